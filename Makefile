@@ -1,0 +1,123 @@
+# Each target sets up what it needs in .venv; a second run finds it there. "make" alone lists the targets.
+#
+# PYTHON     interpreter that .venv is made with, 3.11 or later
+# WORKERS    processes that run the tests
+# ARGS       further arguments for pytest: make test ARGS="-k resume"
+# GPU_PYTHON interpreter whose framework sees the GPU (.venv may hold a CPU build)
+#
+# requirements/constraints.txt pins what the tests ran with, PyTorch first of all: an unpinned torch takes
+# whatever is newest. Where the pins do not exist (a very new Python), use CONSTRAINTS=other-file.txt.
+
+PYTHON ?= python3
+GPU_PYTHON ?= python3
+WORKERS ?= 2
+ARGS ?=
+CONSTRAINTS ?= requirements/constraints.txt
+
+BIN := .venv/bin
+CORE := .venv-core/bin
+INSTALL := -m pip --disable-pip-version-check install -qq --constraint $(CONSTRAINTS)
+FAST := not slow and not gpu
+NOTEBOOKS := $(wildcard notebooks/*.ipynb)
+BENCHMARKS := $(filter-out %_gpu.py,$(wildcard benchmarks/[!_]*.py))
+GPU_BENCHMARKS := $(wildcard benchmarks/[!_]*_gpu.py)
+
+# Workers share the cores, so each computes with one thread: faster, and the same bits on every machine.
+test test-all test-notebooks test-core: export OMP_NUM_THREADS := 1
+# No target needs a screen.
+export MPLBACKEND := Agg
+
+.DELETE_ON_ERROR:
+.PHONY: help demo test lint format full test-all test-notebooks test-core bench test-gpu bench-gpu clean distclean
+
+help:
+	@echo "make demo       cross-validate a network on the digits that scikit-learn brings"
+	@echo "make test       the tests, without the slow ones"
+	@echo "make lint       ruff, ruff format and mypy"
+	@echo "make format     let ruff rewrite what it can"
+	@echo "make full       all tests, the notebooks, and the tests again with no framework installed"
+	@echo "make bench      the benchmarks"
+	@echo "make test-gpu   the tests that need a GPU        (GPU_PYTHON=python3)"
+	@echo "make bench-gpu  the benchmarks that need a GPU   (GPU_PYTHON=python3)"
+	@echo "make clean      remove what was built; make distclean removes .venv too"
+
+demo: .venv/.stamp-torch
+	@$(BIN)/python examples/digits_kfold.py
+
+lint: .venv/.stamp-dev
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+format: .venv/.stamp-dev
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+test: .venv/.stamp-dev
+	@$(BIN)/python -m pytest -n $(WORKERS) -m "$(FAST)" $(ARGS)
+
+# One after the other: the machine is not shared out three times.
+full: .venv/.stamp-dev
+	@$(MAKE) --no-print-directory test-all
+	@$(MAKE) --no-print-directory test-notebooks
+	@$(MAKE) --no-print-directory test-core
+
+# The slow tests build the source distribution and the wheel, and check what is in them.
+test-all: .venv/.stamp-dev
+	@$(BIN)/python -m pytest -n $(WORKERS) -m "not gpu" $(ARGS)
+
+test-notebooks: .venv/.stamp-dev
+ifeq ($(NOTEBOOKS),)
+	@echo "no notebooks in notebooks/"
+else
+	@$(BIN)/python -m pytest --nbmake --nbmake-timeout=600 --timeout=900 $(NOTEBOOKS)
+endif
+
+# delira as a user gets it who has no framework: the wheel with its own requirements, in a fresh environment.
+# "pytest", not "python -m pytest", which would find the checkout before the installed wheel.
+test-core:
+	@$(call require_python)
+	@rm -rf build .venv-core
+	@$(PYTHON) -m venv .venv-core
+	@$(CORE)/python $(INSTALL) . pytest pytest-timeout hypothesis
+	@rm -rf build
+	@$(CORE)/pytest -m "$(FAST)" $(ARGS)
+
+bench: .venv/.stamp-dev
+	@set -e; for file in $(BENCHMARKS); do echo "== $$file"; $(BIN)/python $$file; done
+
+test-gpu:
+	@PYTHONPATH=. $(GPU_PYTHON) -m pytest -m gpu $(ARGS)
+
+bench-gpu:
+	@set -e; for file in $(GPU_BENCHMARKS); do echo "== $$file"; PYTHONPATH=. $(GPU_PYTHON) $$file; done
+
+clean:
+	rm -rf build dist *.egg-info .venv-core .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage htmlcov docs/_build
+	find . -name __pycache__ -not -path "./.venv/*" -prune -exec rm -rf {} +
+
+distclean: clean
+	rm -rf .venv
+
+define require_python
+$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	echo "delira needs Python 3.11 or later, and '$(PYTHON)' is not one." \
+	     "Name another: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+endef
+
+.venv/bin/python:
+	@$(call require_python)
+	@echo "setting up .venv"
+	@$(PYTHON) -m venv .venv
+
+# The order of the stamps: base and PyTorch with delira itself (what the demo needs), then the rest.
+.venv/.stamp-torch: requirements/base.txt requirements/torch.txt $(CONSTRAINTS) setup.py | .venv/bin/python
+	@echo "installing base and torch requirements"
+	@$(BIN)/python $(INSTALL) -r requirements/base.txt -r requirements/torch.txt "setuptools>=77"
+	@$(BIN)/python $(INSTALL) --no-deps --no-build-isolation -e .
+	@touch $@
+
+.venv/.stamp-dev: .venv/.stamp-torch requirements/logging.txt requirements/dev.txt
+	@echo "installing logging and dev requirements"
+	@$(BIN)/python $(INSTALL) -r requirements/logging.txt -r requirements/dev.txt
+	@touch $@

@@ -1,0 +1,50 @@
+"""The PyTorch room.
+
+PyTorch runs step by step and keeps gradients on the parameters, so the default closure is plain
+Python, and what must happen between gradients and update (loss scaling, accumulation, clipping) sits in
+a thin wrapper around each optimizer.
+"""
+
+from delira.backends.torch.io import (
+    load_checkpoint_torch,
+    save_checkpoint_torch,
+    torch_load_checkpoint,
+    torch_save_checkpoint,
+)
+from delira.backends.torch.network import AbstractPyTorchNetwork
+from delira.backends.torch.optimizers import create_optims_default_pytorch, create_optims_gan_default_pytorch
+from delira.backends.torch.schedules import (
+    CosineAnnealingLRCallbackPyTorch,
+    DefaultPyTorchSchedulerCallback,
+    ExponentialLRCallbackPyTorch,
+    LambdaLRCallbackPyTorch,
+    MultiStepLRCallbackPyTorch,
+    OneCycleLRCallbackPyTorch,
+    ReduceLROnPlateauCallbackPyTorch,
+    StepLRCallbackPyTorch,
+    TorchSchedulerCallback,
+)
+from delira.backends.torch.training import PyTorchExperiment, PyTorchNetworkTrainer
+from delira.backends.torch.values import convert_torch_tensor_to_npy
+
+__all__ = [
+    "AbstractPyTorchNetwork",
+    "CosineAnnealingLRCallbackPyTorch",
+    "DefaultPyTorchSchedulerCallback",
+    "ExponentialLRCallbackPyTorch",
+    "LambdaLRCallbackPyTorch",
+    "MultiStepLRCallbackPyTorch",
+    "OneCycleLRCallbackPyTorch",
+    "PyTorchExperiment",
+    "PyTorchNetworkTrainer",
+    "ReduceLROnPlateauCallbackPyTorch",
+    "StepLRCallbackPyTorch",
+    "TorchSchedulerCallback",
+    "convert_torch_tensor_to_npy",
+    "create_optims_default_pytorch",
+    "create_optims_gan_default_pytorch",
+    "load_checkpoint_torch",
+    "save_checkpoint_torch",
+    "torch_load_checkpoint",
+    "torch_save_checkpoint",
+]

@@ -1,0 +1,168 @@
+"""The verbs of the contract in PyTorch."""
+
+import contextlib
+import inspect
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from delira.backends.torch import io, optimizers, schedules, values
+from delira.backends.torch.device import resolve_devices
+from delira.contract import Backend, Devices
+from delira.errors import CheckpointError, ConfigError
+
+
+class TorchBackend(Backend):
+    """PyTorch."""
+
+    name = "torch"
+    checkpoint_suffix = ".pt"
+
+    devices = staticmethod(resolve_devices)
+    to_numpy = staticmethod(values.to_numpy)
+    read_scalars = staticmethod(values.read_scalars)
+    build_optimizers = staticmethod(optimizers.build_optimizers)
+    build_schedules = staticmethod(schedules.build_schedules)
+    write_checkpoint = staticmethod(io.write_checkpoint)
+    read_checkpoint = staticmethod(io.read_checkpoint)
+
+    def devices_of(self, network):
+        first = next(network.parameters(), None)
+        device = torch.device("cpu") if first is None else first.device
+        return Devices(device, device)
+
+    def place(self, network, losses, devices):
+        for loss in losses.values():
+            if isinstance(loss, torch.nn.Module):
+                loss.to(devices.output)
+        return network.to(devices.input)
+
+    @contextlib.contextmanager
+    def training(self, network):
+        with _modes_restored(network), torch.enable_grad():
+            network.train()
+            yield
+
+    @contextlib.contextmanager
+    def evaluating(self, network):
+        with _modes_restored(network), torch.no_grad():
+            network.eval()
+            yield
+
+    @contextlib.contextmanager
+    def threads(self, number):
+        if number is None:
+            yield
+            return
+        before = torch.get_num_threads()
+        torch.set_num_threads(number)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
+
+    def key_mapping(self, network):
+        parameters = inspect.signature(network.forward).parameters
+        if "x" in parameters:
+            return {"x": "data"}
+        required = [
+            name
+            for name, parameter in parameters.items()
+            if parameter.default is parameter.empty
+            and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+        ]
+        if len(required) == 1:
+            return {required[0]: "data"}
+        raise ConfigError(
+            f"{type(network).__name__}.forward takes {list(parameters)}, so it is not clear which of them gets the batch "
+            "entry 'data'; pass key_mapping={argument: batch entry}"
+        )
+
+    def step_scope(self, optimizers_by_name, n_samples, is_last):
+        # most runs need nothing here, and this is called at every step
+        if all(optimizer.is_plain for optimizer in optimizers_by_name.values()):
+            return _NOTHING
+        return optimizers.step_scope(optimizers_by_name, n_samples, is_last)
+
+    def finish_epoch(self, optimizers_by_name):
+        for optimizer in optimizers_by_name.values():
+            optimizer.flush()
+
+    def learning_rates(self, optimizers_by_name):
+        rates = {
+            name: float(o.param_groups[0]["lr"]) for name, o in optimizers_by_name.items() if o.param_groups
+        }
+        return {"lr" if len(rates) == 1 else f"lr_{name}": rate for name, rate in rates.items()}
+
+    def seed(self, seed):
+        torch.manual_seed(seed)
+
+    def generator_state(self):
+        state = {"cpu": torch.get_rng_state()}
+        if torch.cuda.is_available() and torch.cuda.is_initialized():
+            state["cuda"] = torch.cuda.get_rng_state_all()
+        return state
+
+    def set_generator_state(self, state):
+        torch.set_rng_state(state["cpu"])
+        if "cuda" in state and torch.cuda.is_available():
+            torch.cuda.set_rng_state_all(state["cuda"])
+
+    def state_tree(self, network, optimizers_by_name):
+        tree = {
+            "model": network.state_dict(),
+            "optimizer": {name: optimizer.state_dict() for name, optimizer in optimizers_by_name.items()},
+        }
+        scalers = {
+            name: o.scaler.state_dict() for name, o in optimizers_by_name.items() if o.scaler.is_enabled()
+        }
+        return {**tree, "scaler": scalers} if scalers else tree
+
+    def load_state_tree(self, tree, network, optimizers_by_name):
+        _check_weights(tree.get("model", {}), network)
+        states = tree.get("optimizer", {})
+        if missing := sorted(optimizers_by_name.keys() - states.keys()):
+            raise CheckpointError(f"the checkpoint has no optimizer {missing}; it has {sorted(states)}")
+        network.load_state_dict(tree["model"])
+        for name, optimizer in optimizers_by_name.items():
+            optimizer.load_state_dict(states[name])
+            if name in tree.get("scaler", {}):
+                optimizer.scaler.load_state_dict(tree["scaler"][name])
+
+
+_NOTHING = contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def _modes_restored(network: torch.nn.Module) -> Iterator[None]:
+    modes = [(module, module.training) for module in network.modules()]
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
+
+
+def _check_weights(weights: Mapping[str, torch.Tensor], network: torch.nn.Module) -> None:
+    """Refuse weights of another network, naming the entries."""
+    own = network.state_dict()
+    complaints = []
+    if missing := [key for key in own if key not in weights]:
+        complaints.append(f"missing in the checkpoint: {', '.join(missing)}")
+    if unexpected := [key for key in weights if key not in own]:
+        complaints.append(f"unknown to the network: {', '.join(unexpected)}")
+    complaints += [
+        f"{key} has shape {tuple(weights[key].shape)} in the checkpoint and {tuple(own[key].shape)} in the network"
+        for key in own
+        if isinstance(own[key], torch.Tensor) and key in weights and weights[key].shape != own[key].shape
+    ]
+    if complaints:
+        raise CheckpointError(
+            f"the checkpoint does not fit the network {type(network).__name__}: " + "; ".join(complaints)
+        )
+
+
+BACKEND = TorchBackend()

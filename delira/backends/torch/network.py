@@ -1,0 +1,151 @@
+"""Networks that are ``torch.nn.Module``s."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from delira.backends.torch.backend import BACKEND
+from delira.contract import NO_HOOKS, Step, StepHooks, call_losses, call_metrics
+from delira.models.abstract_network import AbstractNetwork
+from delira.utils.trees import map_leaves
+
+
+class AbstractPyTorchNetwork(AbstractNetwork, torch.nn.Module):
+    """A PyTorch network: write ``__init__`` and ``forward``, which returns a dict of named outputs.
+
+    The default :meth:`closure` feeds ``key_mapping`` to ``forward``, calls every loss as
+    ``loss(pred, label)`` (``loss_keys`` says otherwise) and updates with the optimizer ``"default"``.
+
+    Parameters
+    ----------
+    **kwargs
+        The arguments of the network, kept in ``init_kwargs``.
+
+    Examples
+    --------
+    >>> class Net(AbstractPyTorchNetwork):
+    ...     def __init__(self, n_features: int, n_classes: int):
+    ...         super().__init__(n_features=n_features, n_classes=n_classes)
+    ...         self.linear = torch.nn.Linear(n_features, n_classes)
+    ...
+    ...     def forward(self, x):
+    ...         return {"pred": self.linear(x)}
+    """
+
+    __delira_backend__ = BACKEND
+
+    def __init__(self, **kwargs: Any) -> None:
+        torch.nn.Module.__init__(self)
+        AbstractNetwork.__init__(self, **kwargs)
+
+    __call__: Callable[..., Any] = torch.nn.Module.__call__
+
+    @staticmethod
+    def prepare_batch(
+        batch: Mapping[str, Any], input_device: torch.device, output_device: torch.device
+    ) -> dict[str, Any]:
+        """Make tensors of a batch, without changing it.
+
+        Parameters
+        ----------
+        batch
+            Arrays or tensors by name.
+        input_device
+            Where ``"data"`` goes.
+        output_device
+            Where every other entry goes.
+
+        Returns
+        -------
+        dict
+            ``"data"`` as float32. Other entries keep integer and boolean types, and float64 becomes
+            float32. What is no array (e.g. a file name) passes as it is.
+        """
+        prepared = {}
+        for key, value in batch.items():
+            if key == "data":
+                prepared[key] = map_leaves(lambda leaf: _to_tensor(leaf, input_device, True), value)
+            else:
+                prepared[key] = map_leaves(lambda leaf: _to_tensor(leaf, output_device, False), value)
+        return prepared
+
+    @staticmethod
+    def closure(
+        model: "AbstractPyTorchNetwork",
+        data_dict: dict[str, Any],
+        optimizers: Mapping[str, Any],
+        losses: Mapping[str, Any] | None = None,
+        metrics: Mapping[str, Any] | None = None,
+        fold: int = 0,
+        **kwargs: Any,
+    ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+        """Forward, losses, gradients, update.
+
+        Without ``optimizers`` nothing is learned: no gradients, and the names of losses and metrics get
+        the prefix ``val_``.
+
+        Returns
+        -------
+        tuple
+            ``(metrics, losses, predictions)``: dicts of detached tensors.
+        """
+        hooks: StepHooks = kwargs.get("hooks") or NO_HOOKS
+        step = Step(model, data_dict)
+        with torch.set_grad_enabled(bool(optimizers)):
+            _run(hooks.sample, step)
+            mapping = kwargs.get("key_mapping") or BACKEND.key_mapping(model)
+            step.predictions = model(**{argument: step.batch[key] for argument, key in mapping.items()})
+            _run(hooks.forward, step)
+            step.losses = call_losses(
+                losses or {}, kwargs.get("loss_keys") or {}, step.predictions, step.batch
+            )
+            _run(hooks.criterion, step)
+        if optimizers:
+            _update(optimizers["default"], step, hooks)
+        predictions = map_leaves(_detached, step.predictions)
+        with torch.no_grad():
+            metric_values = call_metrics(
+                metrics or {}, kwargs.get("metric_keys") or {}, predictions, step.batch
+            )
+        loss_values = {name: _detached(value) for name, value in step.losses.items()}
+        if optimizers:
+            return metric_values, loss_values, predictions
+        return _validation_names(metric_values), _validation_names(loss_values), predictions
+
+    closure.__func__.is_room_default = True  # type: ignore[attr-defined]
+
+
+def _run(hooks: tuple[Callable[[Step], None], ...], step: Step) -> None:
+    for hook in hooks:
+        hook(step)
+
+
+def _update(optimizer: Any, step: Step, hooks: StepHooks) -> None:
+    values = iter(step.losses.values())
+    total = next(values)
+    for value in values:
+        total = total + value
+    optimizer.zero_grad()
+    with optimizer.scale_loss(total) as scaled:
+        scaled.backward()
+    _run(hooks.backward, step)
+    optimizer.step()
+
+
+def _detached(value: Any) -> Any:
+    return value.detach() if isinstance(value, torch.Tensor) else value
+
+
+def _validation_names(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"val_{name}": value for name, value in values.items()}
+
+
+def _to_tensor(value: Any, device: torch.device, is_input: bool) -> Any:
+    try:
+        tensor = torch.as_tensor(value)
+    except (TypeError, ValueError, RuntimeError):
+        return value
+    if is_input or tensor.dtype is torch.float64:
+        return tensor.to(device, torch.float32)
+    return tensor.to(device)

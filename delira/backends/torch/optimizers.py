@@ -1,0 +1,189 @@
+"""Optimizers of PyTorch, with what must happen between the gradients and the update."""
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+
+from delira.contract import UpdateConfig
+from delira.errors import ConfigError
+
+_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+class TorchOptimizer:
+    """A torch optimizer that scales losses, accumulates and clips as configured.
+
+    A closure uses it like the optimizer itself::
+
+        optimizers["default"].zero_grad()
+        with optimizers["default"].scale_loss(loss) as scaled:
+            scaled.backward()
+        optimizers["default"].step()
+
+    Parameters
+    ----------
+    optimizer
+        The torch optimizer; its other attributes are reached through this object.
+    update
+        What is done with the gradients.
+    device_type
+        ``"cpu"``, ``"cuda"`` or ``"mps"``.
+    """
+
+    def __init__(self, optimizer: torch.optim.Optimizer, update: UpdateConfig, device_type: str):
+        self.optimizer, self.update, self.device_type = optimizer, update, device_type
+        self.scaler = torch.amp.GradScaler(device_type, enabled=update.precision == "fp16")
+        self.num_updates = 0
+        self.is_plain = update == UpdateConfig()
+        self._accumulates = update.accumulation_steps > 1
+        self._weights: list[int] = []  # samples of each batch of the group; 0 for one that is left out
+        self._reference = 1
+        self._group_is_done = True
+        self._is_due = True
+        self._is_stale = True
+
+    # ------------------------------------------------------------------ what a closure calls
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients, unless they are being accumulated."""
+        if self._is_stale:
+            self.optimizer.zero_grad(set_to_none=set_to_none)
+            self._is_stale = not self._accumulates
+
+    @contextlib.contextmanager
+    def _prepared(self, loss: torch.Tensor) -> Iterator[torch.Tensor]:
+        """The loss, scaled and weighted, outside of autocast."""
+        with torch.autocast(self.device_type, enabled=False):
+            if self.update.skip_nonfinite and not bool(torch.isfinite(loss).all()):
+                self._weights[-1] = 0
+                loss = torch.zeros_like(loss, requires_grad=True)
+            if self._accumulates:
+                loss = loss * (self._weights[-1] / self._reference)
+            yield self.scaler.scale(loss)
+
+    def scale_loss(self, loss: torch.Tensor) -> contextlib.AbstractContextManager[torch.Tensor]:
+        """Scope that gives the loss to differentiate."""
+        return contextlib.nullcontext(loss) if self.is_plain else self._prepared(loss)
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update the parameters, unless more batches are to be accumulated first."""
+        if self.is_plain:
+            self.num_updates += 1
+            return self.optimizer.step(closure) if closure is not None else self.optimizer.step()
+        if closure is not None:
+            raise ConfigError(
+                "an optimizer that evaluates the loss itself (LBFGS) works with neither mixed precision nor gradient "
+                "accumulation, clipping or nonfinite='skip'"
+            )
+        if self._is_due:
+            with torch.autocast(self.device_type, enabled=False):
+                self._apply()
+        return None
+
+    def _apply(self) -> None:
+        update, samples, self._is_stale = self.update, sum(self._weights), True
+        if samples == 0:  # every batch of the group was left out
+            return
+        parameters = [
+            p for group in self.optimizer.param_groups for p in group["params"] if p.grad is not None
+        ]
+        self.scaler.unscale_(self.optimizer)
+        if self._accumulates:
+            for parameter in parameters:
+                parameter.grad.mul_(self._reference / samples)
+        if update.clip_norm is not None:
+            torch.nn.utils.clip_grad_norm_(parameters, update.clip_norm)
+        if update.clip_value is not None:
+            torch.nn.utils.clip_grad_value_(parameters, update.clip_value)
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        self.num_updates += 1
+        # autocast keeps casts of the old weights until its scope ends: a second forward would see them
+        torch.clear_autocast_cache()
+
+    # ------------------------------------------------------------------ what the trainer calls
+
+    def begin_batch(self, n_samples: int, is_last: bool) -> None:
+        """Say how large the next batch is and whether the epoch ends with it."""
+        if self._group_is_done:
+            self._weights, self._reference = [], n_samples
+        self._weights.append(n_samples)
+        self._is_due = self._group_is_done = is_last or len(self._weights) >= self.update.accumulation_steps
+
+    def flush(self) -> None:
+        """Apply what was accumulated in an epoch whose end was not known."""
+        if not self._group_is_done:
+            self._group_is_done = True
+            self._apply()
+
+    def state_dict(self) -> dict[str, Any]:
+        """State of the torch optimizer."""
+        return self.optimizer.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take a state of the torch optimizer over."""
+        self.optimizer.load_state_dict(dict(state))
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "optimizer":  # not there yet: while copying
+            raise AttributeError(name)
+        return getattr(self.optimizer, name)
+
+
+def create_optims_default_pytorch(
+    model: torch.nn.Module, optim_cls: Any, **optim_params: Any
+) -> dict[str, Any]:
+    """One optimizer of all parameters, called ``"default"``."""
+    return {"default": optim_cls(model.parameters(), **optim_params)}
+
+
+def create_optims_gan_default_pytorch(model: Any, optim_cls: Any, **optim_params: Any) -> dict[str, Any]:
+    """Two optimizers: ``"gen"`` of ``model.gen`` and ``"discr"`` of ``model.discr``."""
+    return {
+        "gen": optim_cls(model.gen.parameters(), **optim_params),
+        "discr": optim_cls(model.discr.parameters(), **optim_params),
+    }
+
+
+def build_optimizers(
+    network: torch.nn.Module,
+    builder: Callable[..., dict[str, Any]] | None,
+    optimizer_cls: Any,
+    optimizer_params: Mapping[str, Any],
+    update: UpdateConfig,
+) -> dict[str, TorchOptimizer]:
+    """Create the optimizers and wrap each.
+
+    Raises
+    ------
+    ConfigError
+        If no optimizer is set, or the builder returns no dict.
+    """
+    if builder is None and optimizer_cls is None:
+        raise ConfigError(
+            "no optimizer is set; pass optimizer_cls=torch.optim.Adam, optimizer_params={'lr': 1e-3}"
+        )
+    made = (builder or create_optims_default_pytorch)(network, optimizer_cls, **optimizer_params)
+    if not isinstance(made, Mapping):
+        raise ConfigError(
+            f"optim_fn returned a {type(made).__name__}; it returns a dict, e.g. {{'default': optimizer}}"
+        )
+    first = next(network.parameters(), None)
+    device_type = "cpu" if first is None else first.device.type
+    if update.precision == "auto":
+        half = device_type == "cuda" and not torch.cuda.is_bf16_supported()
+        update = UpdateConfig(**{**vars(update), "precision": "fp16" if half else "bf16"})
+    return {name: TorchOptimizer(optimizer, update, device_type) for name, optimizer in made.items()}
+
+
+@contextlib.contextmanager
+def step_scope(optimizers: Mapping[str, Any], n_samples: int, is_last: bool) -> Iterator[None]:
+    """Scope of one closure: place in the accumulation, autocast."""
+    wrapped = next(iter(optimizers.values()))
+    for optimizer in optimizers.values():
+        optimizer.begin_batch(n_samples, is_last)
+    dtype = _DTYPES.get(wrapped.update.precision)
+    with torch.autocast(wrapped.device_type, dtype) if dtype is not None else contextlib.nullcontext():
+        yield

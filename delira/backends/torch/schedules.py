@@ -1,0 +1,235 @@
+"""Learning-rate schedules of PyTorch as callbacks, stepped once for each epoch or update."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from delira.errors import ConfigError
+from delira.training.callbacks.abstract_callback import AbstractCallback
+
+_lr = torch.optim.lr_scheduler
+
+
+class TorchSchedulerCallback(AbstractCallback):
+    """Any torch schedule.
+
+    Parameters
+    ----------
+    optimizer
+        Its optimizer: a torch optimizer, or the name of one of the trainer's.
+    scheduler_cls
+        Schedule class, e.g. ``torch.optim.lr_scheduler.StepLR``.
+    step_on
+        ``"epoch"``: step after each epoch; ``"iter"``: after each update.
+    monitor
+        Value of the epoch that the schedule looks at (``ReduceLROnPlateau``); ``None``: the validation
+        score of the run.
+    **params
+        Keyword arguments of the schedule class.
+
+    Raises
+    ------
+    ConfigError
+        If ``step_on`` is unknown, or, when the training begins, if there is nothing to monitor.
+    """
+
+    scheduler_cls: Any = None
+    step_on = "epoch"
+
+    def __init__(
+        self,
+        optimizer: Any = "default",
+        scheduler_cls: Any = None,
+        step_on: str | None = None,
+        monitor: str | None = None,
+        **params: Any,
+    ):
+        self.scheduler_cls = scheduler_cls or self.scheduler_cls
+        self.step_on = step_on or self.step_on
+        self.optimizer, self.monitor, self.params = optimizer, monitor, params
+        self.scheduler: Any = None
+        self._updates = 0
+        if self.scheduler_cls is None:
+            raise ConfigError(
+                "TorchSchedulerCallback needs scheduler_cls, e.g. torch.optim.lr_scheduler.StepLR"
+            )
+        if self.step_on not in ("epoch", "iter"):
+            raise ConfigError(f"step_on must be 'epoch' or 'iter', got {self.step_on!r}")
+        if not isinstance(optimizer, str):
+            self._build(optimizer)
+
+    @property
+    def _is_plateau(self) -> bool:
+        return isinstance(self.scheduler_cls, type) and issubclass(self.scheduler_cls, _lr.ReduceLROnPlateau)
+
+    def _build(self, optimizer: Any) -> None:
+        self.optimizer = optimizer
+        self.scheduler = self.scheduler_cls(getattr(optimizer, "optimizer", optimizer), **self.params)
+
+    def attach(self, trainer: Any) -> None:
+        """Take the optimizer out of the trainer."""
+        if isinstance(self.optimizer, str):
+            if self.optimizer not in trainer.optimizers:
+                raise ConfigError(
+                    f"there is no optimizer {self.optimizer!r}; there are {sorted(trainer.optimizers)}"
+                )
+            self._build(trainer.optimizers[self.optimizer])
+        self._updates = self._count()
+
+    def at_training_begin(self, trainer: Any, **facts: Any) -> None:
+        """Refuse a plateau schedule that has nothing to look at."""
+        if self._is_plateau and self.monitor is None and trainer.score_key is None:
+            raise ConfigError(
+                "ReduceLROnPlateau needs a value to look at: train with validation data and val_score_key, or pass "
+                "monitor= (e.g. lr_scheduler_params={'monitor': 'loss name'})"
+            )
+
+    def at_iter_end(self, trainer: Any, **facts: Any) -> None:
+        """Step after an update."""
+        if self.step_on == "iter" and self._count() != self._updates:
+            self._updates = self._count()
+            self.scheduler.step()
+
+    def at_epoch_end(
+        self, trainer: Any, *, metrics: Mapping[str, float], val_score_key: str | None, **facts: Any
+    ) -> None:
+        """Step after an epoch."""
+        if self.step_on != "epoch":
+            return
+        if not self._is_plateau:
+            self.scheduler.step()
+            return
+        key = self.monitor or val_score_key
+        if key not in metrics and f"val_{key}" in metrics:
+            key = f"val_{key}"
+        if key in metrics:
+            self.scheduler.step(metrics[key])
+        elif not trainer.skips_validation:
+            raise ConfigError(f"ReduceLROnPlateau looks at {key!r}, but the epoch has only {sorted(metrics)}")
+
+    def _count(self) -> int:
+        """Updates so far; a bare torch optimizer updates at every step."""
+        return getattr(self.optimizer, "num_updates", self._updates + 1)
+
+    def state_dict(self) -> dict[str, Any]:
+        """State of the schedule, without what only the class knows."""
+        state = self.scheduler.state_dict()
+        return {name: value for name, value in state.items() if _is_plain(value)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue the schedule."""
+        self.scheduler.load_state_dict({**self.scheduler.state_dict(), **state})
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_plain, value))
+    if isinstance(value, Mapping):
+        return all(isinstance(key, (str, int)) and _is_plain(item) for key, item in value.items())
+    return value is None or isinstance(value, (bool, int, float, str))
+
+
+class DefaultPyTorchSchedulerCallback(TorchSchedulerCallback):
+    """Base of the named schedules: ``Schedule(optimizer, *args, **params)`` with the arguments of the torch class."""
+
+    #: names of the historic positional arguments
+    _names: tuple[str, ...] = ()
+
+    def __init__(self, optimizer: Any = "default", *args: Any, monitor: str | None = None, **params: Any):
+        if len(args) > len(self._names):
+            raise ConfigError(f"{type(self).__name__} takes at most {len(self._names)} positional arguments")
+        super().__init__(optimizer, monitor=monitor, **dict(zip(self._names, args, strict=False)), **params)
+
+
+class ReduceLROnPlateauCallbackPyTorch(DefaultPyTorchSchedulerCallback):
+    """Lower the rate when the validation score no longer improves."""
+
+    scheduler_cls = _lr.ReduceLROnPlateau
+    _names = (
+        "mode",
+        "factor",
+        "patience",
+        "verbose",
+        "threshold",
+        "threshold_mode",
+        "cooldown",
+        "min_lr",
+        "eps",
+    )
+
+    def __init__(self, optimizer: Any = "default", *args: Any, monitor: str | None = None, **params: Any):
+        params = {**dict(zip(self._names, args, strict=False)), **params}
+        params.pop("verbose", None)  # gone from torch
+        if "mode" in params:
+            params["mode"] = {"lowest": "min", "highest": "max"}.get(params["mode"], params["mode"])
+        super().__init__(optimizer, monitor=monitor, **params)
+
+
+class CosineAnnealingLRCallbackPyTorch(DefaultPyTorchSchedulerCallback):
+    """Let the rate follow a cosine: ``(optimizer, T_max, eta_min=0, last_epoch=-1)``."""
+
+    scheduler_cls = _lr.CosineAnnealingLR
+    _names = ("T_max", "eta_min", "last_epoch")
+
+
+class ExponentialLRCallbackPyTorch(DefaultPyTorchSchedulerCallback):
+    """Multiply the rate by a factor every epoch: ``(optimizer, gamma, last_epoch=-1)``."""
+
+    scheduler_cls = _lr.ExponentialLR
+    _names = ("gamma", "last_epoch")
+
+
+class LambdaLRCallbackPyTorch(DefaultPyTorchSchedulerCallback):
+    """Let a function of the epoch give the rate's factor: ``(optimizer, lr_lambda, last_epoch=-1)``."""
+
+    scheduler_cls = _lr.LambdaLR
+    _names = ("lr_lambda", "last_epoch")
+
+
+class MultiStepLRCallbackPyTorch(DefaultPyTorchSchedulerCallback):
+    """Multiply the rate by a factor at given epochs: ``(optimizer, milestones, gamma=0.1, last_epoch=-1)``."""
+
+    scheduler_cls = _lr.MultiStepLR
+    _names = ("milestones", "gamma", "last_epoch")
+
+
+class StepLRCallbackPyTorch(DefaultPyTorchSchedulerCallback):
+    """Multiply the rate by a factor every few epochs: ``(optimizer, step_size, gamma=0.1, last_epoch=-1)``."""
+
+    scheduler_cls = _lr.StepLR
+    _names = ("step_size", "gamma", "last_epoch")
+
+
+class OneCycleLRCallbackPyTorch(DefaultPyTorchSchedulerCallback):
+    """Raise and lower the rate once over the run, stepped after each update; arguments as in torch."""
+
+    scheduler_cls = _lr.OneCycleLR
+    step_on = "iter"
+    _names = ("max_lr", "total_steps", "epochs", "steps_per_epoch")
+
+
+def build_schedules(
+    optimizers: Mapping[str, Any], cls: Any, params: Mapping[str, Any]
+) -> list[TorchSchedulerCallback]:
+    """One schedule for each optimizer.
+
+    Parameters
+    ----------
+    optimizers
+        The trainer's optimizers by name.
+    cls
+        One of the callbacks of this module, or any torch schedule class.
+    params
+        Its keyword arguments; ``step_on`` and ``monitor`` as in :class:`TorchSchedulerCallback`.
+    """
+    if isinstance(cls, type) and issubclass(cls, AbstractCallback):
+        return [cls(optimizer, **params) for optimizer in optimizers.values()]
+    step_on = params.get("step_on", "iter" if cls in _PER_UPDATE else "epoch")
+    return [
+        TorchSchedulerCallback(optimizer, cls, **{**params, "step_on": step_on})
+        for optimizer in optimizers.values()
+    ]
+
+
+_PER_UPDATE = (_lr.OneCycleLR, _lr.CyclicLR)

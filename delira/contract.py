@@ -1,0 +1,278 @@
+"""The contract between the training loop and a room: what each side may expect of the other."""
+
+import abc
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+
+from delira.errors import ConfigError, MissingKeyError
+from delira.io.container import read_tree, write_tree
+
+#: entries a loss reads if ``loss_keys`` does not say otherwise: (prediction, target)
+DEFAULT_LOSS_KEYS = ("pred", "label")
+#: entries a metric reads if ``metric_keys`` does not say otherwise: (target, prediction)
+DEFAULT_METRIC_KEYS = ("label", "pred")
+
+
+class Devices(NamedTuple):
+    """Where inputs and where targets go."""
+
+    input: Any
+    output: Any
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class UpdateConfig:
+    """How gradients become an update."""
+
+    precision: str = "32"
+    """Number format of the forward pass: ``"32"``, ``"bf16"``, ``"fp16"``, or ``"auto"`` for the device's best."""
+
+    accumulation_steps: int = 1
+    """Batches whose gradients are combined, weighted by their samples, into one update."""
+
+    clip_norm: float | None = None
+    """Largest 2-norm of all gradients of an optimizer together."""
+
+    clip_value: float | None = None
+    """Largest absolute value of a gradient entry."""
+
+    skip_nonfinite: bool = False
+    """Leave out the update of a batch whose loss is infinite or not a number."""
+
+    def __post_init__(self) -> None:
+        if self.precision not in ("32", "bf16", "fp16", "auto"):
+            raise ConfigError(
+                f"mixed_precision must be False, True, 'bf16' or 'fp16', got {self.precision!r}"
+            )
+        if not isinstance(self.accumulation_steps, int) or self.accumulation_steps < 1:
+            raise ConfigError(
+                f"gradient_accumulation_steps must be an integer of at least 1 (batch), got {self.accumulation_steps!r}"
+            )
+        for name in ("clip_norm", "clip_value"):
+            if (value := getattr(self, name)) is not None and not value > 0:
+                raise ConfigError(f"gradient_{name} must be above 0 (or None for no clipping), got {value!r}")
+
+
+@dataclasses.dataclass
+class Step:
+    """One step as the hooks inside it see it; a hook changes it by assignment."""
+
+    network: Any
+    batch: dict[str, Any]
+    """The prepared batch."""
+    predictions: Any = None
+    losses: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """Loss values by name; their sum is differentiated."""
+
+
+@dataclasses.dataclass(frozen=True)
+class StepHooks:
+    """Functions of a :class:`Step` that run inside a room's default closure.
+
+    ``sample`` runs on the prepared batch, ``forward`` on the predictions, ``criterion`` on the losses
+    before they are differentiated, ``backward`` when the gradients are there. A compiled step freezes
+    Python: it is used only if every hook has a true attribute ``traceable``.
+    """
+
+    sample: tuple[Callable[[Step], None], ...] = ()
+    forward: tuple[Callable[[Step], None], ...] = ()
+    criterion: tuple[Callable[[Step], None], ...] = ()
+    backward: tuple[Callable[[Step], None], ...] = ()
+
+    @property
+    def traceable(self) -> bool:
+        """Whether a compiled step may contain all of the hooks."""
+        every = (*self.sample, *self.forward, *self.criterion, *self.backward)
+        return all(getattr(hook, "traceable", False) for hook in every)
+
+
+NO_HOOKS = StepHooks()
+
+
+def look_up(keys: Iterable[str], *sources: Mapping[str, Any], wanted_by: str, cure: str) -> list[Any]:
+    """Find each key in the first of ``sources`` that has it.
+
+    Raises
+    ------
+    MissingKeyError
+        Naming who wanted the key and what there is.
+    """
+    found = []
+    for key in keys:
+        for source in sources:
+            if key in source:
+                found.append(source[key])
+                break
+        else:
+            there = sorted({str(name) for source in sources for name in source})
+            raise MissingKeyError(f"{wanted_by} reads {key!r}, but there are only {there}; {cure}")
+    return found
+
+
+def call_losses(
+    losses: Mapping[str, Callable[..., Any]],
+    loss_keys: Mapping[str, Sequence[str]],
+    predictions: Mapping[str, Any],
+    batch: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Evaluate every loss on the entries it reads; predictions go before batch entries of the same name."""
+    values = {}
+    for name, loss in losses.items():
+        keys = loss_keys.get(name, DEFAULT_LOSS_KEYS)
+        cure = f"set loss_keys={{{name!r}: (prediction, target)}}"
+        values[name] = loss(*look_up(keys, predictions, batch, wanted_by=f"loss {name!r}", cure=cure))
+    return values
+
+
+def call_metrics(
+    metrics: Mapping[str, Callable[..., Any]],
+    metric_keys: Mapping[str, Sequence[str]],
+    predictions: Mapping[str, Any],
+    batch: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Evaluate every training metric of a step; batch entries go before predictions of the same name."""
+    values = {}
+    for name, metric in metrics.items():
+        keys = metric_keys.get(name, DEFAULT_METRIC_KEYS)
+        cure = f"set metric_keys={{{name!r}: (target, prediction)}}"
+        values[name] = metric(*look_up(keys, batch, predictions, wanted_by=f"metric {name!r}", cure=cure))
+    return values
+
+
+class Backend(abc.ABC):
+    """The verbs a room must speak; the loop is written with nothing else.
+
+    A backend object has no state of its own: one instance serves all trainers of its room.
+    """
+
+    name: str
+    """Name of the room."""
+
+    checkpoint_suffix: str
+    """Ending of checkpoint files, with the dot."""
+
+    # ------------------------------------------------------------------ devices and modes
+
+    @abc.abstractmethod
+    def devices(self, gpu_ids: Sequence[int], device: str | None) -> Devices:
+        """Resolve the historic ``gpu_ids`` or the modern ``device``; an absent GPU is an error."""
+
+    @abc.abstractmethod
+    def devices_of(self, network: Any) -> Devices:
+        """Where the network is."""
+
+    @abc.abstractmethod
+    def place(self, network: Any, losses: Mapping[str, Any], devices: Devices) -> Any:
+        """Move the network, and losses that hold arrays, to their devices."""
+
+    @abc.abstractmethod
+    def training(self, network: Any) -> AbstractContextManager[None]:
+        """Scope in which the network learns."""
+
+    @abc.abstractmethod
+    def evaluating(self, network: Any) -> AbstractContextManager[None]:
+        """Scope in which the network only predicts: evaluation mode, no gradients; both restored after."""
+
+    def threads(self, number: int | None) -> AbstractContextManager[None]:
+        """Scope in which the framework computes with ``number`` threads (``None``: leave it alone)."""
+        return contextlib.nullcontext()
+
+    # ------------------------------------------------------------------ the step
+
+    @abc.abstractmethod
+    def key_mapping(self, network: Any) -> dict[str, str]:
+        """Argument of the network -> batch entry, if the user did not say."""
+
+    def forward(self, network: Any, inputs: Mapping[str, Any]) -> Any:
+        """Call the network."""
+        return network(**inputs)
+
+    @abc.abstractmethod
+    def build_optimizers(
+        self,
+        network: Any,
+        builder: Callable[..., dict[str, Any]] | None,
+        optimizer_cls: Any,
+        optimizer_params: Mapping[str, Any],
+        update: UpdateConfig,
+    ) -> dict[str, Any]:
+        """Create the named optimizers of the network."""
+
+    def build_schedules(
+        self, optimizers: Mapping[str, Any], cls: Any, params: Mapping[str, Any]
+    ) -> list[Any]:
+        """One schedule callback for each optimizer."""
+        raise ConfigError(
+            f"the room {self.name!r} has no learning-rate schedules; leave lr_scheduler_cls out"
+        )
+
+    def step_scope(
+        self, optimizers: Mapping[str, Any], n_samples: int, is_last: bool
+    ) -> AbstractContextManager[None]:
+        """Scope of one closure call: number format, place in the accumulation.
+
+        ``n_samples`` is the size of the batch; ``is_last`` says that the epoch ends with it.
+        """
+        return contextlib.nullcontext()
+
+    def finish_epoch(self, optimizers: Mapping[str, Any]) -> None:
+        """Apply what is still accumulated, for epochs whose length was not known."""
+        return
+
+    def learning_rates(self, optimizers: Mapping[str, Any]) -> dict[str, float]:
+        """``{"lr": …}``, or ``{"lr_<name>": …}`` where there are several optimizers."""
+        return {}
+
+    # ------------------------------------------------------------------ values
+
+    @abc.abstractmethod
+    def to_numpy(self, tree: Any) -> Any:
+        """Turn every tensor of a nested structure into a numpy array on the host."""
+
+    @abc.abstractmethod
+    def read_scalars(self, values: Sequence[Any]) -> np.ndarray:
+        """Bring many single values to the host at once, as float64 of shape ``(len(values),)``."""
+
+    # ------------------------------------------------------------------ generators
+
+    @abc.abstractmethod
+    def seed(self, seed: int) -> None:
+        """Seed every random generator of the framework; ``0 <= seed < 2**63``."""
+
+    @abc.abstractmethod
+    def generator_state(self) -> Any:
+        """State of all generators of the framework, as a checkpoint tree."""
+
+    @abc.abstractmethod
+    def set_generator_state(self, state: Any) -> None:
+        """Give the generators a state read by :meth:`generator_state`."""
+
+    # ------------------------------------------------------------------ checkpoints
+
+    @abc.abstractmethod
+    def state_tree(self, network: Any, optimizers: Mapping[str, Any]) -> dict[str, Any]:
+        """``{"model": …, "optimizer": {name: …}}`` and whatever else the room must keep, as a tree."""
+
+    @abc.abstractmethod
+    def load_state_tree(self, tree: Mapping[str, Any], network: Any, optimizers: Mapping[str, Any]) -> None:
+        """Put a tree back; optimizers that are not passed are left alone.
+
+        Raises
+        ------
+        CheckpointError
+            If the weights do not fit the network, naming the entries; nothing is changed then.
+        """
+
+    def write_checkpoint(self, file: BinaryIO, tree: Mapping[str, Any]) -> None:
+        """Serialise a checkpoint tree."""
+        write_tree(file, tree)
+
+    def read_checkpoint(self, path: Path) -> dict[str, Any]:
+        """Read a checkpoint tree whose file was verified; executes nothing that the file says."""
+        return read_tree(path)

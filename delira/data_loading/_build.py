@@ -1,0 +1,105 @@
+"""What a data manager is given becomes a dataset and a sampler; contradictions are refused."""
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from delira.data_loading.array_dataset import as_dataset
+from delira.data_loading.dataset import AbstractDataset, BaseCacheDataset, BaseLazyDataset
+from delira.data_loading.sampler import AbstractSampler
+from delira.errors import ConfigError
+
+
+def build_dataset(data: Any, dataset_cls: Any, load_fn: Any, from_disc: bool, kwargs: Any) -> AbstractDataset:
+    """Build what a manager works on; parameters as in :class:`BaseDataManager`.
+
+    Raises
+    ------
+    ConfigError
+        If ``data`` cannot be used, or needs loading and nothing says how.
+    """
+    if not isinstance(data, (AbstractDataset, Mapping)) and not (load_fn is None and dataset_cls is None):
+        if dataset_cls is None:
+            dataset_cls = BaseLazyDataset if from_disc else BaseCacheDataset
+        return as_dataset(dataset_cls(data, load_fn, **kwargs))
+    if load_fn is not None or dataset_cls is not None:
+        raise ConfigError(
+            "load_fn and dataset_cls are for a directory or a list of items, "
+            f"but data is a {type(data).__name__} and needs no loading; leave them out"
+        )
+    if isinstance(data, (str, os.PathLike)):
+        raise ConfigError(
+            f"data={os.fspath(data)!r} is a path, and nothing says how to load a sample from it; pass load_fn"
+        )
+    return as_dataset(data)
+
+
+@dataclasses.dataclass(frozen=True)
+class NamedSampler:
+    """A sampler that the user named, and how to build its like for other data."""
+
+    sampler: AbstractSampler
+    cls: type[AbstractSampler] | None = None
+    """None if the user passed a finished sampler."""
+    kwargs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def for_dataset(self, dataset: AbstractDataset) -> "NamedSampler":
+        """Build the like of this sampler for ``dataset``; a finished one stays as it is."""
+        return self if self.cls is None else _built(self.cls, self.kwargs, dataset)
+
+
+def name_sampler(
+    sampler: Any, sampler_cls: Any, kwargs: Mapping[str, Any] | None, dataset: AbstractDataset
+) -> NamedSampler | None:
+    """Build the sampler that the user named, or return None if there is none.
+
+    Raises
+    ------
+    ConfigError
+        If both ways of naming are used, the wrong kind of object is named, or an epoch would be empty.
+    """
+    if sampler is not None and sampler_cls is not None:
+        raise ConfigError(f"pass either sampler or sampler_cls, got {sampler!r} and {sampler_cls!r}")
+    if sampler_cls is not None and not isinstance(sampler_cls, type):
+        raise ConfigError(
+            f"sampler_cls must be a class, got {sampler_cls!r}; an instance is passed as sampler"
+        )
+    named = sampler_cls if sampler is None else sampler
+    if isinstance(named, type) and issubclass(named, AbstractSampler):
+        return _built(named, dict(kwargs or {}), dataset)
+    if named is not None and not isinstance(named, AbstractSampler):
+        raise ConfigError(f"the sampler must be an AbstractSampler or a subclass of it, got {named!r}")
+    if kwargs:
+        raise ConfigError(
+            f"sampler_kwargs={kwargs!r} have no effect without sampler_cls; pass sampler_cls too"
+        )
+    return None if named is None else NamedSampler(_not_empty(named))
+
+
+def check_order(order: np.ndarray, sampler: AbstractSampler, length: int) -> np.ndarray:
+    """Refuse an order that is no list of ``len(sampler)`` integers below ``length``."""
+    name = type(sampler).__name__
+    if order.dtype.kind not in "iu" or order.shape != (len(sampler),):
+        raise ConfigError(
+            f"{name}.order must return {len(sampler)} integers (its length), "
+            f"got an array of shape {order.shape} and dtype {order.dtype}"
+        )
+    if not 0 <= order.min() <= order.max() < length:
+        raise ConfigError(
+            f"{name} asks for samples {order.min()} to {order.max()}, but the dataset has {length}; "
+            "build the sampler for this dataset, with from_dataset"
+        )
+    return order
+
+
+def _built(cls: type[AbstractSampler], kwargs: Mapping[str, Any], dataset: AbstractDataset) -> NamedSampler:
+    return NamedSampler(_not_empty(cls.from_dataset(dataset, **kwargs)), cls, kwargs)
+
+
+def _not_empty(sampler: AbstractSampler) -> AbstractSampler:
+    if not len(sampler):
+        raise ConfigError(f"an epoch of the {type(sampler).__name__} has no samples; check its arguments")
+    return sampler

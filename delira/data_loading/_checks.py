@@ -1,0 +1,59 @@
+"""Checks of counts and indices that datasets, samplers and managers share."""
+
+import numbers
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from delira.errors import ConfigError
+
+Indices = Sequence[int] | np.ndarray
+
+
+def check_count(value: Any, name: str, minimum: int) -> int:
+    """Refuse anything but an integer of at least ``minimum``; a float is never rounded."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < minimum:
+        raise ConfigError(f"{name} must be an integer of at least {minimum}, got {value!r}")
+    return int(value)
+
+
+def to_index_array(indices: Iterable[int], owner: str) -> np.ndarray:
+    """Copy ``indices`` to a read-only array of shape (n,) and dtype int64.
+
+    Raises
+    ------
+    ConfigError
+        If they are not one list of integers; ``owner`` says for whom they were meant.
+    """
+    if isinstance(indices, range):
+        array = np.arange(indices.start, indices.stop, indices.step, dtype=np.int64)
+    else:
+        array = np.array(indices if isinstance(indices, (np.ndarray, Sequence)) else list(indices))
+    if array.ndim == 1 and array.size == 0:
+        array = array.astype(np.int64)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        cure = "; for a boolean mask pass np.flatnonzero(mask)" if array.dtype.kind == "b" else ""
+        raise ConfigError(
+            f"indices of {owner} must be one list of integers, "
+            f"got an array of shape {array.shape} and dtype {array.dtype}{cure}"
+        )
+    array = array.astype(np.int64, copy=False)
+    array.flags.writeable = False
+    return array
+
+
+def check_range(indices: np.ndarray, length: int, owner: str) -> np.ndarray:
+    """Refuse indices that do not name one of ``length`` samples.
+
+    Raises
+    ------
+    IndexError
+        If an index is negative or ``length`` and more; names the first ten.
+    """
+    outside = indices[(indices < 0) | (indices >= length)]
+    if outside.size:
+        listed = ", ".join(map(str, outside[:10].tolist())) + (", ..." if outside.size > 10 else "")
+        allowed = f"allowed are 0 to {length - 1}" if length else "it is empty"
+        raise IndexError(f"indices {listed} are not in {owner} of {length} samples; {allowed}")
+    return indices

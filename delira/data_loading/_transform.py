@@ -1,0 +1,73 @@
+"""Transforms: how a user's callable is called, and what is asked of its result."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from delira.errors import ConfigError, DataError
+
+Transform = Callable[..., Mapping[str, Any]]
+
+
+class TransformCall:
+    """Calls a transform the way its signature asks for; which way is decided once.
+
+    A signature with ``**kwargs`` is called as ``transform(**batch)`` (batchgenerators), any other as
+    ``transform(batch)``; a parameter ``rng`` gets a ``numpy.random.Generator`` by keyword.
+
+    Raises
+    ------
+    ConfigError
+        If the transform cannot be called.
+    """
+
+    def __init__(self, transform: Transform) -> None:
+        if not callable(transform):
+            raise ConfigError(
+                f"transforms must be a callable or None, got a {type(transform).__name__}; "
+                "make one of several with batchgenerators' Compose"
+            )
+        self.transform = transform
+        try:
+            parameters = inspect.signature(transform).parameters
+        except (TypeError, ValueError):  # some builtins have no signature
+            parameters = {}  # type: ignore[assignment]
+        self.takes_keywords = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+        self.takes_rng = "rng" in parameters
+
+    def __call__(self, batch: dict[str, Any], number: int, rng: np.random.Generator | None) -> dict[str, Any]:
+        """Transform batch ``number`` of the epoch; ``rng`` is None unless ``takes_rng``.
+
+        Raises
+        ------
+        DataError
+            If the result is no dict or lacks a key that the batch had.
+        """
+        keys = tuple(batch)  # before the call: it may change the batch in place
+        extra = {"rng": rng} if self.takes_rng else {}
+        try:
+            if self.takes_keywords:
+                result = self.transform(**batch, **extra)
+            else:
+                result = self.transform(batch, **extra)
+        except Exception as error:
+            error.add_note(f"while transform {self.name} worked on batch {number} with the keys {list(keys)}")
+            raise
+        if not isinstance(result, Mapping):
+            raise DataError(
+                f"transform {self.name} made a {type(result).__name__} of batch {number}; "
+                "it must return the batch, a dict of arrays"
+            )
+        if missing := [key for key in keys if key not in result]:
+            raise DataError(
+                f"{self.name} lost the keys {missing} of batch {number}, it returned {list(result)}; "
+                "a transform must return all keys of the batch"
+            )
+        return result if type(result) is dict else dict(result)
+
+    @property
+    def name(self) -> str:
+        """What the transform is called in messages."""
+        return getattr(self.transform, "__qualname__", None) or type(self.transform).__qualname__

@@ -1,0 +1,111 @@
+"""The loader: indices in, one batch out."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from delira.data_loading._checks import Indices, check_count, to_index_array
+from delira.data_loading._collate import collate
+from delira.data_loading.array_dataset import as_dataset
+from delira.data_loading.sampler import AbstractSampler, SequentialSampler
+from delira.errors import ConfigError, DataError
+from delira.utils.seeding import check_seed, derive, seeded_globals
+
+Batch = dict[str, Any]
+
+
+class BaseDataLoader:
+    """Collates samples to a batch of arrays of shape ``(B, ...)``.
+
+    Calling it loads the batch of given indices; iterating over it yields the batches of one epoch,
+    always the same one.
+
+    Parameters
+    ----------
+    dataset
+        A dataset, a dict of arrays or a list of dicts.
+    batch_size
+        Samples per batch when iterating.
+    num_batches
+        Batches of one iteration; by default as many as there are, the last one may be smaller.
+    seed
+        When iterating, seeds the order and, around the loading of each batch, the global generators of
+        Python and numpy.
+    sampler
+        The order when iterating; by default sequential.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int = 1,
+        num_batches: int | None = None,
+        seed: int = 1,
+        sampler: AbstractSampler | None = None,
+    ) -> None:
+        self.dataset = as_dataset(dataset)
+        self.batch_size = check_count(batch_size, "batch_size", 1)
+        self.seed = check_seed(seed)
+        if sampler is not None and not isinstance(sampler, AbstractSampler):
+            raise ConfigError(
+                f"sampler must be an AbstractSampler, got {sampler!r}; build one with from_dataset(dataset)"
+            )
+        self.sampler = sampler
+        n_samples = len(self.dataset if sampler is None else sampler)
+        available = -(-n_samples // self.batch_size)
+        self.num_batches = available if num_batches is None else check_count(num_batches, "num_batches", 1)
+        if self.num_batches > available:
+            raise ConfigError(
+                f"num_batches={num_batches} is more than the {available} batches that "
+                f"{n_samples} samples in batches of {self.batch_size} make"
+            )
+
+    def __call__(self, indices: Indices) -> Batch:
+        """Load one batch.
+
+        Parameters
+        ----------
+        indices : sequence of int, or ndarray of shape (B,)
+            Indices into the dataset.
+
+        Raises
+        ------
+        DataError
+            If a sample is no dict or does not have the shapes of the others.
+        MissingKeyError
+            If a sample has other keys than the others.
+        """
+        if not isinstance(indices, np.ndarray):
+            indices = to_index_array(indices, "a batch")
+        if not len(indices):
+            raise ConfigError("a batch needs at least one index, got none")
+        batch = self.dataset.get_batch(indices)
+        if batch is not None:
+            return batch
+        numbers = indices.tolist()  # Python integers: users' datasets may look them up anywhere
+        return collate([self._load(number) for number in numbers], numbers)
+
+    def __len__(self) -> int:
+        return self.num_batches
+
+    def __iter__(self) -> Iterator[Batch]:
+        sampler = self.sampler or SequentialSampler.from_dataset(self.dataset)
+        order = sampler.order(np.random.default_rng(derive(self.seed, 0, 0, stream="order")))
+        for number in range(self.num_batches):
+            indices = order[number * self.batch_size : (number + 1) * self.batch_size]
+            with seeded_globals(derive(self.seed, 0, 0, number, stream="loading")):
+                batch = self(indices)
+            yield batch
+
+    def _load(self, index: int) -> Any:
+        try:
+            return self.dataset[index]
+        except StopIteration as error:  # would end the epoch in silence
+            raise DataError(
+                f"loading sample {index} of {type(self.dataset).__name__} raised StopIteration; "
+                "call next(iterator, default) there, or give the dataset fewer samples"
+            ) from error
+        except Exception as error:
+            error.add_note(f"while sample {index} of {type(self.dataset).__name__} was loaded")
+            raise

@@ -1,0 +1,45 @@
+"""Every error delira raises on purpose; each is also a builtin kind.
+
+* DeliraError
+  - ConfigError (ValueError)            a setting is unknown, missing or contradictory
+  - DataError (ValueError)              a sample, batch or dataset is not usable
+  - MissingKeyError (KeyError)          a batch, prediction or metric lacks a needed entry
+  - NetworkError (TypeError)            a network does not keep its side of the contract
+  - NonFiniteLossError (ArithmeticError)  a loss became infinite or not a number
+  - CheckpointError (RuntimeError)      a checkpoint cannot be read or does not fit
+  - MissingBackendError (ImportError)   the package behind a public name is not installed
+"""
+
+
+class DeliraError(Exception):
+    """Base of all errors raised by delira."""
+
+
+class ConfigError(DeliraError, ValueError):
+    """A setting is unknown, missing or contradictory."""
+
+
+class DataError(DeliraError, ValueError):
+    """A sample, batch or dataset is not usable."""
+
+
+class MissingKeyError(DeliraError, KeyError):
+    """A batch, prediction or metric lacks a needed entry."""
+
+    __str__ = Exception.__str__  # KeyError shows the repr of its message
+
+
+class NetworkError(DeliraError, TypeError):
+    """A network does not keep its side of the contract."""
+
+
+class NonFiniteLossError(DeliraError, ArithmeticError):
+    """A loss became infinite or not a number."""
+
+
+class CheckpointError(DeliraError, RuntimeError):
+    """A checkpoint cannot be read or does not fit the network."""
+
+
+class MissingBackendError(DeliraError, ImportError):
+    """The package behind a public name is not installed."""

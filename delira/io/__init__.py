@@ -1,0 +1,17 @@
+"""Checkpoints: how they are written, verified and found, and what each room shows."""
+
+from typing import TYPE_CHECKING
+
+from delira.io.checkpoint import CheckpointFolder, verify_zip
+from delira.io.container import read_tree, write_tree
+from delira.utils.lazy import lazy_names
+
+if TYPE_CHECKING:  # what type checkers and editors see; at run time see lazy_names below
+    from delira.backends.torch import load_checkpoint_torch as load_checkpoint_torch
+    from delira.backends.torch import save_checkpoint_torch as save_checkpoint_torch
+    from delira.backends.torch import torch_load_checkpoint as torch_load_checkpoint
+    from delira.backends.torch import torch_save_checkpoint as torch_save_checkpoint
+
+__all__ = ["CheckpointFolder", "read_tree", "verify_zip", "write_tree"]
+
+__getattr__, __dir__ = lazy_names(__name__)

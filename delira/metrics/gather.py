@@ -1,0 +1,183 @@
+"""Gather the batches of a data set into arrays, in memory or, when they are large, in temporary files."""
+
+import math
+import tempfile
+import weakref
+from collections.abc import Mapping
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+
+from delira.errors import DataError
+from delira.utils.trees import iterate_leaves, map_leaves
+
+LIMIT_BYTES = 1 << 30
+"""Arrays beyond this total live in temporary files (1 GiB)."""
+
+
+class Gatherer:
+    """Concatenates the entries of batches, every key and every nested leaf.
+
+    Up to ``limit_bytes`` in total the batches are kept in memory. Beyond, each leaf moves to a
+    temporary file without a name, which the system removes when the last array on it is gone;
+    ``TMPDIR`` says where these files lie.
+
+    Parameters
+    ----------
+    limit_bytes
+        Bytes of all leaves together that may stay in memory.
+    """
+
+    def __init__(self, limit_bytes: int = LIMIT_BYTES):
+        self.limit_bytes = limit_bytes
+        self.n_batches = 0
+        self._columns: dict[str, Any] = {}
+        self._bytes = 0
+
+    def append(self, entries: Mapping[str, Any]) -> None:
+        """Add one batch; its arrays are copied, so a loader may reuse its buffers.
+
+        Parameters
+        ----------
+        entries
+            Arrays of shape ``(batch, ...)`` by name, possibly in nested dictionaries and lists;
+            a 0-d array counts as shape ``(1,)``.
+
+        Raises
+        ------
+        DataError
+            If an entry appears or disappears between batches: the rows would no longer belong together.
+        """
+        if self.n_batches == 0:
+            self._columns = map_leaves(lambda leaf: _Column(), entries)
+        columns = dict(iterate_leaves(self._columns))
+        leaves = dict(iterate_leaves(entries))
+        if columns.keys() != leaves.keys():
+            changed = sorted(".".join(map(str, path)) for path in columns.keys() ^ leaves.keys())
+            raise DataError(
+                f"batch {self.n_batches} and the batches before it differ in the entries {changed}; "
+                "every batch must have the same ones"
+            )
+        for path, column in columns.items():
+            self._bytes += column.append(np.atleast_1d(np.asarray(leaves[path])))
+        self.n_batches += 1
+        if self._bytes > self.limit_bytes:
+            for column in columns.values():
+                self._bytes -= column.spill()
+
+    def result(self) -> dict[str, Any]:
+        """Everything so far, in the shape of the first batch's tree.
+
+        Returns
+        -------
+        dict
+            Arrays of shape ``(n, ...)``: ``ndarray``, or ``memmap`` for a leaf in a file. Where trailing
+            shapes differ between batches: an object array of shape ``(n,)`` holding one array per sample.
+        """
+        return map_leaves(lambda column: column.result(), self._columns)
+
+
+class _Stored(NamedTuple):
+    """Where in its column's file a batch lies."""
+
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    offset: int
+
+
+class _Column:
+    """The batches of one leaf."""
+
+    def __init__(self) -> None:
+        self._batches: list[np.ndarray | _Stored] = []
+        self._file: IO[bytes] | None = None
+        self._written = 0
+
+    def append(self, array: np.ndarray) -> int:
+        """Add one batch; return how many bytes of memory it takes."""
+        if self._file is None or array.dtype.hasobject:
+            self._batches.append(array.copy())
+            return array.nbytes
+        self._batches.append(self._store(array))
+        return 0
+
+    def spill(self) -> int:
+        """Move what is in memory to a file; return how many bytes of memory that frees."""
+        freed = 0
+        for position, batch in enumerate(self._batches):
+            if isinstance(batch, np.ndarray) and not batch.dtype.hasobject:
+                self._batches[position] = self._store(batch)
+                freed += batch.nbytes
+        return freed
+
+    def _store(self, array: np.ndarray) -> _Stored:
+        if self._file is None:
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with this column
+            weakref.finalize(self, self._file.close)
+        stored = _Stored(array.dtype, array.shape, self._written)
+        try:
+            self._written += self._file.write(array.tobytes())
+        except OSError as error:
+            error.add_note(
+                f"while gathering predictions in a temporary file in {tempfile.gettempdir()!r}; "
+                "set the environment variable TMPDIR to a folder with more space"
+            )
+            raise
+        return stored
+
+    def result(self) -> np.ndarray:
+        """All batches as one array."""
+        shapes = {batch.shape[1:] for batch in self._batches}
+        dtypes = {batch.dtype for batch in self._batches}
+        stored = [batch for batch in self._batches if isinstance(batch, _Stored)]
+        if len(shapes) > 1:
+            return _one_array_per_sample(self._read())
+        shape = (sum(batch.shape[0] for batch in self._batches), *next(iter(shapes)))
+        if not stored or self._written == 0:
+            whole = _concatenate(self._read())
+            self._batches = [whole]
+            return whole
+        if len(dtypes) == 1 and len(stored) == len(self._batches):
+            return self._map(next(iter(dtypes)), shape)
+        whole = scratch_array(shape, np.result_type(*dtypes), limit_bytes=0)
+        np.concatenate(self._read(), out=whole)
+        return whole
+
+    def _read(self) -> list[np.ndarray]:
+        """Every batch as an array; one that lies in the file as a view of it."""
+        if self._written == 0:
+            return [np.empty(b.shape, b.dtype) if isinstance(b, _Stored) else b for b in self._batches]
+        everything = self._map(np.dtype(np.uint8), (self._written,))
+        return [_view(everything, batch) if isinstance(batch, _Stored) else batch for batch in self._batches]
+
+    def _map(self, dtype: np.dtype, shape: tuple[int, ...]) -> np.memmap:
+        if self._file is None:
+            raise RuntimeError("this column is in memory")
+        self._file.flush()
+        return np.memmap(self._file, dtype=dtype, mode="r+", shape=shape)
+
+
+def _view(everything: np.ndarray, batch: _Stored) -> np.ndarray:
+    n_bytes = math.prod(batch.shape) * batch.dtype.itemsize
+    return everything[batch.offset : batch.offset + n_bytes].view(batch.dtype).reshape(batch.shape)
+
+
+def _concatenate(batches: list[np.ndarray]) -> np.ndarray:
+    return batches[0] if len(batches) == 1 else np.concatenate(batches)
+
+
+def _one_array_per_sample(batches: list[np.ndarray]) -> np.ndarray:
+    samples = [sample for batch in batches for sample in batch]
+    column = np.empty(len(samples), dtype=object)
+    for position, sample in enumerate(samples):
+        column[position] = sample
+    return column
+
+
+def scratch_array(shape: tuple[int, ...], dtype: np.dtype, limit_bytes: int = LIMIT_BYTES) -> np.ndarray:
+    """Make an array to be filled: in memory up to ``limit_bytes``, else in a nameless temporary file."""
+    n_bytes = math.prod(shape) * dtype.itemsize
+    if n_bytes <= limit_bytes or dtype.hasobject:
+        return np.empty(shape, dtype)
+    with tempfile.TemporaryFile() as file:  # the map keeps the file alive
+        return np.memmap(file, dtype=dtype, mode="w+", shape=shape)

@@ -1,0 +1,213 @@
+"""Metrics over a data set: exact whatever the batch size, ragged last batch included."""
+
+import contextlib
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from delira.errors import DataError, MissingKeyError
+from delira.metrics.gather import LIMIT_BYTES, Gatherer
+from delira.metrics.scoring import as_number, feed, keys_of, kind_of, lookup
+from delira.utils.trees import iterate_leaves, map_leaves
+
+
+class MetricSet:
+    """Sees the batches of a data set one by one and computes every metric over all of them.
+
+    A metric is one of
+
+    * a function ``f(y_true, y_pred)`` giving a number: called once, on the concatenated batches;
+    * a metric over samples (:func:`~delira.metrics.per_sample`, or any callable whose attribute
+      ``over`` is ``"sample"``): called per sample, in bounded memory;
+    * an object with ``update``, ``compute`` and ``reset``, e.g. of torchmetrics: updated per batch.
+
+    Parameters
+    ----------
+    metrics
+        By name.
+    metric_keys
+        Metric name to the entries it reads, in the order of its arguments. A metric left out reads
+        ``("label", "pred")``, one of torchmetrics ``("pred", "label")``. Dotted paths reach nested entries.
+    limit_bytes
+        Gathered predictions beyond it lie in temporary files.
+
+    Raises
+    ------
+    ConfigError
+        If a metric is none of these, or ``metric_keys`` names one that does not exist.
+
+    Examples
+    --------
+    >>> metrics = MetricSet({"accuracy": lambda y_true, y_pred: (y_true == y_pred).mean()})
+    >>> metrics.update({"label": np.array([0, 1, 1]), "pred": np.array([0, 1, 0])})
+    >>> metrics.update({"label": np.array([1]), "pred": np.array([1])})
+    >>> metrics.compute()
+    {'accuracy': array([0.75])}
+    """
+
+    def __init__(
+        self,
+        metrics: Mapping[str, Any],
+        metric_keys: Mapping[str, Sequence[str]] | None = None,
+        limit_bytes: int = LIMIT_BYTES,
+    ):
+        self.metrics = dict(metrics)
+        self.limit_bytes = limit_bytes
+        self._kinds = {name: kind_of(metric, name) for name, metric in self.metrics.items()}
+        self._keys = keys_of(self.metrics, metric_keys)
+        self._clear()
+
+    def __len__(self) -> int:
+        return len(self.metrics)
+
+    def required_keys(self) -> dict[str, tuple[str, ...]]:
+        """Metric name to the entries it reads."""
+        return dict(self._keys)
+
+    def check_keys(self, available: Mapping[str, Any], predictions: Mapping[str, Any] | None = None) -> None:
+        """Refuse entries that no metric can be computed from.
+
+        Parameters
+        ----------
+        available
+            The batch; or the batch and the predictions in one mapping.
+        predictions
+            What the network returned, where it is given apart.
+
+        Raises
+        ------
+        MissingKeyError
+            Naming each metric, the entry it reads, and what there is.
+        """
+        values = {**available, **(predictions or {})}
+        mistakes = []
+        for name, keys in self._keys.items():
+            for key in keys:
+                try:
+                    lookup(values, key)
+                except MissingKeyError:
+                    mistakes.append(
+                        f"metric {name!r} reads {key!r}, but {_inventory(available, predictions)}; "
+                        f"set metric_keys={{{name!r}: (...)}}"
+                    )
+        if mistakes:
+            raise MissingKeyError("\n".join(mistakes))
+
+    def update(self, values: Mapping[str, Any]) -> None:
+        """Take in one batch.
+
+        Parameters
+        ----------
+        values
+            Entries of the batch and the network's predictions, numpy arrays of shape ``(batch, ...)``,
+            possibly nested.
+
+        Raises
+        ------
+        MissingKeyError
+            If a metric reads an entry that is not there.
+        DataError
+            If a metric over samples returns something that is not a number.
+        """
+        self.check_keys(values)
+        gathered: dict[str, Any] = {}
+        for name, metric in self.metrics.items():
+            keys = self._keys[name]
+            arrays = [map_leaves(np.asarray, lookup(values, key)) for key in keys]
+            if self._kinds[name] == "dataset":
+                gathered.update(zip(keys, arrays, strict=True))
+                continue
+            with _told(name, keys, arrays):
+                if self._kinds[name] == "stream":
+                    feed(metric, arrays)
+                else:
+                    self._values[name] += _sample_values(metric, arrays, name, len(self._values[name]))
+        if gathered:
+            self._gatherer.append(gathered)
+        self._n_updates += 1
+
+    def compute(self) -> dict[str, np.ndarray]:
+        """The value of every metric.
+
+        Returns
+        -------
+        dict of ndarray
+            float64 of shape ``(1,)``; of shape ``(n_samples,)`` for a metric over samples.
+
+        Raises
+        ------
+        DataError
+            If there was no batch, or a metric returned something that is not one number.
+        """
+        if self.metrics and self._n_updates == 0:
+            raise DataError(f"the metrics {list(self.metrics)} have seen no data: the data set is empty")
+        data = self._gatherer.result()
+        return {name: self._value(name, data) for name in self.metrics}
+
+    def _value(self, name: str, data: Mapping[str, Any]) -> np.ndarray:
+        metric, keys = self.metrics[name], self._keys[name]
+        if self._kinds[name] == "sample":
+            return np.array(self._values[name], dtype=np.float64)
+        arrays = [data[key] for key in keys] if self._kinds[name] == "dataset" else []
+        with _told(name, keys, arrays):
+            value = metric.compute() if self._kinds[name] == "stream" else metric(*arrays)
+        return np.array([as_number(value, name)])
+
+    def reset(self) -> None:
+        """Forget all data; to be called before each pass over a data set."""
+        self._clear()
+        for name, metric in self.metrics.items():
+            if self._kinds[name] == "stream":
+                metric.reset()
+
+    def _clear(self) -> None:
+        self._gatherer = Gatherer(self.limit_bytes)
+        self._values: dict[str, list[float]] = {
+            name: [] for name, kind in self._kinds.items() if kind == "sample"
+        }
+        self._n_updates = 0
+
+
+def _sample_values(metric: Any, arrays: Sequence[Any], name: str, start: int) -> list[float]:
+    lengths = {len(np.atleast_1d(leaf)) for array in arrays for _, leaf in iterate_leaves(array)}
+    if len(lengths) != 1:
+        raise DataError(
+            f"metric {name!r} is called per sample, but its arrays have {sorted(lengths)} samples"
+        )
+    values = []
+    for position in range(lengths.pop()):
+        sample = [map_leaves(functools.partial(_take, position=position), array) for array in arrays]
+        values.append(as_number(metric(*sample), name, where=f" for sample {start + position}"))
+    return values
+
+
+def _take(leaf: np.ndarray, position: int) -> Any:
+    return np.atleast_1d(leaf)[position]
+
+
+@contextlib.contextmanager
+def _told(name: str, keys: Sequence[str], arrays: Sequence[Any]) -> Iterator[None]:
+    """Let an error of a metric say which metric it was, and what it was given."""
+    try:
+        yield
+    except Exception as error:
+        given = [f"{key}: {_describe(array)}" for key, array in zip(keys, arrays, strict=False)]
+        error.add_note(f"in metric {name!r}, called with ({', '.join(given or keys)})")
+        raise
+
+
+def _describe(array: Any) -> str:
+    leaves = [f"{np.asarray(leaf).dtype}{np.shape(leaf)}" for _, leaf in iterate_leaves(array)]
+    return leaves[0] if len(leaves) == 1 else f"[{', '.join(leaves)}]"
+
+
+def _inventory(available: Mapping[str, Any], predictions: Mapping[str, Any] | None) -> str:
+    if predictions is None:
+        return f"the batch and the network's predictions have {_names(available)}"
+    return f"the batch has {_names(available)} and the network's predictions have {_names(predictions)}"
+
+
+def _names(values: Mapping[str, Any]) -> list[str]:
+    return [".".join(map(str, path)) for path, _ in iterate_leaves(values)]

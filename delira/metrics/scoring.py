@@ -1,0 +1,222 @@
+"""What a metric is: its kind, the entries it reads, and the one number it must return."""
+
+import copy
+import functools
+import numbers
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from delira.errors import ConfigError, DataError, MissingKeyError
+from delira.utils.suggest import did_you_mean
+
+Kind = Literal["dataset", "sample", "stream"]
+
+DEFAULT_KEYS = ("label", "pred")
+TORCHMETRICS_KEYS = ("pred", "label")
+
+
+class PerSample:
+    """A metric that is called once per sample; made by :func:`per_sample`."""
+
+    over = "sample"
+
+    def __init__(self, function: Callable[..., Any]):
+        self.function = function
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *arrays: Any, **kwargs: Any) -> Any:
+        """Evaluate on the arrays of one sample."""
+        return self.function(*arrays, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"per_sample({getattr(self.function, '__qualname__', self.function)})"
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        # Used as a decorator it hides the function's name, so it is pickled by that name itself.
+        name = getattr(self, "__qualname__", "")
+        module = sys.modules.get(getattr(self, "__module__", ""))
+        return name if getattr(module, name, None) is self else (PerSample, (self.function,))
+
+
+def per_sample(function: Callable[..., Any]) -> PerSample:
+    """Make a metric of one sample: ``function(y_true_i, y_pred_i)`` gives one number for each.
+
+    Also a decorator. Such a metric needs no memory for the predictions of a whole data set, and the
+    spread of its values over the samples is known.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> distance = per_sample(lambda y_true, y_pred: np.abs(y_true - y_pred).max())
+    >>> float(distance(np.array([1, 2]), np.array([1, 5])))
+    3.0
+    """
+    return PerSample(function)
+
+
+def kind_of(metric: Any, name: str = "metric") -> Kind:
+    """``"stream"``, ``"sample"`` or ``"dataset"``: how a metric is computed.
+
+    Raises
+    ------
+    ConfigError
+        If it is neither a function nor an object with ``update``, ``compute`` and ``reset``, or if its
+        attribute ``over`` is text other than ``"sample"`` and ``"dataset"``.
+    """
+    over = getattr(metric, "over", "dataset")
+    if isinstance(over, str) and over not in ("sample", "dataset"):
+        raise ConfigError(f"metric {name!r} has over={over!r}; allowed are 'sample' and 'dataset'")
+    if all(callable(getattr(metric, method, None)) for method in ("update", "compute", "reset")):
+        return "stream"
+    if not callable(metric) or isinstance(metric, type):
+        what = (
+            f"the class {metric.__name__}" if isinstance(metric, type) else f"of type {type(metric).__name__}"
+        )
+        raise ConfigError(
+            f"metric {name!r} is {what}; give a function f(y_true, y_pred), "
+            "delira.metrics.per_sample(f), or an object with update, compute and reset"
+        )
+    return "sample" if over == "sample" else "dataset"
+
+
+def keys_of(
+    metrics: Mapping[str, Any], metric_keys: Mapping[str, Sequence[str]] | None
+) -> dict[str, tuple[str, ...]]:
+    """Which entries each metric reads, in the order of its arguments.
+
+    Metrics that ``metric_keys`` leaves out read ``("label", "pred")``, torchmetrics' ``("pred", "label")``.
+
+    Raises
+    ------
+    ConfigError
+        If ``metric_keys`` names a metric that does not exist, or gives something other than names.
+    """
+    given = dict(metric_keys or {})
+    mistakes = [
+        f"metric_keys names the metric {name!r}, which does not exist{did_you_mean(name, metrics)}"
+        for name in given
+        if name not in metrics
+    ]
+    for name, keys in given.items():
+        if (
+            isinstance(keys, str)
+            or not isinstance(keys, Sequence)
+            or not all(isinstance(k, str) for k in keys)
+        ):
+            mistakes.append(
+                f"metric_keys[{name!r}] must be a tuple of names like ('label', 'pred'), got {keys!r}"
+            )
+    if mistakes:
+        raise ConfigError("\n".join(mistakes))
+    return {name: tuple(given.get(name, default_keys(metric))) for name, metric in metrics.items()}
+
+
+def default_keys(metric: Any) -> tuple[str, str]:
+    """The entries that a metric reads unless it is told others."""
+    return TORCHMETRICS_KEYS if is_torchmetrics(metric) else DEFAULT_KEYS
+
+
+def is_torchmetrics(metric: Any) -> bool:
+    """Whether the class of a metric, or one it is derived from, is of the package torchmetrics."""
+    return any(parent.__module__.partition(".")[0] == "torchmetrics" for parent in type(metric).__mro__)
+
+
+def lookup(values: Mapping[str, Any], key: str) -> Any:
+    """Find an entry by its name, or by a dotted path: ``"seg.mask"``, ``"outputs.0"``.
+
+    Raises
+    ------
+    MissingKeyError
+        If there is none.
+    """
+    if key in values:
+        return values[key]
+    node: Any = values
+    for part in key.split("."):
+        if isinstance(node, Mapping) and part in node:
+            node = node[part]
+        elif isinstance(node, (list, tuple)) and part.isdigit() and int(part) < len(node):
+            node = node[int(part)]
+        else:
+            raise MissingKeyError(f"there is no entry {key!r} among {list(values)}")
+    return node
+
+
+def as_number(value: Any, name: str, where: str = "") -> float:
+    """Read what a metric returned: a number, or an array or device value of shape ``()`` or ``(1,)``.
+
+    Raises
+    ------
+    DataError
+        If it is anything else.
+    """
+    shape = tuple(getattr(value, "shape", ()))
+    number = value.numpy() if hasattr(value, "numpy") and not hasattr(value, "item") else value
+    if shape in ((), (1,)) and hasattr(number, "item"):
+        number = number.item()
+    if isinstance(number, numbers.Real):
+        return float(number)
+    what = f"an array of shape {shape}" if shape else f"a {type(value).__name__}"
+    raise DataError(
+        f"metric {name!r} returned {what}{where}, but a metric is one number; average inside the metric, "
+        "or give each number its own metric (one number per sample: delira.metrics.per_sample)"
+    )
+
+
+def feed(metric: Any, arrays: Sequence[Any]) -> None:
+    """Update a streaming metric; one of torchmetrics gets tensors on its own device."""
+    metric.update(*(_as_tensor(a, metric) for a in arrays) if is_torchmetrics(metric) else arrays)
+
+
+def _as_tensor(array: Any, metric: Any) -> Any:
+    if not isinstance(array, (np.ndarray, np.generic)):
+        return array
+    torch = sys.modules["torch"]  # torchmetrics has imported it; delira.metrics never does
+    usable = np.require(array, requirements=("C", "W"))  # torch warns about read-only memory
+    return torch.from_numpy(usable).to(getattr(metric, "device", "cpu"))
+
+
+def evaluator(metric: Any, name: str = "metric") -> Callable[..., float]:
+    """Make a function of whole arrays out of a metric, to be called as often as needed.
+
+    A metric over samples gives the mean of its values. A streaming one is copied once and reset before
+    each call, so that the metric itself keeps its state.
+    """
+    kind = kind_of(metric, name)
+    if kind == "dataset":
+        return lambda *arrays: as_number(metric(*arrays), name)
+    if kind == "sample":
+        return lambda *arrays: float(
+            np.mean([as_number(metric(*sample), name) for sample in zip(*arrays, strict=True)])
+        )
+    fresh = copy.deepcopy(metric)
+
+    def evaluate(*arrays: Any) -> float:
+        fresh.reset()
+        feed(fresh, arrays)
+        return as_number(fresh.compute(), name)
+
+    return evaluate
+
+
+def score(metric: Any, arrays: Sequence[Any], name: str = "metric") -> float:
+    """Evaluate a metric once over whole arrays.
+
+    Parameters
+    ----------
+    metric
+        Of any kind.
+    arrays
+        What it reads, in the order of its arguments, each of shape ``(n, ...)``.
+    name
+        For messages.
+
+    Raises
+    ------
+    DataError
+        If the metric returns something that is not one number.
+    """
+    return evaluator(metric, name)(*arrays)

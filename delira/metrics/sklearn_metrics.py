@@ -1,0 +1,239 @@
+"""scikit-learn's classification metrics with the historic names: scores in, one number out."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from delira.errors import ConfigError, DataError
+
+
+class SklearnClassificationMetric:
+    """A function of scikit-learn that compares labels, fed with labels or class scores.
+
+    Parameters
+    ----------
+    score_fn
+        Called as ``score_fn(y_true=..., y_pred=..., **kwargs)``.
+    gt_logits
+        Whether ``y_true`` is one-hot or scores; its argmax over the last axis is taken.
+    pred_logits
+        Whether ``y_pred`` are class scores of shape ``(..., C)``; their argmax over the last axis is taken.
+    **kwargs
+        For ``score_fn``, e.g. ``average="macro"``; arguments of a call win.
+    """
+
+    def __init__(
+        self, score_fn: Callable[..., Any], gt_logits: bool = False, pred_logits: bool = True, **kwargs: Any
+    ):
+        self.score_fn = score_fn
+        self.gt_logits, self.pred_logits = gt_logits, pred_logits
+        self.kwargs = kwargs
+
+    def __call__(self, y_true: Any, y_pred: Any, **kwargs: Any) -> float:
+        """Evaluate on arrays of shape ``(N, ...)`` or, where their flag is set, ``(N, ..., C)``.
+
+        Raises
+        ------
+        DataError
+            If an argmax is asked for where there is no class axis.
+        """
+        true = _flat(_argmax("y_true", "gt_logits", y_true) if self.gt_logits else np.asarray(y_true))
+        pred = _flat(_argmax("y_pred", "pred_logits", y_pred) if self.pred_logits else np.asarray(y_pred))
+        return float(self.score_fn(y_true=true, y_pred=pred, **{**self.kwargs, **kwargs}))
+
+    def __repr__(self) -> str:
+        settings = {"gt_logits": self.gt_logits, "pred_logits": self.pred_logits, **self.kwargs}
+        return f"{type(self).__name__}({', '.join(f'{key}={value!r}' for key, value in settings.items())})"
+
+
+class _Named(SklearnClassificationMetric):
+    """A metric whose function is fixed; scikit-learn is imported when it is first called."""
+
+    function: ClassVar[str]
+    defaults: ClassVar[dict[str, Any]] = {}
+
+    def __init__(self, gt_logits: bool = False, pred_logits: bool = True, **kwargs: Any):
+        super().__init__(self._call_sklearn, gt_logits, pred_logits, **{**self.defaults, **kwargs})
+
+    def _call_sklearn(self, **kwargs: Any) -> Any:
+        import sklearn.metrics
+
+        return getattr(sklearn.metrics, self.function)(**kwargs)
+
+
+class SklearnAccuracyScore(_Named):
+    """``sklearn.metrics.accuracy_score``."""
+
+    function = "accuracy_score"
+
+
+class SklearnBalancedAccuracyScore(_Named):
+    """``sklearn.metrics.balanced_accuracy_score``."""
+
+    function = "balanced_accuracy_score"
+
+
+class SklearnF1Score(_Named):
+    """``sklearn.metrics.f1_score``; more than two classes need ``average=``, e.g. ``"macro"``."""
+
+    function = "f1_score"
+
+
+class SklearnFBetaScore(_Named):
+    """``sklearn.metrics.fbeta_score``; ``beta`` defaults to 1, more than two classes need ``average=``."""
+
+    function = "fbeta_score"
+    defaults: ClassVar[dict[str, Any]] = {"beta": 1.0}
+
+
+class SklearnHammingLoss(_Named):
+    """``sklearn.metrics.hamming_loss``."""
+
+    function = "hamming_loss"
+
+
+class SklearnJaccardSimilarityScore(_Named):
+    """``sklearn.metrics.jaccard_score``; more than two classes need ``average=``.
+
+    The historic name is that of a function which scikit-learn removed in 0.23; for labels of one class
+    per sample that function was the accuracy, which ``SklearnAccuracyScore`` still gives.
+    """
+
+    function = "jaccard_score"
+
+
+class SklearnLogLoss(_Named):
+    """``sklearn.metrics.log_loss``, which needs probabilities: nothing is argmaxed in ``y_pred``.
+
+    With ``pred_logits=True``, scores ``(..., C)`` whose rows are all probabilities (not negative, summing to
+    1 within 1e-3) are taken as they are; other scores go through a softmax. With ``pred_logits=False`` they
+    are handed on unchanged. Unless ``labels`` is given, the classes are 0 to C-1, occurring or not.
+    """
+
+    function = "log_loss"
+
+    def __call__(self, y_true: Any, y_pred: Any, **kwargs: Any) -> float:
+        """Evaluate on labels of shape ``(N, ...)`` and scores ``(N, ..., C)`` or (binary) ``(N,)``."""
+        import sklearn.metrics
+
+        true = _flat(_argmax("y_true", "gt_logits", y_true) if self.gt_logits else np.asarray(y_true))
+        pred = np.asarray(y_pred)
+        settings = {**self.kwargs, **kwargs}
+        if pred.ndim > 1 and pred.shape[-1] > 1:
+            pred = pred.reshape(-1, pred.shape[-1])
+            if true.ndim == 1 and true.dtype.kind in "biu":
+                settings.setdefault("labels", np.arange(pred.shape[-1]))
+            if self.pred_logits:
+                pred = _as_probabilities(pred.astype(np.float64))
+        else:
+            pred = pred.ravel()
+        return float(sklearn.metrics.log_loss(true, pred, **settings))  # its second name differs by version
+
+
+class SklearnMatthewsCorrCoeff(_Named):
+    """``sklearn.metrics.matthews_corrcoef``."""
+
+    function = "matthews_corrcoef"
+
+
+class SklearnPrecisionScore(_Named):
+    """``sklearn.metrics.precision_score``; more than two classes need ``average=``."""
+
+    function = "precision_score"
+
+
+class SklearnRecallScore(_Named):
+    """``sklearn.metrics.recall_score``; more than two classes need ``average=``."""
+
+    function = "recall_score"
+
+
+class SklearnZeroOneLoss(_Named):
+    """``sklearn.metrics.zero_one_loss``."""
+
+    function = "zero_one_loss"
+
+
+class AurocMetric:
+    """Area under the receiver operating characteristic, ``sklearn.metrics.roc_auc_score``.
+
+    Parameters
+    ----------
+    classes
+        The labels, in the order of the score columns; of two, the second is the positive one. More than
+        two are binarised, each against all others.
+    **kwargs
+        For ``roc_auc_score``, e.g. ``average="weighted"``; arguments of a call win.
+
+    Raises
+    ------
+    ConfigError
+        If there are fewer than two classes.
+    """
+
+    def __init__(self, classes: Sequence[Any] = (0, 1), **kwargs: Any):
+        if len(classes) < 2:
+            raise ConfigError(f"AurocMetric needs at least two classes, got classes={classes!r}")
+        self.classes, self.kwargs = tuple(classes), kwargs
+
+    def __call__(self, y_true: Any, y_pred: Any, **kwargs: Any) -> float:
+        """Evaluate.
+
+        Parameters
+        ----------
+        y_true
+            Labels of shape ``(N,)`` or ``(N, 1)``.
+        y_pred
+            Scores of shape ``(N, C)``; for two classes also ``(N,)`` or ``(N, 1)``: of the second class.
+
+        Raises
+        ------
+        DataError
+            If the number of score columns is not that of the classes, or a label is none of the classes.
+        """
+        from sklearn.metrics import roc_auc_score
+        from sklearn.preprocessing import label_binarize
+
+        true, scores = np.asarray(y_true).ravel(), np.asarray(y_pred)
+        n_classes = len(self.classes)
+        if unknown := sorted(set(np.unique(true).tolist()) - set(self.classes)):
+            raise DataError(f"AurocMetric(classes={self.classes}) got the labels {unknown}; name all classes")
+        if scores.ndim == 2 and scores.shape[1] == n_classes:
+            scores = scores[:, 1] if n_classes == 2 else scores
+        elif n_classes == 2 and (scores.ndim == 1 or scores.shape[1:] == (1,)):
+            scores = scores.ravel()
+        else:
+            raise DataError(
+                f"AurocMetric(classes={self.classes}) needs scores of shape (N, {n_classes}), "
+                f"got {scores.shape}; name all classes in the order of the columns"
+            )
+        binary = true == self.classes[1] if n_classes == 2 else label_binarize(true, classes=self.classes)
+        return float(roc_auc_score(binary, scores, **{**self.kwargs, **kwargs}))
+
+    def __repr__(self) -> str:
+        return f"AurocMetric(classes={self.classes!r})"
+
+
+def _argmax(what: str, flag: str, scores: Any) -> np.ndarray:
+    scores = np.asarray(scores)
+    if scores.ndim < 2:
+        raise DataError(
+            f"{flag}=True takes the argmax over the last axis of {what}, which has shape {scores.shape} "
+            f"and no class axis; use {flag}=False for labels"
+        )
+    # Further axes (pixels) become samples: scikit-learn compares one label per row.
+    return scores.argmax(-1).ravel()
+
+
+def _flat(labels: np.ndarray) -> np.ndarray:
+    """Labels with one row per sample; (N, L) is kept, it may be a multi-label indicator."""
+    return labels if labels.ndim == 1 or (labels.ndim == 2 and labels.shape[1] > 1) else labels.ravel()
+
+
+def _as_probabilities(scores: np.ndarray) -> np.ndarray:
+    sums = scores.sum(1, keepdims=True)
+    if np.all(scores >= 0) and np.allclose(sums, 1, atol=1e-3):
+        return scores / sums
+    exponentials = np.exp(scores - scores.max(1, keepdims=True))
+    return exponentials / exponentials.sum(1, keepdims=True)

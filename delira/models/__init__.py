@@ -1,0 +1,13 @@
+"""Networks: the base class of all rooms, and what each room shows."""
+
+from typing import TYPE_CHECKING
+
+from delira.models.abstract_network import AbstractNetwork
+from delira.utils.lazy import lazy_names
+
+if TYPE_CHECKING:  # what type checkers and editors see; at run time see lazy_names below
+    from delira.backends.torch import AbstractPyTorchNetwork as AbstractPyTorchNetwork
+
+__all__ = ["AbstractNetwork"]
+
+__getattr__, __dir__ = lazy_names(__name__)

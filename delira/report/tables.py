@@ -1,0 +1,198 @@
+"""The table of a cross-validation as plain text, Markdown, LaTeX and HTML."""
+
+import html
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from delira.errors import ConfigError
+from delira.report.bootstrap import N_DRAWS
+from delira.report.summary import fold_values
+from delira.utils.suggest import did_you_mean
+
+WIDTH = 80
+"""Columns of a terminal."""
+DASH = "–"
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    **{character: "\\" + character for character in "&%$#_{}"},
+}
+
+
+class MetricColumn(NamedTuple):
+    """The numbers of one metric as text, all with the same decimals."""
+
+    name: str
+    folds: list[str]
+    mean: str
+    """``"0.9705 ± 0.0051"``"""
+    oof: str
+    ci: str
+    """``"[0.9627, 0.9783]"``, or a dash."""
+    n: str
+    note: str
+
+
+def metric_columns(result: Any) -> list[MetricColumn]:
+    """The numbers of every metric as text."""
+    summary, per_fold = result.summary(), fold_values(result)
+    columns = []
+    for name, row in summary.items():
+        text = number_format([*per_fold[name], row["oof"], row["ci_low"], row["ci_high"]])
+        std = DASH if len(result.folds) < 2 else text(row["std"])
+        missing = np.isnan(row["ci_low"])
+        columns.append(
+            MetricColumn(
+                name=name,
+                folds=[text(value) for value in per_fold[name]],
+                mean=f"{text(row['mean'])} ± {std}",
+                oof=DASH if np.isnan(row["oof"]) and row["note"] else text(row["oof"]),
+                ci=DASH if missing else f"[{text(row['ci_low'])}, {text(row['ci_high'])}]",
+                n=f"{row['n']:,}" + (f" in {row['n_groups']:,} groups" if row["n_groups"] else ""),
+                note=row["note"],
+            )
+        )
+    return columns
+
+
+def number_format(values: Sequence[float]) -> Callable[[float], str]:
+    """One way of writing all of these numbers: about four significant digits of the largest."""
+    finite = [abs(value) for value in values if np.isfinite(value)]
+    largest = max(finite, default=0.0)
+    if largest and (largest < 1e-3 or largest >= 1e6):
+        return lambda value: f"{value:.3e}"
+    decimals = 4 if largest < 10 else 3 if largest < 100 else 2 if largest < 1000 else 1
+    return lambda value: f"{value:.{decimals}f}"
+
+
+def fold_table(result: Any, fmt: str = "plain") -> str:
+    """Folds x metrics; mean and standard deviation; out-of-fold value with its 95 % interval.
+
+    Parameters
+    ----------
+    result
+        A ``KFoldResult``, or what offers its ``folds`` and ``summary()``.
+    fmt
+        ``"plain"`` (80 columns), ``"markdown"``, ``"latex"`` (needs booktabs) or ``"html"``.
+
+    Raises
+    ------
+    ConfigError
+        If ``fmt`` is none of these.
+    """
+    formats = {"plain": _plain, "markdown": _markdown, "latex": _latex, "html": _html}
+    if fmt not in formats:
+        raise ConfigError(f"there is no table format {fmt!r}{did_you_mean(fmt, formats)}")
+    columns = metric_columns(result)
+    folds = [str(fold.fold) for fold in result.folds]
+    return formats[fmt](folds, columns) if columns else "no metrics were computed"
+
+
+def _plain(folds: list[str], columns: list[MetricColumn]) -> str:
+    labels = ["fold", *folds]
+    width = max(map(len, labels))
+    blocks: list[list[list[str]]] = [[]]
+    room = WIDTH - width
+    for column in columns:
+        needed = 3 + max(map(len, [column.name, *column.folds]))
+        if needed > room and blocks[-1]:
+            blocks.append([])
+            room = WIDTH - width
+        blocks[-1].append([column.name, *column.folds])
+        room -= needed
+    text = [_aligned([labels, *block], "<" + ">" * len(block)) for block in blocks]
+    rows = [["metric", "mean ± std", "out-of-fold", "95 % interval", "n"]]
+    rows += [[c.name, c.mean, c.oof, c.ci, c.n] for c in columns]
+    text.append(_aligned([list(column) for column in zip(*rows, strict=True)], "<>>>>"))
+    return "\n\n".join([*text, "\n".join(footnotes(columns))])
+
+
+def footnotes(columns: list[MetricColumn]) -> list[str]:
+    """What the intervals are, and why some are missing."""
+    grouped = any("groups" in column.n for column in columns)
+    drawn = "whole groups of out-of-fold cases" if grouped else "the out-of-fold cases"
+    notes = [f"{column.name}: no interval, {column.note}" for column in columns if column.note]
+    if any(column.ci != DASH for column in columns):
+        notes.insert(0, f"Intervals: percentile bootstrap, {N_DRAWS:,} draws of {drawn}.")
+    return notes
+
+
+def _aligned(columns: list[list[str]], sides: str) -> str:
+    """Columns of text with a header, three spaces apart."""
+    padded = []
+    for cells, side in zip(columns, sides, strict=True):
+        width = max(map(len, cells))
+        padded.append([f"{cell:{side}{width}}" for cell in cells])
+    lines = ["   ".join(row).rstrip() for row in zip(*padded, strict=True)]
+    return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]])
+
+
+def _rows(folds: list[str], columns: list[MetricColumn]) -> list[list[str]]:
+    """Header, folds, and three rows of summary: the table of a paper."""
+    rows = [["fold", *(column.name for column in columns)]]
+    rows += [[fold, *(column.folds[i] for column in columns)] for i, fold in enumerate(folds)]
+    rows.append(["mean ± std", *(column.mean for column in columns)])
+    rows.append(["out-of-fold [95 % CI]", *(f"{column.oof} {column.ci}" for column in columns)])
+    rows.append(["n", *(column.n for column in columns)])
+    return rows
+
+
+def _markdown(folds: list[str], columns: list[MetricColumn]) -> str:
+    rows = [[_escape_markdown(cell) for cell in row] for row in _rows(folds, columns)]
+    widths = [max(3, *map(len, cells)) for cells in zip(*rows, strict=True)]
+    lines = [
+        "| " + " | ".join(f"{c:{'<' if i == 0 else '>'}{widths[i]}}" for i, c in enumerate(row)) + " |"
+        for row in rows
+    ]
+    rule = (
+        "|" + "|".join("-" * (w + 2) if i == 0 else "-" * (w + 1) + ":" for i, w in enumerate(widths)) + "|"
+    )
+    return "\n".join([lines[0], rule, *lines[1:]])
+
+
+def _escape_markdown(text: str) -> str:
+    for character in "\\|*_`<":
+        text = text.replace(character, "\\" + character)
+    return text.replace("\n", " ")
+
+
+def _latex(folds: list[str], columns: list[MetricColumn]) -> str:
+    header, *body = [[_escape_latex(cell) for cell in row] for row in _rows(folds, columns)]
+
+    def line(cells: list[str]) -> str:
+        return "  " + " & ".join(cells) + r" \\"
+
+    return "\n".join(
+        [
+            rf"\begin{{tabular}}{{l{'r' * len(columns)}}}",
+            r"  \toprule",
+            line(header),
+            r"  \midrule",
+            *map(line, body[: len(folds)]),
+            r"  \midrule",
+            *map(line, body[len(folds) :]),
+            r"  \bottomrule",
+            r"\end{tabular}",
+        ]
+    )
+
+
+def _escape_latex(text: str) -> str:
+    escaped = "".join(_LATEX.get(character, character) for character in text)
+    return escaped.replace("±", r"$\pm$").replace(DASH, "--").replace("\n", " ")
+
+
+def _html(folds: list[str], columns: list[MetricColumn]) -> str:
+    header, *body = [[html.escape(cell) for cell in row] for row in _rows(folds, columns)]
+    lines = [
+        "<table>",
+        "<thead><tr>" + "".join(f"<th>{cell}</th>" for cell in header) + "</tr></thead>",
+        "<tbody>",
+    ]
+    for number, (first, *cells) in enumerate(body):
+        rule = ' style="border-top: 1px solid"' if number == len(folds) else ""
+        lines.append(f"<tr{rule}><th>{first}</th>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
+    return "\n".join([*lines, "</tbody>", "</table>"])

@@ -1,0 +1,12 @@
+"""The toy room: linear regression in numpy, with gradients by hand.
+
+It needs no framework and speaks every verb of the contract, so it shows what a room is and lets the
+core be tested alone. Its one loss is the mean squared error; its generator drops inputs.
+"""
+
+from delira.testing.toy.backend import ToyBackend
+from delira.testing.toy.network import ToyNetwork, mean_squared_error
+from delira.testing.toy.optimizers import ToySGD
+from delira.testing.toy.training import ToyExperiment, ToyTrainer
+
+__all__ = ["ToyBackend", "ToyExperiment", "ToyNetwork", "ToySGD", "ToyTrainer", "mean_squared_error"]

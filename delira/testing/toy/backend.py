@@ -1,0 +1,122 @@
+"""The verbs of the contract in numpy."""
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from delira.contract import Backend, Devices, UpdateConfig
+from delira.errors import CheckpointError, ConfigError
+from delira.testing.toy.optimizers import ToySGD
+
+
+class ToyBackend(Backend):
+    """Numpy, on the CPU, with a generator of its own."""
+
+    name = "toy"
+    checkpoint_suffix = ".zip"
+
+    def __init__(self) -> None:
+        self.generator = np.random.default_rng(0)
+
+    def devices(self, gpu_ids: Sequence[int], device: str | None) -> Devices:
+        """The CPU."""
+        if gpu_ids or device not in (None, "auto", "cpu"):
+            raise ConfigError(
+                f"the toy room computes on the CPU only, got gpu_ids={list(gpu_ids)}, device={device!r}"
+            )
+        return Devices("cpu", "cpu")
+
+    def devices_of(self, network: Any) -> Devices:
+        """The CPU."""
+        return Devices("cpu", "cpu")
+
+    def place(self, network: Any, losses: Mapping[str, Any], devices: Devices) -> Any:
+        """Nothing moves."""
+        return network
+
+    @contextlib.contextmanager
+    def training(self, network: Any) -> Iterator[None]:
+        """Drop inputs."""
+        before, network.is_training = network.is_training, True
+        try:
+            yield
+        finally:
+            network.is_training = before
+
+    @contextlib.contextmanager
+    def evaluating(self, network: Any) -> Iterator[None]:
+        """Drop none."""
+        before, network.is_training = network.is_training, False
+        try:
+            yield
+        finally:
+            network.is_training = before
+
+    def key_mapping(self, network: Any) -> dict[str, str]:
+        """The network's ``x`` is the batch's ``data``."""
+        return {"x": "data"}
+
+    def build_optimizers(
+        self,
+        network: Any,
+        builder: Callable[..., dict[str, Any]] | None,
+        optimizer_cls: Any,
+        optimizer_params: Mapping[str, Any],
+        update: UpdateConfig,
+    ) -> dict[str, Any]:
+        """One optimizer of the one weight."""
+        if update != UpdateConfig():
+            raise ConfigError(
+                "the toy room has neither mixed precision nor accumulation, clipping or skipping"
+            )
+        if builder is not None:
+            return builder(network, optimizer_cls, **optimizer_params)
+        return {"default": (optimizer_cls or ToySGD)(network.weight, **optimizer_params)}
+
+    def learning_rates(self, optimizers: Mapping[str, Any]) -> dict[str, float]:
+        """The rate of the one optimizer."""
+        return {"lr": float(optimizers["default"].lr)}
+
+    def to_numpy(self, tree: Any) -> Any:
+        """Everything is numpy already."""
+        return tree
+
+    def read_scalars(self, values: Sequence[Any]) -> np.ndarray:
+        """One array of the values."""
+        return np.array([float(value) for value in values])
+
+    def seed(self, seed: int) -> None:
+        """Seed the room's generator."""
+        self.generator = np.random.default_rng(seed)
+
+    def generator_state(self) -> Any:
+        """State of the room's generator; its integers are too long for JSON readers elsewhere, so as strings."""
+        state = self.generator.bit_generator.state
+        return {**state, "state": {name: str(number) for name, number in state["state"].items()}}
+
+    def set_generator_state(self, state: Any) -> None:
+        """Continue the room's generator."""
+        whole = {**state, "state": {name: int(number) for name, number in state["state"].items()}}
+        self.generator.bit_generator.state = whole
+
+    def state_tree(self, network: Any, optimizers: Mapping[str, Any]) -> dict[str, Any]:
+        """Weight and optimizer."""
+        states = {name: optimizer.state_dict() for name, optimizer in optimizers.items()}
+        return {"model": {"weight": network.weight.copy()}, "optimizer": states}
+
+    def load_state_tree(self, tree: Mapping[str, Any], network: Any, optimizers: Mapping[str, Any]) -> None:
+        """Put weight and optimizer back."""
+        weight = tree.get("model", {}).get("weight")
+        if weight is None or weight.shape != network.weight.shape:
+            found = None if weight is None else weight.shape
+            raise CheckpointError(
+                f"weight has shape {found} in the checkpoint and {network.weight.shape} in the network"
+            )
+        network.weight[...] = weight
+        for name, optimizer in optimizers.items():
+            optimizer.load_state_dict(tree["optimizer"][name])
+
+
+BACKEND = ToyBackend()

@@ -1,0 +1,78 @@
+"""A linear network in numpy."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from delira.contract import NO_HOOKS, Step, StepHooks, call_losses, call_metrics
+from delira.models.abstract_network import AbstractNetwork
+from delira.testing.toy.backend import BACKEND
+
+
+def mean_squared_error(prediction: np.ndarray, target: np.ndarray) -> float:
+    """Mean of the squared differences; the only loss the toy room can differentiate."""
+    return float(np.mean((prediction - target) ** 2))
+
+
+class ToyNetwork(AbstractNetwork):
+    """``pred = x @ weight``.
+
+    Parameters
+    ----------
+    n_features
+        Length of a sample.
+    dropout
+        Probability with which an input is left out in training.
+    """
+
+    __delira_backend__ = BACKEND
+
+    def __init__(self, n_features: int = 3, dropout: float = 0.0):
+        super().__init__(n_features=n_features, dropout=dropout)
+        self.weight = BACKEND.generator.normal(scale=0.1, size=(n_features, 1))
+        self.dropout = dropout
+        self.is_training = False
+
+    def __call__(self, x: np.ndarray) -> dict[str, np.ndarray]:
+        """Predict: ``x`` of shape (B, n_features) gives ``pred`` of shape (B, 1)."""
+        return {"pred": x @ self.weight}
+
+    @staticmethod
+    def prepare_batch(batch: Mapping[str, Any], input_device: Any, output_device: Any) -> dict[str, Any]:
+        """Floating arrays become float64."""
+        return {key: np.asarray(value, dtype=np.float64) for key, value in batch.items()}
+
+    @staticmethod
+    def closure(
+        model: "ToyNetwork",
+        data_dict: dict[str, Any],
+        optimizers: Mapping[str, Any],
+        losses: Mapping[str, Any] | None = None,
+        metrics: Mapping[str, Any] | None = None,
+        fold: int = 0,
+        **kwargs: Any,
+    ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+        """Forward, loss, gradient by hand, update."""
+        hooks: StepHooks = kwargs.get("hooks") or NO_HOOKS
+        step = Step(model, data_dict)
+        for hook in hooks.sample:
+            hook(step)
+        inputs = step.batch["data"]
+        if model.dropout and model.is_training:
+            inputs = inputs * (BACKEND.generator.random(inputs.shape) >= model.dropout)
+        step.predictions = model(inputs)
+        for hook in hooks.forward:
+            hook(step)
+        step.losses = call_losses(losses or {}, kwargs.get("loss_keys") or {}, step.predictions, step.batch)
+        for hook in hooks.criterion:
+            hook(step)
+        error = step.predictions["pred"] - step.batch["label"]
+        gradient = 2 * inputs.T @ error / error.size
+        for hook in hooks.backward:
+            hook(step)
+        optimizers["default"].apply(gradient)
+        values = call_metrics(metrics or {}, kwargs.get("metric_keys") or {}, step.predictions, step.batch)
+        return values, step.losses, step.predictions
+
+    closure.__func__.is_room_default = True  # type: ignore[attr-defined]

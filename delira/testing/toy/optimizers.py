@@ -1,0 +1,38 @@
+"""Gradient descent with momentum."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+
+class ToySGD:
+    """Gradient descent with momentum on one array.
+
+    Parameters
+    ----------
+    weight
+        The array to change in place.
+    lr
+        Learning rate, per step.
+    momentum
+        Part of the last change that is kept.
+    """
+
+    def __init__(self, weight: np.ndarray, lr: float = 0.1, momentum: float = 0.0):
+        self.weight, self.lr, self.momentum = weight, lr, momentum
+        self.velocity = np.zeros_like(weight)
+
+    def apply(self, gradient: np.ndarray) -> None:
+        """Change the weight by one step."""
+        self.velocity[...] = self.momentum * self.velocity + gradient
+        self.weight -= self.lr * self.velocity
+
+    def state_dict(self) -> dict[str, Any]:
+        """Learning rate and velocity."""
+        return {"lr": self.lr, "velocity": self.velocity.copy()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a state."""
+        self.lr = float(state["lr"])
+        self.velocity[...] = state["velocity"]

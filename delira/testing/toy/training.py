@@ -1,0 +1,17 @@
+"""Trainer and experiment of the toy room: the common ones, bound to it."""
+
+from delira.testing.toy.backend import BACKEND
+from delira.training.base_experiment import BaseExperiment
+from delira.training.base_trainer import BaseNetworkTrainer
+
+
+class ToyTrainer(BaseNetworkTrainer):
+    """Trains a :class:`ToyNetwork`."""
+
+    backend = BACKEND
+
+
+class ToyExperiment(BaseExperiment):
+    """Runs experiments with a :class:`ToyTrainer`."""
+
+    trainer_cls = ToyTrainer

@@ -1,0 +1,488 @@
+"""An experiment: parameters, a network class, and independent runs with them."""
+
+import copy
+import dataclasses
+import inspect
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from delira.errors import ConfigError
+from delira.training.base_trainer import BaseNetworkTrainer
+from delira.training.config import SETTINGS, check_epochs, check_names, read_settings, settings_signature
+from delira.training.cross_validation import CrossValidation
+from delira.training.parameters import Parameters
+from delira.training.predictor import Predictor
+from delira.training.result import KFoldResult
+from delira.training.run_folder import RunFolder, locate_fold
+from delira.training.splits import SplitConfig
+from delira.utils import yaml_codec
+from delira.utils.files import publish_text, writable_folder
+from delira.utils.seeding import derive, derive_int, restored_globals, seed_globals
+from delira.utils.suggest import did_you_mean
+
+#: names of the parameters' training part that are no settings of the trainer
+_RUN_NAMES = ("num_epochs", "n_epochs", "batch_size", "fold", "callbacks", "key_mapping", "start_epoch")
+_SPLIT_NAMES = tuple(field.name for field in dataclasses.fields(SplitConfig))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunRequest:
+    """What one run was asked for: copies of everything, so that nothing leaks into the next."""
+
+    params: Parameters
+    settings: Mapping[str, Any]
+    """Flat keywords of the trainer."""
+    num_epochs: int
+    seed: int
+    fold: int
+    callbacks: list[Any]
+    key_mapping: Mapping[str, str] | None
+    start_epoch: int
+
+    def for_fold(self, fold: int) -> "RunRequest":
+        """The same, with copies of its own."""
+        return dataclasses.replace(
+            self,
+            fold=fold,
+            params=copy.deepcopy(self.params),
+            settings=copy.deepcopy(self.settings),
+            callbacks=copy.deepcopy(self.callbacks),
+        )
+
+
+class BaseExperiment:
+    """Trains fresh networks of one class: once, or once for each fold.
+
+    A room's experiment is this class with ``trainer_cls`` set; it adds no code.
+
+    Parameters
+    ----------
+    params
+        The parameters, or a path to a file written by ``Parameters.save``. Their model part goes to
+        ``model_cls``, their training part are settings of the trainer, and ``num_epochs``.
+    model_cls
+        The network class.
+    n_epochs
+        Epochs in total, if the parameters do not say.
+    name
+        Name of the experiment; its runs lie in ``<save_path>/<name>``.
+    save_path
+        Parent folder; the working directory if ``None``.
+    key_mapping
+        Argument of the network -> batch entry, e.g. ``{"x": "data"}``; ``None`` asks the room.
+    trainer_cls, predictor_cls
+        Replace the room's.
+    **settings
+        Settings of the trainer (see :class:`delira.training.TrainerConfig`) that hold for every run.
+        They go before those of the parameters.
+
+    Raises
+    ------
+    ConfigError
+        Naming unknown or impossible settings, and arguments that ``model_cls`` does not take.
+    """
+
+    trainer_cls: type[BaseNetworkTrainer]
+    predictor_cls: type[Predictor] = Predictor
+
+    def __init__(  # noqa: PLR0913 - the historic signature
+        self,
+        params: Parameters | Mapping[str, Any] | str | Path,
+        model_cls: type,
+        n_epochs: int | None = None,
+        name: str | None = None,
+        save_path: str | Path | None = None,
+        key_mapping: Mapping[str, str] | None = None,
+        trainer_cls: type[BaseNetworkTrainer] | None = None,
+        predictor_cls: type[Predictor] | None = None,
+        **settings: Any,
+    ):
+        self.params = _as_parameters(params)
+        self.model_cls = model_cls
+        self.n_epochs = n_epochs
+        self.name = name or "UnnamedExperiment"
+        self.save_path = Path(save_path or ".") / self.name
+        self.key_mapping = key_mapping
+        self.trainer_cls = trainer_cls or self.trainer_cls
+        self.predictor_cls = predictor_cls or self.predictor_cls
+        self.settings = settings
+        self._check()
+
+    def _check(self) -> None:
+        """Refuse what cannot work, before any run."""
+        check_names(self.settings, (*SETTINGS, *_RUN_NAMES))
+        check_names(self.params.training_settings(), (*SETTINGS, *_RUN_NAMES))
+        flat = {**self.params.training_settings(), **self.settings}
+        read_settings({name: value for name, value in flat.items() if name not in _RUN_NAMES})
+        epochs = self._epochs(flat, required=False)
+        if epochs is not None:
+            check_epochs(epochs)
+        _check_model_arguments(self.model_cls, self.params.model_kwargs())
+        writable_folder(self.save_path)
+
+    # ------------------------------------------------------------------ runs
+
+    def run(
+        self,
+        train_data: Any,
+        val_data: Any = None,
+        params: Parameters | Mapping[str, Any] | None = None,
+        *,
+        resume: str | Path | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Train one network.
+
+        Parameters
+        ----------
+        train_data, val_data
+            Data managers, or other iterables of batches.
+        params
+            Replace entries of the experiment's parameters for this run.
+        resume
+            ``None``: a new run folder. A path: continue what lies there. ``"auto"``: continue the newest
+            unfinished run with the same parameters and data, or begin a new one.
+        **kwargs
+            Settings of the trainer for this run; also ``num_epochs``, ``fold``, ``callbacks``.
+
+        Returns
+        -------
+        AbstractNetwork
+            With the best weights if a validation score was watched, else with the last.
+        """
+        request = self._resolve(params, kwargs)
+        folder, path = self._open_folder(request, train_data, resume)
+        started = time.perf_counter()
+        trainer = self.build_trainer(request, path)
+        network = trainer.train(request.num_epochs, train_data, val_data)
+        folder.log("finished", fold=request.fold, seconds=round(time.perf_counter() - started, 3))
+        return network
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Same as :meth:`run`."""
+        return self.run(*args, **kwargs)
+
+    def resume(self, save_path: str | Path, train_data: Any, val_data: Any = None, **kwargs: Any) -> Any:
+        """Continue the run in ``save_path``: a run folder, a fold's folder or a checkpoint file in it."""
+        return self.run(train_data, val_data, resume=save_path, **kwargs)
+
+    def test(
+        self,
+        network: Any,
+        test_data: Any,
+        metrics: Mapping[str, Any] | None = None,
+        metric_keys: Mapping[str, Any] | None = None,
+        verbose: bool = False,
+        **kwargs: Any,
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Predict a data set with a trained network.
+
+        Parameters
+        ----------
+        network
+            The trained network.
+        test_data
+            A data manager or another iterable of batches.
+        metrics, metric_keys
+            Metrics by name and the entries they read; those of the validation if ``None``.
+        verbose
+            Show a progress bar.
+        **kwargs
+            ``prepare_batch``, ``convert_fn``, ``key_mapping``: replace the network's and the room's.
+
+        Returns
+        -------
+        tuple
+            ``(predictions, metrics)``: arrays of shape ``(n, ...)`` by name, and arrays of shape ``(1,)``,
+            or ``(n,)`` for metrics of single samples.
+        """
+        names = ("prepare_batch", "convert_fn", "key_mapping")
+        if unknown := [name for name in kwargs if name not in names]:
+            raise ConfigError(f"test takes no {unknown[0]!r}{did_you_mean(unknown[0], names)}")
+        config = read_settings(self._resolve(None, {"num_epochs": 0}).settings)
+        metrics = config.epoch_metrics if metrics is None else metrics
+        keys = config.metric_keys if metric_keys is None else metric_keys
+        predictor = self.predictor_cls(
+            network,
+            kwargs.get("key_mapping") or self.key_mapping,
+            kwargs.get("convert_fn") or config.convert_batch_to_npy_fn,
+            kwargs.get("prepare_batch"),
+            backend=self.trainer_cls.backend,
+        )
+        keys = {name: value for name, value in keys.items() if name in metrics}
+        done = predictor.evaluate(test_data, metrics=metrics, metric_keys=keys, verbose=verbose)
+        return done.predictions, done.metrics
+
+    def kfold(  # noqa: PLR0913 - the historic signature
+        self,
+        data: Any,
+        metrics: Mapping[str, Any] | None = None,
+        num_epochs: int | None = None,
+        num_splits: int | None = None,
+        *,
+        train_kwargs: Mapping[str, Any] | None = None,
+        test_kwargs: Mapping[str, Any] | None = None,
+        metric_keys: Mapping[str, Any] | None = None,
+        params: Parameters | Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> KFoldResult:
+        """Cross-validate: train one fresh network for each fold and test it on what it never saw.
+
+        Parameters
+        ----------
+        data
+            A data manager; it is divided by the samples of its dataset.
+        metrics, metric_keys
+            Test metrics by name and the entries they read; those of the validation if ``None``.
+        num_epochs
+            Epochs of each fold; those of the experiment if ``None``.
+        num_splits
+            Number of folds; 10, with a warning, if ``None``.
+        train_kwargs, test_kwargs
+            Changes of the manager for training, and for validation and testing, e.g.
+            ``{"transforms": augmentation}``.
+        params
+            Replace entries of the experiment's parameters.
+        **options
+            The fields of :class:`delira.training.splits.SplitConfig` (``split_type``, ``shuffle``,
+            ``random_seed``, ``val_split``, ``label_key``, ``groups_key``) and settings of the trainer.
+
+        Returns
+        -------
+        KFoldResult
+            Unpacks as ``outputs, metrics``; prints as a table.
+        """
+        split = {name: options.pop(name) for name in _SPLIT_NAMES if name in options}
+        if num_epochs is not None:
+            options["num_epochs"] = num_epochs
+        config = SplitConfig(num_splits=num_splits, **split)
+        request = self._resolve(params, options, default_seed=config.random_seed)
+        settings = read_settings(request.settings)
+        tested = settings.epoch_metrics if metrics is None else metrics
+        keys = settings.metric_keys if metric_keys is None else metric_keys
+        return CrossValidation(
+            experiment=self,
+            data=data,
+            request=request,
+            split=config,
+            metrics=copy.deepcopy(dict(tested)),
+            metric_keys={
+                name: value for name, value in keys.items() if name in tested or metric_keys is not None
+            },
+            train_kwargs=train_kwargs or {},
+            test_kwargs=test_kwargs or {},
+        ).run()
+
+    def setup(
+        self, params: Parameters | Mapping[str, Any] | None = None, training: bool = True, **kwargs: Any
+    ) -> BaseNetworkTrainer | Predictor:
+        """Build a trainer with a fresh network, or a predictor of ``model=``."""
+        if training:
+            request = self._resolve(params, {"num_epochs": 0, **kwargs})
+            return self.build_trainer(request, RunFolder.create(self.save_path).fold(request.fold))
+        if "model" not in kwargs:
+            raise ConfigError("setup(training=False) builds a predictor; pass the network as model=")
+        return self.predictor_cls(kwargs["model"], self.key_mapping, backend=self.trainer_cls.backend)
+
+    # ------------------------------------------------------------------ parts of a run
+
+    def build_trainer(self, request: RunRequest, folder: Path) -> BaseNetworkTrainer:
+        """A trainer with a fresh network, initialised from (seed, fold)."""
+        backend = self.trainer_cls.backend
+        state = backend.generator_state()
+        with restored_globals():
+            try:
+                backend.seed(derive_int(request.seed, request.fold, stream="network"))
+                seed_globals(derive(request.seed, request.fold, stream="network globals"))
+                network = self.model_cls(**copy.deepcopy(request.params.model_kwargs()))
+                return self.trainer_cls(
+                    network,
+                    folder,
+                    request.key_mapping,
+                    fold=request.fold,
+                    callbacks=request.callbacks,
+                    start_epoch=request.start_epoch,
+                    **request.settings,
+                )
+            finally:
+                backend.set_generator_state(state)
+
+    def start_folder(self, request: RunRequest, data: Any, **facts: Any) -> RunFolder:
+        """A new run folder with parameters and manifest."""
+        folder = RunFolder.create(self.save_path)
+        request.params.save(folder.path / "parameters.yml")
+        dataset = getattr(data, "dataset", None)
+        folder.write_manifest(
+            {
+                "name": self.name,
+                "model": f"{self.model_cls.__module__}:{self.model_cls.__qualname__}",
+                "seed": request.seed,
+                "num_epochs": request.num_epochs,
+                "settings": yaml_codec.encode(dict(request.settings)),
+                "num_threads": request.settings.get("num_threads"),
+                "n_samples": None if dataset is None else len(dataset),
+                "fingerprint": self._fingerprint(request, data),
+                **facts,
+            }
+        )
+        folder.log("started")
+        return folder
+
+    def _open_folder(
+        self, request: RunRequest, data: Any, resume: str | Path | None
+    ) -> tuple[RunFolder, Path]:
+        if resume == "auto":
+            wanted = self._fingerprint(request, data)
+            for path in sorted(self.save_path.iterdir(), reverse=True):
+                folder = RunFolder(path)
+                if folder.is_unfinished() and folder.read_manifest().get("fingerprint") == wanted:
+                    return folder, folder.fold(request.fold)
+            resume = None
+        if resume is not None:
+            path = locate_fold(resume)
+            return RunFolder(path.parent), path
+        folder = self.start_folder(request, data, kind="run")
+        return folder, folder.fold(request.fold)
+
+    def _fingerprint(self, request: RunRequest, data: Any) -> dict[str, str | None]:
+        """What must be equal for a run to be continued; the number of epochs is not part of it."""
+        training = {
+            k: v for k, v in request.settings.items() if k not in ("num_epochs", "n_epochs", "verbose")
+        }
+        dataset = getattr(data, "dataset", None)
+        return {
+            "parameters": yaml_codec.fingerprint(
+                {"model": request.params.model_kwargs(), "training": training}
+            ),
+            "data": dataset.fingerprint() if hasattr(dataset, "fingerprint") else None,
+        }
+
+    def _resolve(
+        self,
+        params: Parameters | Mapping[str, Any] | None,
+        kwargs: Mapping[str, Any],
+        default_seed: int | None = None,
+    ) -> RunRequest:
+        """Merge parameters, settings of the experiment and of the call; nothing of the experiment changes."""
+        own = copy.deepcopy(self.params)
+        if params is not None:
+            own.update(_as_parameters(params))
+            _check_model_arguments(self.model_cls, own.model_kwargs())
+        flat = {**own.training_settings(), **copy.deepcopy(self.settings), **copy.deepcopy(dict(kwargs))}
+        check_names(flat, (*SETTINGS, *_RUN_NAMES, *(() if default_seed is None else ("random_seed",))))
+        if default_seed is not None:
+            flat.setdefault("seed", default_seed)
+        settings = {name: value for name, value in flat.items() if name not in _RUN_NAMES}
+        config = read_settings(settings)
+        return RunRequest(
+            params=own,
+            settings=settings,
+            num_epochs=check_epochs(kwargs.get("num_epochs", self._epochs(flat))),
+            seed=config.seed,
+            fold=int(flat.get("fold", 0)),
+            callbacks=_as_list(flat.get("callbacks")),
+            key_mapping=flat.get("key_mapping") or self.key_mapping,
+            start_epoch=int(flat.get("start_epoch", 1)),
+        )
+
+    def _epochs(self, flat: Mapping[str, Any], required: bool = True) -> Any:
+        found = [self.n_epochs, flat.get("num_epochs"), flat.get("n_epochs")]
+        given = next((epochs for epochs in found if epochs is not None), None)
+        if given is None and required:
+            raise ConfigError(
+                "num_epochs is not set; put it into the training parameters, or pass it to run or kfold"
+            )
+        return given
+
+    # ------------------------------------------------------------------ on disk
+
+    def save(self, path: str | Path | None = None) -> Path:
+        """Write the experiment as readable YAML (``experiment.yml`` in its folder); returns the file."""
+        tree = {
+            "model": self.model_cls,
+            "name": self.name,
+            "save_path": str(self.save_path.parent),
+            "n_epochs": self.n_epochs,
+            "key_mapping": self.key_mapping,
+            "settings": dict(self.settings),
+            "fixed": copy.deepcopy(self.params).permute_variability_on_top()["fixed"],
+            "variable": copy.deepcopy(self.params).permute_variability_on_top()["variable"],
+        }
+        return publish_text(Path(path or self.save_path / "experiment.yml"), yaml_codec.dumps(tree))
+
+    @classmethod
+    def load(cls, file_name: str | Path, objects: Mapping[str, Any] | None = None) -> Self:
+        """Read an experiment written by :meth:`save`; imports and executes nothing that the file names.
+
+        Parameters
+        ----------
+        file_name
+            The file, or the folder that holds ``experiment.yml``.
+        objects
+            Classes, functions and instances by the name the file uses, for what is not imported yet.
+        """
+        path = Path(file_name)
+        path = path / "experiment.yml" if path.is_dir() else path
+        tree = yaml_codec.loads(path.read_bytes(), objects)
+        if not isinstance(tree, Mapping) or "model" not in tree:
+            raise ConfigError(f"{path} is no experiment file; it was not written by Experiment.save")
+        tree = dict(tree)
+        params = Parameters(tree.pop("fixed"), tree.pop("variable"))
+        return cls(params, tree.pop("model"), **tree.pop("settings"), **tree)
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__} {self.name!r} of {self.model_cls.__name__}\n{self.params}"
+
+
+def _as_parameters(params: Parameters | Mapping[str, Any] | str | Path) -> Parameters:
+    """Parameters of any accepted form; a mapping may leave ``fixed`` out."""
+    if isinstance(params, Parameters):
+        return params
+    if isinstance(params, (str, Path)):
+        return Parameters.load(params)
+    if not isinstance(params, Mapping):
+        raise ConfigError(f"params must be Parameters, a dict or a path, got {type(params).__name__}")
+    if {"fixed", "variable"} & params.keys():
+        return Parameters(params.get("fixed"), params.get("variable"))
+    return Parameters(params)
+
+
+def _as_list(callbacks: Iterable[Any] | None) -> list[Any]:
+    return list(callbacks or ())
+
+
+def _check_model_arguments(model_cls: type, arguments: Mapping[str, Any]) -> None:
+    """Refuse arguments that the network class does not take, before anything is built."""
+    if not callable(model_cls):
+        return  # an unresolved class of a loaded file complains when it is used
+    signature = inspect.signature(model_cls)
+    parameters = signature.parameters
+    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        if unknown := [name for name in arguments if name not in parameters]:
+            raise ConfigError(
+                f"{model_cls.__name__} takes no {unknown[0]!r}{did_you_mean(unknown[0], parameters)}"
+            )
+    try:
+        signature.bind(**arguments)
+    except TypeError as error:
+        raise ConfigError(
+            f"{model_cls.__name__} cannot be built from the model parameters: {error}"
+        ) from error
+
+
+BaseExperiment.kfold.__signature__ = settings_signature(  # type: ignore[attr-defined]
+    *(p for p in inspect.signature(BaseExperiment.kfold).parameters.values() if p.kind is not p.VAR_KEYWORD),
+    *(
+        inspect.Parameter(
+            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=field.type
+        )
+        for field in dataclasses.fields(SplitConfig)
+        if field.name != "num_splits"
+    ),
+)
+for _method in (BaseExperiment.__init__, BaseExperiment.run):
+    _method.__signature__ = settings_signature(  # type: ignore[attr-defined]
+        *(p for p in inspect.signature(_method).parameters.values() if p.kind is not p.VAR_KEYWORD)
+    )

@@ -1,0 +1,79 @@
+"""Progress: a bar in a terminal or notebook, one line for each epoch elsewhere."""
+
+import importlib.util
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from delira.training.callbacks.abstract_callback import AbstractCallback
+
+
+def _bar_class() -> Any:
+    """The bar that can be drawn here, or ``None``."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    if type(shell).__name__ == "ZMQInteractiveShell":
+        if importlib.util.find_spec("ipywidgets") is None:
+            return None
+        from tqdm.notebook import tqdm as bar
+    elif sys.stderr.isatty():
+        from tqdm import tqdm as bar
+    else:
+        return None
+    return bar
+
+
+class ProgressBar(AbstractCallback):
+    """Show where the training is.
+
+    A bar over all steps, with the values of the last epoch, where a bar can be drawn; otherwise one
+    line for each epoch. Everything goes to the standard error stream.
+
+    Parameters
+    ----------
+    label
+        Shown first, e.g. ``"fold 0"``.
+    """
+
+    def __init__(self, label: str = ""):
+        self.label = f"{label} · " if label else ""
+        self._bar: Any = None
+
+    def at_training_begin(
+        self, trainer: Any, *, num_epochs: int, num_batches: int | None = None, **facts: Any
+    ) -> None:
+        """Open the bar."""
+        done = trainer.state.epoch
+        if done < num_epochs and (bar_class := _bar_class()) is not None:
+            total = None if num_batches is None else num_batches * num_epochs
+            initial = (num_batches or 0) * done
+            self._bar = bar_class(total=total, initial=initial, unit="step", dynamic_ncols=True)
+
+    def at_epoch_begin(self, trainer: Any, *, curr_epoch: int, num_epochs: int, **facts: Any) -> None:
+        """Name the epoch."""
+        if self._bar is not None:
+            self._bar.set_description_str(f"{self.label}epoch {curr_epoch}/{num_epochs}", refresh=False)
+
+    def at_iter_end(self, trainer: Any, **facts: Any) -> None:
+        """Move on by one step."""
+        if self._bar is not None:
+            self._bar.update()
+
+    def at_epoch_end(
+        self, trainer: Any, *, metrics: Mapping[str, float], curr_epoch: int, num_epochs: int, **facts: Any
+    ) -> None:
+        """Show the values of the epoch."""
+        shown = "  ".join(f"{name} {value:.4g}" for name, value in metrics.items())
+        if self._bar is not None:
+            self._bar.set_postfix_str(shown, refresh=False)
+        else:
+            width = len(str(num_epochs))
+            print(
+                f"{self.label}epoch {curr_epoch:{width}d}/{num_epochs}  {shown}", file=sys.stderr, flush=True
+            )
+
+    def at_training_end(self, trainer: Any, **facts: Any) -> None:
+        """Close the bar."""
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None

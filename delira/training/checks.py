@@ -1,0 +1,108 @@
+"""What is looked at before the first step, so that a mistake does not cost an hour of training."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from delira.contract import DEFAULT_LOSS_KEYS, DEFAULT_METRIC_KEYS, look_up
+from delira.errors import ConfigError, DataError, NetworkError
+from delira.metrics import MetricSet
+from delira.training.config import TrainerConfig
+
+
+def check_network(network: Any, config: TrainerConfig) -> None:
+    """Refuse what cannot be trained."""
+    for name in ("closure", "prepare_batch"):
+        if not callable(getattr(network, name, None)):
+            raise NetworkError(
+                f"{type(network).__name__} has no {name}; subclass the network class of a room "
+                "(e.g. delira.models.AbstractPyTorchNetwork)"
+                + ("; it is a class, pass an instance" if isinstance(network, type) else "")
+            )
+    if getattr(network.closure, "is_room_default", False) and not config.losses:
+        raise ConfigError(
+            "losses is empty; pass losses={'name': function} or give the network a closure of its own"
+        )
+
+
+def check_first_batches(trainer: Any, plan: Any) -> None:
+    """Load one batch of each data manager and look whether everything that will be read is there.
+
+    The network is called once, in evaluation mode and without gradients, where the room's default
+    closure or a validation will call it anyway. Other iterables than managers are left alone, since
+    what is taken from them may be gone.
+    """
+    roles = (("training", plan.train_data), ("validation", plan.val_data))
+    for role, data in roles:
+        if data is None:
+            continue
+        if not hasattr(data, "epoch"):
+            if isinstance(data, Mapping) or not hasattr(data, "__iter__"):
+                raise DataError(
+                    f"the {role} data is a {type(data).__name__}; pass a BaseDataManager or an iterable of batches"
+                )
+            continue
+        batch = next(iter(data.epoch(trainer.seed, trainer.fold, trainer.state.epoch + 1)), None)
+        if batch is None:
+            raise DataError(f"the {role} data gave no batch")
+        prepared = trainer._prepare_batch(batch)
+        if role == "validation" or trainer.has_default_closure:
+            _check_reading(trainer, role, batch, prepared)
+
+
+def _check_reading(trainer: Any, role: str, batch: Mapping[str, Any], prepared: Mapping[str, Any]) -> None:
+    config: TrainerConfig = trainer.config
+    with trainer.backend.evaluating(trainer.module):
+        predictions = trainer.forward(prepared)
+    if trainer.has_default_closure:
+        for name in config.losses:
+            keys = config.loss_keys.get(name, DEFAULT_LOSS_KEYS)
+            cure = f"set loss_keys={{{name!r}: (prediction, target)}}"
+            look_up(keys, predictions, prepared, wanted_by=f"loss {name!r}", cure=cure)
+    if role == "training":
+        for name in config.train_metrics:
+            keys = config.metric_keys.get(name, DEFAULT_METRIC_KEYS)
+            cure = f"set metric_keys={{{name!r}: (target, prediction)}}"
+            look_up(keys, prepared, predictions, wanted_by=f"metric {name!r}", cure=cure)
+    metrics = config.metrics if role == "training" else config.epoch_metrics
+    if metrics:
+        known = {**trainer.to_numpy(predictions), **batch}
+        MetricSet(metrics, trainer._keys_of(metrics)).check_keys(known)
+
+
+def unpack_closure(result: Any) -> tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any]]:
+    """Split what a closure returned into metrics, losses and predictions.
+
+    Raises
+    ------
+    NetworkError
+        If it is neither ``(metrics, losses, predictions)`` nor ``(losses, predictions)``.
+    """
+    if isinstance(result, tuple) and len(result) == 2:
+        result = ({}, *result)
+    if not isinstance(result, tuple) or len(result) != 3:
+        shape = f"a tuple of {len(result)}" if isinstance(result, tuple) else f"a {type(result).__name__}"
+        raise NetworkError(
+            f"closure returned {shape}; it returns (metrics, losses, predictions) or (losses, predictions)"
+        )
+    metrics, losses, predictions = result
+    if isinstance(predictions, (list, tuple)):
+        named = enumerate(predictions)
+        predictions = {
+            "pred" if len(predictions) == 1 else f"pred_{number}": value for number, value in named
+        }
+    for name, part in (("metrics", metrics), ("losses", losses), ("predictions", predictions)):
+        if not isinstance(part, Mapping):
+            raise NetworkError(
+                f"closure returned a {type(part).__name__} for {name}; it must be a dict by name"
+            )
+    return metrics, losses, predictions
+
+
+def count_batches(data: Any) -> int | None:
+    """Number of batches of an epoch, if it can be known."""
+    if hasattr(data, "n_batches"):
+        return int(data.n_batches)
+    try:
+        return len(data)
+    except TypeError:
+        return None

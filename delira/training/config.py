@@ -1,0 +1,319 @@
+"""What a training run can be told: written down once, checked once, the same for every room.
+
+Publicly the settings are the historic flat keywords (``optimizer_cls``, ``lr_scheduler_params``, …).
+:func:`read_settings` turns them into the frozen dataclasses that the trainer works with.
+"""
+
+import dataclasses
+import inspect
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from delira.contract import UpdateConfig
+from delira.errors import ConfigError
+from delira.training.step_values import REDUCTIONS
+from delira.utils.seeding import check_seed
+from delira.utils.suggest import did_you_mean
+
+_SCORE_MODES = {"min": "lowest", "lowest": "lowest", "max": "highest", "highest": "highest"}
+
+
+def score_mode(mode: str) -> str:
+    """Translate ``"min"``/``"max"`` to ``"lowest"``/``"highest"`` and refuse anything else."""
+    if mode not in _SCORE_MODES:
+        raise ConfigError(f"val_score_mode must be one of {', '.join(map(repr, _SCORE_MODES))}, got {mode!r}")
+    return _SCORE_MODES[mode]
+
+
+def check_epochs(num_epochs: Any) -> int:
+    """Refuse anything but a non-negative integer."""
+    if isinstance(num_epochs, bool) or not isinstance(num_epochs, int) or num_epochs < 0:
+        raise ConfigError(
+            f"num_epochs must be an integer of at least 0 (epochs in total), got {num_epochs!r}"
+        )
+    return num_epochs
+
+
+def _check_positive(name: str, value: Any, unit: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ConfigError(f"{name} must be an integer of at least 1 ({unit}), got {value!r}")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OptimizerConfig:
+    """How the optimizers of a network are made."""
+
+    cls: Any = None
+    """Optimizer class of the framework, e.g. ``torch.optim.Adam``."""
+
+    params: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Keyword arguments of the class, e.g. ``{"lr": 1e-3}``."""
+
+    builder: Callable[..., dict[str, Any]] | None = None
+    """``builder(network, cls, **params)`` returns optimizers by name; for networks that need several."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ScheduleConfig:
+    """How the learning rate changes."""
+
+    cls: Any = None
+    """A schedule callback of the room, or a schedule class of the framework."""
+
+    params: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Keyword arguments of the class, without the optimizer."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LoggingConfig:
+    """Where the numbers of a run go besides the history files."""
+
+    type: str | None = "tensorboardx"
+    """``"tensorboardx"`` writes event files if the package is installed; ``None`` writes none."""
+
+    kwargs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Keyword arguments of the writer."""
+
+    freq: int = 50
+    """Every how many steps the values of the running epoch are read from the device and checked."""
+
+    verbose: bool = True
+    """Show progress."""
+
+    def __post_init__(self) -> None:
+        if self.type not in ("tensorboardx", None):
+            raise ConfigError(f"logging_type must be 'tensorboardx' or None, got {self.type!r}")
+        _check_positive("log_freq", self.freq, "step")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainerConfig:
+    """Settings of a trainer; the same for every room."""
+
+    losses: Mapping[str, Callable[..., Any]] = dataclasses.field(default_factory=dict)
+    """Loss functions by name, called as ``loss(prediction, target)`` on device values; their sum is minimised."""
+
+    loss_keys: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+    """Entries each loss reads; ``("pred", "label")`` if not given."""
+
+    train_metrics: Mapping[str, Callable[..., Any]] = dataclasses.field(default_factory=dict)
+    """Metrics of the training steps by name, called inside the closure on device values."""
+
+    val_metrics: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Validation metrics by name: functions of numpy arrays ``f(y_true, y_pred)`` or streaming metrics."""
+
+    metrics: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Like ``val_metrics``, but computed over the training epoch as well."""
+
+    metric_keys: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+    """Entries each metric reads; ``("label", "pred")`` if not given."""
+
+    optimizer: OptimizerConfig = OptimizerConfig()
+    """How the optimizers are made."""
+
+    schedule: ScheduleConfig = ScheduleConfig()
+    """How the learning rate changes."""
+
+    update: UpdateConfig = UpdateConfig()
+    """How gradients become an update."""
+
+    logging: LoggingConfig = LoggingConfig()
+    """Where the numbers go."""
+
+    gpu_ids: Sequence[int] = ()
+    """CUDA devices by number; empty: the CPU."""
+
+    device: str | None = None
+    """``"auto"``, ``"cpu"``, ``"cuda:1"``; the modern spelling of ``gpu_ids``."""
+
+    num_threads: int | None = None
+    """CPU threads of the framework; ``None`` leaves them as they are."""
+
+    save_freq: int | None = 1
+    """Keep a checkpoint every ``save_freq`` epochs; ``None`` keeps only the best and the last."""
+
+    val_freq: int = 1
+    """Validate every ``val_freq`` epochs."""
+
+    val_score_key: str | None = None
+    """Validation metric or loss, with or without ``val_``, that decides which epoch is the best."""
+
+    val_score_mode: str = "lowest"
+    """``"lowest"``/``"min"`` or ``"highest"``/``"max"``: which score is good."""
+
+    reduce_mode: str = "mean"
+    """How the values of the training steps become one of the epoch."""
+
+    nonfinite: str = "raise"
+    """What to do about a loss that is infinite or not a number: ``"raise"``, ``"skip"``, ``"ignore"``."""
+
+    seed: int = 0
+    """Seed of every random decision."""
+
+    convert_batch_to_npy_fn: Callable[..., Any] | None = None
+    """Replaces the room's conversion of predictions: ``fn(**predictions) -> (args, arrays)``."""
+
+    extra: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Handed to the closure as keywords."""
+
+    def __post_init__(self) -> None:
+        _check_positive("val_freq", self.val_freq, "epoch")
+        if self.save_freq is not None:
+            _check_positive("save_freq", self.save_freq, "epoch")
+        if self.num_threads is not None:
+            _check_positive("num_threads", self.num_threads, "thread")
+        check_seed(self.seed)
+        object.__setattr__(self, "val_score_mode", score_mode(self.val_score_mode))
+        if self.reduce_mode not in REDUCTIONS:
+            raise ConfigError(f"reduce_mode must be one of {REDUCTIONS}, got {self.reduce_mode!r}")
+        if self.nonfinite not in ("raise", "skip", "ignore"):
+            raise ConfigError(f"nonfinite must be 'raise', 'skip' or 'ignore', got {self.nonfinite!r}")
+        self._check_names()
+        self.check_score_key(self.val_score_key)
+
+    @property
+    def epoch_metrics(self) -> dict[str, Any]:
+        """Metrics of the validation, those of ``metrics`` included."""
+        return {**self.metrics, **self.val_metrics}
+
+    def check_score_key(self, key: str | None) -> None:
+        """Refuse a score that nothing computes."""
+        known = [*self.losses, *self.epoch_metrics]
+        if key is not None and key.removeprefix("val_") not in known and key not in known:
+            raise ConfigError(
+                f"val_score_key={key!r} is neither a validation metric nor a loss{did_you_mean(key, known)}"
+            )
+
+    def _check_names(self) -> None:
+        for setting in ("losses", "train_metrics", "val_metrics", "metrics"):
+            for name, function in getattr(self, setting).items():
+                if not callable(function) and not hasattr(function, "update"):
+                    raise ConfigError(
+                        f"{setting}[{name!r}] is a {type(function).__name__}, which cannot be called"
+                    )
+        if twice := self.losses.keys() & {*self.train_metrics, *self.metrics, *self.val_metrics}:
+            raise ConfigError(f"{sorted(twice)} names both a loss and a metric; give them different names")
+        if twice := self.train_metrics.keys() & self.metrics.keys():
+            raise ConfigError(f"{sorted(twice)} is both in metrics and in train_metrics; keep one of them")
+        for keys, known in (
+            ("metric_keys", {*self.train_metrics, *self.epoch_metrics}),
+            ("loss_keys", {*self.losses}),
+        ):
+            for name in getattr(self, keys):
+                if name not in known:
+                    raise ConfigError(
+                        f"{keys} names {name!r}, which does not exist{did_you_mean(name, known)}"
+                    )
+
+
+#: flat keyword -> (part of the TrainerConfig, field of the part)
+_PARTS = {
+    "optimizer_cls": ("optimizer", "cls"),
+    "optimizer_params": ("optimizer", "params"),
+    "optim_fn": ("optimizer", "builder"),
+    "lr_scheduler_cls": ("schedule", "cls"),
+    "lr_scheduler_params": ("schedule", "params"),
+    "gradient_accumulation_steps": ("update", "accumulation_steps"),
+    "gradient_clip_norm": ("update", "clip_norm"),
+    "gradient_clip_value": ("update", "clip_value"),
+    "mixed_precision": ("update", "precision"),
+    "logging_type": ("logging", "type"),
+    "logging_kwargs": ("logging", "kwargs"),
+    "log_freq": ("logging", "freq"),
+    "verbose": ("logging", "verbose"),
+}
+_PART_CLASSES = {
+    "optimizer": OptimizerConfig,
+    "schedule": ScheduleConfig,
+    "update": UpdateConfig,
+    "logging": LoggingConfig,
+}
+#: other spellings of a flat keyword
+_ALIASES = {
+    "lr_sched_cls": "lr_scheduler_cls",
+    "lr_sched_params": "lr_scheduler_params",
+    "optim_builder": "optim_fn",
+    "checkpoint_freq": "save_freq",
+}
+#: renamed long ago
+_DEPRECATED = {"criterions": "losses"}
+_PLAIN = tuple(field.name for field in dataclasses.fields(TrainerConfig) if field.name not in _PART_CLASSES)
+
+#: every flat keyword that :func:`read_settings` understands
+SETTINGS = (*_PLAIN, *_PARTS, *_ALIASES, *_DEPRECATED, "mixed_precision_kwargs")
+
+
+def read_settings(settings: Mapping[str, Any]) -> TrainerConfig:
+    """Read flat keywords into a :class:`TrainerConfig`.
+
+    Raises
+    ------
+    ConfigError
+        Naming every unknown keyword, each with a guess, or the first impossible value.
+    """
+    check_names(settings, SETTINGS)
+    flat: dict[str, Any] = {}
+    for name, value in settings.items():
+        if name in _DEPRECATED:
+            warnings.warn(f"{name!r} is now called {_DEPRECATED[name]!r}", DeprecationWarning, stacklevel=4)
+        if name == "mixed_precision_kwargs":
+            continue  # steered a package that is gone; PyTorch's own mixed precision needs none of it
+        target = _ALIASES.get(name, _DEPRECATED.get(name, name))
+        if target in flat:
+            raise ConfigError(f"{name!r} and {target!r} mean the same; give only one of them")
+        flat[target] = value
+    plain = {name: flat[name] for name in _PLAIN if name in flat and not _means_default(flat[name], name)}
+    parts: dict[str, dict[str, Any]] = {part: {} for part in _PART_CLASSES}
+    for name, (part, field) in _PARTS.items():
+        if name in flat and not _means_default(flat[name], name):
+            parts[part][field] = flat[name]
+    if "precision" in parts["update"]:
+        parts["update"]["precision"] = _precision(parts["update"]["precision"])
+    parts["update"]["skip_nonfinite"] = plain.get("nonfinite") == "skip"
+    _check_mappings({**plain, **{name: flat[name] for name in _PARTS if name in flat}})
+    built: dict[str, Any] = {part: cls(**parts[part]) for part, cls in _PART_CLASSES.items()}
+    return TrainerConfig(**plain, **built)
+
+
+def check_names(settings: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse unknown training settings, all in one message."""
+    known = tuple(known)
+    if unknown := [name for name in settings if name not in known]:
+        lines = [f"unknown training setting {name!r}{did_you_mean(name, known)}" for name in unknown]
+        raise ConfigError("\n".join(lines) + "\n(what only your closure needs goes under training['extra'])")
+
+
+def _means_default(value: Any, name: str) -> bool:
+    """``None`` stands for the default wherever it is no value of its own (the historic signature has many)."""
+    return value is None and name not in ("save_freq", "logging_type", "device", "val_score_key")
+
+
+def _check_mappings(flat: Mapping[str, Any]) -> None:
+    names = ("losses", "loss_keys", "train_metrics", "val_metrics", "metrics", "metric_keys", "extra",
+             "optimizer_params", "lr_scheduler_params", "logging_kwargs")  # fmt: skip
+    for name in names:
+        if (value := flat.get(name)) is not None and not isinstance(value, Mapping):
+            raise ConfigError(f"{name} must be a dict with names as keys, got {type(value).__name__}")
+
+
+def _precision(value: bool | str) -> str:
+    return {False: "32", True: "auto"}.get(value, value) if isinstance(value, bool) else value  # type: ignore[return-value]
+
+
+def settings_signature(*leading: inspect.Parameter) -> inspect.Signature:
+    """Signature with ``leading`` parameters and every flat keyword, for ``help()`` and editors."""
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    taken = {parameter.name for parameter in leading}
+    parameters = [*leading]
+    for name in (*_PLAIN, *_PARTS):
+        if name in taken:
+            continue
+        owner, field = _PARTS.get(name, (None, name))
+        cls = TrainerConfig if owner is None else _PART_CLASSES[owner]
+        described = next(f for f in dataclasses.fields(cls) if f.name == field)
+        default = None if described.default is dataclasses.MISSING else described.default
+        if name == "mixed_precision":
+            default = False
+        parameters.append(inspect.Parameter(name, keyword, default=default, annotation=described.type))
+    return inspect.Signature(parameters)

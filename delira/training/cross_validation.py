@@ -1,0 +1,121 @@
+"""k-fold cross-validation: one fresh training for each fold, tested on what it never saw."""
+
+import copy
+import dataclasses
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from delira.data_loading import BaseDataManager
+from delira.errors import ConfigError
+from delira.metrics import MetricSet
+from delira.training.predictor import Evaluation
+from delira.training.result import FoldResult, KFoldResult
+from delira.training.run_folder import RunFolder
+from delira.training.splits import Split, SplitConfig, Splitter
+from delira.utils.files import publish
+from delira.utils.trees import iterate_leaves
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CrossValidation:
+    """One cross-validation, as the experiment was asked for it."""
+
+    experiment: Any
+    data: BaseDataManager
+    request: Any
+    """The experiment's resolved settings."""
+    split: SplitConfig
+    metrics: Mapping[str, Any]
+    """Test metrics by name."""
+    metric_keys: Mapping[str, Any]
+    train_kwargs: Mapping[str, Any]
+    """Changes of the manager for training, e.g. ``{"transforms": …}``."""
+    test_kwargs: Mapping[str, Any]
+    """Changes of the manager for validation and testing."""
+
+    def run(self) -> KFoldResult:
+        """Train and test every fold."""
+        if not isinstance(self.data, BaseDataManager):
+            raise ConfigError(
+                f"kfold divides the data itself, so it needs a BaseDataManager, got {type(self.data).__name__}"
+            )
+        dataset = self.data.dataset
+        splitter = Splitter(dataset, self.split, self.request.seed)
+        MetricSet(self.metrics, self.metric_keys)  # a wrong name fails here, not after the first fold
+        folder = self.experiment.start_folder(
+            self.request, self.data, kind="kfold", num_splits=splitter.num_splits
+        )
+        folds = []
+        for number, split in enumerate(splitter):
+            folder.log("fold_started", fold=number)
+            fold = self._run_fold(folder, number, split)
+            means = {name: float(np.mean(array)) for name, array in fold.metrics.items()}
+            folder.log("fold_finished", fold=number, metrics=means, seconds=round(fold.seconds, 3))
+            folds.append(fold)
+        folder.log("finished")
+        return KFoldResult(
+            folds,
+            n_samples=len(dataset),
+            metrics=self.metrics,
+            metric_keys=self.metric_keys,
+            groups=splitter.groups,
+            seed=self.request.seed,
+            name=self.experiment.name,
+            path=folder.path,
+            info=folder.read_manifest(),
+        )
+
+    def _run_fold(self, folder: RunFolder, number: int, split: Split) -> FoldResult:
+        started = time.perf_counter()
+        request = self.request.for_fold(number)
+        trainer = self.experiment.build_trainer(request, folder.fold(number))
+        val = None if split.val is None else self._manager(split.val, self.test_kwargs)
+        trainer.train(request.num_epochs, self._manager(split.train, self.train_kwargs), val)
+        done = self._test(trainer, split)
+        _save_predictions(trainer.save_path / "predictions.npz", split.test, done)
+        return FoldResult(
+            fold=number,
+            train_indices=split.train,
+            val_indices=split.val,
+            test_indices=split.test,
+            metrics=done.metrics,
+            predictions=done.predictions,
+            targets=done.targets,
+            history=trainer.state.history,
+            best_epoch=trainer.state.best_epoch,
+            best_score=trainer.state.best_score,
+            path=trainer.save_path,
+            parameters=request.params,
+            callbacks=request.callbacks,
+            seconds=time.perf_counter() - started,
+        )
+
+    def _manager(self, indices: np.ndarray, changes: Mapping[str, Any]) -> BaseDataManager:
+        manager = self.data.get_subset(indices)
+        if changes:
+            manager.update_state_from_dict(copy.deepcopy(dict(changes)))
+        return manager
+
+    def _test(self, trainer: Any, split: Split) -> Evaluation:
+        read = {
+            key for keys in MetricSet(self.metrics, self.metric_keys).required_keys().values() for key in keys
+        }
+        return trainer.evaluate(
+            self._manager(split.test, self.test_kwargs),
+            metrics=self.metrics,
+            metric_keys=self.metric_keys,
+            targets=read | {self.split.label_key},
+        )
+
+
+def _save_predictions(path: Path, indices: np.ndarray, done: Evaluation) -> None:
+    """Keep a fold's predictions as arrays named by their path in the tree."""
+    arrays = {"indices": indices}
+    for place, array in iterate_leaves(done.predictions):
+        if isinstance(array, np.ndarray) and not array.dtype.hasobject:  # ragged ones cannot be stored safely
+            arrays["/".join(("predictions", *map(str, place)))] = array
+    publish(path, lambda file: np.savez(file, **arrays))

@@ -1,0 +1,41 @@
+"""The historic import path of :mod:`delira.metrics`."""
+
+from delira.metrics import (
+    AurocMetric,
+    MetricSet,
+    SklearnAccuracyScore,
+    SklearnBalancedAccuracyScore,
+    SklearnClassificationMetric,
+    SklearnF1Score,
+    SklearnFBetaScore,
+    SklearnHammingLoss,
+    SklearnJaccardSimilarityScore,
+    SklearnLogLoss,
+    SklearnMatthewsCorrCoeff,
+    SklearnPrecisionScore,
+    SklearnRecallScore,
+    SklearnZeroOneLoss,
+    accuracy,
+    dice,
+    per_sample,
+)
+
+__all__ = [
+    "AurocMetric",
+    "MetricSet",
+    "SklearnAccuracyScore",
+    "SklearnBalancedAccuracyScore",
+    "SklearnClassificationMetric",
+    "SklearnF1Score",
+    "SklearnFBetaScore",
+    "SklearnHammingLoss",
+    "SklearnJaccardSimilarityScore",
+    "SklearnLogLoss",
+    "SklearnMatthewsCorrCoeff",
+    "SklearnPrecisionScore",
+    "SklearnRecallScore",
+    "SklearnZeroOneLoss",
+    "accuracy",
+    "dice",
+    "per_sample",
+]

@@ -1,0 +1,289 @@
+"""Prediction: a network, batches in, numpy arrays and exact metrics out."""
+
+import copy
+import dataclasses
+import functools
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from delira.contract import Backend
+from delira.errors import ConfigError, DataError, MissingKeyError, NetworkError
+from delira.metrics.gather import Gatherer
+from delira.metrics.metric_set import MetricSet
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """What one pass over a data set brought."""
+
+    predictions: dict[str, Any]
+    """Tree of arrays of shape ``(n, ...)``; empty if they were not kept."""
+
+    metrics: dict[str, np.ndarray]
+    """Arrays of shape ``(1,)``, or ``(n,)`` for metrics of single samples."""
+
+    targets: dict[str, Any]
+    """The batch entries that the metrics read."""
+
+
+def batch_length(batch: Mapping[str, Any]) -> int:
+    """Number of samples of a batch: the first axis of its first entry."""
+    try:
+        return len(next(iter(batch.values())))
+    except (StopIteration, TypeError, AttributeError) as error:
+        raise DataError(
+            f"a batch must be a dict of arrays with the samples first, got {type(batch).__name__}"
+        ) from error
+
+
+class Predictor:
+    """Predicts with a trained network; evaluation mode and no gradients, both given back afterwards.
+
+    Parameters
+    ----------
+    model
+        The network.
+    key_mapping
+        Argument of the network -> batch entry, e.g. ``{"x": "data"}``; ``None`` asks the room.
+    convert_batch_to_npy_fn
+        Replaces the room's conversion: ``fn(**predictions) -> (args, arrays)``.
+    prepare_batch_fn
+        Replaces the network's ``prepare_batch`` on its device: ``fn(batch) -> dict``.
+    backend
+        The room's verbs; found by the network's class if not given.
+    """
+
+    backend: Backend
+    #: shown before a progress bar
+    _bar_text = "Test"
+
+    def __init__(
+        self,
+        model: Any,
+        key_mapping: Mapping[str, str] | None = None,
+        convert_batch_to_npy_fn: Callable[..., Any] | None = None,
+        prepare_batch_fn: Callable[[Mapping[str, Any]], dict[str, Any]] | None = None,
+        *,
+        backend: Backend | None = None,
+    ):
+        self.backend = backend or find_backend(model)
+        self.module = model
+        self.key_mapping = dict(key_mapping or self.backend.key_mapping(model))
+        self._convert = convert_batch_to_npy_fn
+        if prepare_batch_fn is None:
+            devices = self.backend.devices_of(model)
+            prepare_batch_fn = functools.partial(
+                model.prepare_batch, input_device=devices.input, output_device=devices.output
+            )
+        self._prepare_batch = prepare_batch_fn
+        self.seed, self._fold = getattr(self, "seed", 0), getattr(self, "_fold", 0)
+
+    def __call__(self, data: Any, **kwargs: Any) -> Any:
+        """Same as :meth:`predict`."""
+        return self.predict(data, **kwargs)
+
+    # ------------------------------------------------------------------ one batch
+
+    def predict(self, data: Any, batch_size: int | None = None, **kwargs: Any) -> Any:
+        """Predict one batch, or a whole data set in the historic form.
+
+        Parameters
+        ----------
+        data
+            A batch (dict of arrays of shape ``(B, ...)``), or a data manager or other iterable of batches.
+        batch_size
+            Batch size of the historic form; the manager's if ``None``.
+
+        Returns
+        -------
+        dict or tuple
+            For a batch: the predictions as numpy arrays. Otherwise ``(outputs, labels, metrics)``: the
+            prediction arrays, the arrays of all batch entries that are no input, and the metrics.
+        """
+        if isinstance(data, Mapping):
+            with self.backend.evaluating(self.module):
+                return self.to_numpy(self.forward(self._prepare_batch(data)))
+        metrics = self._default_metrics()
+        done = self.evaluate(data, batchsize=batch_size, metrics=metrics, targets=None, **kwargs)
+        labels = [array for key, array in done.targets.items() if key not in self.key_mapping.values()]
+        return list(done.predictions.values()), labels, done.metrics
+
+    def forward(self, prepared: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Call the network on a prepared batch; the predictions stay on the device.
+
+        Raises
+        ------
+        MissingKeyError
+            If the batch lacks an entry of ``key_mapping``.
+        NetworkError
+            If the network returns anything but a mapping.
+        """
+        if missing := [key for key in self.key_mapping.values() if key not in prepared]:
+            raise MissingKeyError(
+                f"key_mapping={self.key_mapping} reads {missing[0]!r}, but the batch has only {sorted(prepared)}; "
+                "set key_mapping={argument of the network: entry of the batch}"
+            )
+        inputs = {argument: prepared[key] for argument, key in self.key_mapping.items()}
+        predictions = self.backend.forward(self.module, inputs)
+        if not isinstance(predictions, Mapping):
+            raise NetworkError(
+                f"{type(self.module).__name__} returned a {type(predictions).__name__}; a network returns a dict of "
+                "named outputs, e.g. {'pred': output}"
+            )
+        return predictions
+
+    def to_numpy(self, predictions: Mapping[str, Any]) -> dict[str, Any]:
+        """Predictions as numpy arrays."""
+        if self._convert is not None:
+            return dict(self._convert(**predictions)[1])
+        return self.backend.to_numpy(dict(predictions))
+
+    # ------------------------------------------------------------------ a data set
+
+    def evaluate(
+        self,
+        datamgr: Any,
+        *,
+        batchsize: int | None = None,
+        metrics: Mapping[str, Any] | None = None,
+        metric_keys: Mapping[str, Any] | None = None,
+        keep_predictions: bool = True,
+        targets: Iterable[str] | None = (),
+        observe: Callable[[Mapping[str, Any], Mapping[str, Any], int], None] | None = None,
+        epoch: int = 0,
+        verbose: bool = False,
+    ) -> Evaluation:  # one pass, many readers: each of the historic methods is a view on it
+        """Predict a whole data set once and compute exact metrics.
+
+        Parameters
+        ----------
+        datamgr
+            A data manager or another iterable of batches.
+        batchsize
+            Another batch size than the manager's.
+        metrics, metric_keys
+            Metrics by name, and the entries they read; see :class:`delira.metrics.MetricSet`.
+        keep_predictions
+            Whether to gather the predictions.
+        targets
+            Batch entries to gather as well; ``None``: all.
+        observe
+            Called with predictions and prepared batch (device values) and the number of samples.
+        epoch
+            Counter of random loading and transforms.
+        verbose
+            Show a progress bar.
+        """
+        metric_set = MetricSet(metrics or {}, metric_keys)
+        kept, seen = Gatherer(), Gatherer()
+        wanted = None if targets is None else frozenset(targets)
+        with self.backend.evaluating(self.module):
+            for batch in self._bar(self._batches(datamgr, batchsize, epoch), verbose):
+                prepared = self._prepare_batch(batch)
+                predictions = self.forward(prepared)
+                if observe is not None:
+                    observe(predictions, prepared, batch_length(batch))
+                if metrics or keep_predictions:
+                    arrays = self.to_numpy(predictions)
+                    host = self.backend.to_numpy(dict(batch))
+                    metric_set.update({**arrays, **host})
+                    if keep_predictions:
+                        kept.append(arrays)
+                    if wanted is None or wanted:
+                        seen.append({k: v for k, v in host.items() if wanted is None or k in wanted})
+        return Evaluation(kept.result(), metric_set.compute() if metrics else {}, seen.result())
+
+    def predict_data_mgr(
+        self,
+        datamgr: Any,
+        batchsize: int | None = None,
+        metrics: Mapping[str, Any] | None = None,
+        metric_keys: Mapping[str, Any] | None = None,
+        verbose: bool = False,
+    ) -> Iterator[tuple[dict[str, Any], dict[str, np.ndarray]]]:
+        """Yield ``(predictions, metrics)`` batch by batch; nothing is kept.
+
+        The metrics are those of the single batch. Between two batches the network is in the caller's
+        mode and gradients are as the caller left them.
+        """
+        for batch in self._bar(self._batches(datamgr, batchsize, 0), verbose):
+            with self.backend.evaluating(self.module):
+                arrays = self.to_numpy(self.forward(self._prepare_batch(batch)))
+            values = {**arrays, **self.backend.to_numpy(dict(batch))}
+            yield arrays, self.calc_metrics(values, metrics, metric_keys)
+
+    def predict_data_mgr_cache(
+        self,
+        datamgr: Any,
+        batchsize: int | None = None,
+        metrics: Mapping[str, Any] | None = None,
+        metric_keys: Mapping[str, Any] | None = None,
+        verbose: bool = False,
+        cache_preds: bool = False,
+    ) -> Iterator[Any]:
+        """Yield one result: ``(predictions, metrics)``, or the metrics alone without ``cache_preds``."""
+        done = self.evaluate(
+            datamgr, batchsize=batchsize, metrics=metrics, metric_keys=metric_keys,
+            keep_predictions=cache_preds, verbose=verbose,
+        )  # fmt: skip
+        yield (done.predictions, done.metrics) if cache_preds else done.metrics
+
+    def predict_data_mgr_cache_all(self, datamgr: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
+        """Yield one tuple ``(predictions, metrics)`` of the whole data set."""
+        yield from self.predict_data_mgr_cache(datamgr, *args, **kwargs, cache_preds=True)
+
+    def predict_data_mgr_cache_metrics_only(self, datamgr: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
+        """Yield one dict: the metrics of the whole data set."""
+        yield from self.predict_data_mgr_cache(datamgr, *args, **kwargs, cache_preds=False)
+
+    @staticmethod
+    def calc_metrics(
+        batch: Mapping[str, Any],
+        metrics: Mapping[str, Any] | None = None,
+        metric_keys: Mapping[str, Any] | None = None,
+    ) -> dict[str, np.ndarray]:
+        """Metrics of one batch that holds inputs, targets and predictions as numpy arrays."""
+        if not metrics:
+            return {}
+        metric_set = MetricSet(metrics, metric_keys)
+        metric_set.update(batch)
+        return metric_set.compute()
+
+    # ------------------------------------------------------------------ details
+
+    def _default_metrics(self) -> Mapping[str, Any]:
+        return {}
+
+    def _batches(self, data: Any, batchsize: int | None, epoch: int) -> Iterable[Mapping[str, Any]]:
+        """Batches in the order of the data."""
+        if not hasattr(data, "epoch"):
+            if batchsize is not None:
+                raise ConfigError(
+                    f"batch_size={batchsize} needs a data manager; the data is a {type(data).__name__}"
+                )
+            return data
+        if batchsize is not None and batchsize != data.batch_size:
+            data = copy.copy(data)
+            data.batch_size = batchsize
+        return data.epoch(self.seed, self._fold, epoch)
+
+    def _bar(self, batches: Iterable[Any], verbose: bool) -> Iterable[Any]:
+        if not verbose or not sys.stderr.isatty():
+            return batches
+        from tqdm import tqdm
+
+        return tqdm(batches, desc=self._bar_text, leave=False)
+
+
+def find_backend(network: Any) -> Backend:
+    """The verbs of the room that the network's class belongs to."""
+    backend = getattr(type(network), "__delira_backend__", None)
+    if backend is None:
+        raise NetworkError(
+            f"{type(network).__name__} belongs to no room; subclass the network class of one "
+            "(e.g. delira.models.AbstractPyTorchNetwork), or pass backend="
+        )
+    return backend

@@ -1,0 +1,325 @@
+"""What a cross-validation gives back: its folds, and all of them together."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from delira.errors import ConfigError, DataError, MissingBackendError
+from delira.metrics.gather import scratch_array
+from delira.metrics.scoring import kind_of
+from delira.utils.files import publish_text
+from delira.utils.trees import iterate_leaves, map_leaves
+
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.figure import Figure
+
+
+@dataclass(eq=False, repr=False)
+class FoldResult:
+    """One fold: what was trained on, what came out, and how it got there."""
+
+    fold: int
+    train_indices: np.ndarray
+    """Of the data set; int64 of shape ``(n_train,)``, like the two that follow."""
+    val_indices: np.ndarray | None
+    test_indices: np.ndarray
+    metrics: dict[str, np.ndarray] = field(default_factory=dict)
+    """On the test part: float64 of shape ``(1,)``, or ``(n_test,)`` for a metric over samples."""
+    predictions: dict[str, Any] = field(default_factory=dict)
+    """Tree of arrays of shape ``(n_test, ...)``, in the order of ``test_indices``."""
+    targets: dict[str, Any] = field(default_factory=dict)
+    """Entries of the batch that the metrics read, in the same order."""
+    history: list[dict[str, float]] = field(default_factory=list)
+    """One entry per epoch: ``{"epoch": 1, "ce": 0.7, "val_accuracy": 0.8, ...}``."""
+    best_epoch: int | None = None
+    best_score: float | None = None
+    path: Path | None = None
+    """Folder of the fold."""
+    parameters: Any = None
+    callbacks: Sequence[Any] = ()
+    seconds: float = float("nan")
+    """Duration of training and testing."""
+
+    def __post_init__(self) -> None:
+        self.train_indices = np.asarray(self.train_indices, dtype=np.int64)
+        self.test_indices = np.asarray(self.test_indices, dtype=np.int64)
+        if self.val_indices is not None:
+            self.val_indices = np.asarray(self.val_indices, dtype=np.int64)
+        self.metrics = {name: np.atleast_1d(np.asarray(value)) for name, value in self.metrics.items()}
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={np.mean(value):.4g}" for name, value in self.metrics.items())
+        n_val = 0 if self.val_indices is None else len(self.val_indices)
+        sizes = f"train/val/test={len(self.train_indices)}/{n_val}/{len(self.test_indices)}"
+        return f"FoldResult({self.fold}, {sizes}{', ' if values else ''}{values})"
+
+
+@dataclass(eq=False, repr=False)
+class OutOfFold:
+    """Predictions for every case by a network that did not see it, aligned with the data set's indices.
+
+    A case tested several times (repeated k-fold) has the mean of its floating-point predictions, and the
+    last of all others. A case never tested has NaN, or zero where the type has no NaN: see ``mask``. An
+    entry that does not have one row per case is None.
+    """
+
+    predictions: dict[str, Any]
+    """Tree of arrays of shape ``(n_dataset, ...)``; object arrays where shapes differ between cases."""
+    targets: dict[str, Any]
+    """The same for the entries of the batches that the metrics read."""
+    per_case: dict[str, np.ndarray]
+    """Values of the metrics over samples, float64 of shape ``(n_dataset,)``."""
+    fold: np.ndarray
+    """The last fold in which a case was tested, int64 of shape ``(n_dataset,)``; -1: in none."""
+    counts: np.ndarray
+    """In how many folds it was tested, int64 of shape ``(n_dataset,)``."""
+
+    @classmethod
+    def from_folds(cls, folds: Sequence[FoldResult], n_samples: int, per_case: Sequence[str]) -> "OutOfFold":
+        """Align the folds; ``per_case`` names the metrics that have one value per case."""
+        fold_of, counts = np.full(n_samples, -1), np.zeros(n_samples, dtype=np.int64)
+        for fold in folds:
+            fold_of[fold.test_indices] = fold.fold
+            np.add.at(counts, fold.test_indices, 1)
+        values = [{name: fold.metrics[name] for name in per_case} for fold in folds]
+        return cls(
+            predictions=_aligned("predictions", [fold.predictions for fold in folds], folds, counts),
+            targets=_aligned("targets", [fold.targets for fold in folds], folds, counts),
+            per_case=_aligned("metrics", values, folds, counts),
+            fold=fold_of,
+            counts=counts,
+        )
+
+    @property
+    def mask(self) -> np.ndarray:
+        """Which cases were tested, bool of shape ``(n_dataset,)``."""
+        return self.counts > 0
+
+    def __repr__(self) -> str:
+        return f"OutOfFold({int(self.mask.sum())} of {len(self.mask)} cases, {list(self.predictions)})"
+
+
+@dataclass(eq=False, repr=False)
+class KFoldResult:
+    """A cross-validation; unpacks as the historic ``outputs, metrics``, dictionaries keyed "0", "1", ...
+
+    Examples
+    --------
+    >>> outputs, metrics = result  # doctest: +SKIP
+    >>> print(result)  # doctest: +SKIP
+    """
+
+    folds: Sequence[FoldResult]
+    n_samples: int
+    """Of the whole data set."""
+    metrics: Mapping[str, Any] | None = None
+    """The metrics by name: functions or objects, needed for values and intervals over all folds."""
+    metric_keys: Mapping[str, Sequence[str]] | None = None
+    """As given to :class:`~delira.metrics.MetricSet`."""
+    groups: Any = None
+    """Group (patient, site) of every sample, shape ``(n_samples,)``: intervals draw whole groups."""
+    seed: int = 0
+    name: str = ""
+    path: Path | None = None
+    """Folder of the run."""
+    info: Mapping[str, Any] = field(default_factory=dict)
+    """For the report: ``date``, ``versions`` (a mapping), ``split_type``, ``class_names``, anything else."""
+
+    def __post_init__(self) -> None:
+        self.folds = list(self.folds)
+        if not self.folds:
+            raise ConfigError("a KFoldResult needs at least one fold, got none")
+        numbers = [fold.fold for fold in self.folds]
+        if len(set(numbers)) < len(numbers):
+            raise ConfigError(f"folds must have different numbers, got {numbers}")
+        if self.groups is not None and len(self.groups) != self.n_samples:
+            raise ConfigError(
+                f"groups has {len(self.groups)} entries for n_samples={self.n_samples}; one per sample"
+            )
+        names = self.folds[0].metrics.keys()
+        for fold in self.folds:
+            if (
+                len(fold.test_indices)
+                and not 0 <= fold.test_indices.min() <= fold.test_indices.max() < self.n_samples
+            ):
+                raise DataError(f"fold {fold.fold} tested indices outside of 0 to {self.n_samples - 1}")
+            if fold.metrics.keys() != names:
+                raise DataError(
+                    f"fold {fold.fold} has the metrics {list(fold.metrics)}, the first has {list(names)}"
+                )
+
+    @property
+    def _historic(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        outputs = {str(fold.fold): fold.predictions for fold in self.folds}
+        return outputs, {str(fold.fold): fold.metrics for fold in self.folds}
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self._historic)
+
+    def __getitem__(self, position: int) -> dict[str, Any]:
+        return self._historic[position]
+
+    def __len__(self) -> int:
+        return 2
+
+    @cached_property
+    def oof(self) -> OutOfFold:
+        """Out-of-fold predictions, aligned with the data set."""
+        return OutOfFold.from_folds(
+            self.folds, self.n_samples, [n for n in self.folds[0].metrics if self._is_per_case(n)]
+        )
+
+    def _is_per_case(self, name: str) -> bool:
+        if any(len(fold.metrics[name]) != len(fold.test_indices) for fold in self.folds):
+            return False
+        if self.metrics is not None and name in self.metrics:
+            return kind_of(self.metrics[name], name) == "sample"
+        return any(len(fold.test_indices) > 1 for fold in self.folds)
+
+    @cached_property
+    def _summary(self) -> dict[str, dict[str, Any]]:
+        from delira.report.summary import summarise
+
+        return summarise(self)
+
+    def summary(self) -> dict[str, dict[str, Any]]:
+        """Metric name to ``mean``, ``std``, ``oof``, ``ci_low``, ``ci_high``, ``n``, ``n_groups``, ``note``.
+
+        ``mean`` and ``std`` (ddof 1; NaN for one fold) are over folds. ``oof`` is the metric over all
+        out-of-fold cases, with its 95 % interval: percentile bootstrap, 2,000 seeded draws of the cases,
+        or of whole groups where there are groups. ``note`` says why a number is missing. The first call
+        computes, later ones remember.
+        """
+        return {name: dict(row) for name, row in self._summary.items()}
+
+    def table(self, fmt: str = "plain") -> str:
+        """Fold x metric, then mean ± std and the out-of-fold value with its interval.
+
+        Parameters
+        ----------
+        fmt
+            ``"plain"``, ``"markdown"``, ``"latex"`` or ``"html"``.
+        """
+        from delira.report.tables import fold_table
+
+        return fold_table(self, fmt)
+
+    def to_dataframe(self) -> "pandas.DataFrame":
+        """The metrics with one row per fold (index ``fold``) and one column per metric.
+
+        Raises
+        ------
+        MissingBackendError
+            If pandas is not installed.
+        """
+        try:
+            import pandas
+        except ModuleNotFoundError as error:
+            raise MissingBackendError(
+                "KFoldResult.to_dataframe needs the package 'pandas', which is not installed. "
+                "Install it with: pip install pandas"
+            ) from error
+        from delira.report.summary import fold_values
+
+        index = pandas.Index([fold.fold for fold in self.folds], name="fold")
+        return pandas.DataFrame(fold_values(self), index=index)
+
+    def plot(self, path: str | Path | None = None) -> "Figure":
+        """Learning curves: a panel per quantity, a thin line per fold, their mean, the best epochs.
+
+        Parameters
+        ----------
+        path
+            Where to save the picture, e.g. ``"curves.png"`` or ``"curves.pdf"``.
+
+        Raises
+        ------
+        DataError
+            If no fold has a history.
+        """
+        from delira.report.plots import learning_curves
+
+        figure = learning_curves(self.folds)
+        if path is not None:
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            figure.savefig(path, dpi=200)
+        return figure
+
+    def to_html(self, path: str | Path | None = None) -> str | Path:
+        """A page that stands on its own: tables, learning curves, confusion matrix, versions.
+
+        Returns
+        -------
+        str or Path
+            The page, or the file it was written to.
+        """
+        from delira.report.page import result_page
+
+        page = result_page(self)
+        if path is None:
+            return page
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        return publish_text(path, page, durable=False)
+
+    @property
+    def title(self) -> str:
+        """Name, folds, cases and seed in one line."""
+        n_folds, n_cases = len(self.folds), int(self.oof.mask.sum())
+        sizes = f"{n_folds} fold{'s' * (n_folds > 1)}, {n_cases:,} cases, seed {self.seed}"
+        return f"{self.name}: {sizes}" if self.name else sizes
+
+    def __str__(self) -> str:
+        return f"{self.title}\n\n{self.table()}"
+
+    def __repr__(self) -> str:
+        return f"KFoldResult({self.name!r}, {len(self.folds)} folds, metrics={list(self.folds[0].metrics)})"
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return f"<p><strong>{escape(self.title)}</strong></p>\n{self.table('html')}"
+
+
+def _aligned(
+    what: str, trees: Sequence[Mapping[str, Any]], folds: Sequence[FoldResult], counts: np.ndarray
+) -> dict[str, Any]:
+    """Put the rows of all folds where their cases are in the data set."""
+    columns = [dict(iterate_leaves(tree)) for tree in trees]
+    for fold, column in zip(folds, columns, strict=True):
+        if column.keys() != columns[0].keys():
+            changed = sorted(".".join(map(str, path)) for path in column.keys() ^ columns[0].keys())
+            raise DataError(f"fold {fold.fold} and the first fold differ in the {what} {changed}")
+    indices = [fold.test_indices for fold in folds]
+    aligned = (_align([column[path] for column in columns], indices, counts) for path in columns[0])
+    return map_leaves(lambda leaf: next(aligned), trees[0])
+
+
+def _align(parts: Sequence[Any], indices: Sequence[np.ndarray], counts: np.ndarray) -> np.ndarray | None:
+    parts = [np.asarray(part) for part in parts]
+    if any(part.shape[:1] != where.shape for part, where in zip(parts, indices, strict=True)):
+        return None
+    shapes = {part.shape[1:] for part in parts}
+    dtype = np.result_type(*(part.dtype for part in parts))
+    if len(shapes) > 1 or dtype.hasobject:
+        samples = np.full(len(counts), None, dtype=object)
+        for part, where in zip(parts, indices, strict=True):
+            for sample, index in zip(part, where, strict=True):
+                samples[index] = sample
+        return samples
+    has_nan, repeated = np.issubdtype(dtype, np.inexact), counts > 1
+    whole = scratch_array((len(counts), *shapes.pop()), dtype)
+    whole[counts == 0] = np.nan if has_nan else np.zeros((), dtype)
+    if not (has_nan and repeated.any()):
+        for part, where in zip(parts, indices, strict=True):
+            whole[where] = part
+        return whole
+    whole[counts > 0] = 0
+    for part, where in zip(parts, indices, strict=True):
+        np.add.at(whole, where, part)
+    whole[repeated] /= counts[repeated].reshape(-1, *[1] * (whole.ndim - 1))
+    return whole

@@ -1,0 +1,162 @@
+"""The folder of a run: settings, manifest and ledger, beside the folders of its folds."""
+
+import datetime
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from delira.errors import ConfigError
+from delira.utils.files import publish_text, sync_folder, writable_folder
+from delira.utils.time import now
+
+#: packages whose versions are recorded if they are installed
+_RECORDED = (
+    "delira",
+    "numpy",
+    "scikit-learn",
+    "torch",
+    "tensorflow",
+    "keras",
+    "jax",
+    "flax",
+    "optax",
+    "batchgenerators",
+)
+
+
+class RunFolder:
+    """``<save_path>/<name>/<timestamp>[-k]`` with ``manifest.json``, ``ledger.jsonl`` and ``fold_<i>/``.
+
+    Parameters
+    ----------
+    path
+        The folder; see :meth:`create` for a new one.
+    """
+
+    def __init__(self, path: str | Path):
+        self.path = Path(path)
+
+    @classmethod
+    def create(cls, parent: str | Path) -> "RunFolder":
+        """Make a new folder, named after the time; two runs of one second get different ones."""
+        parent = writable_folder(parent)
+        stamp = now()
+        for number in range(10_000):
+            path = parent / (f"{stamp}-{number}" if number else stamp)
+            try:
+                path.mkdir()
+            except FileExistsError:
+                continue
+            return cls(path)
+        raise ConfigError(f"{parent} already holds 10,000 runs of this second; is a clock standing still?")
+
+    def fold(self, number: int) -> Path:
+        """Folder of a fold; a single run is fold 0."""
+        return self.path / f"fold_{number:02d}"
+
+    @property
+    def report(self) -> Path:
+        """Folder of the report, created when it is asked for."""
+        folder = self.path / "report"
+        folder.mkdir(exist_ok=True)
+        return folder
+
+    def write_manifest(self, facts: Mapping[str, Any]) -> Path:
+        """Record what is needed to know how the run was made, and ``facts``."""
+        text = json.dumps({**environment(), **facts}, indent=2, default=str)
+        return publish_text(self.path / "manifest.json", text + "\n")
+
+    def read_manifest(self) -> dict[str, Any]:
+        """The manifest; empty if there is none that can be read."""
+        try:
+            return json.loads((self.path / "manifest.json").read_text())
+        except (OSError, ValueError):
+            return {}
+
+    def is_unfinished(self) -> bool:
+        """Whether the ledger shows a run that began and did not end."""
+        try:
+            lines = (self.path / "ledger.jsonl").read_text().splitlines()
+        except OSError:
+            return False
+        return not any('"event": "finished"' in line for line in lines)
+
+    def log(self, event: str, **facts: Any) -> None:
+        """Append one line to the ledger; it is on disk when this returns."""
+        record = {
+            "time": datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
+            "event": event,
+            **facts,
+        }
+        ledger = self.path / "ledger.jsonl"
+        is_new = not ledger.exists()
+        with open(ledger, "a") as file:
+            file.write(json.dumps(record, default=str) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        if is_new:
+            sync_folder(self.path)
+
+
+def locate_fold(path: str | Path) -> Path:
+    """Folder that a trainer continues from, for any path a user may have at hand.
+
+    Parameters
+    ----------
+    path
+        A run folder, the folder of a fold, its ``checkpoints`` folder, or a checkpoint file.
+
+    Raises
+    ------
+    ConfigError
+        If there are no checkpoints.
+    """
+    given = path = Path(path)
+    if path.is_file():
+        path = path.parent
+    if path.name == "checkpoints":
+        path = path.parent
+    if (path / "fold_00").is_dir():
+        path = path / "fold_00"
+    if not (path / "checkpoints").is_dir():
+        raise ConfigError(f"there are no checkpoints to resume from in {str(given)!r}")
+    return path
+
+
+def environment() -> dict[str, Any]:
+    """Versions, platform, command line and git commit of this process."""
+    versions = {"python": platform.python_version()}
+    for package in _RECORDED:
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return {
+        "started": datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
+        "versions": versions,
+        "platform": platform.platform(),
+        "processor": platform.processor() or platform.machine(),
+        "cpus": os.cpu_count(),
+        "command": list(sys.argv),
+        "git": _git_commit(),
+    }
+
+
+def _git_commit() -> dict[str, Any] | None:
+    """Commit of the working directory and whether it was changed; ``None`` outside of a repository."""
+    try:
+        commit = _git("rev-parse", "HEAD")
+        return {"commit": commit, "changed": bool(_git("status", "--porcelain", "--untracked-files=no"))}
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _git(*arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=True, timeout=5)
+    return done.stdout.strip()

@@ -1,0 +1,212 @@
+"""Splits of a cross-validation: which samples train, validate and test in each fold."""
+
+import dataclasses
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from delira.errors import ConfigError
+from delira.utils.seeding import derive_int
+from delira.utils.suggest import did_you_mean
+
+SPLIT_TYPES = ("random", "stratified")
+
+
+@dataclasses.dataclass(frozen=True)
+class Split:
+    """Indices of one fold, int64."""
+
+    train: np.ndarray
+    val: np.ndarray | None
+    test: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SplitConfig:
+    """How the samples are divided."""
+
+    num_splits: int | None = None
+    """Number of folds; 10 if not given."""
+
+    split_type: Any = "random"
+    """``"random"``, ``"stratified"`` or any scikit-learn splitter (an object with ``split``)."""
+
+    shuffle: bool = False
+    """Shuffle the samples before they are divided."""
+
+    random_seed: int | None = None
+    """Seed of the splits and, unless ``seed`` is set, of the training; the run's ``seed`` if not given."""
+
+    val_split: float | None = 0.2
+    """Part of each fold's training samples that is held out for validation; ``None``: no validation."""
+
+    label_key: str = "label"
+    """Entry of a sample that is stratified by."""
+
+    groups_key: str | None = None
+    """Entry of a sample that says what belongs together, e.g. the patient; a group is never on two sides."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.split_type, str):
+            if self.split_type not in SPLIT_TYPES:
+                raise ConfigError(
+                    f"split_type must be one of {', '.join(map(repr, SPLIT_TYPES))} or a scikit-learn splitter, got "
+                    f"{self.split_type!r}{did_you_mean(self.split_type, SPLIT_TYPES)}"
+                )
+        elif not hasattr(self.split_type, "split") or isinstance(self.split_type, type):
+            raise ConfigError(f"split_type={self.split_type!r} has no split method; pass a splitter object")
+        if self.num_splits is not None and (not isinstance(self.num_splits, int) or self.num_splits < 2):
+            raise ConfigError(f"num_splits must be an integer of at least 2, got {self.num_splits!r}")
+        if self.val_split is not None and not 0 < self.val_split < 1:
+            raise ConfigError(
+                f"val_split must be between 0 and 1 (or None for no validation), got {self.val_split!r}"
+            )
+
+    @property
+    def is_stratified(self) -> bool:
+        """Whether every part gets its share of each class."""
+        if isinstance(self.split_type, str):
+            return self.split_type == "stratified"
+        return "Stratified" in type(self.split_type).__name__
+
+
+class Splitter:
+    """Divides one dataset; labels and groups are read once.
+
+    Parameters
+    ----------
+    dataset
+        Offers ``len`` and ``labels(key)``.
+    config
+        How to divide.
+    seed
+        Seed of the splits.
+
+    Raises
+    ------
+    ConfigError
+        If the samples, classes or groups are too few.
+    """
+
+    def __init__(self, dataset: Any, config: SplitConfig, seed: int):
+        self.config, self.seed = config, seed
+        self.n_samples = len(dataset)
+        self.classes = _as_classes(dataset.labels(config.label_key), config) if config.is_stratified else None
+        self.groups = _as_groups(dataset.labels(config.groups_key)) if config.groups_key is not None else None
+        self.num_splits = self._count_splits()
+
+    def __iter__(self) -> Iterator[Split]:
+        """The folds, one after the other; each call gives the same ones."""
+        for fold, (rest, test) in enumerate(self._outer()):
+            train, val = (
+                (rest, None) if self.config.val_split is None else self._inner(np.asarray(rest), fold)
+            )
+            yield Split(
+                np.asarray(train, dtype=np.int64),
+                None if val is None else np.asarray(val, dtype=np.int64),
+                np.asarray(test, dtype=np.int64),
+            )
+
+    def _count_splits(self) -> int:
+        config = self.config
+        if not isinstance(config.split_type, str):
+            count = config.split_type.get_n_splits(np.zeros(self.n_samples), self.classes, self.groups)
+            if config.num_splits not in (None, count):
+                raise ConfigError(
+                    f"num_splits={config.num_splits}, but {config.split_type!r} makes {count} splits"
+                )
+            return int(count)
+        number = config.num_splits
+        if number is None:
+            warnings.warn("num_splits was not given; 10 is used", UserWarning, stacklevel=5)
+            number = 10
+        if number > self.n_samples:
+            raise ConfigError(f"num_splits={number}, but the dataset has only {self.n_samples} samples")
+        if self.classes is not None and self.groups is None:
+            names, counts = np.unique(self.classes, return_counts=True)
+            if (smallest := counts.min()) < number:
+                raise ConfigError(
+                    f"num_splits={number}, but class {names[counts.argmin()]} has only {smallest} samples, so not every "
+                    "fold can have one; use fewer splits or split_type='random'"
+                )
+        if self.groups is not None and (found := len(np.unique(self.groups))) < number:
+            raise ConfigError(
+                f"num_splits={number}, but {config.groups_key!r} has only {found} groups; use fewer splits"
+            )
+        return number
+
+    def _outer(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        from sklearn import model_selection as sklearn
+
+        config, number = self.config, self.num_splits
+        if not isinstance(config.split_type, str):
+            splitter = config.split_type
+        else:
+            random = {"shuffle": True, "random_state": self.seed % 2**32} if config.shuffle else {}
+            if self.groups is None:
+                splitter = (sklearn.StratifiedKFold if config.is_stratified else sklearn.KFold)(
+                    number, **random
+                )
+            elif config.is_stratified:
+                splitter = sklearn.StratifiedGroupKFold(number, **random)
+            else:
+                splitter = sklearn.GroupKFold(number, **random)
+        yield from splitter.split(np.zeros(self.n_samples), self.classes, self.groups)
+
+    def _inner(self, rest: np.ndarray, fold: int) -> tuple[np.ndarray, np.ndarray]:
+        """Divide a fold's training samples into training and validation, as the folds are divided."""
+        from sklearn import model_selection as sklearn
+
+        config, part = self.config, float(self.config.val_split or 0)
+        if isinstance(config.split_type, sklearn.TimeSeriesSplit):  # validation comes after training in time
+            cut = len(rest) - max(1, round(part * len(rest)))
+            return rest[:cut], rest[cut:]
+        random = {"random_state": derive_int(self.seed, fold, stream="validation split") % 2**32}
+        classes = None if self.classes is None else self.classes[rest]
+        groups = None if self.groups is None else self.groups[rest]
+        if groups is None:
+            splitter = (sklearn.ShuffleSplit if classes is None else sklearn.StratifiedShuffleSplit)(
+                1, test_size=part, **random
+            )
+        elif classes is None:
+            splitter = sklearn.GroupShuffleSplit(1, test_size=part, **random)
+        else:
+            splitter = sklearn.StratifiedGroupKFold(max(2, round(1 / part)), shuffle=True, **random)
+        try:
+            train, val = next(splitter.split(rest, classes, groups))
+        except ValueError as error:
+            raise ConfigError(
+                f"val_split={part} cannot divide the {len(rest)} training samples of fold {fold}: {error}; "
+                "use another val_split, or None"
+            ) from error
+        return rest[train], rest[val]
+
+
+def _as_classes(labels: np.ndarray, config: SplitConfig) -> np.ndarray:
+    """One class for each sample, from class numbers of shape (n,) or (n, 1), or one-hot rows (n, C)."""
+    labels = np.asarray(labels)
+    if (
+        labels.ndim == 2
+        and labels.shape[1] > 1
+        and (labels.sum(axis=1) == 1).all()
+        and (labels.max(axis=1) == 1).all()
+    ):
+        return labels.argmax(axis=1)
+    if labels.ndim > 1 and labels[0].size != 1:
+        raise ConfigError(
+            f"split_type='stratified' needs one class for each sample, but {config.label_key!r} has shape "
+            f"{labels.shape[1:]}; name a class entry by label_key, or use split_type='random'"
+        )
+    labels = labels.reshape(len(labels))
+    if labels.dtype.kind == "f" and not (labels == np.round(labels)).all():
+        raise ConfigError(
+            f"split_type='stratified' needs classes, but {config.label_key!r} is continuous; use split_type='random'"
+        )
+    return labels
+
+
+def _as_groups(values: np.ndarray) -> np.ndarray:
+    values = np.asarray(values)
+    return values.reshape(len(values), -1)[:, 0] if values.ndim > 1 and values[0].size == 1 else values

@@ -1,0 +1,63 @@
+"""Where a run stands: everything that must survive a restart besides weights and optimizers."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from delira.errors import CheckpointError
+
+
+@dataclasses.dataclass
+class TrainingState:
+    """Counters count what is finished: ``0`` means that nothing is."""
+
+    epoch: int = 0
+    """Finished epochs."""
+
+    step_in_epoch: int = 0
+    """Finished steps of the running epoch; 0 between epochs."""
+
+    global_step: int = 0
+    """Finished steps of all epochs."""
+
+    fold: int = 0
+    """Fold of the cross-validation; a counter of every random decision."""
+
+    seed: int = 0
+    """Seed of every random decision."""
+
+    best_score: float | None = None
+    """Best validation score so far."""
+
+    best_epoch: int | None = None
+    """Epoch of the best score, counted from 1."""
+
+    stop_training: bool = False
+    """Set by a callback to end the training after the running epoch."""
+
+    history: list[dict[str, float]] = dataclasses.field(default_factory=list)
+    """One record for each finished epoch."""
+
+    callbacks: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """States of the callbacks, by name."""
+
+    accumulators: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """Values of the running epoch; empty between epochs."""
+
+    generators: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """States of the random generators inside an epoch; empty between epochs, where they are seeded anew."""
+
+    def to_tree(self) -> dict[str, Any]:
+        """The state as a checkpoint tree."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_tree(cls, tree: Mapping[str, Any]) -> "TrainingState":
+        """Read a state back; entries that later versions add keep their defaults."""
+        known = {field.name for field in dataclasses.fields(cls)}
+        if unknown := tree.keys() - known:
+            raise CheckpointError(
+                f"the checkpoint's training state has the unknown entries {sorted(unknown)}; "
+                "it was written by a newer version of delira"
+            )
+        return cls(**tree)

@@ -1,0 +1,106 @@
+"""Losses and metrics of the steps of one epoch, left on the device until somebody needs them."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from delira.errors import ConfigError, NonFiniteLossError
+
+REDUCTIONS = ("mean", "sum", "first_only", "last_only")
+
+
+class StepValues:
+    """Values of every step by name.
+
+    Parameters
+    ----------
+    read
+        Brings a list of single device values to the host at once, as float64 of shape ``(n,)``.
+    """
+
+    def __init__(self, read: Callable[[Sequence[Any]], np.ndarray]):
+        self._read = read
+        self._pending: dict[str, list[Any]] = {}
+        self._values: dict[str, list[np.ndarray]] = {}
+        self._sizes: dict[str, list[int]] = {}
+        self._steps: dict[str, list[int]] = {}
+        self._checked: dict[str, int] = {}
+
+    def append(self, values: Mapping[str, Any], n_samples: int, step: int) -> None:
+        """Keep the values of one step (counted from 1) over ``n_samples`` samples; nothing is read."""
+        for name, value in values.items():
+            if name not in self._pending:
+                self._pending[name], self._values[name], self._sizes[name], self._steps[name] = [], [], [], []
+            self._pending[name].append(value)
+            self._sizes[name].append(n_samples)
+            self._steps[name].append(step)
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        """All values of one name so far, float64 of shape ``(n_steps,)``."""
+        if self._pending[name]:
+            self._values[name].append(self._read(self._pending[name]))
+            self._pending[name] = []
+        if len(self._values[name]) > 1:
+            self._values[name] = [np.concatenate(self._values[name])]
+        return self._values[name][0]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._pending)
+
+    def keys(self) -> list[str]:
+        """Names seen so far."""
+        return list(self._pending)
+
+    def latest(self) -> dict[str, float]:
+        """The newest value of each name."""
+        return {name: float(self[name][-1]) for name in self}
+
+    def check_finite(self, epoch: int) -> None:
+        """Refuse values that are infinite or not a number; each value is looked at once.
+
+        Raises
+        ------
+        NonFiniteLossError
+            Naming the epoch, the first bad step and the loss.
+        """
+        first: tuple[int, str, float] | None = None
+        for name in self:
+            values = self[name]
+            start = self._checked.get(name, 0)
+            bad = np.flatnonzero(~np.isfinite(values[start:]))
+            self._checked[name] = len(values)
+            if len(bad) and (first is None or self._steps[name][start + bad[0]] < first[0]):
+                position = start + int(bad[0])
+                first = (self._steps[name][position], name, float(values[position]))
+        if first is not None:
+            step, name, value = first
+            raise NonFiniteLossError(
+                f"loss {name!r} became {value} in epoch {epoch}, step {step} of the epoch. No checkpoint was written "
+                "after it. Look at the learning rate and the data of that batch, or set nonfinite='skip' to leave "
+                "such updates out (nonfinite='ignore' to go on)"
+            )
+
+    def reduce(self, mode: str = "mean", *, finite_only: bool = False) -> dict[str, float]:
+        """One number for each name: the mean over samples, or the sum, first or last of the steps."""
+        reduced = {}
+        for name in self:
+            values, sizes = self[name], np.asarray(self._sizes[name], dtype=np.float64)
+            if finite_only and (keep := np.isfinite(values)).any():
+                values, sizes = values[keep], sizes[keep]
+            reduced[name] = reduce_values(values, mode, sizes)
+        return reduced
+
+
+def reduce_values(values: Any, mode: str = "mean", sizes: np.ndarray | None = None) -> float:
+    """Reduce the values of one name; without ``sizes`` all steps count the same."""
+    array = np.asarray(values, dtype=np.float64).ravel()
+    if mode == "mean":
+        return float(np.average(array, weights=sizes))
+    if mode == "sum":
+        return float(array.sum())
+    if mode == "first_only":
+        return float(array[0])
+    if mode == "last_only":
+        return float(array[-1])
+    raise ConfigError(f"reduce_mode must be one of {REDUCTIONS}, got {mode!r}")

@@ -1,0 +1,42 @@
+"""Resolve public names on first use, so that no framework is imported early."""
+
+import importlib
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from delira.errors import MissingBackendError
+from delira.rooms import NAMES
+
+
+def lazy_names(module: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Build the ``__getattr__`` and ``__dir__`` of a public package from the table of rooms.
+
+    Parameters
+    ----------
+    module
+        ``__name__`` of the package, e.g. ``"delira.models"``.
+    """
+    package = module.removeprefix("delira.")
+    home = {name: room for room, names in NAMES.items() for name in names.get(package, ())}
+
+    def __getattr__(name: str) -> Any:
+        if name not in home:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        room = home[name]
+        try:
+            value = getattr(importlib.import_module(f"delira.backends.{room}"), name)
+        except ModuleNotFoundError as error:
+            if (error.name or "").startswith("delira"):
+                raise
+            raise MissingBackendError(
+                f"{module}.{name} needs the package {error.name!r}, which is not installed. "
+                f"Install it with: pip install 'delira[{room}]'"
+            ) from error
+        setattr(sys.modules[module], name, value)
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*vars(sys.modules[module]), *home})
+
+    return __getattr__, __dir__

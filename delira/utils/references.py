@@ -1,0 +1,223 @@
+"""Names of classes, functions and objects on disk, and what stands for them until they are known."""
+
+import copy
+import enum
+import hashlib
+import inspect
+import json
+import re
+import sys
+import types
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from delira.errors import ConfigError
+
+NOTHING: Any = object()
+
+
+class Unresolved:
+    """What was written about an object that could not be made from a file.
+
+    It prints the recorded text, equals another one with the same record, survives copying, pickling and
+    saving, and raises a :class:`ConfigError` with the cure as soon as it is called or an attribute is used.
+    """
+
+    __slots__ = ("_cure", "_plain")
+
+    def __init__(self, plain: dict[str, Any], cure: str) -> None:
+        self._plain = plain
+        self._cure = cure
+
+    def _refuse(self) -> NoReturn:
+        raise ConfigError(f"{self} was read from a file and is not resolved; {self._cure}")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        self._refuse()
+
+    def __getitem__(self, key: Any) -> NoReturn:
+        self._refuse()
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__") and name.endswith("__"):  # asked for by copy, numpy, inspect
+            raise AttributeError(name)
+        self._refuse()
+
+    def __str__(self) -> str:
+        return _text(self._plain)
+
+    def __repr__(self) -> str:
+        return f"<unresolved {self}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Unresolved) and record(self) == record(other)
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+    def __copy__(self) -> "Unresolved":
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Unresolved":
+        return self
+
+    def __reduce__(self) -> Any:
+        return Unresolved, (self._plain, self._cure)
+
+
+def record(unresolved: Unresolved) -> dict[str, Any]:
+    """Return what was read, so that it can be written again."""
+    return copy.deepcopy(unresolved._plain)
+
+
+def cure(unresolved: Unresolved) -> str:
+    """Return what to type so that it resolves."""
+    return unresolved._cure
+
+
+def _text(plain: Mapping[str, Any]) -> str:
+    for tag in ("$repr", "$object"):
+        if tag in plain:
+            return str(plain[tag])
+    name = plain.get("$call") or f"partial of {plain.get('$partial')}"
+    given = [json.dumps(value) for value in plain.get("args", ())]
+    given += [f"{key}={json.dumps(value)}" for key, value in plain.get("arguments", {}).items()]
+    return f"{name}({', '.join(given)})"
+
+
+# ---- from objects to names
+
+
+def name_of(value: Any) -> str | None:
+    """Return ``module:qualname`` of a class, function, enum member or named constant, else None.
+
+    A name is given only if it leads back to ``value``; classes and functions whose module no longer
+    shows them keep theirs. Lambdas and what is defined inside a function have none.
+    """
+    if isinstance(value, enum.Enum):
+        module: Any = type(value).__module__
+        name: Any = f"{type(value).__qualname__}.{value.name}"
+    else:
+        module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    if not isinstance(module, str) or not isinstance(name, str):
+        return _name_on_top(value)
+    if "<" in name:
+        return None
+    found = walk(module, name)
+    if found is NOTHING:
+        return f"{module}:{name}" if isinstance(value, (type, types.FunctionType)) else _name_on_top(value)
+    same = found is value or (
+        isinstance(value, types.MethodType) and found == value
+    )  # made anew at each access
+    return f"{module}:{name}" if same else _name_on_top(value)
+
+
+def _name_on_top(value: Any) -> str | None:
+    """Find ``torch.relu`` or ``torch.float32``, which do not know their module, by their package."""
+    owner = getattr(value, "__self__", None)
+    homes = [getattr(each, "__module__", None) for each in (value, type(value), owner, type(owner))]
+    name = getattr(value, "__name__", None)
+    if not isinstance(name, str) and re.fullmatch(r"[A-Za-z]\w*(\.[A-Za-z]\w*)+", text := safe_repr(value)):
+        name = text.rpartition(".")[2]
+    if isinstance(name, str):
+        for package in (home.partition(".")[0] for home in homes if isinstance(home, str)):
+            if walk(package, name) is value:
+                return f"{package}:{name}"
+    return None
+
+
+def walk(module: str, qualname: str) -> Any:
+    """Follow a name through modules that are imported already; NOTHING if it leads nowhere.
+
+    Neither lazy modules nor module-level ``__getattr__`` are triggered: nothing is imported.
+    """
+    place = sys.modules.get(module, NOTHING)
+    for name in qualname.split("."):
+        if issubclass(type(place), types.ModuleType):
+            place = object.__getattribute__(place, "__dict__").get(name, NOTHING)
+        elif isinstance(place, type) and inspect.getattr_static(place, name, NOTHING) is not NOTHING:
+            place = getattr(place, name, NOTHING)
+        else:
+            return NOTHING
+    return place
+
+
+def constructor_arguments(value: Any) -> dict[str, Any] | None:
+    """Read the arguments that ``value`` was made with from its attributes of the same names.
+
+    An attribute that is missing counts as the default. None if an argument without default cannot be read,
+    if none of several can, or if the constructor takes arguments without names.
+    """
+    init = type(value).__init__
+    plain_init = isinstance(init, types.FunctionType)
+    try:
+        parameters = list(inspect.signature(init if plain_init else type(value)).parameters.values())[
+            plain_init:
+        ]
+    except (TypeError, ValueError):
+        return None
+    arguments: dict[str, Any] = {}
+    n_read = 0
+    for parameter in parameters:
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
+            return None
+        read = _attribute(value, parameter.name)
+        n_read += read is not NOTHING
+        if parameter.kind is parameter.VAR_KEYWORD:
+            if not isinstance(read, Mapping):
+                return None
+            arguments.update(read)
+        elif read is not NOTHING:
+            arguments[parameter.name] = read
+        elif parameter.default is parameter.empty:
+            return None
+    return arguments if n_read or not parameters else None
+
+
+def _attribute(value: Any, name: str) -> Any:
+    try:
+        found = getattr(value, name)
+    except Exception:  # a property may raise anything; then the argument cannot be read
+        return NOTHING
+    return NOTHING if getattr(found, "__self__", None) is value else found  # a method is no argument
+
+
+def safe_repr(value: Any) -> str:
+    """``repr`` without addresses, and short: what is beyond 1,000 characters is a checksum."""
+    try:
+        text = repr(value)
+    except Exception as error:  # a broken __repr__ must not lose the run
+        text = (
+            f"<{type(value).__module__}.{type(value).__qualname__} whose repr raises {type(error).__name__}>"
+        )
+    text = strip_addresses(text)
+    if len(text) <= 1000:
+        return text
+    return f"{text[:1000]}... sha256 {hashlib.sha256(text.encode(errors='replace')).hexdigest()[:16]}"
+
+
+def strip_addresses(text: str) -> str:
+    """Leave memory addresses out, which differ from process to process."""
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", text)
+
+
+# ---- from names to objects
+
+
+def vouched(name: str, objects: Mapping[str, Any] | None) -> Any:
+    """Look ``module:qualname`` up in what the user gave: in full, without the module, or by the last name."""
+    qualname = name.partition(":")[2]
+    for key in (name, qualname, qualname.rpartition(".")[2]):
+        if key and objects and key in objects:
+            return objects[key]
+    return NOTHING
+
+
+def find(name: str, objects: Mapping[str, Any] | None) -> Any:
+    """Find an object by name: in ``objects``, else among what is imported already; else NOTHING."""
+    if (value := vouched(name, objects)) is not NOTHING:
+        return value
+    module, _, qualname = name.partition(":")
+    value = walk(module, qualname)
+    # nothing that would not have been written by name: a hostile file gets no dictionaries of modules
+    return value if value is not NOTHING and name_of(value) else NOTHING

@@ -1,0 +1,89 @@
+"""Randomness as a pure function of one seed and counters.
+
+Every random decision names its *stream* ("order", "loading", "framework", ...) and its counters
+(fold, epoch, batch). ``numpy.random.SeedSequence`` turns these into independent seeds, so nothing
+has to be replayed to know what batch 17 of epoch 3 looks like.
+"""
+
+import contextlib
+import numbers
+import random
+import sys
+import zlib
+from collections.abc import Iterator
+
+import numpy as np
+
+from delira.errors import ConfigError
+
+
+def check_seed(seed: int) -> int:
+    """Refuse anything but a non-negative integer."""
+    if isinstance(seed, bool) or not isinstance(seed, numbers.Integral) or seed < 0:
+        raise ConfigError(f"seed must be a non-negative integer, got {seed!r}")
+    return int(seed)
+
+
+def derive(seed: int, *counters: int, stream: str) -> np.random.SeedSequence:
+    """Seed sequence of one random decision.
+
+    Parameters
+    ----------
+    seed
+        The seed of the run.
+    *counters
+        Where in the run the decision is made, e.g. ``fold, epoch, batch``.
+    stream
+        What is decided; decisions of different streams are independent.
+    """
+    return np.random.SeedSequence(seed, spawn_key=(zlib.crc32(stream.encode()), *counters))
+
+
+def derive_int(seed: int, *counters: int, stream: str) -> int:
+    """Like :func:`derive`, as one integer below 2**63 for generators that want a number."""
+    return int(derive(seed, *counters, stream=stream).generate_state(1, np.uint64)[0] >> 1)
+
+
+@contextlib.contextmanager
+def seeded_globals(sequence: np.random.SeedSequence) -> Iterator[None]:
+    """Seed Python's and numpy's global generators, and give the caller's state back afterwards."""
+    with restored_globals():
+        seed_globals(sequence)
+        yield
+
+
+@contextlib.contextmanager
+def restored_globals() -> Iterator[None]:
+    """Give the state of Python's and numpy's global generators back on exit."""
+    python_state, numpy_state = random.getstate(), np.random.get_state()  # noqa: NPY002
+    try:
+        yield
+    finally:
+        random.setstate(python_state)
+        np.random.set_state(numpy_state)  # noqa: NPY002
+
+
+def seed_globals(sequence: np.random.SeedSequence) -> None:
+    """Seed Python's and numpy's global generators."""
+    words = sequence.generate_state(5)
+    random.seed(int(words[4]))
+    np.random.seed(words[:4])  # noqa: NPY002
+
+
+def seed_all(seed: int) -> None:
+    """Seed Python, numpy and every framework that is already imported.
+
+    Parameters
+    ----------
+    seed
+        Non-negative integer below 2**32.
+    """
+    seed = check_seed(seed)
+    if seed >= 2**32:
+        raise ConfigError(f"seed_all needs a seed below 2**32, got {seed}")
+    random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.manual_seed(seed)
+    if (tensorflow := sys.modules.get("tensorflow")) is not None:
+        tensorflow.random.set_seed(seed)
