@@ -47,9 +47,7 @@ class UpdateConfig:
 
     def __post_init__(self) -> None:
         if self.precision not in ("32", "bf16", "fp16", "auto"):
-            raise ConfigError(
-                f"mixed_precision must be False, True, 'bf16' or 'fp16', got {self.precision!r}"
-            )
+            raise ConfigError(f"mixed_precision must be False, True, 'bf16' or 'fp16', got {self.precision!r}")
         if not isinstance(self.accumulation_steps, int) or self.accumulation_steps < 1:
             raise ConfigError(
                 f"gradient_accumulation_steps must be an integer of at least 1 (batch), got {self.accumulation_steps!r}"
@@ -204,17 +202,11 @@ class Backend(abc.ABC):
     ) -> dict[str, Any]:
         """Create the named optimizers of the network."""
 
-    def build_schedules(
-        self, optimizers: Mapping[str, Any], cls: Any, params: Mapping[str, Any]
-    ) -> list[Any]:
+    def build_schedules(self, optimizers: Mapping[str, Any], cls: Any, params: Mapping[str, Any]) -> list[Any]:
         """One schedule callback for each optimizer."""
-        raise ConfigError(
-            f"the room {self.name!r} has no learning-rate schedules; leave lr_scheduler_cls out"
-        )
+        raise ConfigError(f"the room {self.name!r} has no learning-rate schedules; leave lr_scheduler_cls out")
 
-    def step_scope(
-        self, optimizers: Mapping[str, Any], n_samples: int, is_last: bool
-    ) -> AbstractContextManager[None]:
+    def step_scope(self, optimizers: Mapping[str, Any], n_samples: int, is_last: bool) -> AbstractContextManager[None]:
         """Scope of one closure call: number format, place in the accumulation.
 
         ``n_samples`` is the size of the batch; ``is_last`` says that the epoch ends with it.

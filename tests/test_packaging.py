@@ -65,10 +65,7 @@ def test_constraints_are_exact_pins_without_a_local_build():
 
 @pytest.mark.parametrize("name", TESTED)
 def test_every_requirement_tested_here_has_a_pin_within_its_range(name):
-    pins = {
-        canonicalize_name(pin.name): next(iter(pin.specifier)).version
-        for pin in read_requirements("constraints")
-    }
+    pins = {canonicalize_name(pin.name): next(iter(pin.specifier)).version for pin in read_requirements("constraints")}
     for requirement in read_requirements(name):
         key = canonicalize_name(requirement.name)
         assert key in pins, f"requirements/constraints.txt has no pin for {requirement.name}"

@@ -64,18 +64,14 @@ def name_sampler(
     if sampler is not None and sampler_cls is not None:
         raise ConfigError(f"pass either sampler or sampler_cls, got {sampler!r} and {sampler_cls!r}")
     if sampler_cls is not None and not isinstance(sampler_cls, type):
-        raise ConfigError(
-            f"sampler_cls must be a class, got {sampler_cls!r}; an instance is passed as sampler"
-        )
+        raise ConfigError(f"sampler_cls must be a class, got {sampler_cls!r}; an instance is passed as sampler")
     named = sampler_cls if sampler is None else sampler
     if isinstance(named, type) and issubclass(named, AbstractSampler):
         return _built(named, dict(kwargs or {}), dataset)
     if named is not None and not isinstance(named, AbstractSampler):
         raise ConfigError(f"the sampler must be an AbstractSampler or a subclass of it, got {named!r}")
     if kwargs:
-        raise ConfigError(
-            f"sampler_kwargs={kwargs!r} have no effect without sampler_cls; pass sampler_cls too"
-        )
+        raise ConfigError(f"sampler_kwargs={kwargs!r} have no effect without sampler_cls; pass sampler_cls too")
     return None if named is None else NamedSampler(_not_empty(named))
 
 

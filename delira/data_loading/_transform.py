@@ -70,4 +70,4 @@ class TransformCall:
     @property
     def name(self) -> str:
         """What the transform is called in messages."""
-        return getattr(self.transform, "__qualname__", None) or type(self.transform).__qualname__
+        return getattr(self.transform, "__name__", None) or type(self.transform).__name__

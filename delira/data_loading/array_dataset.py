@@ -142,9 +142,7 @@ def _to_array(key: str, values: Any) -> np.ndarray:
     try:
         array = np.asarray(values)
     except Exception as error:
-        error.add_note(
-            f"while the values of {key!r} were turned into an array; its first axis counts samples"
-        )
+        error.add_note(f"while the values of {key!r} were turned into an array; its first axis counts samples")
         raise
     if array.ndim == 0:
         raise DataError(

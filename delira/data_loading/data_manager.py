@@ -95,9 +95,7 @@ class BaseDataManager:
         self.data_loader_cls = data_loader_cls
         self.drop_last = drop_last
 
-    def epoch(
-        self, seed: int, fold: int, epoch: int, start: int = 0, *, shuffle: bool = False
-    ) -> EpochIterator:
+    def epoch(self, seed: int, fold: int, epoch: int, start: int = 0, *, shuffle: bool = False) -> EpochIterator:
         """Return the batches of one epoch, which depend on these arguments and the settings alone.
 
         Parameters
@@ -235,9 +233,7 @@ class BaseDataManager:
     def data_loader_cls(self, loader_cls: type[BaseDataLoader] | None) -> None:
         loader_cls = BaseDataLoader if loader_cls is None else loader_cls
         if not (isinstance(loader_cls, type) and issubclass(loader_cls, BaseDataLoader)):
-            raise ConfigError(
-                f"data_loader_cls must be BaseDataLoader or a subclass of it, got {loader_cls!r}"
-            )
+            raise ConfigError(f"data_loader_cls must be BaseDataLoader or a subclass of it, got {loader_cls!r}")
         self._data_loader_cls = loader_cls
 
     @property
@@ -292,9 +288,7 @@ class BaseDataManager:
     def _update_sampler(self, new_state: Mapping[str, Any]) -> None:
         kwargs = [new_state[name] for name in ("sampler_kwargs", "sampling_kwargs") if name in new_state]
         if len(kwargs) > 1:
-            raise ConfigError(
-                "sampler_kwargs and sampling_kwargs are two names of one setting; pass one of them"
-            )
+            raise ConfigError("sampler_kwargs and sampling_kwargs are two names of one setting; pass one of them")
         sampler, sampler_cls = new_state.get("sampler"), new_state.get("sampler_cls")
         if "sampler" not in new_state and "sampler_cls" not in new_state and self._named:
             sampler = self._named.cls or self._named.sampler  # only its arguments change

@@ -131,8 +131,7 @@ class AbstractDataset(abc.ABC):
             check_mapping(sample, f"sample {index}")
             if key not in sample:
                 raise MissingKeyError(
-                    f"sample {index} has no entry {key!r}; it has {sorted(map(str, sample))}; "
-                    "name one of these as key"
+                    f"sample {index} has no entry {key!r}; it has {sorted(map(str, sample))}; name one of these as key"
                 )
             values.append(sample[key])
         return stack(values, indices, key) if values else np.empty(0)
@@ -212,8 +211,7 @@ class _LoadingDataset(AbstractDataset):
         super().__init__(data_path, load_fn)
         if not callable(load_fn):
             raise ConfigError(
-                f"{type(self).__name__} needs load_fn, a function that turns an item into a sample, "
-                f"got {load_fn!r}"
+                f"{type(self).__name__} needs load_fn, a function that turns an item into a sample, got {load_fn!r}"
             )
         self._load_kwargs = load_kwargs
         self.data = self._make_dataset(data_path)

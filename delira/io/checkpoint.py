@@ -88,9 +88,7 @@ class CheckpointFolder:
         try:
             return self.load(path)
         except CheckpointError as error:
-            warnings.warn(
-                f"{error}; it is left out and an earlier checkpoint is used", RuntimeWarning, stacklevel=4
-            )
+            warnings.warn(f"{error}; it is left out and an earlier checkpoint is used", RuntimeWarning, stacklevel=4)
             return None
 
     def _numbered(self) -> Iterator[tuple[tuple[int, int], Path]]:

@@ -51,18 +51,14 @@ def read_tree(path: str | Path) -> dict[str, Any]:
         with zipfile.ZipFile(path) as archive:
             for entry in archive.infolist():
                 if entry.compress_type != zipfile.ZIP_STORED:
-                    raise CheckpointError(
-                        f"{path}: entry {entry.filename!r} is compressed; delira never does that"
-                    )
+                    raise CheckpointError(f"{path}: entry {entry.filename!r} is compressed; delira never does that")
             tree = _from_plain(json.loads(archive.read(_TREE)), archive)
     except CheckpointError:
         raise
     except (OSError, KeyError, ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:
         raise CheckpointError(f"{path} is not a readable checkpoint: {error}") from error
     if not isinstance(tree, dict):
-        raise CheckpointError(
-            f"{path} is not a checkpoint: it holds a {type(tree).__name__}, not a dictionary"
-        )
+        raise CheckpointError(f"{path} is not a checkpoint: it holds a {type(tree).__name__}, not a dictionary")
     return tree
 
 
@@ -87,9 +83,7 @@ def _to_plain(value: Any, place: str, arrays: list[np.ndarray]) -> Any:
             value = value.view(f"u{value.dtype.itemsize}")
         arrays.append(value)
         return entry
-    raise CheckpointError(
-        f"checkpoint entry {place} is a {type(value).__name__}, which cannot be stored safely"
-    )
+    raise CheckpointError(f"checkpoint entry {place} is a {type(value).__name__}, which cannot be stored safely")
 
 
 def _from_plain(value: Any, archive: zipfile.ZipFile) -> Any:

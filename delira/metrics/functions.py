@@ -109,6 +109,4 @@ def _is_one_hot(true: np.ndarray, pred: np.ndarray) -> bool:
 
 
 def _one_per_row(array: np.ndarray) -> bool:
-    return array.dtype.kind in "biuf" and bool(
-        np.all((array == 0) | (array == 1)) and np.all(array.sum(1) == 1)
-    )
+    return array.dtype.kind in "biuf" and bool(np.all((array == 0) | (array == 1)) and np.all(array.sum(1) == 1))

@@ -21,7 +21,8 @@ class MetricSet:
     * a function ``f(y_true, y_pred)`` giving a number: called once, on the concatenated batches;
     * a metric over samples (:func:`~delira.metrics.per_sample`, or any callable whose attribute
       ``over`` is ``"sample"``): called per sample, in bounded memory;
-    * an object with ``update``, ``compute`` and ``reset``, e.g. of torchmetrics: updated per batch.
+    * an object with ``update``, ``compute`` and ``reset``, e.g. of torchmetrics: reset before the first
+      batch, updated per batch; one object serves one pass at a time.
 
     Parameters
     ----------
@@ -112,6 +113,8 @@ class MetricSet:
             If a metric over samples returns something that is not a number.
         """
         self.check_keys(values)
+        if self._n_updates == 0:  # a streaming object may come from another pass
+            self.reset()
         gathered: dict[str, Any] = {}
         for name, metric in self.metrics.items():
             keys = self._keys[name]
@@ -156,7 +159,7 @@ class MetricSet:
         return np.array([as_number(value, name)])
 
     def reset(self) -> None:
-        """Forget all data; to be called before each pass over a data set."""
+        """Forget all data; a fresh set has none."""
         self._clear()
         for name, metric in self.metrics.items():
             if self._kinds[name] == "stream":
@@ -164,18 +167,14 @@ class MetricSet:
 
     def _clear(self) -> None:
         self._gatherer = Gatherer(self.limit_bytes)
-        self._values: dict[str, list[float]] = {
-            name: [] for name, kind in self._kinds.items() if kind == "sample"
-        }
+        self._values: dict[str, list[float]] = {name: [] for name, kind in self._kinds.items() if kind == "sample"}
         self._n_updates = 0
 
 
 def _sample_values(metric: Any, arrays: Sequence[Any], name: str, start: int) -> list[float]:
     lengths = {len(np.atleast_1d(leaf)) for array in arrays for _, leaf in iterate_leaves(array)}
     if len(lengths) != 1:
-        raise DataError(
-            f"metric {name!r} is called per sample, but its arrays have {sorted(lengths)} samples"
-        )
+        raise DataError(f"metric {name!r} is called per sample, but its arrays have {sorted(lengths)} samples")
     values = []
     for position in range(lengths.pop()):
         sample = [map_leaves(functools.partial(_take, position=position), array) for array in arrays]

@@ -72,9 +72,7 @@ def kind_of(metric: Any, name: str = "metric") -> Kind:
     if all(callable(getattr(metric, method, None)) for method in ("update", "compute", "reset")):
         return "stream"
     if not callable(metric) or isinstance(metric, type):
-        what = (
-            f"the class {metric.__name__}" if isinstance(metric, type) else f"of type {type(metric).__name__}"
-        )
+        what = f"the class {metric.__name__}" if isinstance(metric, type) else f"of type {type(metric).__name__}"
         raise ConfigError(
             f"metric {name!r} is {what}; give a function f(y_true, y_pred), "
             "delira.metrics.per_sample(f), or an object with update, compute and reset"
@@ -82,9 +80,7 @@ def kind_of(metric: Any, name: str = "metric") -> Kind:
     return "sample" if over == "sample" else "dataset"
 
 
-def keys_of(
-    metrics: Mapping[str, Any], metric_keys: Mapping[str, Sequence[str]] | None
-) -> dict[str, tuple[str, ...]]:
+def keys_of(metrics: Mapping[str, Any], metric_keys: Mapping[str, Sequence[str]] | None) -> dict[str, tuple[str, ...]]:
     """Which entries each metric reads, in the order of its arguments.
 
     Metrics that ``metric_keys`` leaves out read ``("label", "pred")``, torchmetrics' ``("pred", "label")``.
@@ -101,14 +97,8 @@ def keys_of(
         if name not in metrics
     ]
     for name, keys in given.items():
-        if (
-            isinstance(keys, str)
-            or not isinstance(keys, Sequence)
-            or not all(isinstance(k, str) for k in keys)
-        ):
-            mistakes.append(
-                f"metric_keys[{name!r}] must be a tuple of names like ('label', 'pred'), got {keys!r}"
-            )
+        if isinstance(keys, str) or not isinstance(keys, Sequence) or not all(isinstance(k, str) for k in keys):
+            mistakes.append(f"metric_keys[{name!r}] must be a tuple of names like ('label', 'pred'), got {keys!r}")
     if mistakes:
         raise ConfigError("\n".join(mistakes))
     return {name: tuple(given.get(name, default_keys(metric))) for name, metric in metrics.items()}

@@ -23,9 +23,7 @@ class SklearnClassificationMetric:
         For ``score_fn``, e.g. ``average="macro"``; arguments of a call win.
     """
 
-    def __init__(
-        self, score_fn: Callable[..., Any], gt_logits: bool = False, pred_logits: bool = True, **kwargs: Any
-    ):
+    def __init__(self, score_fn: Callable[..., Any], gt_logits: bool = False, pred_logits: bool = True, **kwargs: Any):
         self.score_fn = score_fn
         self.gt_logits, self.pred_logits = gt_logits, pred_logits
         self.kwargs = kwargs

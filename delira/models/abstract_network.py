@@ -32,7 +32,7 @@ class AbstractNetwork:
 
     @staticmethod
     def closure(
-        model: "AbstractNetwork",
+        model: Any,
         data_dict: dict[str, Any],
         optimizers: Mapping[str, Any],
         losses: Mapping[str, Any] | None = None,
@@ -63,13 +63,9 @@ class AbstractNetwork:
             ``(metrics, losses, predictions)`` or ``(losses, predictions)``: mappings of named values,
             which may stay on the device.
         """
-        raise NotImplementedError(
-            f"{type(model).__name__} has no closure; write one or subclass the network of a room"
-        )
+        raise NotImplementedError(f"{type(model).__name__} has no closure; write one or subclass the network of a room")
 
     @staticmethod
     def prepare_batch(batch: Mapping[str, Any], input_device: Any, output_device: Any) -> dict[str, Any]:
         """Turn a batch of numpy arrays into what the network takes, without changing ``batch``."""
-        raise NotImplementedError(
-            "this network has no prepare_batch; write one or subclass the network of a room"
-        )
+        raise NotImplementedError("this network has no prepare_batch; write one or subclass the network of a room")

@@ -124,9 +124,7 @@ def mean_interval(values: Any, groups: Any = None, seed: int = 0, n_draws: int =
         return draws.none(_too_few(draws))
     members = np.arange(len(values)) if draws.members is None else draws.members
     sums, sizes = np.bincount(members, weights=values), np.bincount(members)
-    estimates = [
-        sums[units].sum(1) / sizes[units].sum(1) for units in draws.units(max(1, CHUNK // draws.n_units))
-    ]
+    estimates = [sums[units].sum(1) / sizes[units].sum(1) for units in draws.units(max(1, CHUNK // draws.n_units))]
     return draws.interval(np.concatenate(estimates))
 
 

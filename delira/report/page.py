@@ -1,5 +1,6 @@
 """The HTML page of a cross-validation: one file that needs no other."""
 
+import contextlib
 import datetime
 import io
 import re
@@ -13,13 +14,15 @@ from delira.metrics.scoring import DEFAULT_KEYS, keys_of, lookup
 from delira.report import plots
 from delira.report.summary import fold_values
 from delira.report.tables import DASH, footnotes, metric_columns, number_format
-from delira.utils.trees import iterate_leaves
 
 MAX_CLASSES = 30
 """A confusion matrix larger than that cannot be read."""
 STRIP = (220, 26)
 """Width and height of the drawing beside a metric, in pixels."""
-_SPECIAL = ("date", "versions", "class_names", "split_type")
+SCALE = 1.385
+"""Pixels per point of the learning curves: three panels are as wide as the page."""
+_SPECIAL = ("name", "seed", "date", "started", "versions", "class_names", "split_type")
+"""Entries of ``info`` that have a place of their own."""
 _CSS_COLOURS = {
     plots.TRAINING: "var(--training)",
     plots.VALIDATION: "var(--validation)",
@@ -59,6 +62,7 @@ def result_page(result: Any) -> str:
         folds=_fold_rows(result),
         metric_names=[column.name for column in columns],
         figure=figure and Markup(figure),  # made by matplotlib, which has escaped it
+        uneven=len({len(fold.history) for fold in result.folds}) > 1,
         confusion=confusion(result),
         settings=_flat({k: v for k, v in result.info.items() if k not in _SPECIAL}),
         versions=_flat(result.info.get("versions") or {}),
@@ -67,9 +71,9 @@ def result_page(result: Any) -> str:
 
 def _facts(result: Any) -> list[tuple[str, str]]:
     """The line under the title."""
-    date = result.info.get("date") or datetime.datetime.now().astimezone()
-    if isinstance(date, datetime.datetime):
-        date = date.strftime("%d %B %Y, %H:%M")
+    date = result.info.get("date") or result.info.get("started") or datetime.datetime.now()
+    with contextlib.suppress(TypeError, ValueError):  # a date in words stays as it is
+        date = datetime.datetime.fromisoformat(str(date)).strftime("%d %B %Y, %H:%M")
     n_folds, n_cases = len(result.folds), int(result.oof.mask.sum())
     split_type = result.info.get("split_type")
     facts = [
@@ -143,9 +147,10 @@ def learning_curves_svg(folds: Sequence[Any]) -> str:
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, count=1, flags=re.DOTALL)
     head, body = svg.split(">", 1)
-    # HTML needs no name spaces, and the page gives the size.
-    view = re.search(r'viewBox="[^"]*"', head)
-    svg = f'<svg {view.group() if view else ""} role="img" aria-label="Learning curves">{body}'
+    # HTML needs no name spaces; the size is in pixels.
+    width, height = (float(number) for number in re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', head)[0])
+    size = f'width="{width * SCALE:.0f}" height="{height * SCALE:.0f}" viewBox="0 0 {width} {height}"'
+    svg = f'<svg {size} role="img" aria-label="Learning curves">{body}'
     svg = svg.replace("xlink:href=", "href=").replace("'DejaVu Sans'", "inherit")
     for colour, variable in _CSS_COLOURS.items():
         svg = svg.replace(colour, variable)
@@ -184,7 +189,7 @@ def _labels(result: Any, pair: Sequence[str]) -> tuple[np.ndarray, np.ndarray, i
     """True and predicted labels of the tested cases, and the number of score columns (0: labels)."""
     oof = result.oof
     try:
-        found = [lookup({**oof.targets, **oof.predictions}, key) for key in pair]
+        found = [lookup({**oof.predictions, **oof.targets}, key) for key in pair]
     except MissingKeyError:
         return None
     if not all(isinstance(array, np.ndarray) for array in found) or not oof.mask.any():
@@ -201,9 +206,7 @@ def _labels(result: Any, pair: Sequence[str]) -> tuple[np.ndarray, np.ndarray, i
     return None
 
 
-def _confusion_rows(
-    counts: np.ndarray, names: Sequence[str]
-) -> list[tuple[str, list[tuple[int, float]], str]]:
+def _confusion_rows(counts: np.ndarray, names: Sequence[str]) -> list[tuple[str, list[tuple[int, float]], str]]:
     rows = []
     for position, (name, row) in enumerate(zip(names, counts, strict=True)):
         total = int(row.sum())
@@ -212,6 +215,14 @@ def _confusion_rows(
     return rows
 
 
-def _flat(values: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
     """Nested settings as rows of (dotted name, text)."""
-    return [(".".join(map(str, path)), str(leaf)) for path, leaf in iterate_leaves(values)]
+    rows = []
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            rows += _flat(value, f"{prefix}{key}.")
+        elif isinstance(value, (list, tuple)):
+            rows.append((f"{prefix}{key}", ", ".join(map(str, value)) or DASH))
+        else:
+            rows.append((f"{prefix}{key}", DASH if value is None else str(value)))
+    return rows

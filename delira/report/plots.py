@@ -140,10 +140,8 @@ def _draw_panel(axes: "Axes", quantity: str, phases: dict[str, list[Curve]]) -> 
     everything = np.concatenate([curve.values for found in phases.values() for curve in found])
     if everything.min() > 0 and everything.max() > LOG_RANGE * everything.min():
         axes.set_yscale("log")
-    axes.set_title(
-        quantity, loc="left", fontsize=10, fontweight="semibold", color=INK, pad=7, parse_math=False
-    )
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True, min_n_ticks=1))
+    axes.set_title(quantity, loc="left", fontsize=10, fontweight="bold", color=INK, pad=7, parse_math=False)
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True, min_n_ticks=1, steps=[1, 2, 5, 10]))
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.spines["bottom"].set(color=MUTED, linewidth=0.8)
     axes.grid(axis="y", color=RULE, linewidth=0.8)

@@ -72,9 +72,7 @@ def _pooled(result: Any, name: str) -> tuple[float, Interval]:
         value = evaluate(*arrays)
     except Exception as error:  # a metric raises what it likes; the other metrics shall still be shown
         return np.nan, missing(f"it could not be computed over all cases ({type(error).__name__}: {error})")
-    if (
-        size := sum(_n_bytes(leaf) for array in arrays for _, leaf in iterate_leaves(array))
-    ) > RESAMPLING_LIMIT:
+    if (size := sum(_n_bytes(leaf) for array in arrays for _, leaf in iterate_leaves(array))) > RESAMPLING_LIMIT:
         return value, missing(
             f"its arrays ({size / 2**20:,.0f} MiB) are too large to be drawn 2,000 times; "
             "a metric over samples (delira.metrics.per_sample) has an interval at any size"
@@ -91,7 +89,7 @@ def metric_arrays(result: Any, name: str) -> Sequence[Any]:
         If an entry was not kept, or does not have one row per case.
     """
     oof = result.oof
-    values = {**oof.targets, **oof.predictions}
+    values = {**oof.predictions, **oof.targets}  # as in a MetricSet's update: the batch wins
     arrays = []
     for key in keys_of(result.metrics, result.metric_keys)[name]:
         array = lookup(values, key)

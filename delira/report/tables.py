@@ -33,6 +33,8 @@ class MetricColumn(NamedTuple):
     ci: str
     """``"[0.9627, 0.9783]"``, or a dash."""
     n: str
+    n_groups: str
+    """Empty where there are no groups."""
     note: str
 
 
@@ -51,7 +53,8 @@ def metric_columns(result: Any) -> list[MetricColumn]:
                 mean=f"{text(row['mean'])} ± {std}",
                 oof=DASH if np.isnan(row["oof"]) and row["note"] else text(row["oof"]),
                 ci=DASH if missing else f"[{text(row['ci_low'])}, {text(row['ci_high'])}]",
-                n=f"{row['n']:,}" + (f" in {row['n_groups']:,} groups" if row["n_groups"] else ""),
+                n=f"{row['n']:,}",
+                n_groups=f"{row['n_groups']:,}" if row["n_groups"] else "",
                 note=row["note"],
             )
         )
@@ -112,8 +115,8 @@ def _plain(folds: list[str], columns: list[MetricColumn]) -> str:
 
 def footnotes(columns: list[MetricColumn]) -> list[str]:
     """What the intervals are, and why some are missing."""
-    grouped = any("groups" in column.n for column in columns)
-    drawn = "whole groups of out-of-fold cases" if grouped else "the out-of-fold cases"
+    n_groups = columns[0].n_groups if columns else ""
+    drawn = f"the {n_groups} groups of out-of-fold cases" if n_groups else "the out-of-fold cases"
     notes = [f"{column.name}: no interval, {column.note}" for column in columns if column.note]
     if any(column.ci != DASH for column in columns):
         notes.insert(0, f"Intervals: percentile bootstrap, {N_DRAWS:,} draws of {drawn}.")
@@ -137,6 +140,8 @@ def _rows(folds: list[str], columns: list[MetricColumn]) -> list[list[str]]:
     rows.append(["mean ± std", *(column.mean for column in columns)])
     rows.append(["out-of-fold [95 % CI]", *(f"{column.oof} {column.ci}" for column in columns)])
     rows.append(["n", *(column.n for column in columns)])
+    if columns[0].n_groups:
+        rows.append(["groups", *(column.n_groups for column in columns)])
     return rows
 
 
@@ -144,12 +149,9 @@ def _markdown(folds: list[str], columns: list[MetricColumn]) -> str:
     rows = [[_escape_markdown(cell) for cell in row] for row in _rows(folds, columns)]
     widths = [max(3, *map(len, cells)) for cells in zip(*rows, strict=True)]
     lines = [
-        "| " + " | ".join(f"{c:{'<' if i == 0 else '>'}{widths[i]}}" for i, c in enumerate(row)) + " |"
-        for row in rows
+        "| " + " | ".join(f"{c:{'<' if i == 0 else '>'}{widths[i]}}" for i, c in enumerate(row)) + " |" for row in rows
     ]
-    rule = (
-        "|" + "|".join("-" * (w + 2) if i == 0 else "-" * (w + 1) + ":" for i, w in enumerate(widths)) + "|"
-    )
+    rule = "|" + "|".join("-" * (w + 2) if i == 0 else "-" * (w + 1) + ":" for i, w in enumerate(widths)) + "|"
     return "\n".join([lines[0], rule, *lines[1:]])
 
 

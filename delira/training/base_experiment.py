@@ -4,7 +4,7 @@ import copy
 import dataclasses
 import inspect
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,40 +16,14 @@ from delira.training.parameters import Parameters
 from delira.training.predictor import Predictor
 from delira.training.result import KFoldResult
 from delira.training.run_folder import RunFolder, locate_fold
+from delira.training.run_request import RUN_NAMES, RunRequest, as_parameters, check_model_arguments, resolve
 from delira.training.splits import SplitConfig
 from delira.utils import yaml_codec
 from delira.utils.files import publish_text, writable_folder
 from delira.utils.seeding import derive, derive_int, restored_globals, seed_globals
 from delira.utils.suggest import did_you_mean
 
-#: names of the parameters' training part that are no settings of the trainer
-_RUN_NAMES = ("num_epochs", "n_epochs", "batch_size", "fold", "callbacks", "key_mapping", "start_epoch")
 _SPLIT_NAMES = tuple(field.name for field in dataclasses.fields(SplitConfig))
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class RunRequest:
-    """What one run was asked for: copies of everything, so that nothing leaks into the next."""
-
-    params: Parameters
-    settings: Mapping[str, Any]
-    """Flat keywords of the trainer."""
-    num_epochs: int
-    seed: int
-    fold: int
-    callbacks: list[Any]
-    key_mapping: Mapping[str, str] | None
-    start_epoch: int
-
-    def for_fold(self, fold: int) -> "RunRequest":
-        """The same, with copies of its own."""
-        return dataclasses.replace(
-            self,
-            fold=fold,
-            params=copy.deepcopy(self.params),
-            settings=copy.deepcopy(self.settings),
-            callbacks=copy.deepcopy(self.callbacks),
-        )
 
 
 class BaseExperiment:
@@ -99,7 +73,7 @@ class BaseExperiment:
         predictor_cls: type[Predictor] | None = None,
         **settings: Any,
     ):
-        self.params = _as_parameters(params)
+        self.params = as_parameters(params)
         self.model_cls = model_cls
         self.n_epochs = n_epochs
         self.name = name or "UnnamedExperiment"
@@ -112,15 +86,22 @@ class BaseExperiment:
 
     def _check(self) -> None:
         """Refuse what cannot work, before any run."""
-        check_names(self.settings, (*SETTINGS, *_RUN_NAMES))
-        check_names(self.params.training_settings(), (*SETTINGS, *_RUN_NAMES))
         flat = {**self.params.training_settings(), **self.settings}
-        read_settings({name: value for name, value in flat.items() if name not in _RUN_NAMES})
-        epochs = self._epochs(flat, required=False)
-        if epochs is not None:
-            check_epochs(epochs)
-        _check_model_arguments(self.model_cls, self.params.model_kwargs())
+        check_names(flat, (*SETTINGS, *RUN_NAMES))
+        read_settings({name: value for name, value in flat.items() if name not in RUN_NAMES})
+        for epochs in (self.n_epochs, flat.get("num_epochs"), flat.get("n_epochs")):
+            if epochs is not None:
+                check_epochs(epochs)
+        check_model_arguments(self.model_cls, self.params.model_kwargs())
         writable_folder(self.save_path)
+
+    def _resolve(self, params: Any, kwargs: Mapping[str, Any], seed: int | None = None) -> RunRequest:
+        """What a call asks for; nothing of the experiment changes."""
+        own = copy.deepcopy(self.params)
+        if params is not None:
+            own.update(as_parameters(params), deep=True)
+            check_model_arguments(self.model_cls, own.model_kwargs())
+        return resolve(own, self.settings, kwargs, num_epochs=self.n_epochs, seed=seed)
 
     # ------------------------------------------------------------------ runs
 
@@ -258,7 +239,7 @@ class BaseExperiment:
         if num_epochs is not None:
             options["num_epochs"] = num_epochs
         config = SplitConfig(num_splits=num_splits, **split)
-        request = self._resolve(params, options, default_seed=config.random_seed)
+        request = self._resolve(params, options, seed=config.random_seed)
         settings = read_settings(request.settings)
         tested = settings.epoch_metrics if metrics is None else metrics
         keys = settings.metric_keys if metric_keys is None else metric_keys
@@ -268,9 +249,7 @@ class BaseExperiment:
             request=request,
             split=config,
             metrics=copy.deepcopy(dict(tested)),
-            metric_keys={
-                name: value for name, value in keys.items() if name in tested or metric_keys is not None
-            },
+            metric_keys={name: value for name, value in keys.items() if name in tested or metric_keys is not None},
             train_kwargs=train_kwargs or {},
             test_kwargs=test_kwargs or {},
         ).run()
@@ -300,7 +279,7 @@ class BaseExperiment:
                 return self.trainer_cls(
                     network,
                     folder,
-                    request.key_mapping,
+                    request.key_mapping or self.key_mapping,
                     fold=request.fold,
                     callbacks=request.callbacks,
                     start_epoch=request.start_epoch,
@@ -323,18 +302,16 @@ class BaseExperiment:
                 "settings": yaml_codec.encode(dict(request.settings)),
                 "num_threads": request.settings.get("num_threads"),
                 "n_samples": None if dataset is None else len(dataset),
-                "fingerprint": self._fingerprint(request, data),
+                "fingerprint": request.fingerprint(data),
                 **facts,
             }
         )
         folder.log("started")
         return folder
 
-    def _open_folder(
-        self, request: RunRequest, data: Any, resume: str | Path | None
-    ) -> tuple[RunFolder, Path]:
+    def _open_folder(self, request: RunRequest, data: Any, resume: str | Path | None) -> tuple[RunFolder, Path]:
         if resume == "auto":
-            wanted = self._fingerprint(request, data)
+            wanted = request.fingerprint(data)
             for path in sorted(self.save_path.iterdir(), reverse=True):
                 folder = RunFolder(path)
                 if folder.is_unfinished() and folder.read_manifest().get("fingerprint") == wanted:
@@ -345,56 +322,6 @@ class BaseExperiment:
             return RunFolder(path.parent), path
         folder = self.start_folder(request, data, kind="run")
         return folder, folder.fold(request.fold)
-
-    def _fingerprint(self, request: RunRequest, data: Any) -> dict[str, str | None]:
-        """What must be equal for a run to be continued; the number of epochs is not part of it."""
-        training = {
-            k: v for k, v in request.settings.items() if k not in ("num_epochs", "n_epochs", "verbose")
-        }
-        dataset = getattr(data, "dataset", None)
-        return {
-            "parameters": yaml_codec.fingerprint(
-                {"model": request.params.model_kwargs(), "training": training}
-            ),
-            "data": dataset.fingerprint() if hasattr(dataset, "fingerprint") else None,
-        }
-
-    def _resolve(
-        self,
-        params: Parameters | Mapping[str, Any] | None,
-        kwargs: Mapping[str, Any],
-        default_seed: int | None = None,
-    ) -> RunRequest:
-        """Merge parameters, settings of the experiment and of the call; nothing of the experiment changes."""
-        own = copy.deepcopy(self.params)
-        if params is not None:
-            own.update(_as_parameters(params))
-            _check_model_arguments(self.model_cls, own.model_kwargs())
-        flat = {**own.training_settings(), **copy.deepcopy(self.settings), **copy.deepcopy(dict(kwargs))}
-        check_names(flat, (*SETTINGS, *_RUN_NAMES, *(() if default_seed is None else ("random_seed",))))
-        if default_seed is not None:
-            flat.setdefault("seed", default_seed)
-        settings = {name: value for name, value in flat.items() if name not in _RUN_NAMES}
-        config = read_settings(settings)
-        return RunRequest(
-            params=own,
-            settings=settings,
-            num_epochs=check_epochs(kwargs.get("num_epochs", self._epochs(flat))),
-            seed=config.seed,
-            fold=int(flat.get("fold", 0)),
-            callbacks=_as_list(flat.get("callbacks")),
-            key_mapping=flat.get("key_mapping") or self.key_mapping,
-            start_epoch=int(flat.get("start_epoch", 1)),
-        )
-
-    def _epochs(self, flat: Mapping[str, Any], required: bool = True) -> Any:
-        found = [self.n_epochs, flat.get("num_epochs"), flat.get("n_epochs")]
-        given = next((epochs for epochs in found if epochs is not None), None)
-        if given is None and required:
-            raise ConfigError(
-                "num_epochs is not set; put it into the training parameters, or pass it to run or kfold"
-            )
-        return given
 
     # ------------------------------------------------------------------ on disk
 
@@ -436,53 +363,19 @@ class BaseExperiment:
         return f"{type(self).__name__} {self.name!r} of {self.model_cls.__name__}\n{self.params}"
 
 
-def _as_parameters(params: Parameters | Mapping[str, Any] | str | Path) -> Parameters:
-    """Parameters of any accepted form; a mapping may leave ``fixed`` out."""
-    if isinstance(params, Parameters):
-        return params
-    if isinstance(params, (str, Path)):
-        return Parameters.load(params)
-    if not isinstance(params, Mapping):
-        raise ConfigError(f"params must be Parameters, a dict or a path, got {type(params).__name__}")
-    if {"fixed", "variable"} & params.keys():
-        return Parameters(params.get("fixed"), params.get("variable"))
-    return Parameters(params)
+def _show_settings(method: Any, *more: inspect.Parameter) -> None:
+    """Let ``help()`` and editors see every keyword that ``**settings`` takes."""
+    own = [p for p in inspect.signature(method).parameters.values() if p.kind is not p.VAR_KEYWORD]
+    method.__signature__ = settings_signature(*own, *more)
 
 
-def _as_list(callbacks: Iterable[Any] | None) -> list[Any]:
-    return list(callbacks or ())
-
-
-def _check_model_arguments(model_cls: type, arguments: Mapping[str, Any]) -> None:
-    """Refuse arguments that the network class does not take, before anything is built."""
-    if not callable(model_cls):
-        return  # an unresolved class of a loaded file complains when it is used
-    signature = inspect.signature(model_cls)
-    parameters = signature.parameters
-    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
-        if unknown := [name for name in arguments if name not in parameters]:
-            raise ConfigError(
-                f"{model_cls.__name__} takes no {unknown[0]!r}{did_you_mean(unknown[0], parameters)}"
-            )
-    try:
-        signature.bind(**arguments)
-    except TypeError as error:
-        raise ConfigError(
-            f"{model_cls.__name__} cannot be built from the model parameters: {error}"
-        ) from error
-
-
-BaseExperiment.kfold.__signature__ = settings_signature(  # type: ignore[attr-defined]
-    *(p for p in inspect.signature(BaseExperiment.kfold).parameters.values() if p.kind is not p.VAR_KEYWORD),
+_show_settings(BaseExperiment.__init__)
+_show_settings(BaseExperiment.run)
+_show_settings(
+    BaseExperiment.kfold,
     *(
-        inspect.Parameter(
-            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=field.type
-        )
+        inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=field.type)
         for field in dataclasses.fields(SplitConfig)
         if field.name != "num_splits"
     ),
 )
-for _method in (BaseExperiment.__init__, BaseExperiment.run):
-    _method.__signature__ = settings_signature(  # type: ignore[attr-defined]
-        *(p for p in inspect.signature(_method).parameters.values() if p.kind is not p.VAR_KEYWORD)
-    )

@@ -3,7 +3,6 @@
 ``train`` → ``_train_epoch`` → ``_train_single_epoch`` → ``_train_batch`` → the network's ``closure``.
 """
 
-import dataclasses
 import functools
 import importlib.util
 import inspect
@@ -13,34 +12,19 @@ from pathlib import Path
 from typing import Any
 
 from delira.contract import NO_HOOKS, StepHooks, call_losses
-from delira.errors import ConfigError, DataError, NetworkError
+from delira.errors import ConfigError, DataError
 from delira.io.checkpoint import CheckpointFolder
 from delira.metrics import MetricSet
 from delira.training import checks
 from delira.training.callbacks import CallbackList, HistoryWriter, ProgressBar, TensorBoardWriter
-from delira.training.config import TrainerConfig, check_epochs, read_settings, score_mode, settings_signature
+from delira.training.config import TrainerConfig, check_epochs, read_settings, settings_signature
+from delira.training.plan import TrainingPlan, make_plan
 from delira.training.predictor import batch_length
 from delira.training.run_state import RunState
 from delira.training.state import TrainingState
-from delira.training.step_values import REDUCTIONS, StepValues, reduce_values
+from delira.training.step_values import StepValues, reduce_values
 from delira.utils.files import writable_folder
 from delira.utils.seeding import derive, derive_int, seed_globals
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TrainingPlan:
-    """What one call of ``train`` was asked for."""
-
-    num_epochs: int
-    train_data: Any
-    val_data: Any
-    val_score_key: str | None
-    val_score_mode: str
-    reduce_mode: str
-
-    def validates(self, epoch: int, val_freq: int) -> bool:
-        """Whether ``epoch`` (from 1) ends with a validation."""
-        return self.val_data is not None and epoch % val_freq == 0
 
 
 class BaseNetworkTrainer(RunState):
@@ -92,9 +76,7 @@ class BaseNetworkTrainer(RunState):
         **settings: Any,
     ):
         if key_mapping and all(callable(value) for value in key_mapping.values()):
-            warnings.warn(
-                "the third argument is key_mapping; pass losses by name", DeprecationWarning, stacklevel=2
-            )
+            warnings.warn("the third argument is key_mapping; pass losses by name", DeprecationWarning, stacklevel=2)
             key_mapping, losses = None, key_mapping
         if losses is not None:
             settings["losses"] = losses
@@ -121,9 +103,7 @@ class BaseNetworkTrainer(RunState):
             backend.place(network, config.losses, self.devices),
             self._given_key_mapping,
             config.convert_batch_to_npy_fn,
-            functools.partial(
-                network.prepare_batch, input_device=self.input_device, output_device=self.output_device
-            ),
+            functools.partial(network.prepare_batch, input_device=self.input_device, output_device=self.output_device),
             backend=backend,
         )
         self.seed, self._fold = config.seed, self.state.fold
@@ -179,8 +159,17 @@ class BaseNetworkTrainer(RunState):
         NonFiniteLossError
             If a loss became infinite or not a number and ``nonfinite="raise"``.
         """
-        plan = self._make_plan(
-            num_epochs, datamgr_train, datamgr_valid, val_score_key, val_score_mode, reduce_mode
+        plan = make_plan(
+            self.config,
+            TrainingPlan(
+                num_epochs=num_epochs,
+                train_data=datamgr_train,
+                val_data=datamgr_valid,
+                val_score_key=val_score_key or self.config.val_score_key,
+                val_score_mode=val_score_mode or self.config.val_score_mode,
+                reduce_mode=reduce_mode or self.config.reduce_mode,
+            ),
+            validates_losses=self.has_default_closure,
         )
         callbacks = self.callbacks
         if self.config.logging.verbose if verbose is None else verbose:
@@ -191,9 +180,7 @@ class BaseNetworkTrainer(RunState):
             with self.backend.threads(self.config.num_threads), self._own_generators():
                 if self._is_unfinished(plan):
                     checks.check_first_batches(self, plan)
-                self._at_training_begin(
-                    num_epochs=num_epochs, num_batches=checks.count_batches(datamgr_train)
-                )
+                self._at_training_begin(num_epochs=num_epochs, num_batches=checks.count_batches(datamgr_train))
                 while self._is_unfinished(plan):
                     self._train_epoch(plan, self.state.epoch + 1)
         except BaseException as caught:
@@ -233,11 +220,7 @@ class BaseNetworkTrainer(RunState):
         """All steps of one epoch; returns ``(metrics, losses)``: values of the steps by name."""
         read = self.backend.read_scalars
         metrics, losses = StepValues(read), StepValues(read)
-        over_epoch = (
-            MetricSet(self.config.metrics, self._keys_of(self.config.metrics))
-            if self.config.metrics
-            else None
-        )
+        over_epoch = MetricSet(self.config.metrics, self._keys_of(self.config.metrics)) if self.config.metrics else None
         length = checks.count_batches(batchgen)
         self.state.step_in_epoch = 0
         with self.backend.training(self.module):
@@ -269,9 +252,7 @@ class BaseNetworkTrainer(RunState):
         n_samples = batch_length(batch)
         counters = {"iter_num": state.step_in_epoch, "global_iter_num": state.global_step}
         if callbacks.hears("at_iter_begin"):
-            callbacks.notify(
-                "at_iter_begin", self, data_dict=batch, curr_epoch=state.epoch + 1, train=True, **counters
-            )
+            callbacks.notify("at_iter_begin", self, data_dict=batch, curr_epoch=state.epoch + 1, train=True, **counters)
         prepared = self._prepare_batch(batch)
         with self.backend.step_scope(self.optimizers, n_samples, is_last):
             result = self.closure_fn(self.module, prepared, **self._closure_arguments(counters))
@@ -353,42 +334,6 @@ class BaseNetworkTrainer(RunState):
 
     # ------------------------------------------------------------------ details of the loop
 
-    def _make_plan(
-        self,
-        num_epochs: int,
-        train_data: Any,
-        val_data: Any,
-        key: str | None,
-        mode: str | None,
-        reduce: str | None,
-    ) -> TrainingPlan:
-        config = self.config
-        key = config.val_score_key if key is None else key
-        config.check_score_key(key)
-        if key is not None and val_data is None:
-            warnings.warn(
-                f"val_score_key={key!r} is ignored: there are no validation data, so the last weights are kept",
-                UserWarning, stacklevel=3,
-            )  # fmt: skip
-            key = None
-        if key is not None:
-            key = f"val_{key.removeprefix('val_')}"
-            if not self.has_default_closure and key.removeprefix("val_") in config.losses:
-                raise ConfigError(
-                    f"val_score_key={key!r} is a loss, but {type(self.module).__name__} brings its own closure, so no "
-                    "validation losses are computed; use a validation metric"
-                )
-        if reduce is not None and reduce not in REDUCTIONS:
-            raise ConfigError(f"reduce_mode must be one of {REDUCTIONS}, got {reduce!r}")
-        return TrainingPlan(
-            num_epochs=check_epochs(num_epochs),
-            train_data=train_data,
-            val_data=val_data,
-            val_score_key=key,
-            val_score_mode=config.val_score_mode if mode is None else score_mode(mode),
-            reduce_mode=reduce or config.reduce_mode,
-        )
-
     def _seed_epoch(self, epoch: int) -> None:
         """Seed all generators from (seed, fold, epoch)."""
         self.backend.seed(derive_int(self.seed, self.fold, epoch, stream="framework"))
@@ -422,9 +367,5 @@ class BaseNetworkTrainer(RunState):
 
 
 BaseNetworkTrainer.__init__.__signature__ = settings_signature(  # type: ignore[attr-defined]
-    *(
-        p
-        for p in inspect.signature(BaseNetworkTrainer.__init__).parameters.values()
-        if p.kind is not p.VAR_KEYWORD
-    )
+    *(p for p in inspect.signature(BaseNetworkTrainer.__init__).parameters.values() if p.kind is not p.VAR_KEYWORD)
 )

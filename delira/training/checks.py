@@ -19,9 +19,7 @@ def check_network(network: Any, config: TrainerConfig) -> None:
                 + ("; it is a class, pass an instance" if isinstance(network, type) else "")
             )
     if getattr(network.closure, "is_room_default", False) and not config.losses:
-        raise ConfigError(
-            "losses is empty; pass losses={'name': function} or give the network a closure of its own"
-        )
+        raise ConfigError("losses is empty; pass losses={'name': function} or give the network a closure of its own")
 
 
 def check_first_batches(trainer: Any, plan: Any) -> None:
@@ -87,14 +85,10 @@ def unpack_closure(result: Any) -> tuple[Mapping[str, Any], Mapping[str, Any], M
     metrics, losses, predictions = result
     if isinstance(predictions, (list, tuple)):
         named = enumerate(predictions)
-        predictions = {
-            "pred" if len(predictions) == 1 else f"pred_{number}": value for number, value in named
-        }
+        predictions = {"pred" if len(predictions) == 1 else f"pred_{number}": value for number, value in named}
     for name, part in (("metrics", metrics), ("losses", losses), ("predictions", predictions)):
         if not isinstance(part, Mapping):
-            raise NetworkError(
-                f"closure returned a {type(part).__name__} for {name}; it must be a dict by name"
-            )
+            raise NetworkError(f"closure returned a {type(part).__name__} for {name}; it must be a dict by name")
     return metrics, losses, predictions
 
 

@@ -29,9 +29,7 @@ def score_mode(mode: str) -> str:
 def check_epochs(num_epochs: Any) -> int:
     """Refuse anything but a non-negative integer."""
     if isinstance(num_epochs, bool) or not isinstance(num_epochs, int) or num_epochs < 0:
-        raise ConfigError(
-            f"num_epochs must be an integer of at least 0 (epochs in total), got {num_epochs!r}"
-        )
+        raise ConfigError(f"num_epochs must be an integer of at least 0 (epochs in total), got {num_epochs!r}")
     return num_epochs
 
 
@@ -109,16 +107,16 @@ class TrainerConfig:
     metric_keys: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
     """Entries each metric reads; ``("label", "pred")`` if not given."""
 
-    optimizer: OptimizerConfig = OptimizerConfig()
+    optimizer: OptimizerConfig = dataclasses.field(default_factory=OptimizerConfig)
     """How the optimizers are made."""
 
-    schedule: ScheduleConfig = ScheduleConfig()
+    schedule: ScheduleConfig = dataclasses.field(default_factory=ScheduleConfig)
     """How the learning rate changes."""
 
-    update: UpdateConfig = UpdateConfig()
+    update: UpdateConfig = dataclasses.field(default_factory=UpdateConfig)
     """How gradients become an update."""
 
-    logging: LoggingConfig = LoggingConfig()
+    logging: LoggingConfig = dataclasses.field(default_factory=LoggingConfig)
     """Where the numbers go."""
 
     gpu_ids: Sequence[int] = ()
@@ -189,9 +187,7 @@ class TrainerConfig:
         for setting in ("losses", "train_metrics", "val_metrics", "metrics"):
             for name, function in getattr(self, setting).items():
                 if not callable(function) and not hasattr(function, "update"):
-                    raise ConfigError(
-                        f"{setting}[{name!r}] is a {type(function).__name__}, which cannot be called"
-                    )
+                    raise ConfigError(f"{setting}[{name!r}] is a {type(function).__name__}, which cannot be called")
         if twice := self.losses.keys() & {*self.train_metrics, *self.metrics, *self.val_metrics}:
             raise ConfigError(f"{sorted(twice)} names both a loss and a metric; give them different names")
         if twice := self.train_metrics.keys() & self.metrics.keys():
@@ -202,9 +198,7 @@ class TrainerConfig:
         ):
             for name in getattr(self, keys):
                 if name not in known:
-                    raise ConfigError(
-                        f"{keys} names {name!r}, which does not exist{did_you_mean(name, known)}"
-                    )
+                    raise ConfigError(f"{keys} names {name!r}, which does not exist{did_you_mean(name, known)}")
 
 
 #: flat keyword -> (part of the TrainerConfig, field of the part)
@@ -297,8 +291,10 @@ def _check_mappings(flat: Mapping[str, Any]) -> None:
             raise ConfigError(f"{name} must be a dict with names as keys, got {type(value).__name__}")
 
 
-def _precision(value: bool | str) -> str:
-    return {False: "32", True: "auto"}.get(value, value) if isinstance(value, bool) else value  # type: ignore[return-value]
+def _precision(value: Any) -> str:
+    if isinstance(value, bool):
+        return "auto" if value else "32"
+    return value
 
 
 def settings_signature(*leading: inspect.Parameter) -> inspect.Signature:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from delira.data_loading import BaseDataManager
+from delira.data_loading import BaseDataManager, SequentialSampler
 from delira.errors import ConfigError
 from delira.metrics import MetricSet
 from delira.training.predictor import Evaluation
@@ -46,9 +46,7 @@ class CrossValidation:
         dataset = self.data.dataset
         splitter = Splitter(dataset, self.split, self.request.seed)
         MetricSet(self.metrics, self.metric_keys)  # a wrong name fails here, not after the first fold
-        folder = self.experiment.start_folder(
-            self.request, self.data, kind="kfold", num_splits=splitter.num_splits
-        )
+        folder = self.experiment.start_folder(self.request, self.data, kind="kfold", num_splits=splitter.num_splits)
         folds = []
         for number, split in enumerate(splitter):
             folder.log("fold_started", fold=number)
@@ -73,7 +71,7 @@ class CrossValidation:
         started = time.perf_counter()
         request = self.request.for_fold(number)
         trainer = self.experiment.build_trainer(request, folder.fold(number))
-        val = None if split.val is None else self._manager(split.val, self.test_kwargs)
+        val = None if split.val is None else self._manager(split.val, self.test_kwargs, held_out=True)
         trainer.train(request.num_epochs, self._manager(split.train, self.train_kwargs), val)
         done = self._test(trainer, split)
         _save_predictions(trainer.save_path / "predictions.npz", split.test, done)
@@ -94,27 +92,33 @@ class CrossValidation:
             seconds=time.perf_counter() - started,
         )
 
-    def _manager(self, indices: np.ndarray, changes: Mapping[str, Any]) -> BaseDataManager:
-        manager = self.data.get_subset(indices)
+    def _manager(self, indices: np.ndarray, changes: Mapping[str, Any], *, held_out: bool = False) -> BaseDataManager:
+        if held_out:  # each sample once and in order, however the training samples
+            changes = {"sampler_cls": SequentialSampler, "sampler_kwargs": None, "drop_last": False, **changes}
+        manager = copy.copy(self.data)
         if changes:
             manager.update_state_from_dict(copy.deepcopy(dict(changes)))
-        return manager
+        return manager.get_subset(indices)
 
     def _test(self, trainer: Any, split: Split) -> Evaluation:
-        read = {
-            key for keys in MetricSet(self.metrics, self.metric_keys).required_keys().values() for key in keys
-        }
+        read = {key for keys in MetricSet(self.metrics, self.metric_keys).required_keys().values() for key in keys}
         return trainer.evaluate(
-            self._manager(split.test, self.test_kwargs),
+            self._manager(split.test, _without_order(self.test_kwargs), held_out=True),
             metrics=self.metrics,
             metric_keys=self.metric_keys,
             targets=read | {self.split.label_key},
         )
 
 
+def _without_order(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Testing needs every sample once and in order: a sampler in ``test_kwargs`` holds for validation only."""
+    ordering = ("sampler", "sampler_cls", "sampler_kwargs", "sampling_kwargs", "drop_last")
+    return {name: value for name, value in changes.items() if name not in ordering}
+
+
 def _save_predictions(path: Path, indices: np.ndarray, done: Evaluation) -> None:
     """Keep a fold's predictions as arrays named by their path in the tree."""
-    arrays = {"indices": indices}
+    arrays: dict[str, Any] = {"indices": indices}
     for place, array in iterate_leaves(done.predictions):
         if isinstance(array, np.ndarray) and not array.dtype.hasobject:  # ragged ones cannot be stored safely
             arrays["/".join(("predictions", *map(str, place)))] = array

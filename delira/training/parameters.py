@@ -107,8 +107,8 @@ class Parameters(LookupConfig):
         """Exchange the two upper levels, in place."""
         if self.variability_on_top == self.training_on_top:
             raise HierarchyError(
-                f"cannot permute top keys {list(self)}; they must be either 'fixed' and 'variable' or 'model' "
-                f"and 'training'. Parameters(fixed_params, variable_params) makes both"
+                f"cannot permute top keys {list(self)}; they must be either 'fixed' and 'variable' or "
+                f"'model' and 'training'. Parameters(fixed_params, variable_params) makes both"
             )
         turned = _turned_to_training(self) if self.variability_on_top else _turned_to_variability(self)
         self.clear()
@@ -149,9 +149,7 @@ class Parameters(LookupConfig):
         the top keys of the present hierarchy; its dotted keys are paths (``{"fixed.training.lr": 0.1}``).
         """
         if self.hierarchy == NO_HIERARCHY:
-            raise HierarchyError(
-                f"cannot update parameters with the top keys {list(self)}; start from Parameters()"
-            )
+            raise HierarchyError(f"cannot update parameters with the top keys {list(self)}; start from Parameters()")
         if isinstance(dict_like, Parameters):
             source: LookupConfig = copy.copy(dict_like).permute_to_hierarchy(self.hierarchy)
         else:
@@ -227,18 +225,14 @@ class Parameters(LookupConfig):
 def _filled(argument: str, given: Mapping[str, Any] | None) -> LookupConfig:
     """Copy the dictionaries and add the parts that are missing."""
     if not isinstance(given, Mapping | None):
-        raise ConfigError(
-            f"{argument} must be a dictionary {{'model': {{...}}, 'training': {{...}}}}, got {given!r}"
-        )
+        raise ConfigError(f"{argument} must be a dictionary {{'model': {{...}}, 'training': {{...}}}}, got {given!r}")
     filled = LookupConfig()
     filled.update(given or {})
     for part in PARTS:
         content = dict.get(filled, part)
         if not isinstance(content, Mapping | None):
             raise ConfigError(f"{argument}[{part!r}] must be a dictionary, got {content!r}")
-        dict.__setitem__(
-            filled, part, content if isinstance(content, LookupConfig) else LookupConfig(content or {})
-        )
+        dict.__setitem__(filled, part, content if isinstance(content, LookupConfig) else LookupConfig(content or {}))
     return filled
 
 
@@ -270,11 +264,7 @@ def _turned_to_training(params: LookupConfig) -> dict[Any, Any]:
 
 def _turned_to_variability(params: LookupConfig) -> dict[Any, Any]:
     # a part of the user's own ("data") was turned along with ours: it holds nothing but the variabilities
-    own = [
-        key
-        for key, value in params.items()
-        if isinstance(value, LookupConfig) and set(value) <= {*VARIABILITIES}
-    ]
+    own = [key for key, value in params.items() if isinstance(value, LookupConfig) and set(value) <= {*VARIABILITIES}]
     parts = dict.fromkeys((*PARTS, *(key for key in own if params[key])))
     rows = {part: _row(params, part) for part in parts}
     turned = {name: LookupConfig() for name in VARIABILITIES}
@@ -293,9 +283,7 @@ def _row(params: LookupConfig, name: str) -> Mapping[Any, Any]:
 
 
 def _column(rows: Mapping[str, Mapping[Any, Any]], part: Any) -> LookupConfig:
-    return LookupConfig(
-        {name: row.get(part, {}) for name, row in rows.items() if part in PARTS or part in row}
-    )
+    return LookupConfig({name: row.get(part, {}) for name, row in rows.items() if part in PARTS or part in row})
 
 
 def _with_suffix(filepath: str | Path) -> Path:

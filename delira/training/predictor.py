@@ -143,7 +143,7 @@ class Predictor:
 
     # ------------------------------------------------------------------ a data set
 
-    def evaluate(
+    def evaluate(  # noqa: PLR0913 - one pass, many readers: each of the historic methods is a view on it
         self,
         datamgr: Any,
         *,
@@ -155,7 +155,7 @@ class Predictor:
         observe: Callable[[Mapping[str, Any], Mapping[str, Any], int], None] | None = None,
         epoch: int = 0,
         verbose: bool = False,
-    ) -> Evaluation:  # one pass, many readers: each of the historic methods is a view on it
+    ) -> Evaluation:
         """Predict a whole data set once and compute exact metrics.
 
         Parameters
@@ -233,11 +233,13 @@ class Predictor:
 
     def predict_data_mgr_cache_all(self, datamgr: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
         """Yield one tuple ``(predictions, metrics)`` of the whole data set."""
-        yield from self.predict_data_mgr_cache(datamgr, *args, **kwargs, cache_preds=True)
+        kwargs["cache_preds"] = True
+        yield from self.predict_data_mgr_cache(datamgr, *args, **kwargs)
 
     def predict_data_mgr_cache_metrics_only(self, datamgr: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
         """Yield one dict: the metrics of the whole data set."""
-        yield from self.predict_data_mgr_cache(datamgr, *args, **kwargs, cache_preds=False)
+        kwargs["cache_preds"] = False
+        yield from self.predict_data_mgr_cache(datamgr, *args, **kwargs)
 
     @staticmethod
     def calc_metrics(
@@ -261,9 +263,7 @@ class Predictor:
         """Batches in the order of the data."""
         if not hasattr(data, "epoch"):
             if batchsize is not None:
-                raise ConfigError(
-                    f"batch_size={batchsize} needs a data manager; the data is a {type(data).__name__}"
-                )
+                raise ConfigError(f"batch_size={batchsize} needs a data manager; the data is a {type(data).__name__}")
             return data
         if batchsize is not None and batchsize != data.batch_size:
             data = copy.copy(data)

@@ -138,20 +138,13 @@ class KFoldResult:
         if len(set(numbers)) < len(numbers):
             raise ConfigError(f"folds must have different numbers, got {numbers}")
         if self.groups is not None and len(self.groups) != self.n_samples:
-            raise ConfigError(
-                f"groups has {len(self.groups)} entries for n_samples={self.n_samples}; one per sample"
-            )
+            raise ConfigError(f"groups has {len(self.groups)} entries for n_samples={self.n_samples}; one per sample")
         names = self.folds[0].metrics.keys()
         for fold in self.folds:
-            if (
-                len(fold.test_indices)
-                and not 0 <= fold.test_indices.min() <= fold.test_indices.max() < self.n_samples
-            ):
+            if len(fold.test_indices) and not 0 <= fold.test_indices.min() <= fold.test_indices.max() < self.n_samples:
                 raise DataError(f"fold {fold.fold} tested indices outside of 0 to {self.n_samples - 1}")
             if fold.metrics.keys() != names:
-                raise DataError(
-                    f"fold {fold.fold} has the metrics {list(fold.metrics)}, the first has {list(names)}"
-                )
+                raise DataError(f"fold {fold.fold} has the metrics {list(fold.metrics)}, the first has {list(names)}")
 
     @property
     def _historic(self) -> tuple[dict[str, Any], dict[str, Any]]:

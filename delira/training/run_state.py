@@ -111,15 +111,11 @@ class RunState(Predictor):
         added.attach(self)
 
     @staticmethod
-    def _is_better_val_scores(
-        old_val_score: float | None, new_val_score: float, mode: str = "lowest"
-    ) -> bool:
+    def _is_better_val_scores(old_val_score: float | None, new_val_score: float, mode: str = "lowest") -> bool:
         """Whether the new score is strictly better; anything but NaN is better than none."""
         if new_val_score != new_val_score or old_val_score is None:
             return new_val_score == new_val_score
-        return (
-            new_val_score > old_val_score if score_mode(mode) == "highest" else new_val_score < old_val_score
-        )
+        return new_val_score > old_val_score if score_mode(mode) == "highest" else new_val_score < old_val_score
 
     # ------------------------------------------------------------------ checkpoints
 

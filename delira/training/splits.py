@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from delira.data_loading.dataset import read_labels
 from delira.errors import ConfigError
 from delira.utils.seeding import derive_int
 from delira.utils.suggest import did_you_mean
@@ -60,9 +61,7 @@ class SplitConfig:
         if self.num_splits is not None and (not isinstance(self.num_splits, int) or self.num_splits < 2):
             raise ConfigError(f"num_splits must be an integer of at least 2, got {self.num_splits!r}")
         if self.val_split is not None and not 0 < self.val_split < 1:
-            raise ConfigError(
-                f"val_split must be between 0 and 1 (or None for no validation), got {self.val_split!r}"
-            )
+            raise ConfigError(f"val_split must be between 0 and 1 (or None for no validation), got {self.val_split!r}")
 
     @property
     def is_stratified(self) -> bool:
@@ -93,16 +92,14 @@ class Splitter:
     def __init__(self, dataset: Any, config: SplitConfig, seed: int):
         self.config, self.seed = config, seed
         self.n_samples = len(dataset)
-        self.classes = _as_classes(dataset.labels(config.label_key), config) if config.is_stratified else None
-        self.groups = _as_groups(dataset.labels(config.groups_key)) if config.groups_key is not None else None
+        self.classes = _as_classes(read_labels(dataset, config.label_key), config) if config.is_stratified else None
+        self.groups = _as_groups(read_labels(dataset, config.groups_key)) if config.groups_key is not None else None
         self.num_splits = self._count_splits()
 
     def __iter__(self) -> Iterator[Split]:
         """The folds, one after the other; each call gives the same ones."""
         for fold, (rest, test) in enumerate(self._outer()):
-            train, val = (
-                (rest, None) if self.config.val_split is None else self._inner(np.asarray(rest), fold)
-            )
+            train, val = (rest, None) if self.config.val_split is None else self._inner(np.asarray(rest), fold)
             yield Split(
                 np.asarray(train, dtype=np.int64),
                 None if val is None else np.asarray(val, dtype=np.int64),
@@ -114,9 +111,7 @@ class Splitter:
         if not isinstance(config.split_type, str):
             count = config.split_type.get_n_splits(np.zeros(self.n_samples), self.classes, self.groups)
             if config.num_splits not in (None, count):
-                raise ConfigError(
-                    f"num_splits={config.num_splits}, but {config.split_type!r} makes {count} splits"
-                )
+                raise ConfigError(f"num_splits={config.num_splits}, but {config.split_type!r} makes {count} splits")
             return int(count)
         number = config.num_splits
         if number is None:
@@ -124,12 +119,12 @@ class Splitter:
             number = 10
         if number > self.n_samples:
             raise ConfigError(f"num_splits={number}, but the dataset has only {self.n_samples} samples")
-        if self.classes is not None and self.groups is None:
+        if self.classes is not None:
             names, counts = np.unique(self.classes, return_counts=True)
             if (smallest := counts.min()) < number:
                 raise ConfigError(
-                    f"num_splits={number}, but class {names[counts.argmin()]} has only {smallest} samples, so not every "
-                    "fold can have one; use fewer splits or split_type='random'"
+                    f"num_splits={number}, but class {names[counts.argmin()]} has only {smallest} samples, so not "
+                    "every fold can have one; use fewer splits or split_type='random'"
                 )
         if self.groups is not None and (found := len(np.unique(self.groups))) < number:
             raise ConfigError(
@@ -146,9 +141,7 @@ class Splitter:
         else:
             random = {"shuffle": True, "random_state": self.seed % 2**32} if config.shuffle else {}
             if self.groups is None:
-                splitter = (sklearn.StratifiedKFold if config.is_stratified else sklearn.KFold)(
-                    number, **random
-                )
+                splitter = (sklearn.StratifiedKFold if config.is_stratified else sklearn.KFold)(number, **random)
             elif config.is_stratified:
                 splitter = sklearn.StratifiedGroupKFold(number, **random)
             else:
@@ -187,12 +180,7 @@ class Splitter:
 def _as_classes(labels: np.ndarray, config: SplitConfig) -> np.ndarray:
     """One class for each sample, from class numbers of shape (n,) or (n, 1), or one-hot rows (n, C)."""
     labels = np.asarray(labels)
-    if (
-        labels.ndim == 2
-        and labels.shape[1] > 1
-        and (labels.sum(axis=1) == 1).all()
-        and (labels.max(axis=1) == 1).all()
-    ):
+    if labels.ndim == 2 and labels.shape[1] > 1 and (labels.sum(axis=1) == 1).all() and (labels.max(axis=1) == 1).all():
         return labels.argmax(axis=1)
     if labels.ndim > 1 and labels[0].size != 1:
         raise ConfigError(

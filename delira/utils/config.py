@@ -68,7 +68,7 @@ class LookupConfig(dict[Any, Any]):
         holder, name = found
         if isinstance(holder, (list, tuple)):
             raise ConfigError(f"cannot delete {key!r}: it is a position of a list; change the list itself")
-        if isinstance(holder, dict):
+        if isinstance(holder, LookupConfig):
             dict.__delitem__(holder, name)
         else:
             del holder[name]
@@ -220,9 +220,7 @@ class LookupConfig(dict[Any, Any]):
         return copy.deepcopy(self)
 
     def __copy__(self) -> Self:
-        return _rebuild(
-            type(self), {k: copy.copy(v) if isinstance(v, LookupConfig) else v for k, v in self.items()}
-        )
+        return _rebuild(type(self), {k: copy.copy(v) if isinstance(v, LookupConfig) else v for k, v in self.items()})
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         twin = memo[id(self)] = _rebuild(type(self), {})
@@ -349,11 +347,7 @@ def _merge(
             continue
         mine = dict.get(target, name, _MISSING)
         is_dict = type(value) is dict or isinstance(value, LookupConfig)
-        if (
-            conflicts is not None
-            and mine is not _MISSING
-            and isinstance(mine, Mapping) != isinstance(value, Mapping)
-        ):
+        if conflicts is not None and mine is not _MISSING and isinstance(mine, Mapping) != isinstance(value, Mapping):
             conflicts.append(f"{'.'.join(here)!r} ({_kind(mine)}) by {_kind(value)}")
         if isinstance(mine, LookupConfig) and isinstance(value, Mapping):
             _merge(mine, value, left_out, deep, conflicts, here)

@@ -6,14 +6,14 @@ import shutil
 import uuid
 from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from delira.errors import ConfigError
 
 _PARTIAL = ".partial-"
 
 
-def publish(path: str | Path, write: Callable[[BinaryIO], None], *, durable: bool = True) -> Path:
+def publish(path: str | Path, write: Callable[[BinaryIO], Any], *, durable: bool = True) -> Path:
     """Let ``write`` fill a file that appears under its name only when it is complete.
 
     The bytes go to a temporary file in the same folder, which is flushed, synced and renamed;
@@ -48,7 +48,7 @@ def publish(path: str | Path, write: Callable[[BinaryIO], None], *, durable: boo
 
 def publish_text(path: str | Path, text: str, *, durable: bool = True) -> Path:
     """Write ``text`` (UTF-8) as :func:`publish` does."""
-    return publish(path, lambda file: file.write(text.encode()) and None, durable=durable)
+    return publish(path, lambda file: file.write(text.encode()), durable=durable)
 
 
 def publish_link(source: Path, target: Path) -> Path:

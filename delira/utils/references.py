@@ -33,6 +33,7 @@ class Unresolved:
         raise ConfigError(f"{self} was read from a file and is not resolved; {self._cure}")
 
     def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Refuse, and say what to type."""
         self._refuse()
 
     def __getitem__(self, key: Any) -> NoReturn:
@@ -80,8 +81,8 @@ def _text(plain: Mapping[str, Any]) -> str:
         if tag in plain:
             return str(plain[tag])
     name = plain.get("$call") or f"partial of {plain.get('$partial')}"
-    given = [json.dumps(value) for value in plain.get("args", ())]
-    given += [f"{key}={json.dumps(value)}" for key, value in plain.get("arguments", {}).items()]
+    given = [json.dumps(value, default=str) for value in plain.get("args") or ()]
+    given += [f"{k}={json.dumps(v, default=str)}" for k, v in (plain.get("arguments") or {}).items()]
     return f"{name}({', '.join(given)})"
 
 
@@ -106,9 +107,7 @@ def name_of(value: Any) -> str | None:
     found = walk(module, name)
     if found is NOTHING:
         return f"{module}:{name}" if isinstance(value, (type, types.FunctionType)) else _name_on_top(value)
-    same = found is value or (
-        isinstance(value, types.MethodType) and found == value
-    )  # made anew at each access
+    same = found is value or (isinstance(value, types.MethodType) and found == value)  # made anew at each access
     return f"{module}:{name}" if same else _name_on_top(value)
 
 
@@ -151,9 +150,7 @@ def constructor_arguments(value: Any) -> dict[str, Any] | None:
     init = type(value).__init__
     plain_init = isinstance(init, types.FunctionType)
     try:
-        parameters = list(inspect.signature(init if plain_init else type(value)).parameters.values())[
-            plain_init:
-        ]
+        parameters = list(inspect.signature(init if plain_init else type(value)).parameters.values())[plain_init:]
     except (TypeError, ValueError):
         return None
     arguments: dict[str, Any] = {}
@@ -187,9 +184,7 @@ def safe_repr(value: Any) -> str:
     try:
         text = repr(value)
     except Exception as error:  # a broken __repr__ must not lose the run
-        text = (
-            f"<{type(value).__module__}.{type(value).__qualname__} whose repr raises {type(error).__name__}>"
-        )
+        text = f"<{type(value).__module__}.{type(value).__qualname__} whose repr raises {type(error).__name__}>"
     text = strip_addresses(text)
     if len(text) <= 1000:
         return text

@@ -15,9 +15,7 @@ def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
     return function(tree)
 
 
-def iterate_leaves(
-    tree: Any, path: tuple[str | int, ...] = ()
-) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+def iterate_leaves(tree: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any]]:
     """Yield ``(path, leaf)`` for every leaf, depth first."""
     if isinstance(tree, Mapping):
         for key, value in tree.items():

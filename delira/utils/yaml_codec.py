@@ -161,9 +161,7 @@ def _encode_instance(value: Any, active: frozenset[int]) -> Any:
         return NOTHING
     plain = {key: _encode(item, active) for key, item in arguments.items()}
     if len(text := _canonical(plain)) > _MAX_ARGUMENTS:  # a dataset with its samples is no setting
-        return {
-            "$repr": f"{references.safe_repr(value)} sha256 {hashlib.sha256(text.encode()).hexdigest()[:16]}"
-        }
+        return {"$repr": f"{references.safe_repr(value)} sha256 {hashlib.sha256(text.encode()).hexdigest()[:16]}"}
     return {"$call": name, "arguments": plain}
 
 

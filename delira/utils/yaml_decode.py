@@ -20,9 +20,7 @@ DTYPE_KINDS = "biufcSUMm"
 
 def find_unresolved(tree: Any) -> dict[str, Unresolved]:
     """Return all unresolved entries by their dotted path, so that one message can name them all."""
-    return {
-        ".".join(map(str, path)): leaf for path, leaf in iterate_leaves(tree) if isinstance(leaf, Unresolved)
-    }
+    return {".".join(map(str, path)): leaf for path, leaf in iterate_leaves(tree) if isinstance(leaf, Unresolved)}
 
 
 def decode(plain: Any, objects: Mapping[str, Any] | None = None) -> Any:
@@ -74,9 +72,7 @@ def _decode_numpy(plain: dict[str, Any], numbers: Any, objects: Mapping[str, Any
 def _dtype(name: Any) -> Any:
     dtype = np.dtype(_text(name))
     if dtype.kind not in DTYPE_KINDS or dtype.itemsize > 1 << 16:
-        raise ConfigError(
-            f"dtype {name!r} is not read; allowed are numbers, booleans, times and short strings"
-        )
+        raise ConfigError(f"dtype {name!r} is not read; allowed are numbers, booleans, times and short strings")
     return dtype
 
 
@@ -96,6 +92,8 @@ def _decode_object(plain: dict[str, Any], name: Any, objects: Mapping[str, Any])
 
 
 def _decode_call(plain: dict[str, Any], name: Any, objects: Mapping[str, Any]) -> Any:
+    if not isinstance(plain.get("arguments") or {}, dict) or not isinstance(plain.get("args") or [], list):
+        raise TypeError("'arguments' must be a mapping and 'args' a list")
     make = references.vouched(_text(name), objects)
     if make is NOTHING:
         qualname = name.rpartition(":")[2]
@@ -107,9 +105,7 @@ def _decode_call(plain: dict[str, Any], name: Any, objects: Mapping[str, Any]) -
     args = _decode(plain.get("args") or [], objects)
     arguments = _decode(plain.get("arguments") or {}, objects)
     if inner := find_unresolved([args, arguments]):
-        return Unresolved(
-            plain, "; ".join(f"for {entry}: {references.cure(entry)}" for entry in inner.values())
-        )
+        return Unresolved(plain, "; ".join(f"for {entry}: {references.cure(entry)}" for entry in inner.values()))
     if "$partial" in plain:
         return functools.partial(make, *args, **arguments)
     try:

@@ -73,7 +73,9 @@ def test_an_iterable_of_samples_is_read_to_its_end():
 
 def test_the_first_sample_with_other_keys_is_named():
     samples = [{"data": 1, "label": 1}, {"label": 1, "data": 1}, {"data": 1}, {}]
-    with pytest.raises(MissingKeyError, match=r"sample 2 has the keys \['data'\], but sample 0 has \['data', 'label'\]"):
+    with pytest.raises(
+        MissingKeyError, match=r"sample 2 has the keys \['data'\], but sample 0 has \['data', 'label'\]"
+    ):
         IterableDataset(samples)
 
 
@@ -101,5 +103,7 @@ def test_data_in_memory_become_a_dataset():
     ],
 )
 def test_anything_else_is_refused_with_a_list_of_what_is_accepted(data, got):
-    with pytest.raises(ConfigError, match=f"of {got}; accepted are a dataset .*, a dict of arrays, an iterable of dicts"):
+    with pytest.raises(
+        ConfigError, match=f"of {got}; accepted are a dataset .*, a dict of arrays, an iterable of dicts"
+    ):
         as_dataset(data)

@@ -56,7 +56,8 @@ def test_entries_that_are_no_numbers_are_kept_as_objects():
 def test_a_sample_with_other_keys_is_named():
     loader = BaseDataLoader(Made(lambda i: {"data": i} if i == 4 else {"data": i, "label": i}))
     with pytest.raises(
-        MissingKeyError, match=r"sample 4 has the keys \['data'\], but \['data', 'label'\] were expected .*sample 2"
+        MissingKeyError,
+        match=r"sample 4 has the keys \['data'\], but \['data', 'label'\] were expected .*sample 2",
     ):
         loader([2, 4])
     nested = BaseDataLoader([{"data": {"a": 1}}, {"data": {"b": 1}}])
@@ -98,7 +99,7 @@ def test_an_error_of_the_dataset_keeps_its_type_and_names_the_sample():
 
 def test_a_dataset_cannot_end_an_epoch_by_accident():
     loader = BaseDataLoader(Made(lambda i: {"data": next(iter([]))}))
-    with pytest.raises(DataError, match="loading sample 1 of Made raised StopIteration; call next.iterator, default"):
+    with pytest.raises(DataError, match=r"loading sample 1 of Made raised StopIteration; call next\(iterator, default"):
         loader([1])
 
 

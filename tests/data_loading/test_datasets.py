@@ -2,6 +2,7 @@
 
 import copy
 import io
+import pathlib
 import pickle
 import random
 import sys
@@ -96,7 +97,7 @@ def test_a_directory_is_loaded_in_sorted_order(tmp_path, monkeypatch, cls, kind)
     for name in "cab":
         (tmp_path / name).write_text(name)
     monkeypatch.setattr("os.listdir", lambda path: ["c", "a", "b"])
-    dataset = cls(kind(tmp_path), lambda path: {"data": np.array(ord(open(path).read()))})
+    dataset = cls(kind(tmp_path), lambda path: {"data": np.array(ord(pathlib.Path(path).read_text()))})
     assert [int(sample["data"]) for sample in dataset] == [97, 98, 99]
 
 
@@ -113,7 +114,7 @@ def test_what_holds_no_items_is_refused(path, got):
 
 
 def test_a_load_function_that_cannot_be_called_is_refused():
-    with pytest.raises(ConfigError, match="BaseCacheDataset needs load_fn, a function.*, got None"):
+    with pytest.raises(ConfigError, match=r"BaseCacheDataset needs load_fn, a function.*, got None"):
         BaseCacheDataset(["1"], None)
 
 
@@ -253,7 +254,9 @@ def test_labels_of_no_sample_are_empty():
 
 
 @pytest.mark.parametrize(
-    "dataset", [Squares(), DictDataset({"data": [1], "label": [2]}), Squares().get_subset([3])], ids=repr
+    "dataset",
+    [Squares(), DictDataset({"data": [1], "label": [2]}), Squares().get_subset([3])],
+    ids=["own", "arrays", "subset"],
 )
 def test_a_missing_label_is_named_with_the_keys_there_are(dataset):
     with pytest.raises(MissingKeyError, match=r"sample 0.*'target'.*\['data', 'label'\]"):

@@ -95,7 +95,10 @@ def test_a_fingerprint_is_the_same_in_another_process():
 def test_all_cached_samples_count():
     def content(middle):
         samples = [{"data": np.zeros(2)}, {"data": np.full(2, middle)}, {"data": np.zeros(2)}]
-        return [BaseCacheDataset(samples, lambda sample: sample).fingerprint(), IterableDataset(samples).fingerprint()]
+        return [
+            BaseCacheDataset(samples, lambda sample: sample).fingerprint(),
+            IterableDataset(samples).fingerprint(),
+        ]
 
     assert content(1.0) == content(1.0)
     assert not set(content(1.0)) & set(content(2.0))

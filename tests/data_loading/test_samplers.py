@@ -1,5 +1,7 @@
 """Samplers: the order is a pure function of a generator; two ways to walk through it."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -48,7 +50,7 @@ def test_calling_hands_out_an_epoch_piece_by_piece_and_stops_once(cls, length, n
     sampler = cls(length)
     for _ in range(2):
         pieces = [sampler(n).tolist() for _ in range(-(-length // n))]
-        assert sorted(sum(pieces, [])) == list(range(length))
+        assert sorted(itertools.chain(*pieces)) == list(range(length))
         assert all(len(piece) == n for piece in pieces[:-1])
         with pytest.raises(StopIteration):
             sampler(n)
@@ -91,8 +93,14 @@ def test_num_samples_is_the_length_of_an_epoch():
 @pytest.mark.parametrize(
     ("kwargs", "match"),
     [
-        ({"indices": 3, "num_samples": 4}, "num_samples=4 is more than the 3 indices there are; pass replacement=True"),
-        ({"indices": [], "num_samples": 4, "replacement": True}, "more than the 0 indices.*pass some indices"),
+        (
+            {"indices": 3, "num_samples": 4},
+            "num_samples=4 is more than the 3 indices there are; pass replacement=True",
+        ),
+        (
+            {"indices": [], "num_samples": 4, "replacement": True},
+            "more than the 0 indices.*pass some indices",
+        ),
         ({"indices": 3, "num_samples": 0}, "num_samples must be an integer of at least 1, got 0"),
         ({"indices": 3, "replacement": 10}, "replacement must be True or False, got 10"),
         ({"indices": 3, "seed": -1}, "seed must be a non-negative integer, got -1"),

@@ -2,14 +2,13 @@
 
 import contextlib
 import inspect
-import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
 import torch
 
-from delira.backends.torch import io, optimizers, schedules, values
+from delira.backends.torch import io, schedules, values
+from delira.backends.torch import optimizers as optims
 from delira.backends.torch.device import resolve_devices
 from delira.contract import Backend, Devices
 from delira.errors import CheckpointError, ConfigError
@@ -24,36 +23,36 @@ class TorchBackend(Backend):
     devices = staticmethod(resolve_devices)
     to_numpy = staticmethod(values.to_numpy)
     read_scalars = staticmethod(values.read_scalars)
-    build_optimizers = staticmethod(optimizers.build_optimizers)
+    build_optimizers = staticmethod(optims.build_optimizers)
     build_schedules = staticmethod(schedules.build_schedules)
     write_checkpoint = staticmethod(io.write_checkpoint)
     read_checkpoint = staticmethod(io.read_checkpoint)
 
-    def devices_of(self, network):
+    def devices_of(self, network: torch.nn.Module) -> Devices:
         first = next(network.parameters(), None)
         device = torch.device("cpu") if first is None else first.device
         return Devices(device, device)
 
-    def place(self, network, losses, devices):
+    def place(self, network: torch.nn.Module, losses: Mapping[str, Any], devices: Devices) -> torch.nn.Module:
         for loss in losses.values():
             if isinstance(loss, torch.nn.Module):
                 loss.to(devices.output)
         return network.to(devices.input)
 
     @contextlib.contextmanager
-    def training(self, network):
+    def training(self, network: torch.nn.Module) -> Iterator[None]:
         with _modes_restored(network), torch.enable_grad():
             network.train()
             yield
 
     @contextlib.contextmanager
-    def evaluating(self, network):
+    def evaluating(self, network: torch.nn.Module) -> Iterator[None]:
         with _modes_restored(network), torch.no_grad():
             network.eval()
             yield
 
     @contextlib.contextmanager
-    def threads(self, number):
+    def threads(self, number: int | None) -> Iterator[None]:
         if number is None:
             yield
             return
@@ -64,7 +63,7 @@ class TorchBackend(Backend):
         finally:
             torch.set_num_threads(before)
 
-    def key_mapping(self, network):
+    def key_mapping(self, network: torch.nn.Module) -> dict[str, str]:
         parameters = inspect.signature(network.forward).parameters
         if "x" in parameters:
             return {"x": "data"}
@@ -77,57 +76,55 @@ class TorchBackend(Backend):
         if len(required) == 1:
             return {required[0]: "data"}
         raise ConfigError(
-            f"{type(network).__name__}.forward takes {list(parameters)}, so it is not clear which of them gets the batch "
-            "entry 'data'; pass key_mapping={argument: batch entry}"
+            f"{type(network).__name__}.forward takes {list(parameters)}, so it is not clear which of them gets the "
+            "batch entry 'data'; pass key_mapping={argument: batch entry}"
         )
 
-    def step_scope(self, optimizers_by_name, n_samples, is_last):
+    def step_scope(
+        self, optimizers: Mapping[str, Any], n_samples: int, is_last: bool
+    ) -> contextlib.AbstractContextManager[None]:
         # most runs need nothing here, and this is called at every step
-        if all(optimizer.is_plain for optimizer in optimizers_by_name.values()):
+        if all(optimizer.is_plain for optimizer in optimizers.values()):
             return _NOTHING
-        return optimizers.step_scope(optimizers_by_name, n_samples, is_last)
+        return optims.step_scope(optimizers, n_samples, is_last)
 
-    def finish_epoch(self, optimizers_by_name):
-        for optimizer in optimizers_by_name.values():
+    def finish_epoch(self, optimizers: Mapping[str, Any]) -> None:
+        for optimizer in optimizers.values():
             optimizer.flush()
 
-    def learning_rates(self, optimizers_by_name):
-        rates = {
-            name: float(o.param_groups[0]["lr"]) for name, o in optimizers_by_name.items() if o.param_groups
-        }
+    def learning_rates(self, optimizers: Mapping[str, Any]) -> dict[str, float]:
+        rates = {name: float(o.param_groups[0]["lr"]) for name, o in optimizers.items() if o.param_groups}
         return {"lr" if len(rates) == 1 else f"lr_{name}": rate for name, rate in rates.items()}
 
-    def seed(self, seed):
+    def seed(self, seed: int) -> None:
         torch.manual_seed(seed)
 
-    def generator_state(self):
-        state = {"cpu": torch.get_rng_state()}
+    def generator_state(self) -> dict[str, Any]:
+        state: dict[str, Any] = {"cpu": torch.get_rng_state()}
         if torch.cuda.is_available() and torch.cuda.is_initialized():
             state["cuda"] = torch.cuda.get_rng_state_all()
         return state
 
-    def set_generator_state(self, state):
+    def set_generator_state(self, state: Mapping[str, Any]) -> None:
         torch.set_rng_state(state["cpu"])
         if "cuda" in state and torch.cuda.is_available():
             torch.cuda.set_rng_state_all(state["cuda"])
 
-    def state_tree(self, network, optimizers_by_name):
+    def state_tree(self, network: torch.nn.Module, optimizers: Mapping[str, Any]) -> dict[str, Any]:
         tree = {
             "model": network.state_dict(),
-            "optimizer": {name: optimizer.state_dict() for name, optimizer in optimizers_by_name.items()},
+            "optimizer": {name: optimizer.state_dict() for name, optimizer in optimizers.items()},
         }
-        scalers = {
-            name: o.scaler.state_dict() for name, o in optimizers_by_name.items() if o.scaler.is_enabled()
-        }
+        scalers = {name: o.scaler.state_dict() for name, o in optimizers.items() if o.scaler.is_enabled()}
         return {**tree, "scaler": scalers} if scalers else tree
 
-    def load_state_tree(self, tree, network, optimizers_by_name):
+    def load_state_tree(self, tree: Mapping[str, Any], network: torch.nn.Module, optimizers: Mapping[str, Any]) -> None:
         _check_weights(tree.get("model", {}), network)
         states = tree.get("optimizer", {})
-        if missing := sorted(optimizers_by_name.keys() - states.keys()):
+        if missing := sorted(optimizers.keys() - states.keys()):
             raise CheckpointError(f"the checkpoint has no optimizer {missing}; it has {sorted(states)}")
         network.load_state_dict(tree["model"])
-        for name, optimizer in optimizers_by_name.items():
+        for name, optimizer in optimizers.items():
             optimizer.load_state_dict(states[name])
             if name in tree.get("scaler", {}):
                 optimizer.scaler.load_state_dict(tree["scaler"][name])

@@ -28,7 +28,8 @@ def resolve_devices(gpu_ids: Sequence[int], device: str | None) -> Devices:
         raise ConfigError(f"gpu_ids={gpu_ids} and device={device!r} say the same; give only one of them")
     if len(gpu_ids) > 1:
         raise ConfigError(
-            f"gpu_ids={gpu_ids} asks for several GPUs, which arrives with distributed training; use gpu_ids=[{gpu_ids[0]}]"
+            f"gpu_ids={gpu_ids} asks for several GPUs, which arrives with distributed training; "
+            f"use gpu_ids=[{gpu_ids[0]}]"
         )
     if gpu_ids:
         device = f"cuda:{gpu_ids[0]}"
@@ -51,11 +52,7 @@ def _checked(device: str, asked: str) -> torch.device:
                 f"{asked} was asked for, but PyTorch sees no GPU; leave gpu_ids empty, or use device='cpu' or 'auto'"
             )
         if (chosen.index or 0) >= torch.cuda.device_count():
-            raise ConfigError(
-                f"{asked} was asked for, but PyTorch sees only {torch.cuda.device_count()} GPU(s)"
-            )
+            raise ConfigError(f"{asked} was asked for, but PyTorch sees only {torch.cuda.device_count()} GPU(s)")
     if chosen.type == "mps" and not torch.backends.mps.is_available():
-        raise ConfigError(
-            f"{asked} was asked for, but PyTorch sees no MPS device; use device='cpu' or 'auto'"
-        )
+        raise ConfigError(f"{asked} was asked for, but PyTorch sees no MPS device; use device='cpu' or 'auto'")
     return chosen

@@ -72,7 +72,7 @@ class AbstractPyTorchNetwork(AbstractNetwork, torch.nn.Module):
 
     @staticmethod
     def closure(
-        model: "AbstractPyTorchNetwork",
+        model: Any,
         data_dict: dict[str, Any],
         optimizers: Mapping[str, Any],
         losses: Mapping[str, Any] | None = None,
@@ -97,17 +97,13 @@ class AbstractPyTorchNetwork(AbstractNetwork, torch.nn.Module):
             mapping = kwargs.get("key_mapping") or BACKEND.key_mapping(model)
             step.predictions = model(**{argument: step.batch[key] for argument, key in mapping.items()})
             _run(hooks.forward, step)
-            step.losses = call_losses(
-                losses or {}, kwargs.get("loss_keys") or {}, step.predictions, step.batch
-            )
+            step.losses = call_losses(losses or {}, kwargs.get("loss_keys") or {}, step.predictions, step.batch)
             _run(hooks.criterion, step)
         if optimizers:
             _update(optimizers["default"], step, hooks)
         predictions = map_leaves(_detached, step.predictions)
         with torch.no_grad():
-            metric_values = call_metrics(
-                metrics or {}, kwargs.get("metric_keys") or {}, predictions, step.batch
-            )
+            metric_values = call_metrics(metrics or {}, kwargs.get("metric_keys") or {}, predictions, step.batch)
         loss_values = {name: _detached(value) for name, value in step.losses.items()}
         if optimizers:
             return metric_values, loss_values, predictions

@@ -86,9 +86,7 @@ class TorchOptimizer:
         update, samples, self._is_stale = self.update, sum(self._weights), True
         if samples == 0:  # every batch of the group was left out
             return
-        parameters = [
-            p for group in self.optimizer.param_groups for p in group["params"] if p.grad is not None
-        ]
+        parameters = [p for group in self.optimizer.param_groups for p in group["params"] if p.grad is not None]
         self.scaler.unscale_(self.optimizer)
         if self._accumulates:
             for parameter in parameters:
@@ -132,9 +130,7 @@ class TorchOptimizer:
         return getattr(self.optimizer, name)
 
 
-def create_optims_default_pytorch(
-    model: torch.nn.Module, optim_cls: Any, **optim_params: Any
-) -> dict[str, Any]:
+def create_optims_default_pytorch(model: torch.nn.Module, optim_cls: Any, **optim_params: Any) -> dict[str, Any]:
     """One optimizer of all parameters, called ``"default"``."""
     return {"default": optim_cls(model.parameters(), **optim_params)}
 
@@ -162,9 +158,7 @@ def build_optimizers(
         If no optimizer is set, or the builder returns no dict.
     """
     if builder is None and optimizer_cls is None:
-        raise ConfigError(
-            "no optimizer is set; pass optimizer_cls=torch.optim.Adam, optimizer_params={'lr': 1e-3}"
-        )
+        raise ConfigError("no optimizer is set; pass optimizer_cls=torch.optim.Adam, optimizer_params={'lr': 1e-3}")
     made = (builder or create_optims_default_pytorch)(network, optimizer_cls, **optimizer_params)
     if not isinstance(made, Mapping):
         raise ConfigError(

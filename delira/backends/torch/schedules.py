@@ -51,9 +51,7 @@ class TorchSchedulerCallback(AbstractCallback):
         self.scheduler: Any = None
         self._updates = 0
         if self.scheduler_cls is None:
-            raise ConfigError(
-                "TorchSchedulerCallback needs scheduler_cls, e.g. torch.optim.lr_scheduler.StepLR"
-            )
+            raise ConfigError("TorchSchedulerCallback needs scheduler_cls, e.g. torch.optim.lr_scheduler.StepLR")
         if self.step_on not in ("epoch", "iter"):
             raise ConfigError(f"step_on must be 'epoch' or 'iter', got {self.step_on!r}")
         if not isinstance(optimizer, str):
@@ -71,9 +69,7 @@ class TorchSchedulerCallback(AbstractCallback):
         """Take the optimizer out of the trainer."""
         if isinstance(self.optimizer, str):
             if self.optimizer not in trainer.optimizers:
-                raise ConfigError(
-                    f"there is no optimizer {self.optimizer!r}; there are {sorted(trainer.optimizers)}"
-                )
+                raise ConfigError(f"there is no optimizer {self.optimizer!r}; there are {sorted(trainer.optimizers)}")
             self._build(trainer.optimizers[self.optimizer])
         self._updates = self._count()
 
@@ -91,16 +87,15 @@ class TorchSchedulerCallback(AbstractCallback):
             self._updates = self._count()
             self.scheduler.step()
 
-    def at_epoch_end(
-        self, trainer: Any, *, metrics: Mapping[str, float], val_score_key: str | None, **facts: Any
-    ) -> None:
+    def at_epoch_end(self, trainer: Any, **facts: Any) -> None:
         """Step after an epoch."""
+        metrics: Mapping[str, float] = facts["metrics"]
         if self.step_on != "epoch":
             return
         if not self._is_plateau:
             self.scheduler.step()
             return
-        key = self.monitor or val_score_key
+        key = self.monitor or facts["val_score_key"] or ""
         if key not in metrics and f"val_{key}" in metrics:
             key = f"val_{key}"
         if key in metrics:
@@ -209,9 +204,7 @@ class OneCycleLRCallbackPyTorch(DefaultPyTorchSchedulerCallback):
     _names = ("max_lr", "total_steps", "epochs", "steps_per_epoch")
 
 
-def build_schedules(
-    optimizers: Mapping[str, Any], cls: Any, params: Mapping[str, Any]
-) -> list[TorchSchedulerCallback]:
+def build_schedules(optimizers: Mapping[str, Any], cls: Any, params: Mapping[str, Any]) -> list[AbstractCallback]:
     """One schedule for each optimizer.
 
     Parameters
@@ -227,8 +220,7 @@ def build_schedules(
         return [cls(optimizer, **params) for optimizer in optimizers.values()]
     step_on = params.get("step_on", "iter" if cls in _PER_UPDATE else "epoch")
     return [
-        TorchSchedulerCallback(optimizer, cls, **{**params, "step_on": step_on})
-        for optimizer in optimizers.values()
+        TorchSchedulerCallback(optimizer, cls, **{**params, "step_on": step_on}) for optimizer in optimizers.values()
     ]
 
 

@@ -6,12 +6,12 @@ from delira.training.base_trainer import BaseNetworkTrainer
 
 
 class PyTorchNetworkTrainer(BaseNetworkTrainer):
-    __doc__ = BaseNetworkTrainer.__doc__
+    """Trains an :class:`AbstractPyTorchNetwork`; the arguments are those of :class:`BaseNetworkTrainer`."""
 
     backend = BACKEND
 
 
 class PyTorchExperiment(BaseExperiment):
-    __doc__ = BaseExperiment.__doc__
+    """Trains fresh :class:`AbstractPyTorchNetwork`s; the arguments are those of :class:`BaseExperiment`."""
 
     trainer_cls = PyTorchNetworkTrainer

@@ -31,9 +31,7 @@ def convert_torch_tensor_to_npy(*args: Any, **kwargs: Any) -> tuple[list[Any], d
         array = _to_array(value)
         return array.reshape(1) if isinstance(value, torch.Tensor) and array.ndim == 0 else array
 
-    return [map_leaves(convert, value) for value in args], {
-        k: map_leaves(convert, v) for k, v in kwargs.items()
-    }
+    return [map_leaves(convert, value) for value in args], {k: map_leaves(convert, v) for k, v in kwargs.items()}
 
 
 def read_scalars(values: Sequence[Any]) -> np.ndarray:

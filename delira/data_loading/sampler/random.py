@@ -37,12 +37,8 @@ class RandomSampler(AbstractSampler):
         available = len(self.indices)
         self.num_samples = available if num_samples is None else check_count(num_samples, "num_samples", 1)
         if self.num_samples > available and not (replacement and available):
-            cure = (
-                "pass replacement=True to draw some of them repeatedly" if available else "pass some indices"
-            )
-            raise ConfigError(
-                f"num_samples={num_samples} is more than the {available} indices there are; {cure}"
-            )
+            cure = "pass replacement=True to draw some of them repeatedly" if available else "pass some indices"
+            raise ConfigError(f"num_samples={num_samples} is more than the {available} indices there are; {cure}")
 
     def __len__(self) -> int:
         return self.num_samples
@@ -51,4 +47,4 @@ class RandomSampler(AbstractSampler):
         """Return ``num_samples`` indices, drawn or permuted."""
         if self.replacement and self.num_samples:
             return self.indices[rng.integers(len(self.indices), size=self.num_samples)]
-        return rng.permutation(self.indices)[: self.num_samples]
+        return self.indices[rng.permutation(len(self.indices))[: self.num_samples]]

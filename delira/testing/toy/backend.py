@@ -23,9 +23,7 @@ class ToyBackend(Backend):
     def devices(self, gpu_ids: Sequence[int], device: str | None) -> Devices:
         """The CPU."""
         if gpu_ids or device not in (None, "auto", "cpu"):
-            raise ConfigError(
-                f"the toy room computes on the CPU only, got gpu_ids={list(gpu_ids)}, device={device!r}"
-            )
+            raise ConfigError(f"the toy room computes on the CPU only, got gpu_ids={list(gpu_ids)}, device={device!r}")
         return Devices("cpu", "cpu")
 
     def devices_of(self, network: Any) -> Devices:
@@ -68,9 +66,7 @@ class ToyBackend(Backend):
     ) -> dict[str, Any]:
         """One optimizer of the one weight."""
         if update != UpdateConfig():
-            raise ConfigError(
-                "the toy room has neither mixed precision nor accumulation, clipping or skipping"
-            )
+            raise ConfigError("the toy room has neither mixed precision nor accumulation, clipping or skipping")
         if builder is not None:
             return builder(network, optimizer_cls, **optimizer_params)
         return {"default": (optimizer_cls or ToySGD)(network.weight, **optimizer_params)}

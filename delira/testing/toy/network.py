@@ -45,7 +45,7 @@ class ToyNetwork(AbstractNetwork):
 
     @staticmethod
     def closure(
-        model: "ToyNetwork",
+        model: Any,
         data_dict: dict[str, Any],
         optimizers: Mapping[str, Any],
         losses: Mapping[str, Any] | None = None,

@@ -45,11 +45,13 @@ class AbstractCallback:
 
     def at_iter_begin(self, trainer: Any, **facts: Any) -> Any:
         """Called before each step. Facts: ``iter_num`` (in the epoch, from 0), ``global_iter_num``,
-        ``curr_epoch``, ``data_dict`` (the batch), ``train``."""
+        ``curr_epoch``, ``data_dict`` (the batch), ``train``.
+        """
 
     def at_iter_end(self, trainer: Any, **facts: Any) -> Any:
         """Called after each step. Facts: those of its begin, ``losses``, ``metrics`` and ``predictions``
-        (device values: reading them waits for the device)."""
+        (device values: reading them waits for the device).
+        """
 
     def state_dict(self) -> dict[str, Any]:
         """What must survive a restart: plain numbers, strings, lists, dicts and arrays."""
@@ -143,14 +145,8 @@ def _listens(callback: Any, event: str) -> bool:
 
 def _apply(trainer: Any, callback: Any, event: str, returned: Any) -> None:
     """Set what an old callback returned, if it is one of a few known names."""
-    if not isinstance(returned, Mapping) or (
-        unknown := [name for name in returned if name not in _RETURNABLE]
-    ):
-        what = (
-            f"the unknown entries {unknown}"
-            if isinstance(returned, Mapping)
-            else f"a {type(returned).__name__}"
-        )
+    if not isinstance(returned, Mapping) or (unknown := [name for name in returned if name not in _RETURNABLE]):
+        what = f"the unknown entries {unknown}" if isinstance(returned, Mapping) else f"a {type(returned).__name__}"
         raise ConfigError(
             f"{type(callback).__name__}.{event} returned {what}; a callback returns nothing and acts on "
             f"trainer.state (only {', '.join(_RETURNABLE)} may still be returned)"

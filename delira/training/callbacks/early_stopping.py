@@ -27,9 +27,7 @@ class EarlyStopping(AbstractCallback):
 
     def __init__(self, monitor_key: str, min_delta: float = 0.0, patience: int = 0, mode: str = "min"):
         if mode not in _SIGNS:
-            raise ConfigError(
-                f"EarlyStopping: mode must be one of {', '.join(map(repr, _SIGNS))}, got {mode!r}"
-            )
+            raise ConfigError(f"EarlyStopping: mode must be one of {', '.join(map(repr, _SIGNS))}, got {mode!r}")
         if min_delta < 0 or patience < 0:
             raise ConfigError(
                 f"EarlyStopping: min_delta and patience must not be negative, got {min_delta!r} and {patience!r}"

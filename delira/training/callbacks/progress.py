@@ -1,5 +1,6 @@
 """Progress: a bar in a terminal or notebook, one line for each epoch elsewhere."""
 
+import importlib
 import importlib.util
 import sys
 from collections.abc import Mapping
@@ -15,12 +16,10 @@ def _bar_class() -> Any:
     if type(shell).__name__ == "ZMQInteractiveShell":
         if importlib.util.find_spec("ipywidgets") is None:
             return None
-        from tqdm.notebook import tqdm as bar
-    elif sys.stderr.isatty():
-        from tqdm import tqdm as bar
-    else:
-        return None
-    return bar
+        return importlib.import_module("tqdm.notebook").tqdm
+    if sys.stderr.isatty():
+        return importlib.import_module("tqdm").tqdm
+    return None
 
 
 class ProgressBar(AbstractCallback):
@@ -39,9 +38,7 @@ class ProgressBar(AbstractCallback):
         self.label = f"{label} · " if label else ""
         self._bar: Any = None
 
-    def at_training_begin(
-        self, trainer: Any, *, num_epochs: int, num_batches: int | None = None, **facts: Any
-    ) -> None:
+    def at_training_begin(self, trainer: Any, *, num_epochs: int, num_batches: int | None = None, **facts: Any) -> None:
         """Open the bar."""
         done = trainer.state.epoch
         if done < num_epochs and (bar_class := _bar_class()) is not None:
@@ -68,9 +65,7 @@ class ProgressBar(AbstractCallback):
             self._bar.set_postfix_str(shown, refresh=False)
         else:
             width = len(str(num_epochs))
-            print(
-                f"{self.label}epoch {curr_epoch:{width}d}/{num_epochs}  {shown}", file=sys.stderr, flush=True
-            )
+            print(f"{self.label}epoch {curr_epoch:{width}d}/{num_epochs}  {shown}", file=sys.stderr, flush=True)
 
     def at_training_end(self, trainer: Any, **facts: Any) -> None:
         """Close the bar."""

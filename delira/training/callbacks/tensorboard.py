@@ -36,9 +36,7 @@ class TensorBoardWriter(AbstractCallback):
         purge = {"purge_step": trainer.state.epoch + 1} if trainer.state.epoch else {}
         self._writer = SummaryWriter(str(self.folder), **{**purge, **self.kwargs})
 
-    def at_epoch_end(
-        self, trainer: Any, *, metrics: Mapping[str, float], curr_epoch: int, **facts: Any
-    ) -> None:
+    def at_epoch_end(self, trainer: Any, *, metrics: Mapping[str, float], curr_epoch: int, **facts: Any) -> None:
         """Write the epoch."""
         if self._writer is not None:
             for name, value in metrics.items():

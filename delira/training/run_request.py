@@ -1,0 +1,127 @@
+"""What one run was asked for: parameters, settings of the experiment and of the call, merged and checked."""
+
+import copy
+import dataclasses
+import inspect
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from delira.errors import ConfigError
+from delira.training.config import SETTINGS, check_epochs, check_names, read_settings
+from delira.training.parameters import Parameters
+from delira.utils import yaml_codec
+from delira.utils.suggest import did_you_mean
+
+#: names of the parameters' training part that are no settings of the trainer
+RUN_NAMES = ("num_epochs", "n_epochs", "batch_size", "fold", "callbacks", "key_mapping", "start_epoch")
+#: settings that change nothing about the numbers of a run
+_SILENT = ("verbose", "logging_type", "logging_kwargs", "save_freq", "checkpoint_freq", "log_freq")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunRequest:
+    """Copies of everything, so that nothing of one run leaks into the next."""
+
+    params: Parameters
+    settings: Mapping[str, Any]
+    """Flat keywords of the trainer."""
+    num_epochs: int
+    seed: int
+    fold: int
+    callbacks: list[Any]
+    key_mapping: Mapping[str, str] | None
+    start_epoch: int
+
+    def for_fold(self, fold: int) -> "RunRequest":
+        """The same, with copies of its own."""
+        return dataclasses.replace(
+            self,
+            fold=fold,
+            params=copy.deepcopy(self.params),
+            settings=copy.deepcopy(self.settings),
+            callbacks=copy.deepcopy(self.callbacks),
+        )
+
+    def fingerprint(self, data: Any) -> dict[str, str | None]:
+        """What must be equal for a run to be continued; the number of epochs is not part of it."""
+        training = {name: value for name, value in self.settings.items() if name not in _SILENT}
+        dataset = getattr(data, "dataset", None)
+        return {
+            "parameters": yaml_codec.fingerprint({"model": self.params.model_kwargs(), "training": training}),
+            "data": dataset.fingerprint() if dataset is not None and hasattr(dataset, "fingerprint") else None,
+        }
+
+
+def resolve(
+    params: Parameters,
+    settings: Mapping[str, Any],
+    kwargs: Mapping[str, Any],
+    *,
+    num_epochs: int | None = None,
+    seed: int | None = None,
+) -> RunRequest:
+    """Merge what holds: a call's keywords go before an experiment's settings, and those before parameters.
+
+    Parameters
+    ----------
+    params, settings, kwargs
+        Parameters, settings of the experiment, keywords of the call; copied.
+    num_epochs, seed
+        Used if none of them says ``num_epochs``, ``seed``.
+
+    Raises
+    ------
+    ConfigError
+        Naming unknown or impossible settings.
+    """
+    own = copy.deepcopy(params)
+    flat = {**own.training_settings(), **copy.deepcopy(dict(settings)), **copy.deepcopy(dict(kwargs))}
+    check_names(flat, (*SETTINGS, *RUN_NAMES))
+    if seed is not None:
+        flat.setdefault("seed", seed)
+    training = {name: value for name, value in flat.items() if name not in RUN_NAMES}
+    given = [flat.get("num_epochs"), num_epochs, flat.get("n_epochs")]
+    epochs = next((number for number in given if number is not None), None)
+    if epochs is None:
+        raise ConfigError("num_epochs is not set; put it into the training parameters, or pass it to run or kfold")
+    return RunRequest(
+        params=own,
+        settings=training,
+        num_epochs=check_epochs(epochs),
+        seed=read_settings(training).seed,
+        fold=int(flat.get("fold", 0)),
+        callbacks=list(flat.get("callbacks") or ()),
+        key_mapping=flat.get("key_mapping"),
+        start_epoch=int(flat.get("start_epoch", 1)),
+    )
+
+
+def as_parameters(params: Parameters | Mapping[str, Any] | str | Path) -> Parameters:
+    """Parameters of any accepted form: a mapping may leave ``fixed`` out, a path is read."""
+    if isinstance(params, Parameters):
+        return params
+    if isinstance(params, (str, Path)):
+        return Parameters.load(params)
+    if not isinstance(params, Mapping):
+        raise ConfigError(f"params must be Parameters, a dict or a path, got {type(params).__name__}")
+    if {"fixed", "variable"} & params.keys():
+        return Parameters(params.get("fixed"), params.get("variable"))
+    return Parameters(params)
+
+
+def check_model_arguments(model_cls: Any, arguments: Mapping[str, Any]) -> None:
+    """Refuse arguments that the network class does not take, before anything is built."""
+    if isinstance(model_cls, yaml_codec.Unresolved):
+        return  # of a loaded file; it complains when it is used
+    if not callable(model_cls):
+        raise ConfigError(f"model_cls must be a network class, got {model_cls!r}")
+    signature = inspect.signature(model_cls)
+    parameters = signature.parameters
+    is_open = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+    if not is_open and (unknown := [name for name in arguments if name not in parameters]):
+        raise ConfigError(f"{model_cls.__name__} takes no {unknown[0]!r}{did_you_mean(unknown[0], parameters)}")
+    try:
+        signature.bind(**arguments)
+    except TypeError as error:
+        raise ConfigError(f"{model_cls.__name__} cannot be built from the model parameters: {error}") from error
