@@ -181,6 +181,10 @@ class Backend(abc.ABC):
         """Scope in which the framework computes with ``number`` threads (``None``: leave it alone)."""
         return contextlib.nullcontext()
 
+    def thread_count(self) -> int | None:
+        """Number of CPU threads the framework computes with, if it can tell."""
+        return None
+
     # ------------------------------------------------------------------ the step
 
     @abc.abstractmethod

@@ -36,7 +36,7 @@ def main() -> None:
                 "num_epochs": 40,
                 "losses": {"ce": torch.nn.CrossEntropyLoss()},
                 "optimizer_cls": torch.optim.Adam,
-                "optimizer_params": {"lr": 1e-3},
+                "optimizer_params": {"lr": 2e-3},
                 "val_metrics": {"accuracy": accuracy},
             },
         }

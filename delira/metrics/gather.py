@@ -4,7 +4,7 @@ import math
 import tempfile
 import weakref
 from collections.abc import Mapping
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -151,10 +151,9 @@ class _Column:
         return [_view(everything, batch) if isinstance(batch, _Stored) else batch for batch in self._batches]
 
     def _map(self, dtype: np.dtype, shape: tuple[int, ...]) -> np.memmap:
-        if self._file is None:
-            raise RuntimeError("this column is in memory")
-        self._file.flush()
-        return np.memmap(self._file, dtype=dtype, mode="r+", shape=shape)
+        file = cast(IO[bytes], self._file)  # only asked for what is in the file
+        file.flush()
+        return np.memmap(file, dtype=dtype, mode="r+", shape=shape)
 
 
 def _view(everything: np.ndarray, batch: _Stored) -> np.ndarray:

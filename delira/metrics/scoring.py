@@ -69,10 +69,11 @@ def kind_of(metric: Any, name: str = "metric") -> Kind:
     over = getattr(metric, "over", "dataset")
     if isinstance(over, str) and over not in ("sample", "dataset"):
         raise ConfigError(f"metric {name!r} has over={over!r}; allowed are 'sample' and 'dataset'")
-    if all(callable(getattr(metric, method, None)) for method in ("update", "compute", "reset")):
+    is_class = isinstance(metric, type)
+    if not is_class and all(callable(getattr(metric, method, None)) for method in ("update", "compute", "reset")):
         return "stream"
-    if not callable(metric) or isinstance(metric, type):
-        what = f"the class {metric.__name__}" if isinstance(metric, type) else f"of type {type(metric).__name__}"
+    if is_class or not callable(metric):
+        what = f"the class {metric.__name__}" if is_class else f"of type {type(metric).__name__}"
         raise ConfigError(
             f"metric {name!r} is {what}; give a function f(y_true, y_pred), "
             "delira.metrics.per_sample(f), or an object with update, compute and reset"

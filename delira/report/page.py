@@ -151,7 +151,7 @@ def learning_curves_svg(folds: Sequence[Any]) -> str:
     width, height = (float(number) for number in re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', head)[0])
     size = f'width="{width * SCALE:.0f}" height="{height * SCALE:.0f}" viewBox="0 0 {width} {height}"'
     svg = f'<svg {size} role="img" aria-label="Learning curves">{body}'
-    svg = svg.replace("xlink:href=", "href=").replace("'DejaVu Sans'", "inherit")
+    svg = re.sub(r"'DejaVu Sans'(?:[^;\"]*sans-serif)?", "var(--font)", svg.replace("xlink:href=", "href="))
     for colour, variable in _CSS_COLOURS.items():
         svg = svg.replace(colour, variable)
     return svg
@@ -189,14 +189,14 @@ def _labels(result: Any, pair: Sequence[str]) -> tuple[np.ndarray, np.ndarray, i
     """True and predicted labels of the tested cases, and the number of score columns (0: labels)."""
     oof = result.oof
     try:
-        found = [lookup({**oof.predictions, **oof.targets}, key) for key in pair]
+        found = [(key, lookup({**oof.predictions, **oof.targets}, key)) for key in pair]
     except MissingKeyError:
         return None
-    if not all(isinstance(array, np.ndarray) for array in found) or not oof.mask.any():
+    if not all(isinstance(array, np.ndarray) for _, array in found) or not oof.mask.any():
         return None
-    true, pred = (array[oof.mask] for array in sorted(found, key=lambda array: array.ndim))
-    if true.ndim == 2 and true.shape[1] == 1:
-        true = true[:, 0]
+    columns = [(key not in oof.targets, _without_axis(array[oof.mask])) for key, array in found]
+    # torchmetrics reads (pred, label): the entry with fewer axes, else that of the batch, is the true one
+    (_, true), (_, pred) = sorted(columns, key=lambda column: (column[1].ndim, column[0]))
     if true.dtype.kind not in "iub" or true.ndim != 1:
         return None
     if pred.ndim == 2 and pred.shape[1] > 1 and pred.dtype.kind == "f" and np.isfinite(pred).all():
@@ -204,6 +204,11 @@ def _labels(result: Any, pair: Sequence[str]) -> tuple[np.ndarray, np.ndarray, i
     if pred.ndim == 1 and pred.dtype.kind in "iub":
         return true.astype(int), pred.astype(int), 0
     return None
+
+
+def _without_axis(array: np.ndarray) -> np.ndarray:
+    """One label per case, without an axis of length 1 behind it."""
+    return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
 
 
 def _confusion_rows(counts: np.ndarray, names: Sequence[str]) -> list[tuple[str, list[tuple[int, float]], str]]:

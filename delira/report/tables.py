@@ -51,7 +51,7 @@ def metric_columns(result: Any) -> list[MetricColumn]:
                 name=name,
                 folds=[text(value) for value in per_fold[name]],
                 mean=f"{text(row['mean'])} ± {std}",
-                oof=DASH if np.isnan(row["oof"]) and row["note"] else text(row["oof"]),
+                oof=text(row["oof"]),
                 ci=DASH if missing else f"[{text(row['ci_low'])}, {text(row['ci_high'])}]",
                 n=f"{row['n']:,}",
                 n_groups=f"{row['n_groups']:,}" if row["n_groups"] else "",

@@ -300,7 +300,7 @@ class BaseExperiment:
                 "seed": request.seed,
                 "num_epochs": request.num_epochs,
                 "settings": yaml_codec.encode(dict(request.settings)),
-                "num_threads": request.settings.get("num_threads"),
+                "num_threads": request.settings.get("num_threads") or self.trainer_cls.backend.thread_count(),
                 "n_samples": None if dataset is None else len(dataset),
                 "fingerprint": request.fingerprint(data),
                 **facts,

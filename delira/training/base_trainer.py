@@ -171,9 +171,9 @@ class BaseNetworkTrainer(RunState):
             ),
             validates_losses=self.has_default_closure,
         )
-        callbacks = self.callbacks
+        bar = ProgressBar(f"fold {self.fold}")
         if self.config.logging.verbose if verbose is None else verbose:
-            self.callbacks = CallbackList([*callbacks, ProgressBar(f"fold {self.fold}")])
+            self.callbacks.append(bar)
         self._return_to_last()
         self._plan, error = plan, None
         try:
@@ -187,8 +187,9 @@ class BaseNetworkTrainer(RunState):
             error = caught
             raise
         finally:
-            self.callbacks.notify("at_training_end", self, error=error)
-            self.callbacks = callbacks
+            running = self.callbacks
+            self.callbacks = CallbackList(callback for callback in running if callback is not bar)
+            running.conclude(self, error)
         return self._at_training_end()
 
     def _is_unfinished(self, plan: TrainingPlan) -> bool:

@@ -15,7 +15,7 @@ from delira.metrics import MetricSet
 from delira.training.predictor import Evaluation
 from delira.training.result import FoldResult, KFoldResult
 from delira.training.run_folder import RunFolder
-from delira.training.splits import Split, SplitConfig, Splitter
+from delira.training.splits import Split, SplitConfig, Splitter, fingerprint
 from delira.utils.files import publish
 from delira.utils.trees import iterate_leaves
 
@@ -46,9 +46,12 @@ class CrossValidation:
         dataset = self.data.dataset
         splitter = Splitter(dataset, self.split, self.request.seed)
         MetricSet(self.metrics, self.metric_keys)  # a wrong name fails here, not after the first fold
-        folder = self.experiment.start_folder(self.request, self.data, kind="kfold", num_splits=splitter.num_splits)
+        splits = list(splitter)
+        folder = self.experiment.start_folder(
+            self.request, self.data, kind="kfold", num_splits=len(splits), splits=fingerprint(splits)
+        )
         folds = []
-        for number, split in enumerate(splitter):
+        for number, split in enumerate(splits):
             folder.log("fold_started", fold=number)
             fold = self._run_fold(folder, number, split)
             means = {name: float(np.mean(array)) for name, array in fold.metrics.items()}

@@ -186,7 +186,7 @@ class KFoldResult:
         ``mean`` and ``std`` (ddof 1; NaN for one fold) are over folds. ``oof`` is the metric over all
         out-of-fold cases, with its 95 % interval: percentile bootstrap, 2,000 seeded draws of the cases,
         or of whole groups where there are groups. ``note`` says why a number is missing. The first call
-        computes, later ones remember.
+        computes, evaluating each function 2,000 times (accuracy of 2,000 cases: 0.2 s); later ones remember.
         """
         return {name: dict(row) for name, row in self._summary.items()}
 
@@ -262,7 +262,8 @@ class KFoldResult:
     @property
     def title(self) -> str:
         """Name, folds, cases and seed in one line."""
-        n_folds, n_cases = len(self.folds), int(self.oof.mask.sum())
+        n_folds = len(self.folds)
+        n_cases = len(np.unique(np.concatenate([fold.test_indices for fold in self.folds])))
         sizes = f"{n_folds} fold{'s' * (n_folds > 1)}, {n_cases:,} cases, seed {self.seed}"
         return f"{self.name}: {sizes}" if self.name else sizes
 

@@ -149,14 +149,18 @@ def environment() -> dict[str, Any]:
 
 
 def _git_commit() -> dict[str, Any] | None:
-    """Commit of the working directory and whether it was changed; ``None`` outside of a repository."""
-    try:
-        commit = _git("rev-parse", "HEAD")
-        return {"commit": commit, "changed": bool(_git("status", "--porcelain", "--untracked-files=no"))}
-    except (OSError, subprocess.SubprocessError):
-        return None
+    """Commit of the script's folder, or else of the working directory; ``None`` outside of a repository."""
+    script = Path(sys.argv[0]).resolve().parent if sys.argv[0] not in ("", "-c", "-m") else Path.cwd()
+    for folder in (script, Path.cwd()):
+        try:
+            commit = _git(folder, "rev-parse", "HEAD")
+            changed = _git(folder, "status", "--porcelain", "--untracked-files=no")
+        except (OSError, subprocess.SubprocessError):
+            continue
+        return {"commit": commit, "changed": bool(changed)}
+    return None
 
 
-def _git(*arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=True, timeout=5)
-    return done.stdout.strip()
+def _git(folder: Path, *arguments: str) -> str:
+    command = ["git", "-C", str(folder), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=5).stdout.strip()

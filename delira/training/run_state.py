@@ -48,6 +48,8 @@ class RunState(Predictor):
             self._fold = int(fold)
         except (TypeError, ValueError) as error:
             raise ConfigError(f"fold must be an integer, got {fold!r}") from error
+        if hasattr(self, "state"):  # not yet while the trainer is built
+            self.state.fold = self._fold
 
     @property
     def stop_training(self) -> bool:
@@ -225,7 +227,8 @@ class RunState(Predictor):
 
     def _closure_arguments(self, counters: Mapping[str, int]) -> dict[str, Any]:
         """Keywords of the closure: only those that its signature takes."""
-        arguments = {**self._bound_arguments, **counters, "batch_nr": counters["iter_num"]}
+        now = {"fold": self.fold, "hooks": self.hooks, "batch_nr": counters["iter_num"]}
+        arguments = {**self._bound_arguments, **counters, **now}
         names = self._closure_names
         return arguments if names is None else {name: arguments[name] for name in names if name in arguments}
 
@@ -236,11 +239,9 @@ class RunState(Predictor):
             "optimizers": self.optimizers,
             "losses": config.losses,
             "metrics": config.train_metrics,
-            "fold": self.fold,
             "key_mapping": self.key_mapping,
             "loss_keys": config.loss_keys,
             "metric_keys": config.metric_keys,
-            "hooks": self.hooks,
             **config.extra,
         }
 

@@ -1,8 +1,9 @@
 """Splits of a cross-validation: which samples train, validate and test in each fold."""
 
 import dataclasses
+import hashlib
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -175,6 +176,15 @@ class Splitter:
                 "use another val_split, or None"
             ) from error
         return rest[train], rest[val]
+
+
+def fingerprint(splits: Sequence[Split]) -> str:
+    """Hex SHA-256 of all indices of all folds."""
+    digest = hashlib.sha256()
+    for split in splits:
+        for part in (split.train, split.val, split.test):
+            digest.update(b"-" if part is None else np.ascontiguousarray(part, dtype="<i8").tobytes() + b"|")
+    return digest.hexdigest()
 
 
 def _as_classes(labels: np.ndarray, config: SplitConfig) -> np.ndarray:

@@ -104,7 +104,7 @@ def test_dice_equals_the_f1_score_of_the_pixels():
 
 def test_dice_refuses_probabilities_and_strange_labels():
     mask = np.ones((2, 2), int)
-    with pytest.raises(DataError, match="dice got y_pred.*threshold first"):
+    with pytest.raises(DataError, match=r"dice got y_pred.*threshold first"):
         dice(mask, np.full((2, 2), 0.3))
     for label in (-1, MAX_CLASSES):
         with pytest.raises(DataError, match="dice counts labels from 0 to 65535"):

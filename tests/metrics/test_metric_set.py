@@ -60,7 +60,7 @@ def fill(metrics, batch_size=32, **entries):
 def test_a_ragged_last_batch_changes_nothing(batch_size):
     metrics = MetricSet({"accuracy": accuracy, "f1": f1, "certainty": certainty})
     values = fill(metrics, batch_size).compute()
-    assert values["accuracy"] == [(LABEL == PRED.argmax(1)).mean()]
+    assert values["accuracy"] == [(PRED.argmax(1) == LABEL).mean()]
     assert values["f1"] == [f1(LABEL, PRED)]
     np.testing.assert_array_equal(values["certainty"], PRED[np.arange(N), LABEL])
 
@@ -189,6 +189,16 @@ def test_device_values_are_read_as_numbers(make):
     assert fill(metrics).compute()["m"].tolist() == [0.25]
 
 
+def test_values_of_frameworks_that_know_only_numpy_are_read_too():
+    class EagerTensor:
+        shape = ()
+
+        def numpy(self):
+            return np.float32(0.25)
+
+    assert fill(MetricSet({"m": lambda y_true, y_pred: EagerTensor()})).compute()["m"] == [0.25]
+
+
 @pytest.mark.parametrize(
     ("value", "what"),
     [
@@ -289,7 +299,7 @@ def test_no_metrics_is_a_set_of_its_own():
 
 def test_predictions_beyond_the_limit_give_the_same_values():
     metrics = MetricSet({"accuracy": accuracy, "kind": lambda t, p: isinstance(p, np.memmap)}, limit_bytes=500)
-    assert fill(metrics).compute() == {"accuracy": [(LABEL == PRED.argmax(1)).mean()], "kind": [1.0]}
+    assert fill(metrics).compute() == {"accuracy": [(PRED.argmax(1) == LABEL).mean()], "kind": [1.0]}
 
 
 def test_score_evaluates_every_kind_and_leaves_streaming_objects_alone():

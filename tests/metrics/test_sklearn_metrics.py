@@ -1,7 +1,7 @@
 """The historic Sklearn* names and AurocMetric against scikit-learn itself."""
 
 import copy
-import importlib.util
+import importlib
 import pickle
 
 import numpy as np
@@ -67,11 +67,7 @@ def test_the_jaccard_score_works_although_sklearn_removed_its_old_name():
 
 
 def test_the_historic_import_path_shows_every_name():
-    # by file: the package around it is larger than what is tested here
-    path = f"{delira.__path__[0]}/training/metrics.py"
-    spec = importlib.util.spec_from_file_location("historic_metrics", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = importlib.import_module("delira.training.metrics")
     for name in (*FUNCTIONS, "SklearnLogLoss", "SklearnClassificationMetric", "AurocMetric"):
         assert getattr(module, name) is getattr(delira.metrics, name)
         assert name in module.__all__
@@ -79,7 +75,7 @@ def test_the_historic_import_path_shows_every_name():
 
 def test_any_function_that_compares_labels_can_be_wrapped():
     metric = SklearnClassificationMetric(lambda y_true, y_pred, more: (y_true == y_pred).sum() + more, more=100)
-    assert metric(LABELS, SCORES) == 100 + (LABELS == SCORES.argmax(1)).sum()
+    assert metric(LABELS, SCORES) == 100 + (SCORES.argmax(1) == LABELS).sum()
 
 
 def test_pixels_become_samples():
@@ -92,7 +88,7 @@ def test_a_column_of_labels_is_flattened_and_multi_label_indicators_are_kept():
     metric = SklearnF1Score(pred_logits=False, average="samples")
     indicator = np.array([[1, 0, 1], [0, 1, 1]])
     assert metric(indicator, indicator) == 1.0
-    assert delira.metrics.SklearnAccuracyScore()(LABELS[:, None], SCORES) == (LABELS == SCORES.argmax(1)).mean()
+    assert delira.metrics.SklearnAccuracyScore()(LABELS[:, None], SCORES) == (SCORES.argmax(1) == LABELS).mean()
 
 
 def test_labels_where_scores_are_needed_are_refused_with_the_cure():
@@ -156,10 +152,10 @@ def test_auroc_counts_the_second_of_two_named_classes_as_positive():
 
 
 def test_auroc_of_many_classes_is_each_against_the_rest():
-    expected = np.mean([sklearn.metrics.roc_auc_score(LABELS == c, SCORES[:, c]) for c in range(4)])
+    expected = np.mean([sklearn.metrics.roc_auc_score(c == LABELS, SCORES[:, c]) for c in range(4)])
     assert AurocMetric(classes=range(4))(LABELS, SCORES) == pytest.approx(expected)
     weights = np.bincount(LABELS)
-    each = [sklearn.metrics.roc_auc_score(LABELS == c, SCORES[:, c]) for c in range(4)]
+    each = [sklearn.metrics.roc_auc_score(c == LABELS, SCORES[:, c]) for c in range(4)]
     expected = np.average(each, weights=weights)
     assert AurocMetric(range(4), average="weighted")(LABELS, SCORES) == pytest.approx(expected)
 

@@ -7,6 +7,7 @@ import torch
 
 from delira.backends.torch.backend import BACKEND
 from delira.contract import NO_HOOKS, Step, StepHooks, call_losses, call_metrics
+from delira.errors import ConfigError
 from delira.models.abstract_network import AbstractNetwork
 from delira.utils.trees import map_leaves
 
@@ -100,7 +101,7 @@ class AbstractPyTorchNetwork(AbstractNetwork, torch.nn.Module):
             step.losses = call_losses(losses or {}, kwargs.get("loss_keys") or {}, step.predictions, step.batch)
             _run(hooks.criterion, step)
         if optimizers:
-            _update(optimizers["default"], step, hooks)
+            _update(_default_of(optimizers), step, hooks)
         predictions = map_leaves(_detached, step.predictions)
         with torch.no_grad():
             metric_values = call_metrics(metrics or {}, kwargs.get("metric_keys") or {}, predictions, step.batch)
@@ -115,6 +116,15 @@ class AbstractPyTorchNetwork(AbstractNetwork, torch.nn.Module):
 def _run(hooks: tuple[Callable[[Step], None], ...], step: Step) -> None:
     for hook in hooks:
         hook(step)
+
+
+def _default_of(optimizers: Mapping[str, Any]) -> Any:
+    if "default" not in optimizers:
+        raise ConfigError(
+            f"the default closure updates with the optimizer 'default', but there are only {sorted(optimizers)}; "
+            "give the network a closure of its own, or let optim_fn return {'default': optimizer}"
+        )
+    return optimizers["default"]
 
 
 def _update(optimizer: Any, step: Step, hooks: StepHooks) -> None:

@@ -42,15 +42,15 @@ class TorchOptimizer:
         self._reference = 1
         self._group_is_done = True
         self._is_due = True
-        self._is_stale = True
+        self._sums: dict[torch.Tensor, torch.Tensor] = {}  # gradients of the batches of the group so far
+        if not self.is_plain:  # not counted here: loss scaling leaves updates out
+            optimizer.register_step_post_hook(self._count_update)
 
     # ------------------------------------------------------------------ what a closure calls
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients, unless they are being accumulated."""
-        if self._is_stale:
-            self.optimizer.zero_grad(set_to_none=set_to_none)
-            self._is_stale = not self._accumulates
+        """Forget the gradients; what was accumulated is kept elsewhere."""
+        self.optimizer.zero_grad(set_to_none=set_to_none)
 
     @contextlib.contextmanager
     def _prepared(self, loss: torch.Tensor) -> Iterator[torch.Tensor]:
@@ -77,16 +77,35 @@ class TorchOptimizer:
                 "an optimizer that evaluates the loss itself (LBFGS) works with neither mixed precision nor gradient "
                 "accumulation, clipping or nonfinite='skip'"
             )
-        if self._is_due:
-            with torch.autocast(self.device_type, enabled=False):
+        with torch.autocast(self.device_type, enabled=False):
+            if self._accumulates:
+                self._add_up()
+            if self._is_due:
                 self._apply()
         return None
 
+    def _add_up(self) -> None:
+        """Move the gradients of the batch to those of its group, unless the batch is left out.
+
+        They do not stay on the parameters, where the losses of other optimizers (a GAN's) would add to them.
+        """
+        for parameter in self._parameters():
+            gradient, parameter.grad = parameter.grad, None
+            if gradient is not None and self._weights[-1]:
+                before = self._sums.get(parameter)
+                self._sums[parameter] = gradient if before is None else before.add_(gradient)
+
+    def _parameters(self) -> list[torch.Tensor]:
+        return [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
+
     def _apply(self) -> None:
-        update, samples, self._is_stale = self.update, sum(self._weights), True
+        update, samples = self.update, sum(self._weights)
         if samples == 0:  # every batch of the group was left out
             return
-        parameters = [p for group in self.optimizer.param_groups for p in group["params"] if p.grad is not None]
+        for parameter, gradient in self._sums.items():
+            parameter.grad = gradient
+        self._sums = {}
+        parameters = [parameter for parameter in self._parameters() if parameter.grad is not None]
         self.scaler.unscale_(self.optimizer)
         if self._accumulates:
             for parameter in parameters:
@@ -97,16 +116,18 @@ class TorchOptimizer:
             torch.nn.utils.clip_grad_value_(parameters, update.clip_value)
         self.scaler.step(self.optimizer)
         self.scaler.update()
-        self.num_updates += 1
         # autocast keeps casts of the old weights until its scope ends: a second forward would see them
         torch.clear_autocast_cache()
+
+    def _count_update(self, *args: Any) -> None:
+        self.num_updates += 1
 
     # ------------------------------------------------------------------ what the trainer calls
 
     def begin_batch(self, n_samples: int, is_last: bool) -> None:
         """Say how large the next batch is and whether the epoch ends with it."""
         if self._group_is_done:
-            self._weights, self._reference = [], n_samples
+            self._weights, self._reference, self._sums = [], n_samples, {}
         self._weights.append(n_samples)
         self._is_due = self._group_is_done = is_last or len(self._weights) >= self.update.accumulation_steps
 
@@ -155,15 +176,14 @@ def build_optimizers(
     Raises
     ------
     ConfigError
-        If no optimizer is set, or the builder returns no dict.
+        If no optimizer is set, or the builder returns no dict of optimizers.
     """
     if builder is None and optimizer_cls is None:
         raise ConfigError("no optimizer is set; pass optimizer_cls=torch.optim.Adam, optimizer_params={'lr': 1e-3}")
     made = (builder or create_optims_default_pytorch)(network, optimizer_cls, **optimizer_params)
-    if not isinstance(made, Mapping):
-        raise ConfigError(
-            f"optim_fn returned a {type(made).__name__}; it returns a dict, e.g. {{'default': optimizer}}"
-        )
+    if not isinstance(made, Mapping) or not made:
+        found = "an empty dict" if isinstance(made, Mapping) else f"a {type(made).__name__}"
+        raise ConfigError(f"optim_fn returned {found}; it returns a dict, e.g. {{'default': optimizer}}")
     first = next(network.parameters(), None)
     device_type = "cpu" if first is None else first.device.type
     if update.precision == "auto":

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from delira.contract import Backend, Devices, UpdateConfig
-from delira.errors import CheckpointError, ConfigError
+from delira.errors import CheckpointError, ConfigError, NetworkError
 from delira.testing.toy.optimizers import ToySGD
 
 
@@ -81,7 +81,11 @@ class ToyBackend(Backend):
 
     def read_scalars(self, values: Sequence[Any]) -> np.ndarray:
         """One array of the values."""
-        return np.array([float(value) for value in values])
+        if wrong := [np.shape(value) for value in values if np.size(value) != 1]:
+            raise NetworkError(
+                f"a loss or training metric has the shape {wrong[0]}; the closure returns single numbers"
+            )
+        return np.array([np.asarray(value).item() for value in values], dtype=np.float64)
 
     def seed(self, seed: int) -> None:
         """Seed the room's generator."""

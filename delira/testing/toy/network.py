@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from delira.contract import NO_HOOKS, Step, StepHooks, call_losses, call_metrics
+from delira.contract import DEFAULT_LOSS_KEYS, NO_HOOKS, Step, StepHooks, call_losses, call_metrics
 from delira.models.abstract_network import AbstractNetwork
 from delira.testing.toy.backend import BACKEND
 
@@ -58,17 +58,20 @@ class ToyNetwork(AbstractNetwork):
         step = Step(model, data_dict)
         for hook in hooks.sample:
             hook(step)
-        inputs = step.batch["data"]
+        inputs = step.batch[(kwargs.get("key_mapping") or BACKEND.key_mapping(model))["x"]]
         if model.dropout and model.is_training:
             inputs = inputs * (BACKEND.generator.random(inputs.shape) >= model.dropout)
         step.predictions = model(inputs)
         for hook in hooks.forward:
             hook(step)
-        step.losses = call_losses(losses or {}, kwargs.get("loss_keys") or {}, step.predictions, step.batch)
+        loss_keys = kwargs.get("loss_keys") or {}
+        step.losses = call_losses(losses or {}, loss_keys, step.predictions, step.batch)
         for hook in hooks.criterion:
             hook(step)
-        error = step.predictions["pred"] - step.batch["label"]
-        gradient = 2 * inputs.T @ error / error.size
+        _, target = loss_keys.get(next(iter(losses or {}), ""), DEFAULT_LOSS_KEYS)
+        error = step.predictions["pred"] - step.batch[target]
+        with np.errstate(invalid="ignore", over="ignore"):  # a loss that is not finite is the trainer's business
+            gradient = 2 * inputs.T @ error / error.size
         for hook in hooks.backward:
             hook(step)
         optimizers["default"].apply(gradient)

@@ -109,6 +109,21 @@ class CallbackList:
             if returned:
                 _apply(trainer, callback, event, returned)
 
+    def conclude(self, trainer: Any, error: BaseException | None) -> None:
+        """Call ``at_training_end`` of every callback, whatever fails; the first error is the one that is raised."""
+        first = error
+        for callback, method in self._listeners["at_training_end"]:
+            try:
+                if returned := method(trainer, error=error):
+                    _apply(trainer, callback, "at_training_end", returned)
+            except Exception as failure:
+                if first is None:
+                    first = failure
+                else:
+                    first.add_note(f"then {type(callback).__name__}.at_training_end failed as well: {failure!r}")
+        if first is not None and first is not error:
+            raise first
+
     def attach(self, trainer: Any) -> None:
         """Show every callback the complete trainer."""
         for callback in self._callbacks:
