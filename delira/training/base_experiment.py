@@ -134,9 +134,13 @@ class BaseExperiment:
             With the best weights if a validation score was watched, else with the last.
         """
         request = self._resolve(params, kwargs)
-        folder, path = self._open_folder(request, train_data, resume)
+        path = None
+        if resume is not None and resume != "auto":
+            path = locate_fold(resume)
+            resume = path.parent
+        folder = self.open_folder(request, train_data, resume, kind="run")
         started = time.perf_counter()
-        trainer = self.build_trainer(request, path)
+        trainer = self.build_trainer(request, path or folder.fold(request.fold))
         network = trainer.train(request.num_epochs, train_data, val_data)
         folder.log("finished", fold=request.fold, seconds=round(time.perf_counter() - started, 3))
         return network
@@ -207,6 +211,7 @@ class BaseExperiment:
         test_kwargs: Mapping[str, Any] | None = None,
         metric_keys: Mapping[str, Any] | None = None,
         params: Parameters | Mapping[str, Any] | None = None,
+        resume: str | Path | None = None,
         **options: Any,
     ) -> KFoldResult:
         """Cross-validate: train one fresh network for each fold and test it on what it never saw.
@@ -226,6 +231,10 @@ class BaseExperiment:
             ``{"transforms": augmentation}``.
         params
             Replace entries of the experiment's parameters.
+        resume
+            ``None``: a new run folder. A path: continue the cross-validation in that run folder; finished
+            folds are only tested again. ``"auto"``: continue the newest unfinished one with the same
+            parameters, data and splits, or begin a new one.
         **options
             The fields of :class:`delira.training.splits.SplitConfig` (``split_type``, ``shuffle``,
             ``random_seed``, ``val_split``, ``label_key``, ``groups_key``) and settings of the trainer.
@@ -252,6 +261,7 @@ class BaseExperiment:
             metric_keys={name: value for name, value in keys.items() if name in tested or metric_keys is not None},
             train_kwargs=train_kwargs or {},
             test_kwargs=test_kwargs or {},
+            resume=resume,
         ).run()
 
     def setup(
@@ -288,8 +298,29 @@ class BaseExperiment:
             finally:
                 backend.set_generator_state(state)
 
-    def start_folder(self, request: RunRequest, data: Any, **facts: Any) -> RunFolder:
-        """A new run folder with parameters and manifest."""
+    def open_folder(
+        self, request: RunRequest, data: Any, resume: str | Path | None, *, kind: str, **facts: Any
+    ) -> RunFolder:
+        """A new run folder with parameters and manifest, or an old one to be continued.
+
+        Parameters
+        ----------
+        request, data
+            What is run on what.
+        resume
+            ``None``, ``"auto"`` or the path of a run folder.
+        kind
+            ``"run"`` or ``"kfold"``.
+        **facts
+            For the manifest; ``splits`` is part of the fingerprint.
+        """
+        wanted = {"kind": kind, **request.fingerprint(data), "splits": facts.pop("splits", None)}
+        if resume == "auto":
+            resume = RunFolder.newest_unfinished(self.save_path, wanted)
+        if resume is not None:
+            folder = RunFolder(resume)
+            folder.log("resumed")
+            return folder
         folder = RunFolder.create(self.save_path)
         request.params.save(folder.path / "parameters.yml")
         dataset = getattr(data, "dataset", None)
@@ -302,26 +333,12 @@ class BaseExperiment:
                 "settings": yaml_codec.encode(dict(request.settings)),
                 "num_threads": request.settings.get("num_threads") or self.trainer_cls.backend.thread_count(),
                 "n_samples": None if dataset is None else len(dataset),
-                "fingerprint": request.fingerprint(data),
+                "fingerprint": wanted,
                 **facts,
             }
         )
         folder.log("started")
         return folder
-
-    def _open_folder(self, request: RunRequest, data: Any, resume: str | Path | None) -> tuple[RunFolder, Path]:
-        if resume == "auto":
-            wanted = request.fingerprint(data)
-            for path in sorted(self.save_path.iterdir(), reverse=True):
-                folder = RunFolder(path)
-                if folder.is_unfinished() and folder.read_manifest().get("fingerprint") == wanted:
-                    return folder, folder.fold(request.fold)
-            resume = None
-        if resume is not None:
-            path = locate_fold(resume)
-            return RunFolder(path.parent), path
-        folder = self.start_folder(request, data, kind="run")
-        return folder, folder.fold(request.fold)
 
     # ------------------------------------------------------------------ on disk
 

@@ -88,7 +88,7 @@ class BaseNetworkTrainer(RunState):
         self.callbacks = CallbackList(callbacks or ())
         self.hooks: StepHooks = NO_HOOKS
         self._given_key_mapping = key_mapping
-        self._holds_best = False
+        self._must_return = False
         self._plan: TrainingPlan | None = None
         self._setup(network)
         self.try_resume_training()
@@ -171,10 +171,10 @@ class BaseNetworkTrainer(RunState):
             ),
             validates_losses=self.has_default_closure,
         )
+        self._return_to_last()
         bar = ProgressBar(f"fold {self.fold}")
         if self.config.logging.verbose if verbose is None else verbose:
             self.callbacks.append(bar)
-        self._return_to_last()
         self._plan, error = plan, None
         try:
             with self.backend.threads(self.config.num_threads), self._own_generators():
@@ -197,7 +197,7 @@ class BaseNetworkTrainer(RunState):
 
     def _train_epoch(self, plan: TrainingPlan, epoch: int) -> None:
         """One epoch: steps, validation, history, checkpoint."""
-        state = self.state
+        state, self._must_return = self.state, True
         previous = state.history[-1] if state.history else {}
         self._at_epoch_begin(previous, plan.val_score_key, epoch, plan.num_epochs)
         self._seed_epoch(epoch)
@@ -214,6 +214,7 @@ class BaseNetworkTrainer(RunState):
         facts = {name: value for name, value in values.items() if name != "epoch"}
         self._at_epoch_end(facts, plan.val_score_key, epoch, is_best, num_epochs=plan.num_epochs)
         self._save_epoch(plan, is_best)
+        self._must_return = False
 
     def _train_single_epoch(
         self, batchgen: Iterable[Mapping[str, Any]], epoch: int, verbose: bool = False
@@ -301,7 +302,7 @@ class BaseNetworkTrainer(RunState):
         best = self.checkpoints.best()
         if best is not None and self.state.best_epoch is not None:
             self.backend.load_state_tree(self.checkpoints.load(best), self.module, {})
-            self._holds_best = True
+            self._must_return = True
         return self.module
 
     def _at_epoch_begin(

@@ -16,6 +16,7 @@ from delira.training.predictor import Evaluation
 from delira.training.result import FoldResult, KFoldResult
 from delira.training.run_folder import RunFolder
 from delira.training.splits import Split, SplitConfig, Splitter, fingerprint
+from delira.utils import yaml_codec
 from delira.utils.files import publish
 from delira.utils.trees import iterate_leaves
 
@@ -36,6 +37,8 @@ class CrossValidation:
     """Changes of the manager for training, e.g. ``{"transforms": …}``."""
     test_kwargs: Mapping[str, Any]
     """Changes of the manager for validation and testing."""
+    resume: str | Path | None
+    """``None``, ``"auto"`` or a run folder."""
 
     def run(self) -> KFoldResult:
         """Train and test every fold."""
@@ -47,8 +50,14 @@ class CrossValidation:
         splitter = Splitter(dataset, self.split, self.request.seed)
         MetricSet(self.metrics, self.metric_keys)  # a wrong name fails here, not after the first fold
         splits = list(splitter)
-        folder = self.experiment.start_folder(
-            self.request, self.data, kind="kfold", num_splits=len(splits), splits=fingerprint(splits)
+        folder = self.experiment.open_folder(
+            self.request,
+            self.data,
+            self._folder_to_resume(fingerprint(splits)),
+            kind="kfold",
+            num_splits=len(splits),
+            split_type=self.split.describe(),
+            splits=fingerprint(splits),
         )
         folds = []
         for number, split in enumerate(splits):
@@ -67,8 +76,31 @@ class CrossValidation:
             seed=self.request.seed,
             name=self.experiment.name,
             path=folder.path,
-            info=folder.read_manifest(),
+            info=self._describe(folder),
         )
+
+    def _folder_to_resume(self, splits: str) -> str | Path | None:
+        """The folder that was named, if it is of this very cross-validation."""
+        if self.resume is None or self.resume == "auto":
+            return self.resume
+        found = RunFolder(self.resume).read_manifest().get("fingerprint")
+        wanted = {"kind": "kfold", **self.request.fingerprint(self.data), "splits": splits}
+        if not found:
+            raise ConfigError(f"{str(self.resume)!r} is no run folder: it has no manifest that can be read")
+        if different := [name for name in wanted if found.get(name) != wanted[name]]:
+            raise ConfigError(
+                f"the cross-validation in {str(self.resume)!r} cannot be continued: its {' and '.join(different)} "
+                "differ from what was asked for now"
+            )
+        return self.resume
+
+    def _describe(self, folder: RunFolder) -> dict[str, Any]:
+        """What the report says about the run: the manifest, with the settings as they are written in YAML."""
+        info = folder.read_manifest()
+        for name in ("settings", "fingerprint", "splits", "num_splits", "n_samples", "kind"):
+            info.pop(name, None)
+        arguments, settings = self.request.params.model_kwargs(), dict(self.request.settings)
+        return {**info, "settings": yaml_codec.dumps({"model": arguments, "training": settings}).rstrip()}
 
     def _run_fold(self, folder: RunFolder, number: int, split: Split) -> FoldResult:
         started = time.perf_counter()

@@ -193,7 +193,7 @@ class Predictor:
                     if keep_predictions:
                         kept.append(arrays)
                     if wanted is None or wanted:
-                        seen.append({k: v for k, v in host.items() if wanted is None or k in wanted})
+                        seen.append(host if wanted is None else _entries(host, wanted))
         return Evaluation(kept.result(), metric_set.compute() if metrics else {}, seen.result())
 
     def predict_data_mgr(
@@ -276,6 +276,12 @@ class Predictor:
         from tqdm import tqdm
 
         return tqdm(batches, desc=self._bar_text, leave=False)
+
+
+def _entries(batch: Mapping[str, Any], wanted: Iterable[str]) -> dict[str, Any]:
+    """Entries of a batch by name or dotted path; a path keeps the whole entry it begins with."""
+    roots = {key if key in batch else key.split(".", 1)[0] for key in wanted}
+    return {key: value for key, value in batch.items() if key in roots}
 
 
 def find_backend(network: Any) -> Backend:

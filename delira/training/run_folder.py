@@ -56,6 +56,15 @@ class RunFolder:
             return cls(path)
         raise ConfigError(f"{parent} already holds 10,000 runs of this second; is a clock standing still?")
 
+    @classmethod
+    def newest_unfinished(cls, parent: Path, fingerprint: Mapping[str, Any]) -> Path | None:
+        """The newest run that began with the same fingerprint and did not end."""
+        for path in sorted(parent.iterdir(), reverse=True):
+            folder = cls(path)
+            if folder.is_unfinished() and folder.read_manifest().get("fingerprint") == fingerprint:
+                return path
+        return None
+
     def fold(self, number: int) -> Path:
         """Folder of a fold; a single run is fold 0."""
         return self.path / f"fold_{number:02d}"

@@ -33,7 +33,8 @@ class RunState(Predictor):
     hooks: StepHooks
     closure_fn: Any
     _plan: Any
-    _holds_best: bool
+    _must_return: bool
+    """Whether network and state are not those of a finished epoch: the best is loaded, or an epoch was broken off."""
 
     # ------------------------------------------------------------------ counters
 
@@ -171,7 +172,7 @@ class RunState(Predictor):
         self.backend.load_state_tree(new_state, self.module, self.optimizers)
         self.state = state
         self.callbacks.load_state_dict(state.callbacks)
-        self._holds_best = False
+        self._must_return = False
         return self
 
     def try_resume_training(self) -> bool:
@@ -187,8 +188,8 @@ class RunState(Predictor):
         return True
 
     def _return_to_last(self) -> None:
-        """Undo the loading of the best weights before training goes on."""
-        if self._holds_best:
+        """Before training goes on: undo the loading of the best weights, or what is half done of an epoch."""
+        if self._must_return and self.checkpoints.path("last").exists():
             self.update_state(self.checkpoints.path("last"))
 
     def _save_epoch(self, plan: Any, is_best: bool) -> None:

@@ -71,6 +71,11 @@ class SplitConfig:
             return self.split_type == "stratified"
         return "Stratified" in type(self.split_type).__name__
 
+    def describe(self) -> str:
+        """A few words for the report, e.g. ``"stratified, grouped by 'patient'"``."""
+        kind = self.split_type if isinstance(self.split_type, str) else type(self.split_type).__name__
+        return kind if self.groups_key is None else f"{kind}, grouped by {self.groups_key!r}"
+
 
 class Splitter:
     """Divides one dataset; labels and groups are read once.

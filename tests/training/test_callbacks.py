@@ -282,10 +282,10 @@ def test_the_users_exception_arrives_as_it_was_raised(room, tmp_path, manager, w
 def test_the_end_is_announced_to_all_even_if_the_training_is_interrupted(room, tmp_path, manager):
     class Interrupt:
         def at_iter_end(self, trainer, **facts):
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt("by the user")
 
     first, last = Recorder(), Recorder()
-    with pytest.raises(KeyboardInterrupt):  # noqa: PT012 - it has no message
+    with pytest.raises(KeyboardInterrupt, match="by the user"):
         room.trainer(tmp_path, callbacks=[first, Interrupt(), last]).train(1, manager())
     assert isinstance(first.calls[-1][1]["error"], KeyboardInterrupt)
     assert [name for name, _ in last.calls] == ["at_training_begin", "at_epoch_begin", "at_iter_begin", "at_training_end"]

@@ -183,7 +183,7 @@ def same(left, right):
         np.mean,
         math.sin,
     ],
-    ids=repr,
+    ids=lambda value: type(value).__name__,
 )
 def test_what_is_written_is_read_back_the_same(value):
     text = dumps({"key": value})

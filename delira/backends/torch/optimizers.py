@@ -109,7 +109,7 @@ class TorchOptimizer:
         self.scaler.unscale_(self.optimizer)
         if self._accumulates:
             for parameter in parameters:
-                parameter.grad.mul_(self._reference / samples)
+                parameter.grad.mul_(self._reference / samples)  # type: ignore[union-attr]
         if update.clip_norm is not None:
             torch.nn.utils.clip_grad_norm_(parameters, update.clip_norm)
         if update.clip_value is not None:

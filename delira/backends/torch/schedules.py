@@ -1,6 +1,7 @@
 """Learning-rate schedules of PyTorch as callbacks, stepped once for each epoch or update."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -90,7 +91,9 @@ class TorchSchedulerCallback(AbstractCallback):
     def at_epoch_end(self, trainer: Any, **facts: Any) -> None:
         """Step after an epoch."""
         metrics: Mapping[str, float] = facts["metrics"]
-        if self.step_on != "epoch":
+        if self.step_on == "iter":
+            if hasattr(self.optimizer, "num_updates"):  # the epoch's end may bring one more update
+                self.at_iter_end(trainer)
             return
         if not self._is_plateau:
             self.scheduler.step()
@@ -110,11 +113,18 @@ class TorchSchedulerCallback(AbstractCallback):
     def state_dict(self) -> dict[str, Any]:
         """State of the schedule, without what only the class knows."""
         state = self.scheduler.state_dict()
-        return {name: value for name, value in state.items() if _is_plain(value)}
+        # a Counter (the milestones of MultiStepLR) does not survive being copied into a checkpoint
+        return {
+            name: dict(value) if isinstance(value, Mapping) else value
+            for name, value in state.items()
+            if _is_plain(value)
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue the schedule."""
-        self.scheduler.load_state_dict({**self.scheduler.state_dict(), **state})
+        own = self.scheduler.state_dict()
+        kept = {name: Counter(value) if isinstance(own.get(name), Counter) else value for name, value in state.items()}
+        self.scheduler.load_state_dict({**own, **kept})
 
 
 def _is_plain(value: Any) -> bool:
@@ -132,9 +142,15 @@ class DefaultPyTorchSchedulerCallback(TorchSchedulerCallback):
     _names: tuple[str, ...] = ()
 
     def __init__(self, optimizer: Any = "default", *args: Any, monitor: str | None = None, **params: Any):
+        super().__init__(optimizer, monitor=monitor, **self._by_name(args), **params)
+
+    def _by_name(self, args: Sequence[Any]) -> dict[str, Any]:
         if len(args) > len(self._names):
-            raise ConfigError(f"{type(self).__name__} takes at most {len(self._names)} positional arguments")
-        super().__init__(optimizer, monitor=monitor, **dict(zip(self._names, args, strict=False)), **params)
+            raise ConfigError(
+                f"{type(self).__name__} takes at most {len(self._names)} positional arguments after the optimizer: "
+                f"{', '.join(self._names)}"
+            )
+        return dict(zip(self._names, args, strict=False))
 
 
 class ReduceLROnPlateauCallbackPyTorch(DefaultPyTorchSchedulerCallback):
@@ -154,7 +170,7 @@ class ReduceLROnPlateauCallbackPyTorch(DefaultPyTorchSchedulerCallback):
     )
 
     def __init__(self, optimizer: Any = "default", *args: Any, monitor: str | None = None, **params: Any):
-        params = {**dict(zip(self._names, args, strict=False)), **params}
+        params = {**self._by_name(args), **params}
         params.pop("verbose", None)  # gone from torch
         if "mode" in params:
             params["mode"] = {"lowest": "min", "highest": "max"}.get(params["mode"], params["mode"])

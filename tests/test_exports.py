@@ -1,0 +1,282 @@
+"""Public names: the table of rooms, what editors see, what is there at run time, and what is written about it."""
+
+import ast
+import dataclasses
+import importlib
+import inspect
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import delira
+from delira.rooms import FRAMEWORKS, NAMES
+
+SOURCE = Path(delira.__file__).parent
+
+#: parameter -> why no docstring has to speak of it
+EXPLAINED_BY_ITS_NAME = {
+    "file": "the file that is read or written",
+    "folder": "the folder that is read or written",
+    "path": "the file that is read or written",
+    "model": "the network",
+}
+#: callable and parameter -> why its docstring does not speak of it
+EXPLAINED_ELSEWHERE = {
+    "PerSample.function": "the class marks a function, and per_sample, which makes it, says how it is called",
+    "create_optims_default_pytorch.optim_cls": "the historic signature of an optimizer builder: OptimizerConfig.builder",
+    "create_optims_gan_default_pytorch.optim_cls": "the same",
+    "kind_of.name": "only for the message",
+    "load_checkpoint_torch.map_location": "as in torch.load",
+    "mean_squared_error.prediction": "losses are called as loss(prediction, target)",
+    "mean_squared_error.target": "the same",
+    "result_page.result": "the function makes the page of a result",
+}
+
+
+def module_of(path: Path) -> str:
+    parts = ["delira", *path.relative_to(SOURCE).with_suffix("").parts]
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def constants(path: Path) -> dict[str, Any]:
+    """The plain values that a file assigns to names, e.g. its ``__all__``."""
+    found = {}
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            try:
+                found[node.targets[0].id] = ast.literal_eval(node.value)
+            except ValueError:
+                continue
+    return found
+
+
+#: module -> its ``__all__``, read without importing it
+LISTED = {
+    module_of(path): values["__all__"]
+    for path in sorted(SOURCE.rglob("*.py"))
+    if "__all__" in (values := constants(path))
+}
+#: module -> names that rooms show there
+SHOWN = {
+    f"delira.{package}": sorted(name for room in NAMES for name in NAMES[room].get(package, ()))
+    for package in sorted({package for names in NAMES.values() for package in names})
+}
+every_shown = pytest.mark.parametrize(
+    ("room", "module", "name"),
+    [(room, f"delira.{package}", name) for room in NAMES for package in NAMES[room] for name in NAMES[room][package]],
+)
+
+
+def needed_for(module: str) -> str | None:
+    """Return the package that must be installed to import a module."""
+    names = module.split(".")
+    return FRAMEWORKS.get(names[2]) if names[1:2] == ["backends"] and len(names) > 2 else None
+
+
+def import_or_skip(module: str) -> Any:
+    if (package := needed_for(module)) is not None:
+        pytest.importorskip(package, reason=f"{module} needs the package {package!r}, which is not installed")
+    return importlib.import_module(module)
+
+
+# ------------------------------------------------------------------ the table of rooms
+
+
+def test_every_room_of_the_table_has_a_folder_and_a_package():
+    assert NAMES.keys() == FRAMEWORKS.keys()
+    for room in NAMES:
+        assert (SOURCE / "backends" / room / "__init__.py").is_file()
+
+
+@pytest.mark.parametrize("module", SHOWN)
+def test_what_editors_see_is_what_the_table_says(module):
+    tree = ast.parse(Path(importlib.import_module(module).__file__).read_text(encoding="utf-8"))
+    (block,) = [node for node in tree.body if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)]
+    seen = [(node.module, alias.name, alias.asname) for node in block.body for alias in node.names]
+    package = module.removeprefix("delira.")
+    table = [(f"delira.backends.{room}", name, name) for room in NAMES for name in NAMES[room].get(package, ())]
+    assert sorted(seen) == sorted(table)
+
+
+def test_every_package_that_shows_names_of_rooms_is_in_the_table():
+    showing = {
+        module_of(path)
+        for path in SOURCE.rglob("*.py")
+        if re.search(r"^__getattr__, __dir__ = lazy_names\(__name__\)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert showing == SHOWN.keys()
+
+
+@pytest.mark.parametrize("room", NAMES)
+def test_the_table_lists_each_name_of_a_room_once_in_order(room):
+    for names in NAMES[room].values():
+        assert names == sorted(set(names))
+    assert {name for names in NAMES[room].values() for name in names} == set(LISTED[f"delira.backends.{room}"])
+
+
+def test_no_two_rooms_show_the_same_name():
+    for names in SHOWN.values():
+        assert len(names) == len(set(names))
+
+
+@every_shown
+def test_a_shown_name_is_the_object_of_its_room(room, module, name):
+    backend = import_or_skip(f"delira.backends.{room}")
+    assert getattr(importlib.import_module(module), name) is getattr(backend, name)
+
+
+@pytest.mark.parametrize("module", SHOWN)
+def test_dir_lists_the_names_of_rooms_among_the_others(module):
+    listed = dir(importlib.import_module(module))
+    assert set(SHOWN[module]) | set(LISTED.get(module, ())) <= set(listed)
+    assert listed == sorted(listed)
+
+
+@pytest.mark.parametrize("module", SHOWN)
+def test_an_unknown_name_is_the_usual_error(module):
+    with pytest.raises(AttributeError, match=rf"^module '{module}' has no attribute 'no_such_name'$"):
+        importlib.import_module(module).no_such_name
+
+
+@pytest.mark.parametrize("room", NAMES)
+def test_a_name_whose_framework_is_missing_says_what_to_install(room):
+    """In a fresh interpreter that cannot find the framework."""
+    package = FRAMEWORKS[room]
+    shown = [(f"delira.{where}", name) for where, names in NAMES[room].items() for name in names]
+    code = f"""
+        import importlib, sys
+        sys.modules[{package!r}] = None
+        from delira.errors import MissingBackendError
+        for module, name in {shown}:
+            try:
+                getattr(importlib.import_module(module), name)
+            except MissingBackendError as error:
+                said = f"{{module}}.{{name}} needs the package {package!r}, which is not installed. "
+                said += "Install it with: pip install 'delira[{room}]'"
+                if str(error) != said:
+                    sys.exit(f"{{error}} != {{said}}")
+            else:
+                sys.exit(f"{{module}}.{{name}} was found")
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    done = subprocess.run(command, cwd=SOURCE.parent, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+# ------------------------------------------------------------------ lists of names
+
+
+def ruff_order(name: str) -> tuple[bool, bool, str]:
+    """Constants, then classes, then the rest."""
+    return not name.isupper(), not name[0].isupper(), name
+
+
+@pytest.mark.parametrize("module", LISTED)
+def test_every_listed_name_is_there(module):
+    imported = import_or_skip(module)
+    assert not [name for name in LISTED[module] if not hasattr(imported, name)]
+
+
+@pytest.mark.parametrize("module", LISTED)
+def test_lists_of_names_are_sorted_and_name_nothing_twice(module):
+    assert LISTED[module] == sorted(set(LISTED[module]), key=ruff_order)
+
+
+def test_every_public_package_lists_its_names():
+    packages = {module_of(path) for path in SOURCE.rglob("__init__.py")} - {"delira.backends"}
+    assert packages <= LISTED.keys()
+
+
+HISTORIC = [
+    ("delira.data_loading", "DataLoader", "delira.data_loading", "BaseDataLoader"),
+    ("delira.data_loading", "DataManager", "delira.data_loading", "BaseDataManager"),
+    ("delira.io", "torch_load_checkpoint", "delira.io", "load_checkpoint_torch"),
+    ("delira.io", "torch_save_checkpoint", "delira.io", "save_checkpoint_torch"),
+    ("delira.training", "AbstractExperiment", "delira.training", "BaseExperiment"),
+    ("delira.training", "AbstractNetworkTrainer", "delira.training", "BaseNetworkTrainer"),
+    *(("delira.training.metrics", name, "delira.metrics", name) for name in LISTED["delira.training.metrics"]),
+]
+
+
+@pytest.mark.parametrize(("old_module", "old", "module", "name"), HISTORIC, ids=lambda value: value)
+def test_a_historic_name_is_the_same_object(old_module, old, module, name):
+    if old in SHOWN.get(old_module, ()):
+        import_or_skip("delira.backends.torch")
+    assert getattr(importlib.import_module(old_module), old) is getattr(importlib.import_module(module), name)
+
+
+# ------------------------------------------------------------------ what is written about them
+
+
+def public_objects(module: str) -> dict[str, Any]:
+    """The classes and functions that a module lists."""
+    imported = import_or_skip(module)
+    listed = {name: getattr(imported, name) for name in LISTED[module]}
+    return {name: value for name, value in listed.items() if callable(value)}
+
+
+def own_docstring(value: Any) -> str:
+    return (vars(value).get("__doc__") if isinstance(value, type) else value.__doc__) or ""
+
+
+def docstring_with_bases(value: Any) -> str:
+    if not isinstance(value, type):
+        return value.__doc__ or ""
+    return "\n".join(own_docstring(cls) for cls in value.__mro__ if cls.__module__.startswith("delira"))
+
+
+def parameters(value: Any) -> list[str]:
+    """Names that a call can give; flat settings are documented as fields of TrainerConfig."""
+    if isinstance(value, type) and (dataclasses.is_dataclass(value) or issubclass(value, tuple)):
+        return []  # documented field by field, see below
+    function = value.__init__ if isinstance(value, type) else value
+    found = inspect.signature(function, follow_wrapped=True).parameters.values()
+    names = [p.name for p in found if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) and p.name != "self"]
+    if "TrainerConfig" in docstring_with_bases(value) or issubclass_of_experiment(value):
+        from delira.training.config import SETTINGS
+
+        names = [name for name in names if name not in SETTINGS]
+    return names
+
+
+def issubclass_of_experiment(value: Any) -> bool:
+    from delira.training import BaseExperiment
+
+    return isinstance(value, type) and issubclass(value, BaseExperiment)
+
+
+@pytest.mark.parametrize("module", LISTED)
+def test_every_public_name_has_a_docstring(module):
+    assert not [name for name, value in public_objects(module).items() if not own_docstring(value).strip()]
+
+
+@pytest.mark.parametrize("module", LISTED)
+def test_a_docstring_speaks_of_every_parameter(module):
+    missing = [
+        f"{value.__name__}.{parameter}"
+        for value in public_objects(module).values()
+        for parameter in parameters(value)
+        if not re.search(rf"\b{parameter}\b", docstring_with_bases(value)) and parameter not in EXPLAINED_BY_ITS_NAME
+    ]
+    unexplained = sorted(set(missing) - EXPLAINED_ELSEWHERE.keys())
+    assert not unexplained, f"say what they mean (numpy style): {unexplained}"
+
+
+@pytest.mark.parametrize("module", LISTED)
+def test_every_field_of_a_public_dataclass_is_explained_below_it(module):
+    unexplained = []
+    for name, value in public_objects(module).items():
+        if not dataclasses.is_dataclass(value):
+            continue
+        body = ast.parse(textwrap.dedent(inspect.getsource(value))).body[0].body
+        for field, below in zip(body, [*body[1:], None], strict=True):
+            if isinstance(field, ast.AnnAssign) and not (
+                isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
+            ):
+                unexplained.append(f"{name}.{field.target.id}")
+    assert not unexplained
