@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import ClassVar
 
 import torch
 from sklearn.datasets import load_digits
@@ -30,9 +31,7 @@ Fit = Callable[[], None]
 class Net(AbstractPyTorchNetwork):
     def __init__(self):
         super().__init__()
-        self.layers = torch.nn.Sequential(
-            torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10)
-        )
+        self.layers = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10))
 
     def forward(self, x):
         return {"pred": self.layers(x)}
@@ -102,7 +101,7 @@ class DataLoaderLoop(SlicedLoop):
 class Delira:
     """The trainer, told to write as little as the loops do: history files and one last checkpoint."""
 
-    settings = {"save_freq": None, "logging_type": None}
+    settings: ClassVar = {"save_freq": None, "logging_type": None}
 
     def __init__(self, x: torch.Tensor, y: torch.Tensor, num_epochs: int, folder: Path):
         self.num_epochs = num_epochs
@@ -124,7 +123,7 @@ class Delira:
 class DeliraAsItComes(Delira):
     """The trainer with its defaults: a checkpoint after each epoch, TensorBoard if it is installed."""
 
-    settings = {}
+    settings: ClassVar = {}
 
 
 CONTESTANTS = {

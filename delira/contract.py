@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from delira.errors import ConfigError, MissingKeyError
+from delira.errors import ConfigError, MissingKeyError, NetworkError
 from delira.io.container import read_tree, write_tree
 
 #: entries a loss reads if ``loss_keys`` does not say otherwise: (prediction, target)
@@ -93,13 +93,22 @@ class StepHooks:
 NO_HOOKS = StepHooks()
 
 
-def look_up(keys: Iterable[str], *sources: Mapping[str, Any], wanted_by: str, cure: str) -> list[Any]:
-    """Find each key in the first of ``sources`` that has it.
+def look_up(kind: str, name: str, keys: Iterable[str], *sources: Mapping[str, Any]) -> list[Any]:
+    """Find each key that a loss or metric reads in the first of ``sources`` that has it.
+
+    Parameters
+    ----------
+    kind, name
+        ``"loss"`` or ``"metric"``, and which.
+    keys
+        The entries it reads.
+    *sources
+        Batch and predictions, in the order in which they are searched.
 
     Raises
     ------
     MissingKeyError
-        Naming who wanted the key and what there is.
+        Naming who reads the key and what there is.
     """
     found = []
     for key in keys:
@@ -108,9 +117,45 @@ def look_up(keys: Iterable[str], *sources: Mapping[str, Any], wanted_by: str, cu
                 found.append(source[key])
                 break
         else:
-            there = sorted({str(name) for source in sources for name in source})
-            raise MissingKeyError(f"{wanted_by} reads {key!r}, but there are only {there}; {cure}")
+            there = sorted({str(entry) for source in sources for entry in source})
+            order = "(prediction, target)" if kind == "loss" else "(target, prediction)"
+            raise MissingKeyError(
+                f"{kind} {name!r} reads {key!r}, but there are only {there}; set {kind}_keys={{{name!r}: {order}}}"
+            )
     return found
+
+
+def select_inputs(key_mapping: Mapping[str, str], batch: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a network, taken out of a prepared batch.
+
+    Raises
+    ------
+    MissingKeyError
+        If the batch lacks an entry of ``key_mapping``.
+    """
+    try:
+        return {argument: batch[key] for argument, key in key_mapping.items()}
+    except KeyError as error:
+        raise MissingKeyError(
+            f"key_mapping={dict(key_mapping)} reads {error.args[0]!r}, but the batch has only {sorted(batch)}; "
+            "set key_mapping={argument of the network: entry of the batch}"
+        ) from error
+
+
+def named_outputs(network: Any, predictions: Any) -> Mapping[str, Any]:
+    """Refuse what a network returned if it is no mapping.
+
+    Raises
+    ------
+    NetworkError
+        Naming the network.
+    """
+    if type(predictions) is not dict and not isinstance(predictions, Mapping):
+        raise NetworkError(
+            f"{type(network).__name__} returned a {type(predictions).__name__}; a network returns a dict of named "
+            "outputs, e.g. {'pred': output}"
+        )
+    return predictions
 
 
 def call_losses(
@@ -122,9 +167,7 @@ def call_losses(
     """Evaluate every loss on the entries it reads; predictions go before batch entries of the same name."""
     values = {}
     for name, loss in losses.items():
-        keys = loss_keys.get(name, DEFAULT_LOSS_KEYS)
-        cure = f"set loss_keys={{{name!r}: (prediction, target)}}"
-        values[name] = loss(*look_up(keys, predictions, batch, wanted_by=f"loss {name!r}", cure=cure))
+        values[name] = loss(*look_up("loss", name, loss_keys.get(name, DEFAULT_LOSS_KEYS), predictions, batch))
     return values
 
 
@@ -137,9 +180,7 @@ def call_metrics(
     """Evaluate every training metric of a step; batch entries go before predictions of the same name."""
     values = {}
     for name, metric in metrics.items():
-        keys = metric_keys.get(name, DEFAULT_METRIC_KEYS)
-        cure = f"set metric_keys={{{name!r}: (target, prediction)}}"
-        values[name] = metric(*look_up(keys, batch, predictions, wanted_by=f"metric {name!r}", cure=cure))
+        values[name] = metric(*look_up("metric", name, metric_keys.get(name, DEFAULT_METRIC_KEYS), batch, predictions))
     return values
 
 

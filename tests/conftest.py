@@ -40,6 +40,8 @@ class Room:
     """``step(model, batch, optimizers, losses) -> (loss, pred)``: one update for closures written by hand."""
     halving: Callable[[], dict[str, Any]]
     """Settings with which the learning rate halves after every epoch."""
+    draw: Callable[[], float]
+    """One number of the framework's own generator."""
     learns: Callable[[Any], bool]
     """Whether the network is in training mode, or gradients are recorded."""
 
@@ -166,6 +168,7 @@ def _toy_room() -> Room:
         write=write,
         step=step,
         halving=lambda: {"callbacks": [HalveTheRate()]},
+        draw=lambda: float(ToyTrainer.backend.generator.random()),
         learns=lambda network: network.is_training,
     )
 
@@ -228,5 +231,6 @@ def _torch_room() -> Room:
         write=write,
         step=step,
         halving=lambda: dict(schedule),
+        draw=lambda: float(torch.rand(())),
         learns=lambda network: network.training or torch.is_grad_enabled(),
     )

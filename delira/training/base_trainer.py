@@ -17,7 +17,7 @@ from delira.io.checkpoint import CheckpointFolder
 from delira.metrics import MetricSet
 from delira.training import checks
 from delira.training.callbacks import CallbackList, HistoryWriter, ProgressBar, TensorBoardWriter
-from delira.training.config import TrainerConfig, check_epochs, read_settings, settings_signature
+from delira.training.config import TrainerConfig, check_start, read_settings, settings_signature
 from delira.training.plan import TrainingPlan, make_plan
 from delira.training.predictor import batch_length
 from delira.training.run_state import RunState
@@ -83,7 +83,7 @@ class BaseNetworkTrainer(RunState):
         self.config: TrainerConfig = read_settings(settings)
         self.seed = self.config.seed
         self.fold = fold
-        self.state = TrainingState(epoch=check_epochs(start_epoch - 1), fold=self.fold, seed=self.seed)
+        self.state = TrainingState(epoch=check_start(start_epoch) - 1, fold=self.fold, seed=self.seed)
         self.save_path = writable_folder(save_path)
         self.callbacks = CallbackList(callbacks or ())
         self.hooks: StepHooks = NO_HOOKS
@@ -100,7 +100,7 @@ class BaseNetworkTrainer(RunState):
         self.devices = backend.devices(config.gpu_ids, config.device)
         self.input_device, self.output_device = self.devices
         super().__init__(
-            backend.place(network, config.losses, self.devices),
+            backend.place(network, {**config.losses, **config.train_metrics}, self.devices),
             self._given_key_mapping,
             config.convert_batch_to_npy_fn,
             functools.partial(network.prepare_batch, input_device=self.input_device, output_device=self.output_device),
@@ -288,6 +288,8 @@ class BaseNetworkTrainer(RunState):
             observe=observe if self.has_default_closure else None,
             epoch=epoch,
         )
+        if self.has_default_closure and not losses.keys():
+            raise DataError(f"the validation data gave no batch in epoch {epoch}")
         values = {name: float(array.mean()) for name, array in done.metrics.items()} | losses.reduce()
         return {name if name.startswith("val_") else f"val_{name}": value for name, value in values.items()}
 

@@ -11,12 +11,13 @@ from delira.training.config import TrainerConfig
 
 def check_network(network: Any, config: TrainerConfig) -> None:
     """Refuse what cannot be trained."""
+    if isinstance(network, type):
+        raise NetworkError(f"the network {network.__name__} is a class, pass an instance: {network.__name__}(...)")
     for name in ("closure", "prepare_batch"):
         if not callable(getattr(network, name, None)):
             raise NetworkError(
                 f"{type(network).__name__} has no {name}; subclass the network class of a room "
                 "(e.g. delira.models.AbstractPyTorchNetwork)"
-                + ("; it is a class, pass an instance" if isinstance(network, type) else "")
             )
     if getattr(network.closure, "is_room_default", False) and not config.losses:
         raise ConfigError("losses is empty; pass losses={'name': function} or give the network a closure of its own")
@@ -31,7 +32,7 @@ def check_first_batches(trainer: Any, plan: Any) -> None:
     """
     roles = (("training", plan.train_data), ("validation", plan.val_data))
     for role, data in roles:
-        if data is None:
+        if data is None and role == "validation":
             continue
         if not hasattr(data, "epoch"):
             if isinstance(data, Mapping) or not hasattr(data, "__iter__"):
@@ -53,14 +54,10 @@ def _check_reading(trainer: Any, role: str, batch: Mapping[str, Any], prepared: 
         predictions = trainer.forward(prepared)
     if trainer.has_default_closure:
         for name in config.losses:
-            keys = config.loss_keys.get(name, DEFAULT_LOSS_KEYS)
-            cure = f"set loss_keys={{{name!r}: (prediction, target)}}"
-            look_up(keys, predictions, prepared, wanted_by=f"loss {name!r}", cure=cure)
+            look_up("loss", name, config.loss_keys.get(name, DEFAULT_LOSS_KEYS), predictions, prepared)
     if role == "training":
         for name in config.train_metrics:
-            keys = config.metric_keys.get(name, DEFAULT_METRIC_KEYS)
-            cure = f"set metric_keys={{{name!r}: (target, prediction)}}"
-            look_up(keys, prepared, predictions, wanted_by=f"metric {name!r}", cure=cure)
+            look_up("metric", name, config.metric_keys.get(name, DEFAULT_METRIC_KEYS), prepared, predictions)
     metrics = config.metrics if role == "training" else config.epoch_metrics
     if metrics:
         known = {**trainer.to_numpy(predictions), **batch}

@@ -6,6 +6,7 @@ Publicly the settings are the historic flat keywords (``optimizer_cls``, ``lr_sc
 
 import dataclasses
 import inspect
+import numbers
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -28,13 +29,40 @@ def score_mode(mode: str) -> str:
 
 def check_epochs(num_epochs: Any) -> int:
     """Refuse anything but a non-negative integer."""
-    if isinstance(num_epochs, bool) or not isinstance(num_epochs, int) or num_epochs < 0:
+    if isinstance(num_epochs, bool) or not isinstance(num_epochs, numbers.Integral) or num_epochs < 0:
         raise ConfigError(f"num_epochs must be an integer of at least 0 (epochs in total), got {num_epochs!r}")
-    return num_epochs
+    return int(num_epochs)
+
+
+def check_start(start_epoch: Any) -> int:
+    """Refuse anything but a positive integer."""
+    _check_positive("start_epoch", start_epoch, "number of the first epoch")
+    return int(start_epoch)
+
+
+def check_batch_size(batch_size: Any) -> int:
+    """Refuse anything but a positive integer."""
+    _check_positive("batch_size", batch_size, "sample")
+    return batch_size
+
+
+def check_fold(fold: Any) -> int:
+    """Refuse anything but a non-negative integer."""
+    if isinstance(fold, bool) or not isinstance(fold, numbers.Integral):
+        raise ConfigError(f"fold must be an integer, got {fold!r}")
+    if fold < 0:
+        raise ConfigError(f"fold must be at least 0, got {fold!r}")
+    return int(fold)
+
+
+def _check_gpu_ids(gpu_ids: Any) -> None:
+    is_list = isinstance(gpu_ids, Sequence) and not isinstance(gpu_ids, str)
+    if not is_list or any(isinstance(i, bool) or not isinstance(i, numbers.Integral) or i < 0 for i in gpu_ids):
+        raise ConfigError(f"gpu_ids must be a list of numbers of GPUs (e.g. [0]; [] is the CPU), got {gpu_ids!r}")
 
 
 def _check_positive(name: str, value: Any, unit: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
         raise ConfigError(f"{name} must be an integer of at least 1 ({unit}), got {value!r}")
 
 
@@ -161,6 +189,7 @@ class TrainerConfig:
             _check_positive("save_freq", self.save_freq, "epoch")
         if self.num_threads is not None:
             _check_positive("num_threads", self.num_threads, "thread")
+        _check_gpu_ids(self.gpu_ids)
         check_seed(self.seed)
         object.__setattr__(self, "val_score_mode", score_mode(self.val_score_mode))
         if self.reduce_mode not in REDUCTIONS:
@@ -248,6 +277,7 @@ def read_settings(settings: Mapping[str, Any]) -> TrainerConfig:
     """
     check_names(settings, SETTINGS)
     flat: dict[str, Any] = {}
+    given: dict[str, str] = {}
     for name, value in settings.items():
         if name in _DEPRECATED:
             warnings.warn(f"{name!r} is now called {_DEPRECATED[name]!r}", DeprecationWarning, stacklevel=4)
@@ -255,8 +285,8 @@ def read_settings(settings: Mapping[str, Any]) -> TrainerConfig:
             continue  # steered a package that is gone; PyTorch's own mixed precision needs none of it
         target = _ALIASES.get(name, _DEPRECATED.get(name, name))
         if target in flat:
-            raise ConfigError(f"{name!r} and {target!r} mean the same; give only one of them")
-        flat[target] = value
+            raise ConfigError(f"{given[target]!r} and {name!r} mean the same; give only one of them")
+        flat[target], given[target] = value, name
     plain = {name: flat[name] for name in _PLAIN if name in flat and not _means_default(flat[name], name)}
     parts: dict[str, dict[str, Any]] = {part: {} for part in _PART_CLASSES}
     for name, (part, field) in _PARTS.items():

@@ -12,6 +12,7 @@ import numpy as np
 from delira.data_loading import BaseDataManager, SequentialSampler
 from delira.errors import ConfigError
 from delira.metrics import MetricSet
+from delira.training.plan import warn_of_score
 from delira.training.predictor import Evaluation
 from delira.training.result import FoldResult, KFoldResult
 from delira.training.run_folder import RunFolder
@@ -47,7 +48,8 @@ class CrossValidation:
                 f"kfold divides the data itself, so it needs a BaseDataManager, got {type(self.data).__name__}"
             )
         dataset = self.data.dataset
-        splitter = Splitter(dataset, self.split, self.request.seed)
+        seed = self.request.seed if self.split.random_seed is None else self.split.random_seed
+        splitter = Splitter(dataset, self.split, seed)
         MetricSet(self.metrics, self.metric_keys)  # a wrong name fails here, not after the first fold
         splits = list(splitter)
         folder = self.experiment.open_folder(
@@ -59,6 +61,8 @@ class CrossValidation:
             split_type=self.split.describe(),
             splits=fingerprint(splits),
         )
+        if self.split.val_split is None and (key := self.request.settings.get("val_score_key")) is not None:
+            warn_of_score(key, stacklevel=3)
         folds = []
         for number, split in enumerate(splits):
             folder.log("fold_started", fold=number)
@@ -105,7 +109,11 @@ class CrossValidation:
     def _run_fold(self, folder: RunFolder, number: int, split: Split) -> FoldResult:
         started = time.perf_counter()
         request = self.request.for_fold(number)
+        if split.val is None:
+            request = dataclasses.replace(request, settings={**request.settings, "val_score_key": None})
         trainer = self.experiment.build_trainer(request, folder.fold(number))
+        if number == 0:
+            self._check_test(trainer, split)
         val = None if split.val is None else self._manager(split.val, self.test_kwargs, held_out=True)
         trainer.train(request.num_epochs, self._manager(split.train, self.train_kwargs), val)
         done = self._test(trainer, split)
@@ -135,14 +143,26 @@ class CrossValidation:
             manager.update_state_from_dict(copy.deepcopy(dict(changes)))
         return manager.get_subset(indices)
 
+    def _check_test(self, trainer: Any, split: Split) -> None:
+        """Look whether the test metrics find what they read, before a fold is trained."""
+        with trainer.backend.threads(trainer.config.num_threads), trainer._own_generators():
+            batch = next(iter(self._test_manager(split)))
+            known = {**trainer.predict(batch), **trainer.backend.to_numpy(dict(batch))}
+        MetricSet(self.metrics, self.metric_keys).check_keys(known)
+
+    def _test_manager(self, split: Split) -> BaseDataManager:
+        return self._manager(split.test, _without_order(self.test_kwargs), held_out=True)
+
     def _test(self, trainer: Any, split: Split) -> Evaluation:
         read = {key for keys in MetricSet(self.metrics, self.metric_keys).required_keys().values() for key in keys}
-        return trainer.evaluate(
-            self._manager(split.test, _without_order(self.test_kwargs), held_out=True),
-            metrics=self.metrics,
-            metric_keys=self.metric_keys,
-            targets=read | {self.split.label_key},
-        )
+        with trainer.backend.threads(trainer.config.num_threads), trainer._own_generators():
+            trainer._seed_epoch(0)  # networks may draw random numbers in evaluation mode, too
+            return trainer.evaluate(
+                self._test_manager(split),
+                metrics=self.metrics,
+                metric_keys=self.metric_keys,
+                targets=read | {self.split.label_key},
+            )
 
 
 def _without_order(changes: Mapping[str, Any]) -> dict[str, Any]:

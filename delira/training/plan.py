@@ -26,6 +26,12 @@ class TrainingPlan:
         return self.val_data is not None and epoch % val_freq == 0
 
 
+def warn_of_score(key: str, stacklevel: int) -> None:
+    """Say that a score cannot be watched; ``stacklevel`` as seen from the caller."""
+    text = f"val_score_key={key!r} is ignored: there are no validation data, so the last weights are kept"
+    warnings.warn(text, UserWarning, stacklevel=stacklevel + 1)
+
+
 def make_plan(config: TrainerConfig, asked: TrainingPlan, *, validates_losses: bool) -> TrainingPlan:
     """Check what was asked for and name the score as the epochs will.
 
@@ -46,8 +52,7 @@ def make_plan(config: TrainerConfig, asked: TrainingPlan, *, validates_losses: b
     config.check_score_key(asked.val_score_key)
     key = asked.val_score_key
     if key is not None and asked.val_data is None:
-        text = f"val_score_key={key!r} is ignored: there are no validation data, so the last weights are kept"
-        warnings.warn(text, UserWarning, stacklevel=4)
+        warn_of_score(key, stacklevel=4)
         key = None
     if key is not None:
         name = key.removeprefix("val_")

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from delira.contract import Backend
-from delira.errors import ConfigError, DataError, MissingKeyError, NetworkError
+from delira.contract import Backend, named_outputs, select_inputs
+from delira.errors import ConfigError, DataError, NetworkError
 from delira.metrics.gather import Gatherer
 from delira.metrics.metric_set import MetricSet
 
@@ -121,19 +121,8 @@ class Predictor:
         NetworkError
             If the network returns anything but a mapping.
         """
-        if missing := [key for key in self.key_mapping.values() if key not in prepared]:
-            raise MissingKeyError(
-                f"key_mapping={self.key_mapping} reads {missing[0]!r}, but the batch has only {sorted(prepared)}; "
-                "set key_mapping={argument of the network: entry of the batch}"
-            )
-        inputs = {argument: prepared[key] for argument, key in self.key_mapping.items()}
-        predictions = self.backend.forward(self.module, inputs)
-        if not isinstance(predictions, Mapping):
-            raise NetworkError(
-                f"{type(self.module).__name__} returned a {type(predictions).__name__}; a network returns a dict of "
-                "named outputs, e.g. {'pred': output}"
-            )
-        return predictions
+        inputs = select_inputs(self.key_mapping, prepared)
+        return named_outputs(self.module, self.backend.forward(self.module, inputs))
 
     def to_numpy(self, predictions: Mapping[str, Any]) -> dict[str, Any]:
         """Predictions as numpy arrays."""

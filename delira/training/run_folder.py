@@ -131,8 +131,8 @@ def locate_fold(path: str | Path) -> Path:
         path = path.parent
     if path.name == "checkpoints":
         path = path.parent
-    if (path / "fold_00").is_dir():
-        path = path / "fold_00"
+    if folds := sorted(path.glob("fold_*")):  # of a run of another fold than 0 there is only that one
+        path = folds[0]
     if not (path / "checkpoints").is_dir():
         raise ConfigError(f"there are no checkpoints to resume from in {str(given)!r}")
     return path

@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from delira.errors import ConfigError
-from delira.training.config import SETTINGS, check_epochs, check_names, read_settings
+from delira.training.config import (
+    SETTINGS,
+    check_batch_size,
+    check_epochs,
+    check_fold,
+    check_names,
+    check_start,
+    read_settings,
+)
 from delira.training.parameters import Parameters
 from delira.utils import yaml_codec
 from delira.utils.suggest import did_you_mean
@@ -43,11 +51,12 @@ class RunRequest:
             callbacks=copy.deepcopy(self.callbacks),
         )
 
-    def fingerprint(self, data: Any) -> dict[str, str | None]:
+    def fingerprint(self, data: Any) -> dict[str, Any]:
         """What must be equal for a run to be continued; the number of epochs is not part of it."""
         training = {name: value for name, value in self.settings.items() if name not in _SILENT}
         dataset = getattr(data, "dataset", None)
         return {
+            "fold": self.fold,
             "parameters": yaml_codec.fingerprint({"model": self.params.model_kwargs(), "training": training}),
             "data": dataset.fingerprint() if dataset is not None and hasattr(dataset, "fingerprint") else None,
         }
@@ -68,7 +77,7 @@ def resolve(
     params, settings, kwargs
         Parameters, settings of the experiment, keywords of the call; copied.
     num_epochs, seed
-        Used if none of them says ``num_epochs``, ``seed``.
+        Used if none of them says ``num_epochs``, ``seed``; ``n_epochs`` of the parameters comes last.
 
     Raises
     ------
@@ -80,8 +89,12 @@ def resolve(
     check_names(flat, (*SETTINGS, *RUN_NAMES))
     if seed is not None:
         flat.setdefault("seed", seed)
+    if (batch_size := flat.get("batch_size")) is not None:
+        check_batch_size(batch_size)
     training = {name: value for name, value in flat.items() if name not in RUN_NAMES}
-    given = [flat.get("num_epochs"), num_epochs, flat.get("n_epochs")]
+    stated = own.training_settings()
+    given = [kwargs.get("num_epochs"), kwargs.get("n_epochs"), settings.get("num_epochs"), stated.get("num_epochs"),
+             num_epochs, stated.get("n_epochs")]  # fmt: skip
     epochs = next((number for number in given if number is not None), None)
     if epochs is None:
         raise ConfigError("num_epochs is not set; put it into the training parameters, or pass it to run or kfold")
@@ -90,10 +103,10 @@ def resolve(
         settings=training,
         num_epochs=check_epochs(epochs),
         seed=read_settings(training).seed,
-        fold=int(flat.get("fold", 0)),
+        fold=check_fold(flat.get("fold", 0)),
         callbacks=list(flat.get("callbacks") or ()),
         key_mapping=flat.get("key_mapping"),
-        start_epoch=int(flat.get("start_epoch", 1)),
+        start_epoch=check_start(flat.get("start_epoch", 1)),
     )
 
 

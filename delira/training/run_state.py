@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from delira.contract import StepHooks
-from delira.errors import CheckpointError, ConfigError
+from delira.errors import CheckpointError
 from delira.io.checkpoint import CheckpointFolder, verify_zip
 from delira.training.callbacks import CallbackList
-from delira.training.config import TrainerConfig, score_mode
+from delira.training.config import TrainerConfig, check_fold, score_mode
 from delira.training.predictor import Predictor
 from delira.training.state import TrainingState
 from delira.utils.files import publish
@@ -45,10 +45,7 @@ class RunState(Predictor):
 
     @fold.setter
     def fold(self, fold: int) -> None:
-        try:
-            self._fold = int(fold)
-        except (TypeError, ValueError) as error:
-            raise ConfigError(f"fold must be an integer, got {fold!r}") from error
+        self._fold = check_fold(fold)
         if hasattr(self, "state"):  # not yet while the trainer is built
             self.state.fold = self._fold
 

@@ -1,5 +1,6 @@
 """Splits of a cross-validation: which samples train, validate and test in each fold."""
 
+import copy
 import dataclasses
 import hashlib
 import warnings
@@ -10,7 +11,7 @@ import numpy as np
 
 from delira.data_loading.dataset import read_labels
 from delira.errors import ConfigError
-from delira.utils.seeding import derive_int
+from delira.utils.seeding import derive, derive_int, seeded_globals
 from delira.utils.suggest import did_you_mean
 
 SPLIT_TYPES = ("random", "stratified")
@@ -143,7 +144,7 @@ class Splitter:
 
         config, number = self.config, self.num_splits
         if not isinstance(config.split_type, str):
-            splitter = config.split_type
+            splitter = copy.deepcopy(config.split_type)  # may hold a generator of its own, which moves
         else:
             random = {"shuffle": True, "random_state": self.seed % 2**32} if config.shuffle else {}
             if self.groups is None:
@@ -152,7 +153,9 @@ class Splitter:
                 splitter = sklearn.StratifiedGroupKFold(number, **random)
             else:
                 splitter = sklearn.GroupKFold(number, **random)
-        yield from splitter.split(np.zeros(self.n_samples), self.classes, self.groups)
+        with seeded_globals(derive(self.seed, stream="splits")):  # of splitters without a seed
+            splits = list(splitter.split(np.zeros(self.n_samples), self.classes, self.groups))
+        yield from splits
 
     def _inner(self, rest: np.ndarray, fold: int) -> tuple[np.ndarray, np.ndarray]:
         """Divide a fold's training samples into training and validation, as the folds are divided."""
@@ -174,7 +177,9 @@ class Splitter:
         else:
             splitter = sklearn.StratifiedGroupKFold(max(2, round(1 / part)), shuffle=True, **random)
         try:
-            train, val = next(splitter.split(rest, classes, groups))
+            with warnings.catch_warnings():  # that not every of its folds had each class; only one of them is used
+                warnings.filterwarnings("ignore", "The least populated class", UserWarning)
+                train, val = next(splitter.split(rest, classes, groups))
         except ValueError as error:
             raise ConfigError(
                 f"val_split={part} cannot divide the {len(rest)} training samples of fold {fold}: {error}; "

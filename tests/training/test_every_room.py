@@ -75,7 +75,7 @@ def test_the_loss_of_an_epoch_counts_every_sample_once(room, tmp_path, manager):
     data = manager(9)
     trainer = room.trainer(tmp_path)
     trainer.train(2, data)
-    weight, losses, sizes, _ = descend(epochs(data, 1))
+    _, losses, sizes, _ = descend(epochs(data, 1))
     assert sizes == [4, 4, 1]
     assert trainer.state.history[0]["mse"] == pytest.approx(np.average(losses, weights=sizes), rel=room.rtol)
     assert trainer.state.history[0]["mse"] != pytest.approx(np.mean(losses), rel=room.rtol)
@@ -310,7 +310,7 @@ def test_the_fold_may_be_set_after_construction(room, tmp_path, manager):
     other.train(2, manager(), manager(7), "mse")
     assert trainer.state.history == other.state.history
     assert room.trainer(tmp_path / "set", fold=2).state.epoch == 2
-    with pytest.raises(ConfigError, match="fold must be an integer, got 'two'"):
+    with pytest.raises(ConfigError, match=r"fold must be an integer.*, got 'two'"):
         trainer.fold = "two"
 
 
@@ -554,6 +554,15 @@ def test_an_iterator_that_is_used_up_is_named_in_the_epoch_that_gets_nothing(roo
         room.trainer(tmp_path).train(2, iter(list(manager())))
 
 
+@pytest.mark.parametrize(
+    ("metrics", "message"),
+    [({}, "the validation data gave no batch in epoch 2"), ({"rmse": rmse}, "the data set is empty")],
+)
+def test_validation_data_that_are_used_up_are_named_too(room, tmp_path, manager, metrics, message):
+    with pytest.raises(DataError, match=message):
+        room.trainer(tmp_path, val_metrics=metrics).train(3, manager(), iter(list(manager())))
+
+
 def test_what_gives_no_batches_is_refused_before_the_first_step(room, tmp_path, regression, manager):
     trainer = room.trainer(tmp_path)
     with pytest.raises(DataError, match="the training data is a dict; pass a BaseDataManager"):
@@ -596,7 +605,7 @@ def test_a_network_that_returns_no_dict_is_refused_before_the_first_step(room, t
         def __call__(self, x):
             return x
 
-    with pytest.raises(NetworkError, match="Net returned a .*; a network returns a dict of named outputs"):
+    with pytest.raises(NetworkError, match=r"Net returned a .*; a network returns a dict of named outputs"):
         room.trainer(tmp_path, room.build(cls=Net), callbacks=[Forbidden()]).train(1, manager())
 
 
@@ -634,7 +643,7 @@ def test_what_is_no_network_is_refused_at_construction(room, tmp_path):
 
 def test_a_save_path_that_is_a_file_is_refused_at_construction(room, tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(ConfigError, match="cannot be a folder: .* is a file; choose another path"):
+    with pytest.raises(ConfigError, match=r"cannot be a folder: .* is a file; choose another path"):
         room.trainer(tmp_path / "file" / "run")
 
 
@@ -642,6 +651,13 @@ def test_a_save_path_that_is_a_file_is_refused_at_construction(room, tmp_path):
 def test_num_epochs_must_be_a_number_of_epochs(room, tmp_path, manager, number):
     with pytest.raises(ConfigError, match="num_epochs must be an integer of at least 0"):
         room.trainer(tmp_path).train(number, manager())
+
+
+def test_integers_of_numpy_are_integers(room, tmp_path, manager):
+    trainer = room.trainer(tmp_path, val_freq=np.int64(2), save_freq=np.int32(2), log_freq=np.int64(1))
+    trainer.train(np.int64(2), manager(), manager(7))
+    assert [record["epoch"] for record in trainer.state.history if "val_mse" in record] == [2]
+    assert room.trainer(tmp_path).state.epoch == 2
 
 
 def test_criterions_and_positional_losses_are_the_historic_spellings(room, tmp_path, manager):

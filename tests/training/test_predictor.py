@@ -1,6 +1,7 @@
 """Prediction: batches in, numpy arrays and exact metrics out, and nothing of the caller's changed."""
 
 import sys
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -30,7 +31,7 @@ def watched(room):
     """A network that drops inputs when it learns, and notes whether it did."""
 
     class Watched(room.network):
-        seen: list = []
+        seen: ClassVar[list] = []
 
         def __call__(self, *args, **kwargs):
             self.seen.append(room.learns(self))
@@ -79,7 +80,6 @@ def test_key_mapping_says_which_entry_is_the_input(room, regression):
     arrays = regression(5)
     predictor = Predictor(room.build(), key_mapping={"x": "image"})
     predictions = predictor.predict({"image": arrays["data"], "data": 0 * arrays["data"]})
-    assert room.same(predictions, Predictor(room.build()).predict(arrays)) or room.name == "torch"
     np.testing.assert_allclose(predictions["pred"], arrays["data"] @ room.read(room.build()), rtol=room.rtol)
 
 
@@ -202,7 +202,9 @@ def test_metric_keys_may_leave_metrics_out(room, nested, manager):
 
 def test_metric_keys_that_name_no_metric_or_no_entry_are_refused(room, manager):
     predictor = Predictor(room.build())
-    with pytest.raises(ConfigError, match="metric_keys names the metric 'rsme', which does not exist; did you mean 'rmse'"):
+    with pytest.raises(
+        ConfigError, match="metric_keys names the metric 'rsme', which does not exist; did you mean 'rmse'"
+    ):
         predictor.evaluate(manager(), metrics=METRICS, metric_keys={"rsme": ("label", "pred")})
     with pytest.raises(MissingKeyError, match="metric 'rmse' reads 'logits'"):
         predictor.evaluate(manager(), metrics=METRICS, metric_keys={"rmse": ("label", "logits")})
@@ -261,13 +263,6 @@ def test_batches_come_one_by_one_with_their_own_metrics(room, manager):
     assert taken == [4, 4, 2]
 
 
-def set_learning(room, network):
-    """Put the network where a training puts it."""
-    scope = room.backend.training(network)
-    scope.__enter__()
-    return scope
-
-
 def test_between_batches_the_network_is_as_the_caller_left_it(room, watched, manager):
     with room.backend.training(watched):
         for _ in Predictor(watched).predict_data_mgr(manager(), metrics=METRICS):
@@ -314,7 +309,9 @@ def test_modes_of_single_layers_are_restored(room, manager):
 def test_a_trainer_predicts_like_a_predictor(room, tmp_path, watched, manager):
     trainer = room.trainer(tmp_path, watched)
     predictor = Predictor(watched)
-    for mine, others in zip(trainer.predict_data_mgr(manager(), 3), predictor.predict_data_mgr(manager(), 3), strict=True):
+    for mine, others in zip(
+        trainer.predict_data_mgr(manager(), 3), predictor.predict_data_mgr(manager(), 3), strict=True
+    ):
         assert room.same(mine, others)
     assert not any(watched.seen)
 

@@ -117,9 +117,9 @@ def test_a_metric_of_the_training_alone_is_no_score(room, tmp_path, manager):
 
 def test_a_misspelt_score_is_refused_before_the_first_step(room, tmp_path, manager):
     trainer = room.trainer(tmp_path, val_metrics={"accuracy": rmse})
-    with pytest.raises(ConfigError, match="val_score_key='val_acuracy' is neither .*; did you mean '(val_)?accuracy'"):
+    with pytest.raises(ConfigError, match=r"val_score_key='val_acuracy' is neither .*; did you mean '(val_)?accuracy'"):
         trainer.train(1, manager(), manager(7), "val_acuracy")
-    with pytest.raises(ConfigError, match="val_score_mode must be one of .*, got 'upwards'"):
+    with pytest.raises(ConfigError, match=r"val_score_mode must be one of .*, got 'upwards'"):
         trainer.train(1, manager(), manager(7), "accuracy", "upwards")
     assert trainer.state.global_step == 0
 
@@ -248,9 +248,7 @@ def test_num_epochs_is_the_total(room, tmp_path, manager):
 def test_a_further_train_goes_on_from_the_last_weights_and_not_from_the_best(room, tmp_path, manager):
     def train(name, *epochs):
         score = scripted(1, 2, 3, 4, 5)  # the first epoch is the best
-        trainer = room.trainer(
-            tmp_path / name, room.build(dropout=0.4), val_metrics={"score": score}, **room.halving()
-        )
+        trainer = room.trainer(tmp_path / name, room.build(dropout=0.4), val_metrics={"score": score}, **room.halving())
         for number in epochs:
             network = trainer.train(number, manager(), manager(7), "score")
         return room.read(network), content(trainer, "last"), content(trainer, "best")
@@ -432,7 +430,7 @@ def test_a_damaged_last_checkpoint_costs_nothing_where_its_epoch_is_kept_by_anot
     trainer.train(2, manager())
     trainer.checkpoints.path("last").unlink()
     trainer.checkpoints.path("last").write_bytes(b"damaged")
-    with pytest.warns(RuntimeWarning, match="checkpoint_last.* is not a complete checkpoint file"):
+    with pytest.warns(RuntimeWarning, match=r"checkpoint_last.* is not a complete checkpoint file"):
         assert room.trainer(tmp_path).state.epoch == 2
     trainer.checkpoints.path("last").unlink()
     assert room.trainer(tmp_path).state.epoch == 2
@@ -459,6 +457,29 @@ def test_a_checkpoint_of_another_network_is_refused_and_names_the_entries(room, 
     with pytest.raises(CheckpointError, match=r"cannot continue from .*weight has shape \(.*3.*\) in the checkpoint"):
         room.trainer(tmp_path, other)
     assert room.same(room.read(other), before)
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        ("model", r"(weight|linear\.weight)"),
+        ("optimizer", r"the checkpoint has no optimizer \['default'\]"),
+        ("state", r"has the unknown entries \['telepathy'\]; it was written by a newer version of delira"),
+    ],
+)
+def test_a_checkpoint_that_lacks_something_is_refused_and_nothing_changes(room, tmp_path, manager, part, message):
+    trainer = room.trainer(tmp_path)
+    trainer.train(1, manager())
+    tree = content(trainer, "last")
+    tree[part] = {**tree["state"], "telepathy": 1} if part == "state" else {}
+    trainer.train(2, manager())
+    before = room.read(trainer.module)
+    with open(trainer.checkpoints.path("odd"), "wb") as file:
+        room.backend.write_checkpoint(file, tree)
+    with pytest.raises(CheckpointError, match=message):
+        trainer.update_state(trainer.checkpoints.path("odd"))
+    assert room.same(room.read(trainer.module), before)
+    assert trainer.state.epoch == 2
 
 
 @pytest.mark.parametrize("other", [{"seed": 1}, {"fold": 1}])
@@ -511,9 +532,9 @@ def test_a_file_of_model_optimizer_and_epoch_alone_can_be_continued(room, tmp_pa
 
 def test_a_file_that_cannot_be_loaded_is_named(room, tmp_path):
     trainer = room.trainer(tmp_path / "a")
-    with pytest.raises(CheckpointError, match="nothing.* is not a complete checkpoint file"):
+    with pytest.raises(CheckpointError, match=r"nothing.* is not a complete checkpoint file"):
         trainer.load_state(tmp_path / "nothing")
     path = trainer.save_state(tmp_path / "mine")
     damage(path, "cut")
-    with pytest.raises(CheckpointError, match="mine.* is not a complete checkpoint file"):
+    with pytest.raises(CheckpointError, match=r"mine.* is not a complete checkpoint file"):
         trainer.update_state(path)

@@ -68,8 +68,6 @@ class TorchBackend(Backend):
 
     def key_mapping(self, network: torch.nn.Module) -> dict[str, str]:
         parameters = inspect.signature(network.forward).parameters
-        if "x" in parameters:
-            return {"x": "data"}
         required = [
             name
             for name, parameter in parameters.items()
@@ -78,6 +76,8 @@ class TorchBackend(Backend):
         ]
         if len(required) == 1:
             return {required[0]: "data"}
+        if "x" in parameters and not required:
+            return {"x": "data"}
         raise ConfigError(
             f"{type(network).__name__}.forward takes {list(parameters)}, so it is not clear which of them gets the "
             "batch entry 'data'; pass key_mapping={argument: batch entry}"
@@ -131,11 +131,18 @@ class TorchBackend(Backend):
         states = tree.get("optimizer", {})
         if missing := sorted(optimizers.keys() - states.keys()):
             raise CheckpointError(f"the checkpoint has no optimizer {missing}; it has {sorted(states)}")
+        before = {name: optimizer.state_dict() for name, optimizer in optimizers.items()}
+        try:
+            for name, optimizer in optimizers.items():
+                _load_optimizer(name, optimizer, states[name])
+        except CheckpointError:
+            for name, optimizer in optimizers.items():
+                optimizer.load_state_dict(before[name])
+            raise
         network.load_state_dict(tree["model"])
-        for name, optimizer in optimizers.items():
-            optimizer.load_state_dict(states[name])
-            if name in tree.get("scaler", {}):
-                optimizer.scaler.load_state_dict(tree["scaler"][name])
+        for name, state in tree.get("scaler", {}).items():
+            if name in optimizers:
+                optimizers[name].scaler.load_state_dict(state)
 
 
 _NOTHING = contextlib.nullcontext()
@@ -167,6 +174,20 @@ def _check_weights(weights: Mapping[str, torch.Tensor], network: torch.nn.Module
     if complaints:
         raise CheckpointError(
             f"the checkpoint does not fit the network {type(network).__name__}: " + "; ".join(complaints)
+        )
+
+
+def _load_optimizer(name: str, optimizer: Any, state: Mapping[str, Any]) -> None:
+    """Refuse the state of another optimizer: torch takes it over and fails at the first step."""
+    try:
+        optimizer.load_state_dict(state)
+        missing = {entry for group in optimizer.param_groups for entry in optimizer.defaults if entry not in group}
+    except (ValueError, KeyError) as error:
+        raise CheckpointError(f"the checkpoint does not fit the optimizer {name!r}: {error}") from error
+    if missing:
+        raise CheckpointError(
+            f"the checkpoint does not fit the optimizer {name!r}: it is no state of a "
+            f"{type(optimizer.optimizer).__name__}, since {', '.join(sorted(missing))} is missing"
         )
 
 

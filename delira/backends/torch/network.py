@@ -3,10 +3,19 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import torch
 
 from delira.backends.torch.backend import BACKEND
-from delira.contract import NO_HOOKS, Step, StepHooks, call_losses, call_metrics
+from delira.contract import (
+    NO_HOOKS,
+    Step,
+    StepHooks,
+    call_losses,
+    call_metrics,
+    named_outputs,
+    select_inputs,
+)
 from delira.errors import ConfigError
 from delira.models.abstract_network import AbstractNetwork
 from delira.utils.trees import map_leaves
@@ -96,7 +105,7 @@ class AbstractPyTorchNetwork(AbstractNetwork, torch.nn.Module):
         with torch.set_grad_enabled(bool(optimizers)):
             _run(hooks.sample, step)
             mapping = kwargs.get("key_mapping") or BACKEND.key_mapping(model)
-            step.predictions = model(**{argument: step.batch[key] for argument, key in mapping.items()})
+            step.predictions = named_outputs(model, model(**select_inputs(mapping, step.batch)))
             _run(hooks.forward, step)
             step.losses = call_losses(losses or {}, kwargs.get("loss_keys") or {}, step.predictions, step.batch)
             _run(hooks.criterion, step)
@@ -148,6 +157,8 @@ def _validation_names(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _to_tensor(value: Any, device: torch.device, is_input: bool) -> Any:
+    if isinstance(value, np.ndarray):
+        value = _takeable(value)
     try:
         tensor = torch.as_tensor(value)
     except (TypeError, ValueError, RuntimeError):
@@ -155,3 +166,12 @@ def _to_tensor(value: Any, device: torch.device, is_input: bool) -> Any:
     if is_input or tensor.dtype is torch.float64:
         return tensor.to(device, torch.float32)
     return tensor.to(device)
+
+
+def _takeable(array: np.ndarray) -> np.ndarray:
+    """The array, or a copy where torch does not take it: mirrored, of foreign byte order, or (with a warning) read-only."""
+    if array.dtype.kind not in "biufc":
+        return array
+    if array.flags.writeable and array.dtype.isnative and not any(stride < 0 for stride in array.strides):
+        return array
+    return np.array(array, dtype=array.dtype.newbyteorder("="))

@@ -114,9 +114,12 @@ class ToyBackend(Backend):
             raise CheckpointError(
                 f"weight has shape {found} in the checkpoint and {network.weight.shape} in the network"
             )
+        states = tree.get("optimizer", {})
+        if missing := sorted(optimizers.keys() - states.keys()):
+            raise CheckpointError(f"the checkpoint has no optimizer {missing}; it has {sorted(states)}")
         network.weight[...] = weight
         for name, optimizer in optimizers.items():
-            optimizer.load_state_dict(tree["optimizer"][name])
+            optimizer.load_state_dict(states[name])
 
 
 BACKEND = ToyBackend()

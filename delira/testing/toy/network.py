@@ -5,7 +5,16 @@ from typing import Any
 
 import numpy as np
 
-from delira.contract import DEFAULT_LOSS_KEYS, NO_HOOKS, Step, StepHooks, call_losses, call_metrics
+from delira.contract import (
+    DEFAULT_LOSS_KEYS,
+    NO_HOOKS,
+    Step,
+    StepHooks,
+    call_losses,
+    call_metrics,
+    named_outputs,
+    select_inputs,
+)
 from delira.models.abstract_network import AbstractNetwork
 from delira.testing.toy.backend import BACKEND
 
@@ -40,8 +49,9 @@ class ToyNetwork(AbstractNetwork):
 
     @staticmethod
     def prepare_batch(batch: Mapping[str, Any], input_device: Any, output_device: Any) -> dict[str, Any]:
-        """Floating arrays become float64."""
-        return {key: np.asarray(value, dtype=np.float64) for key, value in batch.items()}
+        """Numbers become float64; what is none (e.g. a name) passes as it is."""
+        arrays = {key: np.asarray(value) for key, value in batch.items()}
+        return {key: value.astype(np.float64) if value.dtype.kind in "biuf" else value for key, value in arrays.items()}
 
     @staticmethod
     def closure(
@@ -58,10 +68,10 @@ class ToyNetwork(AbstractNetwork):
         step = Step(model, data_dict)
         for hook in hooks.sample:
             hook(step)
-        inputs = step.batch[(kwargs.get("key_mapping") or BACKEND.key_mapping(model))["x"]]
+        inputs = select_inputs(kwargs.get("key_mapping") or BACKEND.key_mapping(model), step.batch)["x"]
         if model.dropout and model.is_training:
             inputs = inputs * (BACKEND.generator.random(inputs.shape) >= model.dropout)
-        step.predictions = model(inputs)
+        step.predictions = named_outputs(model, model(inputs))
         for hook in hooks.forward:
             hook(step)
         loss_keys = kwargs.get("loss_keys") or {}

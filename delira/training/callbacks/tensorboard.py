@@ -33,8 +33,11 @@ class TensorBoardWriter(AbstractCallback):
             return
         from tensorboardX import SummaryWriter
 
-        purge = {"purge_step": trainer.state.epoch + 1} if trainer.state.epoch else {}
-        self._writer = SummaryWriter(str(self.folder), **{**purge, **self.kwargs})
+        epoch = trainer.state.epoch
+        purge = {"purge_step": epoch + 1} if epoch else {}
+        # files are named by the second: a restart within it would write over the file before
+        suffix = {"filename_suffix": f".{epoch:06d}"}
+        self._writer = SummaryWriter(str(self.folder), **{**purge, **suffix, **self.kwargs})
 
     def at_epoch_end(self, trainer: Any, *, metrics: Mapping[str, float], curr_epoch: int, **facts: Any) -> None:
         """Write the epoch."""

@@ -1,0 +1,290 @@
+"""The container of rooms without a format of their own: arrays and JSON in one zip file, executed never."""
+
+import io
+import json
+import os
+import pickle
+import zipfile
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from delira.errors import CheckpointError
+from delira.io import read_tree, verify_zip, write_tree
+
+DTYPES = st.sampled_from(["?", "i1", "<i4", "<i8", "u1", "<u8", "<f2", "<f4", "<f8", "<c8", "<c16", "<U3", "S2", ">f8", ">i2"])
+ARRAYS = DTYPES.flatmap(
+    lambda dtype: hnp.arrays(np.dtype(dtype), hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=3))
+)
+PLAIN = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
+KEYS = st.text().filter(lambda key: not key.startswith("$"))
+TREES = st.dictionaries(
+    KEYS,
+    st.recursive(
+        PLAIN | ARRAYS,
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
+        max_leaves=8,
+    ),
+    max_size=4,
+)
+SMALL = {"model": {"weight": np.arange(6.0).reshape(2, 3)}, "epoch": 3, "names": ["a", None]}
+
+
+def written(tree):
+    buffer = io.BytesIO()
+    write_tree(buffer, tree)
+    return buffer.getvalue()
+
+
+def read_back(content, folder):
+    path = folder / "tree.zip"
+    path.write_bytes(content)
+    return read_tree(path)
+
+
+def assert_same(left, right):
+    """Equal in values, types and bits."""
+    if isinstance(right, np.ndarray):
+        assert isinstance(left, np.ndarray)
+        assert (left.dtype, left.shape) == (right.dtype, right.shape)
+        assert left.tobytes() == right.tobytes()
+    elif isinstance(right, dict):
+        assert list(left) == list(right)
+        for name in right:
+            assert_same(left[name], right[name])
+    elif isinstance(right, (list, tuple)):
+        assert isinstance(left, list)
+        for ours, theirs in zip(left, right, strict=True):
+            assert_same(ours, theirs)
+    else:
+        assert type(left) is type(right)
+        assert left == right or (left != left and right != right)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("container")
+
+
+# ---- round trip
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(tree=TREES)
+def test_a_tree_comes_back_as_it_was(tree, folder):
+    content = written(tree)
+    assert_same(read_back(content, folder), tree)
+    assert written(tree) == content  # equal trees, equal bytes
+    verify_zip(folder / "tree.zip")
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+        np.arange(12.0).reshape(3, 4)[::-1, ::2],
+        np.broadcast_to(np.float32(2), (2, 2)),
+        np.array(np.nan),
+        np.zeros((0, 3), np.int8),
+        np.array(["2020-01-01", "NaT"], "datetime64[D]"),
+    ],
+    ids=["Fortran", "strided", "broadcast", "0-d", "empty", "dates"],
+)
+def test_an_array_may_lie_in_memory_as_it_likes(array, folder):
+    back = read_back(written({"array": array}), folder)["array"]
+    assert back.dtype == array.dtype
+    assert np.array_equal(back, array, equal_nan=array.dtype.kind in "fM")
+
+
+def test_numbers_of_numpy_become_plain_numbers_and_tuples_become_lists(folder):
+    tree = {"f": np.float32(0.5), "i": np.int64(3), "b": np.bool_(True), "s": np.str_("a"), "t": (1, (2,))}
+    assert_same(read_back(written(tree), folder), {"f": 0.5, "i": 3, "b": True, "s": "a", "t": [1, [2]]})
+
+
+def test_bfloat16_is_kept_by_its_bits(folder):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    for shape in ((), (4,)):
+        array = np.full(shape, 1.5, ml_dtypes.bfloat16)
+        back = read_back(written({"array": array}), folder)["array"]
+        assert back.dtype == array.dtype
+        assert back.tobytes() == array.tobytes()
+
+
+def test_an_array_that_is_read_can_be_changed(folder):
+    read_back(written(SMALL), folder)["model"]["weight"][0, 0] = 7.0
+
+
+# ---- what is not written
+
+
+class Anything:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("value", "what"),
+    [
+        (Anything(), "Anything"),
+        (len, "builtin_function_or_method"),
+        (b"bytes", "bytes"),
+        ({1, 2}, "set"),
+        (1j, "complex"),
+        (np.complex64(1), "complex64"),
+        (np.array([None, 1], dtype=object), "ndarray"),
+        (np.array([{"a": 1}]), "ndarray"),
+        (np.zeros(2, [("x", "f4"), ("y", "i8")]), "ndarray"),
+        (np.zeros(2, "V3"), "ndarray"),
+        (np.array(["a"], dtype=np.dtypes.StringDType()), "ndarray"),
+    ],
+)
+def test_an_object_is_refused_by_its_place(value, what):
+    with pytest.raises(CheckpointError, match=rf"checkpoint entry /a/1/b is a {what}, which cannot be stored safely"):
+        written({"a": [0, {"b": value}]})
+
+
+@pytest.mark.parametrize("key", [1, None, ("a",), "$array", "$"])
+def test_a_key_that_is_no_plain_string_is_refused_by_its_place(key):
+    with pytest.raises(CheckpointError, match=r"checkpoint entry /a has the key .*; keys must be plain strings"):
+        written({"a": {key: 1}})
+    with pytest.raises(CheckpointError, match=r"checkpoint entry / has the key .*; keys must be plain strings"):
+        written({key: 1})
+
+
+# ---- what is not read
+
+
+def zipped(entries, compression=zipfile.ZIP_STORED):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", compression) as archive:
+        for name, content in entries.items():
+            archive.writestr(name, content)
+    return buffer.getvalue()
+
+
+def npy(array, allow_pickle=False):
+    buffer = io.BytesIO()
+    np.lib.format.write_array(buffer, array, allow_pickle=allow_pickle)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_compressed_entry_is_refused(compression, folder):
+    """A small file must not unpack into a huge one."""
+    content = zipped({"tree.json": json.dumps({"a": "0" * 1000})}, compression)
+    with pytest.raises(CheckpointError, match=r"entry 'tree\.json' is compressed; delira never does that"):
+        read_back(content, folder)
+
+
+def test_a_pickled_array_is_refused_and_not_executed(folder):
+    target = folder / "executed"
+
+    class Malicious:
+        def __reduce__(self):
+            return open, (str(target), "w")
+
+    array = np.empty(1, dtype=object)
+    array[0] = Malicious()
+    content = zipped({"arrays/0.npy": npy(array, allow_pickle=True), "tree.json": '{"a": {"$array": 0}}'})
+    pickle.loads(pickle.dumps(Malicious())).close()
+    assert target.exists()  # it works
+    target.unlink()
+    with pytest.raises(CheckpointError, match="is not a readable checkpoint: .*allow_pickle"):
+        read_back(content, folder)
+    assert not target.exists()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"no zip file",
+        zipped({}),
+        zipped({"other.json": "{}"}),
+        zipped({"tree.json": "no json"}),
+        zipped({"tree.json": b"\xff\xfe"}),
+        zipped({"tree.json": '{"a": {"$array": 0}}'}),
+        zipped({"tree.json": '{"a": {"$array": "x"}}'}),
+        zipped({"tree.json": '{"a": {"$array": [0]}}'}),
+        zipped({"tree.json": '{"a": {"$array": 0}}', "arrays/0.npy": b"no array"}),
+        zipped({"tree.json": '{"a": {"$array": 0}}', "arrays/0.npy": npy(np.arange(9))[:-8]}),
+        zipped({"tree.json": '{"a": {"$array": 0}}', "arrays/0.npy": npy(np.arange(9)).replace(b"(9,)", b"(9.)")}),
+        zipped({"tree.json": '{"a": {"$array": 0, "$dtype": "no_such_type"}}', "arrays/0.npy": npy(np.arange(9, dtype="u2"))}),
+        zipped({"tree.json": '{"a": {"$array": 0, "$dtype": "finfo"}}', "arrays/0.npy": npy(np.arange(9, dtype="u2"))}),
+        zipped({"tree.json": "[" * 100_000 + "]" * 100_000}),
+    ],
+    ids=[
+        "nothing",
+        "no zip",
+        "empty zip",
+        "no tree",
+        "no json",
+        "no text",
+        "no array entry",
+        "array number is text",
+        "array number is a list",
+        "no array",
+        "array cut short",
+        "array header wrong",
+        "unknown type",
+        "type is no type",
+        "nested too deeply",
+    ],
+)
+def test_garbage_is_refused(content, folder):
+    with pytest.raises(CheckpointError, match=r"tree\.zip is not a readable checkpoint"):
+        read_back(content, folder)
+
+
+def test_an_array_that_claims_to_be_huge_is_refused(folder):
+    """A header of a few bytes must not make the program ask for a petabyte."""
+    header = npy(np.zeros(9)).replace(b"(9,), }" + b" " * 15, b"(%d,), }" % 10**15)
+    assert b"%d" % 10**15 in header
+    content = zipped({"tree.json": '{"a": {"$array": 0}}', "arrays/0.npy": header})
+    with pytest.raises(CheckpointError, match=r"tree\.zip is not a readable checkpoint"):
+        read_back(content, folder)
+
+
+@pytest.mark.parametrize(("tree", "kind"), [("[1]", "list"), ("3", "int"), ('"a"', "str"), ("null", "NoneType")])
+def test_a_file_that_holds_no_dictionary_is_refused(tree, kind, folder):
+    with pytest.raises(CheckpointError, match=f"is not a checkpoint: it holds a {kind}, not a dictionary"):
+        read_back(zipped({"tree.json": tree}), folder)
+
+
+def test_a_missing_file_is_refused(folder):
+    for read in (read_tree, verify_zip):
+        with pytest.raises(CheckpointError, match=r"nowhere\.zip is not a .*No such file"):
+            read(folder / "nowhere.zip")
+
+
+def test_a_flipped_byte_is_found_or_harmless_wherever_it_is(folder):
+    """Verified and read as a checkpoint is: the content is what was written, or there is a CheckpointError."""
+    path, content = folder / "flipped.zip", written(SMALL)
+    found = 0
+    for position in range(len(content)):
+        path.write_bytes(content[:position] + bytes([content[position] ^ 0x10]) + content[position + 1 :])
+        try:
+            verify_zip(path)
+            tree = read_tree(path)
+        except CheckpointError:
+            found += 1
+        else:
+            assert_same(tree, SMALL)  # a date or a flag that nobody reads
+    assert found > 0.6 * len(content)
+
+
+@settings(max_examples=100, deadline=None)
+@given(data=st.data())
+def test_random_damage_never_raises_anything_but_a_checkpoint_error(data, folder):
+    content = bytearray(written(SMALL))
+    for _ in range(data.draw(st.integers(1, 4))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    path = folder / "damaged.zip"
+    path.write_bytes(content[: data.draw(st.integers(len(content) // 2, len(content)))])
+    for read in (verify_zip, read_tree):
+        try:
+            read(path)
+        except CheckpointError as error:
+            assert os.fspath(path) in str(error)

@@ -1,0 +1,648 @@
+"""Experiments: independent runs with one set of parameters, found again and continued."""
+
+import copy
+import inspect
+import json
+import pickle
+import random
+import sys
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from delira.data_loading import BaseDataManager
+from delira.errors import CheckpointError, ConfigError
+from delira.training import Parameters, Predictor
+from delira.training.callbacks import AbstractCallback, EarlyStopping
+from delira.utils.yaml_codec import Unresolved
+
+
+def rmse(y_true, y_pred):
+    return float(np.sqrt(np.mean((y_true - y_pred) ** 2)))
+
+
+class Interrupted(Exception):
+    """Whatever ends a run before its time."""
+
+
+class Interrupt:
+    """Ends a run inside an epoch."""
+
+    def __init__(self, epoch):
+        self.epoch = epoch
+
+    def at_iter_end(self, trainer, *, curr_epoch, **facts):
+        if curr_epoch == self.epoch:
+            raise Interrupted(f"in epoch {curr_epoch}")
+
+
+def runs(experiment):
+    """Its run folders, the oldest first."""
+    return sorted((path for path in experiment.save_path.iterdir() if path.is_dir()), key=lambda p: p.stat().st_ino)
+
+
+def history(folder):
+    return [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
+
+
+def interrupted_run(experiment, data, val=None, epoch=3, **kwargs):
+    """The folder of a run that was broken off inside ``epoch``."""
+    before = runs(experiment)
+    with pytest.raises(Interrupted, match=f"in epoch {epoch}"):
+        experiment.run(data, val, callbacks=[Interrupt(epoch)], **kwargs)
+    (folder,) = set(runs(experiment)) - set(before)
+    return folder
+
+
+# ---- one run
+
+
+def test_a_run_returns_the_trained_network(room, tmp_path, manager):
+    data = manager()
+    experiment = room.experiment(tmp_path, training={"num_epochs": 8})
+    network = experiment.run(data)
+    assert isinstance(network, room.network)
+    arrays = data.dataset.data
+    assert rmse(arrays["label"], arrays["data"] @ room.read(network)) < 1
+    assert room.same(room.read(experiment(data)), room.read(network))  # calling it is the same
+
+
+def test_a_run_is_that_of_a_trainer_with_the_same_settings(room, tmp_path, manager):
+    weights = []
+
+    class Keep:
+        def at_training_begin(self, trainer, **facts):
+            weights.append(room.read(trainer.module))
+
+    experiment = room.experiment(tmp_path, training={"seed": 4}, callbacks=[Keep()])
+    network = experiment.run(manager(), manager(7))
+    by_hand = room.build()
+    room.write(by_hand, weights[0])
+    trainer = room.trainer(tmp_path / "trainer", by_hand, seed=4)
+    assert room.same(room.read(trainer.train(2, manager(), manager(7))), room.read(network))
+
+
+def test_a_run_folder_holds_parameters_manifest_ledger_and_the_fold(room, tmp_path, manager):
+    experiment = room.experiment(tmp_path, name="digits", training={"seed": 4})
+    experiment.run(manager(), manager(7))
+    (folder,) = runs(experiment)
+    assert folder.parent == tmp_path / "digits"
+    assert {path.name for path in folder.iterdir()} == {"parameters.yml", "manifest.json", "ledger.jsonl", "fold_00"}
+    assert {path.name for path in (folder / "fold_00").iterdir()} == {"checkpoints", "history.csv", "history.jsonl"}
+    manifest = json.loads((folder / "manifest.json").read_text())
+    facts = {name: manifest[name] for name in ("name", "seed", "num_epochs", "n_samples")}
+    assert facts == {"name": "digits", "seed": 4, "num_epochs": 2, "n_samples": 10}
+    assert manifest["model"].endswith(f":{room.network.__qualname__}")
+    assert Parameters.load(folder / "parameters.yml").training_settings()["seed"] == 4
+    events = [json.loads(line)["event"] for line in (folder / "ledger.jsonl").read_text().splitlines()]
+    assert events == ["started", "finished"]
+
+
+def test_lists_of_batches_can_be_run_on(room, tmp_path, manager):
+    experiment = room.experiment(tmp_path)
+    network = experiment.run(list(manager()), list(manager(7)), val_score_key="mse")
+    assert isinstance(network, room.network)
+
+
+def test_parameters_may_come_as_objects_dictionaries_or_files(room, tmp_path, manager):
+    settings = {**room.settings, "num_epochs": 1}
+    plain = {"model": {"n_features": 3}, "training": settings}
+    path = Parameters(plain).save(tmp_path / "parameters")
+    in_parts = {"fixed": {"training": settings}, "variable": {"model": {"n_features": 3}}}
+    forms = [plain, {"fixed": plain}, in_parts, Parameters(plain), path, str(path)]
+    networks = [room.experiment_cls(form, room.network, save_path=tmp_path).run(manager()) for form in forms]
+    assert all(room.same(room.read(network), room.read(networks[0])) for network in networks)
+
+
+def test_without_validation_data_the_score_is_ignored_with_one_warning(room, tmp_path, manager):
+    experiment = room.experiment(tmp_path, val_score_key="mse")
+    with pytest.warns(UserWarning, match="val_score_key='mse' is ignored: there are no validation data") as caught:
+        network = experiment.run(manager())
+    assert len(caught) == 1
+    (folder,) = runs(experiment)
+    last = next((folder / "fold_00" / "checkpoints").glob("checkpoint_last*"))
+    (weight,) = room.trainer_cls.load_state(last)["model"].values()
+    assert room.same(np.asarray(weight).reshape(-1, 1), room.read(network))
+    assert not list(last.parent.glob("checkpoint_best*"))
+
+
+def test_the_experiments_score_and_mode_reach_the_trainer(room, tmp_path, manager):
+    scores = {"min": 3, "max": 1}
+    for mode, best in scores.items():
+        remaining = iter((3, 2, 1))
+        experiment = room.experiment(
+            tmp_path / mode, val_score_key="score", val_score_mode=mode,
+            training={"val_metrics": {"score": lambda a, b, values=remaining: next(values)}, "num_epochs": 3},
+        )  # fmt: skip
+        experiment.run(manager(), manager(7))
+        best_file = next((runs(experiment)[0] / "fold_00" / "checkpoints").glob("checkpoint_best*"))
+        assert room.trainer_cls.load_state(best_file)["epoch"] == best
+
+
+# ---- how long
+
+
+@pytest.mark.parametrize(
+    ("training", "argument", "settings", "call", "epochs"),
+    [
+        ({"num_epochs": 1}, None, {}, {}, 1),
+        ({"n_epochs": 1}, None, {}, {}, 1),
+        ({}, 1, {}, {}, 1),
+        ({}, None, {}, {"num_epochs": 1}, 1),
+        ({}, None, {}, {"n_epochs": 1}, 1),
+        ({"num_epochs": 2}, 3, {}, {}, 2),  # the argument is for parameters that do not say
+        ({"n_epochs": 2}, 3, {}, {}, 3),  # historic: this spelling gives way to the argument
+        ({"num_epochs": 2}, 3, {"num_epochs": 4}, {}, 4),
+        ({"n_epochs": 2}, 3, {"num_epochs": 4}, {}, 4),
+        ({"num_epochs": 2}, 3, {"num_epochs": 4}, {"num_epochs": 1}, 1),
+        ({"num_epochs": 2}, 3, {"num_epochs": 4}, {"n_epochs": 1}, 1),
+        ({"num_epochs": 2}, None, {}, {"num_epochs": None}, 2),
+    ],
+)
+def test_the_call_says_how_long_before_the_experiment_and_that_before_the_parameters(
+    room, tmp_path, manager, training, argument, settings, call, epochs
+):
+    training = {"num_epochs": None, **training}
+    experiment = room.experiment(tmp_path, n_epochs=argument, training=training, **settings)
+    experiment.run(manager(), **call)
+    assert len(history(runs(experiment)[0] / "fold_00")) == epochs
+
+
+def test_an_experiment_that_is_not_told_how_long_says_so(room, tmp_path, manager):
+    experiment = room.experiment(tmp_path, training={"num_epochs": None})
+    with pytest.raises(
+        ConfigError, match="num_epochs is not set; put it into the training parameters, or pass it to run"
+    ):
+        experiment.run(manager())
+
+
+# ---- one seed
+
+
+class NoisyInitialisation:
+    """Mixed into a network: its constructor draws from every generator there is."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.noise = [np.random.random(), random.random()]
+
+
+def test_a_run_leaves_the_callers_generators_as_they_were(room, tmp_path, manager):
+    cls = type("Noisy", (NoisyInitialisation, room.network), {})
+    experiment = room.experiment(tmp_path, {"dropout": 0.5}, cls)
+    with room.undisturbed():
+        experiment.run(manager(), manager(7))
+        experiment.setup()
+
+
+def test_runs_of_one_seed_are_equal_bit_for_bit_whatever_the_global_state(room, tmp_path, manager):
+    cls = type("Noisy", (NoisyInitialisation, room.network), {})
+    experiment = room.experiment(tmp_path, {"dropout": 0.5}, cls, training={"seed": 3})
+    first = experiment.run(manager(), manager(7))
+    for seed in (np.random.seed, random.seed, room.backend.seed):
+        seed(99)
+    again = room.experiment(tmp_path / "again", {"dropout": 0.5}, cls, training={"seed": 3}).run(manager(), manager(7))
+    second = experiment.run(manager(), manager(7))
+    for other in (again, second):
+        assert room.same(room.read(first), room.read(other))
+        assert first.noise == other.noise
+
+
+@pytest.mark.parametrize("other", [{"seed": 4}, {"fold": 1}])
+def test_seed_and_fold_decide_what_a_network_begins_with(room, tmp_path, manager, other):
+    experiment = room.experiment(tmp_path, training={"seed": 3})
+    first, second = experiment.run(manager(), num_epochs=0), experiment.run(manager(), num_epochs=0, **other)
+    assert not room.same(room.read(first), room.read(second))
+
+
+# ---- isolation
+
+
+@pytest.fixture
+def watched():
+    """A callback that notes what each run was given; its notes are shared by all of its copies."""
+    notes = []
+
+    class Watch(AbstractCallback):
+        def at_training_begin(self, trainer, **facts):
+            rate = trainer.backend.learning_rates(trainer.optimizers)["lr"]
+            notes.append(
+                {
+                    "epochs": facts["num_epochs"],
+                    "lr": rate,
+                    "key_mapping": trainer.key_mapping,
+                    "callbacks": [type(callback).__name__ for callback in trainer.callbacks],
+                    "folder": trainer.save_path,
+                    "fold": trainer.fold,
+                    "extra": copy.deepcopy(dict(trainer.config.extra)),
+                    "self": id(self),
+                }
+            )
+
+    return Watch(), notes
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"num_epochs": 1},
+        {"callbacks": []},
+        {"optimizer_params": {"lr": 0.01}},
+        {"params": {"fixed": {"training": {"num_epochs": 1, "optimizer_params": {"lr": 0.01}}}}},
+        {"params": {"variable": {"training": {"extra": {"temperature": 1}}}}},
+        {"fold": 1},
+        {"extra": {"temperature": 1}},
+        {"seed": 9},
+    ],
+)
+def test_what_one_run_is_given_does_not_leak_into_the_next(room, tmp_path, manager, watched, given):
+    callback, notes = watched
+    experiment = room.experiment(tmp_path, callbacks=[callback])
+    before = copy.deepcopy(experiment.params)
+    first = experiment.run(manager())
+    experiment.run(manager(), **given)
+    third = experiment.run(manager())
+    assert experiment.params == before
+    assert len(notes) == (2 if given == {"callbacks": []} else 3)
+    changing = ("folder", "self")
+    assert {k: v for k, v in notes[0].items() if k not in changing} == {
+        k: v for k, v in notes[-1].items() if k not in changing
+    }
+    assert notes[0]["folder"] != notes[-1]["folder"]
+    assert room.same(room.read(first), room.read(third))
+
+
+def test_a_key_mapping_holds_for_its_run_alone(room, tmp_path, manager, watched):
+    callback, notes = watched
+    experiment = room.experiment(tmp_path, callbacks=[callback])
+    arrays = manager().dataset.data
+    renamed = BaseDataManager({"image": arrays["data"], "label": arrays["label"]}, 4)
+    first = experiment.run(renamed, key_mapping={"x": "image"})
+    second = experiment.run(manager())
+    assert [note["key_mapping"] for note in notes] == [{"x": "image"}, {"x": "data"}]
+    assert room.same(room.read(first), room.read(second))
+
+
+def test_each_run_gets_callbacks_of_its_own(room, tmp_path, manager, watched):
+    callback, notes = watched
+    stopping = EarlyStopping("mse", mode="max", patience=1)
+    experiment = room.experiment(tmp_path, callbacks=[callback, stopping], training={"num_epochs": 5})
+    for _ in range(2):
+        experiment.run(manager(20))
+    assert stopping.epochs_waited == 0
+    assert stopping.best == np.inf
+    assert id(callback) not in [note["self"] for note in notes]
+    assert [len(history(folder / "fold_00")) for folder in runs(experiment)] == [2, 2]
+
+
+def test_what_a_network_or_a_closure_does_to_its_arguments_stays_in_its_run(room, tmp_path, manager):
+    seen = []
+
+    class Net(room.network):
+        def __init__(self, n_features, dropout=0.0, layers=()):
+            super().__init__(n_features, dropout)
+            seen.append(list(layers))
+            layers.append("changed")
+
+        @staticmethod
+        def closure(model, data_dict, optimizers, losses, memory):
+            seen.append(list(memory))
+            memory.append("changed")
+            loss, pred = room.step(model, data_dict, optimizers, losses)
+            return {"mse": loss}, {"pred": pred}
+
+    training = {"extra": {"memory": []}, "num_epochs": 1}
+    experiment = room.experiment(tmp_path, {"layers": [1]}, Net, training=training)
+    for _ in range(2):
+        experiment.run(manager(4))
+    assert seen == [[1], []] * 2
+    assert experiment.params.nested_get("layers") == [1]
+
+
+def test_run_folders_never_collide(room, tmp_path, manager, monkeypatch):
+    monkeypatch.setattr("delira.training.run_folder.now", lambda: "26-01-01_00-00-00")
+    first, second = room.experiment(tmp_path, name="same"), room.experiment(tmp_path, name="same")
+    for experiment in (first, second, first):
+        experiment.run(manager(), num_epochs=1)
+    second.setup()
+    names = sorted(folder.name for folder in runs(first))
+    assert names == ["26-01-01_00-00-00", *(f"26-01-01_00-00-00-{number}" for number in (1, 2, 3))]
+    assert all(len(history(folder / "fold_00")) == 1 for folder in runs(first)[:3])
+
+
+# ---- resuming
+
+
+@pytest.mark.parametrize("form", ["run folder", "fold folder", "checkpoints folder", "file", "text"])
+def test_a_broken_run_is_continued_from_any_path_in_it(room, tmp_path, manager, form):
+    training = {"num_epochs": 4, "save_freq": 1, **room.halving()}
+    unbroken = room.experiment(tmp_path, {"dropout": 0.5}, name="unbroken", training=training)
+    expected = room.read(unbroken.run(manager(), manager(7), val_score_key="mse"))
+    training = {"num_epochs": 4, "save_freq": 1}
+    own = room.halving().pop("callbacks", [])
+    schedule = {name: value for name, value in room.halving().items() if name != "callbacks"}
+    experiment = room.experiment(tmp_path, {"dropout": 0.5}, name="broken", training={**training, **schedule})
+    with pytest.raises(Interrupted, match="in epoch 3"):
+        experiment.run(manager(), manager(7), val_score_key="mse", callbacks=[*own, Interrupt(3)])
+    (folder,) = runs(experiment)
+    checkpoints = folder / "fold_00" / "checkpoints"
+    path = {
+        "run folder": folder,
+        "fold folder": folder / "fold_00",
+        "checkpoints folder": checkpoints,
+        "file": next(checkpoints.glob("checkpoint_last*")),
+        "text": str(folder),
+    }[form]
+    resumed = experiment.resume(path, manager(), manager(7), val_score_key="mse", callbacks=own)
+    assert room.same(room.read(resumed), expected)
+    assert runs(experiment) == [folder]
+    assert history(folder / "fold_00") == history(runs(unbroken)[0] / "fold_00")
+    events = [json.loads(line)["event"] for line in (folder / "ledger.jsonl").read_text().splitlines()]
+    assert events[0] == "started"
+    assert events[-1] == "finished"
+
+
+def test_a_run_of_another_fold_is_continued_from_its_run_folder_too(room, tmp_path, manager):
+    experiment = room.experiment(tmp_path, training={"num_epochs": 4, "save_freq": 1})
+    expected = experiment.run(manager(), fold=2)
+    folder = interrupted_run(experiment, manager(), fold=2)
+    assert room.same(room.read(experiment.resume(folder, manager(), fold=2)), room.read(expected))
+
+
+def test_a_finished_run_can_be_continued_with_more_epochs(room, tmp_path, manager):
+    experiment = room.experiment(tmp_path)
+    expected = experiment.run(manager(), num_epochs=4)
+    experiment.run(manager(), num_epochs=2)
+    folder = runs(experiment)[-1]
+    assert room.same(room.read(experiment.resume(folder, manager(), num_epochs=4)), room.read(expected))
+
+
+def test_a_run_after_a_resumed_one_has_a_folder_of_its_own(room, tmp_path, manager):
+    experiment = room.experiment(tmp_path, training={"num_epochs": 4, "save_freq": 1})
+    folder = interrupted_run(experiment, manager())
+    experiment.resume(folder, manager())
+    experiment.run(manager())
+    assert len(runs(experiment)) == 2
+
+
+def test_a_path_without_checkpoints_is_refused(room, tmp_path, manager):
+    experiment = room.experiment(tmp_path)
+    with pytest.raises(ConfigError, match=r"there are no checkpoints to resume from in .*nowhere"):
+        experiment.resume(tmp_path / "nowhere", manager())
+
+
+def test_a_run_of_another_network_is_refused(room, tmp_path, manager):
+    experiment = room.experiment(tmp_path)
+    experiment.run(manager())
+    other = room.experiment(tmp_path, {"n_features": 4})
+    with pytest.raises(CheckpointError, match=r"cannot continue from .* in the checkpoint and .* in the network"):
+        other.resume(runs(experiment)[0], manager(n_features=4))
+
+
+def test_auto_continues_the_newest_unfinished_run_with_the_same_parameters_and_data(room, tmp_path, manager):
+    experiment = room.experiment(tmp_path, training={"num_epochs": 4, "save_freq": 1})
+    expected = room.read(experiment.run(manager()))
+    folder = interrupted_run(experiment, manager())
+    begun = []
+
+    class Note:
+        def at_training_begin(self, trainer, **facts):
+            begun.append((trainer.save_path.parent, trainer.state.epoch))
+
+    assert room.same(room.read(experiment.run(manager(), resume="auto", callbacks=[Note()])), expected)
+    assert begun == [(folder, 2)]
+    assert len(runs(experiment)) == 2
+    experiment.run(manager(), resume="auto")  # nothing is unfinished any more
+    assert len(runs(experiment)) == 3
+
+
+@pytest.mark.parametrize(
+    ("change", "continues"),
+    [
+        ({}, True),
+        ({"num_epochs": 6}, True),
+        ({"verbose": True}, True),
+        ({"save_freq": 2}, True),
+        ({"optimizer_params": {"lr": 0.01}}, False),
+        ({"seed": 1}, False),
+        ({"fold": 1}, False),
+        ({"params": {"fixed": {"model": {"dropout": 0.1}}}}, False),
+        ({"data": 3}, False),
+    ],
+)
+def test_auto_continues_only_what_would_give_the_same_numbers(room, tmp_path, manager, change, continues):
+    experiment = room.experiment(tmp_path, training={"num_epochs": 4, "save_freq": 1})
+    folder = interrupted_run(experiment, manager())
+    change = dict(change)
+    data = manager(seed=change.pop("data", 7))
+    experiment.run(data, resume="auto", **change)
+    assert (runs(experiment) == [folder]) is continues
+
+
+def test_auto_begins_a_run_where_there_is_none(room, tmp_path, manager):
+    experiment = room.experiment(tmp_path)
+    experiment.run(manager(), resume="auto")
+    assert len(runs(experiment)) == 1
+
+
+# ---- testing
+
+
+def watching(room):
+    """A network class that notes whether it learns while it predicts."""
+
+    class Watched(room.network):
+        seen: ClassVar[list] = []
+
+        def __call__(self, *args, **kwargs):
+            self.seen.append(room.learns(self))
+            return super().__call__(*args, **kwargs)
+
+    return Watched
+
+
+def test_a_network_is_tested_in_evaluation_mode_even_after_a_run_without_validation(room, tmp_path, manager):
+    cls = watching(room)
+    experiment = room.experiment(tmp_path, {"dropout": 0.5}, cls, training={"val_metrics": {"rmse": rmse}})
+    network = experiment.run(manager())
+    cls.seen.clear()
+    data = manager(7, batch_size=3)
+    predictions, metrics = experiment.test(network, data)
+    assert cls.seen == [False] * 3
+    arrays = data.dataset.data
+    np.testing.assert_allclose(predictions["pred"], arrays["data"] @ room.read(network), rtol=room.rtol)
+    np.testing.assert_allclose(metrics["rmse"], [rmse(arrays["label"], predictions["pred"])], rtol=room.rtol)
+
+
+def test_a_test_takes_metrics_and_keys_of_its_own(room, tmp_path, manager):
+    experiment = room.experiment(
+        tmp_path, training={"val_metrics": {"rmse": rmse}, "metric_keys": {"rmse": ("label", "pred")}}
+    )
+    network = experiment.run(manager(), manager(7))
+    data = manager(7)
+    _, metrics = experiment.test(network, data, {"zero": rmse}, {"zero": ("label", "label")})
+    assert metrics == {"zero": np.array([0.0])}
+    with pytest.raises(ConfigError, match="metric_keys names the metric 'rsme', which does not exist"):
+        experiment.test(network, data, {"rmse": rmse}, {"rsme": ("label", "pred")})
+    assert experiment.test(network, data, {})[1] == {}
+
+
+def test_key_mapping_and_conversion_hold_for_testing_too(room, tmp_path, manager):
+    arrays = manager().dataset.data
+    renamed = BaseDataManager({"image": arrays["data"], "label": arrays["label"]}, 4)
+    by_argument = room.experiment(tmp_path / "argument", key_mapping={"x": "image"})
+    by_parameter = room.experiment(tmp_path / "parameter", training={"key_mapping": {"x": "image"}})
+    for experiment in (by_argument, by_parameter):
+        network = experiment.run(renamed)
+        expected = arrays["data"] @ room.read(network)
+        np.testing.assert_allclose(experiment.test(network, renamed)[0]["pred"], expected, rtol=room.rtol)
+        predictor = experiment.setup(training=False, model=network)
+        np.testing.assert_allclose(predictor.predict(renamed)[0][0], expected, rtol=room.rtol)
+    plain = room.experiment(tmp_path / "plain")
+    predictions, _ = plain.test(network, renamed, key_mapping={"x": "image"})
+    np.testing.assert_allclose(predictions["pred"], expected, rtol=room.rtol)
+    convert = {"convert_fn": lambda **tree: ([], {name: np.asarray(value) * 0 for name, value in tree.items()})}
+    assert not by_argument.test(network, renamed, **convert)[0]["pred"].any()
+    with pytest.raises(ConfigError, match="test takes no 'convert_fun'; did you mean 'convert_fn'"):
+        plain.test(network, renamed, convert_fun=1)
+
+
+# ---- parts
+
+
+def test_setup_builds_a_trainer_or_a_predictor(room, tmp_path, manager):
+    experiment = room.experiment(tmp_path, training={"seed": 3})
+    trainer = experiment.setup()
+    assert isinstance(trainer, room.trainer_cls)
+    assert room.same(room.read(trainer.train(2, manager())), room.read(experiment.run(manager())))
+    predictor = experiment.setup(training=False, model=trainer.module)
+    assert type(predictor) is Predictor
+    assert predictor.predict(manager())[0][0].shape == (10, 1)
+    with pytest.raises(ConfigError, match=r"setup\(training=False\) builds a predictor; pass the network as model="):
+        experiment.setup(training=False)
+
+
+def test_trainer_and_predictor_classes_can_be_replaced(room, tmp_path, manager):
+    class Trainer(room.trainer_cls):
+        def _at_training_end(self, *args, **kwargs):
+            return "replaced"
+
+    class Other(Predictor):
+        pass
+
+    experiment = room.experiment(tmp_path, trainer_cls=Trainer, predictor_cls=Other)
+    assert experiment.run(manager()) == "replaced"
+    assert type(experiment.setup(training=False, model=room.build())) is Other
+    assert room.experiment_cls.trainer_cls is room.trainer_cls
+
+
+# ---- on disk
+
+
+def test_an_experiment_is_saved_as_text_and_loaded_without_executing_anything(room, tmp_path, manager, monkeypatch):
+    def refuse(*args, **kwargs):
+        raise AssertionError("something was unpickled")
+
+    monkeypatch.setattr(pickle, "load", refuse)
+    monkeypatch.setattr(pickle, "loads", refuse)
+    training = {"val_metrics": {"rmse": rmse}, "seed": 3}
+    experiment = room.experiment(
+        tmp_path, {"dropout": 0.25}, name="saved", n_epochs=3, key_mapping={"x": "data"}, training=training,
+        val_score_key="rmse", val_score_mode="min",
+    )  # fmt: skip
+    path = experiment.save()
+    assert path.parent == experiment.save_path
+    assert "rmse" in path.read_text()
+    for place in (path, path.parent, str(path)):
+        loaded = room.experiment_cls.load(place)
+        assert loaded.params == experiment.params
+        names = ("name", "save_path", "n_epochs", "key_mapping", "settings", "model_cls")
+        assert [getattr(loaded, name) for name in names] == [getattr(experiment, name) for name in names]
+    first, second = experiment.run(manager(), manager(7)), loaded.run(manager(), manager(7))
+    assert room.same(room.read(first), room.read(second))
+
+
+def test_what_cannot_be_found_again_is_missed_only_when_it_is_used(room, tmp_path, manager):
+    cls = type("Local", (room.network,), {"__module__": "a_module_that_is_not_imported"})
+    path = room.experiment(tmp_path, cls=cls).save(tmp_path / "mine.yml")
+    loaded = room.experiment_cls.load(path)
+    assert isinstance(loaded.model_cls, Unresolved)
+    with pytest.raises(ConfigError, match="Local"):
+        loaded.run(manager())
+    found = room.experiment_cls.load(path, objects={"Local": cls})
+    assert found.model_cls is cls
+    found.run(manager())
+
+
+class OwnPredictor(Predictor):
+    """Found again by its name."""
+
+
+def test_trainer_and_predictor_classes_are_saved_too(room, tmp_path, monkeypatch):
+    trainer_cls = type("OwnTrainer", (room.trainer_cls,), {"__module__": __name__})
+    monkeypatch.setattr(sys.modules[__name__], "OwnTrainer", trainer_cls, raising=False)
+    path = room.experiment(tmp_path, trainer_cls=trainer_cls, predictor_cls=OwnPredictor).save()
+    loaded = room.experiment_cls.load(path)
+    assert (loaded.trainer_cls, loaded.predictor_cls) == (trainer_cls, OwnPredictor)
+
+
+def test_another_file_is_no_experiment(room, tmp_path):
+    (tmp_path / "other.yml").write_text("a: 1\n")
+    with pytest.raises(ConfigError, match=r"other.yml is no experiment file; it was not written by Experiment.save"):
+        room.experiment_cls.load(tmp_path / "other.yml")
+
+
+# ---- refused at construction
+
+
+@pytest.mark.parametrize(
+    ("training", "settings", "message"),
+    [
+        ({"optimiser_cls": 1}, {}, "unknown training setting 'optimiser_cls'; did you mean 'optimizer_cls'"),
+        ({}, {"val_score_kee": "x"}, "unknown training setting 'val_score_kee'; did you mean 'val_score_key'"),
+        ({}, {"val_score_mode": "big"}, "val_score_mode must be one of"),
+        ({"num_epochs": -1}, {}, "num_epochs must be an integer of at least 0"),
+        ({}, {"n_epochs": 1.5}, "num_epochs must be an integer of at least 0"),
+        ({"val_score_key": "acuracy"}, {}, "val_score_key='acuracy' is neither a validation metric nor a loss"),
+    ],
+)
+def test_impossible_settings_are_refused_at_construction(room, tmp_path, training, settings, message):
+    with pytest.raises(ConfigError, match=message):
+        room.experiment(tmp_path, training=training, **settings)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ({"n_feature": 3}, "takes no 'n_feature'; did you mean 'n_features'"),
+        ({"n_features": 3, "depth": 2}, "takes no 'depth'"),
+    ],
+)
+def test_arguments_that_the_network_does_not_take_are_refused_at_construction(room, tmp_path, model, message):
+    with pytest.raises(ConfigError, match=message):
+        room.experiment(tmp_path, model)
+
+
+def test_arguments_that_the_network_misses_are_refused_at_construction(room, tmp_path):
+    class Net(room.network):
+        def __init__(self, n_features, width):
+            super().__init__(n_features)
+
+    with pytest.raises(ConfigError, match=r"Net cannot be built from the model parameters: missing .*'width'"):
+        room.experiment(tmp_path, cls=Net)
+
+
+def test_unknown_keywords_of_a_run_are_refused(room, tmp_path, manager):
+    with pytest.raises(ConfigError, match="unknown training setting 'num_epoch'; did you mean 'num_epochs'"):
+        room.experiment(tmp_path).run(manager(), num_epoch=3)
+
+
+def test_help_shows_every_setting_and_print_the_parameters(room, tmp_path):
+    for function in (room.experiment_cls, room.experiment_cls.run, room.experiment_cls.kfold):
+        names = inspect.signature(function).parameters
+        assert {"optimizer_cls", "lr_scheduler_cls", "val_score_key", "seed"} <= names.keys()
+    assert {"split_type", "groups_key", "val_split"} <= names.keys()
+    text = str(room.experiment(tmp_path, name="digits"))
+    assert "'digits'" in text
+    assert "num_epochs" in text

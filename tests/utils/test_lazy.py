@@ -1,0 +1,131 @@
+"""Public names that are resolved on first use, and what is said where their framework is missing."""
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+import delira
+from delira.errors import MissingBackendError
+from delira.rooms import FRAMEWORKS, NAMES, installed_rooms
+from delira.utils.lazy import lazy_names
+
+#: makes a package impossible to import, as if it were not installed
+HIDE = """
+    import sys
+
+    class Hidden:
+        def find_spec(self, name, path=None, target=None):
+            if name.partition(".")[0] == {package!r}:
+                raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+    sys.meta_path.insert(0, Hidden())
+"""
+SHOWN = [
+    (room, package, name) for room, packages in NAMES.items() for package, names in packages.items() for name in names
+]
+
+
+def run_without(package, code):
+    """Run ``code`` in a fresh interpreter without ``package``."""
+    program = textwrap.dedent(HIDE.format(package=package)) + textwrap.dedent(code)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_every_name_of_a_missing_framework_says_what_to_install():
+    code = f"""
+        import importlib, pickle
+        for room, package, name in {SHOWN!r}:
+            module = importlib.import_module("delira." + package)
+            try:
+                getattr(module, name)
+            except ImportError as error:
+                print(room, package, name, "|", type(error).__name__, "|", error)
+    """
+    lines = run_without("torch", code).splitlines()
+    expected = [
+        f"{room} {package} {name} | MissingBackendError | delira.{package}.{name} needs the package 'torch', which is "
+        f"not installed. Install it with: pip install 'delira[{room}]'"
+        for room, package, name in SHOWN
+        if FRAMEWORKS[room] == "torch"
+    ]
+    assert [line for line in lines if line.startswith("torch")] == expected
+
+
+def test_an_import_statement_of_a_missing_framework_says_the_same():
+    code = """
+        try:
+            from delira.training import PyTorchExperiment
+        except ImportError as error:
+            print(error)
+    """
+    text = run_without("torch", code)
+    assert text.strip() == (
+        "delira.training.PyTorchExperiment needs the package 'torch', which is not installed. "
+        "Install it with: pip install 'delira[torch]'"
+    )
+
+
+def test_without_a_framework_the_rest_works_and_names_are_still_listed():
+    code = """
+        import delira, delira.data_loading, delira.io, delira.models, delira.testing, delira.training
+        from delira.training import Parameters
+        print("PyTorchNetworkTrainer" in dir(delira.training), delira.get_backends())
+    """
+    shown, backends = run_without("torch", code).strip().split(" ", 1)
+    assert shown == "True"
+    assert "TORCH" not in backends
+
+
+def test_the_error_is_an_import_error():
+    assert issubclass(MissingBackendError, ImportError)
+
+
+def test_an_error_inside_a_room_is_not_taken_for_a_missing_framework():
+    """A module of delira that is missing is a bug, not a package to install."""
+    code = """
+        import sys
+        sys.modules["delira.backends.torch"] = None
+        import delira.models
+        try:
+            delira.models.AbstractPyTorchNetwork
+        except ImportError as error:
+            print(type(error).__name__, error.name)
+    """
+    assert run_without("no_such_package", code).split() == ["ModuleNotFoundError", "delira.backends.torch"]
+
+
+@pytest.mark.parametrize("module", ["models", "training", "training.callbacks", "training.train_utils", "io"])
+def test_an_unknown_attribute_is_an_attribute_error(module):
+    imported = __import__(f"delira.{module}", fromlist=["*"])
+    with pytest.raises(AttributeError, match=f"module 'delira.{module}' has no attribute 'no_such_name'"):
+        _ = imported.no_such_name
+    assert not hasattr(imported, "no_such_name")
+    assert getattr(imported, "no_such_name", None) is None
+
+
+@pytest.mark.parametrize(("room", "package", "name"), SHOWN)
+def test_every_name_is_the_one_of_its_room_and_resolved_once(room, package, name):
+    pytest.importorskip(FRAMEWORKS[room])
+    public = __import__(f"delira.{package}", fromlist=["*"])
+    private = __import__(f"delira.backends.{room}", fromlist=["*"])
+    assert getattr(public, name) is getattr(private, name)
+    assert vars(public)[name] is getattr(private, name)
+    assert name in dir(public)
+
+
+def test_a_package_without_rooms_shows_nothing():
+    getter, lister = lazy_names("delira.utils")
+    assert "AbstractPyTorchNetwork" not in lister()
+    with pytest.raises(AttributeError, match=r"module 'delira\.utils' has no attribute 'AbstractPyTorchNetwork'"):
+        getter("AbstractPyTorchNetwork")
+
+
+def test_backends_are_named_without_importing_them():
+    code = "import sys, delira; print(*delira.get_backends()); sys.exit('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert tuple(done.stdout.split()) == delira.get_backends() == tuple(room.upper() for room in installed_rooms())

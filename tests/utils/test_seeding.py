@@ -1,0 +1,178 @@
+"""Randomness as a pure function of one seed and counters."""
+
+import itertools
+import os
+import random
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import delira
+from delira.errors import ConfigError
+from delira.utils.seeding import check_seed, derive, derive_int, restored_globals, seed_globals, seeded_globals
+
+SEEDS = st.integers(0, 2**70)
+COUNTERS = st.lists(st.integers(0, 2**40), max_size=4)
+
+
+def words(*args, **kwargs):
+    return tuple(derive(*args, **kwargs).generate_state(4).tolist())
+
+
+# ---- derive
+
+
+@given(seed=SEEDS, counters=COUNTERS, stream=st.text(max_size=5))
+def test_the_same_arguments_give_the_same_sequence(seed, counters, stream):
+    assert words(seed, *counters, stream=stream) == words(seed, *counters, stream=stream)
+
+
+def test_other_seeds_counters_and_streams_give_other_sequences():
+    arguments = [
+        (seed, *counters, stream)
+        for seed in (0, 1, 2**40)
+        for counters in ((), (0,), (1,), (0, 0), (0, 1), (1, 0), (0, 0, 0), (2**33,))
+        for stream in ("order", "loading", "transform", "framework")
+    ]
+    found = {words(*counters, stream=stream) for *counters, stream in arguments}
+    assert len(found) == len(arguments)
+
+
+def test_streams_do_not_lean_on_each_other():
+    """The numbers of two streams, and of neighbouring counters, are not correlated."""
+    columns = [
+        np.random.default_rng(derive(0, counter, stream=stream)).normal(size=20_000)
+        for counter, stream in itertools.product((0, 1), ("order", "loading"))
+    ]
+    correlation = np.corrcoef(columns) - np.eye(len(columns))
+    assert np.abs(correlation).max() < 0.03  # four standard deviations
+
+
+def test_a_sequence_is_the_same_in_another_process():
+    """Whatever Python's own hashing does there."""
+    code = "from delira.utils.seeding import derive, derive_int\n" \
+           "print(derive(7, 3, 1, stream='order').generate_state(4).tolist(), derive_int(7, 3, stream='framework'))"
+    expected = f"{list(words(7, 3, 1, stream='order'))} {derive_int(7, 3, stream='framework')}"
+    for hash_seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+        assert done.stdout.strip() == expected
+
+
+@given(seed=SEEDS, counters=COUNTERS)
+def test_an_integer_fits_every_generator(seed, counters):
+    number = derive_int(seed, *counters, stream="framework")
+    assert isinstance(number, int)
+    assert 0 <= number < 2**63
+
+
+# ---- global generators
+
+
+def drawn():
+    return random.random(), np.random.rand()
+
+
+def test_global_generators_are_seeded_and_given_back():
+    random.seed(1)
+    np.random.seed(1)
+    expected = drawn()
+    random.seed(1)
+    np.random.seed(1)
+    with seeded_globals(derive(0, stream="loading")):
+        inside = drawn()
+    assert drawn() == expected
+    with seeded_globals(derive(0, stream="loading")):
+        assert drawn() == inside
+    with seeded_globals(derive(1, stream="loading")):
+        assert all(ours != theirs for ours, theirs in zip(drawn(), inside, strict=True))
+
+
+def test_global_generators_are_given_back_after_an_error():
+    random.seed(1)
+    np.random.seed(1)
+    before = random.getstate(), np.random.get_state()[1].tolist()
+
+    def fail():
+        with seeded_globals(derive(0, stream="loading")):
+            drawn()
+            raise RuntimeError("on purpose")
+
+    with pytest.raises(RuntimeError, match="on purpose"):
+        fail()
+    assert (random.getstate(), np.random.get_state()[1].tolist()) == before
+
+
+def test_scopes_may_be_nested():
+    with seeded_globals(derive(0, stream="outer")):
+        first = drawn()
+        with seeded_globals(derive(0, stream="inner")):
+            drawn()
+        second = drawn()
+    with seeded_globals(derive(0, stream="outer")):
+        assert (drawn(), drawn()) == (first, second)
+
+
+def test_restoring_without_seeding_gives_the_state_back():
+    random.seed(4)
+    np.random.seed(4)
+    with restored_globals():
+        inside = drawn()
+        seed_globals(derive(0, stream="anything"))
+    assert drawn() == inside
+
+
+# ---- seeds
+
+
+@pytest.mark.parametrize("seed", [0, 7, 2**80, np.int64(3), np.uint8(200)])
+def test_non_negative_integers_are_seeds(seed):
+    assert check_seed(seed) == int(seed)
+    assert type(check_seed(seed)) is int
+
+
+@pytest.mark.parametrize("seed", [-1, 1.0, "1", None, True, np.float64(2)])
+def test_nothing_else_is_a_seed(seed):
+    with pytest.raises(ConfigError, match="seed must be a non-negative integer, got"):
+        check_seed(seed)
+
+
+# ---- seed_all
+
+
+def test_seed_all_seeds_python_and_numpy():
+    with restored_globals():
+        delira.seed_all(5)
+        first = drawn()
+        delira.seed_all(5)
+        assert drawn() == first
+        delira.seed_all(6)
+        assert drawn() != first
+
+
+def test_seed_all_seeds_the_frameworks_that_are_imported():
+    torch = pytest.importorskip("torch")
+    state = torch.get_rng_state()
+    try:
+        with restored_globals():
+            delira.seed_all(5)
+            first = torch.rand(3)
+            delira.seed_all(5)
+            assert torch.equal(torch.rand(3), first)
+    finally:
+        torch.set_rng_state(state)
+
+
+def test_seed_all_imports_no_framework():
+    code = "import sys, delira; delira.seed_all(3); sys.exit('torch' in sys.modules or 'tensorflow' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("seed", [-1, 2**32, 1.5, True])
+def test_seed_all_refuses_what_numpy_cannot_take(seed):
+    with pytest.raises(ConfigError, match=r"seed must be a non-negative integer|needs a seed below 2\*\*32, got"):
+        delira.seed_all(seed)
