@@ -7,6 +7,7 @@ into a huge one, and each carries a CRC-32.
 import importlib
 import io
 import json
+import struct
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +18,21 @@ import numpy as np
 from delira.errors import CheckpointError
 
 _TREE = "tree.json"
+#: what zip, JSON and numpy raise for a file that is none of theirs; a header may also claim a petabyte
+_GARBAGE = (
+    OSError,
+    ArithmeticError,
+    AttributeError,
+    EOFError,
+    ImportError,
+    LookupError,
+    MemoryError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    struct.error,
+    zipfile.BadZipFile,
+)
 _EPOCH_OF_ZIP = (1980, 1, 1, 0, 0, 0)  # no clock in the file: equal trees give equal bytes
 
 
@@ -55,7 +71,7 @@ def read_tree(path: str | Path) -> dict[str, Any]:
             tree = _from_plain(json.loads(archive.read(_TREE)), archive)
     except CheckpointError:
         raise
-    except (OSError, KeyError, ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:
+    except _GARBAGE as error:
         raise CheckpointError(f"{path} is not a readable checkpoint: {error}") from error
     if not isinstance(tree, dict):
         raise CheckpointError(f"{path} is not a checkpoint: it holds a {type(tree).__name__}, not a dictionary")
@@ -76,9 +92,9 @@ def _to_plain(value: Any, place: str, arrays: list[np.ndarray]) -> Any:
         value = value.item()
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject and value.dtype.type is not np.void:
         entry = {"$array": len(arrays)}
-        if value.dtype.kind == "V":  # bfloat16 and its like: kept by their bits
+        if value.dtype.isbuiltin == 2:  # registered by ml_dtypes, e.g. bfloat16: kept by their bits
             entry["$dtype"] = value.dtype.name
             value = value.view(f"u{value.dtype.itemsize}")
         arrays.append(value)

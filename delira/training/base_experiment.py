@@ -12,6 +12,7 @@ from delira.errors import ConfigError
 from delira.training.base_trainer import BaseNetworkTrainer
 from delira.training.config import SETTINGS, check_epochs, check_names, read_settings, settings_signature
 from delira.training.cross_validation import CrossValidation
+from delira.training.experiment_file import FILE_NAME, load_arguments, save_arguments
 from delira.training.parameters import Parameters
 from delira.training.predictor import Predictor
 from delira.training.result import KFoldResult
@@ -19,7 +20,7 @@ from delira.training.run_folder import RunFolder, locate_fold
 from delira.training.run_request import RUN_NAMES, RunRequest, as_parameters, check_model_arguments, resolve
 from delira.training.splits import SplitConfig
 from delira.utils import yaml_codec
-from delira.utils.files import publish_text, writable_folder
+from delira.utils.files import writable_folder
 from delira.utils.seeding import derive, derive_int, restored_globals, seed_globals
 from delira.utils.suggest import did_you_mean
 
@@ -79,8 +80,10 @@ class BaseExperiment:
         self.name = name or "UnnamedExperiment"
         self.save_path = Path(save_path or ".") / self.name
         self.key_mapping = key_mapping
-        self.trainer_cls = trainer_cls or self.trainer_cls
-        self.predictor_cls = predictor_cls or self.predictor_cls
+        if trainer_cls is not None:
+            self.trainer_cls = trainer_cls
+        if predictor_cls is not None:
+            self.predictor_cls = predictor_cls
         self.settings = settings
         self._check()
 
@@ -101,7 +104,10 @@ class BaseExperiment:
         if params is not None:
             own.update(as_parameters(params), deep=True)
             check_model_arguments(self.model_cls, own.model_kwargs())
-        return resolve(own, self.settings, kwargs, num_epochs=self.n_epochs, seed=seed)
+        if isinstance(self.model_cls, yaml_codec.Unresolved):
+            self.model_cls()  # says what it is and where it could be found
+        request = resolve(own, self.settings, kwargs, num_epochs=self.n_epochs, seed=seed)
+        return request if request.key_mapping else dataclasses.replace(request, key_mapping=self.key_mapping)
 
     # ------------------------------------------------------------------ runs
 
@@ -186,17 +192,17 @@ class BaseExperiment:
         names = ("prepare_batch", "convert_fn", "key_mapping")
         if unknown := [name for name in kwargs if name not in names]:
             raise ConfigError(f"test takes no {unknown[0]!r}{did_you_mean(unknown[0], names)}")
-        config = read_settings(self._resolve(None, {"num_epochs": 0}).settings)
+        request = self._resolve(None, {"num_epochs": 0})
+        config = read_settings(request.settings)
         metrics = config.epoch_metrics if metrics is None else metrics
-        keys = config.metric_keys if metric_keys is None else metric_keys
         predictor = self.predictor_cls(
             network,
-            kwargs.get("key_mapping") or self.key_mapping,
+            kwargs.get("key_mapping") or request.key_mapping,
             kwargs.get("convert_fn") or config.convert_batch_to_npy_fn,
             kwargs.get("prepare_batch"),
             backend=self.trainer_cls.backend,
         )
-        keys = {name: value for name, value in keys.items() if name in metrics}
+        keys = config.keys_of(metrics) if metric_keys is None else metric_keys
         done = predictor.evaluate(test_data, metrics=metrics, metric_keys=keys, verbose=verbose)
         return done.predictions, done.metrics
 
@@ -244,6 +250,7 @@ class BaseExperiment:
         KFoldResult
             Unpacks as ``outputs, metrics``; prints as a table.
         """
+        check_names(options, (*SETTINGS, *RUN_NAMES, *_SPLIT_NAMES))
         split = {name: options.pop(name) for name in _SPLIT_NAMES if name in options}
         if num_epochs is not None:
             options["num_epochs"] = num_epochs
@@ -251,14 +258,13 @@ class BaseExperiment:
         request = self._resolve(params, options, seed=config.random_seed)
         settings = read_settings(request.settings)
         tested = settings.epoch_metrics if metrics is None else metrics
-        keys = settings.metric_keys if metric_keys is None else metric_keys
         return CrossValidation(
             experiment=self,
             data=data,
             request=request,
             split=config,
             metrics=copy.deepcopy(dict(tested)),
-            metric_keys={name: value for name, value in keys.items() if name in tested or metric_keys is not None},
+            metric_keys=settings.keys_of(tested) if metric_keys is None else metric_keys,
             train_kwargs=train_kwargs or {},
             test_kwargs=test_kwargs or {},
             resume=resume,
@@ -273,7 +279,8 @@ class BaseExperiment:
             return self.build_trainer(request, RunFolder.create(self.save_path).fold(request.fold))
         if "model" not in kwargs:
             raise ConfigError("setup(training=False) builds a predictor; pass the network as model=")
-        return self.predictor_cls(kwargs["model"], self.key_mapping, backend=self.trainer_cls.backend)
+        request = self._resolve(params, {"num_epochs": 0})
+        return self.predictor_cls(kwargs["model"], request.key_mapping, backend=self.trainer_cls.backend)
 
     # ------------------------------------------------------------------ parts of a run
 
@@ -289,7 +296,7 @@ class BaseExperiment:
                 return self.trainer_cls(
                     network,
                     folder,
-                    request.key_mapping or self.key_mapping,
+                    request.key_mapping,
                     fold=request.fold,
                     callbacks=request.callbacks,
                     start_epoch=request.start_epoch,
@@ -344,17 +351,15 @@ class BaseExperiment:
 
     def save(self, path: str | Path | None = None) -> Path:
         """Write the experiment as readable YAML (``experiment.yml`` in its folder); returns the file."""
-        tree = {
-            "model": self.model_cls,
+        own = {name: vars(self).get(name) for name in ("n_epochs", "key_mapping", "trainer_cls", "predictor_cls")}
+        arguments = {
+            "model_cls": self.model_cls,
             "name": self.name,
             "save_path": str(self.save_path.parent),
-            "n_epochs": self.n_epochs,
-            "key_mapping": self.key_mapping,
+            **own,
             "settings": dict(self.settings),
-            "fixed": copy.deepcopy(self.params).permute_variability_on_top()["fixed"],
-            "variable": copy.deepcopy(self.params).permute_variability_on_top()["variable"],
         }
-        return publish_text(Path(path or self.save_path / "experiment.yml"), yaml_codec.dumps(tree))
+        return save_arguments(Path(path or self.save_path / FILE_NAME), self.params, arguments)
 
     @classmethod
     def load(cls, file_name: str | Path, objects: Mapping[str, Any] | None = None) -> Self:
@@ -367,14 +372,8 @@ class BaseExperiment:
         objects
             Classes, functions and instances by the name the file uses, for what is not imported yet.
         """
-        path = Path(file_name)
-        path = path / "experiment.yml" if path.is_dir() else path
-        tree = yaml_codec.loads(path.read_bytes(), objects)
-        if not isinstance(tree, Mapping) or "model" not in tree:
-            raise ConfigError(f"{path} is no experiment file; it was not written by Experiment.save")
-        tree = dict(tree)
-        params = Parameters(tree.pop("fixed"), tree.pop("variable"))
-        return cls(params, tree.pop("model"), **tree.pop("settings"), **tree)
+        arguments = load_arguments(file_name, objects)
+        return cls(**arguments.pop("settings"), **arguments)
 
     def __str__(self) -> str:
         return f"{type(self).__name__} {self.name!r} of {self.model_cls.__name__}\n{self.params}"

@@ -222,7 +222,9 @@ class BaseNetworkTrainer(RunState):
         """All steps of one epoch; returns ``(metrics, losses)``: values of the steps by name."""
         read = self.backend.read_scalars
         metrics, losses = StepValues(read), StepValues(read)
-        over_epoch = MetricSet(self.config.metrics, self._keys_of(self.config.metrics)) if self.config.metrics else None
+        over_epoch = (
+            MetricSet(self.config.metrics, self.config.keys_of(self.config.metrics)) if self.config.metrics else None
+        )
         length = checks.count_batches(batchgen)
         self.state.step_in_epoch = 0
         with self.backend.training(self.module):
@@ -283,7 +285,7 @@ class BaseNetworkTrainer(RunState):
         done = self.evaluate(
             datamgr,
             metrics=metrics,
-            metric_keys=self._keys_of(metrics),
+            metric_keys=self.config.keys_of(metrics),
             keep_predictions=False,
             observe=observe if self.has_default_closure else None,
             epoch=epoch,

@@ -61,7 +61,7 @@ def _check_reading(trainer: Any, role: str, batch: Mapping[str, Any], prepared: 
     metrics = config.metrics if role == "training" else config.epoch_metrics
     if metrics:
         known = {**trainer.to_numpy(predictions), **batch}
-        MetricSet(metrics, trainer._keys_of(metrics)).check_keys(known)
+        MetricSet(metrics, config.keys_of(metrics)).check_keys(known)
 
 
 def unpack_closure(result: Any) -> tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any]]:

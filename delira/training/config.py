@@ -204,6 +204,10 @@ class TrainerConfig:
         """Metrics of the validation, those of ``metrics`` included."""
         return {**self.metrics, **self.val_metrics}
 
+    def keys_of(self, metrics: Iterable[str]) -> dict[str, Sequence[str]]:
+        """The ``metric_keys`` of some metrics."""
+        return {name: self.metric_keys[name] for name in metrics if name in self.metric_keys}
+
     def check_score_key(self, key: str | None) -> None:
         """Refuse a score that nothing computes."""
         known = [*self.losses, *self.epoch_metrics]

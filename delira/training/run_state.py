@@ -251,9 +251,6 @@ class RunState(Predictor):
             return None
         return frozenset(parameter.name for parameter in parameters)
 
-    def _keys_of(self, metrics: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: keys for name, keys in self.config.metric_keys.items() if name in metrics}
-
     def _default_metrics(self) -> Mapping[str, Any]:
         return self.config.epoch_metrics
 

@@ -104,10 +104,11 @@ def test_numbers_of_numpy_become_plain_numbers_and_tuples_become_lists(folder):
     assert_same(read_back(written(tree), folder), {"f": 0.5, "i": 3, "b": True, "s": "a", "t": [1, [2]]})
 
 
-def test_bfloat16_is_kept_by_its_bits(folder):
+@pytest.mark.parametrize("name", ["bfloat16", "float8_e5m2", "float8_e4m3fn", "int4"])
+def test_small_numbers_of_ml_dtypes_are_kept_by_their_bits(name, folder):
     ml_dtypes = pytest.importorskip("ml_dtypes")
-    for shape in ((), (4,)):
-        array = np.full(shape, 1.5, ml_dtypes.bfloat16)
+    for shape in ((), (4,), (2, 0)):
+        array = np.full(shape, 1.5, getattr(ml_dtypes, name))
         back = read_back(written({"array": array}), folder)["array"]
         assert back.dtype == array.dtype
         assert back.tobytes() == array.tobytes()

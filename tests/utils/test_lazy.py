@@ -15,12 +15,17 @@ from delira.utils.lazy import lazy_names
 HIDE = """
     import sys
 
-    class Hidden:
-        def find_spec(self, name, path=None, target=None):
-            if name.partition(".")[0] == {package!r}:
-                raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+    class Hiding:
+        def __init__(self, finder):
+            self.finder = finder
 
-    sys.meta_path.insert(0, Hidden())
+        def find_spec(self, name, *args):
+            return None if name.partition(".")[0] == {package!r} else self.finder.find_spec(name, *args)
+
+        def __getattr__(self, name):
+            return getattr(self.finder, name)
+
+    sys.meta_path[:] = [Hiding(finder) for finder in sys.meta_path]
 """
 SHOWN = [
     (room, package, name) for room, packages in NAMES.items() for package, names in packages.items() for name in names
@@ -37,7 +42,7 @@ def run_without(package, code):
 
 def test_every_name_of_a_missing_framework_says_what_to_install():
     code = f"""
-        import importlib, pickle
+        import importlib
         for room, package, name in {SHOWN!r}:
             module = importlib.import_module("delira." + package)
             try:

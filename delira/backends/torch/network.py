@@ -169,9 +169,9 @@ def _to_tensor(value: Any, device: torch.device, is_input: bool) -> Any:
 
 
 def _takeable(array: np.ndarray) -> np.ndarray:
-    """The array, or a copy where torch does not take it: mirrored, of foreign byte order, or (with a warning) read-only."""
+    """The array, or a copy where torch does not take it: mirrored, of foreign byte order, read-only (a warning)."""
     if array.dtype.kind not in "biufc":
         return array
-    if array.flags.writeable and array.dtype.isnative and not any(stride < 0 for stride in array.strides):
+    if array.flags.writeable and array.dtype.isnative and min(array.strides, default=0) >= 0:
         return array
     return np.array(array, dtype=array.dtype.newbyteorder("="))
