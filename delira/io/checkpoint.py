@@ -2,8 +2,10 @@
 
 import dataclasses
 import re
+import struct
 import warnings
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -25,7 +27,7 @@ def verify_zip(path: str | Path) -> None:
     try:
         with zipfile.ZipFile(path) as archive:
             damaged = archive.testzip()
-    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError, RuntimeError, EOFError) as error:
+    except (OSError, ValueError, RuntimeError, EOFError, struct.error, zlib.error, zipfile.BadZipFile) as error:
         raise CheckpointError(f"{path} is not a complete checkpoint file: {error}") from error
     if damaged is not None:
         raise CheckpointError(f"{path} is damaged: the checksum of its record {damaged!r} is wrong")

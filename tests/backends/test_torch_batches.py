@@ -272,7 +272,9 @@ def test_a_network_that_returns_no_dict_is_refused_before_the_first_update(outpu
     network = net_with(forwards[output])
     before = network.linear.weight.detach().clone()
     data = BaseDataManager(arrays(), batch_size=4) if as_manager else [arrays()]
-    with pytest.raises(NetworkError, match=rf"Special returned a (?i:{output}); a network returns a dict of named outputs"):
+    with pytest.raises(
+        NetworkError, match=rf"Special returned a (?i:{output}); a network returns a dict of named outputs"
+    ):
         trainer_of(network, tmp_path).train(1, data)
     assert torch.equal(network.linear.weight, before)
 
@@ -340,7 +342,12 @@ def test_the_values_of_the_steps_are_reduced_as_asked(reduce_mode, tmp_path):
 def test_tensors_are_converted_and_other_values_pass():
     weight = torch.nn.Parameter(torch.ones(2, 2))
     args, kwargs = convert_torch_tensor_to_npy(
-        torch.tensor(2.0), "a", loss=torch.tensor(3), weight=weight, half=torch.ones(2, dtype=torch.bfloat16), tree={"x": [weight]}
+        torch.tensor(2.0),
+        "a",
+        loss=torch.tensor(3),
+        weight=weight,
+        half=torch.ones(2, dtype=torch.bfloat16),
+        tree={"x": [weight]},
     )
     assert args[0].shape == (1,)
     assert args[1] == "a"

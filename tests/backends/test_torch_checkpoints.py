@@ -126,7 +126,9 @@ def test_a_network_and_its_optimizers_come_back(tmp_path):
     fresh = torch.optim.Adam(other.parameters(), lr=0.1)
     fresh.load_state_dict(tree["optimizer"]["default"])
     assert fresh.param_groups[0]["lr"] == 0.5
-    assert torch.equal(fresh.state[other.first.weight]["exp_avg"], optimizers["default"].state[network.first.weight]["exp_avg"])
+    assert torch.equal(
+        fresh.state[other.first.weight]["exp_avg"], optimizers["default"].state[network.first.weight]["exp_avg"]
+    )
     assert torch.load(path, weights_only=True).keys() == tree.keys()
 
 
@@ -179,7 +181,7 @@ def test_a_file_of_plain_torch_is_taken_over(batches, tmp_path):
 
 def test_a_failed_save_leaves_the_file_before(tmp_path):
     path = save_checkpoint_torch(tmp_path / "state.pt", Net(), epoch=1)
-    with pytest.raises((AttributeError, TypeError, pickle.PicklingError), match="lambda|pickle"):
+    with pytest.raises((AttributeError, TypeError, pickle.PicklingError), match=r"lambda|pickle"):
         save_checkpoint_torch(path, Net(), epoch=2, extra=lambda: None)
     assert load_checkpoint_torch(path)["epoch"] == 1
     assert os.listdir(tmp_path) == ["state.pt"]
@@ -220,7 +222,10 @@ def test_a_damaged_last_checkpoint_falls_back_to_the_one_before(batches, tmp_pat
 @pytest.mark.parametrize(
     ("network", "match"),
     [
-        (lambda: Net(n_hidden=6), r"network Net: first\.weight has shape \(4, 3\) in the checkpoint and \(6, 3\) in the"),
+        (
+            lambda: Net(n_hidden=6),
+            r"network Net: first\.weight has shape \(4, 3\) in the checkpoint and \(6, 3\) in the",
+        ),
         (Deeper, r"network Deeper: missing in the checkpoint: third\.weight, third\.bias"),
     ],
 )
@@ -250,7 +255,10 @@ def test_nothing_changes_if_a_checkpoint_does_not_fit(batches, tmp_path):
     ("settings", "match"),
     [
         ({"optimizer_cls": torch.optim.SGD}, "optimizer 'default'"),
-        ({"optimizer_cls": torch.optim.SGD, "optim_fn": lambda m, c, **p: {"gen": c(m.parameters(), **p)}}, "no optimizer"),
+        (
+            {"optimizer_cls": torch.optim.SGD, "optim_fn": lambda m, c, **p: {"gen": c(m.parameters(), **p)}},
+            "no optimizer",
+        ),
         ({"optim_fn": lambda m, c, **p: {"default": c(m.first.parameters(), **p)}}, "optimizer 'default'"),
     ],
     ids=["another class", "another name", "other parameters"],

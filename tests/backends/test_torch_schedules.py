@@ -195,7 +195,9 @@ def test_a_callback_takes_the_optimizer_itself(tmp_path):
         rates = Rates()
         trainer = trainer_of(tmp_path / name, callbacks=[rates])
         optimizer = trainer.optimizers["default"]
-        trainer.register_callback(ExponentialLRCallbackPyTorch(optimizer if name == "wrapped" else optimizer.optimizer, 0.5))
+        trainer.register_callback(
+            ExponentialLRCallbackPyTorch(optimizer if name == "wrapped" else optimizer.optimizer, 0.5)
+        )
         trainer.train(N_EPOCHS, data())
         assert rates.rates == expected
 

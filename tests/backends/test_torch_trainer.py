@@ -205,7 +205,11 @@ def test_training_metrics_with_buffers_go_where_the_targets_are(manager, tmp_pat
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 @pytest.mark.parametrize(
     ("settings", "asked"),
-    [({"gpu_ids": [0]}, r"gpu_ids=\[0\]"), ({"device": "cuda"}, "device='cuda'"), ({"device": "cuda:1"}, "device='cuda:1'")],
+    [
+        ({"gpu_ids": [0]}, r"gpu_ids=\[0\]"),
+        ({"device": "cuda"}, "device='cuda'"),
+        ({"device": "cuda:1"}, "device='cuda:1'"),
+    ],
 )
 def test_a_gpu_that_is_not_there_is_an_error_and_not_the_cpu(settings, asked, tmp_path):
     with pytest.raises(ConfigError, match=rf"{asked} was asked for, but PyTorch sees no GPU; .*device='cpu' or 'auto'"):

@@ -135,7 +135,9 @@ def test_damaged_checkpoints_are_left_out_with_a_warning(checkpoints):
     assert (path, tree["epoch"]) == (checkpoints.path("epoch_2"), 2)
     texts = [str(warning.message) for warning in caught]
     assert len(texts) == 2
-    assert all("is damaged: the checksum of its record" in text and "an earlier checkpoint is used" in text for text in texts)
+    assert all(
+        "is damaged: the checksum of its record" in text and "an earlier checkpoint is used" in text for text in texts
+    )
     assert {warning.category for warning in caught} == {RuntimeWarning}
 
 
@@ -150,7 +152,9 @@ def test_if_all_are_damaged_there_is_no_newest(checkpoints):
 def test_loading_a_damaged_checkpoint_is_refused(checkpoints):
     path = checkpoints.save(tree_of(1), "epoch_1")
     damage(path)
-    with pytest.raises(CheckpointError, match=r"checkpoint_epoch_1\.zip is damaged: the checksum of its record 'arrays/0\.npy'"):
+    with pytest.raises(
+        CheckpointError, match=r"checkpoint_epoch_1\.zip is damaged: the checksum of its record 'arrays/0\.npy'"
+    ):
         checkpoints.load(path)
 
 

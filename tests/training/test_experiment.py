@@ -39,7 +39,7 @@ class Interrupt:
 
 def runs(experiment):
     """Its run folders, the oldest first."""
-    return sorted((path for path in experiment.save_path.iterdir() if path.is_dir()), key=lambda p: p.stat().st_ino)
+    return sorted((path for path in experiment.save_path.iterdir() if path.is_dir()), key=lambda path: path.name)
 
 
 def history(folder):

@@ -205,7 +205,9 @@ def test_a_file_is_no_folder(below, tmp_path):
     file = tmp_path / "file"
     file.touch()
     path = file.joinpath(*below)
-    with pytest.raises(ConfigError, match=r"save_path='.*' cannot be a folder: '.*file.*' is a file; choose another path"):
+    with pytest.raises(
+        ConfigError, match=r"save_path='.*' cannot be a folder: '.*file.*' is a file; choose another path"
+    ):
         writable_folder(path)
 
 
@@ -215,7 +217,9 @@ def test_a_folder_that_cannot_be_written_is_refused(method, tmp_path, monkeypatc
         raise PermissionError(13, "Permission denied", str(self))
 
     monkeypatch.setattr(Path, method, denied)
-    with pytest.raises(ConfigError, match=r"save_path='.*run' is not writable \(Permission denied\); choose another path"):
+    with pytest.raises(
+        ConfigError, match=r"save_path='.*run' is not writable \(Permission denied\); choose another path"
+    ):
         writable_folder(tmp_path / "run")
 
 

@@ -54,8 +54,10 @@ def test_streams_do_not_lean_on_each_other():
 
 def test_a_sequence_is_the_same_in_another_process():
     """Whatever Python's own hashing does there."""
-    code = "from delira.utils.seeding import derive, derive_int\n" \
-           "print(derive(7, 3, 1, stream='order').generate_state(4).tolist(), derive_int(7, 3, stream='framework'))"
+    code = (
+        "from delira.utils.seeding import derive, derive_int\n"
+        "print(derive(7, 3, 1, stream='order').generate_state(4).tolist(), derive_int(7, 3, stream='framework'))"
+    )
     expected = f"{list(words(7, 3, 1, stream='order'))} {derive_int(7, 3, stream='framework')}"
     for hash_seed in ("1", "2"):
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed}

@@ -1,5 +1,6 @@
 """Progress: a bar in a terminal or notebook, one line for each epoch elsewhere."""
 
+import functools
 import importlib
 import importlib.util
 import sys
@@ -7,6 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from delira.training.callbacks.abstract_callback import AbstractCallback
+
+
+#: a bar of fixed width, so that the values of the epoch beside it do not squeeze it
+_LAYOUT = "{desc} {percentage:3.0f}%|{bar:20}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}]{postfix}"
 
 
 def _bar_class() -> Any:
@@ -18,7 +23,7 @@ def _bar_class() -> Any:
             return None
         return importlib.import_module("tqdm.notebook").tqdm
     if sys.stderr.isatty():
-        return importlib.import_module("tqdm").tqdm
+        return functools.partial(importlib.import_module("tqdm").tqdm, bar_format=_LAYOUT, dynamic_ncols=True)
     return None
 
 
@@ -44,7 +49,7 @@ class ProgressBar(AbstractCallback):
         if done < num_epochs and (bar_class := _bar_class()) is not None:
             total = None if num_batches is None else num_batches * num_epochs
             initial = (num_batches or 0) * done
-            self._bar = bar_class(total=total, initial=initial, unit="step", dynamic_ncols=True)
+            self._bar = bar_class(total=total, initial=initial, unit="step")
 
     def at_epoch_begin(self, trainer: Any, *, curr_epoch: int, num_epochs: int, **facts: Any) -> None:
         """Name the epoch."""
@@ -60,7 +65,7 @@ class ProgressBar(AbstractCallback):
         self, trainer: Any, *, metrics: Mapping[str, float], curr_epoch: int, num_epochs: int, **facts: Any
     ) -> None:
         """Show the values of the epoch."""
-        shown = "  ".join(f"{name} {value:.4g}" for name, value in metrics.items())
+        shown = "  ".join(f"{name} {value:.4g}" for name, value in metrics.items() if not name.startswith("lr"))
         if self._bar is not None:
             self._bar.set_postfix_str(shown, refresh=False)
         else:
