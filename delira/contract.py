@@ -164,11 +164,23 @@ def call_losses(
     predictions: Mapping[str, Any],
     batch: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Evaluate every loss on the entries it reads; predictions go before batch entries of the same name."""
+    """Evaluate every loss on the entries it reads; an error of a loss is told its name and what it read."""
     values = {}
     for name, loss in losses.items():
-        values[name] = loss(*look_up("loss", name, loss_keys.get(name, DEFAULT_LOSS_KEYS), predictions, batch))
+        read = look_up("loss", name, loss_keys.get(name, DEFAULT_LOSS_KEYS), predictions, batch)
+        try:
+            values[name] = loss(*read)
+        except Exception as error:
+            error.add_note(f"while loss {name!r} read {', '.join(map(_describe, read))}")
+            raise
     return values
+
+
+def _describe(value: Any) -> str:
+    """Type, shape and dtype of an array of any framework."""
+    if not hasattr(value, "shape"):
+        return type(value).__name__
+    return f"{type(value).__name__} of shape {tuple(value.shape)} and dtype {getattr(value, 'dtype', '?')}"
 
 
 def call_metrics(
@@ -187,7 +199,7 @@ def call_metrics(
 class Backend(abc.ABC):
     """The verbs a room must speak; the loop is written with nothing else.
 
-    A backend object has no state of its own: one instance serves all trainers of its room.
+    A backend object keeps nothing but the framework's generators: one instance serves all trainers of its room.
     """
 
     name: str
@@ -265,6 +277,14 @@ class Backend(abc.ABC):
     def learning_rates(self, optimizers: Mapping[str, Any]) -> dict[str, float]:
         """``{"lr": …}``, or ``{"lr_<name>": …}`` where there are several optimizers."""
         return {}
+
+    def arguments_of(self, network: Any) -> frozenset[str] | None:
+        """Names of the arguments a network takes; ``None`` if it takes any."""
+        return None
+
+    def is_mistake(self, warning: str) -> bool:
+        """Whether a warning of the framework, given while a loss was tried, means that the loss is wrong."""
+        return False
 
     # ------------------------------------------------------------------ values
 

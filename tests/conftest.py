@@ -1,110 +1,13 @@
-"""What the tests share: one fixture for all rooms, with networks small enough to be checked by hand."""
+"""What the tests share: one fixture for all rooms, and data."""
 
-import contextlib
-import dataclasses
-import functools
-import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from small_rooms import ROOMS, Room, torch_room, toy_room
 
 from delira.data_loading import BaseDataManager
-from delira.utils.trees import iterate_leaves
-
-ROOMS = ("toy", "torch")
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Room:
-    """One room as the specification sees it.
-
-    Its network takes ``n_features`` and ``dropout`` and computes ``pred = dropped(x) @ weight`` without bias; its
-    loss is the mean squared error; its optimizer is gradient descent with momentum.
-    """
-
-    name: str
-    network: type
-    trainer_cls: type
-    experiment_cls: type
-    loss: Callable[..., Any]
-    optimizer_cls: type
-    rtol: float
-    """How far the room may be from float64 arithmetic by hand."""
-    read: Callable[[Any], np.ndarray]
-    """The network's weight, shape (n_features, 1)."""
-    write: Callable[[Any, np.ndarray], None]
-    """Set the network's weight."""
-    step: Callable[..., tuple[Any, Any]]
-    """``step(model, batch, optimizers, losses) -> (loss, pred)``: one update for closures written by hand."""
-    halving: Callable[[], dict[str, Any]]
-    """Settings with which the learning rate halves after every epoch."""
-    draw: Callable[[], float]
-    """One number of the framework's own generator."""
-    learns: Callable[[Any], bool]
-    """Whether the network is in training mode, or gradients are recorded."""
-
-    @property
-    def backend(self) -> Any:
-        return self.trainer_cls.backend
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The least that a training needs, and no noise."""
-        return {
-            "losses": {"mse": self.loss},
-            "optimizer_cls": self.optimizer_cls,
-            "optimizer_params": {"lr": 0.1, "momentum": 0.5},
-            "logging_type": None,
-            "verbose": False,
-        }
-
-    def build(self, n_features: int = 3, dropout: float = 0.0, cls: type | None = None) -> Any:
-        """A network whose weight is always the same."""
-        network = (cls or self.network)(n_features=n_features, dropout=dropout)
-        self.write(network, np.linspace(-0.5, 0.5, n_features).reshape(-1, 1))
-        return network
-
-    def trainer(self, path: Any, network: Any = None, **settings: Any) -> Any:
-        """A trainer in ``path``; without a network, of one whose weight is always the same."""
-        return self.trainer_cls(network or self.build(), path, **{**self.settings, "save_freq": None, **settings})
-
-    def experiment(self, path: Any, model: Mapping[str, Any] | None = None, cls: type | None = None, **kw: Any) -> Any:
-        """An experiment in ``path``: two epochs unless the training settings say otherwise."""
-        training = {**self.settings, "num_epochs": 2, "save_freq": None, **kw.pop("training", {})}
-        params = {"fixed": {"model": {"n_features": 3, **(model or {})}, "training": training}}
-        return self.experiment_cls(params, cls or self.network, save_path=path, **kw)
-
-    def prepared(self, arrays: Mapping[str, Any]) -> Any:
-        """What the room computes on the input of a batch."""
-        return self.build().prepare_batch(arrays, "cpu", "cpu")
-
-    def same(self, left: Any, right: Any) -> bool:
-        """Whether two trees are equal bit for bit; NaN equals NaN."""
-        ours = dict(iterate_leaves(self.backend.to_numpy(left)))
-        theirs = dict(iterate_leaves(self.backend.to_numpy(right)))
-        return ours.keys() == theirs.keys() and all(_same_leaf(ours[place], theirs[place]) for place in ours)
-
-    @contextlib.contextmanager
-    def undisturbed(self) -> Iterator[None]:
-        """Scope that must leave the generators of Python, numpy and the framework as they were."""
-        np.random.seed(11)
-        random.seed(12)
-        self.backend.seed(13)
-        before = (random.getstate(), np.random.get_state()[1].tolist(), np.random.get_state()[2])
-        framework = self.backend.generator_state()
-        yield
-        after = (random.getstate(), np.random.get_state()[1].tolist(), np.random.get_state()[2])
-        assert before == after, "the generators of Python or numpy moved"
-        assert self.same(framework, self.backend.generator_state()), f"the generator of {self.name} moved"
-
-
-def _same_leaf(left: Any, right: Any) -> bool:
-    left, right = np.asarray(left), np.asarray(right)
-    if left.dtype == object or left.dtype != right.dtype or left.shape != right.shape:
-        return bool(left.dtype == right.dtype == object and left == right)
-    return left.tobytes() == right.tobytes()
 
 
 @pytest.fixture(params=ROOMS)
@@ -112,8 +15,8 @@ def room(request: pytest.FixtureRequest) -> Room:
     """Every room that can be here: one specification for all of them."""
     if request.param == "torch":
         pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
-        return _torch_room()
-    return _toy_room()
+        return torch_room()
+    return toy_room()
 
 
 def _regression(n: int = 10, n_features: int = 3, seed: int = 7, **more: Any) -> dict[str, np.ndarray]:
@@ -141,96 +44,3 @@ def manager() -> Callable[..., BaseDataManager]:
 
 
 # ---- the rooms
-
-
-@functools.cache
-def _toy_room() -> Room:
-    from delira.testing import ToyExperiment, ToyNetwork, ToySGD, ToyTrainer, mean_squared_error
-
-    def write(network: Any, weight: np.ndarray) -> None:
-        network.weight[...] = weight
-
-    def step(model: Any, batch: Any, optimizers: Any, losses: Any) -> tuple[Any, Any]:
-        pred = model(batch["data"])["pred"]
-        loss = sum(loss(pred, batch["label"]) for loss in losses.values())
-        optimizers["default"].apply(2 * batch["data"].T @ (pred - batch["label"]) / pred.size)
-        return loss, pred
-
-    return Room(
-        name="toy",
-        network=ToyNetwork,
-        trainer_cls=ToyTrainer,
-        experiment_cls=ToyExperiment,
-        loss=mean_squared_error,
-        optimizer_cls=ToySGD,
-        rtol=1e-12,
-        read=lambda network: network.weight.copy(),
-        write=write,
-        step=step,
-        halving=lambda: {"callbacks": [HalveTheRate()]},
-        draw=lambda: float(ToyTrainer.backend.generator.random()),
-        learns=lambda network: network.is_training,
-    )
-
-
-class HalveTheRate:
-    """The toy room has no schedules; a callback does it."""
-
-    def at_epoch_end(self, trainer: Any, **facts: Any) -> None:
-        trainer.optimizers["default"].lr *= 0.5
-
-
-@functools.cache
-def _torch_room() -> Room:
-    import torch
-
-    from delira.models import AbstractPyTorchNetwork
-    from delira.training import PyTorchExperiment, PyTorchNetworkTrainer
-
-    class TorchLinear(AbstractPyTorchNetwork):
-        """``pred = dropped(x) @ weight``."""
-
-        def __init__(self, n_features: int = 3, dropout: float = 0.0):
-            super().__init__(n_features=n_features, dropout=dropout)
-            self.drop = torch.nn.Dropout(dropout)
-            self.linear = torch.nn.Linear(n_features, 1, bias=False)
-
-        def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
-            return {"pred": self.linear(self.drop(x))}
-
-    # found again by its name in files, though torch is imported only where it is needed
-    TorchLinear.__qualname__ = "TorchLinear"
-    globals()["TorchLinear"] = TorchLinear
-
-    def write(network: Any, weight: np.ndarray) -> None:
-        with torch.no_grad():
-            network.linear.weight.copy_(torch.from_numpy(weight.T))
-
-    def step(model: Any, batch: Any, optimizers: Any, losses: Any) -> tuple[Any, Any]:
-        pred = model(batch["data"])["pred"]
-        loss = sum(loss(pred, batch["label"]) for loss in losses.values())
-        optimizers["default"].zero_grad()
-        with optimizers["default"].scale_loss(loss) as scaled:
-            scaled.backward()
-        optimizers["default"].step()
-        return loss.detach(), pred.detach()
-
-    schedule = {
-        "lr_scheduler_cls": torch.optim.lr_scheduler.StepLR,
-        "lr_scheduler_params": {"step_size": 1, "gamma": 0.5},
-    }
-    return Room(
-        name="torch",
-        network=TorchLinear,
-        trainer_cls=PyTorchNetworkTrainer,
-        experiment_cls=PyTorchExperiment,
-        loss=torch.nn.functional.mse_loss,
-        optimizer_cls=torch.optim.SGD,
-        rtol=1e-4,
-        read=lambda network: network.linear.weight.detach().numpy().T.copy(),
-        write=write,
-        step=step,
-        halving=lambda: dict(schedule),
-        draw=lambda: float(torch.rand(())),
-        learns=lambda network: network.training or torch.is_grad_enabled(),
-    )

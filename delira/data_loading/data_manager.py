@@ -282,6 +282,23 @@ class BaseDataManager:
         full, rest = divmod(self.n_samples, self._batch_size)
         return full + (rest > 0 and not self._drop_last)
 
+    def describe(self) -> dict[str, Any]:
+        """The settings that decide what the batches are, by name; for manifests and fingerprints."""
+        named = self._named
+        return {
+            "batch_size": self._batch_size,
+            "drop_last": self._drop_last,
+            "transforms": self.transforms,
+            "sampler": None if named is None else (named.cls or named.sampler),
+            "sampler_kwargs": None if named is None else named.kwargs,
+        }
+
+    def with_own_transforms(self) -> Self:
+        """The same manager with a copy of the transforms, for those that keep a state."""
+        manager = copy.copy(self)
+        manager._transform = copy.deepcopy(self._transform)
+        return manager
+
     def _default_sampler(self, shuffle: bool) -> AbstractSampler:
         return (RandomSampler if shuffle else SequentialSampler).from_dataset(self._dataset)
 

@@ -73,25 +73,39 @@ class CheckpointFolder:
         return path if path.exists() else None
 
     def newest(self) -> tuple[Path, dict[str, Any]] | None:
-        """The newest checkpoint that is valid, with its content; damaged ones are warned about."""
+        """The newest complete checkpoint, with its content; damaged ones are warned about and left out.
+
+        Raises
+        ------
+        CheckpointError
+            If a checkpoint is complete, but cannot be read.
+        """
         sweep_partials(self.folder)
-        last = self._try(self.path("last"))
-        reached = (int(last.get("epoch", 0)), int(last.get("step", 0))) if last is not None else (-1, 0)
+        found: tuple[Path, dict[str, Any]] | None = None
+        reached = (-1, 0)
+        for name in ("last", "best"):  # they have their epoch inside
+            path = self.path(name)
+            if found is not None and path.exists() and path.samefile(found[0]):
+                continue
+            tree = self._try(path)
+            if tree is not None and (place := (int(tree.get("epoch", 0)), int(tree.get("step", 0)))) > reached:
+                found, reached = (path, tree), place
         for place, path in self._numbered():
             if place <= reached:
                 break
             if (tree := self._try(path)) is not None:
                 return path, tree
-        return None if last is None else (self.path("last"), last)
+        return found
 
     def _try(self, path: Path) -> dict[str, Any] | None:
         if not path.exists():
             return None
         try:
-            return self.load(path)
+            verify_zip(path)
         except CheckpointError as error:
             warnings.warn(f"{error}; it is left out and an earlier checkpoint is used", RuntimeWarning, stacklevel=4)
             return None
+        return self.read(path)
 
     def _numbered(self) -> Iterator[tuple[tuple[int, int], Path]]:
         """``((epoch, step), path)`` of all numbered checkpoints, newest first."""

@@ -3,16 +3,17 @@
 import copy
 import dataclasses
 import inspect
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
+from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError
 from delira.training.base_trainer import BaseNetworkTrainer
 from delira.training.config import SETTINGS, check_epochs, check_names, read_settings, settings_signature
 from delira.training.cross_validation import CrossValidation
 from delira.training.experiment_file import FILE_NAME, load_arguments, save_arguments
+from delira.training.generators import own_generators, seed_generators
 from delira.training.parameters import Parameters
 from delira.training.predictor import Predictor
 from delira.training.result import KFoldResult
@@ -21,7 +22,6 @@ from delira.training.run_request import RUN_NAMES, RunRequest, as_parameters, ch
 from delira.training.splits import SplitConfig
 from delira.utils import yaml_codec
 from delira.utils.files import writable_folder
-from delira.utils.seeding import derive, derive_int, restored_globals, seed_globals
 from delira.utils.suggest import did_you_mean
 
 _SPLIT_NAMES = tuple(field.name for field in dataclasses.fields(SplitConfig))
@@ -78,13 +78,16 @@ class BaseExperiment:
         self.model_cls = model_cls
         self.n_epochs = n_epochs
         self.name = name or "UnnamedExperiment"
-        self.save_path = Path(save_path or ".") / self.name
+        self._parent = Path(save_path or ".")
+        self.save_path = self._parent / self.name
         self.key_mapping = key_mapping
         if trainer_cls is not None:
             self.trainer_cls = trainer_cls
         if predictor_cls is not None:
             self.predictor_cls = predictor_cls
         self.settings = settings
+        #: the trainer of the last ``run``, with its state and callbacks
+        self.last_trainer: BaseNetworkTrainer | None = None
         self._check()
 
     def _check(self) -> None:
@@ -100,13 +103,11 @@ class BaseExperiment:
 
     def _resolve(self, params: Any, kwargs: Mapping[str, Any], seed: int | None = None) -> RunRequest:
         """What a call asks for; nothing of the experiment changes."""
-        own = copy.deepcopy(self.params)
-        if params is not None:
-            own.update(as_parameters(params), deep=True)
-            check_model_arguments(self.model_cls, own.model_kwargs())
+        given = None if params is None else as_parameters(params)
         if isinstance(self.model_cls, yaml_codec.Unresolved):
             self.model_cls()  # says what it is and where it could be found
-        request = resolve(own, self.settings, kwargs, num_epochs=self.n_epochs, seed=seed)
+        request = resolve((self.params, given), self.settings, kwargs, num_epochs=self.n_epochs, seed=seed)
+        check_model_arguments(self.model_cls, request.params.model_kwargs())
         return request if request.key_mapping else dataclasses.replace(request, key_mapping=self.key_mapping)
 
     # ------------------------------------------------------------------ runs
@@ -145,11 +146,9 @@ class BaseExperiment:
             path = locate_fold(resume)
             resume = path.parent
         folder = self.open_folder(request, train_data, resume, kind="run")
-        started = time.perf_counter()
-        trainer = self.build_trainer(request, path or folder.fold(request.fold))
-        network = trainer.train(request.num_epochs, train_data, val_data)
-        folder.log("finished", fold=request.fold, seconds=round(time.perf_counter() - started, 3))
-        return network
+        with folder.recorded():
+            self.last_trainer = self.build_trainer(request, path or folder.fold(request.fold))
+            return self.last_trainer.train(request.num_epochs, _isolated(train_data), _isolated(val_data))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Same as :meth:`run`."""
@@ -287,23 +286,17 @@ class BaseExperiment:
     def build_trainer(self, request: RunRequest, folder: Path) -> BaseNetworkTrainer:
         """A trainer with a fresh network, initialised from (seed, fold)."""
         backend = self.trainer_cls.backend
-        state = backend.generator_state()
-        with restored_globals():
-            try:
-                backend.seed(derive_int(request.seed, request.fold, stream="network"))
-                seed_globals(derive(request.seed, request.fold, stream="network globals"))
-                network = self.model_cls(**copy.deepcopy(request.params.model_kwargs()))
-                return self.trainer_cls(
-                    network,
-                    folder,
-                    request.key_mapping,
-                    fold=request.fold,
-                    callbacks=request.callbacks,
-                    start_epoch=request.start_epoch,
-                    **request.settings,
-                )
-            finally:
-                backend.set_generator_state(state)
+        with own_generators(backend):
+            seed_generators(backend, request.seed, request.fold, stream="network")
+            return self.trainer_cls(
+                self.model_cls(**request.params.model_kwargs()),
+                folder,
+                request.key_mapping,
+                fold=request.fold,
+                callbacks=request.callbacks,
+                start_epoch=request.start_epoch,
+                **request.settings,
+            )
 
     def open_folder(
         self, request: RunRequest, data: Any, resume: str | Path | None, *, kind: str, **facts: Any
@@ -326,6 +319,7 @@ class BaseExperiment:
             resume = RunFolder.newest_unfinished(self.save_path, wanted)
         if resume is not None:
             folder = RunFolder(resume)
+            folder.check_fingerprint(wanted)
             folder.log("resumed")
             return folder
         folder = RunFolder.create(self.save_path)
@@ -338,6 +332,7 @@ class BaseExperiment:
                 "seed": request.seed,
                 "num_epochs": request.num_epochs,
                 "settings": yaml_codec.encode(dict(request.settings)),
+                "batches": yaml_codec.encode(data.describe()) if hasattr(data, "describe") else None,
                 "num_threads": request.settings.get("num_threads") or self.trainer_cls.backend.thread_count(),
                 "n_samples": None if dataset is None else len(dataset),
                 "fingerprint": wanted,
@@ -355,7 +350,7 @@ class BaseExperiment:
         arguments = {
             "model_cls": self.model_cls,
             "name": self.name,
-            "save_path": str(self.save_path.parent),
+            "save_path": str(self._parent),
             **own,
             "settings": dict(self.settings),
         }
@@ -376,7 +371,16 @@ class BaseExperiment:
         return cls(**arguments.pop("settings"), **arguments)
 
     def __str__(self) -> str:
-        return f"{type(self).__name__} {self.name!r} of {self.model_cls.__name__}\n{self.params}"
+        return f"{self!r}\n{self.params}"
+
+    def __repr__(self) -> str:
+        model = str(self.model_cls) if isinstance(self.model_cls, yaml_codec.Unresolved) else self.model_cls.__name__
+        return f"{type(self).__name__}({self.name!r}, {model}, save_path={str(self._parent)!r})"
+
+
+def _isolated(data: Any) -> Any:
+    """The data of a run of its own: transforms that keep a state begin anew."""
+    return data.with_own_transforms() if isinstance(data, BaseDataManager) else data
 
 
 def _show_settings(method: Any, *more: inspect.Parameter) -> None:

@@ -6,6 +6,7 @@
 import functools
 import importlib.util
 import inspect
+import logging
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -18,13 +19,15 @@ from delira.metrics import MetricSet
 from delira.training import checks
 from delira.training.callbacks import CallbackList, HistoryWriter, ProgressBar, TensorBoardWriter
 from delira.training.config import TrainerConfig, check_start, read_settings, settings_signature
+from delira.training.generators import own_generators, seed_generators
 from delira.training.plan import TrainingPlan, make_plan
 from delira.training.predictor import batch_length
 from delira.training.run_state import RunState
 from delira.training.state import TrainingState
 from delira.training.step_values import StepValues, reduce_values
 from delira.utils.files import writable_folder
-from delira.utils.seeding import derive, derive_int, seed_globals
+
+_log = logging.getLogger("delira")
 
 
 class BaseNetworkTrainer(RunState):
@@ -106,7 +109,6 @@ class BaseNetworkTrainer(RunState):
             functools.partial(network.prepare_batch, input_device=self.input_device, output_device=self.output_device),
             backend=backend,
         )
-        self.seed, self._fold = config.seed, self.state.fold
         self.closure_fn = network.closure
         optimizer, schedule = config.optimizer, config.schedule
         self.optimizers = backend.build_optimizers(
@@ -172,12 +174,17 @@ class BaseNetworkTrainer(RunState):
             validates_losses=self.has_default_closure,
         )
         self._return_to_last()
+        if self.state.stop_training and self.state.epoch < plan.num_epochs:
+            _log.warning(
+                "training was stopped after epoch %d of %d, so there is nothing to do; set trainer.stop_training "
+                "= False to go on", self.state.epoch, plan.num_epochs,
+            )  # fmt: skip
         bar = ProgressBar(f"fold {self.fold}")
         if self.config.logging.verbose if verbose is None else verbose:
             self.callbacks.append(bar)
         self._plan, error = plan, None
         try:
-            with self.backend.threads(self.config.num_threads), self._own_generators():
+            with self.backend.threads(self.config.num_threads), own_generators(self.backend):
                 if self._is_unfinished(plan):
                     checks.check_first_batches(self, plan)
                 self._at_training_begin(num_epochs=num_epochs, num_batches=checks.count_batches(datamgr_train))
@@ -190,7 +197,10 @@ class BaseNetworkTrainer(RunState):
             running = self.callbacks
             self.callbacks = CallbackList(callback for callback in running if callback is not bar)
             running.conclude(self, error)
-        return self._at_training_end()
+        try:
+            return self._at_training_end()
+        finally:
+            self._plan = None  # it holds the data
 
     def _is_unfinished(self, plan: TrainingPlan) -> bool:
         return self.state.epoch < plan.num_epochs and not self.state.stop_training
@@ -200,7 +210,7 @@ class BaseNetworkTrainer(RunState):
         state, self._must_return = self.state, True
         previous = state.history[-1] if state.history else {}
         self._at_epoch_begin(previous, plan.val_score_key, epoch, plan.num_epochs)
-        self._seed_epoch(epoch)
+        seed_generators(self.backend, self.seed, self.fold, epoch, stream="framework")
         values: dict[str, float] = {"epoch": epoch}
         rates = self.backend.learning_rates(self.optimizers)
         for part in self._train_single_epoch(self._training_batches(plan.train_data, epoch), epoch):
@@ -238,9 +248,8 @@ class BaseNetworkTrainer(RunState):
             raise DataError(f"the training data gave no batch in epoch {epoch}")
         self._check_finite(losses, epoch)
         if over_epoch is not None:
-            weight = 1
             for name, array in over_epoch.compute().items():
-                metrics.append({name: float(array.mean())}, weight, self.state.step_in_epoch)
+                metrics.append({name: float(array.mean())}, 1, self.state.step_in_epoch)
         return metrics, losses
 
     def _train_batch(
@@ -263,6 +272,8 @@ class BaseNetworkTrainer(RunState):
         step_metrics, step_losses, predictions = checks.unpack_closure(result)
         state.step_in_epoch += 1
         state.global_step += 1
+        if state.step_in_epoch == 1:
+            checks.check_step_names(step_metrics, step_losses)
         metrics.append(step_metrics, n_samples, state.step_in_epoch)
         losses.append(step_losses, n_samples, state.step_in_epoch)
         if over_epoch is not None:
@@ -303,9 +314,8 @@ class BaseNetworkTrainer(RunState):
 
     def _at_training_end(self, *args: Any, **facts: Any) -> Any:
         """Load the best weights, if a score was watched, and return the network."""
-        best = self.checkpoints.best()
-        if best is not None and self.state.best_epoch is not None:
-            self.backend.load_state_tree(self.checkpoints.load(best), self.module, {})
+        if self.score_key is not None and self.state.best_epoch is not None:
+            self.backend.load_state_tree(self._best_tree(), self.module, {})
             self._must_return = True
         return self.module
 
@@ -340,11 +350,6 @@ class BaseNetworkTrainer(RunState):
 
     # ------------------------------------------------------------------ details of the loop
 
-    def _seed_epoch(self, epoch: int) -> None:
-        """Seed all generators from (seed, fold, epoch)."""
-        self.backend.seed(derive_int(self.seed, self.fold, epoch, stream="framework"))
-        seed_globals(derive(self.seed, self.fold, epoch, stream="globals"))
-
     def _training_batches(self, data: Any, epoch: int) -> Any:
         if hasattr(data, "epoch"):
             return data.epoch(self.seed, self.fold, epoch, shuffle=True)
@@ -362,6 +367,9 @@ class BaseNetworkTrainer(RunState):
 
     def _update_best(self, plan: TrainingPlan, values: Mapping[str, float]) -> bool:
         key, state = plan.val_score_key, self.state
+        if (state.score_key, state.score_mode) != (key, plan.val_score_mode):  # another score: none of it yet
+            state.score_key, state.score_mode = key, plan.val_score_mode
+            state.best_score = state.best_epoch = None
         if key is None or not plan.validates(state.epoch, self.config.val_freq):
             return False
         if key not in values:

@@ -1,12 +1,18 @@
 """What is looked at before the first step, so that a mistake does not cost an hour of training."""
 
+import copy
+import logging
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from delira.contract import DEFAULT_LOSS_KEYS, DEFAULT_METRIC_KEYS, look_up
+from delira.contract import DEFAULT_LOSS_KEYS, DEFAULT_METRIC_KEYS, call_losses, look_up
+from delira.data_loading import AbstractDataset
 from delira.errors import ConfigError, DataError, NetworkError
 from delira.metrics import MetricSet
 from delira.training.config import TrainerConfig
+
+_log = logging.getLogger("delira")
 
 
 def check_network(network: Any, config: TrainerConfig) -> None:
@@ -35,6 +41,8 @@ def check_first_batches(trainer: Any, plan: Any) -> None:
         if data is None and role == "validation":
             continue
         if not hasattr(data, "epoch"):
+            if isinstance(data, AbstractDataset):
+                raise DataError(f"the {role} data is a dataset; wrap it: BaseDataManager(dataset, batch_size=…)")
             if isinstance(data, Mapping) or not hasattr(data, "__iter__"):
                 raise DataError(
                     f"the {role} data is a {type(data).__name__}; pass a BaseDataManager or an iterable of batches"
@@ -49,19 +57,69 @@ def check_first_batches(trainer: Any, plan: Any) -> None:
 
 
 def _check_reading(trainer: Any, role: str, batch: Mapping[str, Any], prepared: Mapping[str, Any]) -> None:
+    """Call the network once and look whether losses and metrics find what they read."""
     config: TrainerConfig = trainer.config
     with trainer.backend.evaluating(trainer.module):
         predictions = trainer.forward(prepared)
-    if trainer.has_default_closure:
-        for name in config.losses:
-            look_up("loss", name, config.loss_keys.get(name, DEFAULT_LOSS_KEYS), predictions, prepared)
+        if trainer.has_default_closure:
+            _check_losses(trainer, predictions, prepared)
+    metrics = config.metrics if role == "training" else config.epoch_metrics
     if role == "training":
         for name in config.train_metrics:
             look_up("metric", name, config.metric_keys.get(name, DEFAULT_METRIC_KEYS), prepared, predictions)
-    metrics = config.metrics if role == "training" else config.epoch_metrics
     if metrics:
-        known = {**trainer.to_numpy(predictions), **batch}
-        MetricSet(metrics, config.keys_of(metrics)).check_keys(known)
+        check_metrics(trainer, metrics, config.keys_of(metrics), batch, predictions)
+
+
+def _check_losses(trainer: Any, predictions: Mapping[str, Any], prepared: Mapping[str, Any]) -> None:
+    config: TrainerConfig = trainer.config
+    for name in config.losses:
+        for key in config.loss_keys.get(name, DEFAULT_LOSS_KEYS):
+            if key in predictions and key in prepared:
+                raise NetworkError(
+                    f"loss {name!r} reads {key!r}, which is both in the batch and in what the network returned; give "
+                    "the network's output another name"
+                )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        values = call_losses(config.losses, config.loss_keys, predictions, prepared)
+    for warning in caught:
+        if trainer.backend.is_mistake(str(warning.message)):
+            raise DataError(f"a loss ({', '.join(config.losses)}) does not fit its target: {warning.message}")
+    for name, value in values.items():
+        try:
+            trainer.backend.read_scalars([value])
+        except NetworkError as error:
+            raise NetworkError(f"loss {name!r}: {error}") from error
+
+
+def check_metrics(
+    trainer: Any,
+    metrics: Mapping[str, Any],
+    metric_keys: Mapping[str, Any],
+    batch: Mapping[str, Any],
+    predictions: Mapping[str, Any] | None = None,
+) -> None:
+    """Try metrics on one batch: what they read must be there, and what they return must be a number.
+
+    A metric that raises is left alone, since one batch may be too little for it (a single class).
+    """
+    if predictions is None:
+        with trainer.backend.evaluating(trainer.module):
+            predictions = trainer.forward(trainer._prepare_batch(batch))
+    arrays, host = trainer.to_numpy(predictions), trainer.backend.to_numpy(dict(batch))
+    for name, metric in metrics.items():
+        one = MetricSet({name: copy.deepcopy(metric)}, {name: metric_keys[name]} if name in metric_keys else None)
+        one.check_keys(host, arrays)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                one.update({**arrays, **host})
+                one.compute()
+        except DataError:
+            raise
+        except Exception as error:
+            _log.debug("metric %r failed on one batch, which may be too little for it: %s", name, error)
 
 
 def unpack_closure(result: Any) -> tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any]]:
@@ -87,6 +145,14 @@ def unpack_closure(result: Any) -> tuple[Mapping[str, Any], Mapping[str, Any], M
         if not isinstance(part, Mapping):
             raise NetworkError(f"closure returned a {type(part).__name__} for {name}; it must be a dict by name")
     return metrics, losses, predictions
+
+
+def check_step_names(metrics: Mapping[str, Any], losses: Mapping[str, Any]) -> None:
+    """Refuse names of a closure's values that would write over each other in the history."""
+    if twice := [name for name in metrics if name in losses]:
+        raise NetworkError(f"closure returned {twice[0]!r} as a metric and as a loss; give them different names")
+    if "epoch" in metrics or "epoch" in losses:
+        raise NetworkError("closure returned a value called 'epoch', which is the number of the epoch; rename it")
 
 
 def count_batches(data: Any) -> int | None:

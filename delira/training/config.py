@@ -157,7 +157,7 @@ class TrainerConfig:
     """CPU threads of the framework; ``None`` leaves them as they are."""
 
     save_freq: int | None = 1
-    """Keep a checkpoint every ``save_freq`` epochs; ``None`` keeps only the best and the last."""
+    """Keep a checkpoint every ``save_freq`` epochs; ``None`` writes only the best ones and, at the end, the last."""
 
     val_freq: int = 1
     """Validate every ``val_freq`` epochs."""
@@ -172,7 +172,7 @@ class TrainerConfig:
     """How the values of the training steps become one of the epoch."""
 
     nonfinite: str = "raise"
-    """What to do about a loss that is infinite or not a number: ``"raise"``, ``"skip"``, ``"ignore"``."""
+    """What to do about a loss that is infinite or not a number: ``"raise"``, ``"skip"`` the update, ``"ignore"``."""
 
     seed: int = 0
     """Seed of every random decision."""
@@ -219,12 +219,17 @@ class TrainerConfig:
     def _check_names(self) -> None:
         for setting in ("losses", "train_metrics", "val_metrics", "metrics"):
             for name, function in getattr(self, setting).items():
-                if not callable(function) and not hasattr(function, "update"):
-                    raise ConfigError(f"{setting}[{name!r}] is a {type(function).__name__}, which cannot be called")
+                _check_function(setting, name, function)
         if twice := self.losses.keys() & {*self.train_metrics, *self.metrics, *self.val_metrics}:
             raise ConfigError(f"{sorted(twice)} names both a loss and a metric; give them different names")
         if twice := self.train_metrics.keys() & self.metrics.keys():
             raise ConfigError(f"{sorted(twice)} is both in metrics and in train_metrics; keep one of them")
+        if twice := [name for name in self.epoch_metrics if f"val_{name}" in self.epoch_metrics]:
+            raise ConfigError(
+                f"val_metrics has {twice[0]!r} and 'val_{twice[0]}', which mean the same; keep one of them"
+            )
+        if taken := [name for name in self.extra if name in CLOSURE_NAMES]:
+            raise ConfigError(f"extra names {taken[0]!r}, which a closure is given anyway; use another name")
         for keys, known in (
             ("metric_keys", {*self.train_metrics, *self.epoch_metrics}),
             ("loss_keys", {*self.losses}),
@@ -232,6 +237,24 @@ class TrainerConfig:
             for name in getattr(self, keys):
                 if name not in known:
                     raise ConfigError(f"{keys} names {name!r}, which does not exist{did_you_mean(name, known)}")
+
+
+def _check_function(setting: str, name: str, function: Any) -> None:
+    if name == "epoch":
+        raise ConfigError(f"{setting} names 'epoch', which is the number of the epoch; use another name")
+    if isinstance(function, type):
+        raise ConfigError(
+            f"{setting}[{name!r}] is the class {function.__name__}; pass an instance, {function.__name__}()"
+        )
+    if not callable(function) and not hasattr(function, "update"):
+        raise ConfigError(f"{setting}[{name!r}] is a {type(function).__name__}, which cannot be called")
+
+
+#: what a closure is given by name
+CLOSURE_NAMES = (
+    "model", "data_dict", "optimizers", "losses", "metrics", "fold", "key_mapping", "loss_keys", "metric_keys", "hooks",
+    "batch_nr", "iter_num", "global_iter_num",
+)  # fmt: skip
 
 
 #: flat keyword -> (part of the TrainerConfig, field of the part)
@@ -343,7 +366,8 @@ def settings_signature(*leading: inspect.Parameter) -> inspect.Signature:
         cls = TrainerConfig if owner is None else _PART_CLASSES[owner]
         described = next(f for f in dataclasses.fields(cls) if f.name == field)
         default = None if described.default is dataclasses.MISSING else described.default
+        kind = described.type
         if name == "mixed_precision":
-            default = False
-        parameters.append(inspect.Parameter(name, keyword, default=default, annotation=described.type))
+            default, kind = False, bool | str
+        parameters.append(inspect.Parameter(name, keyword, default=default, annotation=kind))
     return inspect.Signature(parameters)

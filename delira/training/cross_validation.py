@@ -12,6 +12,8 @@ import numpy as np
 from delira.data_loading import BaseDataManager, SequentialSampler
 from delira.errors import ConfigError
 from delira.metrics import MetricSet
+from delira.training.checks import check_metrics
+from delira.training.generators import own_generators, seed_generators
 from delira.training.plan import warn_of_score
 from delira.training.predictor import Evaluation
 from delira.training.result import FoldResult, KFoldResult
@@ -55,22 +57,23 @@ class CrossValidation:
         folder = self.experiment.open_folder(
             self.request,
             self.data,
-            self._folder_to_resume(fingerprint(splits)),
+            self.resume,
             kind="kfold",
             num_splits=len(splits),
             split_type=self.split.describe(),
             splits=fingerprint(splits),
+            options=yaml_codec.encode(self._options()),
         )
         if self.split.val_split is None and (key := self.request.settings.get("val_score_key")) is not None:
             warn_of_score(key, stacklevel=3)
         folds = []
-        for number, split in enumerate(splits):
-            folder.log("fold_started", fold=number)
-            fold = self._run_fold(folder, number, split)
-            means = {name: float(np.mean(array)) for name, array in fold.metrics.items()}
-            folder.log("fold_finished", fold=number, metrics=means, seconds=round(fold.seconds, 3))
-            folds.append(fold)
-        folder.log("finished")
+        with folder.recorded():
+            for number, split in enumerate(splits):
+                folder.log("fold_started", fold=number)
+                fold = self._run_fold(folder, number, split)
+                means = {name: float(np.mean(array)) for name, array in fold.metrics.items()}
+                folder.log("fold_finished", fold=number, metrics=means, seconds=round(fold.seconds, 3))
+                folds.append(fold)
         return KFoldResult(
             folds,
             n_samples=len(dataset),
@@ -83,28 +86,23 @@ class CrossValidation:
             info=self._describe(folder),
         )
 
-    def _folder_to_resume(self, splits: str) -> str | Path | None:
-        """The folder that was named, if it is of this very cross-validation."""
-        if self.resume is None or self.resume == "auto":
-            return self.resume
-        found = RunFolder(self.resume).read_manifest().get("fingerprint")
-        wanted = {"kind": "kfold", **self.request.fingerprint(self.data), "splits": splits}
-        if not found:
-            raise ConfigError(f"{str(self.resume)!r} is no run folder: it has no manifest that can be read")
-        if different := [name for name in wanted if found.get(name) != wanted[name]]:
-            raise ConfigError(
-                f"the cross-validation in {str(self.resume)!r} cannot be continued: its {' and '.join(different)} "
-                "differ from what was asked for now"
-            )
-        return self.resume
+    def _options(self) -> dict[str, Any]:
+        """What was asked for besides the settings of the trainer, for the manifest."""
+        changes = {"train_kwargs": dict(self.train_kwargs), "test_kwargs": dict(self.test_kwargs)}
+        return {**vars(self.split), **changes, "metrics": dict(self.metrics)}
 
     def _describe(self, folder: RunFolder) -> dict[str, Any]:
         """What the report says about the run: the manifest, with the settings as they are written in YAML."""
         info = folder.read_manifest()
-        for name in ("settings", "fingerprint", "splits", "num_splits", "n_samples", "kind"):
+        for name in ("settings", "fingerprint", "splits", "num_splits", "n_samples", "kind", "batches", "options"):
             info.pop(name, None)
-        arguments, settings = self.request.params.model_kwargs(), dict(self.request.settings)
-        return {**info, "settings": yaml_codec.dumps({"model": arguments, "training": settings}).rstrip()}
+        settings = {
+            "model": self.request.params.model_kwargs(),
+            "training": dict(self.request.settings),
+            "data": {name: value for name, value in self.data.describe().items() if value not in (None, {}, False)},
+            "kfold": {name: value for name, value in self._options().items() if value not in (None, {}, False)},
+        }
+        return {**info, "command": " ".join(info.get("command", ())), "settings": yaml_codec.dumps(settings).rstrip()}
 
     def _run_fold(self, folder: RunFolder, number: int, split: Split) -> FoldResult:
         started = time.perf_counter()
@@ -112,6 +110,11 @@ class CrossValidation:
         if split.val is None:
             request = dataclasses.replace(request, settings={**request.settings, "val_score_key": None})
         trainer = self.experiment.build_trainer(request, folder.fold(number))
+        if trainer.state.epoch > request.num_epochs:
+            raise ConfigError(
+                f"fold {number} was trained for {trainer.state.epoch} epochs already, more than num_epochs="
+                f"{request.num_epochs}; begin a new cross-validation"
+            )
         if number == 0:
             self._check_test(trainer, split)
         val = None if split.val is None else self._manager(split.val, self.test_kwargs, held_out=True)
@@ -138,25 +141,24 @@ class CrossValidation:
     def _manager(self, indices: np.ndarray, changes: Mapping[str, Any], *, held_out: bool = False) -> BaseDataManager:
         if held_out:  # each sample once and in order, however the training samples
             changes = {"sampler_cls": SequentialSampler, "sampler_kwargs": None, "drop_last": False, **changes}
-        manager = copy.copy(self.data)
+        manager = self.data.with_own_transforms()
         if changes:
             manager.update_state_from_dict(copy.deepcopy(dict(changes)))
         return manager.get_subset(indices)
 
     def _check_test(self, trainer: Any, split: Split) -> None:
-        """Look whether the test metrics find what they read, before a fold is trained."""
-        with trainer.backend.threads(trainer.config.num_threads), trainer._own_generators():
-            batch = next(iter(self._test_manager(split)))
-            known = {**trainer.predict(batch), **trainer.backend.to_numpy(dict(batch))}
-        MetricSet(self.metrics, self.metric_keys).check_keys(known)
+        """Try the test metrics on one batch, before a fold is trained."""
+        with trainer.backend.threads(trainer.config.num_threads), own_generators(trainer.backend):
+            check_metrics(trainer, self.metrics, self.metric_keys, next(iter(self._test_manager(split))))
 
     def _test_manager(self, split: Split) -> BaseDataManager:
         return self._manager(split.test, _without_order(self.test_kwargs), held_out=True)
 
     def _test(self, trainer: Any, split: Split) -> Evaluation:
         read = {key for keys in MetricSet(self.metrics, self.metric_keys).required_keys().values() for key in keys}
-        with trainer.backend.threads(trainer.config.num_threads), trainer._own_generators():
-            trainer._seed_epoch(0)  # networks may draw random numbers in evaluation mode, too
+        with trainer.backend.threads(trainer.config.num_threads), own_generators(trainer.backend):
+            # networks may draw random numbers in evaluation mode, too
+            seed_generators(trainer.backend, trainer.seed, trainer.fold, stream="test")
             return trainer.evaluate(
                 self._test_manager(split),
                 metrics=self.metrics,

@@ -13,6 +13,7 @@ from delira.contract import Backend, named_outputs, select_inputs
 from delira.errors import ConfigError, DataError, NetworkError
 from delira.metrics.gather import Gatherer
 from delira.metrics.metric_set import MetricSet
+from delira.utils.suggest import did_you_mean
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,6 +58,9 @@ class Predictor:
     """
 
     backend: Backend
+    #: counters of random loading and transforms
+    seed = 0
+    _fold = 0
     #: shown before a progress bar
     _bar_text = "Test"
 
@@ -71,15 +75,16 @@ class Predictor:
     ):
         self.backend = backend or find_backend(model)
         self.module = model
-        self.key_mapping = dict(key_mapping or self.backend.key_mapping(model))
+        self.key_mapping = _checked_mapping(key_mapping, model, self.backend)
         self._convert = convert_batch_to_npy_fn
         if prepare_batch_fn is None:
+            if not callable(getattr(model, "prepare_batch", None)):
+                raise NetworkError(f"{type(model).__name__} is no network: it has no prepare_batch")
             devices = self.backend.devices_of(model)
             prepare_batch_fn = functools.partial(
                 model.prepare_batch, input_device=devices.input, output_device=devices.output
             )
         self._prepare_batch = prepare_batch_fn
-        self.seed, self._fold = getattr(self, "seed", 0), getattr(self, "_fold", 0)
 
     def __call__(self, data: Any, **kwargs: Any) -> Any:
         """Same as :meth:`predict`."""
@@ -265,6 +270,23 @@ class Predictor:
         from tqdm import tqdm
 
         return tqdm(batches, desc=self._bar_text, leave=False)
+
+
+def _checked_mapping(key_mapping: Any, network: Any, backend: Backend) -> dict[str, str]:
+    """The key mapping, or the room's if there is none; arguments that the network does not take are refused."""
+    if key_mapping is None:
+        return backend.key_mapping(network)
+    if not isinstance(key_mapping, Mapping):
+        raise ConfigError(
+            f"key_mapping must be a dict {{argument of the network: entry of the batch}}, got {key_mapping!r}"
+        )
+    known = backend.arguments_of(network)
+    if known is not None and (unknown := [name for name in key_mapping if name not in known]):
+        raise ConfigError(
+            f"key_mapping names {unknown[0]!r}, but {type(network).__name__} takes no such argument"
+            f"{did_you_mean(unknown[0], known)}"
+        )
+    return dict(key_mapping)
 
 
 def _entries(batch: Mapping[str, Any], wanted: Iterable[str]) -> dict[str, Any]:

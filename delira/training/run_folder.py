@@ -1,5 +1,6 @@
 """The folder of a run: settings, manifest and ledger, beside the folders of its folds."""
 
+import contextlib
 import datetime
 import importlib.metadata
 import json
@@ -7,7 +8,7 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -56,10 +57,33 @@ class RunFolder:
             return cls(path)
         raise ConfigError(f"{parent} already holds 10,000 runs of this second; is a clock standing still?")
 
+    def check_fingerprint(self, wanted: Mapping[str, Any]) -> None:
+        """Refuse to continue another run than the one that is asked for.
+
+        Raises
+        ------
+        ConfigError
+            Naming what differs. A single run of a trainer that was made alone, without a manifest, passes.
+        """
+        found = self.read_manifest().get("fingerprint")
+        if not found and wanted["kind"] == "run":
+            return
+        if not found:
+            raise ConfigError(f"{str(self.path)!r} is no run folder: it has no manifest that can be read")
+        if found.get("kind") != wanted["kind"]:
+            raise ConfigError(
+                f"{str(self.path)!r} holds a {found.get('kind')} and cannot be continued by a {wanted['kind']}"
+            )
+        if different := [name for name in wanted if found.get(name) != wanted[name]]:
+            raise ConfigError(
+                f"the {wanted['kind']} in {str(self.path)!r} cannot be continued: its {' and '.join(different)} differ "
+                "from what is asked for now; begin a new one"
+            )
+
     @classmethod
     def newest_unfinished(cls, parent: Path, fingerprint: Mapping[str, Any]) -> Path | None:
         """The newest run that began with the same fingerprint and did not end."""
-        for path in sorted(parent.iterdir(), reverse=True):
+        for path in sorted(parent.iterdir(), key=_age, reverse=True):
             folder = cls(path)
             if folder.is_unfinished() and folder.read_manifest().get("fingerprint") == fingerprint:
                 return path
@@ -95,6 +119,18 @@ class RunFolder:
         except OSError:
             return False
         return not any('"event": "finished"' in line for line in lines)
+
+    @contextlib.contextmanager
+    def recorded(self) -> Iterator[None]:
+        """Write into the ledger how the run ends, and tell an error of it how the run can be continued."""
+        try:
+            yield
+        except BaseException as error:
+            self.log("broken_off", error=f"{type(error).__name__}: {error}")
+            if any(self.path.glob("fold_*/checkpoints/*")):
+                error.add_note(f"The run can be continued from its last checkpoint: resume={str(self.path)!r}")
+            raise
+        self.log("finished")
 
     def log(self, event: str, **facts: Any) -> None:
         """Append one line to the ledger; it is on disk when this returns."""
@@ -136,6 +172,12 @@ def locate_fold(path: str | Path) -> Path:
     if not (path / "checkpoints").is_dir():
         raise ConfigError(f"there are no checkpoints to resume from in {str(given)!r}")
     return path
+
+
+def _age(path: Path) -> tuple[str, int]:
+    """Sort key of run folders: the time, then the number behind it."""
+    stamp, _, number = path.name[:19], path.name[19:20], path.name[20:]
+    return stamp, int(number) if number.isdigit() else 0
 
 
 def environment() -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import copy
 import dataclasses
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,13 +43,8 @@ class RunRequest:
 
     def for_fold(self, fold: int) -> "RunRequest":
         """The same, with copies of its own."""
-        return dataclasses.replace(
-            self,
-            fold=fold,
-            params=copy.deepcopy(self.params),
-            settings=copy.deepcopy(self.settings),
-            callbacks=copy.deepcopy(self.callbacks),
-        )
+        params, settings, callbacks = _copied((self.params, self.settings, self.callbacks))
+        return dataclasses.replace(self, fold=fold, params=params, settings=settings, callbacks=callbacks)
 
     def fingerprint(self, data: Any) -> dict[str, Any]:
         """What must be equal for a run to be continued; the number of epochs is not part of it."""
@@ -63,7 +58,7 @@ class RunRequest:
 
 
 def resolve(
-    params: Parameters,
+    params: tuple[Parameters, Parameters | None],
     settings: Mapping[str, Any],
     kwargs: Mapping[str, Any],
     *,
@@ -74,28 +69,33 @@ def resolve(
 
     Parameters
     ----------
-    params, settings, kwargs
-        Parameters, settings of the experiment, keywords of the call; copied.
+    params
+        Parameters of the experiment, and those of the call that replace entries of them.
+    settings, kwargs
+        Settings of the experiment, keywords of the call. Everything is copied, together, so that an
+        object that is in two places is one object in the copy too.
     num_epochs, seed
         Used if none of them says ``num_epochs``, ``seed``; ``n_epochs`` of the parameters comes last.
 
     Raises
     ------
     ConfigError
-        Naming unknown or impossible settings.
+        Naming unknown or impossible settings, or what cannot be copied.
     """
-    own = copy.deepcopy(params)
-    flat = {**own.training_settings(), **copy.deepcopy(dict(settings)), **copy.deepcopy(dict(kwargs))}
+    (own, given), settings, kwargs = _copied((params, dict(settings), dict(kwargs)))
+    if given is not None:
+        _replace_entries(own, given)
+    stated = own.training_settings()
+    flat = {**stated, **settings, **kwargs}
     check_names(flat, (*SETTINGS, *RUN_NAMES))
-    if seed is not None:
-        flat.setdefault("seed", seed)
     if (batch_size := flat.get("batch_size")) is not None:
         check_batch_size(batch_size)
+    if seed is not None:
+        flat.setdefault("seed", seed)
     training = {name: value for name, value in flat.items() if name not in RUN_NAMES}
-    stated = own.training_settings()
-    given = [kwargs.get("num_epochs"), kwargs.get("n_epochs"), settings.get("num_epochs"), stated.get("num_epochs"),
-             num_epochs, stated.get("n_epochs")]  # fmt: skip
-    epochs = next((number for number in given if number is not None), None)
+    wanted = [kwargs.get("num_epochs"), kwargs.get("n_epochs"), settings.get("num_epochs"), stated.get("num_epochs"),
+              num_epochs, stated.get("n_epochs")]  # fmt: skip
+    epochs = next((number for number in wanted if number is not None), None)
     if epochs is None:
         raise ConfigError("num_epochs is not set; put it into the training parameters, or pass it to run or kfold")
     return RunRequest(
@@ -104,10 +104,41 @@ def resolve(
         num_epochs=check_epochs(epochs),
         seed=read_settings(training).seed,
         fold=check_fold(flat.get("fold", 0)),
-        callbacks=list(flat.get("callbacks") or ()),
+        callbacks=_as_callbacks(flat.get("callbacks")),
         key_mapping=flat.get("key_mapping"),
         start_epoch=check_start(flat.get("start_epoch", 1)),
     )
+
+
+def _copied(tree: Any) -> Any:
+    """A deep copy; what cannot be copied is named."""
+    try:
+        return copy.deepcopy(tree)
+    except Exception as error:  # __deepcopy__ raises what it likes
+        raise ConfigError(
+            f"the parameters, settings or callbacks cannot be copied for a run of their own: {error}; give objects "
+            "that can (no open files or locks), or build them in at_training_begin"
+        ) from error
+
+
+def _replace_entries(own: Parameters, given: Parameters) -> None:
+    """Merge a call's parameters in; a fixed entry of the call also replaces a variable one."""
+    given = given.permute_variability_on_top()
+    hierarchy = own.hierarchy
+    own.permute_variability_on_top()
+    for part, entries in given["fixed"].items():
+        for name in entries:
+            own["variable"].get(part, {}).pop(name, None)
+    own.update(given, deep=True)
+    own.permute_to_hierarchy(hierarchy)
+
+
+def _as_callbacks(callbacks: Any) -> list[Any]:
+    if callbacks is None:
+        return []
+    if not isinstance(callbacks, Iterable):
+        raise ConfigError(f"callbacks must be a list, got {callbacks!r}; write callbacks=[…]")
+    return list(callbacks)
 
 
 def as_parameters(params: Parameters | Mapping[str, Any] | str | Path) -> Parameters:
@@ -127,7 +158,7 @@ def check_model_arguments(model_cls: Any, arguments: Mapping[str, Any]) -> None:
     """Refuse arguments that the network class does not take, before anything is built."""
     if isinstance(model_cls, yaml_codec.Unresolved):
         return  # of a loaded file; it complains when it is used
-    if not callable(model_cls):
+    if not isinstance(model_cls, type):
         raise ConfigError(f"model_cls must be a network class, got {model_cls!r}")
     signature = inspect.signature(model_cls)
     parameters = signature.parameters

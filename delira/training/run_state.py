@@ -1,10 +1,9 @@
 """What a trainer keeps besides the loop: its counters, checkpoints and generators."""
 
-import contextlib
 import functools
 import inspect
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from delira.training.config import TrainerConfig, check_fold, score_mode
 from delira.training.predictor import Predictor
 from delira.training.state import TrainingState
 from delira.utils.files import publish
-from delira.utils.seeding import restored_globals
 
 #: version of the layout of checkpoint files
 FORMAT = 1
@@ -119,7 +117,7 @@ class RunState(Predictor):
 
     # ------------------------------------------------------------------ checkpoints
 
-    def save_state(self, file_name: str | Path, epoch: int | None = None, **kwargs: Any) -> Path:
+    def save_state(self, file_name: str | Path, epoch: int | None = None) -> Path:
         """Write network, optimizers and counters to a file, completely or not at all.
 
         Parameters
@@ -138,7 +136,7 @@ class RunState(Predictor):
         return publish(path, lambda file: self.backend.write_checkpoint(file, tree))
 
     @classmethod
-    def load_state(cls, file_name: str | Path, **kwargs: Any) -> dict[str, Any]:
+    def load_state(cls, file_name: str | Path) -> dict[str, Any]:
         """Verify and read a file written by :meth:`save_state`; nothing in it is executed.
 
         Raises
@@ -152,7 +150,7 @@ class RunState(Predictor):
         verify_zip(path)
         return cls.backend.read_checkpoint(path)
 
-    def update_state(self, file_name: str | Path, *args: Any, **kwargs: Any) -> Any:
+    def update_state(self, file_name: str | Path) -> Any:
         """Continue from a file; returns the trainer."""
         return self._update_state(self.load_state(file_name))
 
@@ -168,7 +166,10 @@ class RunState(Predictor):
             )
         self.backend.load_state_tree(new_state, self.module, self.optimizers)
         self.state = state
-        self.callbacks.load_state_dict(state.callbacks)
+        try:
+            self.callbacks.load_state_dict(state.callbacks)
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(f"a callback cannot take its state of the checkpoint over: {error!r}") from error
         self._must_return = False
         return self
 
@@ -186,19 +187,33 @@ class RunState(Predictor):
 
     def _return_to_last(self) -> None:
         """Before training goes on: undo the loading of the best weights, or what is half done of an epoch."""
-        if self._must_return and self.checkpoints.path("last").exists():
-            self.update_state(self.checkpoints.path("last"))
+        if not self._must_return:
+            return
+        if not self.checkpoints.path("last").exists():
+            raise CheckpointError(
+                "an epoch was broken off and there is no checkpoint to go back to; build a new trainer"
+            )
+        self.update_state(self.checkpoints.path("last"))
 
     def _save_epoch(self, plan: Any, is_best: bool) -> None:
         """Serialise the state once, under every name that this epoch deserves."""
         epoch, every = self.state.epoch, self.config.save_freq
-        names = []
+        names = ["best"] if is_best else []  # first: a numbered file that says so must find it there
         if every is not None and epoch % every == 0:
             names.append(f"epoch_{epoch}")
-        if is_best:
-            names.append("best")
         if names or epoch == plan.num_epochs or self.state.stop_training:
             self.checkpoints.save(self._checkpoint_tree(), *names, "last")
+
+    def _best_tree(self) -> dict[str, Any]:
+        """Content of the checkpoint of the best epoch."""
+        for name in ("best", f"epoch_{self.state.best_epoch}"):
+            path = self.checkpoints.path(name)
+            if path.exists() and (tree := self.checkpoints.load(path)).get("epoch") == self.state.best_epoch:
+                return tree
+        raise CheckpointError(
+            f"the checkpoint of the best epoch, {self.state.best_epoch}, is gone from {self.checkpoints.folder}; the "
+            "network has the weights of the last epoch"
+        )
 
     def _checkpoint_tree(self) -> dict[str, Any]:
         self.state.callbacks = self.callbacks.state_dict()
@@ -212,16 +227,6 @@ class RunState(Predictor):
         }
 
     # ------------------------------------------------------------------ details of the loop
-
-    @contextlib.contextmanager
-    def _own_generators(self) -> Iterator[None]:
-        """Give the caller's generators back afterwards."""
-        state = self.backend.generator_state()
-        with restored_globals():
-            try:
-                yield
-            finally:
-                self.backend.set_generator_state(state)
 
     def _closure_arguments(self, counters: Mapping[str, int]) -> dict[str, Any]:
         """Keywords of the closure: only those that its signature takes."""

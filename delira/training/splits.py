@@ -175,7 +175,7 @@ class Splitter:
         elif classes is None:
             splitter = sklearn.GroupShuffleSplit(1, test_size=part, **random)
         else:
-            splitter = sklearn.StratifiedGroupKFold(max(2, round(1 / part)), shuffle=True, **random)
+            splitter = _StratifiedGroupShare(part, random["random_state"])
         try:
             with warnings.catch_warnings():  # that not every of its folds had each class; only one of them is used
                 warnings.filterwarnings("ignore", "The least populated class", UserWarning)
@@ -186,6 +186,25 @@ class Splitter:
                 "use another val_split, or None"
             ) from error
         return rest[train], rest[val]
+
+
+class _StratifiedGroupShare:
+    """One split of about a given share, stratified and with whole groups: several of many small folds together."""
+
+    def __init__(self, part: float, random_state: int):
+        self.part, self.random_state = part, random_state
+
+    def split(self, x: np.ndarray, classes: np.ndarray, groups: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        from sklearn.model_selection import StratifiedGroupKFold
+
+        most = min(20, len(np.unique(groups)), np.unique(classes, return_counts=True)[1].max())
+        shares = [(taken, number) for number in range(2, most + 1) for taken in range(1, number)]
+        if not shares:
+            raise ValueError("there are too few groups")
+        taken, number = min(shares, key=lambda share: (abs(share[0] / share[1] - self.part), share[1]))
+        folds = StratifiedGroupKFold(number, shuffle=True, random_state=self.random_state).split(x, classes, groups)
+        val = np.sort(np.concatenate([test for _, test in folds][:taken]))
+        yield np.setdiff1d(np.arange(len(x)), val), val
 
 
 def fingerprint(splits: Sequence[Split]) -> str:

@@ -32,6 +32,12 @@ class TrainingState:
     best_epoch: int | None = None
     """Epoch of the best score, counted from 1."""
 
+    score_key: str | None = None
+    """What the best score is a score of."""
+
+    score_mode: str | None = None
+    """``"lowest"`` or ``"highest"``: which score is good."""
+
     stop_training: bool = False
     """Set by a callback to end the training after the running epoch."""
 
@@ -48,8 +54,8 @@ class TrainingState:
     """States of the random generators inside an epoch; empty between epochs, where they are seeded anew."""
 
     def to_tree(self) -> dict[str, Any]:
-        """The state as a checkpoint tree."""
-        return dataclasses.asdict(self)
+        """The state as a checkpoint tree; it shares its parts with the state."""
+        return dict(vars(self))
 
     @classmethod
     def from_tree(cls, tree: Mapping[str, Any]) -> "TrainingState":

@@ -52,10 +52,6 @@ class StepValues:
         """Names seen so far."""
         return list(self._pending)
 
-    def latest(self) -> dict[str, float]:
-        """The newest value of each name."""
-        return {name: float(self[name][-1]) for name in self}
-
     def check_finite(self, epoch: int) -> None:
         """Refuse values that are infinite or not a number; each value is looked at once.
 

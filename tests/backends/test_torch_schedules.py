@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scripted import scripted
 
 from delira.errors import ConfigError
 
@@ -244,7 +245,6 @@ def test_a_callback_given_to_an_experiment_starts_anew_in_every_run(tmp_path):
 @pytest.mark.parametrize("mode", ["min", "max"])
 def test_plateau_looks_at_the_validation_score(mode, given_as, tmp_path):
     scores = {"min": [5.0, 4.0, 4.5, 4.6, 4.7, 1.0], "max": [1.0, 2.0, 1.5, 1.4, 1.3, 9.0]}[mode]
-    given = iter(scores)
     params = {"mode": mode, "factor": 0.5, "patience": 1}
     settings = {
         "callback class": {"lr_scheduler_cls": ReduceLROnPlateauCallbackPyTorch, "lr_scheduler_params": params},
@@ -254,7 +254,7 @@ def test_plateau_looks_at_the_validation_score(mode, given_as, tmp_path):
     rates = rates_of(
         tmp_path,
         val=data(1),
-        val_metrics={"score": lambda label, pred: next(given)},
+        val_metrics={"score": scripted(*scores)},
         val_score_key="score",
         val_score_mode=mode,
         **settings,
@@ -265,13 +265,12 @@ def test_plateau_looks_at_the_validation_score(mode, given_as, tmp_path):
 
 
 def test_plateau_waits_for_epochs_that_are_validated(tmp_path):
-    given = iter([3.0, 4.0, 5.0])
     callback = ReduceLROnPlateauCallbackPyTorch("default", factor=0.5, patience=0)
     rates_of(
         tmp_path,
         val=data(1),
         val_freq=2,
-        val_metrics={"score": lambda label, pred: next(given)},
+        val_metrics={"score": scripted(3.0, 4.0, 5.0)},
         val_score_key="val_score",
         callbacks=[callback],
     )
@@ -474,8 +473,8 @@ def test_a_schedule_continues_after_a_restart_as_if_it_had_not_been_broken_off(s
 
 
 def plain(state):
-    """Numbers of a schedule's state; functions come from the class."""
-    return {name: value for name, value in state.items() if isinstance(value, (bool, int, float, str, list))}
+    """A schedule's state with the types in it; functions come from the class."""
+    return {name: (type(value), value) for name, value in state.items() if not callable(value)}
 
 
 # ---- what is refused

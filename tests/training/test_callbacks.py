@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from scripted import scripted
 
 from delira.errors import ConfigError, MissingKeyError
 from delira.training.callbacks import AbstractCallback, CallbackList, EarlyStopping, ProgressBar, TensorBoardWriter
@@ -35,12 +36,6 @@ def _recording(event):
 
 for _event in EVENTS:
     setattr(Recorder, _event, _recording(_event))
-
-
-def scripted(*values):
-    """A metric that takes these values, one epoch after the other."""
-    remaining = iter(values)
-    return lambda y_true, y_pred: next(remaining)
 
 
 # ---- the moments
@@ -543,7 +538,8 @@ def test_which_bar_is_drawn_depends_on_where_it_would_be_shown(monkeypatch):
     monkeypatch.setattr(sys, "stderr", type("Stream", (), {"isatty": lambda self: False})())
     assert progress._bar_class() is None
     monkeypatch.setattr(sys, "stderr", type("Stream", (), {"isatty": lambda self: True})())
-    assert progress._bar_class().__name__ == "tqdm"
+    drawn = progress._bar_class()
+    assert getattr(drawn, "func", drawn).__name__ == "tqdm"
     shell = type("ZMQInteractiveShell", (), {})()
     monkeypatch.setitem(sys.modules, "IPython", type("Module", (), {"get_ipython": staticmethod(lambda: shell)}))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)

@@ -411,6 +411,16 @@ def test_each_fold_has_callbacks_of_its_own_and_the_result_shows_them(room, tmp_
     assert [callback.count for fold in result.folds for callback in fold.callbacks] == [3, 3]
 
 
+def test_a_fold_shows_its_parameters_as_they_were_given_whatever_the_network_did_to_them(room, tmp_path, data):
+    class Greedy(room.network):
+        def __init__(self, n_features, dropout=0.0, layers=()):
+            super().__init__(n_features, dropout)
+            layers.append("changed")
+
+    result = room.experiment(tmp_path, {"layers": [1]}, Greedy).kfold(data, METRICS, 0, 2)
+    assert [fold.parameters.nested_get("layers") for fold in result.folds] == [[1], [1]]
+
+
 # ---- one seed
 
 

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from scripted import scripted
 
 from delira.data_loading import BaseDataManager
 from delira.errors import CheckpointError, ConfigError
@@ -130,10 +131,9 @@ def test_without_validation_data_the_score_is_ignored_with_one_warning(room, tmp
 def test_the_experiments_score_and_mode_reach_the_trainer(room, tmp_path, manager):
     scores = {"min": 3, "max": 1}
     for mode, best in scores.items():
-        remaining = iter((3, 2, 1))
         experiment = room.experiment(
             tmp_path / mode, val_score_key="score", val_score_mode=mode,
-            training={"val_metrics": {"score": lambda a, b, values=remaining: next(values)}, "num_epochs": 3},
+            training={"val_metrics": {"score": scripted(3, 2, 1)}, "num_epochs": 3},
         )  # fmt: skip
         experiment.run(manager(), manager(7))
         best_file = next((runs(experiment)[0] / "fold_00" / "checkpoints").glob("checkpoint_best*"))

@@ -7,15 +7,10 @@ import warnings
 
 import numpy as np
 import pytest
+from scripted import scripted
 
 from delira.errors import CheckpointError, ConfigError
 from delira.training.callbacks import AbstractCallback, EarlyStopping
-
-
-def scripted(*values):
-    """A metric that takes these values, one epoch after the other."""
-    remaining = iter(values)
-    return lambda y_true, y_pred: next(remaining)
 
 
 def rmse(y_true, y_pred):

@@ -83,6 +83,15 @@ class TorchBackend(Backend):
             "batch entry 'data'; pass key_mapping={argument: batch entry}"
         )
 
+    def arguments_of(self, network: torch.nn.Module) -> frozenset[str] | None:
+        parameters = inspect.signature(network.forward).parameters
+        is_open = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+        return None if is_open else frozenset(parameters)
+
+    def is_mistake(self, warning: str) -> bool:
+        # MSELoss and its like broadcast (n, 1) against (n,) to (n, n) and learn nonsense
+        return "different to the input size" in warning
+
     def step_scope(
         self, optimizers: Mapping[str, Any], n_samples: int, is_last: bool
     ) -> contextlib.AbstractContextManager[None]:

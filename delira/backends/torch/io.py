@@ -12,13 +12,30 @@ import torch
 from delira.errors import CheckpointError
 from delira.io.checkpoint import verify_zip
 from delira.utils.files import publish
-from delira.utils.trees import map_leaves
+from delira.utils.trees import iterate_leaves, map_leaves
 
 _ARRAY = "$ndarray"
+#: what ``torch.load`` reads with ``weights_only=True``, and numpy's values, which are converted
+_STORABLE = (
+    torch.Tensor, torch.Size, torch.dtype, torch.device, np.ndarray, np.generic, bool, int, float, complex, str, bytes,
+    set, type(None),
+)  # fmt: skip
 
 
 def write_checkpoint(file: BinaryIO, tree: Mapping[str, Any]) -> None:
-    """Serialise a checkpoint tree; numpy arrays, which ``torch.load`` refuses, are kept as tensors."""
+    """Serialise a checkpoint tree; numpy arrays, which ``torch.load`` refuses, are kept as tensors.
+
+    Raises
+    ------
+    CheckpointError
+        If the tree holds what could not be read back safely; names the place.
+    """
+    for place, leaf in iterate_leaves(tree):
+        if not isinstance(leaf, _STORABLE) or (isinstance(leaf, np.ndarray) and leaf.dtype.hasobject):
+            raise CheckpointError(
+                f"checkpoint entry {'/'.join(map(str, place))} is a {type(leaf).__name__}, which cannot be stored "
+                "safely; keep plain numbers, strings, lists, dicts and arrays in a state_dict"
+            )
     torch.save(map_leaves(_storable, tree), file)
 
 

@@ -16,7 +16,7 @@ from delira.contract import (
     named_outputs,
     select_inputs,
 )
-from delira.errors import ConfigError
+from delira.errors import ConfigError, NetworkError
 from delira.models.abstract_network import AbstractNetwork
 from delira.utils.trees import map_leaves
 
@@ -141,6 +141,12 @@ def _update(optimizer: Any, step: Step, hooks: StepHooks) -> None:
     total = next(values)
     for value in values:
         total = total + value
+    if not isinstance(total, torch.Tensor) or not total.requires_grad:
+        what = "depends on no parameter" if isinstance(total, torch.Tensor) else f"is a {type(total).__name__}"
+        raise NetworkError(
+            f"the loss ({', '.join(step.losses)}) {what}, so there is no gradient; a loss is computed with PyTorch on "
+            "predictions that were not detached"
+        )
     optimizer.zero_grad()
     with optimizer.scale_loss(total) as scaled:
         scaled.backward()

@@ -38,10 +38,9 @@ class TorchOptimizer:
         self.num_updates = 0
         self.is_plain = update == UpdateConfig()
         self._accumulates = update.accumulation_steps > 1
-        self._weights: list[int] = []  # samples of each batch of the group; 0 for one that is left out
-        self._reference = 1
-        self._group_is_done = True
-        self._is_due = True
+        self._n_samples, self._is_last, self._is_bad = 1, True, False  # of the batch at hand
+        self._weights: list[int] = []  # samples of each step of the group; 0 for one that is left out
+        self._reference = 1  # samples of the group's first step
         self._sums: dict[torch.Tensor, torch.Tensor] = {}  # gradients of the batches of the group so far
         if not self.is_plain:  # not counted here: loss scaling leaves updates out
             optimizer.register_step_post_hook(self._count_update)
@@ -57,10 +56,11 @@ class TorchOptimizer:
         """The loss, scaled and weighted, outside of autocast."""
         with torch.autocast(self.device_type, enabled=False):
             if self.update.skip_nonfinite and not bool(torch.isfinite(loss).all()):
-                self._weights[-1] = 0
+                self._is_bad = True
                 loss = torch.zeros_like(loss, requires_grad=True)
             if self._accumulates:
-                loss = loss * (self._weights[-1] / self._reference)
+                self._reference = self._reference if self._weights else self._n_samples
+                loss = loss * (self._n_samples / self._reference)
             yield self.scaler.scale(loss)
 
     def scale_loss(self, loss: torch.Tensor) -> contextlib.AbstractContextManager[torch.Tensor]:
@@ -78,9 +78,11 @@ class TorchOptimizer:
                 "accumulation, clipping or nonfinite='skip'"
             )
         with torch.autocast(self.device_type, enabled=False):
+            self._weights.append(0 if self._is_bad else self._n_samples)
+            self._is_bad = False
             if self._accumulates:
                 self._add_up()
-            if self._is_due:
+            if self._is_last or len(self._weights) >= self.update.accumulation_steps:
                 self._apply()
         return None
 
@@ -99,12 +101,12 @@ class TorchOptimizer:
         return [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
 
     def _apply(self) -> None:
-        update, samples = self.update, sum(self._weights)
-        if samples == 0:  # every batch of the group was left out
+        update, samples, sums = self.update, sum(self._weights), self._sums
+        self._weights, self._sums = [], {}
+        if samples == 0:  # every step of the group was left out
             return
-        for parameter, gradient in self._sums.items():
+        for parameter, gradient in sums.items():
             parameter.grad = gradient
-        self._sums = {}
         parameters = [parameter for parameter in self._parameters() if parameter.grad is not None]
         self.scaler.unscale_(self.optimizer)
         if self._accumulates:
@@ -126,15 +128,11 @@ class TorchOptimizer:
 
     def begin_batch(self, n_samples: int, is_last: bool) -> None:
         """Say how large the next batch is and whether the epoch ends with it."""
-        if self._group_is_done:
-            self._weights, self._reference, self._sums = [], n_samples, {}
-        self._weights.append(n_samples)
-        self._is_due = self._group_is_done = is_last or len(self._weights) >= self.update.accumulation_steps
+        self._n_samples, self._is_last, self._is_bad = n_samples, is_last, False
 
     def flush(self) -> None:
-        """Apply what was accumulated in an epoch whose end was not known."""
-        if not self._group_is_done:
-            self._group_is_done = True
+        """Apply what is left of a group when the epoch ends."""
+        if self._weights:
             self._apply()
 
     def state_dict(self) -> dict[str, Any]:
@@ -142,8 +140,9 @@ class TorchOptimizer:
         return self.optimizer.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take a state of the torch optimizer over."""
+        """Take a state of the torch optimizer over; a group that was broken off is forgotten."""
         self.optimizer.load_state_dict(dict(state))
+        self._weights, self._sums = [], {}
 
     def __getattr__(self, name: str) -> Any:
         if name == "optimizer":  # not there yet: while copying

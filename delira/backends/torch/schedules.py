@@ -123,8 +123,19 @@ class TorchSchedulerCallback(AbstractCallback):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue the schedule."""
         own = self.scheduler.state_dict()
-        kept = {name: Counter(value) if isinstance(own.get(name), Counter) else value for name, value in state.items()}
-        self.scheduler.load_state_dict({**own, **kept})
+        self.scheduler.load_state_dict({**own, **_counted(dict(state), own)})
+        self._updates = self._count()
+
+
+def _counted(state: Any, own: Any) -> Any:
+    """The state with counters where the schedule has counters; checkpoints know only dictionaries."""
+    if isinstance(own, Counter):
+        return Counter(state)
+    if isinstance(state, Mapping) and isinstance(own, Mapping):
+        return {name: _counted(value, own.get(name)) for name, value in state.items()}
+    if isinstance(state, (list, tuple)) and isinstance(own, (list, tuple)):
+        return [_counted(value, mine) for value, mine in zip(state, own, strict=False)]
+    return state
 
 
 def _is_plain(value: Any) -> bool:

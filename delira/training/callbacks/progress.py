@@ -9,7 +9,6 @@ from typing import Any
 
 from delira.training.callbacks.abstract_callback import AbstractCallback
 
-
 #: a bar of fixed width, so that the values of the epoch beside it do not squeeze it
 _LAYOUT = "{desc} {percentage:3.0f}%|{bar:20}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}]{postfix}"
 
