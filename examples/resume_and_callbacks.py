@@ -71,10 +71,10 @@ def main() -> None:
     print("resumed; the weights equal those of the unbroken run, bit for bit\n")
 
     trainer = experiment.last_trainer
-    print("epoch     ce  val_accuracy      lr")
     with open(trainer.save_path / "history.csv") as file:
         for row in csv.DictReader(file):
-            print(f"{row['epoch']:>5}  {float(row['ce']):.3f}  {float(row['val_accuracy']):12.4f}  {float(row['lr']):.4f}")
+            numbers = "".join(f"   {name} {float(row[name]):.4f}" for name in ("ce", "val_accuracy", "lr"))
+            print(f"epoch {row['epoch']:>2}{numbers}")
     print(f"\nbest epoch {trainer.state.best_epoch}, stopped after {trainer.state.epoch}  {trainer.save_path}")
 
 

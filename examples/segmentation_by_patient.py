@@ -1,18 +1,16 @@
 """Segmentation with folds that keep a patient together, files that are read when needed, and augmentation.
 
-The picture is real: 24 Greek coins from Pompeii, which scikit-image brings. The patients are made up: each coin
-is one, and six overlapping tiles of it are its slices. The masks are Otsu's threshold of the smoothed picture, so
-the numbers say nothing about medicine. Grouping matters all the same: two tiles of one coin share most of their
-pixels, and must not lie on both sides of a split.
-
-Run it with ``python examples/segmentation_by_patient.py``. It writes everything below ``runs/coins``.
+The picture is real: 24 ancient coins, which scikit-image brings. The patients are made up: each coin is one, and six
+tiles of it are its slices. The masks are Otsu's threshold, so the numbers say nothing about medicine. Grouping matters
+all the same: the tiles of a coin share most of their pixels. Everything is written below ``runs/coins``.
 """
 
 import itertools
 from pathlib import Path
 
 import numpy as np
-import torch
+from torch.nn import BatchNorm2d, BCEWithLogitsLoss, Conv2d, ReLU, Sequential
+from torch.optim import Adam
 
 from delira.data_loading import AbstractDataset, BaseDataManager
 from delira.metrics import dice, per_sample
@@ -27,14 +25,12 @@ except ModuleNotFoundError:
 
 
 def write_tiles(folder: Path) -> list[Path]:
-    """Cut the picture into files, as a scanner would leave them."""
-    picture = coins() / np.float32(255)
+    """Cut the picture into files, six for each coin."""
+    picture, paths = coins() / np.float32(255), []
     folder.mkdir(parents=True, exist_ok=True)
-    paths = []
     for row, column in itertools.product(range(4), range(6)):
         coin = picture[22 + 69 * row :, 9 + 61 * column :][:70, :66]
-        smooth = gaussian(coin, 1.5)
-        mask = smooth > threshold_otsu(smooth)
+        mask = (smooth := gaussian(coin, 1.5)) > threshold_otsu(smooth)
         for number, (top, left) in enumerate(itertools.product((0, 11, 22), (0, 18))):
             tile = np.s_[None, top : top + 48, left : left + 48]
             paths.append(folder / f"coin_{row}{column}_{number}.npz")
@@ -59,11 +55,10 @@ class Net(AbstractPyTorchNetwork):
 
     def __init__(self, width: int):
         super().__init__(width=width)
-        self.layers = torch.nn.Sequential(
-            torch.nn.Conv2d(1, width, 5, padding=2), torch.nn.BatchNorm2d(width), torch.nn.ReLU(),
-            torch.nn.Conv2d(width, width, 5, padding=2), torch.nn.BatchNorm2d(width), torch.nn.ReLU(),
-            torch.nn.Conv2d(width, 1, 1),
-        )  # fmt: skip
+        first, second = Conv2d(1, width, 5, padding=2), Conv2d(width, width, 5, padding=2)
+        self.layers = Sequential(
+            first, BatchNorm2d(width), ReLU(), second, BatchNorm2d(width), ReLU(), Conv2d(width, 1, 1)
+        )
 
     def forward(self, x):
         return {"pred": self.layers(x)}
@@ -75,25 +70,22 @@ def dice_of_logits(y_true, y_pred):
 
 
 def augment(batch, rng):
-    """Mirror and darken; the generator belongs to the batch, so a resumed run draws the same."""
-    for axis in (2, 3):
-        if rng.random() < 0.5:
-            batch = {**batch, "data": np.flip(batch["data"], axis), "label": np.flip(batch["label"], axis)}
-    return {**batch, "data": batch["data"] * rng.uniform(0.8, 1.2)}
+    """Mirror and darken; ``rng`` belongs to the batch, so a resumed run draws the same."""
+    axes = tuple(axis for axis in (2, 3) if rng.random() < 0.5)
+    image, mask = np.flip(batch["data"], axes), np.flip(batch["label"], axes)
+    return {**batch, "data": image * rng.uniform(0.8, 1.2), "label": mask}
 
 
 def main() -> None:
     data = BaseDataManager(Tiles(write_tiles(Path("runs/coins/tiles"))), batch_size=16)
     experiment = PyTorchExperiment(
-        {"model": {"width": 8}}, Net, n_epochs=12, name="coins", save_path="runs",
-        losses={"bce": torch.nn.BCEWithLogitsLoss()}, optimizer_cls=torch.optim.Adam, optimizer_params={"lr": 1e-2},
+        {"model": {"width": 8}}, Net, n_epochs=10, name="coins", save_path="runs", losses={"bce": BCEWithLogitsLoss()}, optimizer_cls=Adam, optimizer_params={"lr": 1e-2},
         val_metrics={"dice": dice_of_logits}, val_score_key="dice", val_score_mode="max",
     )  # fmt: skip
     result = experiment.kfold(
         data, num_splits=4, shuffle=True, random_seed=0, groups_key="patient", train_kwargs={"transforms": augment}
     )
-    print(result)
-    print(f"\nreport  {result.to_html(result.path / 'report' / 'report.html')}")
+    print(f"{result}\n\nreport  {result.to_html(result.path / 'report' / 'report.html')}")
 
 
 if __name__ == "__main__":

@@ -48,10 +48,7 @@ class TransformCall:
         keys = tuple(batch)  # before the call: it may change the batch in place
         extra = {"rng": rng} if self.takes_rng else {}
         try:
-            if self.takes_keywords:
-                result = self.transform(**batch, **extra)
-            else:
-                result = self.transform(batch, **extra)
+            result = self.transform(**batch, **extra) if self.takes_keywords else self.transform(batch, **extra)
         except Exception as error:
             error.add_note(f"while transform {self.name} worked on batch {number} with the keys {list(keys)}")
             raise

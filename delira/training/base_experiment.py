@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError
 from delira.training.base_trainer import BaseNetworkTrainer
-from delira.training.config import SETTINGS, check_epochs, check_names, read_settings, settings_signature
+from delira.training.config import SETTINGS, check_epochs, check_names, read_settings
 from delira.training.cross_validation import CrossValidation
 from delira.training.experiment_file import FILE_NAME, load_arguments, save_arguments
 from delira.training.generators import own_generators, seed_generators
@@ -18,7 +17,8 @@ from delira.training.parameters import Parameters
 from delira.training.predictor import Predictor
 from delira.training.result import KFoldResult
 from delira.training.run_folder import RunFolder, locate_fold
-from delira.training.run_request import RUN_NAMES, RunRequest, as_parameters, check_model_arguments, resolve
+from delira.training.run_request import RUN_NAMES, RunRequest, as_parameters, check_model_arguments, isolated, resolve
+from delira.training.settings_help import settings_signature
 from delira.training.splits import SplitConfig
 from delira.utils import yaml_codec
 from delira.utils.files import writable_folder
@@ -50,8 +50,8 @@ class BaseExperiment:
     trainer_cls, predictor_cls
         Replace the room's.
     **settings
-        Settings of the trainer (see :class:`delira.training.TrainerConfig`) that hold for every run.
-        They go before those of the parameters.
+        Settings of the trainer that hold for every run; they go before those of the parameters.
+        ``print(delira.training.settings_help())`` explains each.
 
     Raises
     ------
@@ -148,7 +148,7 @@ class BaseExperiment:
         folder = self.open_folder(request, train_data, resume, kind="run")
         with folder.recorded():
             self.last_trainer = self.build_trainer(request, path or folder.fold(request.fold))
-            return self.last_trainer.train(request.num_epochs, _isolated(train_data), _isolated(val_data))
+            return self.last_trainer.train(request.num_epochs, isolated(train_data), isolated(val_data))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Same as :meth:`run`."""
@@ -289,7 +289,7 @@ class BaseExperiment:
         with own_generators(backend):
             seed_generators(backend, request.seed, request.fold, stream="network")
             return self.trainer_cls(
-                self.model_cls(**request.params.model_kwargs()),
+                self.model_cls(**copy.deepcopy(request.params.model_kwargs())),
                 folder,
                 request.key_mapping,
                 fold=request.fold,
@@ -376,11 +376,6 @@ class BaseExperiment:
     def __repr__(self) -> str:
         model = str(self.model_cls) if isinstance(self.model_cls, yaml_codec.Unresolved) else self.model_cls.__name__
         return f"{type(self).__name__}({self.name!r}, {model}, save_path={str(self._parent)!r})"
-
-
-def _isolated(data: Any) -> Any:
-    """The data of a run of its own: transforms that keep a state begin anew."""
-    return data.with_own_transforms() if isinstance(data, BaseDataManager) else data
 
 
 def _show_settings(method: Any, *more: inspect.Parameter) -> None:

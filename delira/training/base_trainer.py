@@ -18,11 +18,12 @@ from delira.io.checkpoint import CheckpointFolder
 from delira.metrics import MetricSet
 from delira.training import checks
 from delira.training.callbacks import CallbackList, HistoryWriter, ProgressBar, TensorBoardWriter
-from delira.training.config import TrainerConfig, check_start, read_settings, settings_signature
+from delira.training.config import TrainerConfig, check_start, read_settings
 from delira.training.generators import own_generators, seed_generators
 from delira.training.plan import TrainingPlan, make_plan
 from delira.training.predictor import batch_length
 from delira.training.run_state import RunState
+from delira.training.settings_help import settings_signature
 from delira.training.state import TrainingState
 from delira.training.step_values import StepValues, reduce_values
 from delira.utils.files import writable_folder
@@ -54,7 +55,8 @@ class BaseNetworkTrainer(RunState):
     start_epoch
         Number of the first epoch of a run without checkpoints.
     **settings
-        The settings of :class:`delira.training.TrainerConfig` as flat keywords, e.g. ``optimizer_cls``.
+        The settings of :class:`delira.training.TrainerConfig` as flat keywords, e.g. ``optimizer_cls``;
+        ``print(delira.training.settings_help())`` explains each.
 
     Raises
     ------
@@ -314,8 +316,9 @@ class BaseNetworkTrainer(RunState):
 
     def _at_training_end(self, *args: Any, **facts: Any) -> Any:
         """Load the best weights, if a score was watched, and return the network."""
-        if self.score_key is not None and self.state.best_epoch is not None:
-            self.backend.load_state_tree(self._best_tree(), self.module, {})
+        is_scored = self.score_key is not None and self.state.best_epoch is not None
+        if is_scored and (best := self._best_tree()) is not None:
+            self.backend.load_state_tree(best, self.module, {})
             self._must_return = True
         return self.module
 

@@ -5,7 +5,6 @@ Publicly the settings are the historic flat keywords (``optimizer_cls``, ``lr_sc
 """
 
 import dataclasses
-import inspect
 import numbers
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -224,12 +223,11 @@ class TrainerConfig:
             raise ConfigError(f"{sorted(twice)} names both a loss and a metric; give them different names")
         if twice := self.train_metrics.keys() & self.metrics.keys():
             raise ConfigError(f"{sorted(twice)} is both in metrics and in train_metrics; keep one of them")
-        if twice := [name for name in self.epoch_metrics if f"val_{name}" in self.epoch_metrics]:
-            raise ConfigError(
-                f"val_metrics has {twice[0]!r} and 'val_{twice[0]}', which mean the same; keep one of them"
-            )
-        if taken := [name for name in self.extra if name in CLOSURE_NAMES]:
-            raise ConfigError(f"extra names {taken[0]!r}, which a closure is given anyway; use another name")
+        if prefixed := [name for name in self.epoch_metrics if f"val_{name}" in self.epoch_metrics]:
+            name = prefixed[0]
+            raise ConfigError(f"val_metrics has {name!r} and 'val_{name}', which mean the same; keep one of them")
+        if reserved := [name for name in self.extra if name in CLOSURE_NAMES]:
+            raise ConfigError(f"extra names {reserved[0]!r}, which a closure is given anyway; use another name")
         for keys, known in (
             ("metric_keys", {*self.train_metrics, *self.epoch_metrics}),
             ("loss_keys", {*self.losses}),
@@ -258,7 +256,7 @@ CLOSURE_NAMES = (
 
 
 #: flat keyword -> (part of the TrainerConfig, field of the part)
-_PARTS = {
+PARTS = {
     "optimizer_cls": ("optimizer", "cls"),
     "optimizer_params": ("optimizer", "params"),
     "optim_fn": ("optimizer", "builder"),
@@ -273,7 +271,7 @@ _PARTS = {
     "log_freq": ("logging", "freq"),
     "verbose": ("logging", "verbose"),
 }
-_PART_CLASSES = {
+PART_CLASSES = {
     "optimizer": OptimizerConfig,
     "schedule": ScheduleConfig,
     "update": UpdateConfig,
@@ -288,10 +286,10 @@ _ALIASES = {
 }
 #: renamed long ago
 _DEPRECATED = {"criterions": "losses"}
-_PLAIN = tuple(field.name for field in dataclasses.fields(TrainerConfig) if field.name not in _PART_CLASSES)
+PLAIN = tuple(field.name for field in dataclasses.fields(TrainerConfig) if field.name not in PART_CLASSES)
 
 #: every flat keyword that :func:`read_settings` understands
-SETTINGS = (*_PLAIN, *_PARTS, *_ALIASES, *_DEPRECATED, "mixed_precision_kwargs")
+SETTINGS = (*PLAIN, *PARTS, *_ALIASES, *_DEPRECATED, "mixed_precision_kwargs")
 
 
 def read_settings(settings: Mapping[str, Any]) -> TrainerConfig:
@@ -314,16 +312,16 @@ def read_settings(settings: Mapping[str, Any]) -> TrainerConfig:
         if target in flat:
             raise ConfigError(f"{given[target]!r} and {name!r} mean the same; give only one of them")
         flat[target], given[target] = value, name
-    plain = {name: flat[name] for name in _PLAIN if name in flat and not _means_default(flat[name], name)}
-    parts: dict[str, dict[str, Any]] = {part: {} for part in _PART_CLASSES}
-    for name, (part, field) in _PARTS.items():
+    plain = {name: flat[name] for name in PLAIN if name in flat and not _means_default(flat[name], name)}
+    parts: dict[str, dict[str, Any]] = {part: {} for part in PART_CLASSES}
+    for name, (part, field) in PARTS.items():
         if name in flat and not _means_default(flat[name], name):
             parts[part][field] = flat[name]
     if "precision" in parts["update"]:
         parts["update"]["precision"] = _precision(parts["update"]["precision"])
     parts["update"]["skip_nonfinite"] = plain.get("nonfinite") == "skip"
-    _check_mappings({**plain, **{name: flat[name] for name in _PARTS if name in flat}})
-    built: dict[str, Any] = {part: cls(**parts[part]) for part, cls in _PART_CLASSES.items()}
+    _check_mappings({**plain, **{name: flat[name] for name in PARTS if name in flat}})
+    built: dict[str, Any] = {part: cls(**parts[part]) for part, cls in PART_CLASSES.items()}
     return TrainerConfig(**plain, **built)
 
 
@@ -352,22 +350,3 @@ def _precision(value: Any) -> str:
     if isinstance(value, bool):
         return "auto" if value else "32"
     return value
-
-
-def settings_signature(*leading: inspect.Parameter) -> inspect.Signature:
-    """Signature with ``leading`` parameters and every flat keyword, for ``help()`` and editors."""
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    taken = {parameter.name for parameter in leading}
-    parameters = [*leading]
-    for name in (*_PLAIN, *_PARTS):
-        if name in taken:
-            continue
-        owner, field = _PARTS.get(name, (None, name))
-        cls = TrainerConfig if owner is None else _PART_CLASSES[owner]
-        described = next(f for f in dataclasses.fields(cls) if f.name == field)
-        default = None if described.default is dataclasses.MISSING else described.default
-        kind = described.type
-        if name == "mixed_precision":
-            default, kind = False, bool | str
-        parameters.append(inspect.Parameter(name, keyword, default=default, annotation=kind))
-    return inspect.Signature(parameters)

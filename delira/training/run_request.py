@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError
 from delira.training.config import (
     SETTINGS,
@@ -139,6 +140,11 @@ def _as_callbacks(callbacks: Any) -> list[Any]:
     if not isinstance(callbacks, Iterable):
         raise ConfigError(f"callbacks must be a list, got {callbacks!r}; write callbacks=[…]")
     return list(callbacks)
+
+
+def isolated(data: Any) -> Any:
+    """The data of a run of its own: transforms that keep a state begin anew."""
+    return data.with_own_transforms() if isinstance(data, BaseDataManager) else data
 
 
 def as_parameters(params: Parameters | Mapping[str, Any] | str | Path) -> Parameters:

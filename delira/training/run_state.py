@@ -3,6 +3,7 @@
 import functools
 import inspect
 import json
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from delira.training.config import TrainerConfig, check_fold, score_mode
 from delira.training.predictor import Predictor
 from delira.training.state import TrainingState
 from delira.utils.files import publish
+
+_log = logging.getLogger("delira")
 
 #: version of the layout of checkpoint files
 FORMAT = 1
@@ -85,6 +88,11 @@ class RunState(Predictor):
     def score_key(self) -> str | None:
         """Validation score that decides which epoch is the best, as the running training names it."""
         return None if self._plan is None else self._plan.val_score_key
+
+    @property
+    def score_mode(self) -> str:
+        """``"lowest"`` or ``"highest"``: which score is good."""
+        return self.config.val_score_mode if self._plan is None else self._plan.val_score_mode
 
     @property
     def skips_validation(self) -> bool:
@@ -204,16 +212,17 @@ class RunState(Predictor):
         if names or epoch == plan.num_epochs or self.state.stop_training:
             self.checkpoints.save(self._checkpoint_tree(), *names, "last")
 
-    def _best_tree(self) -> dict[str, Any]:
+    def _best_tree(self) -> dict[str, Any] | None:
         """Content of the checkpoint of the best epoch."""
         for name in ("best", f"epoch_{self.state.best_epoch}"):
             path = self.checkpoints.path(name)
             if path.exists() and (tree := self.checkpoints.load(path)).get("epoch") == self.state.best_epoch:
                 return tree
-        raise CheckpointError(
-            f"the checkpoint of the best epoch, {self.state.best_epoch}, is gone from {self.checkpoints.folder}; the "
-            "network has the weights of the last epoch"
-        )
+        _log.warning(
+            "the checkpoint of the best epoch, %s, is not in %s; the network keeps the weights of the last epoch",
+            self.state.best_epoch, self.checkpoints.folder,
+        )  # fmt: skip
+        return None
 
     def _checkpoint_tree(self) -> dict[str, Any]:
         self.state.callbacks = self.callbacks.state_dict()

@@ -505,8 +505,8 @@ def test_another_process_computes_the_same_bits(room, tmp_path):
     tests = Path(__file__).resolve().parents[1]
     script = (
         f"import sys; sys.path[:0] = [{str(tests)!r}, {str(tests / 'training')!r}]\n"
-        "import conftest, test_cross_validation\n"
-        f"print(test_cross_validation.digest(conftest._{room.name}_room(), {str(tmp_path / 'there')!r}))"
+        "import small_rooms, test_cross_validation\n"
+        f"print(test_cross_validation.digest(small_rooms.{room.name}_room(), {str(tmp_path / 'there')!r}))"
     )
     environment = {**os.environ, "PYTHONHASHSEED": "123"}
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=False)
@@ -560,7 +560,7 @@ def test_a_broken_cross_validation_is_continued_and_equals_an_unbroken_one(room,
 def test_another_cross_validation_is_not_continued(room, tmp_path, data):
     experiment = room.experiment(tmp_path, training={"val_metrics": METRICS})
     first = experiment.kfold(data, num_splits=2, num_epochs=1)
-    with pytest.raises(ConfigError, match="cannot be continued: its splits differ from what was asked for now"):
+    with pytest.raises(ConfigError, match="cannot be continued: its splits differ from what is asked for now"):
         experiment.kfold(data, num_splits=3, num_epochs=1, resume=first.path)
     with pytest.raises(ConfigError, match="is no run folder"):
         experiment.kfold(data, num_splits=3, num_epochs=1, resume=tmp_path / "nowhere")

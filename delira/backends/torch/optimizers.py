@@ -177,9 +177,10 @@ def build_optimizers(
     ConfigError
         If no optimizer is set, or the builder returns no dict of optimizers.
     """
-    if builder is None and optimizer_cls is None:
-        raise ConfigError("no optimizer is set; pass optimizer_cls=torch.optim.Adam, optimizer_params={'lr': 1e-3}")
-    made = (builder or create_optims_default_pytorch)(network, optimizer_cls, **optimizer_params)
+    if builder is None:
+        made = _default_optimizers(network, optimizer_cls, optimizer_params)
+    else:
+        made = builder(network, optimizer_cls, **optimizer_params)
     if not isinstance(made, Mapping) or not made:
         found = "an empty dict" if isinstance(made, Mapping) else f"a {type(made).__name__}"
         raise ConfigError(f"optim_fn returned {found}; it returns a dict, e.g. {{'default': optimizer}}")
@@ -189,6 +190,19 @@ def build_optimizers(
         half = device_type == "cuda" and not torch.cuda.is_bf16_supported()
         update = UpdateConfig(**{**vars(update), "precision": "fp16" if half else "bf16"})
     return {name: TorchOptimizer(optimizer, update, device_type) for name, optimizer in made.items()}
+
+
+def _default_optimizers(network: torch.nn.Module, optimizer_cls: Any, params: Mapping[str, Any]) -> dict[str, Any]:
+    cure = "pass optimizer_cls=torch.optim.Adam, optimizer_params={'lr': 1e-3}"
+    if optimizer_cls is None:
+        raise ConfigError(f"no optimizer is set; {cure}")
+    if not callable(optimizer_cls):
+        raise ConfigError(f"optimizer_cls must be an optimizer class, got {optimizer_cls!r}; {cure}")
+    try:
+        return create_optims_default_pytorch(network, optimizer_cls, **params)
+    except TypeError as error:
+        name = getattr(optimizer_cls, "__name__", repr(optimizer_cls))
+        raise ConfigError(f"{name} cannot be built from optimizer_params={dict(params)}: {error}") from error
 
 
 @contextlib.contextmanager

@@ -64,7 +64,11 @@ class TorchSchedulerCallback(AbstractCallback):
 
     def _build(self, optimizer: Any) -> None:
         self.optimizer = optimizer
-        self.scheduler = self.scheduler_cls(getattr(optimizer, "optimizer", optimizer), **self.params)
+        try:
+            self.scheduler = self.scheduler_cls(getattr(optimizer, "optimizer", optimizer), **self.params)
+        except TypeError as error:
+            name = getattr(self.scheduler_cls, "__name__", repr(self.scheduler_cls))
+            raise ConfigError(f"the schedule {name} cannot be built from {self.params}: {error}") from error
 
     def attach(self, trainer: Any) -> None:
         """Take the optimizer out of the trainer."""
@@ -72,15 +76,23 @@ class TorchSchedulerCallback(AbstractCallback):
             if self.optimizer not in trainer.optimizers:
                 raise ConfigError(f"there is no optimizer {self.optimizer!r}; there are {sorted(trainer.optimizers)}")
             self._build(trainer.optimizers[self.optimizer])
+        for wrapped in trainer.optimizers.values():  # only the trainer's knows when it updates
+            if getattr(wrapped, "optimizer", None) is self.optimizer:
+                self.optimizer = wrapped
         self._updates = self._count()
 
     def at_training_begin(self, trainer: Any, **facts: Any) -> None:
-        """Refuse a plateau schedule that has nothing to look at."""
-        if self._is_plateau and self.monitor is None and trainer.score_key is None:
+        """Refuse a plateau schedule that has nothing to look at; let it know which scores are good."""
+        if not self._is_plateau or self.monitor is not None:
+            return
+        if trainer.score_key is None:
             raise ConfigError(
                 "ReduceLROnPlateau needs a value to look at: train with validation data and val_score_key, or pass "
                 "monitor= (e.g. lr_scheduler_params={'monitor': 'loss name'})"
             )
+        if "mode" not in self.params and self.scheduler.last_epoch == 0:
+            self.params["mode"] = "max" if trainer.score_mode == "highest" else "min"
+            self._build(self.optimizer)
 
     def at_iter_end(self, trainer: Any, **facts: Any) -> None:
         """Step after an update."""
@@ -245,6 +257,10 @@ def build_schedules(optimizers: Mapping[str, Any], cls: Any, params: Mapping[str
     """
     if isinstance(cls, type) and issubclass(cls, AbstractCallback):
         return [cls(optimizer, **params) for optimizer in optimizers.values()]
+    if not callable(cls):
+        raise ConfigError(
+            f"lr_scheduler_cls must be a schedule class, e.g. torch.optim.lr_scheduler.StepLR, got {cls!r}"
+        )
     step_on = params.get("step_on", "iter" if cls in _PER_UPDATE else "epoch")
     return [
         TorchSchedulerCallback(optimizer, cls, **{**params, "step_on": step_on}) for optimizer in optimizers.values()

@@ -1,0 +1,163 @@
+"""The examples run and do what they say, and so does every block of docs/how_to.md."""
+
+import csv
+import dataclasses
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from delira.training import config
+from delira.training.settings_help import settings_signature
+from delira.training.splits import SplitConfig
+
+torch = pytest.importorskip("torch")
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py"))
+HOW_TO = (ROOT / "docs" / "how_to.md").read_text()
+SETUP, *SECTIONS = (section for section in re.split(r"^## ", HOW_TO, flags=re.MULTILINE))
+
+
+def code_of(section: str) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```", section, flags=re.MULTILINE | re.DOTALL)
+
+
+def table_of(title: str) -> dict[str, str]:
+    """Setting -> default, as the table of a section has them."""
+    (section,) = (section for section in SECTIONS if section.startswith(title + "\n"))
+    rows = re.findall(r"^\| `(\w+)` \| `(.*?)` \| \S.* \|$", section, flags=re.MULTILINE)
+    assert len(dict(rows)) == len(rows), "a setting is listed twice"
+    assert len(rows) == section.count("\n| `"), "a row is not of the form | `name` | `default` | meaning |"
+    return dict(rows)
+
+
+def run_example(name: str, folder: Path) -> str:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MPLBACKEND": "Agg", "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-W", "error::UserWarning", str(ROOT / "examples" / name)]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=110)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+# ---- examples
+
+
+@pytest.mark.slow
+def test_the_digits_are_cross_validated(tmp_path):
+    printed = run_example("digits_kfold.py", tmp_path)
+    assert "digits: 5 folds, 1,797 cases, seed 0" in printed
+    (run,) = (tmp_path / "runs" / "digits").iterdir()
+    assert {path.name for path in (run / "report").iterdir()} == {"learning_curves.png", "report.html"}
+
+
+@pytest.mark.slow
+def test_the_coins_are_segmented_and_no_coin_is_on_two_sides(tmp_path):
+    pytest.importorskip("skimage")
+    np = pytest.importorskip("numpy")
+    printed = run_example("segmentation_by_patient.py", tmp_path)
+    assert "coins: 4 folds, 144 cases, seed 0" in printed
+    assert "2,000 draws of the 24 groups" in printed
+    assert float(re.search(r"^dice\s+(\d\.\d+) ±", printed, re.MULTILINE)[1]) > 0.9
+    coins = tmp_path / "runs" / "coins"
+    (run,) = (path for path in coins.iterdir() if path.name != "tiles")
+    tiles = sorted((coins / "tiles").iterdir())
+    tested = [np.load(path)["indices"] for path in sorted(run.glob("fold_*/predictions.npz"))]
+    assert sorted(np.concatenate(tested)) == list(range(len(tiles)))
+    by_fold = [{tiles[index].name[:7] for index in indices} for indices in tested]  # "coin_23"
+    assert sum(map(len, by_fold)) == len(set.union(*by_fold)) == 24
+    assert (run / "report" / "report.html").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+def test_the_gan_trains_both_of_its_networks(tmp_path):
+    from matplotlib.image import imread
+
+    printed = run_example("gan_with_two_optimizers.py", tmp_path)
+    picture = tmp_path / re.search(r"^generated digits\s+(\S+)$", printed, re.MULTILINE)[1]
+    ink = 1 - imread(picture)[..., 0]
+    assert ink.shape == (5 * 60, 16 * 60)
+    assert 0.1 < ink.mean() < 0.35  # that of the digits in their margins is 0.2
+    assert ink.std() > 0.25  # black and white, not the grey of an untrained generator
+    history = list(csv.DictReader((picture.parent / "history.csv").read_text().splitlines()))
+    assert len(history) == 80
+    assert {"discr", "gen", "lr_gen", "lr_discr"} <= history[0].keys()
+
+
+@pytest.mark.slow
+def test_the_resumed_run_equals_the_unbroken_one(tmp_path):
+    printed = run_example("resume_and_callbacks.py", tmp_path)
+    assert "broken off in epoch 5" in printed
+    assert "equal those of the unbroken run, bit for bit" in printed
+    unbroken, resumed = sorted((tmp_path / "runs" / "resume").iterdir())
+    events = [json.loads(line)["event"] for line in (resumed / "ledger.jsonl").read_text().splitlines()]
+    assert events == ["started", "broken_off", "resumed", "finished"]
+    history = [path / "fold_00" / "history.csv" for path in (unbroken, resumed)]
+    assert history[0].read_bytes() == history[1].read_bytes()
+
+
+def test_every_example_is_listed_and_short():
+    readme = (ROOT / "examples" / "README.md").read_text()
+    for path in EXAMPLES:
+        assert f"({path.name})" in readme, path.name
+        assert len(path.read_text().splitlines()) <= 90, path.name
+
+
+def test_the_segmentation_says_what_to_install_if_scikit_image_is_missing(tmp_path):
+    (tmp_path / "skimage.py").write_text("raise ModuleNotFoundError('skimage')")
+    command = [sys.executable, str(ROOT / "examples" / "segmentation_by_patient.py")]
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=110)
+    assert done.returncode == 1
+    assert done.stderr == "This example needs a picture of scikit-image: pip install scikit-image\n"
+
+
+# ---- how to
+
+
+@pytest.mark.parametrize("section", [pytest.param(s, id=s.partition("\n")[0]) for s in SECTIONS if code_of(s)])
+def test_a_recipe_runs(section, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    blocks = [*code_of(SETUP), *code_of(section)]
+    for package in re.findall(r"^(?:from|import) (\w+)", "\n".join(blocks), flags=re.MULTILINE):
+        pytest.importorskip(package)
+    names = {"__name__": "how_to"}
+    for block in blocks:
+        exec(compile(block, "docs/how_to.md", "exec"), names)
+
+
+def test_every_recipe_is_short():
+    blocks = code_of(HOW_TO)
+    assert len(blocks) == HOW_TO.count("```python")
+    assert [block for block in blocks if len(block.splitlines()) > 12] == []
+
+
+def test_the_table_of_settings_has_every_one_with_its_default():
+    signature = settings_signature()
+    assert {*signature.parameters} == {*config.PLAIN, *config.PARTS}
+    defaults = {name: repr(parameter.default) for name, parameter in signature.parameters.items()}
+    assert table_of("Settings of the training") == defaults
+
+
+def test_the_older_spellings_are_those_that_work():
+    _, _, named = HOW_TO.partition("Older spellings that still work:")
+    assert re.findall(r"`(\w+)`", named.partition(".")[0]) == [*config._ALIASES]
+
+
+def test_the_table_of_splits_has_every_one_with_its_default():
+    defaults = {field.name: repr(field.default) for field in dataclasses.fields(SplitConfig)}
+    assert table_of("Settings of the splits") == defaults
+
+
+@pytest.mark.parametrize("page", ["docs/how_to.md", "examples/README.md"])
+def test_every_link_leads_somewhere(page):
+    text = re.sub(r"^```.*?^```", "", (ROOT / page).read_text(), flags=re.MULTILINE | re.DOTALL)
+    links = re.findall(r"\]\(([^)#]+)\)", text)
+    assert links
+    for link in links:
+        assert ((ROOT / page).parent / link).exists(), link
