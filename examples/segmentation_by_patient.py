@@ -30,11 +30,11 @@ def write_tiles(folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     for row, column in itertools.product(range(4), range(6)):
         coin = picture[22 + 69 * row :, 9 + 61 * column :][:70, :66]
-        mask = (smooth := gaussian(coin, 1.5)) > threshold_otsu(smooth)
+        mask = np.float32((smooth := gaussian(coin, 1.5)) > threshold_otsu(smooth))
         for number, (top, left) in enumerate(itertools.product((0, 11, 22), (0, 18))):
             tile = np.s_[None, top : top + 48, left : left + 48]
             paths.append(folder / f"coin_{row}{column}_{number}.npz")
-            np.savez(paths[-1], image=coin[tile], mask=mask[tile], patient=f"coin {row}{column}")
+            np.savez(paths[-1], data=coin[tile], label=mask[tile], patient=f"coin {row}{column}")
     return paths
 
 
@@ -47,7 +47,7 @@ class Tiles(AbstractDataset):
 
     def __getitem__(self, index):
         with np.load(self.data[index]) as file:
-            return {"data": file["image"], "label": file["mask"].astype("float32"), "patient": file["patient"]}
+            return dict(file)
 
 
 class Net(AbstractPyTorchNetwork):
@@ -55,10 +55,8 @@ class Net(AbstractPyTorchNetwork):
 
     def __init__(self, width: int):
         super().__init__(width=width)
-        first, second = Conv2d(1, width, 5, padding=2), Conv2d(width, width, 5, padding=2)
-        self.layers = Sequential(
-            first, BatchNorm2d(width), ReLU(), second, BatchNorm2d(width), ReLU(), Conv2d(width, 1, 1)
-        )
+        first, second, last = Conv2d(1, width, 5, padding=2), Conv2d(width, width, 5, padding=2), Conv2d(width, 1, 1)
+        self.layers = Sequential(first, BatchNorm2d(width), ReLU(), second, BatchNorm2d(width), ReLU(), last)
 
     def forward(self, x):
         return {"pred": self.layers(x)}
@@ -70,16 +68,16 @@ def dice_of_logits(y_true, y_pred):
 
 
 def augment(batch, rng):
-    """Mirror and darken; ``rng`` belongs to the batch, so a resumed run draws the same."""
+    """Mirror at random; ``rng`` belongs to the batch, so a resumed run draws the same."""
     axes = tuple(axis for axis in (2, 3) if rng.random() < 0.5)
-    image, mask = np.flip(batch["data"], axes), np.flip(batch["label"], axes)
-    return {**batch, "data": image * rng.uniform(0.8, 1.2), "label": mask}
+    return {**batch, **{key: np.flip(batch[key], axes) for key in ("data", "label")}}
 
 
 def main() -> None:
     data = BaseDataManager(Tiles(write_tiles(Path("runs/coins/tiles"))), batch_size=16)
     experiment = PyTorchExperiment(
-        {"model": {"width": 8}}, Net, n_epochs=10, name="coins", save_path="runs", losses={"bce": BCEWithLogitsLoss()}, optimizer_cls=Adam, optimizer_params={"lr": 1e-2},
+        {"model": {"width": 8}}, Net, n_epochs=10, name="coins", save_path="runs",
+        losses={"bce": BCEWithLogitsLoss()}, optimizer_cls=Adam, optimizer_params={"lr": 1e-2},
         val_metrics={"dice": dice_of_logits}, val_score_key="dice", val_score_mode="max",
     )  # fmt: skip
     result = experiment.kfold(

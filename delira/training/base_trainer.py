@@ -279,7 +279,8 @@ class BaseNetworkTrainer(RunState):
         metrics.append(step_metrics, n_samples, state.step_in_epoch)
         losses.append(step_losses, n_samples, state.step_in_epoch)
         if over_epoch is not None:
-            over_epoch.update({**self.to_numpy(predictions), **self.backend.to_numpy(dict(batch))})
+            arrays, host = self._read(over_epoch, predictions, batch)
+            over_epoch.update({**arrays, **host})
         if callbacks.hears("at_iter_end"):
             callbacks.notify(
                 "at_iter_end", self, data_dict=batch, curr_epoch=state.epoch + 1, train=True,

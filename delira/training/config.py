@@ -171,7 +171,8 @@ class TrainerConfig:
     """How the values of the training steps become one of the epoch."""
 
     nonfinite: str = "raise"
-    """What to do about a loss that is infinite or not a number: ``"raise"``, ``"skip"`` the update, ``"ignore"``."""
+    """What to do about a loss that is infinite or not a number: ``"raise"``, ``"skip"`` the update (statistics of
+    normalisation layers have seen the batch by then), ``"ignore"``."""
 
     seed: int = 0
     """Seed of every random decision."""

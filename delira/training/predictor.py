@@ -181,14 +181,30 @@ class Predictor:
                 if observe is not None:
                     observe(predictions, prepared, batch_length(batch))
                 if metrics or keep_predictions:
-                    arrays = self.to_numpy(predictions)
-                    host = self.backend.to_numpy(dict(batch))
+                    arrays, host = self._read(metric_set, predictions, batch, everything=keep_predictions, also=wanted)
                     metric_set.update({**arrays, **host})
                     if keep_predictions:
                         kept.append(arrays)
                     if wanted is None or wanted:
                         seen.append(host if wanted is None else _entries(host, wanted))
         return Evaluation(kept.result(), metric_set.compute() if metrics else {}, seen.result())
+
+    def _read(
+        self,
+        metrics: MetricSet,
+        predictions: Mapping[str, Any],
+        batch: Mapping[str, Any],
+        *,
+        everything: bool = False,
+        also: frozenset[str] | None = frozenset(),
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Predictions and batch as numpy arrays: no more of them than is read, since reading waits for the device."""
+        metrics.check_keys(batch, predictions)
+        read = {key for keys in metrics.required_keys().values() for key in keys}
+        if not everything and self._convert is None:
+            predictions = _entries(predictions, read)
+        host = dict(batch) if also is None else _entries(batch, read | also)
+        return self.to_numpy(predictions), self.backend.to_numpy(host)
 
     def predict_data_mgr(
         self,
