@@ -53,7 +53,7 @@ def main() -> None:
         losses={"ce": torch.nn.CrossEntropyLoss()}, optimizer_cls=torch.optim.Adam, optimizer_params={"lr": 1e-2},
         val_metrics={"accuracy": accuracy}, val_score_key="accuracy", val_score_mode="max",
         lr_scheduler_cls=torch.optim.lr_scheduler.ReduceLROnPlateau,
-        lr_scheduler_params={"mode": "max", "factor": 0.5, "patience": 1},
+        lr_scheduler_params={"factor": 0.5, "patience": 1},
         gradient_clip_norm=1.0, mixed_precision="bf16",
     )  # fmt: skip
     stop = EarlyStopping("accuracy", patience=6, mode="max")

@@ -29,9 +29,9 @@ def write_tiles(folder: Path) -> list[Path]:
     picture, paths = coins() / np.float32(255), []
     folder.mkdir(parents=True, exist_ok=True)
     for row, column in itertools.product(range(4), range(6)):
-        coin = picture[22 + 69 * row :, 9 + 61 * column :][:70, :66]
+        coin = picture[22 + 69 * row :, 9 + 61 * column :][:69, :61]
         mask = np.float32((smooth := gaussian(coin, 1.5)) > threshold_otsu(smooth))
-        for number, (top, left) in enumerate(itertools.product((0, 11, 22), (0, 18))):
+        for number, (top, left) in enumerate(itertools.product((0, 10, 20), (0, 13))):
             tile = np.s_[None, top : top + 48, left : left + 48]
             paths.append(folder / f"coin_{row}{column}_{number}.npz")
             np.savez(paths[-1], data=coin[tile], label=mask[tile], patient=f"coin {row}{column}")

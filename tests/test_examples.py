@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from delira.training import config
-from delira.training.settings_help import settings_signature
+from delira.training.signatures import settings_signature
 from delira.training.splits import SplitConfig
 
 torch = pytest.importorskip("torch")

@@ -8,7 +8,7 @@ from delira.training.config import TrainerConfig
 from delira.training.parameters import Parameters
 from delira.training.predictor import Predictor
 from delira.training.result import FoldResult, KFoldResult
-from delira.training.settings_help import settings_help
+from delira.training.signatures import settings_help
 from delira.training.state import TrainingState
 from delira.utils.lazy import lazy_names
 

@@ -18,7 +18,7 @@ from delira.training.predictor import Predictor
 from delira.training.result import KFoldResult
 from delira.training.run_folder import RunFolder, locate_fold
 from delira.training.run_request import RUN_NAMES, RunRequest, as_parameters, check_model_arguments, isolated, resolve
-from delira.training.settings_help import settings_signature
+from delira.training.signatures import settings_signature
 from delira.training.splits import SplitConfig
 from delira.utils import yaml_codec
 from delira.utils.files import writable_folder

@@ -23,7 +23,7 @@ from delira.training.generators import own_generators, seed_generators
 from delira.training.plan import TrainingPlan, make_plan
 from delira.training.predictor import batch_length
 from delira.training.run_state import RunState
-from delira.training.settings_help import settings_signature
+from delira.training.signatures import settings_signature
 from delira.training.state import TrainingState
 from delira.training.step_values import StepValues, reduce_values
 from delira.utils.files import writable_folder
@@ -80,7 +80,7 @@ class BaseNetworkTrainer(RunState):
         start_epoch: int = 1,
         **settings: Any,
     ):
-        if key_mapping and all(callable(value) for value in key_mapping.values()):
+        if key_mapping and isinstance(key_mapping, Mapping) and all(map(callable, key_mapping.values())):
             warnings.warn("the third argument is key_mapping; pass losses by name", DeprecationWarning, stacklevel=2)
             key_mapping, losses = None, key_mapping
         if losses is not None:

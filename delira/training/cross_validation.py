@@ -55,7 +55,7 @@ class CrossValidation:
         MetricSet(self.metrics, self.metric_keys)  # a wrong name fails here, not after the first fold
         splits = list(splitter)
         folder = self.experiment.open_folder(
-            self.request,
+            dataclasses.replace(self.request, changes=self._changes()),
             self.data,
             self.resume,
             kind="kfold",
@@ -86,10 +86,12 @@ class CrossValidation:
             info=self._describe(folder),
         )
 
+    def _changes(self) -> dict[str, Any]:
+        return {"train_kwargs": dict(self.train_kwargs), "test_kwargs": dict(self.test_kwargs)}
+
     def _options(self) -> dict[str, Any]:
         """What was asked for besides the settings of the trainer, for the manifest."""
-        changes = {"train_kwargs": dict(self.train_kwargs), "test_kwargs": dict(self.test_kwargs)}
-        return {**vars(self.split), **changes, "metrics": dict(self.metrics)}
+        return {**vars(self.split), **self._changes(), "metrics": dict(self.metrics)}
 
     def _describe(self, folder: RunFolder) -> dict[str, Any]:
         """What the report says about the run: the manifest, with the settings as they are written in YAML."""

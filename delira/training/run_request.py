@@ -41,6 +41,8 @@ class RunRequest:
     callbacks: list[Any]
     key_mapping: Mapping[str, str] | None
     start_epoch: int
+    changes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """What a cross-validation changes about the data manager for training and for testing."""
 
     def for_fold(self, fold: int) -> "RunRequest":
         """The same, with copies of its own."""
@@ -51,10 +53,12 @@ class RunRequest:
         """What must be equal for a run to be continued; the number of epochs is not part of it."""
         training = {name: value for name, value in self.settings.items() if name not in _SILENT}
         dataset = getattr(data, "dataset", None)
+        batches = {"manager": data.describe() if hasattr(data, "describe") else None, **self.changes}
         return {
             "fold": self.fold,
             "parameters": yaml_codec.fingerprint({"model": self.params.model_kwargs(), "training": training}),
             "data": dataset.fingerprint() if dataset is not None and hasattr(dataset, "fingerprint") else None,
+            "batches": yaml_codec.fingerprint(batches),
         }
 
 
