@@ -418,6 +418,8 @@ def test_training_without_validation_after_one_with_it_keeps_the_last_weights(ro
     trainer = scored(room, tmp_path, [2, 1, 0], val_score_key=None)
     trainer.train(2, manager(), manager(7), "score")
     assert trainer.state.best_epoch == 1
+    network = trainer.train(2, manager())  # nothing is left to do
+    assert room.same(content(trainer, "epoch_2")["model"], room.backend.state_tree(network, {})["model"])
     network = trainer.train(3, manager())
     assert room.same(content(trainer, "epoch_3")["model"], room.backend.state_tree(network, {})["model"])
     unbroken = scored(room, tmp_path / "unbroken", [2, 1, 0], val_score_key=None)
