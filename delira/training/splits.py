@@ -34,7 +34,8 @@ class SplitConfig:
     """Number of folds; 10 if not given."""
 
     split_type: Any = "random"
-    """``"random"``, ``"stratified"`` or any scikit-learn splitter (an object with ``split``)."""
+    """``"random"``, ``"stratified"`` or any scikit-learn splitter (an object with ``split``). Without ``shuffle``
+    the parts are taken in the order of the dataset: consecutive blocks, if random."""
 
     shuffle: bool = False
     """Shuffle the samples before they are divided."""

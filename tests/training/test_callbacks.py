@@ -498,6 +498,12 @@ def test_progress_is_one_line_for_each_epoch_on_the_error_stream(room, tmp_path,
     assert capsys.readouterr() == ("", "")
 
 
+def test_progress_says_where_a_run_goes_on(room, tmp_path, manager, capsys):
+    room.trainer(tmp_path, verbose=False).train(2, manager())
+    room.trainer(tmp_path, verbose=True).train(3, manager())
+    assert capsys.readouterr().err.splitlines()[0] == "fold 0 · continues after epoch 2"
+
+
 class FakeBar:
     made: ClassVar[list] = []
 

@@ -45,6 +45,8 @@ class ProgressBar(AbstractCallback):
     def at_training_begin(self, trainer: Any, *, num_epochs: int, num_batches: int | None = None, **facts: Any) -> None:
         """Open the bar."""
         done = trainer.state.epoch
+        if 0 < done < num_epochs:
+            print(f"{self.label}continues after epoch {done}", file=sys.stderr, flush=True)
         if done < num_epochs and (bar_class := _bar_class()) is not None:
             total = None if num_batches is None else num_batches * num_epochs
             initial = (num_batches or 0) * done
