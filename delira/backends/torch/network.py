@@ -1,5 +1,6 @@
 """Networks that are ``torch.nn.Module``s."""
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -74,10 +75,12 @@ class AbstractPyTorchNetwork(AbstractNetwork, torch.nn.Module):
         """
         prepared = {}
         for key, value in batch.items():
-            if key == "data":
-                prepared[key] = map_leaves(lambda leaf: _to_tensor(leaf, input_device, True), value)
-            else:
-                prepared[key] = map_leaves(lambda leaf: _to_tensor(leaf, output_device, False), value)
+            is_input = key == "data"
+            device = input_device if is_input else output_device
+            if type(value) is np.ndarray:
+                prepared[key] = _to_tensor(value, device, is_input)
+            else:  # nested entries, tensors, lists, texts
+                prepared[key] = map_leaves(functools.partial(_to_tensor, device=device, is_input=is_input), value)
         return prepared
 
     @staticmethod
