@@ -63,6 +63,11 @@ class MetricSet:
     def __len__(self) -> int:
         return len(self.metrics)
 
+    @functools.cached_property
+    def entries(self) -> frozenset[str]:
+        """All entries that any metric reads."""
+        return frozenset(key for keys in self._keys.values() for key in keys)
+
     def required_keys(self) -> dict[str, tuple[str, ...]]:
         """Metric name to the entries it reads."""
         return dict(self._keys)

@@ -109,11 +109,12 @@ def check_metrics(
             predictions = trainer.forward(trainer._prepare_batch(batch))
     arrays, host = trainer.to_numpy(predictions), trainer.backend.to_numpy(dict(batch))
     for name, metric in metrics.items():
-        one = MetricSet({name: copy.deepcopy(metric)}, {name: metric_keys[name]} if name in metric_keys else None)
-        one.check_keys(host, arrays)
+        keys = {name: metric_keys[name]} if name in metric_keys else None
+        MetricSet({name: metric}, keys).check_keys(host, arrays)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
+                one = MetricSet({name: copy.deepcopy(metric)}, keys)  # a metric may have a state
                 one.update({**arrays, **host})
                 one.compute()
         except DataError:

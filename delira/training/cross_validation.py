@@ -101,8 +101,8 @@ class CrossValidation:
         settings = {
             "model": self.request.params.model_kwargs(),
             "training": dict(self.request.settings),
-            "data": {name: value for name, value in self.data.describe().items() if value not in (None, {}, False)},
-            "kfold": {name: value for name, value in self._options().items() if value not in (None, {}, False)},
+            "data": _stated(self.data.describe()),
+            "kfold": _stated(self._options()),
         }
         return {**info, "command": " ".join(info.get("command", ())), "settings": yaml_codec.dumps(settings).rstrip()}
 
@@ -157,7 +157,7 @@ class CrossValidation:
         return self._manager(split.test, _without_order(self.test_kwargs), held_out=True)
 
     def _test(self, trainer: Any, split: Split) -> Evaluation:
-        read = {key for keys in MetricSet(self.metrics, self.metric_keys).required_keys().values() for key in keys}
+        read = MetricSet(self.metrics, self.metric_keys).entries
         with trainer.backend.threads(trainer.config.num_threads), own_generators(trainer.backend):
             # networks may draw random numbers in evaluation mode, too
             seed_generators(trainer.backend, trainer.seed, trainer.fold, stream="test")
@@ -167,6 +167,12 @@ class CrossValidation:
                 metric_keys=self.metric_keys,
                 targets=read | {self.split.label_key},
             )
+
+
+def _stated(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options that say something; 0 does."""
+    said = (name for name, value in options.items() if value is not None and value is not False)
+    return {name: options[name] for name in said if not (isinstance(options[name], Mapping) and not options[name])}
 
 
 def _without_order(changes: Mapping[str, Any]) -> dict[str, Any]:

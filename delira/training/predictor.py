@@ -199,8 +199,9 @@ class Predictor:
         also: frozenset[str] | None = frozenset(),
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Predictions and batch as numpy arrays: no more of them than is read, since reading waits for the device."""
-        metrics.check_keys(batch, predictions)
-        read = {key for keys in metrics.required_keys().values() for key in keys}
+        read = metrics.entries
+        if any(key not in batch and key not in predictions for key in read):
+            metrics.check_keys(batch, predictions)
         if not everything and self._convert is None:
             predictions = _entries(predictions, read)
         host = dict(batch) if also is None else _entries(batch, read | also)

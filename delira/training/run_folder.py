@@ -83,6 +83,8 @@ class RunFolder:
     @classmethod
     def newest_unfinished(cls, parent: Path, fingerprint: Mapping[str, Any]) -> Path | None:
         """The newest run that began with the same fingerprint and did not end."""
+        if not parent.is_dir():
+            return None
         for path in sorted(parent.iterdir(), key=_age, reverse=True):
             folder = cls(path)
             if folder.is_unfinished() and folder.read_manifest().get("fingerprint") == fingerprint:
@@ -126,7 +128,8 @@ class RunFolder:
         try:
             yield
         except BaseException as error:
-            self.log("broken_off", error=f"{type(error).__name__}: {error}")
+            with contextlib.suppress(OSError):  # a full disk must not hide what happened
+                self.log("broken_off", error=f"{type(error).__name__}: {error}")
             if any(self.path.glob("fold_*/checkpoints/*")):
                 error.add_note(f"The run can be continued from its last checkpoint: resume={str(self.path)!r}")
             raise

@@ -163,7 +163,7 @@ class RunState(Predictor):
         return self._update_state(self.load_state(file_name))
 
     def _update_state(self, new_state: Mapping[str, Any]) -> Any:
-        """Take a checkpoint over; nothing changes if it does not fit. Returns the trainer."""
+        """Take a checkpoint over; nothing changes if its weights do not fit. Returns the trainer."""
         state = TrainingState.from_tree(new_state["state"]) if "state" in new_state else TrainingState(
             epoch=int(new_state.get("epoch") or 0), fold=self.fold, seed=self.config.seed
         )  # fmt: skip

@@ -5,6 +5,7 @@ import copy
 import json
 import logging
 import pathlib
+import threading
 import zipfile
 
 import numpy as np
@@ -12,8 +13,9 @@ import pytest
 
 import delira.io.checkpoint
 from delira.data_loading import BaseDataManager
-from delira.errors import CheckpointError, ConfigError, DataError, NetworkError
+from delira.errors import CheckpointError, ConfigError, DataError, MissingKeyError, NetworkError
 from delira.training.callbacks import AbstractCallback
+from delira.training.run_folder import RunFolder
 from delira.training.splits import SplitConfig, Splitter
 
 
@@ -636,3 +638,45 @@ def test_an_experiment_whose_name_is_a_path_keeps_its_folder_when_it_is_saved_an
     assert (loaded.name, loaded.save_path) == ("a/b", tmp_path / "a" / "b")
     again = room.experiment_cls.load(loaded.save())
     assert again.save_path == tmp_path / "a" / "b"
+
+
+# ---- seen in the last reading
+
+
+def test_a_ledger_that_cannot_be_written_does_not_hide_what_broke_the_run(room, tmp_path, manager, monkeypatch):
+    class Break:
+        def at_epoch_begin(self, trainer, **facts):
+            monkeypatch.setattr(RunFolder, "log", fail)
+            raise LookupError("mine")
+
+    def fail(self, event, **facts):
+        raise OSError("no space left")
+
+    with pytest.raises(LookupError, match="mine"):
+        room.experiment(tmp_path).run(manager(), callbacks=[Break()])
+
+
+def test_the_page_says_that_the_splits_were_seeded_with_zero(room, tmp_path, manager):
+    result = room.experiment(tmp_path).kfold(manager(), num_splits=2, num_epochs=1, shuffle=True, random_seed=0)
+    assert "random_seed: 0" in result.info["settings"]
+    assert "groups_key" not in result.info["settings"]
+
+
+def test_a_metric_that_cannot_be_copied_is_not_tried_and_works_all_the_same(room, tmp_path, manager):
+    class Locked:
+        def __init__(self):
+            self.lock = threading.Lock()
+
+        def __call__(self, y_true, y_pred):
+            with self.lock:
+                return 1.0
+
+    trainer = room.trainer(tmp_path, val_metrics={"locked": Locked()})
+    trainer.train(1, manager(), manager(7))
+    assert trainer.state.history[0]["val_locked"] == 1.0
+
+
+def test_a_metric_without_its_entry_still_says_all_there_is(room, tmp_path, manager):
+    predictor = room.experiment(tmp_path).setup(training=False, model=room.build())
+    with pytest.raises(MissingKeyError, match=r"'mask'.*'data'.*'pred'"):
+        predictor.evaluate(manager(), metrics={"m": lambda a, b: 0.0}, metric_keys={"m": ("mask", "pred")})
