@@ -62,8 +62,9 @@ full: .venv/.stamp-dev
 	@$(MAKE) --no-print-directory test-notebooks
 	@$(MAKE) --no-print-directory test-core
 
-# The slow tests build the source distribution and the wheel, and check what is in them.
-test-all: .venv/.stamp-dev
+# The slow tests build the source distribution and the wheel, and check what is in them. With other libraries'
+# transforms and datasets there, the tests that use them run, too.
+test-all: .venv/.stamp-peers
 	@$(BIN)/python -m pytest -n $(WORKERS) -m "not gpu" $(ARGS)
 
 test-notebooks: .venv/.stamp-dev
@@ -120,4 +121,9 @@ endef
 .venv/.stamp-dev: .venv/.stamp-torch requirements/logging.txt requirements/dev.txt
 	@echo "installing logging and dev requirements"
 	@$(BIN)/python $(INSTALL) -r requirements/logging.txt -r requirements/dev.txt
+	@touch $@
+
+.venv/.stamp-peers: .venv/.stamp-dev requirements/peers.txt
+	@echo "installing the libraries that are tested side by side"
+	@$(BIN)/python $(INSTALL) -r requirements/peers.txt
 	@touch $@

@@ -3,7 +3,7 @@
 import abc
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -239,6 +239,16 @@ class Backend(abc.ABC):
         return None
 
     # ------------------------------------------------------------------ the step
+
+    def feed(
+        self, batches: Iterable[Mapping[str, Any]], prepare: Callable[[Mapping[str, Any]], dict[str, Any]]
+    ) -> Iterator[tuple[Mapping[str, Any], dict[str, Any] | None]]:
+        """Yield each batch, with what ``prepare`` makes of it where that was done ahead, else with None.
+
+        A room whose device copies while it computes prepares the next batch during a step, if that draws no
+        random numbers and changes nothing.
+        """
+        return ((batch, None) for batch in batches)
 
     @abc.abstractmethod
     def key_mapping(self, network: Any) -> dict[str, str]:

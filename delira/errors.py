@@ -5,6 +5,7 @@
   - DataError (ValueError)              a sample, batch or dataset is not usable
   - MissingKeyError (KeyError)          a batch, prediction or metric lacks a needed entry
   - NetworkError (TypeError)            a network does not keep its side of the contract
+  - WorkerError (RuntimeError)          a worker process of a data manager was lost
   - NonFiniteLossError (ArithmeticError)  a loss became infinite or not a number
   - CheckpointError (RuntimeError)      a checkpoint cannot be read or does not fit
   - MissingBackendError (ImportError)   the package behind a public name is not installed
@@ -31,6 +32,10 @@ class MissingKeyError(DeliraError, KeyError):
 
 class NetworkError(DeliraError, TypeError):
     """A network does not keep its side of the contract."""
+
+
+class WorkerError(DeliraError, RuntimeError):
+    """A worker process of a data manager was lost, or could not be started."""
 
 
 class NonFiniteLossError(DeliraError, ArithmeticError):

@@ -73,6 +73,13 @@ MANY_ARGUMENTS = {
 #: modules whose files can run code when read; file -> the one thing it may use of them
 CODE_ON_LOAD = {"pickle", "cPickle", "cloudpickle", "joblib", "dill", "shelve", "marshal"}
 ONLY_THE_ERROR = {"backends/torch/io.py": "UnpicklingError"}
+#: files that pickle what goes between a process and its own workers, and read nothing from disk
+BETWEEN_PROCESSES = {
+    "data_loading/workers/ahead.py",
+    "data_loading/workers/process.py",
+    "data_loading/workers/start.py",
+    "data_loading/workers/transport.py",
+}
 MAY_PRINT = {"training/callbacks/progress.py", "cli.py"}
 
 
@@ -322,7 +329,10 @@ def test_nothing_is_unpickled():
     complaints = []
     for path in FILES:
         for found in imports_of(path):
-            if found.module.split(".")[0] in CODE_ON_LOAD and name_of(path) not in ONLY_THE_ERROR:
+            if found.module.split(".")[0] in CODE_ON_LOAD and name_of(path) not in {
+                *ONLY_THE_ERROR,
+                *BETWEEN_PROCESSES,
+            }:
                 complaints.append(f"{name_of(path)}:{found.line} imports {found.module}, whose files can run code")
         for name, call in calls_of(path):
             for keyword in call.keywords:
@@ -336,6 +346,15 @@ def test_nothing_is_unpickled():
 def test_of_pickle_only_the_error_is_used(name):
     nodes = [node for node in ast.walk(tree_of(SOURCE / name)) if isinstance(node, ast.Attribute)]
     assert {node.attr for node in nodes if ast.unparse(node.value) in CODE_ON_LOAD} == {ONLY_THE_ERROR[name]}
+
+
+@pytest.mark.parametrize("name", sorted(BETWEEN_PROCESSES))
+def test_what_goes_between_processes_is_not_read_from_disk(name):
+    from_disk = {"pickle.load", "pickle.Unpickler", "cloudpickle.load", "read_bytes", "np.load"}
+    calls = {call.rpartition(".")[2] if "read_bytes" in call else call for call, _ in calls_of(SOURCE / name)}
+    assert not calls & from_disk
+    opened = [ast.unparse(call) for call_name, call in calls_of(SOURCE / name) if call_name == "open"]
+    assert opened in ([], ["open(path, encoding='utf-8')"])  # the user's script, as text
 
 
 def test_only_the_progress_display_prints():

@@ -17,7 +17,7 @@ import delira
 
 ROOT = Path(__file__).resolve().parents[1]
 REQUIREMENTS = ROOT / "requirements"
-NO_EXTRA = {"base", "constraints", "trixi", "visdom"}
+NO_EXTRA = {"base", "constraints", "peers", "trixi", "visdom"}
 TESTED = ("base", "torch", "logging", "dev")
 
 

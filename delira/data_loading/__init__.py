@@ -1,4 +1,4 @@
-"""From samples to batches: dataset, sampler, loader, manager; numpy only."""
+"""From samples to batches: datasets, samplers, loader, transforms, manager, workers; numpy only."""
 
 from delira.data_loading.array_dataset import DictDataset, IterableDataset
 from delira.data_loading.data_loader import BaseDataLoader
@@ -8,11 +8,42 @@ from delira.data_loading.data_manager import BaseDataManager as DataManager
 from delira.data_loading.dataset import (
     AbstractDataset,
     BaseCacheDataset,
+    BaseExtendCacheDataset,
     BaseLazyDataset,
+    BlankDataset,
     ConcatDataset,
+    Nii3DCacheDataset,
+    Nii3DCacheDatset,
+    Nii3DLazyDataset,
     Subset,
+    TorchvisionClassificationDataset,
 )
-from delira.data_loading.sampler import AbstractSampler, RandomSampler, SequentialSampler
+from delira.data_loading.load_utils import (
+    LoadSample,
+    LoadSampleLabel,
+    default_load_fn_2d,
+    norm_range,
+    norm_zero_mean_unit_std,
+)
+from delira.data_loading.nii import load_nii, load_sample_nii
+from delira.data_loading.sampler import (
+    AbstractSampler,
+    BatchSampler,
+    GroupRandomSampler,
+    LambdaSampler,
+    PrevalenceRandomSampler,
+    PrevalenceSequentialSampler,
+    RandomSampler,
+    RandomSamplerNoReplacement,
+    RandomSamplerWithReplacement,
+    SequentialSampler,
+    StoppingPrevalenceRandomSampler,
+    StoppingPrevalenceSequentialSampler,
+    WeightedPrevalenceRandomSampler,
+    WeightedRandomSampler,
+)
+from delira.data_loading.transforms import Compose, PerSampleTransform
+from delira.data_loading.workers import WorkerSettings
 
 __all__ = [
     "AbstractDataset",
@@ -20,13 +51,40 @@ __all__ = [
     "BaseCacheDataset",
     "BaseDataLoader",
     "BaseDataManager",
+    "BaseExtendCacheDataset",
     "BaseLazyDataset",
+    "BatchSampler",
+    "BlankDataset",
+    "Compose",
     "ConcatDataset",
     "DataLoader",
     "DataManager",
     "DictDataset",
+    "GroupRandomSampler",
     "IterableDataset",
+    "LambdaSampler",
+    "LoadSample",
+    "LoadSampleLabel",
+    "Nii3DCacheDataset",
+    "Nii3DCacheDatset",
+    "Nii3DLazyDataset",
+    "PerSampleTransform",
+    "PrevalenceRandomSampler",
+    "PrevalenceSequentialSampler",
     "RandomSampler",
+    "RandomSamplerNoReplacement",
+    "RandomSamplerWithReplacement",
     "SequentialSampler",
+    "StoppingPrevalenceRandomSampler",
+    "StoppingPrevalenceSequentialSampler",
     "Subset",
+    "TorchvisionClassificationDataset",
+    "WeightedPrevalenceRandomSampler",
+    "WeightedRandomSampler",
+    "WorkerSettings",
+    "default_load_fn_2d",
+    "load_nii",
+    "load_sample_nii",
+    "norm_range",
+    "norm_zero_mean_unit_std",
 ]

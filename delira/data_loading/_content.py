@@ -26,8 +26,13 @@ def describe_callable(function: Any) -> str:
 def describe_item(item: Any) -> tuple[Any, ...]:
     """Describe what a lazy dataset loads from: the item, and the size of the file or files it names.
 
-    Modification times are left out, because a copy of the data is the same data.
+    Tuples, lists and dicts of items are described one by one. Modification times are left out, because a
+    copy of the data is the same data.
     """
+    if isinstance(item, Mapping):
+        return tuple((key, *describe_item(value)) for key, value in item.items())
+    if isinstance(item, (list, tuple)):
+        return tuple(map(describe_item, item))
     if not isinstance(item, (str, os.PathLike)) or not os.path.exists(item):
         return (item,)
     if os.path.isdir(item):

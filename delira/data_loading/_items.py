@@ -1,11 +1,14 @@
-"""What a dataset loads from: the entries of a directory, or the items given."""
+"""What a dataset loads from: the entries of a directory, images paired with ground truth, or the items given."""
 
+import collections
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from delira.errors import ConfigError
+from delira.errors import ConfigError, DataError
+
+_SHOWN = 10  # files or endings named in one message
 
 
 def list_items(path: Any) -> list[Any]:
@@ -17,10 +20,7 @@ def list_items(path: Any) -> list[Any]:
         If ``path`` is neither a directory nor an iterable of items.
     """
     if isinstance(path, (str, os.PathLike)):
-        if not os.path.isdir(path):
-            raise ConfigError(
-                f"data_path={os.fspath(path)!r} is no directory; pass a directory or a list of items to load"
-            )
+        _check_directory(path)
         # sorted: the order of os.listdir differs from machine to machine
         return [os.path.join(path, name) for name in sorted(os.listdir(path))]
     if isinstance(path, Mapping) or not isinstance(path, Iterable):
@@ -29,6 +29,157 @@ def list_items(path: Any) -> list[Any]:
             "a dict of arrays goes into DictDataset"
         )
     return list(path)
+
+
+def list_pairs(path: Any, img_extensions: Any, gt_extensions: Any) -> list[Any]:
+    """Search a directory for images, and pair each with its ground truth; parameters as in ``BaseLazyDataset``.
+
+    Returns
+    -------
+    list of str, or of tuple of str
+        Images, sorted by path; with ``gt_extensions`` tuples of an image and its ground truth, in the order
+        of ``gt_extensions``.
+
+    Raises
+    ------
+    ConfigError
+        If ``path`` is no directory, or the endings contradict each other.
+    DataError
+        If there is no image, or what is there does not pair.
+    """
+    images_end = to_endings(img_extensions, "img_extensions")
+    truths_end = to_endings(gt_extensions, "gt_extensions") if gt_extensions else []
+    if both := [ending for ending in images_end if ending in truths_end]:
+        raise ConfigError(f"{both} cannot be endings of images and of ground truth at once")
+    if not isinstance(path, (str, os.PathLike)):
+        raise ConfigError(
+            f"with img_extensions data_path must be a directory to search, got a {type(path).__name__}; "
+            "a list of items needs no extensions"
+        )
+    _check_directory(path)
+    found: dict[str, _Group] = collections.defaultdict(_Group)
+    others: collections.Counter[str] = collections.Counter()
+    for file in _walk(path):
+        if (ending := ending_of(file, images_end + truths_end)) is None:
+            others[os.path.splitext(file)[1].lower() or "no ending"] += 1
+            continue
+        group = found[file[: -len(ending)]]
+        (group.images if ending in images_end else group.truths[truths_end.index(ending)]).append(file)
+    if not any(group.images for group in found.values()):
+        seen = ", ".join(f"{ending} ({count})" for ending, count in others.most_common(_SHOWN)) or "none"
+        raise DataError(f"no file below {os.fspath(path)!r} ends in {_listed(images_end)}; other files there: {seen}")
+    return _pair(os.fspath(path), [found[stem] for stem in sorted(found, key=_parts)], bool(truths_end))
+
+
+class _Group:
+    """Files that are called the same up to the ending."""
+
+    def __init__(self) -> None:
+        self.images: list[str] = []
+        self.truths: dict[int, list[str]] = collections.defaultdict(list)  # by the position of their ending
+
+    def in_order(self) -> list[str]:
+        return [file for position in sorted(self.truths) for file in self.truths[position]]
+
+
+def _pair(path: str, groups: list[_Group], with_truth: bool) -> list[Any]:
+    items: list[Any] = []
+    wrong: list[str] = []
+    for group in groups:
+        truths = group.in_order()
+        if not group.images:
+            wrong.append(f"{truths[0]} has no image")
+        elif len(group.images) > 1:
+            wrong.append(f"{' and '.join(group.images)} are images of the same name")
+        elif with_truth and not truths:
+            wrong.append(f"{group.images[0]} has no ground truth")
+        else:
+            items.append((group.images[0], *truths) if with_truth else group.images[0])
+    if wrong:
+        more = f"; and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
+        raise DataError(
+            f"images and ground truth below {path!r} do not pair: {'; '.join(wrong[:_SHOWN])}{more}; "
+            "ground truth lies next to its image and is called the same up to the ending"
+        )
+    return items
+
+
+def to_endings(extensions: Any, name: str) -> list[str]:
+    given = [extensions] if isinstance(extensions, str) else list(extensions or ())
+    if not given or not all(isinstance(ending, str) and ending.strip(".") for ending in given):
+        raise ConfigError(f"{name} must list endings of files, e.g. ['.png', '.nii.gz'], got {extensions!r}")
+    # "png" is meant as ".png"; "_seg.nii.gz" is meant as it stands
+    return [(f".{ending}" if ending[0].isalnum() else ending).lower() for ending in given]
+
+
+def ending_of(file: str, endings: list[str]) -> str | None:
+    name = os.path.basename(file).lower()
+    # the longest: a.nii.gz is called "a", whether or not ".gz" is an ending too
+    fitting = [ending for ending in endings if name.endswith(ending) and len(name) > len(ending)]
+    return max(fitting, key=len, default=None)
+
+
+def _walk(path: Any) -> Iterator[str]:
+    """Yield the files below a directory, hidden ones left out; links to folders are followed, each folder once."""
+    visited = set()
+    for folder, subfolders, names in os.walk(path, onerror=_raise, followlinks=True):
+        real = os.path.realpath(folder)
+        if real in visited:  # a link back up would never end
+            subfolders.clear()
+            continue
+        visited.add(real)
+        subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
+        yield from (os.path.join(folder, name) for name in sorted(names) if not name.startswith("."))
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def _check_directory(path: Any) -> None:
+    if not os.path.isdir(path):
+        raise ConfigError(f"data_path={os.fspath(path)!r} is no directory; pass a directory or a list of items to load")
+
+
+def _parts(path: str) -> list[str]:
+    return path.split(os.sep)  # sorted like this, a folder's files stay together on every system
+
+
+def _listed(endings: list[str]) -> str:
+    return " or ".join(endings)
+
+
+def strings_in(item: Any) -> dict[tuple[Any, ...], str]:
+    """Find strings and paths in an item: where in its tuples, lists and dicts they are -> what they are."""
+    if isinstance(item, (str, os.PathLike)):
+        return {(): os.fsdecode(item)}
+    if isinstance(item, Mapping):
+        inner: Iterable[tuple[Any, Any]] = item.items()
+    elif isinstance(item, (list, tuple)):
+        inner = enumerate(item)
+    else:
+        return {}
+    return {(place, *rest): text for place, value in inner for rest, text in strings_in(value).items()}
+
+
+def paths_of(items: Iterable[Any]) -> list[str]:
+    """Return the paths among the strings in ``items``, each once.
+
+    Items may be names, and pairs may hold a path and the name of a class. So the strings at one place of
+    all items are taken for paths if one of them is absolute or exists.
+    """
+    by_place: dict[tuple[Any, ...], dict[str, None]] = {}
+    for item in items:
+        for place, text in strings_in(item).items():
+            by_place.setdefault(place, {})[text] = None
+    return list(
+        dict.fromkeys(
+            text
+            for texts in by_place.values()
+            if any(os.path.isabs(text) or os.path.exists(text) for text in texts)
+            for text in texts
+        )
+    )
 
 
 def with_progress(items: list[Any]) -> Iterable[Any]:

@@ -27,40 +27,49 @@ class TransformCall:
         if not callable(transform):
             raise ConfigError(
                 f"transforms must be a callable or None, got a {type(transform).__name__}; "
-                "make one of several with batchgenerators' Compose"
+                "make one of several with delira.data_loading.Compose"
             )
         self.transform = transform
         try:
-            parameters = inspect.signature(transform).parameters
+            # of a torch module the call takes anything, and forward says what it really takes
+            parameters = inspect.signature(getattr(transform, "forward", transform)).parameters
         except (TypeError, ValueError):  # some builtins have no signature
             parameters = {}  # type: ignore[assignment]
         self.takes_keywords = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
         self.takes_rng = "rng" in parameters
 
-    def __call__(self, batch: dict[str, Any], number: int, rng: np.random.Generator | None) -> dict[str, Any]:
-        """Transform batch ``number`` of the epoch; ``rng`` is None unless ``takes_rng``.
+    def __call__(self, entries: Mapping[str, Any], rng: np.random.Generator | None, what: str) -> dict[str, Any]:
+        """Transform a batch or a sample.
+
+        Parameters
+        ----------
+        entries
+            Arrays by name.
+        rng
+            Not needed unless ``takes_rng``.
+        what
+            Names the entries in messages, e.g. ``"batch 3"``.
 
         Raises
         ------
         DataError
-            If the result is no dict or lacks a key that the batch had.
+            If the result is no dict or lacks a key that there was.
         """
-        keys = tuple(batch)  # before the call: it may change the batch in place
+        keys = tuple(entries)  # before the call: it may change them in place
         extra = {"rng": rng} if self.takes_rng else {}
         try:
-            result = self.transform(**batch, **extra) if self.takes_keywords else self.transform(batch, **extra)
+            result = self.transform(**entries, **extra) if self.takes_keywords else self.transform(entries, **extra)
         except Exception as error:
-            error.add_note(f"while transform {self.name} worked on batch {number} with the keys {list(keys)}")
+            error.add_note(f"while transform {self.name} worked on {what} with the keys {list(keys)}")
             raise
         if not isinstance(result, Mapping):
             raise DataError(
-                f"transform {self.name} made a {type(result).__name__} of batch {number}; "
-                "it must return the batch, a dict of arrays"
+                f"transform {self.name} made a {type(result).__name__} of {what}; it must return a dict of arrays"
             )
         if missing := [key for key in keys if key not in result]:
             raise DataError(
-                f"{self.name} lost the keys {missing} of batch {number}, it returned {list(result)}; "
-                "a transform must return all keys of the batch"
+                f"transform {self.name} lost the keys {missing} of {what}, it returned {list(result)}; "
+                "it must return all that it was given"
             )
         return result if type(result) is dict else dict(result)
 

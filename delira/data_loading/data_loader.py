@@ -1,6 +1,6 @@
 """The loader: indices in, one batch out."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -31,10 +31,13 @@ class BaseDataLoader:
         Batches of one iteration; by default as many as there are, the last one may be smaller.
     seed
         When iterating, seeds the order and, around the loading of each batch, the global generators of
-        Python and numpy.
+        Python, numpy and torch (CPU).
     sampler
         The order when iterating; by default sequential.
     """
+
+    #: told the index of each sample that is loaded singly
+    watch: Callable[[int], None] | None = None
 
     def __init__(
         self,
@@ -91,7 +94,8 @@ class BaseDataLoader:
 
     def __iter__(self) -> Iterator[Batch]:
         sampler = self.sampler or SequentialSampler.from_dataset(self.dataset)
-        order = sampler.order(np.random.default_rng(derive(self.seed, 0, 0, stream="order")))
+        rng = np.random.default_rng(derive(self.seed, 0, 0, stream="order"))
+        order = sampler.batched_order(rng, self.batch_size)
         for number in range(self.num_batches):
             indices = order[number * self.batch_size : (number + 1) * self.batch_size]
             with seeded_globals(derive(self.seed, 0, 0, number, stream="loading")):
@@ -99,6 +103,8 @@ class BaseDataLoader:
             yield batch
 
     def _load(self, index: int) -> Any:
+        if self.watch is not None:
+            self.watch(index)
         try:
             return self.dataset[index]
         except StopIteration as error:  # would end the epoch in silence

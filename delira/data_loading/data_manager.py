@@ -1,29 +1,31 @@
 """The manager: a dataset and the way it is turned into batches."""
 
 import copy
-import warnings
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 
 from delira.data_loading._build import build_dataset, check_order, name_sampler
 from delira.data_loading._checks import Indices, check_count
-from delira.data_loading._transform import Transform, TransformCall
-from delira.data_loading.array_dataset import as_dataset
+from delira.data_loading._manager_settings import SAMPLER_SETTINGS, SETTINGS, ManagerSettings, not_empty
+from delira.data_loading._transform import Transform
+from delira.data_loading.abstract_dataset import AbstractDataset, LoadFunction, split_indices
 from delira.data_loading.data_loader import BaseDataLoader, Batch
-from delira.data_loading.dataset import AbstractDataset, LoadFunction, split_indices
-from delira.data_loading.epoch import EpochBatches, EpochIterator
-from delira.data_loading.sampler import AbstractSampler, RandomSampler, SequentialSampler
-from delira.errors import ConfigError, MissingKeyError
+from delira.data_loading.epoch import EpochBatches, EpochIterator, InProcess
+from delira.data_loading.recipe import BatchRecipe
+from delira.data_loading.sampler import AbstractSampler
+from delira.data_loading.workers.ahead import PoolKeeper, WorkersAhead
+from delira.data_loading.workers.settings import WorkerSettings
+from delira.data_loading.workers.start import can_have_workers
+from delira.errors import ConfigError
+from delira.utils.debug import get_current_debug_mode
 from delira.utils.seeding import check_seed, derive
 from delira.utils.suggest import did_you_mean
 
-_SETTINGS = ("batch_size", "n_process_augmentation", "transforms", "data_loader_cls", "drop_last")
-_SAMPLER_SETTINGS = ("sampler", "sampler_cls", "sampler_kwargs", "sampling_kwargs")
 
-
-class BaseDataManager:
+class BaseDataManager(ManagerSettings):
     """Turns a dataset into batches.
 
     A manager holds no position: each call of :meth:`epoch` gives an iterator of its own. So one manager
@@ -36,7 +38,7 @@ class BaseDataManager:
     batch_size
         Samples per batch.
     n_process_augmentation
-        Worker processes that load and transform; 0 means in this process.
+        Worker processes that load and transform; 0 means in this process. The batches are the same.
     transforms
         Called on each batch, returns it: as ``transforms(**batch)`` if its signature has ``**kwargs``
         (batchgenerators), else as ``transforms(batch)``. A parameter ``rng`` gets a numpy ``Generator``.
@@ -57,6 +59,11 @@ class BaseDataManager:
         A sampler, instead of ``sampler_cls``. A manager with one has no subsets.
     drop_last
         Whether to leave out the last batch if it is smaller than the others.
+    worker_settings
+        How worker processes are started and watched: a :class:`WorkerSettings` or a dict of its settings.
+    bad_samples
+        What happens to samples that cannot be loaded: ``"raise"``, or ``"skip"``: their batch is smaller, and
+        they are listed in :attr:`left_out` and in the report.
     **kwargs
         Handed to the dataset that is built, thus to ``load_fn``.
 
@@ -81,18 +88,24 @@ class BaseDataManager:
         *,
         sampler: AbstractSampler | None = None,
         drop_last: bool = False,
+        worker_settings: WorkerSettings | Mapping[str, Any] | None = None,
+        bad_samples: str = "raise",
         **kwargs: Any,
     ) -> None:
         if load_fn is None and dataset_cls is None:
-            _refuse_unknown(kwargs, (*_SETTINGS, *_SAMPLER_SETTINGS, "dataset_cls", "load_fn", "from_disc"))
-        self._warned_of_workers = False
+            _refuse_unknown(kwargs, (*SETTINGS, *SAMPLER_SETTINGS, "dataset_cls", "load_fn", "from_disc"))
         self._drop_last = False
-        self._dataset = _not_empty(build_dataset(data, dataset_cls, load_fn, from_disc, kwargs))
+        self._keeper = PoolKeeper()
+        #: samples left out so far because they cannot be loaded: index -> reason
+        self.left_out: dict[int, str] = {}
+        self._dataset = not_empty(build_dataset(data, dataset_cls, load_fn, from_disc, kwargs))
         self._named = name_sampler(sampler, sampler_cls, sampler_kwargs, self._dataset)
         self.batch_size = batch_size
         self.n_process_augmentation = n_process_augmentation
         self.transforms = transforms
         self.data_loader_cls = data_loader_cls
+        self.worker_settings = worker_settings  # type: ignore[assignment]  # the setter makes settings of it
+        self.bad_samples = bad_samples
         self.drop_last = drop_last
 
     def epoch(self, seed: int, fold: int, epoch: int, start: int = 0, *, shuffle: bool = False) -> EpochIterator:
@@ -110,20 +123,48 @@ class BaseDataManager:
             Whether to shuffle if no sampler was named; a named one always decides itself.
         """
         counters = (check_seed(seed), check_count(fold, "fold", 0), check_count(epoch, "epoch", 0))
-        sampler = self._named.sampler if self._named else self._default_sampler(shuffle)
-        order = np.asarray(sampler.order(np.random.default_rng(derive(*counters, stream="order"))))
-        loader = self._data_loader_cls(self._dataset, batch_size=self._batch_size)
-        plain = type(loader) is BaseDataLoader and self._dataset.is_deterministic()
-        batches = EpochBatches(
-            load=loader,
-            order=check_order(order, sampler, len(self._dataset)),
-            batch_size=self._batch_size,
-            n_batches=self.n_batches,
-            counters=counters,
-            transform=self._transform,
-            draws=not plain or self._transform is not None,
-        )
-        return EpochIterator(batches, start)
+        batches = self._batches(counters, shuffle)
+        source: Any = InProcess
+        if self._n_process_augmentation and not get_current_debug_mode() and can_have_workers():
+            source = partial(
+                WorkersAhead, keeper=self._keeper, number=self._n_process_augmentation, settings=self._worker_settings
+            )
+        return EpochIterator(batches, start, source, self.left_out)
+
+    def first_batch(self, seed: int, fold: int = 0, epoch: int = 0) -> Batch | None:
+        """Return the first batch of an epoch in the order of the sampler, made in this process.
+
+        Parameters
+        ----------
+        seed, fold, epoch
+            As in :meth:`epoch`.
+        """
+        counters = (check_seed(seed), check_count(fold, "fold", 0), check_count(epoch, "epoch", 0))
+        return next(EpochIterator(self._batches(counters, shuffle=False), bad_samples=self.left_out), None)
+
+    def preview(self, n: int = 16, **options: Any) -> Any:
+        """Draw samples as the network gets them: shuffled, augmented, with labels or masks.
+
+        Parameters
+        ----------
+        n
+            How many.
+        **options
+            ``seed``, ``fold``, ``epoch``: which epoch; ``data_key``: the entry drawn, ``"data"`` by default;
+            ``label_keys``: entries shown as title, or over the picture if they have its shape.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            Shown by notebooks; ``savefig`` writes it.
+        """
+        from delira.data_loading._preview import preview
+
+        return preview(self, n, **options)
+
+    def close(self) -> None:
+        """End idle worker processes; the next epoch starts new ones."""
+        self._keeper.close()
 
     def get_batchgen(self, seed: int = 1) -> EpochIterator:
         """Return the batches of one pass over the data; the same seed gives the same batches."""
@@ -149,6 +190,7 @@ class BaseDataManager:
                 f"pass sampler_cls={name} (and sampler_kwargs) instead of sampler"
             )
         subset = copy.copy(self)  # not the constructor: a subclass may have another signature and more state
+        subset.left_out = {}
         subset.dataset = self._dataset.get_subset(indices)
         return subset
 
@@ -157,137 +199,13 @@ class BaseDataManager:
         train, test = split_indices(len(self._dataset), *args, **kwargs)
         return self.get_subset(train), self.get_subset(test)
 
-    def update_state_from_dict(self, new_state: Mapping[str, Any]) -> None:
-        """Change several settings at once, all or none.
-
-        Parameters
-        ----------
-        new_state
-            Any of ``batch_size``, ``n_process_augmentation``, ``transforms``, ``data_loader_cls``,
-            ``drop_last``, ``sampler`` or ``sampler_cls``, ``sampler_kwargs`` or ``sampling_kwargs``.
-
-        Raises
-        ------
-        MissingKeyError
-            If it has another key.
-        ConfigError
-            If a value is wrong.
-        """
-        known = _SETTINGS + _SAMPLER_SETTINGS
-        if unknown := [key for key in new_state if key not in known]:
-            wrong = "; ".join(f"{key!r}{did_you_mean(key, known)}" for key in unknown)
-            raise MissingKeyError(f"a data manager has no such settings: {wrong}")
-        changed = copy.copy(self)
-        changed._drop_last = False  # checked last, against the new batch size and sampler
-        if any(name in new_state for name in _SAMPLER_SETTINGS):
-            changed._update_sampler(new_state)
-        for name in _SETTINGS[:-1]:
-            if name in new_state:
-                setattr(changed, name, new_state[name])
-        changed.drop_last = new_state.get("drop_last", self._drop_last)
-        self.__dict__.update(changed.__dict__)
-
-    @property
-    def batch_size(self) -> int:
-        """Samples per batch."""
-        return self._batch_size
-
-    @batch_size.setter
-    def batch_size(self, batch_size: int) -> None:
-        batch_size = check_count(batch_size, "batch_size", 1)
-        self._check_drop_last(self._drop_last, batch_size)
-        self._batch_size = batch_size
-
-    @property
-    def n_process_augmentation(self) -> int:
-        """Worker processes that load and transform; 0 means in this process."""
-        return self._n_process_augmentation
-
-    @n_process_augmentation.setter
-    def n_process_augmentation(self, number: int) -> None:
-        self._n_process_augmentation = check_count(number, "n_process_augmentation", 0)
-        if number and not self._warned_of_workers:
-            self._warned_of_workers = True
-            warnings.warn(
-                f"n_process_augmentation={number}: worker processes arrive with the data pipeline; "
-                "until then the batches are made in this process, and they are the same",
-                UserWarning,
-                stacklevel=3,
-            )
-
-    @property
-    def transforms(self) -> Transform | None:
-        """Called on each batch, or None."""
-        return None if self._transform is None else self._transform.transform
-
-    @transforms.setter
-    def transforms(self, transforms: Transform | None) -> None:
-        self._transform = None if transforms is None else TransformCall(transforms)
-
-    @property
-    def data_loader_cls(self) -> type[BaseDataLoader]:
-        """What makes batches of samples; built anew for each epoch."""
-        return self._data_loader_cls
-
-    @data_loader_cls.setter
-    def data_loader_cls(self, loader_cls: type[BaseDataLoader] | None) -> None:
-        loader_cls = BaseDataLoader if loader_cls is None else loader_cls
-        if not (isinstance(loader_cls, type) and issubclass(loader_cls, BaseDataLoader)):
-            raise ConfigError(f"data_loader_cls must be BaseDataLoader or a subclass of it, got {loader_cls!r}")
-        self._data_loader_cls = loader_cls
-
-    @property
-    def dataset(self) -> AbstractDataset:
-        """The samples; a new dataset gets a new sampler of the class that was named."""
-        return self._dataset
-
-    @dataset.setter
-    def dataset(self, dataset: Any) -> None:
-        changed = copy.copy(self)
-        changed._dataset = _not_empty(as_dataset(dataset))
-        changed._named = self._named and self._named.for_dataset(changed._dataset)
-        self._adopt(changed)
-
-    @property
-    def sampler(self) -> AbstractSampler:
-        """The sampler that was named (an instance or a class may be set), else that of direct iteration."""
-        return self._named.sampler if self._named else self._default_sampler(shuffle=False)
-
-    @sampler.setter
-    def sampler(self, sampler: AbstractSampler | type[AbstractSampler] | None) -> None:
-        changed = copy.copy(self)
-        changed._named = name_sampler(sampler, None, None, self._dataset)
-        self._adopt(changed)
-
-    @property
-    def drop_last(self) -> bool:
-        """Whether the last batch is left out if it is smaller than the others."""
-        return self._drop_last
-
-    @drop_last.setter
-    def drop_last(self, drop_last: bool) -> None:
-        if not isinstance(drop_last, (bool, np.bool_)):
-            raise ConfigError(f"drop_last must be True or False, got {drop_last!r}")
-        self._check_drop_last(bool(drop_last), self._batch_size)
-        self._drop_last = bool(drop_last)
-
-    @property
-    def n_samples(self) -> int:
-        """Samples that one epoch visits, before ``drop_last``."""
-        return len(self._named.sampler if self._named else self._dataset)
-
-    @property
-    def n_batches(self) -> int:
-        """Batches of one epoch."""
-        full, rest = divmod(self.n_samples, self._batch_size)
-        return full + (rest > 0 and not self._drop_last)
-
     def describe(self) -> dict[str, Any]:
         """The settings that decide what the batches are, by name; for manifests and fingerprints."""
         named = self._named
         return {
             "batch_size": self._batch_size,
             "drop_last": self._drop_last,
+            "bad_samples": None if self._bad_samples == "raise" else self._bad_samples,
             "transforms": self.transforms,
             "sampler": None if named is None else (named.cls or named.sampler),
             "sampler_kwargs": None if named is None else named.kwargs,
@@ -299,39 +217,34 @@ class BaseDataManager:
         manager._transform = copy.deepcopy(self._transform)
         return manager
 
-    def _default_sampler(self, shuffle: bool) -> AbstractSampler:
-        return (RandomSampler if shuffle else SequentialSampler).from_dataset(self._dataset)
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_keeper"}
 
-    def _update_sampler(self, new_state: Mapping[str, Any]) -> None:
-        kwargs = [new_state[name] for name in ("sampler_kwargs", "sampling_kwargs") if name in new_state]
-        if len(kwargs) > 1:
-            raise ConfigError("sampler_kwargs and sampling_kwargs are two names of one setting; pass one of them")
-        sampler, sampler_cls = new_state.get("sampler"), new_state.get("sampler_cls")
-        if "sampler" not in new_state and "sampler_cls" not in new_state and self._named:
-            sampler = self._named.cls or self._named.sampler  # only its arguments change
-        self._named = name_sampler(sampler, sampler_cls, kwargs[0] if kwargs else None, self._dataset)
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__dict__.update(state, _keeper=PoolKeeper())  # a copy has workers of its own
 
-    def _adopt(self, changed: Self) -> None:
-        """Take over the settings of a changed copy, unless they contradict each other."""
-        changed._check_drop_last(changed._drop_last, changed._batch_size)
-        self.__dict__.update(changed.__dict__)
-
-    def _check_drop_last(self, drop_last: bool, batch_size: int) -> None:
-        if drop_last and self.n_samples < batch_size:
-            raise ConfigError(
-                f"drop_last leaves no batch of {self.n_samples} samples with batch_size={batch_size}; "
-                "use a smaller batch_size or drop_last=False"
-            )
+    def _batches(self, counters: tuple[int, int, int], shuffle: bool) -> EpochBatches:
+        sampler = self._named.sampler if self._named else self._default_sampler(shuffle)
+        rng = np.random.default_rng(derive(*counters, stream="order"))
+        order = np.asarray(sampler.batched_order(rng, self._batch_size))
+        loader = self._data_loader_cls(self._dataset, batch_size=self._batch_size)
+        plain = type(loader) is BaseDataLoader and self._dataset.is_deterministic()
+        recipe = BatchRecipe(
+            loader=loader,
+            transform=self._transform,
+            draws=not plain or self._transform is not None,
+            skips_bad=self._bad_samples == "skip",
+        )
+        return EpochBatches(
+            recipe=recipe,
+            order=check_order(order, sampler, len(self._dataset)),
+            batch_size=self._batch_size,
+            n_batches=self.n_batches,
+            counters=counters,
+        )
 
 
 def _refuse_unknown(kwargs: Mapping[str, Any], known: tuple[str, ...]) -> None:
     if kwargs:
         wrong = "; ".join(f"{name!r}{did_you_mean(name, known)}" for name in kwargs)
         raise ConfigError(f"a data manager has no such settings: {wrong}")
-
-
-def _not_empty(dataset: AbstractDataset) -> AbstractDataset:
-    if not len(dataset):
-        name = type(dataset).__name__
-        raise ConfigError(f"the dataset ({name}) is empty; check the path and the filter it was built with")
-    return dataset

@@ -1,23 +1,24 @@
 """One epoch: every batch is a pure function of (seed, fold, epoch, batch), an iterator walks over them."""
 
 import dataclasses
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterator, MutableMapping
+from typing import Protocol
 
 import numpy as np
 
 from delira.data_loading._checks import check_count
-from delira.data_loading._transform import TransformCall
 from delira.data_loading.data_loader import Batch
+from delira.data_loading.recipe import BatchRecipe, BatchTask, Made
 from delira.errors import ConfigError, DataError
-from delira.utils.seeding import derive, seeded_globals
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EpochBatches:
     """The batches of one epoch by their number: nothing has to be loaded to get to a later one."""
 
-    load: Callable[[np.ndarray], Batch]
-    """Indices in, one batch out."""
+    recipe: BatchRecipe
+    """How a batch is made."""
     order: np.ndarray
     """The indices of the whole epoch, shape (n,), dtype int64."""
     batch_size: int
@@ -26,32 +27,35 @@ class EpochBatches:
     """Batches of the whole epoch."""
     counters: tuple[int, int, int]
     """Seed, fold and epoch."""
-    transform: TransformCall | None = None
-    """Applied to each batch."""
-    draws: bool = True
-    """Whether the global generators of Python and numpy may be drawn from; seeding costs 50 to 100 us."""
 
-    def __call__(self, number: int) -> Batch:
-        """Load and transform batch ``number``; the caller's global generators are left as they were."""
+    def task(self, number: int) -> BatchTask:
+        """Say what batch ``number`` consists of."""
         start = number * self.batch_size
-        indices = self.order[start : start + self.batch_size]
-        try:
-            if not self.draws:
-                return self.load(indices)
-            with seeded_globals(derive(*self.counters, number, stream="loading")):
-                return self._transformed(self.load(indices), number)
-        except StopIteration as error:  # would end the epoch in silence
-            raise DataError(
-                f"making batch {number} raised StopIteration; catch it in the dataset or the transform"
-            ) from error
+        return BatchTask(number, self.order[start : start + self.batch_size], self.counters)
 
-    def _transformed(self, batch: Batch, number: int) -> Batch:
-        if self.transform is None:
-            return batch
-        rng = None
-        if self.transform.takes_rng:
-            rng = np.random.default_rng(derive(*self.counters, number, stream="transform"))
-        return self.transform(batch, number, rng)
+
+class BatchSource(Protocol):
+    """Who makes the batches of an epoch: this process, or workers that run ahead."""
+
+    def get(self, number: int) -> Made:
+        """Return batch ``number``."""
+
+    def close(self, error: BaseException | None = None) -> None:
+        """Let go of everything; ``error`` is what ended the iteration, if it was not its end."""
+
+
+class InProcess:
+    """Makes each batch when it is asked for."""
+
+    def __init__(self, batches: EpochBatches) -> None:
+        self._batches = batches
+
+    def get(self, number: int) -> Made:
+        """Make batch ``number``."""
+        return self._batches.recipe.make(self._batches.task(number))
+
+    def close(self, error: BaseException | None = None) -> None:
+        """There is nothing to let go of."""
 
 
 class EpochIterator(Iterator[Batch]):
@@ -63,6 +67,10 @@ class EpochIterator(Iterator[Batch]):
         The batches of the epoch.
     start
         Number of the first batch wanted; earlier ones are not loaded.
+    source
+        Makes what makes the batches; by default this process.
+    bad_samples
+        Where samples that were left out are noted: index -> reason.
 
     Attributes
     ----------
@@ -75,12 +83,33 @@ class EpochIterator(Iterator[Batch]):
         If the epoch has no batch ``start``; one past the last is allowed and yields nothing.
     """
 
-    def __init__(self, batches: EpochBatches, start: int = 0) -> None:
-        self.position = check_count(start, "start", 0)
+    def __init__(
+        self,
+        batches: EpochBatches,
+        start: int = 0,
+        source: Callable[[EpochBatches], BatchSource] = InProcess,
+        bad_samples: MutableMapping[int, str] | None = None,
+    ) -> None:
+        self.bad_samples: MutableMapping[int, str] = {} if bad_samples is None else bad_samples
         self._batches = batches
         self._end = batches.n_batches  # where to stop
-        if start > self._end:
-            raise ConfigError(f"start={start} is beyond the {self._end} batches of the epoch")
+        self._source: BatchSource | None = None
+        self._make_source = source
+        self._lost_batches = 0
+        self.seek(start)
+
+    def seek(self, position: int) -> None:
+        """Go to a batch by its number; those between are not loaded.
+
+        Raises
+        ------
+        ConfigError
+            If the epoch has no such batch; one past the last is allowed.
+        """
+        position = check_count(position, "start", 0)
+        if position > self._batches.n_batches:
+            raise ConfigError(f"start={position} is beyond the {self._batches.n_batches} batches of the epoch")
+        self.position = position
 
     def __len__(self) -> int:
         """Count the batches of the whole epoch, wherever the iterator is."""
@@ -97,13 +126,38 @@ class EpochIterator(Iterator[Batch]):
         return self._batches.order[: self.n_samples]
 
     def __next__(self) -> Batch:
-        position = self.position
-        if position >= self._end:
-            raise StopIteration
-        batch = self._batches(position)
-        self.position = position + 1
-        return batch
+        while self.position < self._end:
+            if self._source is None:
+                self._source = self._make_source(self._batches)
+            try:
+                made = self._source.get(self.position)
+            except BaseException as error:
+                if not isinstance(error, Exception):  # the user interrupts: nobody will come back
+                    self.close(error)
+                raise
+            self.position += 1
+            if made.bad:
+                self._note(made)
+            if made.batch is not None:
+                return made.batch
+        self.close()
+        raise StopIteration
 
-    def close(self) -> None:
+    def close(self, error: BaseException | None = None) -> None:
         """End the iteration; further ``next`` calls raise StopIteration, ``position`` stays."""
         self._end = 0
+        source, self._source = self._source, None
+        if source is not None:
+            source.close(error)
+
+    def __del__(self) -> None:
+        self.close()
+
+    def _note(self, made: Made) -> None:
+        for index, reason in made.bad:
+            if index not in self.bad_samples:
+                self.bad_samples[index] = reason
+                warnings.warn(f"sample {index} is left out, it cannot be loaded: {reason}", UserWarning, stacklevel=3)
+        self._lost_batches += made.batch is None
+        if self._lost_batches == self._batches.n_batches:
+            raise DataError(f"no sample of the epoch can be loaded; the last one: {made.bad[-1][1]}")

@@ -21,7 +21,7 @@ STRIP = (220, 26)
 """Width and height of the drawing beside a metric, in pixels."""
 SCALE = 1.385
 """Pixels per point of the learning curves: three panels are as wide as the page."""
-_SPECIAL = ("name", "seed", "date", "started", "versions", "class_names", "split_type")
+_SPECIAL = ("name", "seed", "date", "started", "versions", "class_names", "split_type", "warnings", "duplicates")
 """Entries of ``info`` that have a place of their own."""
 _CSS_COLOURS = {
     plots.TRAINING: "var(--training)",
@@ -59,6 +59,7 @@ def result_page(result: Any) -> str:
         metrics=[(column, strip(result, column.name)) for column in columns],
         strip_size=STRIP,
         notes=footnotes(columns),
+        warnings=result.warnings,
         folds=_fold_rows(result),
         metric_names=[column.name for column in columns],
         figure=figure and Markup(figure),  # made by matplotlib, which has escaped it

@@ -14,6 +14,7 @@ from delira.training.cross_validation import CrossValidation
 from delira.training.experiment_file import FILE_NAME, load_arguments, save_arguments
 from delira.training.generators import own_generators, seed_generators
 from delira.training.parameters import Parameters
+from delira.training.plan import close_workers
 from delira.training.predictor import Predictor
 from delira.training.result import KFoldResult
 from delira.training.run_folder import RunFolder, locate_fold
@@ -203,6 +204,7 @@ class BaseExperiment:
         )
         keys = config.keys_of(metrics) if metric_keys is None else metric_keys
         done = predictor.evaluate(test_data, metrics=metrics, metric_keys=keys, verbose=verbose)
+        close_workers(test_data)
         return done.predictions, done.metrics
 
     def kfold(  # noqa: PLR0913 - the historic signature
@@ -242,7 +244,8 @@ class BaseExperiment:
             parameters, data and splits, or begin a new one.
         **options
             The fields of :class:`delira.training.splits.SplitConfig` (``split_type``, ``shuffle``,
-            ``random_seed``, ``val_split``, ``label_key``, ``groups_key``) and settings of the trainer.
+            ``random_seed``, ``val_split``, ``label_key``, ``groups_key``, ``check_duplicates``) and settings of
+            the trainer.
 
         Returns
         -------

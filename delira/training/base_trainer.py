@@ -20,7 +20,7 @@ from delira.training import checks
 from delira.training.callbacks import CallbackList, HistoryWriter, ProgressBar, TensorBoardWriter
 from delira.training.config import TrainerConfig, check_start, read_settings
 from delira.training.generators import own_generators, seed_generators
-from delira.training.plan import TrainingPlan, make_plan
+from delira.training.plan import TrainingPlan, close_workers, make_plan
 from delira.training.predictor import batch_length
 from delira.training.run_state import RunState
 from delira.training.signatures import settings_signature
@@ -199,6 +199,7 @@ class BaseNetworkTrainer(RunState):
             running = self.callbacks
             self.callbacks = CallbackList(callback for callback in running if callback is not bar)
             running.conclude(self, error)
+            close_workers(datamgr_train, datamgr_valid)
         try:
             return self._at_training_end()
         finally:
@@ -239,10 +240,11 @@ class BaseNetworkTrainer(RunState):
         )
         length = checks.count_batches(batchgen)
         self.state.step_in_epoch = 0
-        with self.backend.training(self.module):
-            for batch in batchgen:
+        ahead = not self.callbacks.hears("at_iter_begin")  # which may change a batch before it is prepared
+        with self.backend.training(self.module), self._fed(batchgen, ahead=ahead) as fed:
+            for batch, ready in fed:
                 is_last = self.state.step_in_epoch + 1 == length
-                self._train_batch(batch, is_last, metrics, losses, over_epoch)
+                self._train_batch(batch, ready, is_last, metrics, losses, over_epoch)
                 if self.state.step_in_epoch % self.config.logging.freq == 0:
                     self._check_finite(losses, epoch)
             self.backend.finish_epoch(self.optimizers)
@@ -257,6 +259,7 @@ class BaseNetworkTrainer(RunState):
     def _train_batch(
         self,
         batch: Mapping[str, Any],
+        ready: dict[str, Any] | None,
         is_last: bool,
         metrics: StepValues,
         losses: StepValues,
@@ -268,7 +271,7 @@ class BaseNetworkTrainer(RunState):
         counters = {"iter_num": state.step_in_epoch, "global_iter_num": state.global_step}
         if callbacks.hears("at_iter_begin"):
             callbacks.notify("at_iter_begin", self, data_dict=batch, curr_epoch=state.epoch + 1, train=True, **counters)
-        prepared = self._prepare_batch(batch)
+        prepared = self._prepare_batch(batch) if ready is None else ready
         with self.backend.step_scope(self.optimizers, n_samples, is_last):
             result = self.closure_fn(self.module, prepared, **self._closure_arguments(counters))
         step_metrics, step_losses, predictions = checks.unpack_closure(result)

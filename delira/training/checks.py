@@ -48,7 +48,8 @@ def check_first_batches(trainer: Any, plan: Any) -> None:
                     f"the {role} data is a {type(data).__name__}; pass a BaseDataManager or an iterable of batches"
                 )
             continue
-        batch = next(iter(data.epoch(trainer.seed, trainer.fold, trainer.state.epoch + 1)), None)
+        counters = (trainer.seed, trainer.fold, trainer.state.epoch + 1)
+        batch = data.first_batch(*counters) if hasattr(data, "first_batch") else next(iter(data.epoch(*counters)), None)
         if batch is None:
             raise DataError(f"the {role} data gave no batch")
         prepared = trainer._prepare_batch(batch)

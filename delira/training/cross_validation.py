@@ -14,6 +14,7 @@ from delira.errors import ConfigError
 from delira.metrics import MetricSet
 from delira.training.checks import check_metrics
 from delira.training.generators import own_generators, seed_generators
+from delira.training.leakage import find_leaks
 from delira.training.plan import warn_of_score
 from delira.training.predictor import Evaluation
 from delira.training.result import FoldResult, KFoldResult
@@ -54,6 +55,7 @@ class CrossValidation:
         splitter = Splitter(dataset, self.split, seed)
         MetricSet(self.metrics, self.metric_keys)  # a wrong name fails here, not after the first fold
         splits = list(splitter)
+        leaks = find_leaks(dataset, self.split, splits, self.request.key_mapping)
         folder = self.experiment.open_folder(
             dataclasses.replace(self.request, changes=self._changes()),
             self.data,
@@ -83,7 +85,7 @@ class CrossValidation:
             seed=self.request.seed,
             name=self.experiment.name,
             path=folder.path,
-            info=self._describe(folder),
+            info={**self._describe(folder), **leaks},
         )
 
     def _changes(self) -> dict[str, Any]:
@@ -120,14 +122,18 @@ class CrossValidation:
         if number == 0:
             self._check_test(trainer, split)
         val = None if split.val is None else self._manager(split.val, self.test_kwargs, held_out=True)
-        trainer.train(request.num_epochs, self._manager(split.train, self.train_kwargs), val)
-        done = self._test(trainer, split)
-        _save_predictions(trainer.save_path / "predictions.npz", split.test, done)
+        train, test = self._manager(split.train, self.train_kwargs), self._test_manager(split)
+        trainer.train(request.num_epochs, train, val)
+        done = self._test(trainer, test)
+        tested = np.delete(split.test, [*test.left_out])
+        _save_predictions(trainer.save_path / "predictions.npz", tested, done)
+        left_out = {**_left_out(train, split.train), **_left_out(val, split.val), **_left_out(test, split.test)}
         return FoldResult(
             fold=number,
             train_indices=split.train,
             val_indices=split.val,
-            test_indices=split.test,
+            test_indices=tested,
+            left_out=left_out,
             metrics=done.metrics,
             predictions=done.predictions,
             targets=done.targets,
@@ -151,22 +157,30 @@ class CrossValidation:
     def _check_test(self, trainer: Any, split: Split) -> None:
         """Try the test metrics on one batch, before a fold is trained."""
         with trainer.backend.threads(trainer.config.num_threads), own_generators(trainer.backend):
-            check_metrics(trainer, self.metrics, self.metric_keys, next(iter(self._test_manager(split))))
+            batch = self._test_manager(split).first_batch(trainer.seed)
+            check_metrics(trainer, self.metrics, self.metric_keys, batch)
 
     def _test_manager(self, split: Split) -> BaseDataManager:
         return self._manager(split.test, _without_order(self.test_kwargs), held_out=True)
 
-    def _test(self, trainer: Any, split: Split) -> Evaluation:
+    def _test(self, trainer: Any, manager: BaseDataManager) -> Evaluation:
         read = MetricSet(self.metrics, self.metric_keys).entries
         with trainer.backend.threads(trainer.config.num_threads), own_generators(trainer.backend):
             # networks may draw random numbers in evaluation mode, too
             seed_generators(trainer.backend, trainer.seed, trainer.fold, stream="test")
             return trainer.evaluate(
-                self._test_manager(split),
+                manager,
                 metrics=self.metrics,
                 metric_keys=self.metric_keys,
                 targets=read | {self.split.label_key},
             )
+
+
+def _left_out(manager: BaseDataManager | None, indices: np.ndarray | None) -> dict[int, str]:
+    """What a manager of a part left out, by the samples' indices in the whole dataset."""
+    if manager is None or indices is None:
+        return {}
+    return {int(indices[index]): reason for index, reason in manager.left_out.items()}
 
 
 def _stated(options: Mapping[str, Any]) -> dict[str, Any]:

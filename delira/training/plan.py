@@ -4,6 +4,7 @@ import dataclasses
 import warnings
 from typing import Any
 
+from delira.data_loading.data_manager import BaseDataManager
 from delira.errors import ConfigError
 from delira.training.config import TrainerConfig, check_epochs, score_mode
 from delira.training.step_values import REDUCTIONS
@@ -24,6 +25,13 @@ class TrainingPlan:
     def validates(self, epoch: int, val_freq: int) -> bool:
         """Whether ``epoch`` (from 1) ends with a validation."""
         return self.val_data is not None and epoch % val_freq == 0
+
+
+def close_workers(*data: Any) -> None:
+    """End the worker processes of data managers; other iterables are left alone."""
+    for manager in data:
+        if isinstance(manager, BaseDataManager):
+            manager.close()
 
 
 def warn_of_score(key: str, stacklevel: int) -> None:

@@ -1,5 +1,6 @@
 """Prediction: a network, batches in, numpy arrays and exact metrics out."""
 
+import contextlib
 import copy
 import dataclasses
 import functools
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from delira.contract import Backend, named_outputs, select_inputs
+from delira.data_loading.epoch import EpochIterator
 from delira.errors import ConfigError, DataError, NetworkError
 from delira.metrics.gather import Gatherer
 from delira.metrics.metric_set import MetricSet
@@ -174,9 +176,10 @@ class Predictor:
         metric_set = MetricSet(metrics or {}, metric_keys)
         kept, seen = Gatherer(), Gatherer()
         wanted = None if targets is None else frozenset(targets)
-        with self.backend.evaluating(self.module):
-            for batch in self._bar(self._batches(datamgr, batchsize, epoch), verbose):
-                prepared = self._prepare_batch(batch)
+        batches = self._batches(datamgr, batchsize, epoch)
+        with self.backend.evaluating(self.module), self._fed(batches, verbose=verbose) as fed:
+            for batch, ready in fed:
+                prepared = self._prepare_batch(batch) if ready is None else ready
                 predictions = self.forward(prepared)
                 if observe is not None:
                     observe(predictions, prepared, batch_length(batch))
@@ -280,6 +283,18 @@ class Predictor:
             data = copy.copy(data)
             data.batch_size = batchsize
         return data.epoch(self.seed, self._fold, epoch)
+
+    @contextlib.contextmanager
+    def _fed(
+        self, batches: Iterable[Mapping[str, Any]], *, verbose: bool = False, ahead: bool = True
+    ) -> Iterator[Iterable[tuple[Mapping[str, Any], dict[str, Any] | None]]]:
+        """The batches with what was prepared of them ahead; an iterator of ours is closed, however this ends."""
+        shown = self._bar(batches, verbose)
+        try:
+            yield self.backend.feed(shown, self._prepare_batch) if ahead else ((batch, None) for batch in shown)
+        finally:
+            if isinstance(batches, EpochIterator):
+                batches.close()
 
     def _bar(self, batches: Iterable[Any], verbose: bool) -> Iterable[Any]:
         if not verbose or not sys.stderr.isatty():

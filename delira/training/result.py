@@ -44,6 +44,8 @@ class FoldResult:
     callbacks: Sequence[Any] = ()
     seconds: float = float("nan")
     """Duration of training and testing."""
+    left_out: Mapping[int, str] = field(default_factory=dict)
+    """Samples that could not be loaded and took no part: index in the data set -> reason."""
 
     def __post_init__(self) -> None:
         self.train_indices = np.asarray(self.train_indices, dtype=np.int64)
@@ -267,8 +269,20 @@ class KFoldResult:
         sizes = f"{n_folds} fold{'s' * (n_folds > 1)}, {n_cases:,} cases, seed {self.seed}"
         return f"{self.name}: {sizes}" if self.name else sizes
 
+    @property
+    def warnings(self) -> list[str]:
+        """What a reader of the numbers must know: suspected leaks, samples left out."""
+        found = list(self.info.get("warnings") or ())
+        left_out = {index: reason for fold in self.folds for index, reason in fold.left_out.items()}
+        if left_out:
+            listed = ", ".join(f"{index} ({left_out[index]})" for index in sorted(left_out)[:10])
+            more = f", and {len(left_out) - 10} more" if len(left_out) > 10 else ""
+            found.append(f"{len(left_out)} of {self.n_samples} samples could not be loaded: {listed}{more}")
+        return found
+
     def __str__(self) -> str:
-        return f"{self.title}\n\n{self.table()}"
+        warned = "".join(f"\n\nWarning: {text}" for text in self.warnings)
+        return f"{self.title}\n\n{self.table()}{warned}"
 
     def __repr__(self) -> str:
         return f"KFoldResult({self.name!r}, {len(self.folds)} folds, metrics={list(self.folds[0].metrics)})"
@@ -276,7 +290,8 @@ class KFoldResult:
     def _repr_html_(self) -> str:
         from html import escape
 
-        return f"<p><strong>{escape(self.title)}</strong></p>\n{self.table('html')}"
+        warned = "".join(f"\n<p>Warning: {escape(text)}</p>" for text in self.warnings)
+        return f"<p><strong>{escape(self.title)}</strong></p>\n{self.table('html')}{warned}"
 
 
 def _aligned(

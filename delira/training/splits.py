@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from delira.data_loading._checks import check_range
 from delira.data_loading.dataset import read_labels
 from delira.errors import ConfigError
+from delira.training.leakage import refuse_shared_groups, refuse_shared_samples
 from delira.utils.seeding import derive, derive_int, seeded_globals
 from delira.utils.suggest import did_you_mean
 
@@ -50,7 +52,11 @@ class SplitConfig:
     """Entry of a sample that is stratified by."""
 
     groups_key: str | None = None
-    """Entry of a sample that says what belongs together, e.g. the patient; a group is never on two sides."""
+    """Entry of a sample that says what belongs together, e.g. the patient; a group is never on two sides.
+    ``""``: the samples are independent, whatever their entries are called, and no warning says otherwise."""
+
+    check_duplicates: bool = False
+    """Read all samples once before the first fold, and warn of identical ones on two sides of a fold."""
 
     def __post_init__(self) -> None:
         if isinstance(self.split_type, str):
@@ -65,6 +71,10 @@ class SplitConfig:
             raise ConfigError(f"num_splits must be an integer of at least 2, got {self.num_splits!r}")
         if self.val_split is not None and not 0 < self.val_split < 1:
             raise ConfigError(f"val_split must be between 0 and 1 (or None for no validation), got {self.val_split!r}")
+        if isinstance(self.groups_key, bool):
+            raise ConfigError(f"groups_key must name an entry, or be '' for no groups, got {self.groups_key}")
+        if not isinstance(self.check_duplicates, bool):
+            raise ConfigError(f"check_duplicates must be True or False, got {self.check_duplicates!r}")
 
     @property
     def is_stratified(self) -> bool:
@@ -76,7 +86,7 @@ class SplitConfig:
     def describe(self) -> str:
         """A few words for the report, e.g. ``"stratified, grouped by 'patient'"``."""
         kind = self.split_type if isinstance(self.split_type, str) else type(self.split_type).__name__
-        return kind if self.groups_key is None else f"{kind}, grouped by {self.groups_key!r}"
+        return f"{kind}, grouped by {self.groups_key!r}" if self.groups_key else kind
 
 
 class Splitter:
@@ -94,25 +104,28 @@ class Splitter:
     Raises
     ------
     ConfigError
-        If the samples, classes or groups are too few.
+        If the samples, classes or groups are too few, or a splitter puts a sample or a group on two sides.
     """
 
     def __init__(self, dataset: Any, config: SplitConfig, seed: int):
         self.config, self.seed = config, seed
         self.n_samples = len(dataset)
         self.classes = _as_classes(read_labels(dataset, config.label_key), config) if config.is_stratified else None
-        self.groups = _as_groups(read_labels(dataset, config.groups_key)) if config.groups_key is not None else None
+        self.groups = _as_groups(read_labels(dataset, config.groups_key)) if config.groups_key else None
         self.num_splits = self._count_splits()
 
     def __iter__(self) -> Iterator[Split]:
         """The folds, one after the other; each call gives the same ones."""
         for fold, (rest, test) in enumerate(self._outer()):
             train, val = (rest, None) if self.config.val_split is None else self._inner(np.asarray(rest), fold)
-            yield Split(
-                np.asarray(train, dtype=np.int64),
-                None if val is None else np.asarray(val, dtype=np.int64),
-                np.asarray(test, dtype=np.int64),
-            )
+            split = Split(self._indices(train), None if val is None else self._indices(val), self._indices(test))
+            refuse_shared_samples(self.n_samples, split, fold)
+            if self.groups is not None:
+                refuse_shared_groups(self.groups, split, fold, str(self.config.groups_key))
+            yield split
+
+    def _indices(self, part: Any) -> np.ndarray:
+        return check_range(np.asarray(part, dtype=np.int64), self.n_samples, "the dataset")
 
     def _count_splits(self) -> int:
         config = self.config

@@ -46,8 +46,11 @@ def derive_int(seed: int, *counters: int, stream: str) -> int:
 
 @contextlib.contextmanager
 def seeded_globals(sequence: np.random.SeedSequence) -> Iterator[None]:
-    """Seed Python's and numpy's global generators, and give the caller's state back afterwards."""
-    with restored_globals():
+    """Seed Python's and numpy's global generators, and give the caller's state back afterwards.
+
+    The same for torch's CPU generator if torch is already imported: transforms of several libraries draw from it.
+    """
+    with restored_globals(), _seeded_torch(sequence):
         seed_globals(sequence)
         yield
 
@@ -68,6 +71,21 @@ def seed_globals(sequence: np.random.SeedSequence) -> None:
     words = sequence.generate_state(5)
     random.seed(int(words[4]))
     np.random.seed(words[:4])  # noqa: NPY002
+
+
+@contextlib.contextmanager
+def _seeded_torch(sequence: np.random.SeedSequence) -> Iterator[None]:
+    # not torch.manual_seed, which reaches for every GPU; a half-imported torch has no generator yet
+    generator = getattr(sys.modules.get("torch"), "default_generator", None)
+    if generator is None:
+        yield
+        return
+    state = generator.get_state()
+    try:
+        generator.manual_seed(int(sequence.generate_state(6)[5]))  # the words before are those of seed_globals
+        yield
+    finally:
+        generator.set_state(state)
 
 
 def seed_all(seed: int) -> None:

@@ -1,7 +1,5 @@
 """The manager's settings: what it accepts, what it refuses, what a subset keeps."""
 
-import warnings
-
 import numpy as np
 import pytest
 
@@ -242,18 +240,6 @@ def test_drop_last_that_leaves_no_batch_is_refused_with_both_numbers():
     with pytest.raises(ConfigError, match="no batch of 5 samples with batch_size=10"):
         manager.sampler = EveryOther
     assert labels(manager) == [list(range(10))]
-
-
-def test_workers_are_announced_once_and_change_nothing():
-    with pytest.warns(UserWarning, match="worker processes arrive with the data pipeline.*they are the same") as seen:
-        manager = BaseDataManager(arrays(), 4, 2)
-    assert seen[0].filename == __file__
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert labels(manager) == labels(BaseDataManager(arrays(), 4))
-        manager.n_process_augmentation = 3
-        assert manager.get_subset([1, 2]).n_process_augmentation == 3
-        manager.update_state_from_dict({"n_process_augmentation": 4})
 
 
 def test_a_subset_keeps_every_setting():

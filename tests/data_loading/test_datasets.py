@@ -21,6 +21,8 @@ from delira.data_loading import (
     IterableDataset,
     Subset,
 )
+from delira.data_loading.dataset import BlankDataset
+from delira.data_loading.sampler import PrevalenceRandomSampler
 from delira.errors import ConfigError, DataError, MissingKeyError
 
 
@@ -314,6 +316,147 @@ def test_a_class_that_changes_samples_changes_labels_and_batches_too():
         assert dataset.get_subset([0]).get_batch(np.array([0])) is None
         assert not dataset.is_deterministic()
         assert dataset.labels()[0] > 100
+
+
+def without_loading(number=6):
+    """A dataset that cannot load anything."""
+
+    def load(item):
+        raise AssertionError(f"{item} was loaded")
+
+    return BaseLazyDataset([f"{index}.png" for index in range(number)], load)
+
+
+def test_labels_that_were_set_are_never_loaded():
+    dataset = without_loading()
+    dataset.set_labels("label", [0, 1, 2, 0, 1, 2])
+    dataset.set_labels("patient", np.array(list("aabbcc")))
+    assert dataset.labels().tolist() == [0, 1, 2, 0, 1, 2]
+    assert dataset.labels("patient").tolist() == list("aabbcc")
+    train, test = dataset.train_test_split(test_size=3, stratify=dataset.labels(), random_state=0)
+    assert sorted(train.labels()) == sorted(test.labels()) == [0, 1, 2]
+    order = PrevalenceRandomSampler.from_dataset(dataset).order(np.random.default_rng(0))
+    assert sorted(dataset.labels()[order]) == [0, 0, 1, 1, 2, 2]
+    with pytest.raises(AssertionError, match=r"0\.png was loaded"):
+        dataset.labels("other")
+
+
+def test_views_see_labels_that_were_set_on_what_they_look_at():
+    dataset, other = without_loading(), without_loading(2)
+    dataset.set_labels("label", range(6))
+    other.set_labels("label", [6, 7])
+    subset = dataset.get_subset([5, 4, 0])
+    both = ConcatDataset(subset, other)
+    assert subset.labels().tolist() == [5, 4, 0]
+    assert subset.get_subset([2, 0]).labels().tolist() == [0, 5]
+    assert both.labels().tolist() == [5, 4, 0, 6, 7]
+    assert both.get_subset([4, 1]).labels().tolist() == [7, 4]
+
+
+def test_labels_may_be_set_on_a_view_and_hold_for_views_of_it():
+    dataset = without_loading()
+    dataset.set_labels("label", range(6))
+    subset = dataset.get_subset([5, 4, 0])
+    subset.set_labels("label", [50, 40, 0])
+    subset.set_labels("site", [1, 2, 3])
+    inner = subset.get_subset([1, 1])
+    assert inner.parent is dataset
+    assert (inner.labels().tolist(), inner.labels("site").tolist()) == ([40, 40], [2, 2])
+    assert inner.get_subset([0]).labels("site").tolist() == [2]
+    assert dataset.labels().tolist() == list(range(6))
+    with pytest.raises(AssertionError, match="was loaded"):
+        dataset.get_subset([1, 0]).labels("site")
+
+
+def test_labels_that_were_set_can_be_set_again_and_go_before_those_in_the_samples():
+    dataset = DictDataset({"data": [1, 2], "label": [3, 4]})
+    assert dataset.labels().tolist() == [3, 4]
+    for values in ([5, 6], [7, 8]):
+        dataset.set_labels("label", values)
+        assert dataset.labels().tolist() == values
+    assert dataset[0]["label"] == 3
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_labels_that_were_set_are_copied_with_the_dataset(duplicate):
+    dataset = Squares()
+    dataset.set_labels("site", range(6))
+    twin = duplicate(dataset)
+    assert twin.labels("site").tolist() == list(range(6))
+    twin.set_labels("site", [9] * 6)
+    assert dataset.labels("site").tolist() == list(range(6))
+
+
+def test_later_changes_of_the_users_array_do_not_reach_labels():
+    values, dataset = np.zeros(6), Squares()
+    dataset.set_labels("label", values)
+    values[:] = 1
+    assert dataset.labels().max() == 0
+    with pytest.raises(ValueError, match="read-only"):
+        dataset.labels()[0] = 9
+
+
+@pytest.mark.parametrize(
+    ("values", "match"),
+    [
+        (
+            range(5),
+            r"set_labels\('label'\) was given values of shape \(5,\), but the dataset \(Squares\) has 6 samples",
+        ),
+        (np.zeros((7, 2)), r"values of shape \(7, 2\)"),
+        (3, r"values of shape \(\)"),
+        ({0: 1}, r"values of shape \(\)"),
+        ((number for number in range(6)), r"values of shape \(\)"),
+        ([[1]] * 5 + [[1, 2]], r"the values of set_labels\('label'\) make no array"),
+    ],
+)
+def test_labels_for_another_number_of_samples_are_refused(values, match):
+    with pytest.raises(DataError, match=match):
+        Squares().set_labels("label", values)
+
+
+def test_labels_that_were_set_do_not_outlive_a_change_of_length():
+    dataset = IterableDataset([{"label": 0}, {"label": 1}])
+    dataset.set_labels("label", [0, 1])
+    dataset.data.append({"label": 2})
+    with pytest.raises(DataError, match=r"values of shape \(2,\), but the dataset \(IterableDataset\) has 3 samples"):
+        dataset.labels()
+
+
+def test_labels_that_were_set_are_part_of_the_fingerprint():
+    dataset, twin = Squares(), Squares()
+    expected = dataset.fingerprint()
+    dataset.set_labels("label", range(6))
+    assert dataset.fingerprint() != expected
+    assert dataset.get_subset([0]).fingerprint() != twin.get_subset([0]).fingerprint()
+    twin.set_labels("label", range(6))
+    assert dataset.fingerprint() == twin.fingerprint()
+    twin.set_labels("label", range(1, 7))
+    assert dataset.fingerprint() != twin.fingerprint()
+
+
+def test_a_dataset_describes_itself():
+    assert "6" in str(Squares().describe())
+
+
+def test_a_blank_dataset_reads_a_list_with_the_getitem_of_another_class():
+    loader = Loader()
+    dataset = BlankDataset(["4", "5", "6"], BaseLazyDataset.__getitem__, _load_fn=loader, _load_kwargs={"factor": 2})
+    assert loader.loaded == []
+    assert [sample["data"][0, 0] for sample in dataset] == [8, 10, 12]
+    assert dataset.get_sample_from_index(1) == "5"
+    assert dataset.get_subset([2]).labels().tolist() == [0]
+    with pytest.raises(FileNotFoundError, match="no such image") as caught:
+        BlankDataset(["broken"], BaseLazyDataset.__getitem__, _load_fn=loader, _load_kwargs={})[0]
+    assert "loaded item 0: 'broken'" in caught.value.__notes__[0]
+
+
+def test_every_keyword_of_a_blank_dataset_is_an_attribute():
+    dataset = BlankDataset([1, 2], lambda self, index: {"data": self.data[index] * self.scale}, scale=10, n_classes=3)
+    assert [sample["data"] for sample in dataset] == [10, 20]
+    assert dataset.n_classes == dataset.get_subset([0]).n_classes == 3
+    with pytest.raises(ConfigError, match=r"old_getitem must be a function of \(dataset, index\), got None"):
+        BlankDataset([1], None)
 
 
 def parts():

@@ -268,7 +268,7 @@ def test_the_generator_of_a_transform_does_not_depend_on_what_was_drawn_in_loadi
 @pytest.mark.parametrize(
     ("transform", "match"),
     [
-        (lambda batch: None, r"<lambda> made a NoneType of batch 0; it must return the batch"),
+        (lambda batch: None, r"<lambda> made a NoneType of batch 0; it must return a dict"),
         (lambda batch: [batch], "<lambda> made a list of batch 0"),
         (lambda batch: {"data": 1}, r"<lambda> lost the keys \['label'\] of batch 0, it returned \['data'\]"),
         (lambda batch: batch.pop("label") is None or batch, r"lost the keys \['label'\] of batch 0"),
@@ -288,7 +288,10 @@ def test_an_error_of_a_transform_keeps_its_type_and_names_the_batch():
 
     with pytest.raises(ZeroDivisionError, match="nine") as caught:
         list(BaseDataManager(arrays(), 4, transforms=Fussy()))
-    assert caught.value.__notes__ == ["while transform Fussy worked on batch 2 with the keys ['data', 'label']"]
+    assert caught.value.__notes__ == [
+        "while transform Fussy worked on batch 2 with the keys ['data', 'label']",
+        "while batch 2 of epoch 0 (fold 0, seed 1; samples 8, 9) was made",
+    ]
 
 
 def test_a_transform_or_dataset_cannot_end_an_epoch_by_accident():

@@ -42,7 +42,7 @@ METRICS = {"rmse": rmse, "distance": distance}
 @pytest.fixture
 def data(manager):
     """Samples with classes and patients."""
-    return manager(N, batch_size=5, more={"class": CLASSES.astype(np.int64), "patient": PATIENTS})
+    return manager(N, batch_size=5, more={"class": CLASSES.astype(np.int64), "block": PATIENTS})
 
 
 def parts(split):
@@ -62,7 +62,7 @@ def disjoint(*sets):
 
 @pytest.mark.parametrize("shuffle", [False, True])
 @pytest.mark.parametrize("split_type", ["random", "stratified"])
-@pytest.mark.parametrize("groups_key", [None, "patient"])
+@pytest.mark.parametrize("groups_key", [None, "block"])
 @pytest.mark.parametrize("num_splits", [2, 3])
 def test_every_sample_is_tested_once_and_nothing_is_on_two_sides(data, shuffle, split_type, groups_key, num_splits):
     splits = splits_of(
@@ -135,7 +135,7 @@ SPLITTERS = {
 @pytest.mark.parametrize("name", SPLITTERS)
 def test_splitters_of_scikit_learn_can_be_used(data, name):
     splitter = SPLITTERS[name]
-    settings = {"split_type": splitter, "label_key": "class", "groups_key": "patient" if "Group" in name else None}
+    settings = {"split_type": splitter, "label_key": "class", "groups_key": "block" if "Group" in name else None}
     random_state = np.random.get_state()[1].tolist(), np.random.get_state()[2]
     first = splits_of(data.dataset, **settings)
     assert (np.random.get_state()[1].tolist(), np.random.get_state()[2]) == random_state
@@ -168,7 +168,7 @@ def test_in_a_time_series_validation_comes_after_training_and_testing_after_both
          "val_split=0.001 cannot divide the 12 training samples of fold 0"),
         ({"num_splits": 25}, "num_splits=25, but the dataset has only 24 samples"),
         ({"num_splits": 7, "split_type": "stratified", "label_key": "class"}, "class 1 has only 6 samples"),
-        ({"num_splits": 9, "groups_key": "patient"}, "num_splits=9, but 'patient' has only 8 groups"),
+        ({"num_splits": 9, "groups_key": "block"}, "num_splits=9, but 'block' has only 8 groups"),
         ({"num_splits": 2, "split_type": "stratified"}, "needs classes, but 'label' is continuous"),
         ({"num_splits": 2, "split_type": "stratified", "label_key": "data"}, r"'data' has shape \(3,\)"),
         ({"num_splits": 4, "split_type": model_selection.KFold(3)}, "num_splits=4, but KFold.* makes 3 splits"),
@@ -196,12 +196,12 @@ class Counting(AbstractDataset):
 
     def __getitem__(self, index):
         self.reads[index] += 1
-        return {"data": np.zeros(3), "label": np.zeros(1), "class": int(CLASSES[index]), "patient": PATIENTS[index]}
+        return {"data": np.zeros(3), "label": np.zeros(1), "class": int(CLASSES[index]), "block": PATIENTS[index]}
 
 
 @pytest.mark.parametrize(
     ("settings", "reads"),
-    [({}, 0), ({"split_type": "stratified"}, 1), ({"groups_key": "patient"}, 1)],
+    [({}, 0), ({"split_type": "stratified"}, 1), ({"groups_key": "block"}, 1)],
 )
 def test_samples_are_read_at_most_once_to_split_them(settings, reads):
     dataset = Counting()

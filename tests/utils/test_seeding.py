@@ -5,6 +5,7 @@ import os
 import random
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -126,6 +127,67 @@ def test_restoring_without_seeding_gives_the_state_back():
         inside = drawn()
         seed_globals(derive(0, stream="anything"))
     assert drawn() == inside
+
+
+# ---- torch's generator
+
+
+def test_torch_is_seeded_and_given_back():
+    torch = pytest.importorskip("torch")
+    before = torch.get_rng_state()
+    with seeded_globals(derive(0, stream="loading")):
+        inside = torch.randn(3)
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.rand(1)
+    moved = torch.get_rng_state()
+    try:
+        with seeded_globals(derive(0, stream="loading")):
+            assert torch.equal(torch.randn(3), inside)
+            with seeded_globals(derive(1, stream="loading")):
+                assert not torch.equal(torch.randn(3), inside)
+        assert torch.equal(torch.get_rng_state(), moved)
+    finally:
+        torch.set_rng_state(before)
+
+
+def test_torch_is_given_back_after_an_error():
+    torch = pytest.importorskip("torch")
+    before = torch.get_rng_state()
+
+    def fail():
+        with seeded_globals(derive(0, stream="loading")):
+            torch.rand(1)
+            raise RuntimeError("on purpose")
+
+    with pytest.raises(RuntimeError, match="on purpose"):
+        fail()
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_the_trainers_scopes_leave_torch_to_its_room():
+    torch = pytest.importorskip("torch")
+    before = torch.get_rng_state()
+    with restored_globals():
+        seed_globals(derive(0, stream="framework globals"))
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("torch", [None, types.ModuleType("torch")], ids=["blocked", "half imported"])
+def test_a_torch_without_generator_is_no_obstacle(torch, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "torch", torch)
+        with seeded_globals(derive(0, stream="loading")):
+            inside = drawn()
+    with seeded_globals(derive(0, stream="loading")):
+        assert drawn() == inside
+
+
+def test_seeding_imports_no_torch():
+    code = (
+        "import sys\nfrom delira.utils.seeding import derive, seeded_globals\n"
+        "with seeded_globals(derive(0, stream='loading')): sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 # ---- seeds

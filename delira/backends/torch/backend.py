@@ -10,6 +10,7 @@ import torch
 from delira.backends.torch import io, schedules, values
 from delira.backends.torch import optimizers as optims
 from delira.backends.torch.device import resolve_devices
+from delira.backends.torch.feed import feed
 from delira.contract import Backend, Devices
 from delira.errors import CheckpointError, ConfigError
 
@@ -21,6 +22,7 @@ class TorchBackend(Backend):
     checkpoint_suffix = ".pt"
 
     devices = staticmethod(resolve_devices)
+    feed = staticmethod(feed)
     to_numpy = staticmethod(values.to_numpy)
     read_scalars = staticmethod(values.read_scalars)
     build_optimizers = staticmethod(optims.build_optimizers)

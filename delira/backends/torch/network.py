@@ -83,6 +83,8 @@ class AbstractPyTorchNetwork(AbstractNetwork, torch.nn.Module):
                 prepared[key] = map_leaves(functools.partial(_to_tensor, device=device, is_input=is_input), value)
         return prepared
 
+    prepare_batch.__func__.is_room_default = True  # type: ignore[attr-defined]
+
     @staticmethod
     def closure(
         model: Any,
@@ -172,9 +174,10 @@ def _to_tensor(value: Any, device: torch.device, is_input: bool) -> Any:
         tensor = torch.as_tensor(value)
     except (TypeError, ValueError, RuntimeError):
         return value
+    is_ahead = torch.device(device).type == "cuda"  # the copy runs while the host goes on, if the memory is pinned
     if is_input or tensor.dtype is torch.float64:
-        return tensor.to(device, torch.float32)
-    return tensor.to(device)
+        return tensor.to(device, torch.float32, non_blocking=is_ahead)
+    return tensor.to(device, non_blocking=is_ahead)
 
 
 def _takeable(array: np.ndarray) -> np.ndarray:

@@ -15,7 +15,8 @@ from delira.utils.seeding import check_seed, derive
 class AbstractSampler(abc.ABC):
     """Decides which samples one epoch visits, and in which order.
 
-    A subclass writes :meth:`order` (and ``__len__``, if an epoch is not as long as ``indices``).
+    A subclass writes :meth:`order` (and ``__len__``, if an epoch is not as long as ``indices``). One that
+    composes its batches writes :meth:`batched_order` too.
 
     Iterating over a sampler yields the single indices of one epoch; calling ``sampler(n)`` returns the
     next ``n`` of them. Each epoch begun in one of these ways has an order of its own, derived from ``seed``.
@@ -71,14 +72,35 @@ class AbstractSampler(abc.ABC):
         ndarray of shape (len(self),), dtype int64
         """
 
+    def batched_order(self, rng: np.random.Generator, batch_size: int) -> np.ndarray:
+        """Return the indices of one whole epoch that will be cut into batches, from its beginning on.
+
+        Parameters
+        ----------
+        rng
+            As in :meth:`order`.
+        batch_size
+            Indices per batch; the last batch may be smaller. With 1 the result is that of :meth:`order`.
+
+        Returns
+        -------
+        ndarray of shape (len(self),), dtype int64
+        """
+        return self.order(rng)
+
     def __len__(self) -> int:
         return len(self.indices)
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self._next_order().tolist())
+        return iter(self.next_order(1).tolist())
 
     def __call__(self, n_indices: int) -> np.ndarray:
         """Return the next indices, fewer at the end of the epoch.
+
+        Parameters
+        ----------
+        n_indices
+            How many. The first call of an epoch decides for what batch size its order is made.
 
         Returns
         -------
@@ -91,14 +113,21 @@ class AbstractSampler(abc.ABC):
         """
         n_indices = check_count(n_indices, "n_indices", 1)
         if self._rest is None:
-            self._rest = self._next_order()
+            self._rest = self.next_order(n_indices)
         if not self._rest.size:
             self._rest = None
             raise StopIteration
         taken, self._rest = self._rest[:n_indices], self._rest[n_indices:]
         return taken
 
-    def _next_order(self) -> np.ndarray:
+    def next_order(self, batch_size: int) -> np.ndarray:
+        """Begin the next epoch, the next one that ``seed`` decides, and return its :meth:`batched_order`.
+
+        Parameters
+        ----------
+        batch_size
+            As in :meth:`batched_order`.
+        """
         rng = np.random.default_rng(derive(self.seed, self._epochs_begun, stream="sampler"))
         self._epochs_begun += 1
-        return np.asarray(self.order(rng))
+        return np.asarray(self.batched_order(rng, batch_size))

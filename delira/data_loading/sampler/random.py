@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from delira.data_loading._checks import Indices, check_count
+from delira.data_loading._checks import Indices
+from delira.data_loading.sampler._arguments import check_flag, count_draws
 from delira.data_loading.sampler.abstract_sampler import AbstractSampler
-from delira.errors import ConfigError
 
 
 class RandomSampler(AbstractSampler):
@@ -31,14 +31,8 @@ class RandomSampler(AbstractSampler):
         self, indices: int | Indices, replacement: bool = False, num_samples: int | None = None, seed: int = 0
     ) -> None:
         super().__init__(indices, seed)
-        if not isinstance(replacement, (bool, np.bool_)):
-            raise ConfigError(f"replacement must be True or False, got {replacement!r}")
-        self.replacement = bool(replacement)
-        available = len(self.indices)
-        self.num_samples = available if num_samples is None else check_count(num_samples, "num_samples", 1)
-        if self.num_samples > available and not (replacement and available):
-            cure = "pass replacement=True to draw some of them repeatedly" if available else "pass some indices"
-            raise ConfigError(f"num_samples={num_samples} is more than the {available} indices there are; {cure}")
+        self.replacement = check_flag(replacement, "replacement")
+        self.num_samples = count_draws(num_samples, self.replacement, len(self.indices), "indices there are")
 
     def __len__(self) -> int:
         return self.num_samples
@@ -48,3 +42,17 @@ class RandomSampler(AbstractSampler):
         if self.replacement and self.num_samples:
             return self.indices[rng.integers(len(self.indices), size=self.num_samples)]
         return self.indices[rng.permutation(len(self.indices))[: self.num_samples]]
+
+
+class RandomSamplerWithReplacement(RandomSampler):
+    """Draws each index independently; parameters as in :class:`RandomSampler`."""
+
+    def __init__(self, indices: int | Indices, num_samples: int | None = None, seed: int = 0) -> None:
+        super().__init__(indices, True, num_samples, seed)
+
+
+class RandomSamplerNoReplacement(RandomSampler):
+    """Visits each index at most once an epoch; parameters as in :class:`RandomSampler`."""
+
+    def __init__(self, indices: int | Indices, num_samples: int | None = None, seed: int = 0) -> None:
+        super().__init__(indices, False, num_samples, seed)

@@ -1,0 +1,53 @@
+"""What wrapped, mapped and cached datasets share: any value becomes an array, any index a number that is there."""
+
+import operator
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+_PLAIN = (str, bytes, bool, int, float, complex, np.ndarray, np.generic)
+
+
+def as_array(value: Any) -> np.ndarray:
+    """Make an array of a CPU tensor, an image or a list; shares memory where it can."""
+    # a tensor that asks for gradients refuses to be an array
+    return np.asarray(value.detach() if hasattr(value, "detach") else value)
+
+
+def convert_entry(value: Any, name: str, index: int) -> Any:
+    """Turn what libraries put into samples into arrays; numbers, strings and arrays stay as they are.
+
+    Parameters
+    ----------
+    value
+        An entry; of a mapping each value is converted.
+    name, index
+        Path of the entry and number of the sample, for messages.
+    """
+    if isinstance(value, Mapping):
+        return {key: convert_entry(inner, f"{name}/{key}", index) for key, inner in value.items()}
+    convertible = (
+        isinstance(value, (list, tuple)) or hasattr(value, "__array__") or hasattr(value, "__array_interface__")
+    )
+    if isinstance(value, _PLAIN) or not convertible:
+        return value
+    try:
+        return as_array(value)
+    except Exception as error:
+        error.add_note(f"while entry {name!r} of sample {index} was turned into an array")
+        raise
+
+
+def to_index(index: Any, length: int, owner: str) -> int:
+    """Turn an index, which may count from the end, into the number of a sample.
+
+    Raises
+    ------
+    IndexError
+        If there is no such sample; ``owner`` says of what.
+    """
+    number = operator.index(index)
+    if not -length <= number < length:
+        raise IndexError(f"index {number} is not in {owner} of {length} samples")
+    return number + length if number < 0 else number

@@ -1,0 +1,289 @@
+"""What a dataset holds, at a glance: shapes, value ranges, classes, and what cannot be read."""
+
+import dataclasses
+import html
+import os
+import textwrap
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from delira.data_loading._checks import check_count
+from delira.data_loading._collate import check_mapping
+from delira.utils.seeding import derive, seeded_globals
+
+_WIDTH = 80
+_LISTED = 10
+_MAX_CLASSES = 30
+_MAX_SHAPES = 3
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EntryDescription:
+    """One entry of the samples that were looked at."""
+
+    n_samples: int
+    """Samples that have it."""
+    shapes: Mapping[tuple[int, ...], int]
+    """Shape -> number of samples, the most frequent first."""
+    dtypes: Mapping[str, int]
+    """Name of the dtype -> number of samples, the most frequent first."""
+    minimum: float | None
+    """Least finite value; None if there is none, or values are not numbers."""
+    maximum: float | None
+    n_nonfinite: int
+    """Values that are infinite or not a number."""
+    nonfinite_samples: tuple[int, ...]
+    """Indices of the samples with such values."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
+class DatasetDescription:
+    """What :meth:`AbstractDataset.describe` found; prints as a table."""
+
+    name: str
+    """Class of the dataset."""
+    n_samples: int
+    n_read: int
+    """Samples that were looked at, those that could not be read included."""
+    entries: Mapping[str, EntryDescription]
+    """By name; the entries of an entry that is a dict have the name ``"outer/inner"``."""
+    classes: Mapping[str, Mapping[Any, int]]
+    """Entry with one class for each sample -> class -> number of samples."""
+    failures: Mapping[int, str]
+    """Index of a sample that cannot be read -> the error."""
+    n_files: int
+    """Files that the samples are loaded from, as far as the dataset knows them."""
+    missing_files: tuple[str, ...]
+    """Those that do not exist or may not be read."""
+
+    def __str__(self) -> str:
+        return "\n".join(line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…" for line in _lines(self))
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+
+def describe(dataset: Any, label_key: str = "label", limit: int | None = 100) -> DatasetDescription:
+    """Look through a dataset; nothing is raised for a sample that cannot be read.
+
+    Parameters
+    ----------
+    dataset : AbstractDataset
+        What to describe. Global random generators are left as they were.
+    label_key
+        Entry with the class of each sample. Other entries with one whole number or name for each sample are
+        counted as well, if they have at most 30 different values and some repeat.
+    limit
+        Samples to read, evenly spread over the dataset; ``None``: all. Classes are those of all samples
+        wherever they can be had without loading these.
+
+    Raises
+    ------
+    ConfigError
+        If ``limit`` is no positive integer.
+    """
+    length = len(dataset)
+    if limit is not None and check_count(limit, "limit", 1) < length:
+        indices = np.unique(np.linspace(0, length - 1, limit).round().astype(np.int64)).tolist()
+    else:
+        indices = list(range(length))
+    tallies: dict[str, _Tally] = {}
+    failures: dict[int, str] = {}
+    with seeded_globals(derive(0, stream="describe")):
+        for index in indices:
+            try:
+                sample = dataset[index]
+                check_mapping(sample, f"sample {index}")
+                for key, array in [*_leaves(sample)]:
+                    tallies.setdefault(key, _Tally()).add(index, array)
+            except Exception as error:
+                failures[index] = f"{type(error).__name__}: {error}"
+    files = [os.fspath(path) for path in dataset._files()]
+    return DatasetDescription(
+        name=type(dataset).__name__,
+        n_samples=length,
+        n_read=len(indices),
+        entries={key: tally.describe() for key, tally in tallies.items()},
+        classes=_classes(dataset, tallies, label_key, len(indices) == length),
+        failures=failures,
+        n_files=len(files),
+        missing_files=tuple(path for path in files if not os.access(path, os.R_OK)),
+    )
+
+
+def reads_cheaply(dataset: Any, key: str) -> bool:
+    """Whether ``dataset.labels(key)`` is known already or comes without loading the samples."""
+    from delira.data_loading.array_dataset import IterableDataset
+    from delira.data_loading.cached_dataset import CachedDataset
+    from delira.data_loading.dataset import AbstractDataset, BaseCacheDataset, ConcatDataset, Subset, given_labels
+    from delira.data_loading.wrapped_dataset import WrappedDataset
+
+    cls, known = type(dataset), vars(dataset).get("_delira_labels", {})
+    if key in given_labels(dataset) or key in known or cls.labels is not AbstractDataset.labels:
+        return True
+    read = cls._read_labels
+    if read is AbstractDataset._read_labels:
+        return isinstance(dataset, (BaseCacheDataset, IterableDataset)) and dataset.is_deterministic()
+    if read is Subset._read_labels:
+        return reads_cheaply(dataset.parent, key)
+    if read is ConcatDataset._read_labels:
+        return all(reads_cheaply(part, key) for part in dataset.data)
+    if read is CachedDataset._read_labels:
+        return reads_cheaply(dataset.dataset, key)
+    return read is not WrappedDataset._read_labels or dataset._cheap_labels(key) is not None
+
+
+class _Tally:
+    """What was seen of one entry."""
+
+    def __init__(self) -> None:
+        self.shapes: Counter[tuple[int, ...]] = Counter()
+        self.dtypes: Counter[str] = Counter()
+        self.values: list[Any] = []
+        """Those of samples that have one value."""
+        self._extremes: list[Any] = []
+        self._nonfinite: dict[int, int] = {}
+
+    def add(self, index: int, array: np.ndarray) -> None:
+        self.shapes[array.shape] += 1
+        self.dtypes[_dtype_name(array.dtype)] += 1
+        if array.size == 1:
+            self.values.append(array.item())
+        if array.dtype.kind in "fc" and not (finite := np.isfinite(array)).all():
+            self._nonfinite[index] = int(array.size - np.count_nonzero(finite))
+            array = array[finite]
+        if array.dtype.kind in "biuf" and array.size:
+            extremes = [*self._extremes, array.min().item(), array.max().item()]
+            self._extremes = [min(extremes), max(extremes)]
+
+    def describe(self) -> EntryDescription:
+        minimum, maximum = self._extremes or (None, None)
+        return EntryDescription(
+            n_samples=self.shapes.total(),
+            shapes=dict(self.shapes.most_common()),
+            dtypes=dict(self.dtypes.most_common()),
+            minimum=minimum,
+            maximum=maximum,
+            n_nonfinite=sum(self._nonfinite.values()),
+            nonfinite_samples=tuple(self._nonfinite),
+        )
+
+
+def _leaves(sample: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, np.ndarray]]:
+    for key, value in sample.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{path}{key}/")
+            continue
+        try:
+            yield f"{path}{key}", np.asarray(value)
+        except Exception as error:
+            raise type(error)(f"entry '{path}{key}': {error}") from error
+
+
+def _dtype_name(dtype: np.dtype) -> str:
+    """Without the length of texts, which differs from sample to sample."""
+    return {"U": "str", "T": "str", "S": "bytes"}.get(dtype.kind, dtype.name)
+
+
+def _classes(
+    dataset: Any, tallies: Mapping[str, _Tally], label_key: str, is_complete: bool
+) -> dict[str, dict[Any, int]]:
+    from delira.data_loading.dataset import read_labels
+
+    found = {}
+    for key, tally in tallies.items():
+        values: Sequence[Any] = tally.values
+        if len(values) != tally.shapes.total() or not _are_classes(values, key == label_key):
+            continue
+        if not is_complete and reads_cheaply(dataset, key):
+            try:
+                values = read_labels(dataset, key).reshape(-1).tolist()
+            except Exception:  # a sample that was not looked at cannot be read, or has another shape
+                values = tally.values
+        if _are_classes(values, key == label_key):
+            counts = Counter(int(value) if isinstance(value, float) else value for value in values)
+            found[key] = dict(sorted(counts.items(), key=lambda item: (isinstance(item[0], str), item[0])))
+    return found
+
+
+def _are_classes(values: Sequence[Any], is_label: bool) -> bool:
+    """Whether values are whole numbers or names and, unless they are labels for sure, few of them."""
+    if not all(isinstance(value, (int, str)) or (isinstance(value, float) and value.is_integer()) for value in values):
+        return False
+    n_different = len(set(values))
+    return is_label or (n_different <= _MAX_CLASSES and n_different < len(values))
+
+
+# ------------------------------------------------------------------ as text
+
+
+def _lines(found: DatasetDescription) -> Iterator[str]:
+    samples = f"{found.name}: {found.n_samples:,} samples"
+    yield samples if found.n_read == found.n_samples else f"{samples}, {found.n_read:,} looked at (limit=None: all)"
+    if found.entries:
+        yield ""
+        yield from _table(found)
+    for key, entry in found.entries.items():
+        if entry.n_nonfinite:
+            yield ""
+            where = [*map(str, entry.nonfinite_samples)]
+            yield f"{key}: {entry.n_nonfinite:,} values infinite or not a number, in {len(where):,} samples"
+            yield from _wrapped(where, _LISTED)
+    for key, counts in found.classes.items():
+        yield ""
+        yield f"{key}: {len(counts)} classes in {sum(counts.values()):,} samples"
+        yield from _wrapped([f"{name}: {count:,}" for name, count in counts.items()], _MAX_CLASSES)
+    if found.failures:
+        yield ""
+        yield f"{len(found.failures):,} samples cannot be read:"
+        yield from _listing([f"{index}: {' '.join(error.split())}" for index, error in found.failures.items()])
+    if found.missing_files:
+        yield ""
+        yield f"{len(found.missing_files):,} of {found.n_files:,} files are missing or may not be read:"
+        paths = [path if len(path) <= _WIDTH - 2 else f"…{path[3 - _WIDTH :]}" for path in found.missing_files]
+        yield from _listing(paths)
+
+
+def _table(found: DatasetDescription) -> Iterator[str]:
+    rows = [("entry", "samples", "shape", "dtype", "values")]
+    for key, entry in found.entries.items():
+        shapes = [*entry.shapes.items()][:_MAX_SHAPES]
+        texts = [str(shape) if len(entry.shapes) == 1 else f"{shape} × {count:,}" for shape, count in shapes]
+        if more := len(entry.shapes) - len(texts):
+            texts.append(f"and {more:,} more")
+        name = key if len(key) <= 20 else f"{key[:19]}…"
+        rows.append((name, f"{entry.n_samples:,}", texts[0], ", ".join(entry.dtypes), _range(entry)))
+        rows += [("", "", text, "", "") for text in texts[1:]]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for name, count, *rest in rows:
+        cells = [name.ljust(widths[0]), count.rjust(widths[1])]
+        yield "  ".join(cells + [text.ljust(width) for text, width in zip(rest, widths[2:], strict=True)]).rstrip()
+
+
+def _range(entry: EntryDescription) -> str:
+    if entry.minimum is None or entry.maximum is None:
+        return ""
+    low, high = (f"{value:.4g}" if isinstance(value, float) else f"{value}" for value in (entry.minimum, entry.maximum))
+    return low if low == high else f"{low} to {high}"
+
+
+def _listing(lines: Sequence[str]) -> Iterator[str]:
+    """One item for each line; long ones go on in the next lines."""
+    for line in lines[:_LISTED]:
+        yield from textwrap.wrap(line, _WIDTH, initial_indent="  ", subsequent_indent="    ", max_lines=4)
+    if len(lines) > _LISTED:
+        yield f"  and {len(lines) - _LISTED:,} more"
+
+
+def _wrapped(texts: Sequence[str], most: int) -> list[str]:
+    """Items separated by commas; a break never parts an item."""
+    more = [f"and {len(texts) - most:,} more"] if len(texts) > most else []
+    joined = ", ".join(text.replace(" ", "\0") for text in [*texts[:most], *more])
+    lines = textwrap.wrap(joined, _WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
+    return [line.replace("\0", " ") for line in lines]

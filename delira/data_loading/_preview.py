@@ -1,0 +1,348 @@
+"""A picture of what the network gets: the first samples of an epoch with their labels and masks."""
+
+import dataclasses
+import functools
+import io
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from delira.data_loading._checks import check_count
+from delira.errors import DataError, MissingKeyError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+INK, MUTED, RULE, PAPER = "#1f2328", "#6b7280", "#e3e5e8", "#ffffff"
+# Okabe and Ito's palette, told apart with every kind of colour vision; one is kept for what is no number.
+CLASSES, BAD = ("#d55e00", "#56b4e9", "#009e73", "#e69f00", "#0072b2", "#f0e442"), "#cc79a7"
+LINE = "#0072b2"
+OPACITY = 0.5
+MAX_PIXELS = 320
+"""Longer sides are thinned out before they are drawn."""
+MAX_CHANNELS = 16
+"""A first axis longer than that is one of space."""
+MAX_CLASSES = 64
+"""An entry with more values than that is an image, not a mask."""
+_LEFT, _GAP, _TITLE, _LINE = 0.15, 0.14, 0.22, 0.19  # inches
+
+
+@dataclasses.dataclass(kw_only=True)
+class _Cell:
+    """One sample as it is drawn."""
+
+    title: str
+    values: np.ndarray
+    """(H, W), (H, W, 3), or (lines, length)."""
+    kind: str
+    """``"gray"``, ``"colour"`` or ``"lines"``."""
+    mask: np.ndarray | None
+    """Class of each pixel, (H, W) of int; 0 is the background."""
+
+
+def preview(
+    manager: Any,
+    n: int = 16,
+    *,
+    seed: int = 0,
+    fold: int = 0,
+    epoch: int = 0,
+    data_key: str = "data",
+    label_keys: Sequence[str] = ("label", "seg", "mask"),
+) -> "Figure":
+    """Draw the first samples of a training epoch, transformed as the network gets them.
+
+    Grey images, RGB images, the central slice of volumes, and vectors as lines; flat vectors of a square
+    length are drawn as squares. Values share one scale, so that a change of brightness can be seen.
+
+    Parameters
+    ----------
+    manager : BaseDataManager
+        Makes the batches, in this process; neither it nor global random generators are changed.
+    n
+        Number of samples; fewer are drawn if an epoch has fewer.
+    seed, fold, epoch
+        Which epoch, as in :meth:`BaseDataManager.epoch`; it is shuffled as for training.
+    data_key
+        Entry that is drawn.
+    label_keys
+        Entries that are shown with it, as far as a batch has them: numbers, names and one-hot vectors
+        above a picture, a mask of its size laid over it with one colour for each class.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Notebooks show it; ``savefig`` writes it to a file.
+
+    Raises
+    ------
+    ConfigError
+        If ``n`` is no positive integer.
+    MissingKeyError
+        If a batch has no entry ``data_key``.
+    DataError
+        If that entry holds no numbers.
+    """
+    label_keys = [label_keys] if isinstance(label_keys, str) else label_keys
+    cells, notes = [], dict[str, None]()
+    for index, sample in _samples(manager, check_count(n, "n", 1), (seed, fold, epoch), [data_key, *label_keys]):
+        cell, note = _as_cell(sample, data_key)
+        cell.title = ("" if index is None else f"#{index}  ") + cell.title
+        cells.append(cell)
+        notes[note] = None
+    transforms = manager.transforms
+    name = getattr(transforms, "__name__", None) or type(transforms).__name__
+    facts = [
+        f"{len(cells):,} of {manager.n_samples:,} samples",
+        f"seed {seed}, fold {fold}, epoch {epoch}",
+        "no transforms" if transforms is None else f"after {name}",
+    ]
+    low, high = _scale(cells)
+    notes[f"scale {low:.4g} to {high:.4g}"] = None
+    if any(cell.kind != "lines" and not np.isfinite(cell.values).all() for cell in cells):
+        notes["pink: no number"] = None
+    return _draw(cells, (low, high), [" · ".join(facts), " · ".join(filter(None, notes))])
+
+
+def _samples(
+    manager: Any, n: int, counters: tuple[int, int, int], keys: Sequence[str]
+) -> Iterator[tuple[int | None, dict[str, np.ndarray]]]:
+    """Entries of samples, with the index in the dataset; None where it cannot be told."""
+    own = manager.with_own_transforms()
+    own.n_process_augmentation = 0  # the same batches without starting a process
+    own.left_out = {}
+    batches = own.epoch(*counters, shuffle=True)
+    for position, batch in enumerate(batches):
+        if keys[0] not in batch:
+            raise MissingKeyError(
+                f"a batch has no entry {keys[0]!r} that could be drawn, only {sorted(map(str, batch))}; "
+                "name one of these as data_key"
+            )
+        length = len(batch[keys[0]])
+        shown = [key for key in dict.fromkeys(keys) if key in batch and np.shape(batch[key])[:1] == (length,)]
+        indices = batches.order[position * own.batch_size :][: own.batch_size].tolist()
+        for row in range(min(length, n)):
+            # a transform may cut several patches of a sample, and bad samples may be left out
+            index = indices[row] if length == len(indices) else None
+            yield index, {key: np.asarray(batch[key][row]) for key in shown}
+        n -= length
+        if n <= 0:
+            return
+
+
+# ------------------------------------------------------------------ what is drawn
+
+
+def _as_cell(sample: Mapping[str, np.ndarray], data_key: str) -> tuple[_Cell, str]:
+    image = sample[data_key]
+    if image.dtype.kind not in "biuf" or not image.size:
+        raise DataError(
+            f"entry {data_key!r} cannot be drawn: its dtype is {image.dtype} and its shape {image.shape}; "
+            "name an entry of numbers as data_key"
+        )
+    view = _view(image.shape)
+    labels = {key: label for key, label in sample.items() if key != data_key}
+    title = ", ".join(f"{key} {text}" for key, label in labels.items() if (text := _text(label)))
+    masks = [mask for label in labels.values() if (mask := view.classes_of(label)) is not None]
+    return _Cell(title=title, values=view.of(image), kind=view.kind, mask=masks[0] if masks else None), view.note
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _View:
+    """How arrays of one shape become a picture."""
+
+    kind: str
+    space: tuple[int, ...]
+    """Shape without channels."""
+    channel_axis: int | None = None
+    shape: tuple[int, ...] = ()
+    note: str = ""
+
+    def of(self, image: np.ndarray) -> np.ndarray:
+        """Return what is drawn: (H, W), (H, W, 3) or (lines, length)."""
+        if self.kind == "lines":
+            lines = np.atleast_2d(image)
+            return lines if self.channel_axis in (None, 0) else lines.T
+        if self.channel_axis is None:
+            return self._slice(image.reshape(self.space))
+        channels = np.moveaxis(image, self.channel_axis, 0)
+        return np.stack([*channels], axis=-1)[self._step()] if self.kind == "colour" else self._slice(channels[0])
+
+    def classes_of(self, label: np.ndarray) -> np.ndarray | None:
+        """Return the class of each pixel if ``label`` is a mask of these images, else None."""
+        if self.kind == "lines" or label.dtype.kind not in "biuf":
+            return None
+        shapes = (self.space, self.shape, (1, *self.space), (*self.space, 1))
+        if label.size == math.prod(self.space) and label.shape in shapes:
+            mask = self._slice(label.reshape(self.space)).astype(np.float64)
+        elif label.shape[1:] == self.space and len(label) <= MAX_CHANNELS:  # one channel for each class
+            channels = np.stack([self._slice(channel) for channel in label]).astype(np.float64)
+            if not np.isin(channels, (0, 1)).all():
+                return None
+            first = 0 if (channels.sum(axis=0) == 1).all() else 1  # one-hot has a channel for the background
+            mask = (channels * np.arange(first, first + len(label)).reshape(-1, 1, 1)).max(axis=0)
+        else:
+            return None
+        if not (mask == np.round(mask)).all() or len(np.unique(mask)) > MAX_CLASSES:
+            return None
+        return np.maximum(mask, 0).astype(np.int64)  # transforms mark what lies outside with -1
+
+    def _slice(self, values: np.ndarray) -> np.ndarray:
+        while values.ndim > 2:
+            values = values[len(values) // 2]
+        return values[self._step()]
+
+    def _step(self) -> tuple[slice, slice]:
+        rows, columns = (slice(None, None, -(-length // MAX_PIXELS)) for length in self.space[-2:])
+        return rows, columns
+
+
+def _view(shape: tuple[int, ...]) -> _View:
+    size = " × ".join(map(str, shape))
+    if len(shape) <= 1:
+        side = math.isqrt(math.prod(shape))
+        if side >= 8 and side * side == math.prod(shape):
+            return _View(kind="gray", space=(side, side), shape=shape, note=f"{size} values as {side} × {side}")
+        return _View(kind="lines", space=shape, shape=shape, note=f"{size or 1} values")
+    if len(shape) == 2:
+        few, many = sorted(shape)
+        if few > MAX_CHANNELS or many < 8 * few:
+            return _View(kind="gray", space=shape, shape=shape, note=size)
+        return _View(kind="lines", space=(many,), channel_axis=shape.index(few), shape=shape, note=size)
+    axis: int | None = None
+    if shape[0] in (1, 3) or (shape[0] <= MAX_CHANNELS and shape[-1] not in (1, 3)):
+        axis = 0
+    elif shape[-1] in (1, 3):
+        axis = len(shape) - 1
+    space = shape if axis is None else shape[1:] if axis == 0 else shape[:-1]
+    notes = [size]
+    is_colour = axis is not None and shape[axis] == 3 and len(space) == 2
+    if axis is not None and shape[axis] != 1 and not is_colour:
+        notes.append(f"channel 0 of {shape[axis]}")
+    if len(space) > 2:
+        notes.append(f"slice {', '.join(str(length // 2) for length in space[:-2])}")
+    kind = "colour" if is_colour else "gray"
+    return _View(kind=kind, space=space, channel_axis=axis, shape=shape, note=", ".join(notes))
+
+
+def _text(label: np.ndarray) -> str:
+    """Write a label in a few characters; empty if it is no number, name or one-hot vector."""
+    if label.size == 1:
+        value = label.item()
+        return f"{value:.3g}" if isinstance(value, float) else str(value)
+    if label.ndim == 1 and label.dtype.kind in "biuf" and label.size <= 1000:
+        if (label == 0).sum() == label.size - 1 and label.max() == 1:
+            return str(label.argmax())
+        if label.size <= 3:
+            return ", ".join(f"{value:.3g}" for value in label.tolist())
+    return ""
+
+
+def _scale(cells: Sequence[_Cell]) -> tuple[float, float]:
+    """Values that are drawn black and white, or at the bottom and the top."""
+    values = np.concatenate([cell.values.reshape(-1).astype(np.float64) for cell in cells])
+    values = values[np.isfinite(values)]
+    if not values.size:
+        return 0.0, 1.0
+    low, high = float(values.min()), float(values.max())
+    if cells[0].kind == "colour" and low >= 0 and high <= 255:
+        return 0.0, 1.0 if high <= 1 else 255.0
+    if cells[0].kind != "lines":  # single pixels far outside shall not make everything else grey
+        inner_low, inner_high = np.percentile(values, (0.2, 99.8)).tolist()
+        low, high = (inner_low, inner_high) if inner_low < inner_high else (low, high)
+    return (low, high) if low < high else (low - 0.5, low + 0.5)
+
+
+# ------------------------------------------------------------------ the drawing
+
+
+def _draw(cells: Sequence[_Cell], scale: tuple[float, float], head: Sequence[str]) -> "Figure":
+    n_columns = max(min(len(cells), 4), min(math.ceil(math.sqrt(len(cells))), 8))
+    n_rows = math.ceil(len(cells) / n_columns)
+    width = min(max(1.55, 6.2 / n_columns), 2.6)
+    heights = [1.0 if c.kind == "lines" else c.values.shape[0] / c.values.shape[1] * width for c in cells]
+    height = min(max(0.5, *heights), 2 * width)
+    classes = sorted({number for c in cells if c.mask is not None for number in np.unique(c.mask).tolist()} - {0})
+    top = _GAP + _LINE * (len(head) + bool(classes)) + 0.06
+    size = (
+        max(6.2 + 2 * _LEFT, 2 * _LEFT + n_columns * (width + _GAP) - _GAP),
+        top + n_rows * (height + _TITLE + _GAP),
+    )
+    figure = _picture_class()(figsize=size, facecolor=PAPER)
+
+    def write(text: str, left: float, down: float, **style: Any) -> None:
+        figure.text(left / size[0], 1 - down / size[1], text, va="baseline", parse_math=False, **style)
+
+    for line, text in enumerate(head):
+        down = _GAP + _LINE * (line + 0.6)
+        write(text, _LEFT, down, fontsize=8.5, color=MUTED if line else INK)
+    for place, number in enumerate(classes[:12]):
+        left = _LEFT + 0.5 * place
+        down = _GAP + _LINE * (len(head) + 0.6)
+        write("■", left, down, fontsize=9, color=_colour(number))
+        write(str(number), left + 0.13, down, fontsize=8.5, color=MUTED)
+    for place, cell in enumerate(cells):
+        row, column = divmod(place, n_columns)
+        left, down = _LEFT + column * (width + _GAP), top + row * (height + _TITLE + _GAP) + _TITLE
+        fits = int(width / 0.066)
+        title = cell.title if len(cell.title) <= fits else f"{cell.title[: fits - 1]}…"
+        write(title, left, down - 0.06, fontsize=8, color=INK)
+        box = (left / size[0], 1 - (down + height) / size[1], width / size[0], height / size[1])
+        _draw_cell(figure.add_axes(box), cell, scale)
+    return figure
+
+
+def _draw_cell(axes: Any, cell: _Cell, scale: tuple[float, float]) -> None:
+    low, high = scale
+    if cell.kind == "lines":
+        margin = 0.04 * (high - low)
+        alone = len(cell.values) == 1
+        for number, line in enumerate(cell.values, start=1):
+            colour, marker = LINE if alone else _colour(number), "." if len(line) < 40 else None
+            axes.plot(line, linewidth=0.8, marker=marker, markersize=3, color=colour)
+        axes.set(ylim=(low - margin, high + margin), xticks=[], yticks=[])
+        axes.margins(x=0.03)
+        axes.spines[:].set(color=RULE)
+        return
+    from matplotlib.colors import to_rgb
+
+    values = cell.values.astype(np.float64)
+    shades = np.clip((values - low) / (high - low), 0, 1)
+    picture = shades if cell.kind == "colour" else np.repeat(shades[..., None], 3, axis=-1)
+    bad = ~np.isfinite(values)
+    picture[bad.any(axis=-1) if cell.kind == "colour" else bad] = to_rgb(BAD)
+    if cell.mask is not None:
+        for number in np.unique(cell.mask[cell.mask > 0]).tolist():
+            inside, shade = cell.mask == number, np.array(to_rgb(_colour(number)))
+            picture[inside] = (1 - OPACITY) * picture[inside] + OPACITY * shade
+            if min(inside.shape) >= 48:  # on smaller ones it would hide the picture
+                picture[_edge(inside)] = shade
+    axes.imshow(picture)
+    axes.set_anchor("NW")
+    axes.set_axis_off()
+
+
+def _edge(inside: np.ndarray) -> np.ndarray:
+    """Pixels with a neighbour outside; the border of the picture is no edge."""
+    padded = np.pad(inside, 1, mode="edge")
+    return inside & ~(padded[:-2, 1:-1] & padded[2:, 1:-1] & padded[1:-1, :-2] & padded[1:-1, 2:])
+
+
+def _colour(number: int) -> str:
+    return CLASSES[(number - 1) % len(CLASSES)]
+
+
+@functools.cache
+def _picture_class() -> type["Figure"]:
+    """A figure that notebooks show although pyplot, which would draw it for them, was never imported."""
+    from matplotlib.figure import Figure
+
+    class Picture(Figure):
+        def _repr_png_(self) -> bytes:
+            buffer = io.BytesIO()
+            self.savefig(buffer, format="png", dpi=100)
+            return buffer.getvalue()
+
+    return Picture

@@ -1,0 +1,310 @@
+"""The base of all datasets, a length and an index that returns one sample; and the view on some of them."""
+
+import abc
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from delira.data_loading._checks import Indices, check_range, to_index_array
+from delira.data_loading._collate import check_mapping, stack
+from delira.data_loading._content import fingerprint_of
+from delira.data_loading._items import paths_of
+from delira.errors import ConfigError, DataError, MissingKeyError
+from delira.utils.seeding import derive, seeded_globals
+
+if TYPE_CHECKING:
+    from delira.data_loading._describe import DatasetDescription
+
+Sample = Mapping[str, Any]
+LoadFunction = Callable[..., Any]
+
+
+class AbstractDataset(abc.ABC):
+    """Anything with a length whose items are samples ``{name: array}``.
+
+    A subclass fills ``self.data`` and writes ``__getitem__``; everything else has a default.
+
+    Parameters
+    ----------
+    data_path
+        Where the data come from; kept as ``data_path``.
+    load_fn
+        What turns an item of ``data`` into a sample; kept as ``_load_fn``.
+    img_extensions, gt_extensions
+        Endings of the files that are images and ground truth, kept as ``_img_extensions`` and
+        ``_gt_extensions``; what is made of them is up to the subclass, see :class:`BaseLazyDataset`.
+
+    Notes
+    -----
+    A class that writes ``__getitem__`` without ``get_batch`` or ``_read_labels`` does not inherit the
+    short cuts of its base class for these: they would go past what it does to its samples.
+    """
+
+    def __init__(
+        self,
+        data_path: Any = None,
+        load_fn: LoadFunction | None = None,
+        img_extensions: str | Iterable[str] | None = None,
+        gt_extensions: str | Iterable[str] | None = None,
+    ) -> None:
+        self.data_path = data_path
+        self._load_fn = load_fn
+        self._img_extensions = img_extensions
+        self._gt_extensions = gt_extensions
+        self.data: Any = []
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for name in ("get_batch", "_read_labels"):
+            definer = next(base for base in cls.__mro__ if name in vars(base) or "__getitem__" in vars(base))
+            if name not in vars(definer):  # __getitem__ is the newer one
+                setattr(cls, name, getattr(AbstractDataset, name))
+
+    @abc.abstractmethod
+    def __getitem__(self, index: int) -> Sample:
+        """Return one sample, e.g. ``{"data": (C, H, W), "label": ()}``."""
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __iter__(self) -> Iterator[Sample]:
+        return (self[index] for index in range(len(self)))
+
+    def _make_dataset(self, path: Any) -> list[Any]:
+        """Return what ``data`` shall hold for ``path``: paths if lazy, samples if cached."""
+        name = type(self).__name__
+        raise NotImplementedError(f"{name} has no _make_dataset; write it, or fill self.data in __init__")
+
+    def get_sample_from_index(self, index: int) -> Any:
+        """Return what is kept of a sample (for a lazy dataset its path); never loads."""
+        return self.data[index]
+
+    def get_subset(self, indices: Indices) -> "Subset":
+        """Return a view on the samples at ``indices``; nothing is copied or loaded.
+
+        Raises
+        ------
+        IndexError
+            If an index is negative or beyond the end.
+        """
+        return Subset(self, indices)
+
+    def train_test_split(self, *args: Any, **kwargs: Any) -> tuple["Subset", "Subset"]:
+        """Split at random into two subsets.
+
+        Parameters
+        ----------
+        *args
+            Refused: scikit-learn would take them for further arrays.
+        **kwargs
+            Those of ``sklearn.model_selection.train_test_split``: ``test_size``, ``random_state``,
+            ``stratify`` (array of shape (len(self),)), ...
+        """
+        train, test = split_indices(len(self), *args, **kwargs)
+        return self.get_subset(train), self.get_subset(test)
+
+    def get_batch(self, indices: np.ndarray) -> dict[str, np.ndarray] | None:
+        """Return the batch of ``indices`` at once, or None if there is no faster way than one by one."""
+        return None
+
+    def labels(self, key: str = "label") -> np.ndarray:
+        """Return one entry of all samples: what :meth:`set_labels` was given, else read once and kept.
+
+        Returns
+        -------
+        ndarray of shape (n, ...)
+            Read-only.
+
+        Raises
+        ------
+        MissingKeyError
+            If a sample has no such entry.
+        DataError
+            If the entry's shape is not the same in all samples, or the dataset has another length than
+            when its labels were set.
+        """
+        if key in (given := given_labels(self)):
+            return _check_length(given[key], key, self)
+        known: dict[str, np.ndarray] = self.__dict__.setdefault("_delira_labels", {})  # users own "_labels"
+        if key not in known or len(known[key]) != len(self):
+            with seeded_globals(derive(0, stream="labels")):  # does not disturb the caller's generators
+                known[key] = np.asarray(self._read_labels(key)).view()
+            known[key].flags.writeable = False
+        return known[key]
+
+    def set_labels(self, key: str, values: Any) -> None:
+        """Say what :meth:`labels` returns, so that no sample has to be loaded for it.
+
+        Stratified and grouped cross-validation, samplers that balance classes and subsets ask for labels;
+        of a dataset that loads files they would read every image. Samples themselves stay as they are.
+
+        Parameters
+        ----------
+        key
+            Name of the entry; samples need not have it, e.g. ``"patient"`` for ``groups_key``.
+        values : array-like of shape (n, ...)
+            One value for each sample, in the order of the samples. They are copied, and part of the fingerprint.
+
+        Raises
+        ------
+        DataError
+            If there are more or fewer values than samples, or their shapes differ.
+
+        Examples
+        --------
+        >>> dataset = BaseLazyDataset(files, load_image)
+        >>> dataset.set_labels("label", [int(file.parent.name) for file in files])
+        >>> BaseDataManager(dataset, 16, sampler_cls=PrevalenceRandomSampler)  # opens no image
+        """
+        try:
+            array = np.array(values)
+        except ValueError as error:
+            raise DataError(f"the values of set_labels({key!r}) make no array: {error}") from error
+        array.flags.writeable = False
+        self.__dict__["_delira_given_labels"] = given_labels(self) | {key: _check_length(array, key, self)}
+
+    def describe(self, label_key: str = "label", limit: int | None = 100) -> "DatasetDescription":
+        """Summarise the dataset: classes, shapes, dtypes, missing files; can be printed.
+
+        Parameters
+        ----------
+        label_key
+            Entry whose classes are counted.
+        limit
+            Samples that are looked at, spread evenly; None for all. Classes are counted over all samples where
+            that loads none.
+        """
+        from delira.data_loading._describe import describe
+
+        return describe(self, label_key, limit)
+
+    def fingerprint(self) -> str:
+        """Return a sha256 (hex) that identifies the data across processes and machines."""
+        given = given_labels(self)
+        with seeded_globals(derive(0, stream="fingerprint")):
+            content = (type(self).__qualname__, self._content())
+            return fingerprint_of((*content, given) if given else content)
+
+    def _read_labels(self, key: str) -> np.ndarray:
+        indices = range(len(self))
+        values = []
+        for index in indices:
+            sample = self[index]
+            check_mapping(sample, f"sample {index}")
+            if key not in sample:
+                raise MissingKeyError(
+                    f"sample {index} has no entry {key!r}; it has {sorted(map(str, sample))}; name one of these as key"
+                )
+            values.append(sample[key])
+        return stack(values, indices, key) if values else np.empty(0)
+
+    def _content(self) -> Any:
+        """Return what identifies the data; here only a glance, as reading everything may take hours."""
+        length = len(self)
+        return length, [self[0], self[length - 1]] if length else []
+
+    def _source(self, index: int) -> Any:
+        """Return what a sample is loaded from, e.g. a path or a tuple of paths; None if nobody knows."""
+        return None
+
+    def _files(self) -> list[str]:
+        """Return the files that the samples are loaded from, each once; they need not exist."""
+        return paths_of(self._source(index) for index in range(len(self)))
+
+    def is_deterministic(self) -> bool:
+        """Whether it is certain that reading a sample draws no random numbers."""
+        return False
+
+
+class Subset(AbstractDataset):
+    """View on some samples of another dataset.
+
+    Attributes that a subset does not have itself are looked up in ``parent``; methods found there see
+    the whole parent.
+
+    Parameters
+    ----------
+    parent
+        The dataset looked at; a subset of a subset looks at the first one's parent.
+    indices : sequence of int, or ndarray of shape (n,)
+        Indices into ``parent``; they may repeat.
+    """
+
+    def __init__(self, parent: AbstractDataset, indices: Indices) -> None:
+        name = f"this {type(parent).__name__}"
+        chosen = check_range(to_index_array(indices, "a subset"), len(parent), name)
+        if type(parent) is Subset:
+            for key, values in given_labels(parent).items():
+                self.__dict__.setdefault("_delira_given_labels", {})[key] = values[chosen]
+            chosen, parent = parent.indices[chosen], parent.parent
+        self.parent: AbstractDataset = parent
+        self.indices: np.ndarray = chosen
+
+    def __getattr__(self, name: str) -> Any:
+        # dunders would make copy and pickle act on the parent; "parent" is missing while unpickling
+        if name == "parent" or (name.startswith("__") and name.endswith("__")):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self.parent, name)
+
+    @property
+    def data(self) -> list[Any]:
+        """What the parent keeps of these samples; never loads."""
+        return [self.get_sample_from_index(index) for index in range(len(self))]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __getitem__(self, index: int) -> Sample:
+        return self.parent[int(self.indices[index])]
+
+    def get_sample_from_index(self, index: int) -> Any:
+        """Return what the parent keeps of a sample; never loads."""
+        return self.parent.get_sample_from_index(int(self.indices[index]))
+
+    def get_batch(self, indices: np.ndarray) -> dict[str, np.ndarray] | None:
+        """Return the parent's batch of these samples, None if it has no faster way."""
+        return self.parent.get_batch(self.indices[indices])
+
+    def _read_labels(self, key: str) -> np.ndarray:
+        return read_labels(self.parent, key)[self.indices]
+
+    def _content(self) -> Any:
+        return self.parent.fingerprint(), self.indices
+
+    def _source(self, index: int) -> Any:
+        return self.parent._source(int(self.indices[index]))
+
+    def is_deterministic(self) -> bool:
+        """Whether it is certain that reading draws no random numbers."""
+        return type(self) is Subset and self.parent.is_deterministic()
+
+
+def split_indices(length: int, *args: Any, **kwargs: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Split ``range(length)`` in two with scikit-learn's ``train_test_split``; arrays of dtype int64."""
+    from sklearn.model_selection import train_test_split
+
+    if args:
+        raise ConfigError(f"train_test_split takes keywords only, e.g. test_size=0.2; got {args!r}")
+    train, test = train_test_split(np.arange(length), **kwargs)
+    return train, test
+
+
+def read_labels(dataset: AbstractDataset, key: str) -> np.ndarray:
+    """Return ``dataset.labels(key)`` even if a user's dataset keeps an array in an attribute ``labels``."""
+    return type(dataset).labels(dataset, key)
+
+
+def given_labels(dataset: AbstractDataset) -> dict[str, np.ndarray]:
+    """Return what the user set as labels of this very dataset, by entry."""
+    # not getattr: a subset would answer with the labels of its parent
+    return vars(dataset).get("_delira_given_labels", {})
+
+
+def _check_length(labels: np.ndarray, key: str, dataset: AbstractDataset) -> np.ndarray:
+    if labels.ndim == 0 or len(labels) != len(dataset):
+        raise DataError(
+            f"set_labels({key!r}) was given values of shape {labels.shape}, but the dataset "
+            f"({type(dataset).__name__}) has {len(dataset)} samples; give one value for each, in their order"
+        )
+    return labels

@@ -1,0 +1,105 @@
+"""Several datasets one behind the other."""
+
+import bisect
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from delira.data_loading.abstract_dataset import AbstractDataset, Sample, read_labels
+from delira.errors import ConfigError, DataError
+
+
+class ConcatDataset(AbstractDataset):
+    """Several datasets one behind the other.
+
+    Parameters
+    ----------
+    *datasets : AbstractDataset
+        The parts in order, or one list of them.
+    """
+
+    def __init__(self, *datasets: Any) -> None:
+        super().__init__()
+        one_list = len(datasets) == 1 and not isinstance(datasets[0], AbstractDataset)
+        self.data = list(datasets[0] if one_list else datasets)
+        for position, part in enumerate(self.data):
+            if not isinstance(part, AbstractDataset):
+                raise ConfigError(
+                    f"ConcatDataset takes datasets, but number {position} is a {type(part).__name__}; "
+                    "wrap arrays in DictDataset and lists of samples in IterableDataset"
+                )
+        self._ends = list(itertools.accumulate(map(len, self.data)))
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def __getitem__(self, index: int) -> Sample:
+        part, inner = self._locate(index)
+        return part[inner]
+
+    def get_sample_from_index(self, index: int) -> Any:
+        """Return what the part keeps of a sample; never loads."""
+        part, inner = self._locate(index)
+        return part.get_sample_from_index(inner)
+
+    def get_batch(self, indices: np.ndarray) -> dict[str, np.ndarray] | None:
+        """Join the parts' batches in the order of ``indices``; None if a part has no faster way."""
+        if any(type(part).get_batch is AbstractDataset.get_batch for part in self.data):
+            return None
+        indices = np.asarray(indices)
+        for index in indices[(indices < -len(self)) | (indices >= len(self))][:1].tolist():
+            self._locate(index)  # raises
+        indices = np.where(indices < 0, indices + len(self), indices)
+        numbers = np.searchsorted(self._ends, indices, side="right")
+        pieces: list[dict[str, np.ndarray]] = []
+        places: list[np.ndarray] = []
+        for number in np.unique(numbers).tolist():
+            place = np.flatnonzero(numbers == number)
+            piece = self.data[number].get_batch(indices[place] - self._start(number))
+            if piece is None or (pieces and not _fit(piece, pieces[0])):
+                return None  # sample by sample: the loader names the one that does not fit
+            pieces.append(piece)
+            places.append(place)
+        if len(pieces) == 1:
+            return pieces[0]
+        back = np.argsort(np.concatenate(places))
+        return {key: np.concatenate([piece[key] for piece in pieces])[back] for key in pieces[0]}
+
+    def _start(self, number: int) -> int:
+        return self._ends[number - 1] if number else 0
+
+    def _locate(self, index: int) -> tuple[AbstractDataset, int]:
+        length = len(self)
+        if not -length <= index < length:
+            raise IndexError(f"index {index} is not in this {type(self).__name__} of {length} samples")
+        index = index + length if index < 0 else index
+        number = bisect.bisect_right(self._ends, index)
+        return self.data[number], int(index) - self._start(number)
+
+    def _read_labels(self, key: str) -> np.ndarray:
+        # without the empty parts: theirs are floats and would make floats of integers
+        parts = [read_labels(part, key) for part in self.data if len(part)]
+        for number, part in enumerate(parts):
+            if part.shape[1:] != parts[0].shape[1:]:
+                raise DataError(
+                    f"entry {key!r} has shape {part.shape[1:]} in part {number} of a concatenated dataset, "
+                    f"but {parts[0].shape[1:]} in part 0; give it one shape"
+                )
+        return np.concatenate(parts) if parts else np.empty(0)
+
+    def _content(self) -> Any:
+        return [part.fingerprint() for part in self.data]
+
+    def _source(self, index: int) -> Any:
+        part, inner = self._locate(index)
+        return part._source(inner)
+
+    def is_deterministic(self) -> bool:
+        """Whether it is certain that reading draws no random numbers."""
+        return type(self) is ConcatDataset and all(part.is_deterministic() for part in self.data)
+
+
+def _fit(piece: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> bool:
+    return piece.keys() == other.keys() and all(piece[key].shape[1:] == other[key].shape[1:] for key in piece)

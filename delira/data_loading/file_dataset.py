@@ -1,0 +1,155 @@
+"""Datasets that load: each time a sample is asked for, or once at construction."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from delira.data_loading._content import describe_callable, describe_item
+from delira.data_loading._items import list_items, list_pairs, strings_in, with_progress
+from delira.data_loading.abstract_dataset import AbstractDataset, LoadFunction, Sample
+from delira.errors import ConfigError, DataError
+
+
+class _LoadingDataset(AbstractDataset):
+    """What lazy and cached datasets share: items, a function that loads one, its keywords."""
+
+    def __init__(
+        self,
+        data_path: Any,
+        load_fn: LoadFunction | None,
+        img_extensions: str | Iterable[str] | None = None,
+        gt_extensions: str | Iterable[str] | None = None,
+        **load_kwargs: Any,
+    ) -> None:
+        super().__init__(data_path, load_fn, img_extensions, gt_extensions)
+        if not callable(load_fn):
+            raise ConfigError(
+                f"{type(self).__name__} needs load_fn, a function that turns an item into a sample, got {load_fn!r}"
+            )
+        self._load_kwargs = load_kwargs
+        self.data = self._make_dataset(data_path)
+
+    def _list(self, path: Any) -> list[Any]:
+        if self._img_extensions is None and not self._gt_extensions:
+            return list_items(path)
+        return list_pairs(path, self._img_extensions, self._gt_extensions)
+
+
+class BaseLazyDataset(_LoadingDataset):
+    """Loads a sample each time it is asked for.
+
+    Parameters
+    ----------
+    data_path
+        The items, a list or any other iterable; or a directory, whose entries (paths, sorted) are the items.
+    load_fn
+        Called as ``load_fn(item, **load_kwargs)``; returns a sample.
+    img_extensions
+        Endings of images, e.g. ``[".png"]`` or ``"nii.gz"``, in upper or lower case. If given, ``data_path`` is a
+        directory that is searched with all its folders, and ``load_fn`` is called as
+        ``load_fn(image, *ground_truth_files, **load_kwargs)``. Samples are sorted by their path; whatever
+        begins with a dot, and files with other endings, are passed over.
+    gt_extensions
+        Endings of ground truth, which lies next to its image and is called the same up to the ending; one
+        image may have several files. An ending may begin within the name: ``"_t1.nii.gz"`` and
+        ``"_seg.nii.gz"``. None or empty: images have none.
+    **load_kwargs
+        Handed to ``load_fn``.
+
+    Raises
+    ------
+    ConfigError
+        If ``data_path`` is no directory and no iterable, ``load_fn`` cannot be called, or the endings
+        contradict each other.
+    DataError
+        If there is no image, an image has no ground truth, ground truth no image, or two images one name.
+    """
+
+    def _make_dataset(self, path: Any) -> list[Any]:
+        return self._list(path)
+
+    def __getitem__(self, index: int) -> Sample:
+        return _load(self, self.data[index], index)
+
+    def _source(self, index: int) -> Any:
+        return self.data[index]
+
+    def _content(self) -> Any:
+        items = [describe_item(item) for item in self.data]
+        return describe_callable(self._load_fn), self._load_kwargs, items
+
+
+class BaseCacheDataset(_LoadingDataset):
+    """Loads all samples at construction and keeps them; parameters as in :class:`BaseLazyDataset`."""
+
+    _sources: Sequence[Any] = ()
+    """What each sample was loaded from; empty if a subclass lists its items itself."""
+
+    def _make_dataset(self, path: Any) -> list[Any]:
+        items = self._list(path)
+        self._sources = [strings_in(item) for item in items]
+        return [_load(self, item, index) for index, item in enumerate(with_progress(items))]
+
+    def __getitem__(self, index: int) -> Sample:
+        return self.data[index]
+
+    def _source(self, index: int) -> Any:
+        return self._sources[index] if index < len(self._sources) else None
+
+    def _content(self) -> Any:
+        return list(self.data)
+
+    def is_deterministic(self) -> bool:
+        """Whether it is certain that reading draws no random numbers."""
+        return type(self).__getitem__ is BaseCacheDataset.__getitem__
+
+
+class BaseExtendCacheDataset(BaseCacheDataset):
+    """Loads all samples at construction, several from each item.
+
+    Parameters as in :class:`BaseLazyDataset`, but ``load_fn`` returns an iterable of samples (it may be a
+    generator), e.g. the slices of a volume.
+
+    Raises
+    ------
+    DataError
+        If ``load_fn`` returns one sample, or nothing that can be iterated over.
+    """
+
+    def _make_dataset(self, path: Any) -> list[Any]:
+        items = self._list(path)
+        sources: list[Any] = []
+        samples: list[Sample] = []
+        for index, item in enumerate(with_progress(items)):
+            loaded = _load_several(self, item, index)
+            samples.extend(loaded)
+            sources.extend([strings_in(item)] * len(loaded))
+        self._sources = sources
+        return samples
+
+
+def _load(dataset: Any, item: Any, index: int) -> Any:
+    # a function: BlankDataset borrows __getitem__, but no other method
+    is_pair = dataset._img_extensions is not None and isinstance(item, tuple)
+    try:
+        return dataset._load_fn(*(item if is_pair else (item,)), **dataset._load_kwargs)
+    except Exception as error:
+        error.add_note(_loading(dataset, item, index))
+        raise
+
+
+def _load_several(dataset: Any, item: Any, index: int) -> list[Sample]:
+    loaded = _load(dataset, item, index)
+    if isinstance(loaded, Mapping) or not isinstance(loaded, Iterable):
+        raise DataError(
+            f"{describe_callable(dataset._load_fn)} must return a list of samples, but returned a "
+            f"{type(loaded).__name__} for item {index}: {item!r}; if it is one sample, use BaseCacheDataset"
+        )
+    try:
+        return list(loaded)
+    except Exception as error:  # of a generator, which has only now begun to run
+        error.add_note(_loading(dataset, item, index))
+        raise
+
+
+def _loading(dataset: Any, item: Any, index: int) -> str:
+    return f"while {describe_callable(dataset._load_fn)} loaded item {index}: {item!r}"

@@ -1,0 +1,304 @@
+"""Functions that load a sample from files, and normalise it; for ``load_fn`` of datasets and data managers."""
+
+import functools
+import numbers
+import os
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from delira.data_loading._content import describe_callable
+from delira.data_loading._images import read_image, read_numbers, to_channels_first
+from delira.data_loading._items import ending_of, to_endings
+from delira.errors import ConfigError, DataError
+from delira.utils.suggest import did_you_mean
+
+_RANGES = {"-1,1": (-1.0, 1.0), "0,1": (0.0, 1.0)}
+
+
+def norm_range(mode: str) -> Callable[[np.ndarray], np.ndarray]:
+    """Return a function that scales an array to a range, by its own minimum and maximum.
+
+    Its result is float32, or float64 where float32 cannot hold the values of the input. An array of equal
+    values becomes the lower bound everywhere.
+
+    Parameters
+    ----------
+    mode
+        ``"-1,1"`` or ``"0,1"``.
+
+    Raises
+    ------
+    ConfigError
+        If ``mode`` is something else.
+    """
+    if not isinstance(mode, str) or mode not in _RANGES:
+        raise ConfigError(f"mode={mode!r} is no range{did_you_mean(mode, _RANGES)}")
+    return functools.partial(_scale, *_RANGES[mode])  # a lambda could not be sent to another process
+
+
+def norm_zero_mean_unit_std(data: np.ndarray) -> np.ndarray:
+    """Subtract the mean and divide by the standard deviation.
+
+    Parameters
+    ----------
+    data : ndarray of any shape
+        It is normalised as a whole.
+
+    Returns
+    -------
+    ndarray of the same shape
+        float32, or float64 where float32 cannot hold the values of ``data``; zeros if all values are equal.
+    """
+    values = _as_float(data)
+    if not values.size or values.min() == values.max():  # the standard deviation would be a rounding error
+        return np.zeros_like(values)
+    mean, deviation = values.mean(dtype=np.float64), values.std(dtype=np.float64)
+    return (values - float(mean)) / float(deviation)
+
+
+def _scale(low: float, high: float, data: np.ndarray) -> np.ndarray:
+    values = _as_float(data)
+    if not values.size:
+        return values
+    minimum, maximum = values.min(), values.max()
+    if minimum == maximum:
+        return np.full_like(values, low)
+    return (values - minimum) / (maximum - minimum) * (high - low) + low
+
+
+def _as_float(data: Any) -> np.ndarray:
+    array = np.asarray(data)
+    return array.astype(np.result_type(array.dtype, np.float32), copy=False)
+
+
+_TO_MINUS_ONE_ONE = norm_range("-1,1")
+
+
+def default_load_fn_2d(
+    img_file: str, *label_files: str, img_shape: tuple[int, int], n_channels: int = 1
+) -> dict[str, np.ndarray]:
+    """Load one image and its labels.
+
+    Parameters
+    ----------
+    img_file
+        An image that imageio reads, or an array of shape (H, W) or (H, W, C) in a ``.npy`` file.
+    *label_files
+        Text files that hold numbers.
+    img_shape
+        Height and width that the image is resized to.
+    n_channels
+        Channels wanted. An image that has others is converted if that has one meaning: colours to gray
+        (1), gray to equal colours (3); transparent parts of a picture are put on white.
+
+    Returns
+    -------
+    dict
+        ``data``: float32, shape (n_channels, *img_shape); 0 to 1 for images of 1, 8 or 16 bit, the values
+        of the file otherwise. ``label_0``, ``label_1``, ...: float32, shape (1,) if the file holds one number.
+
+    Raises
+    ------
+    DataError
+        If a file cannot be understood, or the image has other channels than wanted; names the file.
+    OSError
+        If a file is missing or may not be read.
+    MissingBackendError
+        If a package of the extra ``images`` is not installed.
+    """
+    height_and_width = tuple(img_shape) if isinstance(img_shape, Iterable) else (img_shape,)
+    sizes = (*height_and_width, n_channels)
+    if len(sizes) != 3 or not all(isinstance(size, numbers.Integral) and size > 0 for size in sizes):
+        raise ConfigError(
+            f"img_shape must be two positive integers and n_channels one, got {img_shape!r} and {n_channels!r}"
+        )
+    image = read_image(img_file)
+    try:
+        sample = {"data": to_channels_first(image, height_and_width, n_channels)}
+    except DataError as error:
+        raise DataError(f"{os.fspath(img_file)!r} cannot be used: {error}") from None
+    return sample | {f"label_{number}": read_numbers(file) for number, file in enumerate(label_files)}
+
+
+class LoadSample:
+    """Loads a sample from files in one folder; called with the path of the folder.
+
+    Parameters
+    ----------
+    sample_ext
+        ``{entry: names of files}``. The arrays of several files are stacked; that of one file gets a first
+        axis of length 1. So either gives a shape (number of files, ...).
+    sample_fn
+        Called as ``sample_fn(path of a file, **kwargs)``; returns an array.
+    dtype
+        ``{entry: dtype}`` for entries to be cast, after they are normalised.
+    normalize
+        Entries, and names of files, to be normalised: each file on its own.
+    norm_fn
+        How: takes and returns an array.
+    **kwargs
+        Handed to ``sample_fn``.
+
+    Raises
+    ------
+    ConfigError
+        If ``dtype`` or ``normalize`` names what is not loaded, or a function cannot be called.
+    """
+
+    def __init__(
+        self,
+        sample_ext: Mapping[str, str | Iterable[str]],
+        sample_fn: Callable[..., Any],
+        dtype: Mapping[str, Any] | None = None,
+        normalize: str | Iterable[str] = (),
+        norm_fn: Callable[[np.ndarray], np.ndarray] = _TO_MINUS_ONE_ONE,
+        **kwargs: Any,
+    ) -> None:
+        if not isinstance(sample_ext, Mapping) or not sample_ext or not all(sample_ext.values()):
+            raise ConfigError(
+                "sample_ext must say which files make which entry, e.g. {'data': ['image.nii.gz']}; "
+                f"got {sample_ext!r}"
+            )
+        self._files = {key: [names] if isinstance(names, str) else list(names) for key, names in sample_ext.items()}
+        self._dtype = {key: np.dtype(value) for key, value in (dtype or {}).items()}
+        self._normalize = [normalize] if isinstance(normalize, str) else list(normalize)
+        self._sample_fn, self._norm_fn, self._kwargs = sample_fn, norm_fn, kwargs
+        for name, function in (("sample_fn", sample_fn), ("norm_fn", norm_fn)):
+            if not callable(function):
+                raise ConfigError(f"{name} must be a function, got {function!r}")
+        names = [name for files in self._files.values() for name in files]
+        for setting, given, known in (
+            ("dtype", self._dtype, [*self._files]),
+            ("normalize", self._normalize, [*self._files, *names]),
+        ):
+            if unknown := [name for name in given if name not in known]:
+                raise ConfigError(
+                    f"{setting} names {unknown[0]!r}, which is not loaded{did_you_mean(unknown[0], known)}"
+                )
+
+    def __call__(self, path: str) -> dict[str, Any]:
+        """Load the sample in the folder ``path``.
+
+        Raises
+        ------
+        DataError
+            If files of one entry have different shapes.
+        """
+        return {key: self._load_entry(path, key) for key in self._files}
+
+    def __repr__(self) -> str:
+        # also what a dataset is recognised by, see describe_callable
+        return (
+            f"{type(self).__name__}({self._files!r}, {describe_callable(self._sample_fn)}, dtype={self._dtype!r}, "
+            f"normalize={self._normalize!r}, norm_fn={describe_callable(self._norm_fn)}, {self._kwargs!r})"
+        )
+
+    def _load_entry(self, path: str, key: str) -> np.ndarray:
+        files = [os.path.join(path, name) for name in self._files[key]]
+        arrays = [self._load_file(file, {key, name}) for file, name in zip(files, self._files[key], strict=True)]
+        for file, array in zip(files, arrays, strict=True):
+            if array.shape != arrays[0].shape:
+                raise DataError(
+                    f"the files of entry {key!r} differ in shape: {file!r} has {array.shape}, "
+                    f"but {files[0]!r} has {arrays[0].shape}"
+                )
+        stacked = np.stack(arrays)
+        return stacked.astype(self._dtype.get(key, stacked.dtype), copy=False)
+
+    def _load_file(self, file: str, names: set[str]) -> np.ndarray:
+        try:
+            array = np.asarray(self._sample_fn(file, **self._kwargs))
+            return np.asarray(self._norm_fn(array)) if names.intersection(self._normalize) else array
+        except Exception as error:
+            error.add_note(f"while {file!r} was loaded")
+            raise
+
+
+class LoadSampleLabel(LoadSample):
+    """Loads a sample from files in one folder, and its labels from one more file there.
+
+    Parameters
+    ----------
+    sample_ext, sample_fn
+        As in :class:`LoadSample`.
+    label_ext
+        Name of the file that holds the labels.
+    label_fn
+        Called as ``label_fn(path of that file, **kwargs)``; returns a dict of entries that the sample gets too.
+    sample_kwargs
+        The other arguments of :class:`LoadSample`: ``dtype``, ``normalize``, ``norm_fn`` and what is handed to
+        ``sample_fn``.
+    **kwargs
+        Handed to ``label_fn``.
+    """
+
+    def __init__(
+        self,
+        sample_ext: Mapping[str, str | Iterable[str]],
+        sample_fn: Callable[..., Any],
+        label_ext: str,
+        label_fn: Callable[..., Mapping[str, Any]],
+        sample_kwargs: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(sample_ext, sample_fn, **(sample_kwargs or {}))
+        if not callable(label_fn):
+            raise ConfigError(f"label_fn must be a function, got {label_fn!r}")
+        self._label_ext, self._label_fn, self._label_kwargs = label_ext, label_fn, kwargs
+
+    def __call__(self, path: str) -> dict[str, Any]:
+        """Load the sample in the folder ``path``, with its labels.
+
+        Raises
+        ------
+        DataError
+            If files of one entry have different shapes, or ``label_fn`` returns no dict, or an entry that the
+            sample has already.
+        """
+        sample = super().__call__(path)
+        file = os.path.join(path, self._label_ext)
+        try:
+            labels = self._label_fn(file, **self._label_kwargs)
+        except Exception as error:
+            error.add_note(f"while {file!r} was loaded")
+            raise
+        if not isinstance(labels, Mapping):
+            raise DataError(
+                f"label_fn must return a dict, e.g. {{'label': 3}}, but returned a {type(labels).__name__} for {file!r}"
+            )
+        if twice := sorted(map(str, sample.keys() & labels.keys())):
+            raise DataError(f"label_fn returned the entries {twice} for {file!r}, which the sample has already")
+        return sample | dict(labels)
+
+    def __repr__(self) -> str:
+        own = f"{self._label_ext!r}, {describe_callable(self._label_fn)}, {self._label_kwargs!r}"
+        return f"{super().__repr__()} and ({own})"
+
+
+def is_valid_image_file(fname: str, img_extensions: str | Iterable[str], gt_extensions: Any) -> bool:
+    """Whether a file is an image that has ground truth next to it. Deprecated.
+
+    Parameters
+    ----------
+    fname
+        The file in question.
+    img_extensions, gt_extensions
+        As in :class:`BaseLazyDataset`, which does all this for a whole directory.
+    """
+    warnings.warn(
+        "is_valid_image_file is deprecated; pass img_extensions and gt_extensions to BaseLazyDataset",
+        DeprecationWarning,
+        stacklevel=2,
+    )
+    ending = ending_of(fname, to_endings(img_extensions, "img_extensions"))
+    if ending is None or not gt_extensions:
+        return ending is not None
+    truths_end = to_endings(gt_extensions, "gt_extensions")
+    stem = os.path.basename(fname)[: -len(ending)]
+    return any(
+        (found := ending_of(name, truths_end)) is not None and name[: -len(found)] == stem
+        for name in os.listdir(os.path.dirname(fname) or ".")
+    )

@@ -1,0 +1,150 @@
+"""Volumes of medical images as arrays."""
+
+import abc
+import json
+import os
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from delira.data_loading._optional import import_optional
+from delira.errors import DataError, MissingBackendError
+
+_OF_NIBABEL = (".nii", ".nii.gz", ".hdr", ".img", ".mgh", ".mgz")
+_LARGEST = 511  # of the CT values that load_sample_nii was made for
+
+
+def load_nii(path: str | os.PathLike[str]) -> np.ndarray:
+    """Load a volume.
+
+    nibabel reads NIfTI, Analyze and MGH files, SimpleITK all others (``.nrrd``, ``.mha``, ...), and those too
+    if it is there alone. The arrays are the same, with these exceptions, for which nibabel comes first: it
+    notices a file that ends too early, keeps NaN (which SimpleITK reads as 0), and reads NIfTI-2 and sheared
+    volumes.
+
+    Parameters
+    ----------
+    path
+        The file.
+
+    Returns
+    -------
+    ndarray of shape (z, y, x), or (t, z, y, x)
+        dtype as in the file; float32 (float64 if that is in the file) where the file says how to scale.
+        Colours are a last axis.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be understood.
+    OSError
+        If it is missing or may not be read.
+    MissingBackendError
+        If no package of the extra ``medical`` that reads it is installed.
+    """
+    with open(path, "rb"):  # the system's own error for what is missing or forbidden
+        pass
+    name = os.fspath(path)
+    readers = [_read_with_simple_itk]
+    if name.lower().endswith(_OF_NIBABEL):
+        readers.insert(0, _read_with_nibabel)
+    missing = []
+    for read in readers:
+        try:
+            return read(name)
+        except MissingBackendError as error:
+            missing.append(error)
+        except Exception as error:
+            raise DataError(f"{name!r} cannot be read as a volume ({type(error).__name__}); is it damaged?") from error
+    raise missing[0]
+
+
+def load_sample_nii(files: Mapping[str, Any], label_load_cls: Callable[[Any], "BaseLabelGenerator"]) -> dict[str, Any]:
+    """Load volumes and their labels. Deprecated: :class:`LoadSampleLabel` does it for any range of values.
+
+    Parameters
+    ----------
+    files
+        ``img``: one path or a list; ``label``: a path; optionally ``mask``: a path.
+    label_load_cls
+        Called with ``files["label"]``; the ``get_labels()`` of what it returns are entries of the sample.
+
+    Returns
+    -------
+    dict
+        ``data``: float32 of shape (number of volumes, z, y, x), divided by 511; ``mask``: int64, (z, y, x);
+        and the labels.
+
+    Raises
+    ------
+    DataError
+        If the largest value of all volumes is not above 1 and at most 511.
+    """
+    _deprecated("load_sample_nii", "use LoadSampleLabel with sample_fn=load_nii")
+    images = files["img"]
+    paths: list[str] = [os.fspath(path) for path in ([images] if isinstance(images, (str, os.PathLike)) else images)]
+    volumes = np.stack([load_nii(path) for path in paths])
+    if not 1 < volumes.max() <= _LARGEST:
+        raise DataError(
+            f"load_sample_nii divides by {_LARGEST} and needs a largest value above 1 and at most that, but found "
+            f"{volumes.max()} in {', '.join(map(repr, paths))}; use LoadSample with norm_range"
+        )
+    sample: dict[str, Any] = {"data": (volumes / _LARGEST).astype(np.float32)}
+    if "mask" in files:
+        sample["mask"] = load_nii(files["mask"]).astype(np.int64)
+    return sample | dict(label_load_cls(files["label"]).get_labels())
+
+
+class BaseLabelGenerator(abc.ABC):
+    """Reads labels from a JSON file. Deprecated: a function that returns a dict does, see :class:`LoadSampleLabel`.
+
+    Parameters
+    ----------
+    fpath
+        The file; what is in it is kept as ``data``.
+
+    Raises
+    ------
+    DataError
+        If it is no JSON file.
+    """
+
+    def __init__(self, fpath: str) -> None:
+        _deprecated("BaseLabelGenerator", "hand LoadSampleLabel a function that returns a dict of labels")
+        self.fpath = fpath
+        self.data = self._load()
+
+    def _load(self) -> Any:
+        with open(self.fpath, encoding="utf-8") as file:
+            try:
+                return json.load(file)
+            except ValueError as error:
+                raise DataError(f"the label file {os.fspath(self.fpath)!r} is no JSON: {error}") from error
+
+    @abc.abstractmethod
+    def get_labels(self) -> dict[str, Any]:
+        """Return the entries that the sample gets."""
+
+
+def _read_with_nibabel(path: str) -> np.ndarray:
+    image = import_optional("nibabel", f"reading {path!r}", "delira[medical]").load(path)
+    values = np.asanyarray(image.dataobj)
+    if values.dtype.names:  # colours
+        values = np.stack([values[name] for name in values.dtype.names])
+    elif values.dtype != image.get_data_dtype():  # scaled
+        values = values.astype(np.float32)
+    while values.ndim > 3 and values.shape[-1] == 1:
+        values = values[..., 0]
+    # a copy: of an uncompressed file nibabel maps the memory, in the byte order of the file
+    return np.array(values.T, dtype=values.dtype.newbyteorder("="), order="C")
+
+
+def _read_with_simple_itk(path: str) -> np.ndarray:
+    itk = import_optional("SimpleITK", f"reading {path!r}", "delira[medical]")
+    return itk.GetArrayFromImage(itk.ReadImage(path))
+
+
+def _deprecated(name: str, instead: str) -> None:
+    warnings.warn(f"{name} is deprecated; {instead}", DeprecationWarning, stacklevel=3)

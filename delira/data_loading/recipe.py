@@ -1,0 +1,129 @@
+"""How a batch is made: a pure function of a task, whatever process carries it out."""
+
+import dataclasses
+import sys
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from delira.data_loading._transform import TransformCall
+from delira.data_loading.data_loader import BaseDataLoader, Batch
+from delira.errors import DataError
+from delira.utils.seeding import derive, seeded_globals
+
+
+class BatchTask(NamedTuple):
+    """Which batch is wanted."""
+
+    number: int
+    """Its number in the epoch."""
+    indices: np.ndarray
+    """Its samples, shape (B,), dtype int64."""
+    counters: tuple[int, int, int]
+    """Seed, fold and epoch."""
+    banned: tuple[int, ...] = ()
+    """Samples that are not to be touched again: reading them ended a process."""
+
+
+class Made(NamedTuple):
+    """What came of a task."""
+
+    batch: Batch | None
+    """None if no sample of it was good."""
+    bad: tuple[tuple[int, str], ...] = ()
+    """Samples left out, with the reason."""
+
+
+class Watch(Protocol):
+    """Is told what is going on while a batch is made."""
+
+    def sample(self, index: int) -> None:
+        """Sample ``index`` is being loaded."""
+
+    def transform(self) -> None:
+        """The transform is at work."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BatchRecipe:
+    """Everything that makes batches of indices; worker processes get it once, when they start."""
+
+    loader: BaseDataLoader
+    """Indices in, one batch out."""
+    transform: TransformCall | None = None
+    """Applied to each batch."""
+    draws: bool = True
+    """Whether the global generators (Python, numpy, torch on the CPU) may be drawn from; seeding costs 0.1 ms."""
+    skips_bad: bool = False
+    """Whether samples that cannot be loaded are left out."""
+
+    def make(self, task: BatchTask, watch: Watch | None = None) -> Made:
+        """Load and transform one batch; the caller's global generators are left as they were.
+
+        Errors of the dataset and the transform arrive as they are, with a note that names the batch.
+        """
+        self.loader.watch = None if watch is None else watch.sample
+        try:
+            if not self.draws and not task.banned:
+                return self._load(task)
+            knew_torch = "torch" in sys.modules
+            made = self._draw(task, watch)
+            if "torch" in sys.modules and not knew_torch:  # its generator could not be seeded before
+                made = self._draw(task, watch)
+            return made
+        except StopIteration as error:  # would end the epoch in silence
+            raise DataError(
+                f"making batch {task.number} raised StopIteration; catch it in the dataset or the transform"
+            ) from error
+        except Exception as error:
+            error.add_note(f"while {describe_task(task)} was made")
+            raise
+
+    def _draw(self, task: BatchTask, watch: Watch | None) -> Made:
+        with seeded_globals(derive(*task.counters, task.number, stream="loading")):
+            made = self._load(task)
+            if self.transform is None or made.batch is None:
+                return made
+            if watch is not None:
+                watch.transform()
+            return Made(_transformed(self.transform, made.batch, task), made.bad)
+
+    def _load(self, task: BatchTask) -> Made:
+        if not self.skips_bad:
+            return Made(self.loader(task.indices))
+        banned = np.isin(task.indices, task.banned)
+        bad = [(index, "reading it ended a worker process") for index in task.indices[banned].tolist()]
+        good = task.indices[~banned]
+        try:
+            return Made(self.loader(good) if good.size else None, tuple(bad))
+        except Exception:  # which of them?
+            reasons = [_failure(self.loader, index) for index in good]
+        if not any(reasons):  # each alone can be loaded: they do not fit together
+            return Made(self.loader(good), tuple(bad))
+        bad += [(int(index), reason) for index, reason in zip(good, reasons, strict=True) if reason]
+        good = good[[reason is None for reason in reasons]]
+        return Made(self.loader(good) if good.size else None, tuple(bad))
+
+
+def describe_task(task: BatchTask) -> str:
+    """Name a batch and its samples for messages."""
+    seed, fold, epoch = task.counters
+    shown = ", ".join(map(str, task.indices[:16].tolist())) + (", ..." if len(task.indices) > 16 else "")
+    return f"batch {task.number} of epoch {epoch} (fold {fold}, seed {seed}; samples {shown})"
+
+
+def _transformed(transform: TransformCall, batch: Batch, task: BatchTask) -> Batch:
+    rng = None
+    if transform.takes_rng:
+        rng = np.random.default_rng(derive(*task.counters, task.number, stream="transform"))
+    return transform(batch, rng, f"batch {task.number}")
+
+
+def _failure(load: Callable[[np.ndarray], Batch], index: int) -> str | None:
+    """Why a sample cannot be loaded; None if it can."""
+    try:
+        load(np.array([index]))
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return None

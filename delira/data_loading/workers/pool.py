@@ -1,0 +1,293 @@
+"""Worker processes and the watch over them."""
+
+import contextlib
+import logging
+import os
+import signal
+import socket
+import time
+import weakref
+from collections import deque
+from multiprocessing import connection as connections
+from multiprocessing import util
+from typing import Any
+
+from delira.data_loading.recipe import BatchRecipe, BatchTask, Made, describe_task
+from delira.data_loading.workers.process import DUMP_SIGNAL, READY, Failure
+from delira.data_loading.workers.settings import WorkerSettings
+from delira.data_loading.workers.start import Starter
+from delira.data_loading.workers.transport import receive, send
+from delira.errors import WorkerError
+
+_log = logging.getLogger(__name__)
+
+_GRACE = 0.2  # seconds that a worker has to end by itself
+_START_LIMIT = 120.0  # seconds that a worker has to start: it may import a framework
+_LOOK = 1.0  # seconds between two looks at the clock
+
+
+class WorkerTraceback(Exception):
+    """The traceback of an exception where it was raised, in a worker process."""
+
+    def __str__(self) -> str:
+        return f'\n"""\n{self.args[0].rstrip()}\n"""'
+
+
+class Worker:
+    """One worker process as the main process sees it."""
+
+    def __init__(self, starter: Starter, name: str) -> None:
+        self.process, self.connection, self.progress, self._dump = starter.start(name)
+        self.is_ready = False
+        self.tasks: deque[tuple[int, BatchTask]] = deque()
+        """Session and task of what was handed to it and has not come back."""
+
+    def submit(self, session: int, task: BatchTask) -> None:
+        """Hand it one more task."""
+        self.tasks.append((session, task))
+        with contextlib.suppress(OSError):  # it is dead: the watch will see
+            send(self.connection, (session, task))
+
+    @property
+    def at_work_on(self) -> str:
+        """What it is doing, for messages."""
+        if not self.tasks:
+            return "while it was idle"
+        doing = describe_task(self.tasks[0][1])
+        if (index := self.progress.current_sample) is not None:
+            return f"while it loaded sample {index} for {doing}"
+        return f"while the transform worked on {doing}" if self.progress.is_transforming else f"while it made {doing}"
+
+    def stack(self) -> str:
+        """What it wrote about a crash, or now writes about what it is doing; empty if nothing."""
+        if self.process.is_alive():
+            with contextlib.suppress(OSError):
+                os.kill(self.process.pid, DUMP_SIGNAL)
+                time.sleep(_GRACE)
+        return _essence(os.pread(self._dump, 2**16, 0).decode(errors="replace"))
+
+    def end(self, wait: float = _GRACE) -> None:
+        """End it: at once if it is idle, else by force."""
+        with contextlib.suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RDWR)
+        self.connection.close()
+        if wait:
+            self.process.join(wait)
+        self.process.kill()  # a stopped process, too
+        self.process.join()
+        self.process.close()
+        if self._dump >= 0:
+            os.close(self._dump)
+            self._dump = -1
+
+
+class WorkerPool:
+    """Worker processes that make the batches of one iteration after the other.
+
+    Parameters
+    ----------
+    recipe
+        How batches are made; the workers get it when they start.
+    number
+        How many workers.
+    settings
+        How they are started and watched.
+
+    Raises
+    ------
+    WorkerError
+        If the system does not give that many processes.
+    """
+
+    def __init__(self, recipe: BatchRecipe, number: int, settings: WorkerSettings) -> None:
+        self.number, self.settings = number, settings
+        self._starter = Starter(recipe, settings.method)
+        self._skips_bad = recipe.skips_bad
+        self._session = 0
+        self._losses = 0
+        self._deaths: dict[int, int] = {}  # sample -> workers that it ended
+        self._ready: dict[int, Made | Failure] = {}
+        self._workers: list[Worker] = []
+        self._pid = os.getpid()
+        try:
+            for index in range(number):
+                self._workers.append(Worker(self._starter, f"delira worker {index}"))
+        except OSError as error:
+            started = len(self._workers)
+            self._end_all()
+            raise WorkerError(
+                f"only {started} of {number} worker processes could be started: {error}; set n_process_augmentation="
+                f"{started} or less, or raise the limits of this system (ulimit -u, ulimit -n, memory)"
+            ) from error
+        except BaseException:
+            self._end_all()
+            raise
+        # runs before multiprocessing joins its children at exit, which would wait for a stopped one for ever
+        self._finalizer = util.Finalize(None, _end_of, args=(weakref.ref(self),), exitpriority=100)
+
+    def begin(self) -> None:
+        """Begin an iteration: what was asked for before is dropped."""
+        self._session += 1
+        self._losses = 0
+        self._ready.clear()
+        for worker in self._workers:
+            worker.progress.session = self._session
+
+    def submit(self, task: BatchTask) -> None:
+        """Have a batch made by the worker that has least to do."""
+        banned = tuple(index for index in task.indices.tolist() if self._is_banned(index)) if self._deaths else ()
+        worker = min(self._workers, key=lambda worker: len(worker.tasks))
+        worker.submit(self._session, task._replace(banned=banned))
+
+    def result(self, number: int) -> Made:
+        """Wait for a batch that was submitted.
+
+        Raises
+        ------
+        WorkerError
+            If more workers were lost than are replaced, or one did not start.
+        Exception
+            What loading or transforming raised in the worker, with its traceback as the cause.
+        """
+        waited = 0.0
+        self._collect(0.0)
+        while number not in self._ready:
+            worker = self._maker_of(number)
+            limit = self.settings.time_limit if worker.is_ready else _START_LIMIT
+            left = _LOOK if limit is None else min(_LOOK, limit - waited)
+            began = time.monotonic()
+            if self._collect(left, worker):
+                waited = 0.0
+            else:  # time that this process was stopped does not count
+                waited += min(time.monotonic() - began, left)
+            if limit is not None and waited >= limit and worker in self._workers:
+                self._lost(worker, f"did not answer for {limit:g} s (time_limit)")
+                waited = 0.0
+        done = self._ready.pop(number)
+        if isinstance(done, Failure):
+            raise done.error from WorkerTraceback(done.text)
+        return done
+
+    def close(self) -> None:
+        """End the workers."""
+        if self.is_usable:
+            self._finalizer.cancel()
+            self._end_all()
+
+    def __del__(self) -> None:
+        if "_finalizer" in self.__dict__:
+            self.close()
+
+    def _maker_of(self, number: int) -> Worker:
+        for worker in self._workers:
+            if any(session == self._session and task.number == number for session, task in worker.tasks):
+                return worker
+        raise KeyError(f"batch {number} was not submitted")
+
+    def _collect(self, timeout: float, awaited: Worker | None = None) -> bool:
+        """Take what has come within ``timeout`` seconds; whether something came of the worker awaited."""
+        sources: dict[Any, Worker] = {}
+        for worker in self._workers:
+            sources[worker.connection] = sources[worker.process.sentinel] = worker
+        came = connections.wait(list(sources), max(0.0, timeout))
+        heard = {id(sources[source]): sources[source] for source in came}.values()
+        for worker in heard:
+            is_dead = worker.process.sentinel in came
+            while worker.tasks or not worker.is_ready or is_dead:
+                if not connections.wait([worker.connection], 0) or not self._take(worker):
+                    break
+            if is_dead:
+                self._lost(worker, _cause_of(worker.process))
+        return awaited is not None and any(worker is awaited for worker in heard)
+
+    def _take(self, worker: Worker) -> bool:
+        """Take one answer; False if there will be none."""
+        try:
+            session, number, result = receive(worker.connection)
+        except (EOFError, ConnectionResetError):
+            return False
+        if number == READY:
+            worker.is_ready = True
+            if isinstance(result, Failure):
+                raise WorkerError("a worker process could not start") from WorkerTraceback(result.text)
+            return True
+        worker.tasks.popleft()
+        if session == self._session and result is not None:
+            self._ready[number] = result
+        return True
+
+    def _lost(self, worker: Worker, cause: str) -> None:
+        """Replace a worker that is dead or stuck, or give up."""
+        what = f"worker process {worker.process.pid} {cause} {worker.at_work_on}"
+        stack = worker.stack()
+        if (culprit := worker.progress.current_sample) is not None and worker.tasks:
+            self._deaths[culprit] = self._deaths.get(culprit, 0) + 1
+        left = [task for session, task in worker.tasks if session == self._session]
+        position = self._workers.index(worker)
+        name = worker.process.name
+        worker.end(wait=0)
+        self._losses += 1
+        banned = (culprit,) if culprit is not None and self._is_banned(culprit) else ()
+        if self._losses > self.settings.replacements and not banned:
+            del self._workers[position]
+            self._end_all()
+            raise WorkerError(
+                f"{what}; {self._losses} workers were lost in this epoch, and replacements={self.settings.replacements}"
+                + (f"\nIt was at (most recent call first)\n{stack}" if stack else "")
+            )
+        at = f"; it was at (most recent call first)\n{stack}" if stack else ""
+        _log.warning("%s; a new one makes its batches again%s", what, at)
+        try:
+            self._workers[position] = new = Worker(self._starter, name)
+        except OSError as error:
+            del self._workers[position]
+            self._end_all()
+            raise WorkerError(f"{what}, and no new one could be started: {error}") from error
+        new.progress.session = self._session
+        for task in left:
+            new.submit(self._session, task._replace(banned=task.banned + banned))
+
+    def _is_banned(self, index: int) -> bool:
+        """Whether a sample has ended so many workers that it is left out."""
+        return self._skips_bad and self._deaths.get(index, 0) > self.settings.replacements
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether there are workers, and not only inherited by a fork."""
+        return bool(self._workers) and self._pid == os.getpid()
+
+    def _end_all(self) -> None:
+        workers, self._workers = self._workers, []
+        for worker in workers:  # all at once, then one after the other
+            with contextlib.suppress(OSError):
+                worker.connection.shutdown(socket.SHUT_RDWR)
+        deadline = time.monotonic() + _GRACE
+        for worker in workers:
+            worker.end(max(0.001, deadline - time.monotonic()))
+        self._starter.close()
+
+
+def _cause_of(process: Any) -> str:
+    process.join(1)  # the exit code is known a moment after the sentinel
+    code = process.exitcode
+    if code is None or code >= 0:
+        return f"ended with exit code {code}"
+    with contextlib.suppress(ValueError):
+        name = signal.Signals(-code).name
+        hint = " (what the system does when memory runs out)" if name == "SIGKILL" else ""
+        return f"was ended by {name}{hint}"
+    return f"was ended by signal {-code}"
+
+
+def _essence(dump: str) -> str:
+    """Of what faulthandler wrote, the thread that made the batch, as far as it is the user's concern."""
+    _, _, thread = dump.partition("Current thread")
+    lines = thread.splitlines()[1:]
+    ours = (number for number, line in enumerate(lines) if os.path.join("workers", "process.py") in line)
+    return "\n".join(line for line in lines[: next(ours, len(lines))] if line.startswith("  File"))
+
+
+def _end_of(reference: "weakref.ref[WorkerPool]") -> None:
+    pool = reference()
+    if pool is not None:
+        pool.close()

@@ -1,0 +1,174 @@
+"""What runs in a worker process."""
+
+import contextlib
+import faulthandler
+import gc
+import mmap
+import multiprocessing
+import os
+import pickle
+import signal
+import socket
+import struct
+import sys
+import threading
+import time
+import traceback
+from typing import Any, NamedTuple
+
+from delira.data_loading.recipe import BatchRecipe, BatchTask, Made
+from delira.data_loading.workers.transport import receive, send
+from delira.errors import DataError
+
+#: makes a worker write down what each of its threads is doing
+DUMP_SIGNAL = signal.SIGUSR2
+
+#: number of the answer that says that a worker is ready
+READY = -1
+
+_PROGRESS = struct.Struct("<qqq")  # the session that counts, what is going on, with which sample
+_IDLE, _LOADING, _TRANSFORMING = range(3)
+
+
+class Failure(NamedTuple):
+    """An exception on its way to the main process."""
+
+    error: BaseException
+    text: str
+    """Its traceback, which an exception loses on the way."""
+
+
+class Progress:
+    """A few numbers in a file that a process and one of its workers share."""
+
+    size = _PROGRESS.size
+
+    def __init__(self, file: int) -> None:
+        self._memory = mmap.mmap(file, self.size)
+
+    @property
+    def session(self) -> int:
+        """The iteration that batches are made for; tasks of older ones are dropped."""
+        return int(_PROGRESS.unpack_from(self._memory)[0])
+
+    @session.setter
+    def session(self, session: int) -> None:
+        struct.pack_into("<q", self._memory, 0, session)
+
+    def sample(self, index: int) -> None:
+        """Sample ``index`` is being loaded."""
+        struct.pack_into("<qq", self._memory, 8, _LOADING, index)
+
+    def transform(self) -> None:
+        """The transform is at work."""
+        struct.pack_into("<qq", self._memory, 8, _TRANSFORMING, -1)
+
+    def rest(self) -> None:
+        """Nothing is going on."""
+        struct.pack_into("<qq", self._memory, 8, _IDLE, -1)
+
+    @property
+    def current_sample(self) -> int | None:
+        """The sample being loaded, if that is what is going on."""
+        _, stage, index = _PROGRESS.unpack_from(self._memory)
+        return int(index) if stage == _LOADING else None
+
+    @property
+    def is_transforming(self) -> bool:
+        """Whether the transform is at work."""
+        return bool(_PROGRESS.unpack_from(self._memory)[1] == _TRANSFORMING)
+
+
+def serve(connection: socket.socket, recipe: BatchRecipe | None) -> None:
+    """Make batches until the other end is closed.
+
+    Parameters
+    ----------
+    connection
+        Where the tasks come from; the first message is two files: one for the progress, one for the stack
+        of a crash.
+    recipe
+        How batches are made; if None it is the second message.
+    """
+    _settle_in()
+    with contextlib.suppress(EOFError, OSError):  # the main process is gone, or wants no more
+        _, (progress_file, dump_file), _, _ = socket.recv_fds(connection, 1, 2)
+        faulthandler.enable(dump_file)
+        faulthandler.register(DUMP_SIGNAL, dump_file)
+        progress = Progress(progress_file)
+        try:
+            recipe = receive(connection, private=True) if recipe is None else recipe
+        except Exception as error:
+            error.add_note("while a worker process unpacked the dataset and the transforms")
+            send(connection, (0, READY, _failure(error)))
+            return
+        send(connection, (0, READY, None))
+        while True:
+            session, task = receive(connection)
+            result = _carry_out(recipe, task, progress) if session == progress.session else None
+            progress.rest()
+            _answer(connection, session, task.number, result)
+
+
+def _carry_out(recipe: BatchRecipe, task: BatchTask, progress: Progress) -> Made | Failure:
+    try:
+        return recipe.make(task, progress)
+    except BaseException as error:  # SystemExit too: the main process decides
+        return _failure(error)
+
+
+def _answer(connection: socket.socket, session: int, number: int, result: Made | Failure | None) -> None:
+    try:
+        send(connection, (session, number, result))
+    except (BrokenPipeError, ConnectionResetError):
+        raise
+    except Exception as error:
+        error.add_note(f"while batch {number} was sent to the main process{_unsendable(result)}")
+        send(connection, (session, number, _failure(error)))
+
+
+def _unsendable(result: Any) -> str:
+    """Say which entries of a batch cannot be pickled."""
+    wrong = []
+    for key, value in ((result.batch or {}) if isinstance(result, Made) else {}).items():
+        try:
+            pickle.dumps(value)
+        except Exception:
+            wrong.append(f"{key!r} (a {type(value).__name__})")
+    return f"; these entries cannot be sent: {', '.join(wrong)}; return arrays" if wrong else ""
+
+
+def _failure(error: BaseException) -> Failure:
+    text = "".join(traceback.format_exception(error))
+    try:
+        if type(pickle.loads(pickle.dumps(error))) is type(error):
+            return Failure(error, text)
+    except Exception:  # such an exception cannot travel: what it said does
+        pass
+    return Failure(DataError(f"{type(error).__name__}: {error}"), text)
+
+
+def _settle_in() -> None:
+    """Give up what belongs to the main process: its signals, its threads, its garbage."""
+    gc.freeze()  # inherited objects stay untouched, so their memory stays shared
+    with contextlib.suppress(ValueError):  # only in the main thread
+        signal.set_wakeup_fd(-1)  # that of an event loop in the main process
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
+            signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the main process, which ends its workers
+    os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"))
+    with contextlib.suppress(ImportError):
+        from threadpoolctl import threadpool_limits
+
+        threadpool_limits(1)
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.set_num_threads(1)  # else torch waits for ever for threads that were not forked
+    threading.Thread(target=_watch_parent, args=(os.getppid(),), daemon=True).start()
+
+
+def _watch_parent(parent: int) -> None:
+    """End this process when the main process is gone, even if a batch is being made for ever."""
+    main = multiprocessing.parent_process()
+    while os.getppid() == parent and (main is None or main.is_alive()):
+        time.sleep(1)
+    os._exit(1)

@@ -1,0 +1,193 @@
+"""Datasets of other libraries: whatever has a length and an index."""
+
+import collections
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from delira.data_loading._arrays import as_array, convert_entry, to_index
+from delira.data_loading.abstract_dataset import AbstractDataset
+from delira.errors import ConfigError, DataError, MissingKeyError
+
+_PAIR = ("data", "label")
+_N_COMPARED = 16  # samples that must have the labels which ``targets`` promises
+
+
+class WrappedDataset(AbstractDataset):
+    """A dataset of another library: PyTorch, torchvision, Hugging Face, or any object with a length and an index.
+
+    Tensors on the CPU, images and lists become arrays. Labels come from a column of a Hugging Face dataset or
+    from ``targets`` of a torchvision dataset, where these are certainly what the samples have; else samples
+    are read for them.
+
+    Parameters
+    ----------
+    dataset
+        Has ``__len__`` and ``__getitem__``; its samples are dicts, tuples or single values. It is kept as ``data``.
+    keys
+        For tuples the name of each part; pairs are ``("data", "label")`` by default. For single values one
+        name. For dicts a list of the entries wanted, or ``{name here: name there}``; by default all entries
+        under their own names.
+
+    Raises
+    ------
+    ConfigError
+        If ``dataset`` has no length or no index, or ``keys`` is no list of different names.
+
+    Examples
+    --------
+    >>> WrappedDataset(torchvision_dataset)
+    >>> WrappedDataset(hugging_face_dataset, {"data": "image", "label": "fine_label"})
+    """
+
+    def __init__(self, dataset: Any, keys: Iterable[str] | Mapping[str, str] | None = None) -> None:
+        super().__init__()
+        _check_wrappable(dataset)
+        self.data = dataset
+        self._keys = _check_keys(keys)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        """Return sample ``index``.
+
+        Raises
+        ------
+        DataError
+            If the sample does not have the parts that ``keys`` names.
+        MissingKeyError
+            If the sample, a dict, lacks an entry that ``keys`` names.
+        """
+        index = to_index(index, len(self), f"this {type(self).__name__}")
+        try:
+            sample = self.data[index]
+        except Exception as error:
+            error.add_note(f"while sample {index} was read from the wrapped {type(self.data).__name__}")
+            raise
+        return {name: convert_entry(value, name, index) for name, value in self._named(sample, index).items()}
+
+    def get_sample_from_index(self, index: int) -> Any:
+        """Return the number of the sample: nothing else is kept of it here."""
+        return index
+
+    def _named(self, sample: Any, index: int) -> Mapping[str, Any]:
+        if isinstance(sample, Mapping):
+            return self._select(sample, index)
+        parts = sample if isinstance(sample, (tuple, list)) else (sample,)
+        names = _PAIR if self._keys is None else self._keys
+        if isinstance(names, Mapping):
+            raise DataError(
+                f"keys={names!r} rename the entries of dicts, but sample {index} is a {type(sample).__name__}; "
+                "pass a list with a name for each part"
+            )
+        if len(names) != len(parts):
+            got = f"a {type(sample).__name__}" + (f" of {len(parts)} parts" if parts is sample else "")
+            raise DataError(
+                f"sample {index} of the wrapped {type(self.data).__name__} is {got}, but {len(names)} names are "
+                f"given for its parts: {list(names)}; pass keys with a name for each part"
+            )
+        return dict(zip(names, parts, strict=True))
+
+    def _select(self, sample: Mapping[str, Any], index: int) -> Mapping[str, Any]:
+        if self._keys is None:
+            return sample
+        wanted = self._keys if isinstance(self._keys, Mapping) else {name: name for name in self._keys}
+        if missing := [there for there in wanted.values() if there not in sample]:
+            raise MissingKeyError(
+                f"sample {index} has no entries {missing} that keys names; it has {sorted(map(str, sample))}"
+            )
+        return {here: sample[there] for here, there in wanted.items()}
+
+    def _read_labels(self, key: str) -> np.ndarray:
+        labels = self._cheap_labels(key)
+        return super()._read_labels(key) if labels is None else labels
+
+    def _cheap_labels(self, key: str) -> np.ndarray | None:
+        """Return an entry of all samples, None if all would have to be read for it."""
+        if (labels := self._column(key)) is not None:
+            return labels
+        return self._targets(key)
+
+    def _column(self, key: str) -> np.ndarray | None:
+        there = self._keys.get(key) if isinstance(self._keys, Mapping) else key
+        layout = getattr(self.data, "format", None)
+        # a transform of the user's may change labels, and may need other columns than this one
+        if not isinstance(layout, Mapping) or layout.get("type") == "custom":
+            return None
+        if there not in getattr(self.data, "column_names", ()):
+            return None
+        try:
+            return as_array(self.data[there][:])
+        except ValueError:  # of different shapes: reading the samples names the one
+            return None
+
+    def _targets(self, key: str) -> np.ndarray | None:
+        names = _PAIR if self._keys is None else self._keys
+        if isinstance(names, Mapping) or key not in names[1:]:
+            return None
+        targets = _targets_of(self.data)
+        if targets is None or targets.ndim == 0 or len(targets) != len(self) or not len(self):
+            return None
+        # transforms may have changed what samples say
+        for index in np.unique(np.linspace(0, len(self) - 1, _N_COMPARED).astype(int)).tolist():
+            sample = self[index]
+            if key not in sample or not np.array_equal(sample[key], targets[index]):
+                return None
+        return targets
+
+
+def is_wrappable(obj: Any) -> bool:
+    """Whether an object is a dataset of another library: it has a length and an index, and is no plain data."""
+    plain = (str, bytes, bytearray, Mapping, list, tuple, range, collections.deque, AbstractDataset)
+    if isinstance(obj, (type, *plain)) or hasattr(obj, "__array__") or _is_stream(obj):
+        return False
+    return hasattr(obj, "__len__") and hasattr(obj, "__getitem__")
+
+
+def _check_wrappable(dataset: Any) -> None:
+    name = type(dataset).__name__
+    if isinstance(dataset, Mapping):
+        raise ConfigError(
+            f"a {name} cannot be wrapped, it holds several things under names: {list(dataset)[:10]}; pass one of "
+            "them if they are datasets, or use DictDataset if they are arrays"
+        )
+    if _is_stream(dataset) or (hasattr(dataset, "__iter__") and not hasattr(dataset, "__len__")):
+        raise ConfigError(
+            f"a {name} is a stream: it can only be read from beginning to end, but samples are asked for by "
+            "number. Load it without streaming, or read it into memory with IterableDataset(samples), the "
+            "samples being dicts"
+        )
+    if not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
+        raise ConfigError(f"a dataset to wrap needs __len__ and __getitem__, which a {name} does not have")
+    try:
+        len(dataset)
+    except (TypeError, NotImplementedError) as error:
+        raise ConfigError(f"the length of the wrapped {name} is unknown; give it a __len__ that returns it") from error
+
+
+def _is_stream(dataset: Any) -> bool:
+    # PyTorch's base class has __getitem__, which raises, and may have a length
+    torch_data = getattr(getattr(sys.modules.get("torch"), "utils", None), "data", None)
+    return torch_data is not None and isinstance(dataset, torch_data.IterableDataset)
+
+
+def _check_keys(keys: Any) -> tuple[str, ...] | dict[str, str] | None:
+    if keys is None:
+        return None
+    names = None if isinstance(keys, str) or not isinstance(keys, Iterable) else list(keys)
+    if not names or len(set(names)) != len(names) or not all(isinstance(name, str) for name in names):
+        raise ConfigError(f"keys must be a list of different names or a dict {{name here: name there}}, got {keys!r}")
+    return dict(keys) if isinstance(keys, Mapping) else tuple(names)
+
+
+def _targets_of(dataset: Any) -> np.ndarray | None:
+    """Find ``targets`` of a torchvision dataset, or of the one that PyTorch's ``Subset`` looks at."""
+    if (targets := getattr(dataset, "targets", None)) is not None:
+        try:
+            return as_array(targets)
+        except ValueError:
+            return None
+    if not (hasattr(dataset, "dataset") and hasattr(dataset, "indices")):
+        return None
+    inner = _targets_of(dataset.dataset)
+    return None if inner is None else inner[as_array(dataset.indices)]

@@ -1,0 +1,224 @@
+"""Leakage: what the training of a fold would tell about its test samples, looked for before the first fold."""
+
+import contextlib
+import re
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from delira.data_loading._describe import reads_cheaply
+from delira.data_loading._duplicates import identical_samples
+from delira.data_loading.dataset import Subset, given_labels, read_labels
+from delira.errors import ConfigError
+from delira.utils.seeding import derive, seeded_globals
+
+if TYPE_CHECKING:
+    from delira.training.splits import Split, SplitConfig
+
+#: who or what several samples may come from; the first one found is the one to group by
+_IDENTITIES = (
+    "patient", "subject", "participant", "person", "individual", "volunteer", "donor", "animal",
+    "case", "study", "site", "hospital", "clinic", "institution",
+)  # fmt: skip
+_SUFFIXES = ("id", "uid", "instanceuid", "nr", "no", "num", "number", "index", "idx", "name", "key", "code", "hash")
+_IDENTITY = re.compile(rf"(?:id[\W_]+)?({'|'.join(_IDENTITIES)})s?[\W_]*(?:{'|'.join(_SUFFIXES)})?s?", re.IGNORECASE)
+
+# Values that are not at hand are read only of small data: no more than a moment is spent on a warning.
+_MAX_SAMPLES = 5_000
+_MAX_BYTES = 2**26
+_LISTED = 10
+
+
+def codes_of(values: Any) -> np.ndarray:
+    """Number equal values alike: int64 of shape ``(n,)`` for values of shape ``(n, ...)``."""
+    values = np.asarray(values)
+    rows = values.reshape(len(values), -1)
+    if rows.dtype.hasobject:  # None and names have no order
+        rows = np.array([str(row) for row in rows.tolist()])[:, None]
+    return np.unique(rows, axis=0 if rows.shape[1] != 1 else None, return_inverse=True)[1].reshape(-1)
+
+
+def on_two_sides(codes: np.ndarray, split: "Split") -> np.ndarray:
+    """Those of ``codes``, one for each sample, that more than one part of a fold has."""
+    sides = [np.unique(codes[part]) for _, part in _parts(split)]
+    found, counts = np.unique(np.concatenate(sides), return_counts=True)
+    return found[counts > 1]
+
+
+def refuse_shared_samples(n_samples: int, split: "Split", fold: int) -> None:
+    """Refuse a fold that has one of ``n_samples`` samples on two sides.
+
+    Raises
+    ------
+    ConfigError
+        Naming the first such sample and its sides.
+    """
+    codes = np.arange(n_samples)
+    if (shared := on_two_sides(codes, split)).size:
+        raise ConfigError(
+            f"sample {shared[0]} is in {_sides(codes, shared[0], split)} part of fold {fold}; "
+            "a splitter must put a sample into one part"
+        )
+
+
+def refuse_shared_groups(groups: np.ndarray, split: "Split", fold: int, key: str) -> None:
+    """Refuse a fold that has a group on two sides.
+
+    Parameters
+    ----------
+    groups : ndarray of shape (n,)
+        The group of each sample.
+    split, fold
+        The parts of the fold, and its number.
+    key
+        What the groups are called, e.g. ``"patient"``.
+
+    Raises
+    ------
+    ConfigError
+        Naming the first such group and its sides.
+    """
+    codes = codes_of(groups)
+    if (shared := on_two_sides(codes, split)).size:
+        group = groups.tolist()[int(np.argmax(codes == shared[0]))]
+        raise ConfigError(
+            f"the {key} {group!r} is in {_sides(codes, shared[0], split)} part of fold {fold}; use "
+            "split_type='random' or 'stratified', or a splitter of scikit-learn with Group in its name: these keep "
+            "groups together"
+        )
+
+
+def find_leaks(
+    dataset: Any, config: "SplitConfig", splits: Sequence["Split"], key_mapping: Mapping[str, str] | None
+) -> dict[str, Any]:
+    """Warn of identities that were not grouped by and, if that was asked for, of identical samples.
+
+    Parameters
+    ----------
+    dataset
+        What is divided.
+    config, splits
+        How, and the parts of all folds.
+    key_mapping
+        Argument of the network -> entry it reads; ``None`` if the user did not say.
+
+    Returns
+    -------
+    dict
+        For the report: ``"warnings"`` (list of str) if there are any, ``"duplicates"`` (list of lists of
+        indices) if identical samples are on two sides.
+    """
+    found: dict[str, Any] = {}
+    sample = _first(dataset)
+    texts = [_warning_of_identities(dataset, sample, config, splits)] if config.groups_key is None else []
+    if config.check_duplicates:
+        keys = _input_keys(sample, config.label_key, key_mapping)
+        if duplicates := _duplicates(dataset, keys, splits):
+            found["duplicates"] = duplicates
+            texts.append(_warning_of_duplicates(duplicates, keys))
+    for text in filter(None, texts):
+        found.setdefault("warnings", []).append(text)
+        warnings.warn(text, UserWarning, stacklevel=4)  # seen from the caller of kfold
+    return found
+
+
+def identity_keys(keys: Iterable[Any]) -> list[str]:
+    """Those that look like the name of an identity (``"patient"``, ``"SubjectID"``); the best to group by first."""
+    matches = [(key, _IDENTITY.fullmatch(key)) for key in keys if isinstance(key, str)]
+    ranks = {key: _IDENTITIES.index(match[1].lower()) for key, match in matches if match}
+    return sorted(ranks, key=ranks.__getitem__)
+
+
+def _parts(split: "Split") -> list[tuple[str, np.ndarray]]:
+    parts = (("training", split.train), ("validation", split.val), ("test", split.test))
+    return [(name, part) for name, part in parts if part is not None]
+
+
+def _sides(codes: np.ndarray, code: int, split: "Split") -> str:
+    return " and ".join(f"the {name}" for name, part in _parts(split) if code in codes[part])
+
+
+def _first(dataset: Any) -> Mapping[str, Any]:
+    """The first sample; empty if it cannot be read: the training will read it too, and say what is wrong."""
+    with seeded_globals(derive(0, stream="leakage")), contextlib.suppress(Exception):
+        if isinstance(sample := dataset[0], Mapping):
+            return sample
+    return {}
+
+
+def _warning_of_identities(
+    dataset: Any, sample: Mapping[str, Any], config: "SplitConfig", splits: Sequence["Split"]
+) -> str | None:
+    known = {}
+    for key in identity_keys([*sample, *_given_names(dataset)]):
+        if key == config.label_key or getattr(sample.get(key), "size", 1) != 1:
+            continue
+        values = _values(dataset, key, sample)
+        if values is None:
+            known[key] = f"{key!r} (its values were not looked at, since that would load every sample)"
+            continue
+        codes = codes_of(values)
+        if shared := _on_two_sides_somewhere(codes, splits):
+            known[key] = f"{key!r} ({len(shared)} of its {codes.max() + 1} values are on two sides of a fold)"
+    if not known:
+        return None
+    best = next(iter(known))
+    return (
+        f"samples carry {' and '.join(known.values())}, but no groups were given: networks are selected and "
+        f"tested on what they know from their training, and scores are too good. Pass groups_key={best!r} to keep "
+        f"each {best} on one side, or groups_key='' if the samples are independent"
+    )
+
+
+def _given_names(dataset: Any) -> list[str]:
+    """Entries that samples need not have: those of ``set_labels``."""
+    names = [*given_labels(dataset)]
+    return names + _given_names(dataset.parent) if isinstance(dataset, Subset) else names
+
+
+def _values(dataset: Any, key: str, sample: Mapping[str, Any]) -> np.ndarray | None:
+    """The entry of all samples; ``None`` if it costs too much, all different if it cannot be told."""
+    try:
+        n_bytes = len(dataset) * sum(np.asarray(value).nbytes for value in sample.values())
+        is_small = len(dataset) <= _MAX_SAMPLES and n_bytes <= _MAX_BYTES
+        if not (is_small or reads_cheaply(dataset, key)):
+            return None
+        return read_labels(dataset, key).reshape(len(dataset))
+    except Exception:  # a warning must not end what the training may survive
+        return np.arange(len(dataset))
+
+
+def _input_keys(sample: Mapping[str, Any], label_key: str, key_mapping: Mapping[str, str] | None) -> list[str]:
+    """Entries that the network reads, as far as that can be told."""
+    read = [*key_mapping.values()] if isinstance(key_mapping, Mapping) else ["data"]
+    if named := [key for key in sample if key in read]:
+        return named
+    return [key for key in sample if key != label_key] or [*sample]
+
+
+def _duplicates(dataset: Any, keys: Sequence[str], splits: Sequence["Split"]) -> list[list[int]]:
+    """Sets of identical samples of which two are on different sides of at least one fold."""
+    sets = identical_samples(dataset, keys)
+    codes = np.full(len(dataset), -1)
+    for number, indices in enumerate(sets):
+        codes[[*indices]] = number
+    return [[*sets[number]] for number in sorted(_on_two_sides_somewhere(codes, splits) - {-1})]
+
+
+def _on_two_sides_somewhere(codes: np.ndarray, splits: Sequence["Split"]) -> set[int]:
+    return {code for split in splits for code in on_two_sides(codes, split).tolist()}
+
+
+def _warning_of_duplicates(duplicates: Sequence[Sequence[int]], keys: Sequence[str]) -> str:
+    shown = [
+        " = ".join(map(str, indices[:_LISTED])) + (" = ..." if len(indices) > _LISTED else "")
+        for indices in duplicates[:_LISTED]
+    ]
+    more = f", and {len(duplicates) - _LISTED:,} more" if len(duplicates) > _LISTED else ""
+    return (
+        f"check_duplicates: samples that are identical in {', '.join(map(repr, keys))} are on two sides of a fold, so "
+        f"scores are too good: {', '.join(shown)}{more}; remove the copies, or give copies a common group "
+        "(groups_key). All of them: result.info['duplicates']"
+    )

@@ -1,0 +1,214 @@
+"""Keys of cached samples change with code and parameters, and with nothing else."""
+
+import functools
+import os
+import pathlib
+import subprocess
+import sys
+import types
+
+import numpy as np
+import pytest
+
+from delira.data_loading import AbstractDataset, BaseLazyDataset, DictDataset
+from delira.data_loading._cache_key import preprocessing_key
+from delira.data_loading.cached_dataset import CachedDataset
+from delira.data_loading.mapped_dataset import MappedDataset
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+MODULE = """
+import functools, math
+import numpy as np
+SPACING = 1.5
+NAMES = {"cat": 0}
+
+def scale(values, by=2):
+    return values * by
+
+class Norm:
+    eps = 1e-3
+    def __init__(self, mean=0): self.mean = mean
+    def __call__(self, values): return self.apply(values)
+    def apply(self, values): return values - self.mean + self.eps
+
+def make(offset):
+    def load(item, kind="a"):
+        if kind in {"a", "b", "c"}:
+            return {"data": scale(item) + offset + SPACING + math.pi, "label": NAMES["cat"]}
+    return load
+
+load = make(3)
+norm = Norm(2)
+part = functools.partial(scale, by=4)
+"""
+
+
+def key(source, name="load", version=None, **kwargs):
+    module = types.ModuleType("users_module")
+    exec(compile(source, "users_module.py", "exec"), vars(module))
+    return preprocessing_key(BaseLazyDataset([1], getattr(module, name), **kwargs), version)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("# nothing", "# nothing"),
+        ("def scale", "# a comment\n\ndef scale"),
+        ("values * by", "(values  *  by)"),
+        ("- self.mean + self.eps", "+ self.mean"),  # not used by load
+        ("import functools, math", "import functools, math, os"),
+    ],
+)
+def test_the_same_code_has_the_same_key(old, new):
+    assert key(MODULE.replace(old, new)) == key(MODULE)
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("load", "+ SPACING", "- SPACING"),
+        ("load", "SPACING = 1.5", "SPACING = 2.5"),
+        ("load", '{"cat": 0}', '{"cat": 1}'),
+        ("load", "make(3)", "make(4)"),
+        ("load", 'kind="a"', 'kind="b"'),
+        ("load", "values * by", "values / by"),
+        ("load", "by=2", "by=3"),
+        ("load", '"b", "c"}', '"b", "d"}'),
+        ("load", "math.pi", "math.e"),
+        ("part", "by=4", "by=5"),
+        ("part", "values * by", "values / by"),
+        ("norm", "Norm(2)", "Norm(3)"),
+        ("norm", "eps = 1e-3", "eps = 1e-4"),
+        ("norm", "values - self.mean", "values + self.mean"),
+    ],
+)
+def test_changed_code_and_changed_values_have_another_key(name, old, new):
+    assert old in MODULE
+    assert key(MODULE.replace(old, new), name) != key(MODULE, name)
+
+
+def test_what_a_cached_function_remembers_is_no_part_of_the_key():
+    space = {"__name__": "users_module"}
+    exec("import functools\n@functools.lru_cache\ndef load(item): return {'data': item}", space)
+    before = preprocessing_key(BaseLazyDataset([1], space["load"]), None)
+    space["load"](3)
+    assert preprocessing_key(BaseLazyDataset([1], space["load"]), None) == before
+    exec("import functools\n@functools.lru_cache\ndef load(item): return {'data': -item}", space)
+    assert preprocessing_key(BaseLazyDataset([1], space["load"]), None) != before
+
+
+def test_parameters_and_the_version_are_part_of_the_key():
+    keys = [
+        key(MODULE),
+        key(MODULE, version=1),
+        key(MODULE, version="1"),
+        key(MODULE, kind="b"),
+        key(MODULE, kind=np.array([1])),
+        key(MODULE, kind=np.array([2])),
+        key(MODULE, kind=functools.partial(np.add, 1)),
+        key(MODULE, kind=functools.partial(np.add, 2)),
+        key(MODULE, kind=functools.partial(np.subtract, 1)),
+        key(MODULE, kind=str.lower),
+        key(MODULE, kind=str.upper),
+        key(MODULE, kind=len),
+        key(MODULE, kind=lambda x: x),
+        key(MODULE, kind=lambda x: -x),
+    ]
+    assert len(set(keys)) == len(keys)
+
+
+def test_a_file_among_the_parameters_counts_with_its_time(tmp_path):
+    atlas = tmp_path / "atlas"
+    atlas.write_bytes(b"1")
+    os.utime(atlas, (10**9, 10**9))
+    before = key(MODULE, kind=str(atlas))
+    assert key(MODULE, kind=str(atlas)) == before
+    os.utime(atlas)
+    assert key(MODULE, kind=str(atlas)) != before
+
+
+def test_the_class_and_the_attributes_of_a_dataset_are_part_of_the_key(tmp_path):
+    def dataset(body="self.factor * 2", factor=1, data=(1, 2)):
+        space = {"Base": AbstractDataset, "__name__": "users_module"}
+        exec(
+            "class Own(Base):\n"
+            "    def __init__(self, data, factor):\n"
+            "        super().__init__()\n"
+            "        self.data, self.factor = data, factor\n"
+            "    def __getitem__(self, index):\n"
+            "        return {'data': self.helper()}\n"
+            f"    def helper(self): return {body}\n",
+            space,
+        )
+        return space["Own"](list(data), factor)
+
+    def key_of(*args, **kwargs):
+        return preprocessing_key(dataset(*args, **kwargs), None)
+
+    assert key_of() == key_of() == key_of(data=[3, 4, 5])
+    assert len({key_of(), key_of("self.factor * 3"), key_of(factor=2)}) == 3
+
+
+def test_datasets_within_a_dataset_count(tmp_path):
+    class Patches(AbstractDataset):
+        def __init__(self, base):
+            super().__init__()
+            self.base = base
+            self.myself = [self]
+
+        def __len__(self):
+            return 2 * len(self.base)
+
+        def __getitem__(self, index):
+            return {"data": self.base[index // 2]["data"]}
+
+    def key_of(base):
+        return preprocessing_key(Patches(base), None)
+
+    def lazy(items, **kwargs):
+        return BaseLazyDataset(items, print, **kwargs)
+
+    np.save(tmp_path / "a.npy", np.zeros(9))
+    mapped = MappedDataset({"data": tmp_path / "a.npy"})
+    bases = [lazy(["a"]), lazy(["b"]), lazy(["a"], sep=2), mapped, DictDataset({"data": [1]})]
+    assert len(set(map(key_of, bases))) == 5
+    assert key_of(lazy(["a"])) == key_of(lazy(["a"]))
+
+
+def test_a_load_function_that_is_a_method_of_the_dataset_is_possible(tmp_path):
+    class Own(BaseLazyDataset):
+        def __init__(self, items, factor=1):
+            self.factor = factor
+            super().__init__(items, self.make)
+
+        def make(self, item):
+            return {"data": item * self.factor}
+
+    assert CachedDataset(Own([1, 2]), tmp_path)[1]["data"] == 2
+    assert CachedDataset(Own([1, 2], factor=5), tmp_path)[1]["data"] == 10
+
+
+def test_a_key_is_the_same_in_another_process(tmp_path):
+    code = f"""
+import numpy as np, logging
+from delira.data_loading import BaseLazyDataset
+from delira.data_loading._cache_key import preprocessing_key, sample_key
+space = {{}}
+exec(compile({MODULE!r}, "users_module.py", "exec"), space)
+more = {{"kind": [{{"x", "y", "z"}}, object(), logging.getLogger("a"), np.random.default_rng(0)]}}
+dataset = BaseLazyDataset([("a", 1), 2], space["load"], **more)
+print(preprocessing_key(dataset, None), sample_key(dataset, 0))
+"""
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": seed},
+            check=True,
+        ).stdout
+        for seed in "123"
+    }
+    assert len(found) == 1

@@ -1,0 +1,321 @@
+"""Volumes of medical images, and the historic datasets of cases."""
+
+import json
+import os
+import pickle
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from delira.data_loading import BaseDataManager, BaseLazyDataset
+from delira.data_loading.dataset import Nii3DCacheDataset, Nii3DCacheDatset, Nii3DLazyDataset
+from delira.data_loading.load_utils import LoadSampleLabel
+from delira.data_loading.nii import BaseLabelGenerator, load_nii, load_sample_nii
+from delira.errors import ConfigError, DataError, MissingBackendError
+
+BUNDLED = {
+    "anatomical.nii": ((25, 41, 33), np.int16),
+    "example4d.nii.gz": ((2, 24, 96, 128), np.int16),
+    "functional.nii": ((20, 3, 21, 17), np.float32),
+    "reoriented_anat_moved.nii": ((22, 26, 21), np.float32),
+    "resampled_anat_moved.nii": ((3, 21, 17), np.float32),
+    "standard.nii.gz": ((7, 5, 4), np.uint8),
+}
+
+
+def bundled(name):
+    """A file that comes with nibabel."""
+    return str(Path(pytest.importorskip("nibabel").__file__).parent / "tests" / "data" / name)
+
+
+def nifti(path, values, slope=None, inter=None):
+    """Write an array of shape (x, y, z)."""
+    nibabel = pytest.importorskip("nibabel")
+    image = nibabel.Nifti1Image(values, np.diag([2.0, 3.0, 4.0, 1.0]), dtype=values.dtype)
+    image.header.set_slope_inter(slope, inter)
+    image.to_filename(path)
+    return str(path)
+
+
+def volume(dtype=np.int16, shape=(4, 5, 6), seed=0):
+    return np.random.default_rng(seed).uniform(0, 100, shape).astype(dtype)
+
+
+def needs_both():
+    for package in ("nibabel", "SimpleITK"):
+        pytest.importorskip(package)
+
+
+def same_with_both(path, monkeypatch):
+    """The volume, read by each package while the other is hidden."""
+    needs_both()
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "SimpleITK", None)
+        ours = load_nii(path)
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "nibabel", None)
+        theirs = load_nii(path)
+    assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
+    # of a NaN in a NIfTI file SimpleITK makes a zero
+    assert np.array_equal(np.nan_to_num(ours) if ours.dtype.kind == "f" else ours, theirs)
+    return ours
+
+
+# ------------------------------------------------------------------ one volume
+
+
+@pytest.mark.parametrize("name", BUNDLED)
+def test_a_real_volume_is_the_same_array_with_both_packages(name, monkeypatch):
+    values = same_with_both(bundled(name), monkeypatch)
+    assert (values.shape, values.dtype) == BUNDLED[name]
+    assert np.isnan(values).any() == (name == "resampled_anat_moved.nii")
+
+
+@pytest.mark.parametrize("ending", ["nii", "nii.gz", "hdr"])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.uint16, np.int32, np.int64, np.float32, np.float64])
+def test_a_volume_that_was_written_comes_back_as_z_y_x(tmp_path, monkeypatch, dtype, ending):
+    values = volume(dtype)
+    if ending == "hdr":
+        nibabel = pytest.importorskip("nibabel")
+        path = str(tmp_path / "a.hdr")
+        nibabel.Nifti1Pair(values, np.eye(4), dtype=dtype).to_filename(path)
+    else:
+        path = nifti(tmp_path / f"a.{ending}", values)
+    loaded = same_with_both(path, monkeypatch)
+    assert loaded.dtype == dtype
+    assert (loaded == values.transpose(2, 1, 0)).all()
+
+
+@pytest.mark.parametrize("shape", [(4, 5), (4, 5, 1), (4, 5, 6, 1), (4, 5, 1, 1), (4, 5, 6, 3), (4, 5, 1, 3)])
+def test_axes_beyond_the_third_come_first_unless_they_are_empty(tmp_path, monkeypatch, shape):
+    loaded = same_with_both(nifti(tmp_path / "a.nii", volume(np.float32, shape)), monkeypatch)
+    expected = list(shape)
+    while len(expected) > 3 and expected[-1] == 1:
+        expected.pop()
+    assert loaded.shape == tuple(reversed(expected))
+
+
+@pytest.mark.parametrize(("dtype", "expected"), [(np.int16, np.float32), (np.float32, np.float32), (float, float)])
+@pytest.mark.parametrize(("slope", "inter"), [(0.137, 3.3), (1, -1024), (2.5, 0)])
+def test_scaled_values_are_the_same_with_both_packages(tmp_path, monkeypatch, dtype, expected, slope, inter):
+    stored = volume(dtype)
+    loaded = same_with_both(nifti(tmp_path / "a.nii.gz", stored, slope, inter), monkeypatch)
+    assert loaded.dtype == expected
+    assert np.allclose(loaded, stored.T * slope + inter, rtol=1e-6)
+
+
+def test_colours_are_a_last_axis(tmp_path, monkeypatch):
+    colours = np.zeros((3, 4, 5), [("R", "u1"), ("G", "u1"), ("B", "u1")])
+    colours["G"] = volume(np.uint8, (3, 4, 5))
+    loaded = same_with_both(nifti(tmp_path / "a.nii", colours), monkeypatch)
+    assert loaded.shape == (5, 4, 3, 3)
+    assert (loaded[..., 1] == colours["G"].T).all()
+    assert loaded[..., 0].max() == 0
+
+
+@pytest.mark.parametrize("hidden", ["nibabel", "SimpleITK"])
+def test_an_array_is_the_users_own(tmp_path, monkeypatch, hidden):
+    needs_both()
+    path = nifti(tmp_path / "a.nii", volume())
+    monkeypatch.setitem(sys.modules, hidden, None)
+    loaded = load_nii(path)
+    assert loaded.flags.c_contiguous
+    assert loaded.flags.writeable
+    assert loaded.dtype.isnative
+    assert type(loaded) is np.ndarray
+    before = Path(path).read_bytes()
+    loaded += 1
+    assert Path(path).read_bytes() == before
+
+
+@pytest.mark.parametrize("ending", ["nrrd", "mha", "nii.gz"])
+def test_what_simple_itk_wrote_is_read(tmp_path, ending):
+    itk = pytest.importorskip("SimpleITK")
+    values = volume(np.float32)
+    path = str(tmp_path / f"a.{ending}")
+    itk.WriteImage(itk.GetImageFromArray(values), path)
+    assert (load_nii(path) == values).all()
+    assert (load_nii(Path(path)) == values).all()
+
+
+def test_what_simple_itk_refuses_is_read_by_nibabel(tmp_path):
+    nibabel = pytest.importorskip("nibabel")
+    values = volume(np.float32)
+    sheared = np.eye(4)
+    sheared[0, 1] = 0.5
+    images = {"sheared.nii": nibabel.Nifti1Image(values, sheared), "two.nii": nibabel.Nifti2Image(values, np.eye(4))}
+    images["a.mgz"] = nibabel.MGHImage(values, np.eye(4))
+    for name, image in images.items():
+        image.to_filename(tmp_path / name)
+        assert (load_nii(str(tmp_path / name)) == values.T).all()
+
+
+@pytest.mark.parametrize("ending", ["nii", "nii.gz"])
+@pytest.mark.parametrize("share", [0, 0.01, 0.5, 0.9])
+def test_a_file_that_ends_too_early_is_named(tmp_path, ending, share):
+    path = Path(nifti(tmp_path / f"a.{ending}", volume(np.float32, (30, 30, 30))))
+    content = path.read_bytes()
+    path.write_bytes(content[: int(share * len(content))])
+    with pytest.raises(DataError, match=rf"a\.{ending}' cannot be read as a volume \(\w+\); is it damaged\?"):
+        load_nii(str(path))
+
+
+@pytest.mark.parametrize("name", ["text.nii", "text.nii.gz", "text.nrrd"])
+def test_a_file_that_is_no_volume_is_named(tmp_path, name):
+    pytest.importorskip("nibabel")
+    pytest.importorskip("SimpleITK")
+    (tmp_path / name).write_text("no volume " * 100)
+    with pytest.raises(DataError, match=f"{name}' cannot be read as a volume"):
+        load_nii(str(tmp_path / name))
+
+
+def test_a_missing_file_is_the_error_of_the_system(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"missing\.nii"):
+        load_nii(str(tmp_path / "missing.nii"))
+
+
+@pytest.mark.parametrize(("name", "package"), [("a.nii.gz", "nibabel"), ("a.nrrd", "SimpleITK")])
+def test_without_the_packages_it_is_said_what_to_install(tmp_path, monkeypatch, name, package):
+    for missing in ("nibabel", "SimpleITK"):
+        monkeypatch.setitem(sys.modules, missing, None)
+    (tmp_path / name).touch()
+    with pytest.raises(
+        MissingBackendError, match=rf"{name}' needs the package '{package}', .*pip install 'delira\[medical\]'"
+    ):
+        load_nii(str(tmp_path / name))
+
+
+# ------------------------------------------------------------------ cases
+
+
+class Diagnosis(BaseLabelGenerator):
+    def get_labels(self):
+        return {"label": self.data["malignant"], "age": self.data.get("age", 0)}
+
+
+def diagnosis(path):
+    return {"label": json.loads(Path(path).read_text())["malignant"]}
+
+
+def load_case(files, factor=1):
+    """A load_fn that needs no package."""
+    return {"data": np.stack([np.load(file) for file in files["img"]]) * factor, **diagnosis(files["label"])}
+
+
+@pytest.fixture
+def cases(tmp_path):
+    """Three folders with two arrays and a diagnosis each, and a file beside them."""
+    for number in (2, 0, 1):
+        folder = tmp_path / f"case_{number}"
+        folder.mkdir()
+        for name in ("t1", "t2"):
+            np.save(folder / f"{name}.npy", volume(shape=(2, 3, 4), seed=number))
+        (folder / "label.json").write_text(json.dumps({"malignant": number % 2}))
+    (tmp_path / "readme.txt").touch()
+    return tmp_path
+
+
+def deprecated(cls, *arguments, **more):
+    with pytest.warns(DeprecationWarning, match=f"{cls.__name__} is deprecated; use .*LoadSampleLabel"):
+        return cls(*arguments, **more)
+
+
+def test_the_name_as_it_was_spelt():
+    assert Nii3DCacheDatset is Nii3DCacheDataset
+
+
+@pytest.mark.parametrize("cls", [Nii3DLazyDataset, Nii3DCacheDatset])
+@pytest.mark.parametrize("kind", [str, Path])
+def test_each_folder_is_a_case(cases, cls, kind):
+    dataset = deprecated(cls, kind(cases), load_case, ["t1.npy", "t2.npy"], "label.json", factor=2)
+    assert len(dataset) == 3
+    assert dataset.labels().tolist() == [0, 1, 0]
+    assert (dataset[2]["data"][1] == np.load(cases / "case_2" / "t2.npy") * 2).all()
+    assert [os.path.relpath(file, cases) for file in dataset.get_subset([1])._files()] == [
+        f"case_1/{name}" for name in ("t1.npy", "t2.npy", "label.json")
+    ]
+    assert pickle.loads(pickle.dumps(dataset))[1]["label"] == 1
+
+
+def test_a_lazy_case_is_kept_as_its_paths(cases):
+    dataset = deprecated(Nii3DLazyDataset, str(cases), load_case, "t1.npy", "label.json")
+    folder = cases / "case_0"
+    assert dataset.get_sample_from_index(0) == {"img": [str(folder / "t1.npy")], "label": str(folder / "label.json")}
+    expected = dataset.fingerprint()
+    (folder / "label.json").write_text(json.dumps({"malignant": 1000}))
+    assert dataset.fingerprint() != expected
+
+
+@pytest.mark.parametrize("cls", [Nii3DLazyDataset, Nii3DCacheDataset])
+def test_missing_files_of_cases_are_named(cases, cls):
+    (cases / "case_1" / "t2.npy").unlink()
+    (cases / "case_2" / "label.json").unlink()
+    with pytest.raises(DataError, match=r"missing: \S*case_1/t2\.npy, \S*case_2/label\.json$"):
+        deprecated(cls, str(cases), load_case, ["t1.npy", "t2.npy"], "label.json")
+    with pytest.raises(ConfigError, match=r"'.*readme\.txt' is no directory; pass one with a folder for each case"):
+        deprecated(cls, str(cases / "readme.txt"), load_case, ["t1.npy"], "label.json")
+    with pytest.raises(ConfigError, match=r"case_0' has no folders; it needs one for each case"):
+        deprecated(cls, str(cases / "case_0"), load_case, ["t1.npy"], "label.json")
+
+
+@pytest.mark.filterwarnings("ignore:.*deprecated.*LoadSampleLabel:DeprecationWarning")
+def test_a_historic_sample_of_volumes(tmp_path):
+    folder = tmp_path / "case"
+    folder.mkdir()
+    values = [volume(seed=seed) for seed in (0, 1)]
+    mask = (values[0] > 50).astype(np.uint8)
+    paths = [nifti(folder / f"{number}.nii.gz", one) for number, one in enumerate(values)]
+    (folder / "label.json").write_text(json.dumps({"malignant": 1, "age": 71}))
+    files = {"img": paths, "label": str(folder / "label.json"), "mask": nifti(folder / "mask.nii.gz", mask)}
+    sample = load_sample_nii(files, Diagnosis)
+    assert (sample["data"].shape, sample["data"].dtype) == ((2, 6, 5, 4), np.float32)
+    assert np.allclose(sample["data"], np.stack(values).transpose(0, 3, 2, 1) / 511)
+    assert sample["mask"].dtype == np.int64
+    assert (sample["mask"] == mask.T).all()
+    assert (sample["label"], sample["age"]) == (1, 71)
+    dataset = Nii3DLazyDataset(str(tmp_path), load_sample_nii, ["0.nii.gz"], "label.json", label_load_cls=Diagnosis)
+    assert dataset[0]["data"].shape == (1, 6, 5, 4)
+    assert "mask" not in dataset[0]
+
+
+@pytest.mark.filterwarnings("ignore:.*deprecated.*LoadSampleLabel:DeprecationWarning")
+@pytest.mark.parametrize("largest", [1, 512])
+def test_values_that_a_historic_sample_cannot_scale_are_refused(tmp_path, largest):
+    path = nifti(tmp_path / "a.nii", np.full((2, 2, 2), largest, np.int16))
+    with pytest.raises(DataError, match=rf"but found {largest} in '.*a\.nii'; use LoadSample with norm_range"):
+        load_sample_nii({"img": path, "label": "none"}, Diagnosis)
+
+
+def test_what_there_is_something_better_for_says_so(tmp_path):
+    (tmp_path / "label.json").write_text(json.dumps({"malignant": 1}))
+    with pytest.warns(DeprecationWarning, match="BaseLabelGenerator is deprecated; hand LoadSampleLabel a function"):
+        assert Diagnosis(str(tmp_path / "label.json")).get_labels() == {"label": 1, "age": 0}
+    with (
+        pytest.warns(DeprecationWarning, match="load_sample_nii is deprecated; use LoadSampleLabel"),
+        pytest.raises(FileNotFoundError, match=r"gone\.nii"),
+    ):
+        load_sample_nii({"img": "gone.nii", "label": "none"}, Diagnosis)
+
+
+@pytest.mark.filterwarnings("ignore:.*deprecated.*LoadSampleLabel:DeprecationWarning")
+def test_a_label_file_that_is_no_json_is_named(tmp_path):
+    (tmp_path / "label.json").write_text("{malignant}")
+    with pytest.raises(DataError, match=r"label file '.*label\.json' is no JSON: Expecting property name"):
+        Diagnosis(str(tmp_path / "label.json"))
+    with pytest.raises(TypeError, match="get_labels"):
+        BaseLabelGenerator(str(tmp_path / "label.json"))
+
+
+def test_what_is_better_does_the_same(tmp_path):
+    for number in range(3):
+        folder = tmp_path / f"case_{number}"
+        folder.mkdir()
+        nifti(folder / "t1.nii.gz", volume(seed=number))
+        (folder / "label.json").write_text(json.dumps({"malignant": number % 2}))
+    load = LoadSampleLabel({"data": ["t1.nii.gz"]}, load_nii, "label.json", diagnosis, {"normalize": ["data"]})
+    batch = next(iter(BaseDataManager(BaseLazyDataset(str(tmp_path), load), batch_size=3)))
+    assert batch["data"].shape == (3, 1, 6, 5, 4)
+    assert batch["label"].tolist() == [0, 1, 0]
+    assert (batch["data"].min(), batch["data"].max()) == (-1, 1)
