@@ -25,6 +25,7 @@ from delira.data_loading.load_utils import (
     norm_range,
     norm_zero_mean_unit_std,
 )
+from delira.data_loading.mapped_dataset import MappedDataset
 from delira.data_loading.nii import load_nii, load_sample_nii
 from delira.data_loading.sampler import (
     AbstractSampler,
@@ -44,6 +45,7 @@ from delira.data_loading.sampler import (
 )
 from delira.data_loading.transforms import Compose, PerSampleTransform
 from delira.data_loading.workers import WorkerSettings
+from delira.data_loading.wrapped_dataset import WrappedDataset
 
 __all__ = [
     "AbstractDataset",
@@ -65,6 +67,7 @@ __all__ = [
     "LambdaSampler",
     "LoadSample",
     "LoadSampleLabel",
+    "MappedDataset",
     "Nii3DCacheDataset",
     "Nii3DCacheDatset",
     "Nii3DLazyDataset",
@@ -82,6 +85,7 @@ __all__ = [
     "WeightedPrevalenceRandomSampler",
     "WeightedRandomSampler",
     "WorkerSettings",
+    "WrappedDataset",
     "default_load_fn_2d",
     "load_nii",
     "load_sample_nii",

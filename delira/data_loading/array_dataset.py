@@ -7,6 +7,7 @@ import numpy as np
 
 from delira.data_loading._collate import check_mapping
 from delira.data_loading.dataset import AbstractDataset, Sample
+from delira.data_loading.wrapped_dataset import WrappedDataset, is_wrappable
 from delira.errors import ConfigError, DataError, MissingKeyError
 
 
@@ -109,12 +110,12 @@ class IterableDataset(AbstractDataset):
 
 
 def as_dataset(data: Any) -> AbstractDataset:
-    """Make a dataset of what is in memory.
+    """Make a dataset of what is in memory, or of another library's dataset.
 
     Parameters
     ----------
     data
-        A dataset, a dict of arrays, or an iterable of dicts.
+        A dataset, a dict of arrays, an iterable of dicts, or what :class:`WrappedDataset` takes.
 
     Raises
     ------
@@ -125,6 +126,8 @@ def as_dataset(data: Any) -> AbstractDataset:
         return data
     if isinstance(data, Mapping):
         return DictDataset(data)
+    if is_wrappable(data):
+        return WrappedDataset(data)
     if isinstance(data, Iterable) and not isinstance(data, (str, bytes)):
         samples = data if isinstance(data, list) else list(data)
         if not samples or isinstance(samples[0], Mapping):
@@ -133,7 +136,7 @@ def as_dataset(data: Any) -> AbstractDataset:
     else:
         got = f"{data!r}" if isinstance(data, str) else f"a {type(data).__name__}"
     raise ConfigError(
-        f"cannot make a dataset of {got}; accepted are a dataset (AbstractDataset), a dict of arrays, "
+        f"cannot make a dataset of {got}; accepted are a dataset (of any library), a dict of arrays, "
         "an iterable of dicts, and, by a data manager with load_fn, a directory or a list of items to load"
     )
 

@@ -34,7 +34,8 @@ class BaseDataManager(ManagerSettings):
     Parameters
     ----------
     data
-        A dataset, a dict of arrays or an iterable of dicts; with ``load_fn``, a directory or a list of items.
+        A dataset (ours, PyTorch's, or any object with a length and an index), a dict of arrays or an iterable of
+        dicts; with ``load_fn``, a directory or a list of items.
     batch_size
         Samples per batch.
     n_process_augmentation

@@ -157,7 +157,7 @@ class CrossValidation:
     def _check_test(self, trainer: Any, split: Split) -> None:
         """Try the test metrics on one batch, before a fold is trained."""
         with trainer.backend.threads(trainer.config.num_threads), own_generators(trainer.backend):
-            batch = self._test_manager(split).first_batch(trainer.seed)
+            batch = self._test_manager(split).first_batch(trainer.seed) or {}
             check_metrics(trainer, self.metrics, self.metric_keys, batch)
 
     def _test_manager(self, split: Split) -> BaseDataManager:

@@ -52,11 +52,10 @@ def test_each_batch_is_begun_before_the_one_ahead_of_it_is_used():
 
 
 def test_an_error_waits_for_the_batches_ahead_of_it():
-    used = []
+    fed = _one_ahead(batches(error_at=2), lambda batch: lambda: batch)
+    assert [int(next(fed)[0]["label"][1]) for _ in range(2)] == [0, 1]
     with pytest.raises(OSError, match="batch 2 cannot be read"):
-        for batch, _ in _one_ahead(batches(error_at=2), lambda batch: lambda: batch):
-            used.append(int(batch["label"][1]))
-    assert used == [0, 1]
+        next(fed)
 
 
 def test_nothing_to_feed_is_nothing():
@@ -105,13 +104,14 @@ def test_what_a_callback_makes_of_a_batch_is_what_is_prepared(device, tmp_path):
 @on_a_gpu
 def test_batches_arrive_on_the_gpu_as_prepare_batch_makes_them():
     prepare = prepare_for(torch.device("cuda:0"))
-    many = list(batches(50)) + [{"data": np.zeros((2, 4), ">f8"), "label": np.array([1, 2]), "name": ["a", "b"]}]
+    many = [*batches(50), {"data": np.zeros((2, 4), ">f8"), "label": np.array([1, 2]), "name": ["a", "b"]}]
     for batch, ready in feed(iter(many), prepare):
         expected = prepare(batch)
-        assert ready is not None and ready.keys() == expected.keys()
+        assert ready.keys() == expected.keys()
         for key, value in expected.items():
             if isinstance(value, torch.Tensor):
-                assert torch.equal(ready[key], value) and ready[key].dtype == value.dtype and ready[key].is_cuda
+                assert torch.equal(ready[key], value)
+                assert (ready[key].dtype, ready[key].device) == (value.dtype, value.device)
             else:
                 assert ready[key] == value
 
