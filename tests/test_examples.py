@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from delira.data_loading import WorkerSettings, sampler
 from delira.training import config
 from delira.training.signatures import settings_signature
 from delira.training.splits import SplitConfig
@@ -19,17 +20,22 @@ torch = pytest.importorskip("torch")
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py"))
-HOW_TO = (ROOT / "docs" / "how_to.md").read_text()
-SETUP, *SECTIONS = (section for section in re.split(r"^## ", HOW_TO, flags=re.MULTILINE))
+PAGES = {name: (ROOT / "docs" / name).read_text() for name in ("how_to.md", "data.md")}
+HOW_TO = PAGES["how_to.md"]
+
+
+def sections_of(page: str) -> list[str]:
+    """The setup, which has no title, and the sections."""
+    return re.split(r"^## ", PAGES[page], flags=re.MULTILINE)
 
 
 def code_of(section: str) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```", section, flags=re.MULTILINE | re.DOTALL)
 
 
-def table_of(title: str) -> dict[str, str]:
+def table_of(title: str, page: str = "how_to.md") -> dict[str, str]:
     """Setting -> default, as the table of a section has them."""
-    (section,) = (section for section in SECTIONS if section.startswith(title + "\n"))
+    (section,) = (section for section in sections_of(page) if section.startswith(title + "\n"))
     rows = re.findall(r"^\| `(\w+)` \| `(.*?)` \| \S.* \|$", section, flags=re.MULTILINE)
     assert len(dict(rows)) == len(rows), "a setting is listed twice"
     assert len(rows) == section.count("\n| `"), "a row is not of the form | `name` | `default` | meaning |"
@@ -119,22 +125,42 @@ def test_the_segmentation_says_what_to_install_if_scikit_image_is_missing(tmp_pa
 # ---- how to
 
 
-@pytest.mark.parametrize("section", [pytest.param(s, id=s.partition("\n")[0]) for s in SECTIONS if code_of(s)])
-def test_a_recipe_runs(section, tmp_path, monkeypatch):
+RECIPES = [
+    pytest.param(page, section, id=section.partition("\n")[0])
+    for page in PAGES
+    for section in sections_of(page)[1:]
+    if code_of(section)
+]
+
+
+@pytest.mark.parametrize(("page", "section"), RECIPES)
+def test_a_recipe_runs(page, section, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
-    blocks = [*code_of(SETUP), *code_of(section)]
+    blocks = [*code_of(sections_of(page)[0]), *code_of(section)]
     for package in re.findall(r"^(?:from|import) (\w+)", "\n".join(blocks), flags=re.MULTILINE):
         pytest.importorskip(package)
     names = {"__name__": "how_to"}
     for block in blocks:
-        exec(compile(block, "docs/how_to.md", "exec"), names)
+        exec(compile(block, f"docs/{page}", "exec"), names)
 
 
-def test_every_recipe_is_short():
-    blocks = code_of(HOW_TO)
-    assert len(blocks) == HOW_TO.count("```python")
+@pytest.mark.parametrize("page", PAGES)
+def test_every_recipe_is_short(page):
+    blocks = code_of(PAGES[page])
+    assert len(blocks) == PAGES[page].count("```python")
     assert [block for block in blocks if len(block.splitlines()) > 12] == []
+
+
+def test_the_table_of_worker_settings_has_every_one_with_its_default():
+    defaults = {field.name: repr(field.default) for field in dataclasses.fields(WorkerSettings)}
+    assert table_of("Workers", "data.md") == defaults
+
+
+@pytest.mark.parametrize("sampler", [name for name in sampler.__all__ if name != "AbstractSampler"])
+def test_every_sampler_is_on_the_page_of_the_data(sampler):
+    others = {"BatchSampler", "RandomSamplerNoReplacement", "RandomSamplerWithReplacement"}  # spellings, a tool
+    assert f"`{sampler}`" in PAGES["data.md"] or sampler in others
 
 
 def test_the_table_of_settings_has_every_one_with_its_default():
@@ -154,7 +180,7 @@ def test_the_table_of_splits_has_every_one_with_its_default():
     assert table_of("Settings of the splits") == defaults
 
 
-@pytest.mark.parametrize("page", ["docs/how_to.md", "examples/README.md"])
+@pytest.mark.parametrize("page", ["docs/how_to.md", "docs/data.md", "examples/README.md"])
 def test_every_link_leads_somewhere(page):
     text = re.sub(r"^```.*?^```", "", (ROOT / page).read_text(), flags=re.MULTILINE | re.DOTALL)
     links = re.findall(r"\]\(([^)#]+)\)", text)
