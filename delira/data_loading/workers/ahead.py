@@ -38,7 +38,7 @@ class PoolKeeper:
         idle, self._idle = self._idle, None
         if idle is not None:
             pool = idle.pool
-            if pool.is_usable and (pool.number, pool.settings) == (number, settings) and idle.snapshot.fits(snapshot):
+            if pool.is_whole and (pool.number, pool.settings) == (number, settings) and idle.snapshot.fits(snapshot):
                 return idle
             pool.close()
         return Loan(WorkerPool(recipe, number, settings), snapshot)

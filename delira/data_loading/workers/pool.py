@@ -58,6 +58,14 @@ class Worker:
             return f"while it loaded sample {index} for {doing}"
         return f"while the transform worked on {doing}" if self.progress.is_transforming else f"while it made {doing}"
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a signal has stopped it, as far as the system tells."""
+        with contextlib.suppress(OSError, AttributeError):  # no child of this process; not on every system
+            flags = os.WSTOPPED | os.WNOHANG | os.WNOWAIT
+            return os.waitid(os.P_PID, self.process.pid, flags) is not None
+        return False
+
     def stack(self) -> str:
         """What it wrote about a crash, or now writes about what it is doing; empty if nothing."""
         if self.process.is_alive():
@@ -149,7 +157,7 @@ class WorkerPool:
         Exception
             What loading or transforming raised in the worker, with its traceback as the cause.
         """
-        waited = 0.0
+        waited, was_stopped = 0.0, False
         self._collect(0.0)
         while number not in self._ready:
             worker = self._maker_of(number)
@@ -157,12 +165,17 @@ class WorkerPool:
             left = _LOOK if limit is None else min(_LOOK, limit - waited)
             began = time.monotonic()
             if self._collect(left, worker):
-                waited = 0.0
-            else:  # time that this process was stopped does not count
-                waited += min(time.monotonic() - began, left)
-            if limit is not None and waited >= limit and worker in self._workers:
-                self._lost(worker, f"did not answer for {limit:g} s (time_limit)")
-                waited = 0.0
+                waited, was_stopped = 0.0, False
+                continue
+            waited += min(time.monotonic() - began, left)  # time that this process was stopped does not count
+            # at two looks: after Ctrl-Z a process may go on before its workers do
+            cause = "was stopped (SIGSTOP)" if was_stopped and worker.is_stopped else ""
+            was_stopped = worker.is_stopped
+            if limit is not None and waited >= limit:
+                cause = f"did not answer for {limit:g} s (time_limit)"
+            if cause and worker in self._workers:
+                self._lost(worker, cause)
+                waited, was_stopped = 0.0, False
         done = self._ready.pop(number)
         if isinstance(done, Failure):
             raise done.error from WorkerTraceback(done.text)
@@ -255,6 +268,11 @@ class WorkerPool:
     def is_usable(self) -> bool:
         """Whether there are workers, and not only inherited by a fork."""
         return bool(self._workers) and self._pid == os.getpid()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all workers are there and alive."""
+        return self.is_usable and all(worker.process.is_alive() for worker in self._workers)
 
     def _end_all(self) -> None:
         workers, self._workers = self._workers, []
