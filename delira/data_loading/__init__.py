@@ -1,6 +1,7 @@
 """From samples to batches: datasets, samplers, loader, transforms, manager, workers; numpy only."""
 
 from delira.data_loading.array_dataset import DictDataset, IterableDataset
+from delira.data_loading.cached_dataset import CachedDataset
 from delira.data_loading.data_loader import BaseDataLoader
 from delira.data_loading.data_loader import BaseDataLoader as DataLoader
 from delira.data_loading.data_manager import BaseDataManager
@@ -57,6 +58,7 @@ __all__ = [
     "BaseLazyDataset",
     "BatchSampler",
     "BlankDataset",
+    "CachedDataset",
     "Compose",
     "ConcatDataset",
     "DataLoader",

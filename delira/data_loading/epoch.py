@@ -95,7 +95,7 @@ class EpochIterator(Iterator[Batch]):
         self._end = batches.n_batches  # where to stop
         self._source: BatchSource | None = None
         self._make_source = source
-        self._lost_batches = 0
+        self._lost_batches: set[int] = set()
         self.seek(start)
 
     def seek(self, position: int) -> None:
@@ -158,6 +158,7 @@ class EpochIterator(Iterator[Batch]):
             if index not in self.bad_samples:
                 self.bad_samples[index] = reason
                 warnings.warn(f"sample {index} is left out, it cannot be loaded: {reason}", UserWarning, stacklevel=3)
-        self._lost_batches += made.batch is None
-        if self._lost_batches == self._batches.n_batches:
+        if made.batch is None:
+            self._lost_batches.add(self.position - 1)
+        if len(self._lost_batches) == self._batches.n_batches:
             raise DataError(f"no sample of the epoch can be loaded; the last one: {made.bad[-1][1]}")

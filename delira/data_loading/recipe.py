@@ -3,7 +3,7 @@
 import dataclasses
 import sys
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from delira.data_loading._transform import TransformCall
 from delira.data_loading.data_loader import BaseDataLoader, Batch
 from delira.errors import DataError
 from delira.utils.seeding import derive, seeded_globals
+from delira.utils.threads import single_threaded
+from delira.utils.trees import map_leaves
 
 
 class BatchTask(NamedTuple):
@@ -81,13 +83,15 @@ class BatchRecipe:
             raise
 
     def _draw(self, task: BatchTask, watch: Watch | None) -> Made:
-        with seeded_globals(derive(*task.counters, task.number, stream="loading")):
-            made = self._load(task)
-            if self.transform is None or made.batch is None:
-                return made
-            if watch is not None:
-                watch.transform()
-            return Made(_transformed(self.transform, made.batch, task), made.bad)
+        with single_threaded(), seeded_globals(derive(*task.counters, task.number, stream="loading")):
+            batch, bad = self._load(task)
+            if batch is None:
+                return Made(None, bad)
+            if self.transform is not None:
+                if watch is not None:
+                    watch.transform()
+                batch = _transformed(self.transform, batch, task)
+            return Made({key: map_leaves(_compact, value) for key, value in batch.items()}, bad)
 
     def _load(self, task: BatchTask) -> Made:
         if not self.skips_bad:
@@ -118,6 +122,11 @@ def _transformed(transform: TransformCall, batch: Batch, task: BatchTask) -> Bat
     if transform.takes_rng:
         rng = np.random.default_rng(derive(*task.counters, task.number, stream="transform"))
     return transform(batch, rng, f"batch {task.number}")
+
+
+def _compact(value: Any) -> Any:
+    """An array in the order that it would have after a journey between processes: sums depend on it."""
+    return value.copy(order="C") if isinstance(value, np.ndarray) and not value.flags.c_contiguous else value
 
 
 def _failure(load: Callable[[np.ndarray], Batch], index: int) -> str | None:

@@ -111,7 +111,7 @@ class WrappedDataset(AbstractDataset):
     def _column(self, key: str) -> np.ndarray | None:
         there = self._keys.get(key) if isinstance(self._keys, Mapping) else key
         layout = getattr(self.data, "format", None)
-        # a transform of the user's may change labels, and may need other columns than this one
+        # a transform of the user's may change labels, and would get all rows with all columns at once
         if not isinstance(layout, Mapping) or layout.get("type") == "custom":
             return None
         if there not in getattr(self.data, "column_names", ()):

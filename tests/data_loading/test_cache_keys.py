@@ -3,6 +3,7 @@
 import functools
 import os
 import pathlib
+import pickle
 import subprocess
 import sys
 import types
@@ -33,7 +34,7 @@ class Norm:
     def apply(self, values): return values - self.mean + self.eps
 
 def make(offset):
-    def load(item, kind="a"):
+    def load(item, kind="a", *, keyword=1):
         if kind in {"a", "b", "c"}:
             return {"data": scale(item) + offset + SPACING + math.pi, "label": NAMES["cat"]}
     return load
@@ -72,6 +73,7 @@ def test_the_same_code_has_the_same_key(old, new):
         ("load", '{"cat": 0}', '{"cat": 1}'),
         ("load", "make(3)", "make(4)"),
         ("load", 'kind="a"', 'kind="b"'),
+        ("load", "keyword=1", "keyword=2"),
         ("load", "values * by", "values / by"),
         ("load", "by=2", "by=3"),
         ("load", '"b", "c"}', '"b", "d"}'),
@@ -150,6 +152,22 @@ def test_the_class_and_the_attributes_of_a_dataset_are_part_of_the_key(tmp_path)
     assert len({key_of(), key_of("self.factor * 3"), key_of(factor=2)}) == 3
 
 
+@pytest.mark.parametrize("kind", [str, pathlib.Path])
+def test_equal_names_in_two_folders_are_told_apart(kind):
+    class Named(AbstractDataset):
+        def __init__(self, folder, names=("a", "b")):
+            super().__init__(kind(folder))
+            self.data = list(names)
+
+        def __getitem__(self, index):
+            return {"data": np.load(pathlib.Path(self.data_path) / self.data[index])}
+
+    def key_of(*args):
+        return preprocessing_key(Named(*args), None)
+
+    assert key_of("one") == key_of("one", ["c"]) != key_of("two")
+
+
 def test_datasets_within_a_dataset_count(tmp_path):
     class Patches(AbstractDataset):
         def __init__(self, base):
@@ -174,6 +192,10 @@ def test_datasets_within_a_dataset_count(tmp_path):
     bases = [lazy(["a"]), lazy(["b"]), lazy(["a"], sep=2), mapped, DictDataset({"data": [1]})]
     assert len(set(map(key_of, bases))) == 5
     assert key_of(lazy(["a"])) == key_of(lazy(["a"]))
+    unread = pickle.loads(pickle.dumps(mapped))
+    before = key_of(unread)
+    unread[0]
+    assert key_of(unread) == before
 
 
 def test_a_load_function_that_is_a_method_of_the_dataset_is_possible(tmp_path):

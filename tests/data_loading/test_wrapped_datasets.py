@@ -271,8 +271,12 @@ def test_labels_of_a_hugging_face_dataset_are_read_as_a_column(layout, monkeypat
 def test_a_transform_of_a_hugging_face_dataset_is_seen_by_its_labels():
     inner = hugging_face().with_transform(lambda batch: {"label": [value * 2 for value in batch["fine"]]})
     assert WrappedDataset(inner).labels()[:3].tolist() == [0, 2, 4]
-    inner = hugging_face().with_transform(lambda batch: {"fine": [value * 2 for value in batch["fine"]]})
-    assert WrappedDataset(inner).labels("fine")[:3].tolist() == [0, 2, 4]
+
+    def transform(batch):
+        assert len(batch["image"]) == 1  # not all images at once
+        return {"fine": [sum(image) for image in batch["image"]]}
+
+    assert WrappedDataset(hugging_face().with_transform(transform)).labels("fine")[:3].tolist() == [1, 3, 5]
 
 
 def test_labels_of_different_shapes_are_named():

@@ -1,25 +1,20 @@
 """Batches made ahead by workers, and the workers kept from one epoch to the next."""
 
-import io
-import pickle
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import NamedTuple
 
 from delira.data_loading.epoch import EpochBatches
 from delira.data_loading.recipe import BatchRecipe, Made
+from delira.data_loading.workers.outline import Outline
 from delira.data_loading.workers.pool import WorkerPool
 from delira.data_loading.workers.settings import WorkerSettings
 from delira.errors import WorkerError
-
-_LONG = 100  # entries from which on a list or dict is known by its length alone
 
 
 class Loan(NamedTuple):
     """Workers, and what they were started for."""
 
     pool: WorkerPool
-    snapshot: "_Snapshot"
+    outline: Outline
 
 
 class PoolKeeper:
@@ -31,17 +26,18 @@ class PoolKeeper:
 
     def __init__(self) -> None:
         self._idle: Loan | None = None
+        self._deaths: dict[int, int] = {}  # sample -> workers that it ended
 
     def borrow(self, recipe: BatchRecipe, number: int, settings: WorkerSettings) -> Loan:
         """Return workers, the idle ones if they fit."""
-        snapshot = _Snapshot(recipe)
+        outline = Outline(vars(recipe.loader), vars(recipe))
         idle, self._idle = self._idle, None
         if idle is not None:
             pool = idle.pool
-            if pool.is_whole and (pool.number, pool.settings) == (number, settings) and idle.snapshot.fits(snapshot):
+            if pool.is_whole and (pool.number, pool.settings) == (number, settings) and idle.outline == outline:
                 return idle
             pool.close()
-        return Loan(WorkerPool(recipe, number, settings), snapshot)
+        return Loan(WorkerPool(recipe, number, settings, self._deaths), outline)
 
     def give_back(self, loan: Loan) -> None:
         """Keep workers for the next iteration; those of one other iteration are kept at most."""
@@ -83,7 +79,7 @@ class WorkersAhead:
 
     def get(self, number: int) -> Made:
         """Return batch ``number`` and have those behind it made."""
-        if self._loan is None:
+        if self._loan is None or not self._loan.pool.is_usable:  # a forked process inherits what it cannot use
             self._loan = self._keeper.borrow(self._batches.recipe, self._number, self._settings)
             self._expected = None
         pool = self._loan.pool
@@ -113,45 +109,3 @@ class WorkersAhead:
             self._keeper.give_back(loan)
         else:
             loan.pool.close()
-
-
-class _Outline(pickle.Pickler):
-    """Pickles everything but what is large: of that it notes which object it is."""
-
-    def __init__(self, file: io.BytesIO, kept: list[Any]) -> None:
-        super().__init__(file, protocol=5)
-        self._kept = kept  # alive, so that no other object gets their addresses
-
-    def persistent_id(self, value: Any) -> Any:
-        if isinstance(value, np.ndarray):
-            note: tuple[Any, ...] = (value.shape, value.dtype.str)
-        elif isinstance(value, (list, tuple, dict, set, str, bytes)) and len(value) > _LONG:
-            note = (len(value),)
-        elif hasattr(value, "__code__"):
-            note = ()
-        else:
-            return None
-        self._kept.append(value)
-        return id(value), *note
-
-
-class _Snapshot:
-    """What tells whether workers that were started for a recipe still fit."""
-
-    def __init__(self, recipe: BatchRecipe) -> None:
-        loader, transform = recipe.loader, None if recipe.transform is None else recipe.transform.transform
-        self._kept: list[Any] = [loader.dataset, transform]
-        self._content: list[Any] = [type(loader), *map(id, self._kept), recipe.draws, recipe.skips_bad]
-        for part in (loader.dataset, transform):
-            file = io.BytesIO()
-            try:
-                _Outline(file, self._kept).dump(part)
-                self._content.append(file.getvalue())
-            except Exception:  # it holds what cannot be pickled; forked workers have it all the same
-                attributes = list(vars(part).items()) if hasattr(part, "__dict__") else []
-                self._kept.append(attributes)
-                self._content.append([(name, id(value)) for name, value in attributes])
-
-    def fits(self, other: "_Snapshot") -> bool:
-        """Whether nothing was changed from one snapshot to the other."""
-        return self._content == other._content

@@ -83,7 +83,8 @@ class Worker:
             self.process.join(wait)
         self.process.kill()  # a stopped process, too
         self.process.join()
-        self.process.close()
+        with contextlib.suppress(ValueError):  # somebody else was told that it ended
+            self.process.close()
         if self._dump >= 0:
             os.close(self._dump)
             self._dump = -1
@@ -100,6 +101,8 @@ class WorkerPool:
         How many workers.
     settings
         How they are started and watched.
+    deaths
+        How many workers each sample has ended so far; counted on.
 
     Raises
     ------
@@ -107,13 +110,15 @@ class WorkerPool:
         If the system does not give that many processes.
     """
 
-    def __init__(self, recipe: BatchRecipe, number: int, settings: WorkerSettings) -> None:
+    def __init__(
+        self, recipe: BatchRecipe, number: int, settings: WorkerSettings, deaths: dict[int, int] | None = None
+    ) -> None:
         self.number, self.settings = number, settings
         self._starter = Starter(recipe, settings.method)
         self._skips_bad = recipe.skips_bad
         self._session = 0
         self._losses = 0
-        self._deaths: dict[int, int] = {}  # sample -> workers that it ended
+        self._deaths = {} if deaths is None else deaths
         self._ready: dict[int, Made | Failure] = {}
         self._workers: list[Worker] = []
         self._pid = os.getpid()
@@ -125,7 +130,7 @@ class WorkerPool:
             self._end_all()
             raise WorkerError(
                 f"only {started} of {number} worker processes could be started: {error}; set n_process_augmentation="
-                f"{started} or less, or raise the limits of this system (ulimit -u, ulimit -n, memory)"
+                f"{started * 3 // 4} or less, as batches need files too, or raise the limits of this system (ulimit -u, ulimit -n, memory)"
             ) from error
         except BaseException:
             self._end_all()
@@ -162,12 +167,13 @@ class WorkerPool:
         while number not in self._ready:
             worker = self._maker_of(number)
             limit = self.settings.time_limit if worker.is_ready else _START_LIMIT
-            left = _LOOK if limit is None else min(_LOOK, limit - waited)
+            left = _LOOK if limit is None else min(_LOOK, limit / 4)
             began = time.monotonic()
             if self._collect(left, worker):
                 waited, was_stopped = 0.0, False
                 continue
-            waited += min(time.monotonic() - began, left)  # time that this process was stopped does not count
+            # how long this process itself was stopped does not count
+            waited += min(time.monotonic() - began, left)
             # at two looks: after Ctrl-Z a process may go on before its workers do
             cause = "was stopped (SIGSTOP)" if was_stopped and worker.is_stopped else ""
             was_stopped = worker.is_stopped
@@ -178,7 +184,7 @@ class WorkerPool:
                 waited, was_stopped = 0.0, False
         done = self._ready.pop(number)
         if isinstance(done, Failure):
-            raise done.error from WorkerTraceback(done.text)
+            raise done.unpacked() from WorkerTraceback(done.text)
         return done
 
     def close(self) -> None:
@@ -203,15 +209,17 @@ class WorkerPool:
         for worker in self._workers:
             sources[worker.connection] = sources[worker.process.sentinel] = worker
         came = connections.wait(list(sources), max(0.0, timeout))
-        heard = {id(sources[source]): sources[source] for source in came}.values()
-        for worker in heard:
-            is_dead = worker.process.sentinel in came
+        heard = {id(sources[source]): sources[source] for source in came}
+        if not came and timeout:  # a process forked at the same moment may keep the sentinel open
+            heard = {id(worker): worker for worker in self._workers if not worker.process.is_alive()}
+        for worker in heard.values():
+            is_dead = worker.process.sentinel in came or not came
             while worker.tasks or not worker.is_ready or is_dead:
                 if not connections.wait([worker.connection], 0) or not self._take(worker):
                     break
             if is_dead:
                 self._lost(worker, _cause_of(worker.process))
-        return awaited is not None and any(worker is awaited for worker in heard)
+        return awaited is not None and id(awaited) in heard
 
     def _take(self, worker: Worker) -> bool:
         """Take one answer; False if there will be none."""
@@ -239,9 +247,9 @@ class WorkerPool:
         position = self._workers.index(worker)
         name = worker.process.name
         worker.end(wait=0)
-        self._losses += 1
         banned = (culprit,) if culprit is not None and self._is_banned(culprit) else ()
-        if self._losses > self.settings.replacements and not banned:
+        self._losses += culprit is None or not self._skips_bad  # else it counts against the sample
+        if self._losses > self.settings.replacements:
             del self._workers[position]
             self._end_all()
             raise WorkerError(
@@ -288,7 +296,9 @@ class WorkerPool:
 def _cause_of(process: Any) -> str:
     process.join(1)  # the exit code is known a moment after the sentinel
     code = process.exitcode
-    if code is None or code >= 0:
+    if code is None:
+        return "ended, and another part of this program was told why"
+    if code >= 0:
         return f"ended with exit code {code}"
     with contextlib.suppress(ValueError):
         name = signal.Signals(-code).name

@@ -33,9 +33,38 @@ _IDLE, _LOADING, _TRANSFORMING = range(3)
 class Failure(NamedTuple):
     """An exception on its way to the main process."""
 
-    error: BaseException
+    error: Any
+    """The exception, or its class, arguments and attributes where it cannot be pickled."""
     text: str
     """Its traceback, which an exception loses on the way."""
+    notes: tuple[str, ...]
+    """Its notes, which some exceptions lose."""
+
+    @classmethod
+    def of(cls, error: BaseException) -> "Failure":
+        """Pack an exception: as it is if it can travel, else what it said."""
+        text = "".join(traceback.format_exception(error))
+        notes = tuple(map(str, getattr(error, "__notes__", ())))
+        attributes = {name: value for name, value in vars(error).items() if name != "__notes__"}
+        for packed in (error, (type(error), error.args, attributes)):
+            failure = cls(packed, text, notes)
+            with contextlib.suppress(Exception):
+                twin = pickle.loads(pickle.dumps(failure)).unpacked()
+                if type(twin) is type(error) and str(twin) == str(error):
+                    return failure
+        return cls(DataError(f"{type(error).__name__}: {error}"), text, notes)
+
+    def unpacked(self) -> BaseException:
+        """The exception as it was raised, with its notes."""
+        error = self.error
+        if isinstance(error, tuple):
+            cls, args, attributes = error
+            error = cls.__new__(cls, *args)  # its constructor may want something else than it keeps
+            error.args = args
+            error.__dict__.update(attributes)
+        if self.notes:
+            error.__notes__ = [*self.notes]
+        return error  # type: ignore[no-any-return]
 
 
 class Progress:
@@ -79,7 +108,7 @@ class Progress:
         return bool(_PROGRESS.unpack_from(self._memory)[1] == _TRANSFORMING)
 
 
-def serve(connection: socket.socket, recipe: BatchRecipe | None) -> None:
+def serve(connection: socket.socket, recipe: BatchRecipe | None, dies_with: int | None = None) -> None:
     """Make batches until the other end is closed.
 
     Parameters
@@ -89,8 +118,10 @@ def serve(connection: socket.socket, recipe: BatchRecipe | None) -> None:
         of a crash.
     recipe
         How batches are made; if None it is the second message.
+    dies_with
+        The process whose end ends this one, if its main thread started this one.
     """
-    _settle_in()
+    _settle_in(dies_with)
     with contextlib.suppress(EOFError, OSError):  # the main process is gone, or wants no more
         _, (progress_file, dump_file), _, _ = socket.recv_fds(connection, 1, 2)
         faulthandler.enable(dump_file)
@@ -100,7 +131,7 @@ def serve(connection: socket.socket, recipe: BatchRecipe | None) -> None:
             recipe = receive(connection, private=True) if recipe is None else recipe
         except Exception as error:
             error.add_note("while a worker process unpacked the dataset and the transforms")
-            send(connection, (0, READY, _failure(error)))
+            send(connection, (0, READY, Failure.of(error)))
             return
         send(connection, (0, READY, None))
         while True:
@@ -114,7 +145,7 @@ def _carry_out(recipe: BatchRecipe, task: BatchTask, progress: Progress) -> Made
     try:
         return recipe.make(task, progress)
     except BaseException as error:  # SystemExit too: the main process decides
-        return _failure(error)
+        return Failure.of(error)
 
 
 def _answer(connection: socket.socket, session: int, number: int, result: Made | Failure | None) -> None:
@@ -124,7 +155,7 @@ def _answer(connection: socket.socket, session: int, number: int, result: Made |
         raise
     except Exception as error:
         error.add_note(f"while batch {number} was sent to the main process{_unsendable(result)}")
-        send(connection, (session, number, _failure(error)))
+        send(connection, (session, number, Failure.of(error)))
 
 
 def _unsendable(result: Any) -> str:
@@ -138,18 +169,12 @@ def _unsendable(result: Any) -> str:
     return f"; these entries cannot be sent: {', '.join(wrong)}; return arrays" if wrong else ""
 
 
-def _failure(error: BaseException) -> Failure:
-    text = "".join(traceback.format_exception(error))
-    try:
-        if type(pickle.loads(pickle.dumps(error))) is type(error):
-            return Failure(error, text)
-    except Exception:  # such an exception cannot travel: what it said does
-        pass
-    return Failure(DataError(f"{type(error).__name__}: {error}"), text)
-
-
-def _settle_in() -> None:
+def _settle_in(dies_with: int | None) -> None:
     """Give up what belongs to the main process: its signals, its threads, its garbage."""
+    if dies_with is not None and sys.platform == "linux":
+        _die_with_parent()
+        if dies_with != os.getppid() and multiprocessing.get_start_method(allow_none=True) != "forkserver":
+            os._exit(1)
     gc.freeze()  # inherited objects stay untouched, so their memory stays shared
     with contextlib.suppress(ValueError):  # only in the main thread
         signal.set_wakeup_fd(-1)  # that of an event loop in the main process
@@ -164,6 +189,14 @@ def _settle_in() -> None:
     if (torch := sys.modules.get("torch")) is not None:
         torch.set_num_threads(1)  # else torch waits for ever for threads that were not forked
     threading.Thread(target=_watch_parent, args=(os.getppid(),), daemon=True).start()
+
+
+def _die_with_parent() -> None:
+    """Have the system kill this process with the one that started it, even if it is stopped then."""
+    import ctypes
+
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
 
 
 def _watch_parent(parent: int) -> None:

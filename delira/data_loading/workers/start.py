@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import socket
 import sys
+import threading
 import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -57,28 +58,34 @@ class Starter:
         OSError
             If the system gives no further process or file.
         """
-        ours, theirs = socket.socketpair()
-        dump, shared = anonymous_file(), anonymous_file()
-        try:
+        with contextlib.ExitStack() as at_end, contextlib.ExitStack() as if_it_fails:
+            ours, theirs = socket.socketpair()
+            at_end.callback(theirs.close)
+            if_it_fails.callback(ours.close)
+            shared = anonymous_file()
+            at_end.callback(os.close, shared)
+            dump = anonymous_file()
+            if_it_fails.callback(os.close, dump)
             os.ftruncate(shared, Progress.size)
             progress = Progress(shared)
-            process = self._context.Process(target=serve, args=(theirs, self._recipe), name=name, daemon=True)
-            with _may_have_children(), warnings.catch_warnings():
-                # of a fork beside other threads; workers call none of them
-                warnings.simplefilter("ignore", DeprecationWarning)
-                warnings.simplefilter("ignore", RuntimeWarning)
-                process.start()
+            process = self._started(theirs, name)
             socket.send_fds(ours, [b"f"], [shared, dump])
             if self._packed is not None:
                 self._packed.send(ours)
-        except BaseException:
-            ours.close()
-            os.close(dump)
-            raise
-        finally:
-            theirs.close()
-            os.close(shared)
+            if_it_fails.pop_all()
         return process, ours, progress, dump
+
+    def _started(self, theirs: socket.socket, name: str) -> Any:
+        dies_with = os.getpid() if threading.current_thread() is threading.main_thread() else None
+        process = self._context.Process(target=serve, args=(theirs, self._recipe, dies_with), name=name, daemon=True)
+        with _may_have_children(), warnings.catch_warnings():
+            # of a fork beside other threads; workers call none of them
+            warnings.simplefilter("ignore", DeprecationWarning)
+            warnings.simplefilter("ignore", RuntimeWarning)
+            process.start()
+        # at its exit multiprocessing ends the children it knows of; a fork of this process would end ours
+        getattr(multiprocessing.process, "_children", set()).discard(process)
+        return process
 
     def close(self) -> None:
         """Free what is kept for starting further workers."""
@@ -122,8 +129,12 @@ def refuse_unguarded_script(method: str) -> None:
 
 
 def _pack(recipe: BatchRecipe, method: str) -> Packed:
-    import cloudpickle  # carries classes of notebooks and scripts, too
+    import cloudpickle  # carries lambdas, and classes of notebooks
 
+    if getattr(sys.modules.get("__main__"), "__file__", None) is not None:
+        # the worker imports the script too, and finds its classes there: they stay the same ones
+        with contextlib.suppress(Exception):
+            return Packed(recipe, together=True)
     try:
         return Packed(recipe, dumps=cloudpickle.dumps, together=True)
     except Exception as error:

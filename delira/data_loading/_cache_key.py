@@ -1,0 +1,255 @@
+"""What decides how a sample comes out: the code that makes it, its parameters, and what it is made from."""
+
+import functools
+import mmap
+import os
+import sys
+import sysconfig
+import threading
+import types
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from delira.data_loading._arrays import as_array
+from delira.data_loading._content import describe_callable, fingerprint_of
+from delira.data_loading._items import strings_in
+from delira.data_loading.abstract_dataset import AbstractDataset, Subset
+from delira.data_loading.concat_dataset import ConcatDataset
+from delira.data_loading.file_dataset import BaseLazyDataset
+from delira.data_loading.mapped_dataset import MappedDataset
+from delira.data_loading.wrapped_dataset import is_wrappable
+
+_FORMAT = 1
+"""Part of every key; to be raised when files are written otherwise, or delira's own load functions change."""
+_PLAIN = (bool, int, float, complex, bytes, np.generic, range, slice, types.NoneType, types.EllipsisType)
+_NO_REPR: Any = object.__repr__
+_DESCRIPTORS = (types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType, np.ufunc)
+
+
+def roots_of(dataset: AbstractDataset) -> Iterator[AbstractDataset]:
+    """Yield the datasets that make the samples, below subsets and concatenations."""
+    if type(dataset) is Subset:
+        yield from roots_of(dataset.parent)
+    elif type(dataset) is ConcatDataset:
+        for part in dataset.data:
+            yield from roots_of(part)
+    else:
+        yield dataset
+
+
+def locate(dataset: AbstractDataset, index: int) -> tuple[AbstractDataset, int]:
+    """Find the root that makes a sample, and the number of the sample there."""
+    while True:
+        if type(dataset) is Subset:
+            index = int(dataset.indices[index])
+            dataset = dataset.parent
+        elif type(dataset) is ConcatDataset:
+            dataset, index = dataset._locate(index)
+        else:
+            return dataset, index
+
+
+def preprocessing_key(root: AbstractDataset, version: Any) -> str:
+    """Return 16 hex digits for everything but the items: code, parameters, ``version``."""
+    describer = Describer()
+    describer.enter(root)  # a load_fn may be a method of it
+    described = [describer(type(root)), _parameters(root, describer, with_items=False)]
+    return fingerprint_of([_FORMAT, Describer(looks_at_files=False)(version), described])[:16]
+
+
+def sample_key(root: AbstractDataset, index: int) -> tuple[str, list[str]]:
+    """Return what sample ``index`` is made from: 32 hex digits for the item, and the files that it names."""
+    item = [root.data[index]] if _has_items(root) else []
+    if (source := root._source(index)) is not None and not (item and source is item[0]):
+        item.append(source)
+    files = [path for path in strings_in(item).values() if os.path.exists(path)]
+    # only of our own __getitem__ it is known that items with one content give one sample
+    place = None if type(root).__getitem__ is BaseLazyDataset.__getitem__ else index
+    return fingerprint_of([Describer(looks_at_files=False)(item), place])[:32], files
+
+
+def _has_items(root: AbstractDataset) -> bool:
+    data = vars(root).get("data")
+    return isinstance(data, (list, tuple, np.ndarray)) and len(data) == len(root)
+
+
+def _parameters(dataset: AbstractDataset, describer: "Describer", with_items: bool) -> Any:
+    state = describer.attributes(dataset)
+    if isinstance(dataset, MappedDataset):
+        state["data"] = MappedDataset._content(dataset)  # the arrays may be larger than memory
+    elif not with_items and _has_items(dataset):
+        del state["data"]
+        # what the items were listed from; but who writes __getitem__ may look there for the files
+        is_place = isinstance(state.get("data_path"), (str, os.PathLike))
+        if type(dataset).__getitem__ is BaseLazyDataset.__getitem__ or not is_place:
+            state.pop("data_path", None)
+    return describer(state)
+
+
+class Describer:
+    """Turns code and parameters into a tree of plain values and arrays, to be hashed.
+
+    Functions and classes are described by their byte code, defaults, closures and the global names they use,
+    as long as they do not belong to Python or an installed package: these count by name.
+
+    Parameters
+    ----------
+    looks_at_files
+        Whether a string that names a file stands for its size and time of last change as well.
+    """
+
+    def __init__(self, looks_at_files: bool = True) -> None:
+        self._looks_at_files = looks_at_files
+        self._seen: dict[int, tuple[int, Any]] = {}  # the object too, else its id may be given to another
+
+    def __call__(self, value: Any) -> Any:
+        """Describe any value."""
+        if isinstance(value, _PLAIN):
+            return value
+        if isinstance(value, (str, os.PathLike)):
+            return self._text(os.fsdecode(value))
+        if isinstance(value, types.ModuleType):
+            return value.__name__
+        if isinstance(value, Mapping):
+            return {key: self(value[key]) for key in sorted(value, key=repr)}  # the order counts for what is seen twice
+        if isinstance(value, (list, tuple)):
+            return [self(element) for element in value]
+        if isinstance(value, (set, frozenset)):  # the order differs from process to process
+            return sorted(fingerprint_of(Describer(self._looks_at_files)(element)) for element in value)
+        if isinstance(value, np.memmap) and isinstance(value.base, mmap.mmap):  # maybe larger than memory
+            return [self._text(str(value.filename)), value.offset, value.shape, value.dtype.str, value.strides]
+        if hasattr(value, "__array__") and not isinstance(value, type):
+            return as_array(value.cpu() if hasattr(value, "cpu") else value)
+        return self._code_or_object(value)
+
+    def enter(self, value: Any) -> None:
+        """Remember an object, so that what refers to itself ends."""
+        self._seen[id(value)] = (len(self._seen), value)
+
+    def attributes(self, value: Any) -> dict[str, Any]:
+        """Return the attributes of an object, without what delira or a thread keeps in it."""
+        slots = {name: getattr(value, name, None) for cls in type(value).__mro__ for name in _slots(cls)}
+        state = slots | getattr(value, "__dict__", {})
+        return {
+            name: inner
+            for name, inner in state.items()
+            if not (name.startswith("_delira_") or isinstance(inner, threading.local))
+        }
+
+    def _code_or_object(self, value: Any) -> Any:
+        if isinstance(value, types.CodeType):
+            return self._code(value)
+        if isinstance(value, types.MethodType):
+            return [self(value.__func__), self(value.__self__)]
+        if isinstance(value, functools.partial):
+            return [self(value.func), self(value.args), self(value.keywords)]
+        if isinstance(value, types.BuiltinFunctionType):  # methods of objects written in C are such functions too
+            return [describe_callable(value), self(value.__self__)]
+        if isinstance(value, _DESCRIPTORS):
+            return describe_callable(value)
+        if isinstance(value, (types.FunctionType, type)) and not _is_own(value):
+            # modules of delira may be moved
+            return value.__qualname__ if _is_deliras(value) else f"{value.__module__}.{value.__qualname__}"
+        if id(value) in self._seen:
+            return ["seen", self._seen[id(value)][0]]
+        self.enter(value)
+        if isinstance(value, types.FunctionType):
+            return self._function(value)
+        if isinstance(value, type):
+            return self._class(value)
+        if isinstance(value, AbstractDataset):
+            return [self(type(value)), _parameters(value, self, with_items=True)]
+        return self._object(value)
+
+    def _object(self, value: Any) -> Any:
+        cls = type(value)
+        if isinstance(known := getattr(value, "_fingerprint", None), str):  # Hugging Face: of data and transforms
+            return [self(cls), known]
+        if callable(value) and hasattr(value, "__wrapped__"):  # what else a cache or a compiler keeps changes
+            return [self(cls), self(value.__wrapped__)]
+        says_nothing = cls.__repr__ is _NO_REPR and not _is_pythons(cls)
+        if callable(value) or says_nothing or _is_own(cls) or is_wrappable(value):
+            return [self(cls), self(self.attributes(value))]
+        return describe_callable(value)  # its repr, e.g. of a logger or a random generator
+
+    def _text(self, text: str) -> Any:
+        if not self._looks_at_files:
+            return text
+        try:
+            status = os.stat(text)
+        except (OSError, ValueError):  # no file, or no possible name of one
+            return text
+        return [text, status.st_size, status.st_mtime_ns] if os.path.isfile(text) else text
+
+    def _function(self, function: types.FunctionType) -> Any:
+        # not __name__, which depends on how a program was started
+        names = {name for name in _names(function.__code__) & function.__globals__.keys() if name[:2] != "__"}
+        closure = [_cell(cell) for cell in function.__closure__ or ()]
+        return [
+            self._code(function.__code__),
+            self(function.__defaults__),
+            self(function.__kwdefaults__),
+            self(closure),
+            {name: self(function.__globals__[name]) for name in sorted(names)},
+        ]
+
+    def _code(self, code: types.CodeType) -> Any:
+        # neither names of files nor numbers of lines: a comment more is the same code
+        return [code.co_code, code.co_exceptiontable, code.co_names, self(code.co_consts)]
+
+    def _class(self, cls: type) -> Any:
+        parts = {name: _unwrapped(value) for name, value in vars(cls).items() if _counts(name, value)}
+        return [cls.__qualname__, self(parts), self(cls.__bases__)]
+
+
+def _unwrapped(value: Any) -> Any:
+    if isinstance(value, (staticmethod, classmethod)):
+        return value.__func__
+    return value.fget if isinstance(value, property) else value
+
+
+def _counts(name: str, value: Any) -> bool:
+    """Whether an attribute of a class is code or a constant, and not what Python keeps there."""
+    is_code = isinstance(_unwrapped(value), types.FunctionType)
+    return is_code or not (name.startswith(("__", "_abc_")) or isinstance(value, types.MemberDescriptorType))
+
+
+def _is_own(code: types.FunctionType | type) -> bool:
+    """Whether code is the user's, and not part of Python, delira or an installed package."""
+    if _is_deliras(code):
+        return False
+    if isinstance(code, types.FunctionType):
+        return _is_own_file(code.__code__.co_filename)
+    return not _is_pythons(code) and _is_own_file(getattr(sys.modules.get(code.__module__), "__file__", None) or "")
+
+
+def _is_pythons(cls: type) -> bool:
+    return cls.__module__.partition(".")[0] in sys.stdlib_module_names
+
+
+def _is_deliras(code: types.FunctionType | type) -> bool:
+    return str(code.__module__).partition(".")[0] == "delira"
+
+
+def _is_own_file(name: str) -> bool:
+    paths = sysconfig.get_paths()
+    return not ("site-packages" in name or "dist-packages" in name or name.startswith((paths["stdlib"], "<frozen")))
+
+
+def _names(code: types.CodeType) -> set[str]:
+    inner = (const for const in code.co_consts if isinstance(const, types.CodeType))
+    return set(code.co_names).union(*map(_names, inner))
+
+
+def _cell(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not filled yet
+        return None
+
+
+def _slots(cls: type) -> tuple[str, ...]:
+    slots = vars(cls).get("__slots__", ())
+    return tuple(name for name in ((slots,) if isinstance(slots, str) else slots) if not name.startswith("__"))

@@ -1,0 +1,296 @@
+"""Preprocess once: samples as they come out, kept on disk and shared by all processes."""
+
+import contextlib
+import dataclasses
+import functools
+import os
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from delira.data_loading._arrays import to_index
+from delira.data_loading._cache_entry import (
+    DamagedEntryError,
+    Entry,
+    Stamp,
+    entry_in_memory,
+    open_entry,
+    pack,
+    write_pieces,
+)
+from delira.data_loading._cache_key import locate, preprocessing_key, roots_of, sample_key
+from delira.data_loading._collate import stack
+from delira.data_loading._items import with_progress
+from delira.data_loading._source_hashes import SourceHashes
+from delira.data_loading.abstract_dataset import AbstractDataset, Subset, given_labels, read_labels
+from delira.data_loading.array_dataset import DictDataset, as_dataset
+from delira.data_loading.mapped_dataset import MappedDataset
+from delira.data_loading.wrapped_dataset import WrappedDataset
+from delira.errors import ConfigError
+from delira.utils.files import publish
+from delira.utils.seeding import derive, seeded_globals
+
+_PATIENCE = 60.0  # seconds to wait for another process that makes a sample
+
+
+class CachedDataset(AbstractDataset):
+    """Keeps each sample of another dataset on disk, as it came out the first time it was asked for.
+
+    Folds, worker processes and runs at once may share a folder: one of them makes a sample, the others read it.
+    A sample is made again if a file that it was loaded from has other content, or if the code or a parameter
+    of the preprocessing has changed; one that is damaged on disk is made again with a warning. Files are looked
+    at, and checksums compared, when a process reads a sample for the first time.
+
+    Parameters
+    ----------
+    dataset
+        What loads and preprocesses; its samples are arrays, numbers, strings and dicts of these.
+    path
+        The folder; made if it is not there. It may serve several datasets.
+    version
+        Any value that is changed by hand to have all samples made again, where a change cannot be seen.
+
+    Notes
+    -----
+    What is drawn at random is drawn once: put augmentation into the data manager's ``transforms``.
+
+    Seen as code are ``load_fn`` or the dataset's class, and the functions, classes and global values that these
+    name, with defaults, closures and attributes; another release of Python counts as other code. Not seen are
+    changes inside installed packages, in functions called as ``module.function``, and of files whose names are
+    neither items of ``dataset.data`` nor parameters. A transform that keeps what it saw when it was called
+    counts as changed afterwards, so make it anew for another dataset.
+
+    All entries come back as arrays that may be written to, numbers and strings with no dimension. Samples of
+    1 MiB and more are mapped: of an array of which a part is used, only this part is read once it was checked.
+
+    Raises
+    ------
+    ConfigError
+        If ``path`` cannot be a folder, or ``dataset`` is cached already.
+
+    Examples
+    --------
+    >>> cached = CachedDataset(BaseLazyDataset("scans", load_and_resample, spacing=1.0), "cache")
+    >>> cached.build()  # or leave it to the first epoch
+    """
+
+    def __init__(self, dataset: Any, path: str | os.PathLike[str], *, version: Any = None) -> None:
+        super().__init__()
+        self.dataset = as_dataset(dataset)
+        roots = list(roots_of(self.dataset))
+        if any(isinstance(root, CachedDataset) for root in roots):
+            raise ConfigError("the dataset is a CachedDataset already; cache what it keeps, or nothing")
+        self.path = _make_folder(path)
+        self._roots = [(root, preprocessing_key(root, version)) for root in roots]
+        self._hashes = SourceHashes(self.path / "sources.jsonl")
+        self._checked: dict[int, tuple[Path, Stamp]] = {}
+        self._patience = _PATIENCE
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_checked": {}}
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        return self._entry(index).sample()
+
+    def build(self, *, progress: bool = True) -> None:
+        """Make all samples that are not there yet; several processes may share the work.
+
+        Parameters
+        ----------
+        progress
+            Whether to show a bar, if there is a terminal to show it on.
+        """
+        numbers = list(range(len(self)))
+        others: list[_Place] = []
+        for index in with_progress(numbers) if progress else numbers:
+            place = self._place(index)
+            if self._find(place, check=False)[0] is None and self._make(place, timeout=0) is None:
+                others.append(place)  # another process is at it
+        for place in others:
+            if self._make(place, self._patience) is None:
+                self._lose_patience(place)
+
+    def prune(self) -> int:
+        """Remove what is in the folder and not of this dataset, as it is now; returns the number of files.
+
+        Samples of removed items and of earlier preprocessing stay until then. Other datasets that share the
+        folder lose theirs, so call it when nobody else works with it.
+        """
+        own = {self._place(index).file for index in range(len(self))}
+        digit = "[0-9a-f]"
+        found = self.path.glob(f"{digit * 16}/{digit * 2}/{digit * 30}.sample*")
+        foreign = [file for file in found if file not in own]
+        for file in foreign:
+            file.unlink(missing_ok=True)
+        return len(foreign)
+
+    def get_sample_from_index(self, index: int) -> Any:
+        """Return what the dataset below keeps of a sample; never loads."""
+        return self.dataset.get_sample_from_index(index)
+
+    def is_deterministic(self) -> bool:
+        """True, unless a subclass changes what is read."""
+        return type(self).__getitem__ is CachedDataset.__getitem__
+
+    def _source(self, index: int) -> Any:
+        return self.dataset._source(index)
+
+    def _files(self) -> list[str]:
+        return self.dataset._files()
+
+    def _content(self) -> Any:
+        return self.dataset.fingerprint(), [key for _, key in self._roots]
+
+    def _read_labels(self, key: str) -> np.ndarray:
+        if (labels := _cheap_labels(self.dataset, key)) is not None:
+            return labels
+        indices = range(len(self))
+        values = [self._label(index, key) for index in indices]
+        return stack(values, indices, key) if values else np.empty(0)
+
+    def _label(self, index: int, key: str) -> np.ndarray:
+        try:
+            return self._entry(index, check=False).array(key, index)  # does not read the rest
+        except DamagedEntryError:
+            self._checked.pop(index, None)
+            return self._entry(index).array(key, index)
+
+    def _entry(self, index: int, check: bool = True) -> Entry:
+        number = to_index(index, len(self), f"this {type(self).__name__}")
+        if (known := self._checked.get(number)) is not None:
+            with contextlib.suppress(FileNotFoundError, DamagedEntryError):
+                entry = open_entry(known[0])
+                if entry.stamp == known[1]:
+                    return entry
+        place = self._place(number)
+        found = self._find(place, check)[0] or self._make(place, self._patience)
+        if found is None:
+            self._lose_patience(place)
+            return entry_in_memory(self._load(place))
+        if check:
+            self._checked[number] = (place.file, found.stamp)
+        return found
+
+    def _place(self, index: int) -> "_Place":
+        root, inner = locate(self.dataset, index)
+        name, files = sample_key(root, inner)
+        key = next(key for known, key in self._roots if known is root)
+        return _Place(index, self.path / key / name[:2] / f"{name[2:]}.sample", self._hashes.content_of(files))
+
+    def _find(self, place: "_Place", check: bool) -> tuple[Entry | None, str]:
+        """Return an entry, None if it is stale, missing or damaged; and what is damaged."""
+        try:
+            entry = open_entry(place.file)
+            if entry.content != place.content:
+                return None, ""
+            if check:
+                entry.check()
+        except FileNotFoundError:
+            return None, ""
+        except DamagedEntryError as error:
+            return None, str(error)
+        return entry, ""
+
+    def _make(self, place: "_Place", timeout: float) -> Entry | None:
+        """Make an entry, unless another process is faster; None if that one does not come to an end."""
+        from filelock import FileLock, Timeout
+
+        with _noting(place):
+            place.file.parent.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(place.lock)  # the system frees it when its holder dies
+            try:
+                lock.acquire(timeout=timeout)
+            except Timeout:
+                return None
+        try:
+            entry, damage = self._find(place, check=True)
+            if damage:
+                warnings.warn(f"{place.file} is damaged: {damage}; the sample is made again", stacklevel=2)
+            return entry or self._write(place)
+        finally:
+            lock.release()
+
+    def _write(self, place: "_Place") -> Entry:
+        pieces = self._load(place)
+        with _noting(place):
+            for debris in place.file.parent.glob(f"{place.file.name}.*"):  # of a process that was killed
+                debris.unlink(missing_ok=True)
+            publish(place.file, functools.partial(write_pieces, pieces), durable=False)
+            return open_entry(place.file)
+
+    def _load(self, place: "_Place") -> list[bytes | memoryview]:
+        # whoever makes it, the same is drawn; and the caller's generators stay as they are
+        with seeded_globals(derive(0, int(place.file.stem[:8], 16), stream="cache")):
+            try:
+                sample = self.dataset[place.index]
+            except Exception as error:
+                error.add_note(f"while sample {place.index} was made for the cache in {self.path}")
+                raise
+        return pack(sample, place.index, place.content)
+
+    def _lose_patience(self, place: "_Place") -> None:
+        if self._patience:
+            warnings.warn(
+                f"another process has held {place.lock} for {self._patience:g} seconds; what it keeps locked is "
+                "made in this process as well, and not kept. Is that process slow, or stopped?",
+                stacklevel=2,
+            )
+        self._patience = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class _Place:
+    """Where a sample is kept."""
+
+    index: int
+    file: Path
+    content: str
+    """What tells the files that it is made from, as they are now, from others."""
+
+    @property
+    def lock(self) -> Path:
+        return self.file.with_name("lock")
+
+
+@contextlib.contextmanager
+def _noting(place: _Place) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        error.add_note(
+            f"while sample {place.index} was written to {place.file}; "
+            "see to it that there is space and that the folder is writable, or choose another path"
+        )
+        raise
+
+
+def _make_folder(path: str | os.PathLike[str]) -> Path:
+    folder = Path(os.path.abspath(path))  # another process may have another working directory
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"path={str(folder)!r} cannot be the folder of a CachedDataset ({error.strerror}); choose another path"
+        ) from error
+    return folder
+
+
+def _cheap_labels(dataset: AbstractDataset, key: str) -> np.ndarray | None:
+    """Return an entry of all samples if the dataset knows it without making them."""
+    cls = type(dataset)
+    if key in given_labels(dataset):
+        return read_labels(dataset, key)
+    if type(dataset) is Subset:
+        labels = _cheap_labels(dataset.parent, key)
+        return None if labels is None else labels[dataset.indices]
+    if isinstance(dataset, WrappedDataset) and cls._read_labels is WrappedDataset._read_labels:
+        return dataset._cheap_labels(key)
+    if cls._read_labels in (DictDataset._read_labels, MappedDataset._read_labels) and key in dataset.data:
+        return read_labels(dataset, key)
+    return None

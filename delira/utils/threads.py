@@ -1,0 +1,34 @@
+"""One thread for what must not depend on how many there are: sums of floats do."""
+
+import contextlib
+import functools
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+#: packages that bring thread pools
+_WITH_POOLS = ("cv2", "scipy", "sklearn", "torch")
+
+
+@contextlib.contextmanager
+def single_threaded() -> Iterator[None]:
+    """Scope in which numpy's algebra, OpenMP and torch (CPU) use one thread; about 15 us."""
+    set_threads = getattr(sys.modules.get("torch"), "set_num_threads", None)
+    with _pools(tuple(name in sys.modules for name in _WITH_POOLS)).limit(limits=1):
+        if set_threads is None:
+            yield
+            return
+        before = sys.modules["torch"].get_num_threads()
+        set_threads(1)
+        try:
+            yield
+        finally:
+            set_threads(before)
+
+
+@functools.cache
+def _pools(imported: tuple[bool, ...]) -> Any:
+    """The thread pools of this process; looked for anew when a package with pools was imported."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
