@@ -130,7 +130,8 @@ class WorkerPool:
             self._end_all()
             raise WorkerError(
                 f"only {started} of {number} worker processes could be started: {error}; set n_process_augmentation="
-                f"{started * 3 // 4} or less, as batches need files too, or raise the limits of this system (ulimit -u, ulimit -n, memory)"
+                f"{started * 3 // 4} or less, as batches need files too, or raise the limits of this system "
+                "(ulimit -u, ulimit -n, memory)"
             ) from error
         except BaseException:
             self._end_all()
