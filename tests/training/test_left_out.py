@@ -41,7 +41,7 @@ def cross_validated(room, lazy, tmp_path):
 def test_a_cross_validation_goes_on_without_them(cross_validated, batch_size):
     result = cross_validated(batch_size=batch_size)
     for fold in result.folds:
-        assert fold.left_out == {index: "OSError: torn" for index in BROKEN}
+        assert fold.left_out == dict.fromkeys(BROKEN, "OSError: torn")
         assert not {*fold.test_indices.tolist()} & BROKEN.keys()
         assert len(fold.predictions["pred"]) == len(fold.test_indices)
     assert np.flatnonzero(~result.oof.mask).tolist() == [*BROKEN]
