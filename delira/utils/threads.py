@@ -13,17 +13,17 @@ _WITH_POOLS = ("cv2", "scipy", "sklearn", "torch")
 @contextlib.contextmanager
 def single_threaded() -> Iterator[None]:
     """Scope in which numpy's algebra, OpenMP and torch (CPU) use one thread; about 15 us."""
-    set_threads = getattr(sys.modules.get("torch"), "set_num_threads", None)
+    torch = sys.modules.get("torch")
+    set_threads = getattr(torch, "set_num_threads", None)
+    before = None if set_threads is None else torch.get_num_threads()  # type: ignore[union-attr]
     with _pools(tuple(name in sys.modules for name in _WITH_POOLS)).limit(limits=1):
-        if set_threads is None:
-            yield
-            return
-        before = sys.modules["torch"].get_num_threads()
-        set_threads(1)
+        if set_threads is not None:
+            set_threads(1)
         try:
             yield
         finally:
-            set_threads(before)
+            if set_threads is not None:
+                set_threads(before)
 
 
 @functools.cache

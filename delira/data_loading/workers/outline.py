@@ -1,9 +1,11 @@
 """An outline of an object: tells cheaply whether it was changed since."""
 
 import functools
+import logging
 import random
+import sys
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -34,7 +36,7 @@ class Outline:
         while waiting:
             value = waiting.pop()
             if isinstance(value, _PLAIN):
-                self._parts.append(value)
+                self._parts.append((type(value), repr(value)))  # 2 is no 2.0, 0.0 no -0.0
             elif id(value) in seen:
                 self._parts.append(("again", seen[id(value)]))
             else:
@@ -56,19 +58,33 @@ class Outline:
 
 def _look_into(value: Any) -> list[Any] | None:
     """What a value consists of; None if only its identity can tell."""
-    if isinstance(value, (type, types.ModuleType, types.CodeType)):
+    if isinstance(value, (type, types.ModuleType, types.CodeType, logging.Logger, logging.Handler)):
         return None
-    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
-        return [value.shape, value.dtype.str, value.tobytes()] if value.nbytes < _LARGE else None
-    attributes = [part for name_and_value in _attributes(value) for part in name_and_value]
-    if isinstance(value, (list, tuple, set, frozenset, Mapping)):
-        return None if len(value) > _LONG else _entries(value) + attributes
-    state = _state_of(value)
+    try:
+        if (content := _content_of_array(value)) is not None:
+            return content or None
+        attributes = [part for name_and_value in _attributes(value) for part in name_and_value]
+        if isinstance(value, (list, tuple, set, frozenset, dict)):  # other containers may read from disk
+            return None if len(value) > _LONG else _entries(value) + attributes
+        state = _state_of(value)
+    except Exception:  # a closed file, an object that answers nothing
+        return None
     return None if state is None and not attributes else [*(state or ()), *attributes]
 
 
+def _content_of_array(value: Any) -> list[Any] | None:
+    """Of a small array or tensor its content, of a large one nothing; None for anything else."""
+    tensor = getattr(sys.modules.get("torch"), "Tensor", None)
+    if type(value) is not np.ndarray and not (tensor is not None and isinstance(value, tensor)):
+        return None
+    if value.nbytes >= _LARGE:
+        return []
+    array = np.asarray(value)
+    return [array.shape, array.dtype.str, repr(array.tolist()) if array.dtype.hasobject else array.tobytes()]
+
+
 def _entries(container: Any) -> list[Any]:
-    if isinstance(container, Mapping):
+    if isinstance(container, dict):
         return [part for item in container.items() for part in item]
     if isinstance(container, (set, frozenset)):
         return sorted(map(repr, container))
@@ -79,7 +95,8 @@ def _state_of(value: Any) -> list[Any] | None:
     """What is not among the attributes of objects of some kinds; None for all others."""
     if isinstance(value, types.FunctionType):
         cells = [cell.cell_contents for cell in value.__closure__ or () if not _is_empty(cell)]
-        return [value.__code__, value.__defaults__, value.__kwdefaults__, *cells]
+        known = [value.__globals__[name] for name in _names_in(value.__code__) if name in value.__globals__]
+        return [value.__code__, value.__defaults__, value.__kwdefaults__, *cells, *known]
     if isinstance(value, types.MethodType):
         return [value.__func__, value.__self__]
     if isinstance(value, functools.partial):
@@ -91,6 +108,12 @@ def _state_of(value: Any) -> list[Any] | None:
     if isinstance(value, np.random.RandomState):
         return [repr(value.get_state(legacy=False))]
     return [value.tobytes()] if isinstance(value, np.generic) else None
+
+
+def _names_in(code: types.CodeType) -> list[str]:
+    """Names that a function looks up, with those in the functions inside of it."""
+    inner = [name for part in code.co_consts if isinstance(part, types.CodeType) for name in _names_in(part)]
+    return sorted({*code.co_names, *inner})
 
 
 def _attributes(value: Any) -> Iterator[tuple[str, Any]]:

@@ -55,7 +55,8 @@ class Failure(NamedTuple):
                 twin = pickle.loads(pickle.dumps(failure)).unpacked()
                 if type(twin) is type(error) and str(twin) == str(error):
                     return failure
-        return cls(DataError(f"{type(error).__name__}: {error}"), text, notes)
+        (said,) = traceback.format_exception_only(type(error), error)[-1:]
+        return cls(DataError(said.rstrip()), text, notes)
 
     def unpacked(self) -> BaseException:
         """The exception as it was raised, with its notes."""
@@ -184,9 +185,10 @@ def _settle_in(dies_with: int | None) -> None:
     gc.freeze()  # inherited objects stay untouched, so their memory stays shared
     with contextlib.suppress(ValueError):  # only in the main thread
         signal.set_wakeup_fd(-1)  # that of an event loop in the main process
-        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
-            signal.signal(number, signal.SIG_DFL)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the main process, which ends its workers
+        # Ctrl-C and a scheduler's signals reach all processes, and the main one decides what they mean. It ends its
+        # workers; no SIG_IGN, which programs that a worker starts would inherit.
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
+            signal.signal(number, _leave_to_main)
     os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"))
     with contextlib.suppress(ImportError):
         from threadpoolctl import threadpool_limits
@@ -195,6 +197,10 @@ def _settle_in(dies_with: int | None) -> None:
     if (torch := sys.modules.get("torch")) is not None:
         torch.set_num_threads(1)  # else torch waits for ever for threads that were not forked
     threading.Thread(target=_watch_parent, args=(os.getppid(),), daemon=True).start()
+
+
+def _leave_to_main(number: int, frame: Any) -> None:
+    pass
 
 
 def _ask_system(function: str, *arguments: int) -> None:
