@@ -1,6 +1,7 @@
 """What a data manager is given becomes a dataset and a sampler; contradictions are refused."""
 
 import dataclasses
+import inspect
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -11,6 +12,7 @@ from delira.data_loading.array_dataset import as_dataset
 from delira.data_loading.dataset import AbstractDataset, BaseCacheDataset, BaseLazyDataset
 from delira.data_loading.sampler import AbstractSampler
 from delira.errors import ConfigError
+from delira.utils.suggest import did_you_mean
 
 
 def build_dataset(data: Any, dataset_cls: Any, load_fn: Any, from_disc: bool, kwargs: Any) -> AbstractDataset:
@@ -37,6 +39,10 @@ def build_dataset(data: Any, dataset_cls: Any, load_fn: Any, from_disc: bool, kw
     return as_dataset(data)
 
 
+#: arguments of samplers that have a value for each sample
+_PER_SAMPLE = ("weights", "labels", "groups")
+
+
 @dataclasses.dataclass(frozen=True)
 class NamedSampler:
     """A sampler that the user named, and how to build its like for other data."""
@@ -45,6 +51,16 @@ class NamedSampler:
     cls: type[AbstractSampler] | None = None
     """None if the user passed a finished sampler."""
     kwargs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def for_part(self, indices: Any, length: int) -> "NamedSampler":
+        """Take of arguments with a value for each of ``length`` samples those at ``indices``."""
+        kwargs = {
+            name: np.asarray(value)[np.asarray(indices)]
+            if name in _PER_SAMPLE and _has_length(value, length)
+            else value
+            for name, value in self.kwargs.items()
+        }
+        return dataclasses.replace(self, kwargs=kwargs)
 
     def for_dataset(self, dataset: AbstractDataset) -> "NamedSampler":
         """Build the like of this sampler for ``dataset``; a finished one stays as it is."""
@@ -91,7 +107,22 @@ def check_order(order: np.ndarray, sampler: AbstractSampler, length: int) -> np.
     return order
 
 
+def _has_length(value: Any, length: int) -> bool:
+    is_array = hasattr(value, "__len__") and not isinstance(value, (str, bytes, Mapping))
+    return is_array and len(value) == length
+
+
 def _built(cls: type[AbstractSampler], kwargs: Mapping[str, Any], dataset: AbstractDataset) -> NamedSampler:
+    parameters = {
+        name: parameter
+        for function in (cls.__init__, cls.from_dataset)
+        for name, parameter in inspect.signature(function).parameters.items()
+    }
+    known = [name for name, parameter in parameters.items() if parameter.kind is not parameter.VAR_KEYWORD]
+    is_open = any(p.kind is p.VAR_KEYWORD for p in inspect.signature(cls.__init__).parameters.values())
+    if not is_open and (unknown := [name for name in kwargs if name not in known]):
+        known = [name for name in known if name not in ("self", "dataset", "indices")]
+        raise ConfigError(f"{cls.__name__} takes no {unknown[0]!r}{did_you_mean(str(unknown[0]), known)}")
     return NamedSampler(_not_empty(cls.from_dataset(dataset, **kwargs)), cls, kwargs)
 
 

@@ -48,6 +48,10 @@ def _add(digest: Any, value: Any) -> None:
         for key in sorted(value, key=repr):
             _add(digest, key)
             _add(digest, value[key])
+    elif isinstance(value, (set, frozenset)):  # their order differs from process to process
+        digest.update(b"set %d;" % len(value))
+        for element in sorted(map(fingerprint_of, value)):
+            digest.update(element.encode())
     elif isinstance(value, (list, tuple)):
         digest.update(b"sequence %d;" % len(value))
         for element in value:

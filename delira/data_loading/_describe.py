@@ -80,7 +80,7 @@ def describe(dataset: Any, label_key: str = "label", limit: int | None = 100) ->
         Entry with the class of each sample. Other entries with one whole number or name for each sample are
         counted as well, if they have at most 30 different values and some repeat.
     limit
-        Samples to read, evenly spread over the dataset; ``None``: all. Classes are those of all samples
+        Samples to read, drawn at random, always the same; ``None``: all. Classes are those of all samples
         wherever they can be had without loading these.
 
     Raises
@@ -90,7 +90,8 @@ def describe(dataset: Any, label_key: str = "label", limit: int | None = 100) ->
     """
     length = len(dataset)
     if limit is not None and check_count(limit, "limit", 1) < length:
-        indices = np.unique(np.linspace(0, length - 1, limit).round().astype(np.int64)).tolist()
+        # drawn, not every so many: classes may take turns
+        indices = np.sort(np.random.default_rng(0).choice(length, limit, replace=False)).tolist()
     else:
         indices = list(range(length))
     tallies: dict[str, _Tally] = {}

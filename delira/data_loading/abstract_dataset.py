@@ -68,6 +68,9 @@ class AbstractDataset(abc.ABC):
     def __len__(self) -> int:
         return len(self.data)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self)} samples)"
+
     def __iter__(self) -> Iterator[Sample]:
         return (self[index] for index in range(len(self)))
 
@@ -172,7 +175,7 @@ class AbstractDataset(abc.ABC):
         label_key
             Entry whose classes are counted.
         limit
-            Samples that are looked at, spread evenly; None for all. Classes are counted over all samples where
+            Samples that are looked at, drawn at random; None for all. Classes are counted over all samples where
             that loads none.
         """
         from delira.data_loading._describe import describe
@@ -190,7 +193,14 @@ class AbstractDataset(abc.ABC):
         indices = range(len(self))
         values = []
         for index in indices:
-            sample = self[index]
+            try:
+                sample = self[index]
+            except Exception as error:
+                error.add_note(
+                    f"while {name_sample(self, index)} was read for its entry {key!r}; after "
+                    f"set_labels({key!r}, values) no sample is read for it"
+                )
+                raise
             check_mapping(sample, f"sample {index}")
             if key not in sample:
                 raise MissingKeyError(
@@ -293,6 +303,14 @@ def split_indices(length: int, *args: Any, **kwargs: Any) -> tuple[np.ndarray, n
 def read_labels(dataset: AbstractDataset, key: str) -> np.ndarray:
     """Return ``dataset.labels(key)`` even if a user's dataset keeps an array in an attribute ``labels``."""
     return type(dataset).labels(dataset, key)
+
+
+def name_sample(dataset: AbstractDataset, index: int) -> str:
+    """Name a sample for messages: of a subset by its number in the dataset that is looked at."""
+    while isinstance(dataset, Subset) and 0 <= index < len(dataset):
+        index = int(dataset.indices[index])
+        dataset = dataset.parent
+    return f"sample {index} of {type(dataset).__name__}"
 
 
 def given_labels(dataset: AbstractDataset) -> dict[str, np.ndarray]:

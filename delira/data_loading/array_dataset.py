@@ -142,6 +142,11 @@ def as_dataset(data: Any) -> AbstractDataset:
 
 
 def _to_array(key: str, values: Any) -> np.ndarray:
+    if is_wrappable(values):
+        raise DataError(
+            f"{key!r} is a dataset (a {type(values).__name__}), not an array; this dict holds several datasets: "
+            f"choose one of them, e.g. data[{key!r}]"
+        )
     try:
         array = np.asarray(values)
     except Exception as error:

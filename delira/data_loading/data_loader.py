@@ -7,6 +7,7 @@ import numpy as np
 
 from delira.data_loading._checks import Indices, check_count, to_index_array
 from delira.data_loading._collate import collate
+from delira.data_loading.abstract_dataset import name_sample
 from delira.data_loading.array_dataset import as_dataset
 from delira.data_loading.sampler import AbstractSampler, SequentialSampler
 from delira.errors import ConfigError, DataError
@@ -109,9 +110,9 @@ class BaseDataLoader:
             return self.dataset[index]
         except StopIteration as error:  # would end the epoch in silence
             raise DataError(
-                f"loading sample {index} of {type(self.dataset).__name__} raised StopIteration; "
+                f"loading {name_sample(self.dataset, index)} raised StopIteration; "
                 "call next(iterator, default) there, or give the dataset fewer samples"
             ) from error
         except Exception as error:
-            error.add_note(f"while sample {index} of {type(self.dataset).__name__} was loaded")
+            error.add_note(f"while {name_sample(self.dataset, index)} was loaded")
             raise

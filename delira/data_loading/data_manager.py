@@ -1,7 +1,7 @@
 """The manager: a dataset and the way it is turned into batches."""
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Self
 
@@ -13,7 +13,7 @@ from delira.data_loading._manager_settings import SAMPLER_SETTINGS, SETTINGS, Ma
 from delira.data_loading._transform import Transform
 from delira.data_loading.abstract_dataset import AbstractDataset, LoadFunction, split_indices
 from delira.data_loading.data_loader import BaseDataLoader, Batch
-from delira.data_loading.epoch import EpochBatches, EpochIterator, InProcess
+from delira.data_loading.epoch import BatchSource, EpochBatches, EpochIterator, InProcess
 from delira.data_loading.recipe import BatchRecipe
 from delira.data_loading.sampler import AbstractSampler
 from delira.data_loading.workers.ahead import PoolKeeper, WorkersAhead
@@ -124,16 +124,10 @@ class BaseDataManager(ManagerSettings):
             Whether to shuffle if no sampler was named; a named one always decides itself.
         """
         counters = (check_seed(seed), check_count(fold, "fold", 0), check_count(epoch, "epoch", 0))
-        batches = self._batches(counters, shuffle)
-        source: Any = InProcess
-        if self._n_process_augmentation and not get_current_debug_mode() and can_have_workers():
-            source = partial(
-                WorkersAhead, keeper=self._keeper, number=self._n_process_augmentation, settings=self._worker_settings
-            )
-        return EpochIterator(batches, start, source, self.left_out)
+        return EpochIterator(self._batches(counters, shuffle), start, self._source(), self.left_out)
 
     def first_batch(self, seed: int, fold: int = 0, epoch: int = 0) -> Batch | None:
-        """Return the first batch of an epoch in the order of the sampler, made in this process.
+        """Return the first batch of an epoch in the order of the sampler, and have no other made.
 
         Parameters
         ----------
@@ -141,7 +135,11 @@ class BaseDataManager(ManagerSettings):
             As in :meth:`epoch`.
         """
         counters = (check_seed(seed), check_count(fold, "fold", 0), check_count(epoch, "epoch", 0))
-        return next(EpochIterator(self._batches(counters, shuffle=False), bad_samples=self.left_out), None)
+        iterator = EpochIterator(self._batches(counters, shuffle=False), 0, self._source(ahead=0), self.left_out)
+        try:
+            return next(iterator, None)
+        finally:
+            iterator.close()
 
     def preview(self, n: int = 16, **options: Any) -> Any:
         """Draw samples as the network gets them: shuffled, augmented, with labels or masks.
@@ -191,8 +189,10 @@ class BaseDataManager(ManagerSettings):
                 f"pass sampler_cls={name} (and sampler_kwargs) instead of sampler"
             )
         subset = copy.copy(self)  # not the constructor: a subclass may have another signature and more state
+        part = self._dataset.get_subset(indices)
+        subset._named = self._named and self._named.for_part(indices, len(self._dataset))
         subset.left_out = {}
-        subset.dataset = self._dataset.get_subset(indices)
+        subset.dataset = part
         return subset
 
     def train_test_split(self, *args: Any, **kwargs: Any) -> tuple[Self, Self]:
@@ -223,6 +223,15 @@ class BaseDataManager(ManagerSettings):
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self.__dict__.update(state, _keeper=PoolKeeper())  # a copy has workers of its own
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._dataset!r}, batch_size={self._batch_size})"
+
+    def _source(self, ahead: int | None = None) -> Callable[[EpochBatches], BatchSource]:
+        number = self._n_process_augmentation
+        if not number or get_current_debug_mode() or not can_have_workers():
+            return InProcess
+        return partial(WorkersAhead, keeper=self._keeper, number=number, settings=self._worker_settings, ahead=ahead)
 
     def _batches(self, counters: tuple[int, int, int], shuffle: bool) -> EpochBatches:
         sampler = self._named.sampler if self._named else self._default_sampler(shuffle)

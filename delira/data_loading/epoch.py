@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from delira.data_loading._checks import check_count
+from delira.data_loading.abstract_dataset import name_sample
 from delira.data_loading.data_loader import Batch
 from delira.data_loading.recipe import BatchRecipe, BatchTask, Made
 from delira.errors import ConfigError, DataError
@@ -157,7 +158,8 @@ class EpochIterator(Iterator[Batch]):
         for index, reason in made.bad:
             if index not in self.bad_samples:
                 self.bad_samples[index] = reason
-                warnings.warn(f"sample {index} is left out, it cannot be loaded: {reason}", UserWarning, stacklevel=3)
+                name = name_sample(self._batches.recipe.loader.dataset, index)
+                warnings.warn(f"{name} is left out, it cannot be loaded: {reason}", UserWarning, stacklevel=3)
         if made.batch is None:
             self._lost_batches.add(self.position - 1)
         if len(self._lost_batches) == self._batches.n_batches:

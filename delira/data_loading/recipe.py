@@ -24,8 +24,8 @@ class BatchTask(NamedTuple):
     """Its samples, shape (B,), dtype int64."""
     counters: tuple[int, int, int]
     """Seed, fold and epoch."""
-    banned: tuple[int, ...] = ()
-    """Samples that are not to be touched again: reading them ended a process."""
+    banned: tuple[tuple[int, str], ...] = ()
+    """Samples that are not to be touched again, with what reading them did to a process."""
 
 
 class Made(NamedTuple):
@@ -96,9 +96,10 @@ class BatchRecipe:
     def _load(self, task: BatchTask) -> Made:
         if not self.skips_bad:
             return Made(self.loader(task.indices))
-        banned = np.isin(task.indices, task.banned)
-        bad = [(index, "reading it ended a worker process") for index in task.indices[banned].tolist()]
-        good = task.indices[~banned]
+        banned = dict(task.banned)
+        is_banned = np.isin(task.indices, [*banned])
+        bad = [(index, banned[index]) for index in task.indices[is_banned].tolist()]
+        good = task.indices[~is_banned]
         try:
             return Made(self.loader(good) if good.size else None, tuple(bad))
         except Exception:  # which of them?
@@ -121,7 +122,21 @@ def _transformed(transform: TransformCall, batch: Batch, task: BatchTask) -> Bat
     rng = None
     if transform.takes_rng:
         rng = np.random.default_rng(derive(*task.counters, task.number, stream="transform"))
-    return transform(batch, rng, f"batch {task.number}")
+    size = len(task.indices)
+    samples = [key for key, value in batch.items() if _length(value) == size]
+    result = transform(batch, rng, f"batch {task.number}")
+    lengths = {key: _length(result[key]) for key in samples}
+    if len({*lengths.values()} - {None}) > 1:
+        raise DataError(
+            f"transform {transform.name} left different numbers of samples in the entries of batch {task.number}: "
+            f"{lengths}; it must keep them alike"
+        )
+    return result
+
+
+def _length(value: Any) -> int | None:
+    shape = getattr(value, "shape", ())  # of arrays, and of tensors that a transform may make of them
+    return int(shape[0]) if shape else None
 
 
 def _compact(value: Any) -> Any:

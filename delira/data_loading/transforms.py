@@ -140,6 +140,8 @@ class Compose:
     """
 
     def __init__(self, transforms: Iterable[Transform]) -> None:
+        if not isinstance(transforms, Iterable):
+            raise ConfigError(f"Compose takes a list of transforms, got {transforms!r}")
         self.transforms = list(transforms)
         self._calls = [TransformCall(transform) for transform in self.transforms]
 

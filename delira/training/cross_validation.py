@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,7 +22,7 @@ from delira.training.result import FoldResult, KFoldResult
 from delira.training.run_folder import RunFolder
 from delira.training.splits import Split, SplitConfig, Splitter, fingerprint
 from delira.utils import yaml_codec
-from delira.utils.files import publish
+from delira.utils.files import publish, publish_text
 from delira.utils.trees import iterate_leaves
 
 
@@ -127,7 +128,10 @@ class CrossValidation:
         done = self._test(trainer, test)
         tested = np.delete(split.test, [*test.left_out])
         _save_predictions(trainer.save_path / "predictions.npz", tested, done)
-        left_out = {**_left_out(train, split.train), **_left_out(val, split.val), **_left_out(test, split.test)}
+        left_out = _keep_left_out(
+            trainer.save_path / "left_out.json",
+            {**_left_out(train, split.train), **_left_out(val, split.val), **_left_out(test, split.test)},
+        )
         return FoldResult(
             fold=number,
             train_indices=split.train,
@@ -181,6 +185,15 @@ def _left_out(manager: BaseDataManager | None, indices: np.ndarray | None) -> di
     if manager is None or indices is None:
         return {}
     return {int(indices[index]): reason for index, reason in manager.left_out.items()}
+
+
+def _keep_left_out(path: Path, found: Mapping[int, str]) -> dict[int, str]:
+    """Add to what earlier sessions of the fold left out: a fold that is finished does not train again."""
+    earlier = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    left_out = {**{int(index): reason for index, reason in earlier.items()}, **found}
+    if left_out:
+        publish_text(path, json.dumps(dict(sorted(left_out.items())), indent=1))
+    return left_out
 
 
 def _stated(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -90,6 +90,11 @@ class RunState(Predictor):
         return None if self._plan is None else self._plan.val_score_key
 
     @property
+    def train_data(self) -> Any:
+        """The data that ``train`` is at work on, for callbacks that change its transforms; else None."""
+        return None if self._plan is None else self._plan.train_data
+
+    @property
     def score_mode(self) -> str:
         """``"lowest"`` or ``"highest"``: which score is good."""
         return self.config.val_score_mode if self._plan is None else self._plan.val_score_mode

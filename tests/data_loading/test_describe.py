@@ -79,16 +79,16 @@ def test_what_is_no_sample_is_a_failure_too():
     assert found.failures[2].startswith("ValueError: entry 'data': setting an array element")
 
 
-def test_few_samples_spread_over_the_dataset_are_looked_at():
+def test_few_samples_from_all_over_the_dataset_are_looked_at():
     dataset = Cases()
     found = describe(dataset)
     assert found.n_read == len(dataset.read) == len(set(dataset.read)) == 100
-    assert (dataset.read[0], dataset.read[-1]) == (0, 299)
-    assert set(np.diff(dataset.read)) <= {3, 4}
+    assert min(np.bincount(np.array(dataset.read) // 50)) > 5
+    assert len({index % 3 for index in dataset.read}) == 3  # classes that take turns are all seen
     assert str(found).splitlines()[0] == "Cases: 300 samples, 100 looked at (limit=None: all)"
-    dataset.read.clear()
-    describe(dataset, limit=7)
-    assert dataset.read == [0, 50, 100, 150, 199, 249, 299]
+    again = Cases()
+    describe(again)
+    assert again.read == dataset.read
 
 
 @settings(max_examples=50, deadline=None)
@@ -249,8 +249,8 @@ def test_missing_files_are_counted_and_ten_of_them_listed(tmp_path):
         np.save(path, np.zeros(3))
     found = describe(BaseLazyDataset(paths, load_npy), limit=2)
     assert (found.n_files, found.missing_files) == (20, tuple(os.fspath(path) for path in paths[8:]))
-    assert [*found.failures] == [19]
-    assert "No such file" in found.failures[19]
+    assert found.failures
+    assert all("No such file" in reason for reason in found.failures.values())
     text = str(found)
     assert "12 of 20 files are missing or may not be read:" in text
     assert "17.npy" in text

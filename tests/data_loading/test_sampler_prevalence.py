@@ -263,10 +263,10 @@ def test_labels_of_a_subset_itself_are_taken_too():
     assert sorted(StoppingPrevalenceRandomSampler.from_dataset(subset, labels=[0, 1, 1])) in ([0, 1], [0, 2])
 
 
-def test_labels_as_many_as_the_whole_has_are_those_of_the_whole():
+def test_labels_as_many_as_the_subset_has_are_its_own():
     turned = DictDataset({"data": np.arange(4)}).get_subset([3, 2, 1, 0])
     sampler = PrevalenceSequentialSampler.from_dataset(turned, labels=[0, 0, 0, 1])
-    assert list(sampler) == [1, 0, 2, 0]
+    assert list(sampler) == [0, 3, 1, 3]
 
 
 @pytest.mark.parametrize(

@@ -374,6 +374,37 @@ def test_a_program_ends_cleanly_and_at_once(start, name):
         assert (out, err) == ("last line", "")
 
 
+def test_workers_that_only_the_garbage_collector_finds_end_without_a_word(start):
+    # an exception that is kept makes a cycle with the frame that iterated, and the collector ends whom it likes first
+    source = script("""
+        import gc, warnings
+        warnings.simplefilter("error")
+
+        def fail(batch):
+            if batch["label"][0] == 3:
+                raise ValueError("of the user")
+            return batch
+
+        def use():
+            iterator = iter(BaseDataManager(Own(), 1, 2, fail))
+            got = [next(iterator) for _ in range(3)]
+            try:
+                next(iterator)
+            except ValueError as error:
+                kept = error
+            iterator.seek(4)
+            got += iterator
+            return kept
+
+        for threshold in range(20, 500, 20):
+            gc.set_threshold(threshold, 3, 3)
+            use()
+            gc.collect()
+        print(children())
+    """)
+    assert start(source).end() == (0, "[]", "")
+
+
 def test_what_the_user_registered_for_the_end_runs_once(start):
     source = script("""
         import atexit

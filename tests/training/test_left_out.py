@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from delira.data_loading import BaseDataManager, BaseLazyDataset
+from delira.training.callbacks import AbstractCallback
 
 N = 24
 BROKEN = {3: "torn", 7: "torn", 20: "torn"}
@@ -59,6 +60,29 @@ def test_the_number_of_workers_changes_nothing(cross_validated, room):
     alone, helped = cross_validated(0, 5), cross_validated(2, 5)
     assert room.same(alone.oof.predictions["pred"], helped.oof.predictions["pred"])
     assert [fold.history for fold in alone.folds] == [fold.history for fold in helped.folds]
+
+
+class Breaks(AbstractCallback):
+    """Breaks off the third fold, once."""
+
+    is_armed = True
+
+    def at_epoch_begin(self, trainer, **facts):
+        if trainer.fold == 2 and Breaks.is_armed:
+            raise InterruptedError("on purpose")
+
+
+@pytest.mark.filterwarnings("ignore:sample .* is left out:UserWarning")
+def test_a_resumed_cross_validation_still_knows_them(room, lazy, tmp_path, monkeypatch):
+    def run(**more):
+        experiment = room.experiment(tmp_path, training={"val_metrics": {"mae": mae}}, callbacks=[Breaks()])
+        manager = BaseDataManager(lazy, 5, bad_samples="skip")
+        return experiment.kfold(manager, num_splits=3, shuffle=True, random_seed=1, **more)
+
+    with pytest.raises(InterruptedError, match="on purpose"):
+        run()
+    monkeypatch.setattr(Breaks, "is_armed", False)
+    assert [fold.left_out.keys() for fold in run(resume="auto").folds] == [BROKEN.keys()] * 3
 
 
 def test_the_report_lists_them(cross_validated):

@@ -93,8 +93,8 @@ def values_for(dataset: Any, values: Any, name: str) -> np.ndarray:
         A subset takes its part of the values of the dataset it belongs to, so that each fold of a
         cross-validation can be given the same ones.
     values
-        One for each sample of that whole dataset, or of the subset itself; if both are equally long,
-        they are taken for those of the whole.
+        One for each sample, of the subset itself or of that whole dataset; if both are equally long, they are
+        taken for its own.
     name
         The argument by which they were given, for the message.
 
@@ -109,10 +109,10 @@ def values_for(dataset: Any, values: Any, name: str) -> np.ndarray:
     while isinstance(whole, Subset):
         whole, places = whole.parent, whole.indices[places]
     length = len(values) if values.ndim else None
-    if length == len(whole):
-        return values[places]
     if length == len(dataset):
         return values
+    if length == len(whole):
+        return values[places]
     got = "is a single value" if length is None else f"has {length} entries"
     part = "" if whole is dataset else f" (a subset of {len(whole)})"
     raise ConfigError(f"{name} {got}, but the dataset has {len(dataset)} samples{part}; pass one for each sample")

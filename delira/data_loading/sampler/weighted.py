@@ -56,7 +56,7 @@ class WeightedRandomSampler(AbstractSampler):
 
     @classmethod
     def from_dataset(
-        cls, dataset: Any, *, weights: Any = None, key: str = "label", labels: Any = None, **kwargs: Any
+        cls, dataset: Any, *, weights: Any = None, key: Any = None, labels: Any = None, **kwargs: Any
     ) -> Self:
         """Build a sampler over all samples of a dataset.
 
@@ -69,7 +69,7 @@ class WeightedRandomSampler(AbstractSampler):
             For a subset those of the dataset it belongs to will do: a cross-validation takes the same ones
             for all folds.
         key
-            The entry that holds a sample's class; read only for weights of classes.
+            The entry that holds a sample's class, ``"label"`` by default; for weights of classes.
         labels
             The class of each sample, so that it does not have to be read; a subset's as its weights.
         **kwargs
@@ -82,10 +82,16 @@ class WeightedRandomSampler(AbstractSampler):
         ConfigError
             If there are more or fewer weights or labels than samples, or a class has no weight.
         """
+        if not isinstance(weights, Mapping) and (key is not None or labels is not None):
+            raise ConfigError(
+                f"{cls.__name__} reads classes (key, labels) only for weights={{class: weight}}, got {weights!r}; "
+                "WeightedPrevalenceRandomSampler makes all classes equally likely"
+            )
         if isinstance(weights, str):
             weights = read_labels(dataset, weights)
         elif isinstance(weights, Mapping):
-            weights = _of_classes(weights, Classes(read_values(dataset, key, labels, "labels"), cls.__name__))
+            classes = read_values(dataset, key or "label", labels, "labels")
+            weights = _of_classes(weights, Classes(classes, cls.__name__))
         elif weights is not None:
             weights = values_for(dataset, weights, "weights")
         return cls(len(dataset), weights=weights, **kwargs)

@@ -26,7 +26,7 @@ class PoolKeeper:
 
     def __init__(self) -> None:
         self._idle: Loan | None = None
-        self._deaths: dict[int, int] = {}  # sample -> workers that it ended
+        self._deaths: dict[int, list[str]] = {}  # sample -> how it ended workers
 
     def borrow(self, recipe: BatchRecipe, number: int, settings: WorkerSettings) -> Loan:
         """Return workers, the idle ones if they fit."""
@@ -66,9 +66,19 @@ class WorkersAhead:
         How many workers; no more are started than there are batches.
     settings
         How they are started and watched.
+    ahead
+        How many batches are made at most beside the one that is asked for; by default what the settings say.
     """
 
-    def __init__(self, batches: EpochBatches, keeper: PoolKeeper, number: int, settings: WorkerSettings) -> None:
+    def __init__(
+        self,
+        batches: EpochBatches,
+        keeper: PoolKeeper,
+        number: int,
+        settings: WorkerSettings,
+        ahead: int | None = None,
+    ) -> None:
+        self._ahead = number * settings.prefetch - 1 if ahead is None else ahead
         self._batches = batches
         self._keeper = keeper
         self._number = min(number, batches.n_batches)
@@ -87,7 +97,7 @@ class WorkersAhead:
             pool.begin()
             self._asked_for = number
         self._expected = None
-        end = min(number + self._number * self._settings.prefetch, self._batches.n_batches)
+        end = min(number + 1 + self._ahead, self._batches.n_batches)
         while self._asked_for < end:
             pool.submit(self._batches.task(self._asked_for))
             self._asked_for += 1

@@ -102,7 +102,7 @@ class WorkerPool:
     settings
         How they are started and watched.
     deaths
-        How many workers each sample has ended so far; counted on.
+        For each sample that ended workers, how; added to.
 
     Raises
     ------
@@ -111,7 +111,7 @@ class WorkerPool:
     """
 
     def __init__(
-        self, recipe: BatchRecipe, number: int, settings: WorkerSettings, deaths: dict[int, int] | None = None
+        self, recipe: BatchRecipe, number: int, settings: WorkerSettings, deaths: dict[int, list[str]] | None = None
     ) -> None:
         self.number, self.settings = number, settings
         self._starter = Starter(recipe, settings.method)
@@ -149,7 +149,11 @@ class WorkerPool:
 
     def submit(self, task: BatchTask) -> None:
         """Have a batch made by the worker that has least to do."""
-        banned = tuple(index for index in task.indices.tolist() if self._is_banned(index)) if self._deaths else ()
+        banned = tuple(
+            (index, self._deaths[index][-1])
+            for index in task.indices.tolist()
+            if self._deaths and self._is_banned(index)
+        )
         worker = min(self._workers, key=lambda worker: len(worker.tasks))
         worker.submit(self._session, task._replace(banned=banned))
 
@@ -243,12 +247,14 @@ class WorkerPool:
         what = f"worker process {worker.process.pid} {cause} {worker.at_work_on}"
         stack = worker.stack()
         if (culprit := worker.progress.current_sample) is not None and worker.tasks:
-            self._deaths[culprit] = self._deaths.get(culprit, 0) + 1
+            self._deaths.setdefault(culprit, []).append(f"the worker that read it {cause}")
         left = [task for session, task in worker.tasks if session == self._session]
         position = self._workers.index(worker)
         name = worker.process.name
         worker.end(wait=0)
-        banned = (culprit,) if culprit is not None and self._is_banned(culprit) else ()
+        banned: tuple[tuple[int, str], ...] = ()
+        if culprit is not None and self._is_banned(culprit):
+            banned = ((culprit, self._deaths[culprit][-1]),)
         self._losses += culprit is None or not self._skips_bad  # else it counts against the sample
         if self._losses > self.settings.replacements:
             del self._workers[position]
@@ -271,7 +277,7 @@ class WorkerPool:
 
     def _is_banned(self, index: int) -> bool:
         """Whether a sample has ended so many workers that it is left out."""
-        return self._skips_bad and self._deaths.get(index, 0) > self.settings.replacements
+        return self._skips_bad and len(self._deaths.get(index, ())) > self.settings.replacements
 
     @property
     def is_usable(self) -> bool:

@@ -55,8 +55,10 @@ class Failure(NamedTuple):
                 twin = pickle.loads(pickle.dumps(failure)).unpacked()
                 if type(twin) is type(error) and str(twin) == str(error):
                     return failure
-        (said,) = traceback.format_exception_only(type(error), error)[-1:]
-        return cls(DataError(said.rstrip()), text, notes)
+        said = type(error).__name__
+        with contextlib.suppress(Exception):  # some cannot even be shown
+            said = f"{said}: {error}"
+        return cls(DataError(said), text, notes)
 
     def unpacked(self) -> BaseException:
         """The exception as it was raised, with its notes."""

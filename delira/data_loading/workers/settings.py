@@ -34,7 +34,7 @@ class WorkerSettings:
         if self.start_method is not None and self.start_method not in methods:
             raise ConfigError(
                 f"start_method must be one of {', '.join(map(repr, methods))}, got {self.start_method!r}"
-                f"{did_you_mean(str(self.start_method), methods)}"
+                f"{meant if (meant := did_you_mean(str(self.start_method), methods)).startswith('; did') else ''}"
             )
         limit = self.time_limit
         if limit is not None and (isinstance(limit, bool) or not isinstance(limit, numbers.Real) or not limit > 0):
@@ -64,7 +64,5 @@ def as_worker_settings(settings: WorkerSettings | Mapping[str, Any] | None) -> W
         raise ConfigError(f"worker_settings must be a WorkerSettings or a dict of its settings, got {settings!r}")
     known = [field.name for field in dataclasses.fields(WorkerSettings)]
     if unknown := [name for name in settings if name not in known]:
-        raise ConfigError(
-            f"worker_settings has no {unknown[0]!r}{did_you_mean(str(unknown[0]), known)}; there are {', '.join(known)}"
-        )
+        raise ConfigError(f"worker_settings has no {unknown[0]!r}{did_you_mean(str(unknown[0]), known)}")
     return WorkerSettings(**settings)
