@@ -2,7 +2,6 @@
 
 import dataclasses
 import hashlib
-import io
 import json
 import mmap
 import os
@@ -147,13 +146,6 @@ def open_entry(path: Path) -> Entry:
             return _unpack(bytearray(file.read()), stamp)
         # a private mapping: who writes to an array changes a copy of its page
         return _unpack(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY), stamp)
-
-
-def entry_in_memory(pieces: list[bytes | memoryview]) -> Entry:
-    """Open what :func:`pack` returned without a file."""
-    file = io.BytesIO()
-    write_pieces(pieces, file)
-    return _unpack(bytearray(file.getbuffer()), (0, 0, 0))
 
 
 def write_pieces(pieces: list[bytes | memoryview], file: BinaryIO) -> None:

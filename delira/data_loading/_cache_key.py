@@ -1,6 +1,9 @@
 """What decides how a sample comes out: the code that makes it, its parameters, and what it is made from."""
 
+import contextlib
+import dis
 import functools
+import importlib.util
 import mmap
 import os
 import sys
@@ -8,6 +11,8 @@ import sysconfig
 import threading
 import types
 from collections.abc import Iterator, Mapping
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -97,12 +102,13 @@ class Describer:
     Parameters
     ----------
     looks_at_files
-        Whether a string that names a file stands for its size and time of last change as well.
+        Whether a string that names a file stands for its size and times of last change as well.
     """
 
     def __init__(self, looks_at_files: bool = True) -> None:
         self._looks_at_files = looks_at_files
         self._seen: dict[int, tuple[int, Any]] = {}  # the object too, else its id may be given to another
+        self._imported: set[str] = set()
 
     def __call__(self, value: Any) -> Any:
         """Describe any value."""
@@ -143,7 +149,7 @@ class Describer:
             return self._code(value)
         if isinstance(value, types.MethodType):
             return [self(value.__func__), self(value.__self__)]
-        if isinstance(value, functools.partial):
+        if isinstance(value, (functools.partial, functools.partialmethod)):
             return [self(value.func), self(value.args), self(value.keywords)]
         if isinstance(value, types.BuiltinFunctionType):  # methods of objects written in C are such functions too
             return [describe_callable(value), self(value.__self__)]
@@ -181,19 +187,45 @@ class Describer:
             status = os.stat(text)
         except (OSError, ValueError):  # no file, or no possible name of one
             return text
-        return [text, status.st_size, status.st_mtime_ns] if os.path.isfile(text) else text
+        return [text, status.st_size, status.st_mtime_ns, status.st_ctime_ns] if os.path.isfile(text) else text
 
     def _function(self, function: types.FunctionType) -> Any:
         # not __name__, which depends on how a program was started
-        names = {name for name in _names(function.__code__) & function.__globals__.keys() if name[:2] != "__"}
+        used = _names(function.__code__)
+        names = {name for name in used & function.__globals__.keys() if name[:2] != "__"}
         closure = [_cell(cell) for cell in function.__closure__ or ()]
         return [
             self._code(function.__code__),
             self(function.__defaults__),
             self(function.__kwdefaults__),
             self(closure),
-            {name: self(function.__globals__[name]) for name in sorted(names)},
+            {name: self._global(function.__globals__[name], used) for name in sorted(names)},
+            self._imports(function.__code__, function.__globals__.get("__package__") or ""),
         ]
+
+    def _global(self, value: Any, used: set[str], above: tuple[Any, ...] = ()) -> Any:
+        """Describe a global value; of a module of the user's the attributes that have a name in ``used``."""
+        if not isinstance(value, types.ModuleType) or not _is_own_module(value) or value in above:
+            return self(value)
+        names = sorted(name for name in used & vars(value).keys() if name[:2] != "__")
+        return [value.__name__, {name: self._global(vars(value)[name], used, (*above, value)) for name in names}]
+
+    def _imports(self, code: types.CodeType, package: str) -> dict[str, Any]:
+        """Describe the user's modules that code imports when it runs, as they are on disk."""
+        # whether one of them is in sys.modules yet must make no difference, and to import it here may cost much
+        described: dict[str, Any] = {}
+        for name in sorted(_imported(code, package)):
+            if name in self._imported or (spec := _own_spec(name)) is None:
+                continue
+            self._imported.add(name)
+            source = Path(spec.origin).read_bytes()
+            try:
+                body = compile(source, spec.origin, "exec", dont_inherit=True)
+            except SyntaxError:  # raised again by who runs the import
+                described[name] = source
+            else:
+                described[name] = [self._code(body), self._imports(body, spec.parent)]
+        return described
 
     def _code(self, code: types.CodeType) -> Any:
         # neither names of files nor numbers of lines: a comment more is the same code
@@ -207,6 +239,8 @@ class Describer:
 def _unwrapped(value: Any) -> Any:
     if isinstance(value, (staticmethod, classmethod)):
         return value.__func__
+    if isinstance(value, functools.cached_property):
+        return value.func
     return value.fget if isinstance(value, property) else value
 
 
@@ -223,6 +257,47 @@ def _is_own(code: types.FunctionType | type) -> bool:
     if isinstance(code, types.FunctionType):
         return _is_own_file(code.__code__.co_filename)
     return not _is_pythons(code) and _is_own_file(getattr(sys.modules.get(code.__module__), "__file__", None) or "")
+
+
+def _is_own_module(module: types.ModuleType) -> bool:
+    return not _is_foreign(module.__name__) and _is_own_file(getattr(module, "__file__", None) or "")
+
+
+def _is_foreign(module: str) -> bool:
+    return module.partition(".")[0] in sys.stdlib_module_names | {"delira"}
+
+
+def _imported(code: types.CodeType, package: str) -> set[str]:
+    """Return the full names of the modules that code imports, also in functions within it."""
+    found = set()
+    steps = [step for step in dis.get_instructions(code) if step.opname != "EXTENDED_ARG"]
+    for number, step in enumerate(steps):
+        if step.opname == "IMPORT_NAME":
+            level, names = steps[number - 2].argval, steps[number - 1].argval or ()
+            with contextlib.suppress(ImportError):  # relative to no package
+                module = importlib.util.resolve_name("." * level + step.argval, package)
+                found |= {module, *(f"{module}.{name}" for name in names)}
+    parts = [name.split(".") for name in found]
+    found |= {".".join(part[:end]) for part in parts for end in range(1, len(part))}
+    inner = (const for const in code.co_consts if isinstance(const, types.CodeType))
+    return found.union(*(_imported(const, package) for const in inner))
+
+
+def _own_spec(name: str) -> Any:
+    """Find the source of a module of the user's without importing what it is in; None if there is none."""
+    if _is_foreign(name):
+        return None
+    spec: ModuleSpec | None = None
+    folders: list[str] | None = None
+    parts = name.split(".")
+    for end in range(1, len(parts) + 1):
+        spec = PathFinder.find_spec(".".join(parts[:end]), folders)
+        if spec is None:
+            return None
+        folders = spec.submodule_search_locations or []
+    if spec is None or not isinstance(spec.loader, SourceFileLoader):
+        return None
+    return spec if _is_own_file(spec.loader.path) else None
 
 
 def _is_pythons(cls: type) -> bool:

@@ -65,4 +65,11 @@ def _with_channels(image: np.ndarray, n_channels: int) -> np.ndarray:
         return image.repeat(3, axis=2)
     if given == 3 and n_channels == 1:
         return image @ np.array([[0.2125], [0.7154], [0.0721]], np.float32)  # ITU-R BT.709, as in scikit-image
+    if given > 4:  # hardly colours
+        height, width = image.shape[1:]
+        raise DataError(
+            f"an array of shape {image.shape} is no image of {n_channels} channels. If it has {image.shape[0]} pages "
+            f"or frames of {height} x {width}, write a load_fn that picks one, or keep each in a file of its own; "
+            f"if it is an image of {given} channels, pass n_channels={given}"
+        )
     raise DataError(f"an image of {given} channels cannot be turned into one of {n_channels}; pass n_channels={given}")

@@ -15,7 +15,7 @@ _SETTLED = 2 * 10**9  # ns; a file changed twice within one tick of the clock wo
 
 
 class SourceHashes:
-    """Hashes of files, kept in a file under (size, time of last change, inode).
+    """Hashes of files, kept in a file under (size, times of last change of content and status, inode).
 
     Parameters
     ----------
@@ -42,7 +42,8 @@ class SourceHashes:
     def _hash(self, path: str) -> str:
         path = os.path.abspath(path)
         status = os.stat(path)
-        stamp = [status.st_size, status.st_mtime_ns, status.st_ino]
+        # who sets the time of a file cannot set that of its status
+        stamp = [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
         if self._known is None:
             self._known = self._read()
         known = self._known.get(path)
@@ -50,7 +51,7 @@ class SourceHashes:
             return known[1]
         with open(path, "rb") as file:
             content = hashlib.file_digest(file, "sha256").hexdigest()
-        if time.time_ns() - status.st_mtime_ns > _SETTLED:
+        if time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > _SETTLED:
             self._known[path] = (stamp, content)
             self._append({"path": path, "stamp": stamp, "sha256": content})
         return content

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import functools
 import os
+import uuid
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,6 @@ from delira.data_loading._cache_entry import (
     DamagedEntryError,
     Entry,
     Stamp,
-    entry_in_memory,
     open_entry,
     pack,
     write_pieces,
@@ -33,7 +33,11 @@ from delira.errors import ConfigError
 from delira.utils.files import publish
 from delira.utils.seeding import derive, seeded_globals
 
-_PATIENCE = 60.0  # seconds to wait for another process that makes a sample
+_PATIENCE = 60.0  # seconds to wait for another process that makes the same sample
+
+
+class _BusyError(Exception):
+    """Another process is making the sample."""
 
 
 class CachedDataset(AbstractDataset):
@@ -58,10 +62,12 @@ class CachedDataset(AbstractDataset):
     What is drawn at random is drawn once: put augmentation into the data manager's ``transforms``.
 
     Seen as code are ``load_fn`` or the dataset's class, and the functions, classes and global values that these
-    name, with defaults, closures and attributes; another release of Python counts as other code. Not seen are
-    changes inside installed packages, in functions called as ``module.function``, and of files whose names are
-    neither items of ``dataset.data`` nor parameters. A transform that keeps what it saw when it was called
-    counts as changed afterwards, so make it anew for another dataset.
+    name, with defaults, closures and attributes; in your own modules also what is called as ``module.function``,
+    and modules that a function imports, found on ``sys.path``; another release of Python counts as other code.
+    Not seen are changes inside installed packages, in modules that are reached otherwise (an attribute of an
+    object, ``importlib``), and of files whose names are neither items of ``dataset.data`` nor parameters. A
+    transform that keeps what it saw when it was called counts as changed afterwards, so make it anew for another
+    dataset.
 
     All entries come back as arrays that may be written to, numbers and strings with no dimension. Samples of
     1 MiB and more are mapped: of an array of which a part is used, only this part is read once it was checked.
@@ -87,7 +93,6 @@ class CachedDataset(AbstractDataset):
         self._roots = [(root, preprocessing_key(root, version)) for root in roots]
         self._hashes = SourceHashes(self.path / "sources.jsonl")
         self._checked: dict[int, tuple[Path, Stamp]] = {}
-        self._patience = _PATIENCE
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_checked": {}}
@@ -110,11 +115,13 @@ class CachedDataset(AbstractDataset):
         others: list[_Place] = []
         for index in with_progress(numbers) if progress else numbers:
             place = self._place(index)
-            if self._find(place, check=False)[0] is None and self._make(place, timeout=0) is None:
-                others.append(place)  # another process is at it
+            if self._find(place, check=False)[0] is None:
+                try:
+                    self._make(place, patience=0)
+                except _BusyError:
+                    others.append(place)
         for place in others:
-            if self._make(place, self._patience) is None:
-                self._lose_patience(place)
+            self._make(place, _PATIENCE)
 
     def prune(self) -> int:
         """Remove what is in the folder and not of this dataset, as it is now; returns the number of files.
@@ -124,7 +131,7 @@ class CachedDataset(AbstractDataset):
         """
         own = {self._place(index).file for index in range(len(self))}
         digit = "[0-9a-f]"
-        found = self.path.glob(f"{digit * 16}/{digit * 2}/{digit * 30}.sample*")
+        found = self.path.glob(f"{digit * 16}/{digit * 2}/{digit * 30}.*")  # locks of processes that were killed too
         foreign = [file for file in found if file not in own]
         for file in foreign:
             file.unlink(missing_ok=True)
@@ -169,10 +176,7 @@ class CachedDataset(AbstractDataset):
                 if entry.stamp == known[1]:
                     return entry
         place = self._place(number)
-        found = self._find(place, check)[0] or self._make(place, self._patience)
-        if found is None:
-            self._lose_patience(place)
-            return entry_in_memory(self._load(place))
+        found = self._find(place, check)[0] or self._make(place, _PATIENCE)
         if check:
             self._checked[number] = (place.file, found.stamp)
         return found
@@ -197,31 +201,47 @@ class CachedDataset(AbstractDataset):
             return None, str(error)
         return entry, ""
 
-    def _make(self, place: "_Place", timeout: float) -> Entry | None:
-        """Make an entry, unless another process is faster; None if that one does not come to an end."""
+    def _make(self, place: "_Place", patience: float) -> Entry:
+        """Make an entry, unless another process is faster; ``patience`` of 0 leaves it to that process."""
         from filelock import FileLock, Timeout
 
+        lock = FileLock(place.lock)  # the system frees it when its holder dies
         with _noting(place):
             place.file.parent.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(place.lock)  # the system frees it when its holder dies
-            try:
-                lock.acquire(timeout=timeout)
-            except Timeout:
-                return None
+            with contextlib.suppress(Timeout):
+                lock.acquire(timeout=patience)
+        if not lock.is_locked and not patience:
+            raise _BusyError
+        if not lock.is_locked:
+            warnings.warn(
+                f"another process has held {place.lock} for {patience:g} seconds; sample {place.index} is made in "
+                "this process as well. Is that process slow, or stopped?",
+                stacklevel=2,
+            )
         try:
             entry, damage = self._find(place, check=True)
             if damage:
                 warnings.warn(f"{place.file} is damaged: {damage}; the sample is made again", stacklevel=2)
-            return entry or self._write(place)
+            entry = entry or self._write(place, is_alone=lock.is_locked)
+            if lock.is_locked:
+                with contextlib.suppress(OSError):
+                    place.lock.unlink()  # who waits for it, or locks a new one, finds the entry
+            return entry
         finally:
             lock.release()
 
-    def _write(self, place: "_Place") -> Entry:
+    def _write(self, place: "_Place", is_alone: bool) -> Entry:
         pieces = self._load(place)
         with _noting(place):
-            for debris in place.file.parent.glob(f"{place.file.name}.*"):  # of a process that was killed
-                debris.unlink(missing_ok=True)
-            publish(place.file, functools.partial(write_pieces, pieces), durable=False)
+            target = place.file
+            if is_alone:
+                for debris in target.parent.glob(f"{target.name}.*"):  # of a process that was killed
+                    debris.unlink(missing_ok=True)
+            else:  # another name, else the process that holds the lock would take it for debris
+                target = target.with_suffix(f".{uuid.uuid4().hex[:8]}")
+            publish(target, functools.partial(write_pieces, pieces), durable=False)
+            if not is_alone:
+                os.replace(target, place.file)
             return open_entry(place.file)
 
     def _load(self, place: "_Place") -> list[bytes | memoryview]:
@@ -233,15 +253,6 @@ class CachedDataset(AbstractDataset):
                 error.add_note(f"while sample {place.index} was made for the cache in {self.path}")
                 raise
         return pack(sample, place.index, place.content)
-
-    def _lose_patience(self, place: "_Place") -> None:
-        if self._patience:
-            warnings.warn(
-                f"another process has held {place.lock} for {self._patience:g} seconds; what it keeps locked is "
-                "made in this process as well, and not kept. Is that process slow, or stopped?",
-                stacklevel=2,
-            )
-        self._patience = 0.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -255,7 +266,7 @@ class _Place:
 
     @property
     def lock(self) -> Path:
-        return self.file.with_name("lock")
+        return self.file.with_suffix(".lock")
 
 
 @contextlib.contextmanager

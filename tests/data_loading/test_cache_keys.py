@@ -6,6 +6,7 @@ import pathlib
 import pickle
 import subprocess
 import sys
+import time
 import types
 
 import numpy as np
@@ -120,14 +121,97 @@ def test_parameters_and_the_version_are_part_of_the_key():
     assert len(set(keys)) == len(keys)
 
 
-def test_a_file_among_the_parameters_counts_with_its_time(tmp_path):
+def test_a_file_among_the_parameters_counts_with_its_times(tmp_path):
     atlas = tmp_path / "atlas"
-    atlas.write_bytes(b"1")
-    os.utime(atlas, (10**9, 10**9))
-    before = key(MODULE, kind=str(atlas))
-    assert key(MODULE, kind=str(atlas)) == before
-    os.utime(atlas)
-    assert key(MODULE, kind=str(atlas)) != before
+    keys = set()
+    for content, time_ in ((b"1", 10**9), (b"1", 10**9 + 1), (b"2", 10**9 + 1)):
+        atlas.write_bytes(content)
+        os.utime(atlas, (time_, time_))
+        keys |= {key(MODULE, kind=str(atlas)) for _ in range(2)}
+        time.sleep(0.05)  # a few ticks of the clock of the file system
+    assert len(keys) == 3
+
+
+@pytest.mark.parametrize("kind", ["functools.cached_property", "property", "staticmethod", "classmethod"])
+def test_the_code_behind_attributes_of_a_class_counts(kind):
+    source = f"""
+import functools
+from delira.data_loading import AbstractDataset
+class Own(AbstractDataset):
+    def __getitem__(self, index): return dict()
+    @{kind}
+    def size(self=None): return 3
+    again = functools.partialmethod(lambda self: 4)
+"""
+
+    def key_of(old="", new=""):
+        space = {"__name__": "users_module"}
+        exec(source.replace(old, new), space)
+        return preprocessing_key(space["Own"](), None)
+
+    assert key_of() == key_of()
+    assert len({key_of(), key_of("return 3", "return 5"), key_of("self: 4", "self: 5")}) == 3
+
+
+USERS = {
+    "users/__init__.py": "",
+    "users/steps.py": "import math\nfrom . import deep\nSIZE = 3\n"
+    "def pre(item): return deep.scale(item)\ndef other(item): return 7\n",
+    "users/deep.py": "def scale(item): return item * 2\n",
+}
+LOADERS = {
+    "users/by_module.py": "from users import steps\ndef load(item): return {'data': steps.pre(item) + steps.SIZE}\n",
+    "users/by_package.py": "import users.steps\n"
+    "def load(item): return {'data': users.steps.pre(item) + users.steps.SIZE}\n",
+    "users/inside.py": "def load(item):\n    from users.steps import pre, SIZE\n"
+    "    return {'data': pre(item) + SIZE}\n",
+    "users/relative.py": "def load(item):\n    from . import steps\n"
+    "    return {'data': steps.pre(item) + steps.SIZE}\n",
+}
+NEW_KEYS = """
+import importlib, sys
+from delira.data_loading import BaseLazyDataset
+from delira.data_loading._cache_key import preprocessing_key
+for name in ("by_module", "by_package", "inside", "relative"):
+    dataset = BaseLazyDataset([1], importlib.import_module(f"users.{name}").load)
+    before = preprocessing_key(dataset, None)
+    assert name[:2] == "by" or "users.by_module" in sys.modules
+    dataset[0]
+    assert preprocessing_key(dataset, None) == before, name
+    print(before)
+"""
+
+
+def test_own_modules_count_however_they_are_reached(tmp_path):
+    (tmp_path / "users").mkdir()
+
+    def keys(name="users/deep.py", old="", new=""):
+        for file, text in (USERS | LOADERS).items():
+            (tmp_path / file).write_text(text.replace(old, new) if file == name else text)
+        environment = {"PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}", "PYTHONDONTWRITEBYTECODE": "1"}
+        command = [sys.executable, "-c", NEW_KEYS]
+        done = subprocess.run(
+            command, capture_output=True, text=True, env=os.environ | environment, cwd=tmp_path, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.split()
+
+    before = keys()
+    assert keys() == before == keys(old="def", new="# a comment\ndef")
+    for change in (
+        ("users/deep.py", "* 2", "* 3"),
+        ("users/steps.py", "SIZE = 3", "SIZE = 4"),
+        ("users/steps.py", "scale(item)", "scale(-item)"),
+    ):
+        assert not set(before) & set(keys(*change)), change
+    assert keys("users/steps.py", "7", "8")[:2] == before[:2]  # not used
+
+
+def test_a_module_that_cannot_be_read_is_no_obstacle(tmp_path, monkeypatch):
+    (tmp_path / "users_broken.py").write_text("def (")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    body = "def load(item, there=False):\n    if there:\n        import users_broken, nowhere.at.all\n    return {}"
+    assert key(body) == key(body)
 
 
 def test_the_class_and_the_attributes_of_a_dataset_are_part_of_the_key(tmp_path):

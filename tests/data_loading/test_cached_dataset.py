@@ -75,6 +75,10 @@ class Folder:
             log.unlink()
         return [log.name[0] for log in logs]
 
+    def files_of_cache(self):
+        """Endings of the files beside the samples, locks and all."""
+        return [file.name.partition(".")[2] for file in (self.path / "cache").rglob("*/*/*") if file.is_file()]
+
     def kept(self):
         return sorted(file for file in (self.path / "cache").rglob("*.sample*"))
 
@@ -295,6 +299,16 @@ def test_a_file_changed_right_after_it_was_cached_is_loaded_again(folder):
     assert folder.cached()[2]["data"].tolist() == [2, 2, 2]
 
 
+def test_a_file_of_equal_size_and_time_is_loaded_again(folder, monkeypatch):
+    monkeypatch.setattr("delira.data_loading._source_hashes._SETTLED", 0)
+    assert folder.cached()[2]["data"].tolist() == [2, 10, 20]
+    time.sleep(0.05)  # a few ticks of the clock of the file system
+    with open(folder.files[2], "r+b") as file:
+        file.write(bytes([2, 10, 21]))
+    os.utime(folder.files[2], LONG_AGO)
+    assert folder.cached()[2]["data"].tolist() == [2, 10, 21]
+
+
 def test_a_file_that_was_only_touched_or_copied_is_not_loaded_again(folder):
     folder.cached().build()
     folder.loaded()
@@ -308,6 +322,8 @@ def test_a_file_that_was_only_touched_or_copied_is_not_loaded_again(folder):
 
 
 def test_contents_are_hashed_once(folder, monkeypatch):
+    monkeypatch.setattr("delira.data_loading._source_hashes._SETTLED", 2 * 10**8)
+    time.sleep(0.3)
     folder.cached().build()
     hashed = []
     digest = hashlib.file_digest
@@ -316,11 +332,12 @@ def test_contents_are_hashed_once(folder, monkeypatch):
     assert hashed == []
     with open(folder.path / "cache" / "sources.jsonl", "a") as file:
         file.write('{"path": "not finis')
-    os.utime(folder.files[1])
+    os.utime(folder.files[1], (time.time() + 60,) * 2)
     folder.write(folder.files[3], bytes([7]))
+    time.sleep(0.3)
     for _ in range(2):
         folder.cached().build()
-    # the one changed a moment ago cannot be told yet from one changed again
+    # one changed a moment ago cannot be told yet from one changed again
     assert hashed == [str(folder.files[i]) for i in (1, 3, 1)]
 
 
@@ -558,7 +575,7 @@ def test_several_processes_make_each_sample_once(method, folder):
         process.join()
     assert sorted(map(str, folder_loaded)) == sorted(str([expected[i] for i in order]) for order in orders)
     assert folder.loaded() == [str(i) for i in range(6) for _ in range(2)]  # here, and in one of the processes
-    assert len(folder.kept()) == 6
+    assert folder.files_of_cache() == ["sample"] * 6
 
 
 def slow(item, log):
@@ -599,16 +616,16 @@ from test_cached_dataset import Folder
 cached = Folder(pathlib.Path({path!r})).cached()
 def stop(*args):
     print("here", flush=True)
-    time.sleep(60)
-{where} = stop
+    {then}
+real, {where} = {where}, stop
 cached[3]
 """
 
 
-def stopping(folder, where):
-    """Start a process that makes sample 3 and stops for ever in a function of that name."""
+def stopping(folder, where, then="time.sleep(60)"):
+    """Start a process that makes sample 3 and stops in a function of that name."""
     paths = {"tests": str(pathlib.Path(__file__).parent), "root": str(ROOT), "path": str(folder.path)}
-    code = STOPPING.format(where=where, **paths)
+    code = STOPPING.format(where=where, then=then, **paths)
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "here\n"
     return process
@@ -630,17 +647,55 @@ def test_a_process_that_holds_a_lock_for_ever_stops_nobody(folder, monkeypatch):
     with stopping(folder, "np.fromfile") as process:
         process.send_signal(signal.SIGSTOP)
         cached = folder.cached()
-        with pytest.warns(UserWarning, match=r"another process has held .*lock for 0.3 seconds"):
+        with pytest.warns(UserWarning, match=r"another process has held .*lock for 0.3 seconds; sample 3 is made in"):
             sample = cached[3]
         same(sample, folder.dataset()[3])
-        same(cached[3], sample)  # no second warning, no second wait
-        assert folder.kept() == []
-        with pytest.warns(UserWarning, match="another process has held"):
-            folder.cached().build()
-        assert len(folder.kept()) == 5
+        folder.loaded()
+        for again in (cached, folder.cached()):
+            same(again[3], sample)  # kept: no second warning, no second wait
+        assert folder.loaded() == []
         process.kill()
+    assert folder.cached().prune() == 1  # what is left of the lock
     same(folder.cached()[3], sample)
-    assert len(folder.kept()) == 6
+    assert folder.files_of_cache() == ["sample"]
+
+
+@pytest.mark.parametrize("where", ["np.fromfile", "os.replace"])
+def test_building_ends_with_all_samples_whoever_is_stopped(where, folder, monkeypatch):
+    monkeypatch.setattr("delira.data_loading.cached_dataset._PATIENCE", 0.3)
+    with stopping(folder, where) as process:
+        process.send_signal(signal.SIGSTOP)
+        with pytest.warns(UserWarning, match="another process has held .* sample 3 is made"):
+            folder.cached().build()
+        assert {"0", "1", "2", "4", "5"} <= set(folder.loaded())
+        folder.cached().build()
+        assert folder.loaded() == []
+        process.kill()
+
+
+def test_who_goes_on_after_others_lost_patience_ends_as_usual(folder, monkeypatch):
+    monkeypatch.setattr("delira.data_loading.cached_dataset._PATIENCE", 0.1)
+    with stopping(folder, "np.fromfile", "time.sleep(1); return real(*args)") as process:
+        with pytest.warns(UserWarning, match="another process has held"):
+            sample = folder.cached()[3]
+        assert process.wait(60) == 0
+    same(folder.cached()[3], sample)
+    assert folder.files_of_cache() == ["sample"]
+
+
+def test_a_sample_does_not_wait_for_another_one(folder, monkeypatch):
+    monkeypatch.setattr("delira.data_loading.cached_dataset._PATIENCE", 0.5)
+    files = [folder.path / "raw" / f"{number}.bin" for number in range(5000)]
+    cached = folder.cached(files=files)
+    near = next(i for i in range(6, 5000) if cached._place(i).file.parent == cached._place(3).file.parent)
+    folder.write(files[near], bytes([1, 2, 3]))
+    with stopping(folder, "np.fromfile") as process:
+        process.send_signal(signal.SIGSTOP)
+        try:
+            assert cached[near]["data"].tolist() == [1, 2, 3]  # to lose patience would be a warning
+        finally:
+            process.kill()
+    assert len(folder.kept()) == 1
 
 
 # ---- disks

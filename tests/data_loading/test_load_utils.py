@@ -197,6 +197,16 @@ def test_an_image_of_another_shape_is_named(tmp_path, image, n_channels, match):
         load(write(tmp_path / "odd.npy", image), n_channels=n_channels)
 
 
+@pytest.mark.parametrize("n_pages", [4, 50])
+def test_pages_are_not_taken_for_channels(tmp_path, n_pages):
+    tifffile = pytest.importorskip("tifffile")
+    pytest.importorskip("imageio.v3")
+    file = tmp_path / "pages.tif"
+    tifffile.imwrite(file, np.zeros((n_pages, 20, 30), np.uint8), photometric="minisblack")
+    with pytest.raises(DataError, match=rf"pages\.tif' cannot be used: .* {n_pages} pages or frames of 20 x 30, write"):
+        load(str(file), n_channels=3)
+
+
 def test_an_animation_is_no_image():
     data = pytest.importorskip("skimage.data")
     pytest.importorskip("imageio.v3")

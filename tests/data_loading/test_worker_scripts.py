@@ -20,6 +20,7 @@ ROOT = Path(delira.__file__).parent.parent
 
 HEAD = """
 import os, random, signal, sys, time
+from pathlib import Path
 import numpy as np
 from delira.data_loading import AbstractDataset, BaseDataManager
 from delira.errors import ConfigError, WorkerError
@@ -39,7 +40,8 @@ def content(manager):
     return [{key: values.tolist() for key, values in batch.items()} for batch in manager]
 
 def children():
-    found = [open(f"/proc/self/task/{task}/children").read().split() for task in os.listdir("/proc/self/task")]
+    tasks = Path("/proc/self/task").iterdir()
+    found = [(task / "children").read_text().split() for task in tasks]
     return sorted(int(pid) for pids in found for pid in pids)
 
 def manager(number, batch_size=2, length=10, **settings):

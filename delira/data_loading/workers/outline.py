@@ -1,5 +1,6 @@
 """An outline of an object: tells cheaply whether it was changed since."""
 
+import dis
 import functools
 import logging
 import random
@@ -110,10 +111,12 @@ def _state_of(value: Any) -> list[Any] | None:
     return [value.tobytes()] if isinstance(value, np.generic) else None
 
 
-def _names_in(code: types.CodeType) -> list[str]:
-    """Names that a function looks up, with those in the functions inside of it."""
+@functools.lru_cache(maxsize=1000)
+def _names_in(code: types.CodeType) -> tuple[str, ...]:
+    """Globals that a function reads, with those of the functions inside of it."""
     inner = [name for part in code.co_consts if isinstance(part, types.CodeType) for name in _names_in(part)]
-    return sorted({*code.co_names, *inner})
+    read = [step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")]
+    return tuple(sorted({*read, *inner}))
 
 
 def _attributes(value: Any) -> Iterator[tuple[str, Any]]:

@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import time
-import weakref
 from collections import deque
 from multiprocessing import connection as connections
 from multiprocessing import util
@@ -16,7 +15,7 @@ from delira.data_loading.recipe import BatchRecipe, BatchTask, Made, describe_ta
 from delira.data_loading.workers.process import DUMP_SIGNAL, READY, Failure
 from delira.data_loading.workers.settings import WorkerSettings
 from delira.data_loading.workers.start import Starter
-from delira.data_loading.workers.transport import receive, send
+from delira.data_loading.workers.transport import Unreadable, receive, send
 from delira.errors import WorkerError
 
 _log = logging.getLogger(__name__)
@@ -136,8 +135,9 @@ class WorkerPool:
         except BaseException:
             self._end_all()
             raise
-        # runs before multiprocessing joins its children at exit, which would wait for a stopped one for ever
-        self._finalizer = util.Finalize(None, _end_of, args=(weakref.ref(self),), exitpriority=100)
+        # it holds the workers: a socket that the garbage collector found first would complain. At exit it runs
+        # before multiprocessing waits for its children, for a stopped one for ever
+        self._finalizer = util.Finalize(self, _end, args=(self._workers, self._starter), exitpriority=100)
 
     def begin(self) -> None:
         """Begin an iteration: what was asked for before is dropped."""
@@ -195,12 +195,7 @@ class WorkerPool:
     def close(self) -> None:
         """End the workers."""
         if self.is_usable:
-            self._finalizer.cancel()
-            self._end_all()
-
-    def __del__(self) -> None:
-        if "_finalizer" in self.__dict__:
-            self.close()
+            self._finalizer()
 
     def _maker_of(self, number: int) -> Worker:
         for worker in self._workers:
@@ -232,6 +227,9 @@ class WorkerPool:
             session, number, result = receive(worker.connection)
         except (EOFError, ConnectionResetError):
             return False
+        except Unreadable as unreadable:
+            session, number = unreadable.tag
+            result = Failure.of(unreadable.__cause__ or unreadable)
         if number == READY:
             worker.is_ready = True
             if isinstance(result, Failure):
@@ -290,14 +288,7 @@ class WorkerPool:
         return self.is_usable and all(worker.process.is_alive() for worker in self._workers)
 
     def _end_all(self) -> None:
-        workers, self._workers = self._workers, []
-        for worker in workers:  # all at once, then one after the other
-            with contextlib.suppress(OSError):
-                worker.connection.shutdown(socket.SHUT_RDWR)
-        deadline = time.monotonic() + _GRACE
-        for worker in workers:
-            worker.end(max(0.001, deadline - time.monotonic()))
-        self._starter.close()
+        _end(self._workers, self._starter)
 
 
 def _cause_of(process: Any) -> str:
@@ -322,7 +313,12 @@ def _essence(dump: str) -> str:
     return "\n".join(line for line in lines[: next(ours, len(lines))] if line.startswith("  File"))
 
 
-def _end_of(reference: "weakref.ref[WorkerPool]") -> None:
-    pool = reference()
-    if pool is not None:
-        pool.close()
+def _end(workers: list[Worker], starter: Starter) -> None:
+    """End all workers at once, and empty the list."""
+    for worker in workers:
+        with contextlib.suppress(OSError):
+            worker.connection.shutdown(socket.SHUT_RDWR)
+    deadline = time.monotonic() + _GRACE
+    while workers:
+        workers.pop().end(max(0.001, deadline - time.monotonic()))
+    starter.close()

@@ -135,7 +135,8 @@ def serve(connection: socket.socket, recipe: BatchRecipe | None, dies_with: int 
         progress = Progress(progress_file)
         try:
             recipe = receive(connection, private=True) if recipe is None else recipe
-        except Exception as error:
+        except Exception as unreadable:
+            error = unreadable.__cause__ or unreadable
             error.add_note("while a worker process unpacked the dataset and the transforms")
             send(connection, (0, READY, Failure.of(error)))
             return
@@ -156,7 +157,7 @@ def _carry_out(recipe: BatchRecipe, task: BatchTask, progress: Progress) -> Made
 
 def _answer(connection: socket.socket, session: int, number: int, result: Made | Failure | None) -> None:
     try:
-        send(connection, (session, number, result))
+        send(connection, (session, number, result), tag=(session, number))
     except (BrokenPipeError, ConnectionResetError):
         raise
     except Exception as error:
@@ -178,6 +179,7 @@ def _unsendable(result: Any) -> str:
 def _settle_in(dies_with: int | None) -> None:
     """Give up what belongs to the main process: its signals, its threads, its garbage."""
     if sys.platform == "linux":  # freed memory is kept: batch after batch needs the same, and new pages cost 10 %
+        _ask_system("mallopt", _MMAP_THRESHOLD, 2**25)  # the most that the C library took before 2022
         _ask_system("mallopt", _MMAP_THRESHOLD, 2**30)
         _ask_system("mallopt", _TRIM_THRESHOLD, 2**30)
     if dies_with is not None and sys.platform == "linux":  # even if this process is stopped then

@@ -77,13 +77,13 @@ class Starter:
 
     def _started(self, theirs: socket.socket, name: str) -> Any:
         dies_with = os.getpid() if threading.current_thread() is threading.main_thread() else None
-        process = self._context.Process(target=serve, args=(theirs, self._recipe, dies_with), name=name, daemon=True)
+        process = self._context.Process(target=serve, args=(theirs, self._recipe, dies_with), name=name, daemon=False)
         with _may_have_children(), warnings.catch_warnings():
             # of a fork beside other threads; workers call none of them
             warnings.simplefilter("ignore", DeprecationWarning)
             warnings.simplefilter("ignore", RuntimeWarning)
             process.start()
-        # at its exit multiprocessing ends the children it knows of; a fork of this process would end ours
+        # at its exit multiprocessing ends or awaits the children it knows of; a fork of this process would end ours
         getattr(multiprocessing.process, "_children", set()).discard(process)
         return process
 

@@ -20,10 +20,24 @@ from typing import Any
 _LARGE = 2**16  # bytes from which on an array is not copied but mapped
 _MOST_FILES = 16  # of one message; the system hands over about 250 at once
 _ALIGNMENT = 64
-_MESSAGE = struct.Struct("<q")  # the number of files
+_MESSAGE = struct.Struct("<qqq")  # the number of files, and what the sender says about them
 _MOST_MAPPINGS = 128  # each keeps a file descriptor open, of which a process may have 1,024 or fewer
 
 _mappings: "weakref.WeakSet[mmap.mmap]" = weakref.WeakSet()
+
+
+class Unreadable(Exception):
+    """A message arrived and could not be unpacked; the cause says why.
+
+    Parameters
+    ----------
+    tag
+        What the sender said about it.
+    """
+
+    def __init__(self, tag: tuple[int, int]) -> None:
+        super().__init__(tag)
+        self.tag = tag
 
 
 class Packed:
@@ -63,15 +77,22 @@ class Packed:
             self.close()
             raise
 
-    def send(self, connection: socket.socket) -> None:
+    def send(self, connection: socket.socket, tag: tuple[int, int] = (0, 0)) -> None:
         """Send it.
+
+        Parameters
+        ----------
+        connection
+            A stream socket of the Unix family.
+        tag
+            Two numbers that arrive even if the object cannot be unpacked.
 
         Raises
         ------
         OSError
             If nobody is there to receive it any more.
         """
-        socket.send_fds(connection, [_MESSAGE.pack(len(self._files))], self._files)
+        socket.send_fds(connection, [_MESSAGE.pack(len(self._files), *tag)], self._files)
 
     def close(self) -> None:
         """Close the files; those that were sent live on with their receivers."""
@@ -79,11 +100,11 @@ class Packed:
             os.close(self._files.pop())
 
 
-def send(connection: socket.socket, value: Any) -> None:
+def send(connection: socket.socket, value: Any, tag: tuple[int, int] = (0, 0)) -> None:
     """Send one object; raises OSError if nobody is there to receive it any more."""
     packed = Packed(value)
     try:
-        packed.send(connection)
+        packed.send(connection, tag)
     finally:
         packed.close()
 
@@ -102,14 +123,17 @@ def receive(connection: socket.socket, *, private: bool = False) -> Any:
     ------
     EOFError
         If the sender is gone.
+    Unreadable
+        If the object cannot be unpacked.
     """
     message, files, _, _ = socket.recv_fds(connection, _MESSAGE.size, _MOST_FILES)
     if not message:
         raise EOFError("the other end is closed")
+    count, *tag = _MESSAGE.unpack(message)
     try:
-        if len(files) != _MESSAGE.unpack(message)[0]:
+        if len(files) != count:
             raise OSError("a message came without its files: too many files are open in this process (ulimit -n)")
-        sizes, body = pickle.loads(os.pread(files[0], os.fstat(files[0]).st_size, 0))
+        sizes, body = pickle.loads(_read(files[0]))
         buffers = []
         for file, group in zip(files[1:], sizes, strict=True):
             memory, start = _map(file, private), 0
@@ -117,6 +141,8 @@ def receive(connection: socket.socket, *, private: bool = False) -> Any:
                 buffers.append(memory[start : start + size])
                 start = _aligned(start + size)
         return pickle.loads(body, buffers=buffers)
+    except Exception as error:
+        raise Unreadable((tag[0], tag[1])) from error
     finally:
         for file in files:
             os.close(file)
@@ -140,15 +166,19 @@ def _write(file: int, buffers: list[memoryview]) -> None:
         start = _aligned(start)
 
 
+def _read(file: int) -> bytearray:
+    memory = bytearray(os.fstat(file).st_size)
+    read = 0
+    while read < len(memory):  # the system reads 2 GB at a time
+        read += os.preadv(file, [memoryview(memory)[read:]], read)
+    return memory
+
+
 def _map(file: int, private: bool) -> memoryview:
     """Show a file as writable memory, which is freed with the last array in it."""
     size = os.fstat(file).st_size
     if not private and len(_mappings) >= _MOST_MAPPINGS:
-        memory = bytearray(size)
-        read = 0
-        while read < size:
-            read += os.preadv(file, [memoryview(memory)[read:]], read)
-        return memoryview(memory)
+        return memoryview(_read(file))
     sharing = mmap.MAP_PRIVATE if private else mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
     mapping = mmap.mmap(file, size, flags=sharing, prot=mmap.PROT_READ | mmap.PROT_WRITE)
     _mappings.add(mapping)
