@@ -56,7 +56,7 @@ class CrossValidation:
         splitter = Splitter(dataset, self.split, seed)
         MetricSet(self.metrics, self.metric_keys)  # a wrong name fails here, not after the first fold
         splits = list(splitter)
-        leaks = find_leaks(dataset, self.split, splits, self.request.key_mapping)
+        leaks = find_leaks(self.data, self.split, splits, self.request.key_mapping)
         folder = self.experiment.open_folder(
             dataclasses.replace(self.request, changes=self._changes()),
             self.data,

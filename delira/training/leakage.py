@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -10,24 +11,36 @@ import numpy as np
 
 from delira.data_loading._describe import reads_cheaply
 from delira.data_loading._duplicates import identical_samples
+from delira.data_loading.data_manager import BaseDataManager
 from delira.data_loading.dataset import Subset, given_labels, read_labels
-from delira.errors import ConfigError
+from delira.errors import ConfigError, WorkerError
 from delira.utils.seeding import derive, seeded_globals
+from delira.utils.trees import map_leaves
 
 if TYPE_CHECKING:
     from delira.training.splits import Split, SplitConfig
 
 #: who or what several samples may come from; the first one found is the one to group by
 _IDENTITIES = (
-    "patient", "subject", "participant", "person", "individual", "volunteer", "donor", "animal",
-    "case", "study", "site", "hospital", "clinic", "institution",
+    "patient", "subject", "participant", "person", "individual", "volunteer", "donor", "pid", "mrn", "subj", "pat",
+    "pt", "sub", "user", "speaker", "animal", "mouse", "rat", "case", "study", "series", "site", "hospital", "clinic",
+    "institution", "centre", "center",
 )  # fmt: skip
+#: those that mean something else unless they are called an id; a series number counts within one study only
+_ONLY_AS_ID = ("pat", "pt", "sub", "series")
+#: those that, alone and with two values, say that there is one: case or control, person or nobody
+_FLAGS = ("case", "person")
 _SUFFIXES = ("id", "uid", "instanceuid", "nr", "no", "num", "number", "index", "idx", "name", "key", "code", "hash")
-_IDENTITY = re.compile(rf"(?:id[\W_]+)?({'|'.join(_IDENTITIES)})s?[\W_]*(?:{'|'.join(_SUFFIXES)})?s?", re.IGNORECASE)
+_IDENTITY = re.compile(
+    rf"(?:id[\W_]+)?(?P<word>{'|'.join(word for word in _IDENTITIES if word not in _ONLY_AS_ID)})"
+    rf"s?[\W_]*(?:{'|'.join(_SUFFIXES)})?s?|(?P<short>{'|'.join(_ONLY_AS_ID)})[\W_]*(?:instance)?u?ids?",
+    re.IGNORECASE,
+)
 
-# Values that are not at hand are read only of small data: no more than a moment is spent on a warning.
+# Values that are not at hand are read only of small data, and not for long: a warning is not worth more.
 _MAX_SAMPLES = 5_000
 _MAX_BYTES = 2**26
+_MAX_SECONDS = 1.0
 _LISTED = 10
 
 
@@ -91,14 +104,15 @@ def refuse_shared_groups(groups: np.ndarray, split: "Split", fold: int, key: str
 
 
 def find_leaks(
-    dataset: Any, config: "SplitConfig", splits: Sequence["Split"], key_mapping: Mapping[str, str] | None
+    data: BaseDataManager, config: "SplitConfig", splits: Sequence["Split"], key_mapping: Mapping[str, str] | None
 ) -> dict[str, Any]:
     """Warn of identities that were not grouped by and, if that was asked for, of identical samples.
 
     Parameters
     ----------
-    dataset
-        What is divided.
+    data
+        What is divided. If it has workers, samples are read by them, and only one batch: reading some may take
+        long, or end a process.
     config, splits
         How, and the parts of all folds.
     key_mapping
@@ -111,8 +125,10 @@ def find_leaks(
         indices) if identical samples are on two sides.
     """
     found: dict[str, Any] = {}
-    sample = _first(dataset)
-    texts = [_warning_of_identities(dataset, sample, config, splits)] if config.groups_key is None else []
+    dataset, sample = data.dataset, _first(data)
+    texts = []
+    if config.groups_key is None:
+        texts.append(_warning_of_identities(dataset, sample, config, splits, not data.n_process_augmentation))
     if config.check_duplicates:
         keys = _input_keys(sample, config.label_key, key_mapping)
         if duplicates := _duplicates(dataset, keys, splits):
@@ -127,7 +143,7 @@ def find_leaks(
 def identity_keys(keys: Iterable[Any]) -> list[str]:
     """Those that look like the name of an identity (``"patient"``, ``"SubjectID"``); the best to group by first."""
     matches = [(key, _IDENTITY.fullmatch(key)) for key in keys if isinstance(key, str)]
-    ranks = {key: _IDENTITIES.index(match[1].lower()) for key, match in matches if match}
+    ranks = {key: _IDENTITIES.index((match["word"] or match["short"]).lower()) for key, match in matches if match}
     return sorted(ranks, key=ranks.__getitem__)
 
 
@@ -140,36 +156,58 @@ def _sides(codes: np.ndarray, code: int, split: "Split") -> str:
     return " and ".join(f"the {name}" for name, part in _parts(split) if code in codes[part])
 
 
-def _first(dataset: Any) -> Mapping[str, Any]:
+def _first(data: BaseDataManager) -> Mapping[str, Any]:
     """The first sample; empty if it cannot be read: the training will read it too, and say what is wrong."""
-    with seeded_globals(derive(0, stream="leakage")), contextlib.suppress(Exception):
-        if isinstance(sample := dataset[0], Mapping):
-            return sample
-    return {}
+    try:
+        if not data.n_process_augmentation:
+            with seeded_globals(derive(0, stream="leakage")):
+                sample = data.dataset[0]
+            return sample if isinstance(sample, Mapping) else {}
+        batch = data.first_batch(seed=0) or {}
+        return {key: map_leaves(lambda values: values[0], value) for key, value in batch.items()}
+    except WorkerError:
+        raise
+    except Exception:
+        return {}
+    finally:
+        data.close()
 
 
 def _warning_of_identities(
-    dataset: Any, sample: Mapping[str, Any], config: "SplitConfig", splits: Sequence["Split"]
+    dataset: Any, sample: Mapping[str, Any], config: "SplitConfig", splits: Sequence["Split"], may_read: bool
 ) -> str | None:
+    keys = [key for key in _identities(sample, _given_names(dataset)) if key != config.label_key]
     known = {}
-    for key in identity_keys([*sample, *_given_names(dataset)]):
-        if key == config.label_key or getattr(sample.get(key), "size", 1) != 1:
-            continue
-        values = _values(dataset, key, sample)
+    for key, values in _values(dataset, keys, sample, may_read).items():
         if values is None:
             known[key] = f"{key!r} (its values were not looked at, since that would load every sample)"
             continue
         codes = codes_of(values)
+        if key.lower() in _FLAGS and codes.max() <= 1:
+            continue
         if shared := _on_two_sides_somewhere(codes, splits):
             known[key] = f"{key!r} ({len(shared)} of its {codes.max() + 1} values are on two sides of a fold)"
-    if not known:
+    nested = {
+        key: f"{key!r} inside of {outer!r} (its values were not looked at)"
+        for outer, value in sample.items()
+        if isinstance(value, Mapping)
+        for key in _identities(value)
+        if key not in (*keys, config.label_key)
+    }
+    if not (known or nested):
         return None
-    best = next(iter(known))
+    best = next(iter(known or nested))
+    way = "Pass" if known else f"groups_key cannot name a nested entry: put {best!r} at the top level and pass"
     return (
-        f"samples carry {' and '.join(known.values())}, but no groups were given: networks are selected and "
-        f"tested on what they know from their training, and scores are too good. Pass groups_key={best!r} to keep "
-        f"each {best} on one side, or groups_key='' if the samples are independent"
+        f"samples carry {' and '.join([*known.values(), *nested.values()])}, but no groups were given: networks are "
+        f"selected and tested on what they know from their training, and scores are too good. {way} "
+        f"groups_key={best!r} to keep each {best} on one side, or groups_key='' if the samples are independent"
     )
+
+
+def _identities(sample: Mapping[str, Any], names: Iterable[str] = ()) -> list[str]:
+    """Entries of the sample, and further ``names``, that look like an identity and have one value."""
+    return [key for key in identity_keys([*sample, *names]) if getattr(sample.get(key), "size", 1) == 1]
 
 
 def _given_names(dataset: Any) -> list[str]:
@@ -178,16 +216,41 @@ def _given_names(dataset: Any) -> list[str]:
     return names + _given_names(dataset.parent) if isinstance(dataset, Subset) else names
 
 
-def _values(dataset: Any, key: str, sample: Mapping[str, Any]) -> np.ndarray | None:
-    """The entry of all samples; ``None`` if it costs too much, all different if it cannot be told."""
-    try:
-        n_bytes = len(dataset) * sum(np.asarray(value).nbytes for value in sample.values())
-        is_small = len(dataset) <= _MAX_SAMPLES and n_bytes <= _MAX_BYTES
-        if not (is_small or reads_cheaply(dataset, key)):
-            return None
-        return read_labels(dataset, key).reshape(len(dataset))
-    except Exception:  # a warning must not end what the training may survive
-        return np.arange(len(dataset))
+def _values(
+    dataset: Any, keys: Sequence[str], sample: Mapping[str, Any], may_read: bool
+) -> dict[str, np.ndarray | None]:
+    """Entries of all samples, in the order of ``keys``: ``None`` if that costs too much, left out if it fails."""
+    values: dict[str, np.ndarray | None] = {}
+    costly = []
+    for key in keys:
+        with contextlib.suppress(Exception):  # a warning must not end what the training may survive
+            if reads_cheaply(dataset, key):
+                values[key] = read_labels(dataset, key).reshape(len(dataset))
+            else:
+                costly.append(key)
+    if costly:
+        with contextlib.suppress(Exception):
+            values |= _read(dataset, costly, sample) if may_read else dict.fromkeys(costly)
+    return {key: values[key] for key in keys if key in values}
+
+
+def _read(dataset: Any, keys: Sequence[str], sample: Mapping[str, Any]) -> dict[str, np.ndarray | None]:
+    """Like ``_values``, by going once through the samples, of which the given one is the first."""
+    n_bytes = len(dataset) * sum(np.asarray(value).nbytes for value in sample.values())
+    if len(dataset) > _MAX_SAMPLES or n_bytes > _MAX_BYTES:
+        return dict.fromkeys(keys)
+    end, samples = time.monotonic() + _MAX_SECONDS, []
+    with seeded_globals(derive(0, stream="leakage")):
+        for index in range(len(dataset)):
+            if time.monotonic() > end:
+                return dict.fromkeys(keys)
+            read = dataset[index]
+            samples.append({key: read[key] for key in keys if key in read})
+    values: dict[str, np.ndarray | None] = {}
+    for key in keys:
+        with contextlib.suppress(Exception):  # not in each sample, or not one value
+            values[key] = np.array([np.asarray(read[key]).item() for read in samples])
+    return values
 
 
 def _input_keys(sample: Mapping[str, Any], label_key: str, key_mapping: Mapping[str, str] | None) -> list[str]:

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from delira.data_loading._checks import check_range
+from delira.data_loading.abstract_dataset import name_sample
 from delira.data_loading.dataset import read_labels
-from delira.errors import ConfigError
+from delira.errors import ConfigError, DataError
 from delira.training.leakage import refuse_shared_groups, refuse_shared_samples
 from delira.utils.seeding import derive, derive_int, seeded_globals
 from delira.utils.suggest import did_you_mean
@@ -105,13 +106,15 @@ class Splitter:
     ------
     ConfigError
         If the samples, classes or groups are too few, or a splitter puts a sample or a group on two sides.
+    DataError
+        If a sample has no group.
     """
 
     def __init__(self, dataset: Any, config: SplitConfig, seed: int):
         self.config, self.seed = config, seed
         self.n_samples = len(dataset)
         self.classes = _as_classes(read_labels(dataset, config.label_key), config) if config.is_stratified else None
-        self.groups = _as_groups(read_labels(dataset, config.groups_key)) if config.groups_key else None
+        self.groups = _as_groups(dataset, config.groups_key) if config.groups_key else None
         self.num_splits = self._count_splits()
 
     def __iter__(self) -> Iterator[Split]:
@@ -248,6 +251,21 @@ def _as_classes(labels: np.ndarray, config: SplitConfig) -> np.ndarray:
     return labels
 
 
-def _as_groups(values: np.ndarray) -> np.ndarray:
-    values = np.asarray(values)
-    return values.reshape(len(values), -1)[:, 0] if values.ndim > 1 and values[0].size == 1 else values
+def _as_groups(dataset: Any, key: str) -> np.ndarray:
+    values = np.asarray(read_labels(dataset, key))
+    if values.ndim > 1 and values[0].size == 1:
+        values = values.reshape(len(values))
+    for index, value in enumerate(values.tolist() if values.ndim == 1 else ()):
+        if _is_missing(value):
+            raise DataError(
+                f"{name_sample(dataset, index)} has no group: its {key!r} is {value}; give every sample a value (one "
+                "of its own if it belongs to no other), or leave it out"
+            )
+    return values
+
+
+def _is_missing(value: Any) -> bool:
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # pandas.NA is neither equal nor unequal
+        return True

@@ -2,6 +2,7 @@
 
 import collections
 import random
+import time
 import warnings
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn import model_selection
 
 from delira.data_loading import AbstractDataset, BaseDataManager, BaseLazyDataset, ConcatDataset, DictDataset
 from delira.data_loading._duplicates import identical_samples
-from delira.errors import ConfigError
+from delira.errors import ConfigError, DataError
 from delira.training.leakage import codes_of, find_leaks, identity_keys
 from delira.training.splits import SplitConfig, Splitter
 
@@ -30,7 +31,7 @@ def leaks(dataset, key_mapping=None, **options):
     config = SplitConfig(**{"num_splits": 4, "shuffle": True, **options})
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = find_leaks(dataset, config, list(Splitter(dataset, config, 0)), key_mapping)
+        found = find_leaks(BaseDataManager(dataset), config, list(Splitter(dataset, config, 0)), key_mapping)
     assert [str(warning.message) for warning in caught] == found.get("warnings", [])
     return found
 
@@ -137,6 +138,46 @@ def test_no_group_is_ever_on_two_sides(groups, kind, seed):
     assert all(shared(groups, split) == 0 for split in splits)
 
 
+def without_some(kind, value):
+    values = np.array(PATIENTS if kind is object else np.arange(N) // 3, dtype=kind)
+    values[[7, 9]] = value
+    return values
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        (without_some(float, np.nan), "nan"),
+        (without_some(object, None), "None"),
+        (without_some(object, np.nan), "nan"),
+        (without_some(float, np.nan)[:, None], "nan"),
+    ],
+)
+@pytest.mark.parametrize("split_type", ["random", "stratified", model_selection.GroupKFold(4)])
+def test_a_sample_without_a_group_is_named(values, shown, split_type):
+    dataset = DictDataset({"data": np.zeros((N, 1)), "label": np.arange(N) % 2, "patient": values})
+    config = SplitConfig(split_type=split_type, num_splits=4, groups_key="patient")
+    with pytest.raises(DataError, match=f"sample 7 of DictDataset has no group: its 'patient' is {shown}; give every"):
+        Splitter(dataset, config, 0)
+
+
+def test_a_group_that_pandas_calls_missing_is_missing():
+    pandas = pytest.importorskip("pandas")
+    dataset = DictDataset(arrays())
+    dataset.set_labels("patient", pandas.Series(["a", pandas.NA, "b"] * 8, dtype="string"))
+    with pytest.raises(DataError, match="sample 1 of DictDataset has no group: its 'patient' is <NA>"):
+        Splitter(dataset, SplitConfig(num_splits=4, groups_key="patient"), 0)
+
+
+def test_a_sample_without_a_group_is_named_of_samples_and_of_subsets():
+    config = SplitConfig(num_splits=4, groups_key="patient")
+    samples = [{"data": np.zeros(1), "patient": None if number == 5 else number // 3} for number in range(N)]
+    with pytest.raises(DataError, match="sample 5 of IterableDataset has no group: its 'patient' is None"):
+        Splitter(BaseDataManager(samples).dataset, config, 0)
+    with pytest.raises(DataError, match="sample 5 of IterableDataset has no group"):
+        Splitter(BaseDataManager(samples).dataset.get_subset(range(2, N)), config, 0)
+
+
 @pytest.mark.parametrize(
     "values",
     [
@@ -160,7 +201,9 @@ def test_equal_values_get_one_code(values):
 @pytest.mark.parametrize(
     "key",
     ["patient", "Patient", "PATIENT_ID", "PatientID", "patientid", "patients", "subject", "subject-nr", "case",
-     "case no", "site", "site_name", "StudyInstanceUID", "participant_id", "id_patient", "person", "donor", "hospital"],
+     "case no", "site", "site_name", "StudyInstanceUID", "participant_id", "id_patient", "person", "donor", "hospital",
+     "pid", "PID", "MRN", "subj", "subj_id", "pat_id", "PatID", "pt-id", "sub_id", "user", "user_id", "speaker",
+     "speaker_id", "mouse", "rat_no", "series_uid", "SeriesInstanceUID", "study_uid", "centre", "center_id"],
 )  # fmt: skip
 def test_names_of_identities_are_noticed(key):
     assert identity_keys([key, "data"]) == [key]
@@ -169,7 +212,9 @@ def test_names_of_identities_are_noticed(key):
 @pytest.mark.parametrize(
     "key",
     ["briefcase", "website", "patient_age", "n_patients", "case_control", "label", "inpatient", "opposite", "personal",
-     "lesion_site", "impatient", "study_date", "data", "number", "id", "", 3, ("patient",)],
+     "lesion_site", "impatient", "study_date", "data", "number", "id", "", 3, ("patient",),
+     "pat", "pt", "sub", "subs", "path", "pats", "sub_index", "series", "series_number", "rate", "ratio", "scanner",
+     "scanner_id", "grid", "user_agent", "bbox_center", "center_x", "mouse_x", "pidx", "pt_age"],
 )  # fmt: skip
 def test_other_names_are_not(key):
     assert identity_keys([key]) == []
@@ -189,6 +234,30 @@ def test_all_identities_are_named_and_the_finest_one_is_advised():
     assert "groups_key='patient'" in text
 
 
+def test_an_identity_inside_of_an_entry_is_warned_of_without_a_count():
+    samples = [{"data": np.zeros(3), "meta": {"patient": number // 3, "age": 40}} for number in range(N)]
+    (text,) = leaks(BaseDataManager(samples).dataset)["warnings"]
+    assert "samples carry 'patient' inside of 'meta' (its values were not looked at), but" in text
+    assert "cannot name a nested entry: put 'patient' at the top level and pass groups_key='patient'" in text
+    assert leaks(BaseDataManager(samples).dataset, groups_key="") == {}
+    for sample in samples:
+        sample["site"] = int(sample["meta"]["patient"]) % 3
+    (text,) = leaks(BaseDataManager(samples).dataset)["warnings"]
+    assert "'site' (3 of its 3 values are on two sides of a fold) and 'patient' inside of 'meta'" in text
+    assert "Pass groups_key='site'" in text
+
+
+def test_what_is_inside_of_an_entry_and_beside_it_too_is_counted_there():
+    samples = [{"data": np.zeros(3), "patient": number, "meta": {"patient": number}} for number in range(N)]
+    assert leaks(BaseDataManager(samples).dataset) == {}
+
+
+@pytest.mark.parametrize("key", ["case_id", "subject", "site"])
+def test_two_values_may_be_two_patients(key):
+    (text,) = leaks(DictDataset(arrays(**{key: np.arange(N) % 2})))["warnings"]
+    assert f"{key!r} (2 of its 2 values" in text
+
+
 @pytest.mark.parametrize(
     ("entry", "options"),
     [
@@ -200,6 +269,9 @@ def test_all_identities_are_named_and_the_finest_one_is_advised():
         ({"case": np.zeros((N, 2, 2))}, {}),  # an image
         ({"subject": np.arange(N) % 2}, {"label_key": "subject"}),  # what is learned
         ({"patient_age": np.arange(N) % 3}, {}),
+        ({"case": np.arange(N) % 2}, {}),  # case or control
+        ({"Person": np.arange(N) % 2 == 0}, {}),
+        ({"meta": np.zeros(N), "sub": np.arange(N) % 3}, {}),
     ],
 )
 def test_where_nothing_leaks_nothing_is_said(entry, options):
@@ -243,6 +315,55 @@ def test_small_data_are_read_once():
     dataset = Images(size=1)
     assert "'patient' (8 of its 8 values" in leaks(dataset)["warnings"][0]
     assert dataset.reads == {0: 2} | dict.fromkeys(range(1, N), 1)
+
+
+class SlowImages(Images):
+    """Has a site as well, and needs 0.1 s for each sample."""
+
+    def __getitem__(self, index):
+        time.sleep(0.1)
+        return {**super().__getitem__(index), "site": index % 2}
+
+
+def test_reading_for_a_warning_ends_when_it_takes_too_long():
+    dataset = SlowImages(size=1)  # 2.4 s
+    (text,) = leaks(dataset)["warnings"]
+    for key in ("patient", "site"):
+        assert f"{key!r} (its values were not looked at, since that would load every sample)" in text
+    assert len(dataset.reads) <= 12
+    assert max(dataset.reads.values()) == dataset.reads[0] == 2
+
+
+def test_slow_samples_are_not_read_for_values_at_hand():
+    dataset = SlowImages(size=1)
+    dataset.set_labels("patient", PATIENTS)
+    dataset.set_labels("site", np.arange(N) % 2)
+    (text,) = leaks(dataset)["warnings"]
+    assert "'patient' (8 of its 8 values" in text
+    assert "'site' (2 of its 2 values" in text
+    assert dataset.reads == {0: 1}
+
+
+def test_samples_are_read_once_for_all_identities():
+    reads = []
+
+    def load(item):
+        reads.append(item)
+        return {"data": np.zeros(1), "patient": f"{item // 3}", "site": item % 2, "case": np.zeros(1 + item % 2)}
+
+    dataset = BaseLazyDataset(range(N), load)
+    (text,) = leaks(dataset)["warnings"]
+    assert "'patient' (8 of its 8 values" in text
+    assert "'site' (2 of its 2 values" in text
+    assert "case" not in text  # not one value for each sample
+    assert collections.Counter(reads) == {0: 2} | dict.fromkeys(range(1, N), 1)
+
+
+def test_values_at_hand_are_used_although_others_cannot_be_read():
+    dataset = BaseLazyDataset(range(N), broken)
+    dataset.set_labels("site", np.arange(N) % 2)
+    (text,) = leaks(dataset)["warnings"]
+    assert "samples carry 'site' (2 of its 2 values" in text
 
 
 def test_values_at_hand_are_used_however_large_the_images_are():
