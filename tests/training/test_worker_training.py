@@ -3,7 +3,6 @@
 import signal
 import time
 
-import numpy as np
 import pytest
 
 from delira.data_loading import BaseDataManager, BaseLazyDataset
