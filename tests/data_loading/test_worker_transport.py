@@ -11,6 +11,7 @@ import socket
 import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -231,13 +232,16 @@ def ends_of(ends):
 
 def test_files_that_have_a_name_are_not_used(ends, tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    names = set(os.listdir("/dev/shm"))
+    before = mapped_files()
     value = travel({"data": np.ones(LARGE * 4)}, ends)
-    with open("/proc/self/maps") as file:
-        files = {line.split(maxsplit=5)[5].strip() for line in file if len(line.split()) > 5}
-    assert not [path for path in files if path.startswith("/dev/shm/") and path[9:] not in names]
+    assert not [path for path in mapped_files() - before if path.startswith("/dev/shm/")]
     assert list(tmp_path.iterdir()) == []
     assert value["data"].all()
+
+
+def mapped_files():
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    return {line.split(maxsplit=5)[5].strip() for line in lines if len(line.split()) > 5}
 
 
 def test_it_works_where_there_are_no_files_in_memory(ends, tmp_path, monkeypatch):
