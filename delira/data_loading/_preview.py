@@ -1,8 +1,6 @@
 """A picture of what the network gets: the first samples of an epoch with their labels and masks."""
 
 import dataclasses
-import functools
-import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,6 +9,7 @@ import numpy as np
 
 from delira.data_loading._checks import check_count
 from delira.errors import DataError, MissingKeyError
+from delira.utils.picture import picture_class
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -270,7 +269,7 @@ def _draw(cells: Sequence[_Cell], scale: tuple[float, float], head: Sequence[str
         max(6.2 + 2 * _LEFT, 2 * _LEFT + n_columns * (width + _GAP) - _GAP),
         top + n_rows * (height + _TITLE + _GAP),
     )
-    figure = _picture_class()(figsize=size, facecolor=PAPER)
+    figure = picture_class()(figsize=size, facecolor=PAPER)
 
     def write(text: str, left: float, down: float, **style: Any) -> None:
         figure.text(left / size[0], 1 - down / size[1], text, va="baseline", parse_math=False, **style)
@@ -332,17 +331,3 @@ def _edge(inside: np.ndarray) -> np.ndarray:
 
 def _colour(number: int) -> str:
     return CLASSES[(number - 1) % len(CLASSES)]
-
-
-@functools.cache
-def _picture_class() -> type["Figure"]:
-    """A figure that notebooks show although pyplot, which would draw it for them, was never imported."""
-    from matplotlib.figure import Figure
-
-    class Picture(Figure):
-        def _repr_png_(self) -> bytes:
-            buffer = io.BytesIO()
-            self.savefig(buffer, format="png", dpi=100)
-            return buffer.getvalue()
-
-    return Picture

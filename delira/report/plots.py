@@ -1,7 +1,5 @@
 """Learning curves: one panel per quantity, a thin line per fold, their mean, the best epochs."""
 
-import functools
-import io
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -9,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from delira.errors import DataError
+from delira.utils.picture import picture_class
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,7 +62,7 @@ def learning_curves(folds: Sequence[Any]) -> "Figure":
     n_columns = min(PANELS_PER_ROW, len(panels))
     n_rows = math.ceil(len(panels) / n_columns)
     layout = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.06, wspace=0.04, hspace=0.06)
-    figure = _picture_class()(figsize=(max(4.4, 3.15 * n_columns), 2.3 * n_rows + 0.45), layout=layout)
+    figure = picture_class()(figsize=(max(4.4, 3.15 * n_columns), 2.3 * n_rows + 0.45), layout=layout)
     for number, (quantity, phases) in enumerate(panels.items()):
         axes = figure.add_subplot(n_rows, n_columns, number + 1)
         _draw_panel(axes, quantity, phases)
@@ -71,20 +70,6 @@ def learning_curves(folds: Sequence[Any]) -> "Figure":
             axes.set_xlabel("epoch", fontsize=8.5, color=MUTED)
     _draw_legend(figure, panels)
     return figure
-
-
-@functools.cache
-def _picture_class() -> type["Figure"]:
-    """A figure that notebooks show although pyplot, which would draw it for them, was never imported."""
-    from matplotlib.figure import Figure
-
-    class Picture(Figure):
-        def _repr_png_(self) -> bytes:
-            buffer = io.BytesIO()
-            self.savefig(buffer, format="png", dpi=100)
-            return buffer.getvalue()
-
-    return Picture
 
 
 def curves(folds: Sequence[Any]) -> dict[str, dict[str, list[Curve]]]:
