@@ -1,10 +1,11 @@
 """The loader: indices in, one batch out."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
+from delira.data_loading._build import name_sampler
 from delira.data_loading._checks import Indices, check_count, to_index_array
 from delira.data_loading._collate import collate
 from delira.data_loading.abstract_dataset import name_sample
@@ -35,6 +36,8 @@ class BaseDataLoader:
         Python, numpy and torch (CPU).
     sampler
         The order when iterating; by default sequential.
+    sampler_cls, sampler_kwargs
+        Class of the sampler, built with ``from_dataset``, and what that is handed; instead of ``sampler``.
     """
 
     #: told the index of each sample that is loaded singly
@@ -47,16 +50,16 @@ class BaseDataLoader:
         num_batches: int | None = None,
         seed: int = 1,
         sampler: AbstractSampler | None = None,
+        *,
+        sampler_cls: type[AbstractSampler] | None = None,
+        sampler_kwargs: Mapping[str, Any] | None = None,
     ) -> None:
         self.dataset = as_dataset(dataset)
         self.batch_size = check_count(batch_size, "batch_size", 1)
         self.seed = check_seed(seed)
-        if sampler is not None and not isinstance(sampler, AbstractSampler):
-            raise ConfigError(
-                f"sampler must be an AbstractSampler, got {sampler!r}; build one with from_dataset(dataset)"
-            )
-        self.sampler = sampler
-        n_samples = len(self.dataset if sampler is None else sampler)
+        named = name_sampler(sampler, sampler_cls, sampler_kwargs, self.dataset)
+        self.sampler = None if named is None else named.sampler
+        n_samples = len(self.dataset if self.sampler is None else self.sampler)
         available = -(-n_samples // self.batch_size)
         self.num_batches = available if num_batches is None else check_count(num_batches, "num_batches", 1)
         if self.num_batches > available:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from delira.data_loading import AbstractDataset, BaseDataLoader, DictDataset, RandomSampler
+from delira.data_loading import AbstractDataset, BaseDataLoader, DictDataset, PrevalenceRandomSampler, RandomSampler
 from delira.errors import ConfigError, DataError, MissingKeyError
 
 
@@ -149,10 +149,19 @@ def test_iterating_seeds_what_a_dataset_draws_and_leaves_the_callers_generator_a
         ({"batch_size": 0}, "batch_size must be an integer of at least 1, got 0"),
         ({"num_batches": 3, "batch_size": 2}, "num_batches=3 is more than the 2 batches that 3 samples"),
         ({"seed": -1}, "seed must be a non-negative integer"),
-        ({"sampler": RandomSampler}, "sampler must be an AbstractSampler, got <class .*from_dataset"),
+        ({"sampler": 3}, "sampler must be an AbstractSampler or a subclass of it, got 3"),
         ({"dataset": "folder"}, "cannot make a dataset of 'folder'; accepted are"),
     ],
 )
 def test_wrong_arguments_are_refused(kwargs, match):
     with pytest.raises(ConfigError, match=match):
         BaseDataLoader(**({"dataset": DictDataset({"data": np.zeros(3)})} | kwargs))
+
+
+def test_a_sampler_may_be_named_by_its_class():
+    arrays = {"data": np.arange(12.0), "label": np.arange(12) % 3}
+    loader = BaseDataLoader(arrays, 3, sampler_cls=PrevalenceRandomSampler, sampler_kwargs={"shuffle_batch": False})
+    assert isinstance(loader.sampler, PrevalenceRandomSampler)
+    assert all(sorted(batch["label"].tolist()) == [0, 1, 2] for batch in loader)
+    with pytest.raises(ConfigError, match=r"takes no 'shufle_batch'; did you mean 'shuffle_batch'\?"):
+        BaseDataLoader(arrays, 3, sampler_cls=PrevalenceRandomSampler, sampler_kwargs={"shufle_batch": True})
