@@ -75,7 +75,6 @@ CODE_ON_LOAD = {"pickle", "cPickle", "cloudpickle", "joblib", "dill", "shelve", 
 ONLY_THE_ERROR = {"backends/torch/io.py": "UnpicklingError"}
 #: files that pickle what goes between a process and its own workers, and read nothing from disk
 BETWEEN_PROCESSES = {
-    "data_loading/workers/ahead.py",
     "data_loading/workers/process.py",
     "data_loading/workers/start.py",
     "data_loading/workers/transport.py",

@@ -90,7 +90,7 @@ class BatchRecipe:
             if self.transform is not None:
                 if watch is not None:
                     watch.transform()
-                batch = _transformed(self.transform, batch, task)
+                batch = _transformed(self.transform, batch, task, len(task.indices) - len(bad))
             return Made({key: map_leaves(_compact, value) for key, value in batch.items()}, bad)
 
     def _load(self, task: BatchTask) -> Made:
@@ -118,11 +118,10 @@ def describe_task(task: BatchTask) -> str:
     return f"batch {task.number} of epoch {epoch} (fold {fold}, seed {seed}; samples {shown})"
 
 
-def _transformed(transform: TransformCall, batch: Batch, task: BatchTask) -> Batch:
+def _transformed(transform: TransformCall, batch: Batch, task: BatchTask, size: int) -> Batch:
     rng = None
     if transform.takes_rng:
         rng = np.random.default_rng(derive(*task.counters, task.number, stream="transform"))
-    size = len(task.indices)
     samples = [key for key, value in batch.items() if _length(value) == size]
     result = transform(batch, rng, f"batch {task.number}")
     lengths = {key: _length(result[key]) for key in samples}
