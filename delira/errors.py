@@ -8,7 +8,10 @@
   - WorkerError (RuntimeError)          a worker process of a data manager was lost
   - NonFiniteLossError (ArithmeticError)  a loss became infinite or not a number
   - CheckpointError (RuntimeError)      a checkpoint cannot be read or does not fit
+  - FolderInUseError (RuntimeError)     another process uses the folder
   - MissingBackendError (ImportError)   the package behind a public name is not installed
+
+``TrainingInterrupted`` (SystemExit) is no error: a signal ended the training.
 """
 
 
@@ -39,11 +42,39 @@ class WorkerError(DeliraError, RuntimeError):
 
 
 class NonFiniteLossError(DeliraError, ArithmeticError):
-    """A loss became infinite or not a number."""
+    """A loss, or the weights, became infinite or not a number."""
+
+    #: step of the epoch, from 1, if it is known
+    step: int | None = None
 
 
 class CheckpointError(DeliraError, RuntimeError):
     """A checkpoint cannot be read or does not fit the network."""
+
+
+class FolderInUseError(DeliraError, RuntimeError):
+    """Another process uses the folder."""
+
+
+class TrainingInterrupted(SystemExit):
+    """A signal ended the training after a checkpoint was written; not caught, it ends the program with 128 + signal.
+
+    Like ``KeyboardInterrupt``, which Ctrl-C raises, it is no ``Exception``: nothing went wrong.
+
+    Parameters
+    ----------
+    number
+        The signal, e.g. ``signal.SIGTERM``.
+    message
+        Where the training stopped and how it can be continued.
+    """
+
+    def __init__(self, number: int, message: str):
+        super().__init__(128 + number)
+        self.number, self.message = int(number), message
+
+    def __str__(self) -> str:
+        return self.message
 
 
 class MissingBackendError(DeliraError, ImportError):

@@ -67,6 +67,7 @@ MANY_ARGUMENTS = {
     "data_loading/data_manager.py BaseDataManager.__init__": HISTORIC,
     "training/base_experiment.py BaseExperiment.__init__": HISTORIC,
     "training/base_experiment.py BaseExperiment.kfold": HISTORIC,
+    "training/base_trainer.py BaseNetworkTrainer.__init__": HISTORIC,
     "training/predictor.py Predictor.evaluate": "one pass, many readers: the historic methods are views on it",
 }
 

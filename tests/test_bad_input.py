@@ -532,9 +532,9 @@ def test_a_loss_that_is_not_finite_is_an_error_that_names_epoch_step_and_loss(ba
 @pytest.mark.parametrize("value", ["warn", None, True])
 def test_an_unknown_answer_to_a_loss_that_is_not_finite_is_refused(value, room, tmp_path):
     if value is None:
-        assert room.trainer(tmp_path, nonfinite=None).config.nonfinite == "raise"
+        assert room.trainer(tmp_path, nonfinite=None).config.guards.nonfinite == "raise"
         return
-    with pytest.raises(ConfigError, match=f"nonfinite must be 'raise', 'skip' or 'ignore', got {value!r}"):
+    with pytest.raises(ConfigError, match=f"nonfinite must be 'raise', 'skip', 'rollback' or 'ignore', got {value!r}"):
         trainer_of(room, tmp_path, nonfinite=value)
 
 
@@ -542,7 +542,7 @@ def test_a_room_that_cannot_skip_says_so(tmp_path):
     from delira.testing import ToyNetwork, ToyTrainer, mean_squared_error
 
     with pytest.raises(
-        ConfigError, match="the toy room has neither mixed precision nor accumulation, clipping or skipping"
+        ConfigError, match="the toy room has neither mixed precision nor accumulation, clipping, skipping or micro-batches"
     ):
         ToyTrainer(ToyNetwork(), tmp_path, losses={"mse": mean_squared_error}, nonfinite="skip")
 

@@ -141,6 +141,27 @@ class BaseDataManager(ManagerSettings):
         finally:
             iterator.close()
 
+    def batch_at(
+        self, seed: int, fold: int, epoch: int, number: int, shuffle: bool = False
+    ) -> tuple[Batch, np.ndarray]:
+        """Make one batch of an epoch anew, in this process: to look at what a step was given.
+
+        Parameters
+        ----------
+        seed, fold, epoch, shuffle
+            As in :meth:`epoch`.
+        number
+            Number of the batch in the epoch, from 0.
+
+        Returns
+        -------
+        tuple
+            The batch (empty if it had only samples that are left out), and the indices of its samples, shape (B,).
+        """
+        batches = self._batches((seed, fold, epoch), shuffle)
+        task = batches.task(check_count(number, "number", 0))
+        return batches.recipe.make(task).batch or {}, task.indices
+
     def preview(self, n: int = 16, **options: Any) -> Any:
         """Draw samples as the network gets them: shuffled, augmented, with labels or masks.
 

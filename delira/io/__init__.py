@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING
 
 from delira.io.checkpoint import CheckpointFolder, verify_zip
 from delira.io.container import read_tree, write_tree
+from delira.io.export import export
+from delira.io.weights import load_weights, save_weights
 from delira.utils.lazy import lazy_names
 
 if TYPE_CHECKING:  # what type checkers and editors see; at run time see lazy_names below
@@ -12,6 +14,6 @@ if TYPE_CHECKING:  # what type checkers and editors see; at run time see lazy_na
     from delira.backends.torch import torch_load_checkpoint as torch_load_checkpoint
     from delira.backends.torch import torch_save_checkpoint as torch_save_checkpoint
 
-__all__ = ["CheckpointFolder", "read_tree", "verify_zip", "write_tree"]
+__all__ = ["CheckpointFolder", "export", "load_weights", "read_tree", "save_weights", "verify_zip", "write_tree"]
 
 __getattr__, __dir__ = lazy_names(__name__)

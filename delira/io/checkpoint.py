@@ -1,36 +1,19 @@
 """Checkpoints of one run: how they are named, published, verified and found again."""
 
 import dataclasses
+import itertools
+import os
 import re
-import struct
 import warnings
-import zipfile
-import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from delira.errors import CheckpointError
+from delira.io.verify import verify_zip
 from delira.utils.files import publish, publish_link, sweep_partials
 
 _EPOCH_NAME = re.compile(r"checkpoint_epoch_(\d+)(?:_step_(\d+))?")
-
-
-def verify_zip(path: str | Path) -> None:
-    """Compare the checksum of every record of a checkpoint file.
-
-    Raises
-    ------
-    CheckpointError
-        If the file is missing, no zip file, cut short or changed.
-    """
-    try:
-        with zipfile.ZipFile(path) as archive:
-            damaged = archive.testzip()
-    except (OSError, ValueError, RuntimeError, EOFError, struct.error, zlib.error, zipfile.BadZipFile) as error:
-        raise CheckpointError(f"{path} is not a complete checkpoint file: {error}") from error
-    if damaged is not None:
-        raise CheckpointError(f"{path} is damaged: the checksum of its record {damaged!r} is wrong")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,15 +55,24 @@ class CheckpointFolder:
         path = self.path("best")
         return path if path.exists() else None
 
+    def numbered(self) -> list[tuple[tuple[int, int], Path]]:
+        """``((finished epochs, steps of the next), path)`` of all numbered checkpoints, newest first."""
+        found = []
+        for path in self.folder.glob(f"checkpoint_epoch_*{self.suffix}"):
+            if match := _EPOCH_NAME.fullmatch(path.name.removesuffix(self.suffix)):
+                found.append(((int(match[1]), int(match[2] or 0)), path))
+        return sorted(found, reverse=True)
+
     def newest(self) -> tuple[Path, dict[str, Any]] | None:
-        """The newest complete checkpoint, with its content; damaged ones are warned about and left out.
+        """The newest complete checkpoint, with its content.
+
+        Damaged ones are warned about, renamed (``.damaged``) and passed over.
 
         Raises
         ------
         CheckpointError
             If a checkpoint is complete, but cannot be read.
         """
-        sweep_partials(self.folder)
         found: tuple[Path, dict[str, Any]] | None = None
         reached = (-1, 0)
         for name in ("last", "best"):  # they have their epoch inside
@@ -88,14 +80,37 @@ class CheckpointFolder:
             if found is not None and path.exists() and path.samefile(found[0]):
                 continue
             tree = self._try(path)
-            if tree is not None and (place := (int(tree.get("epoch", 0)), int(tree.get("step", 0)))) > reached:
+            if tree is not None and (place := place_of(tree)) > reached:
                 found, reached = (path, tree), place
-        for place, path in self._numbered():
+        for place, path in self.numbered():
             if place <= reached:
                 break
             if (tree := self._try(path)) is not None:
                 return path, tree
         return found
+
+    def prune(self, keep: Container[Path]) -> None:
+        """Delete the numbered checkpoints that are not in ``keep``; other names of the same files stay."""
+        for _, path in self.numbered():
+            if path not in keep:
+                path.unlink(missing_ok=True)
+
+    def rewind(self, path: Path, tree: Mapping[str, Any]) -> None:
+        """Make ``path``, with content ``tree``, the newest: later checkpoints are renamed (``.superseded``)."""
+        place = place_of(tree)
+        for later, other in self.numbered():
+            if later > place:
+                _rename(other, "superseded")
+        best = self._try(self.path("best"))
+        if best is not None and place_of(best) > place:
+            _rename(self.path("best"), "superseded")
+        if path != self.path("last"):
+            publish_link(path, self.path("last"))
+
+    def sweep(self) -> None:
+        """Remove what a crash left half written; only who holds the lock of the folder may do so."""
+        if self.folder.is_dir():
+            sweep_partials(self.folder)
 
     def _try(self, path: Path) -> dict[str, Any] | None:
         if not path.exists():
@@ -103,14 +118,25 @@ class CheckpointFolder:
         try:
             verify_zip(path)
         except CheckpointError as error:
-            warnings.warn(f"{error}; it is left out and an earlier checkpoint is used", RuntimeWarning, stacklevel=4)
+            aside = _rename(path, "damaged")
+            where = "left out" if aside is None else f"set aside as {aside.name}"
+            warnings.warn(f"{error}; it is {where} and an earlier checkpoint is used", RuntimeWarning, stacklevel=4)
             return None
         return self.read(path)
 
-    def _numbered(self) -> Iterator[tuple[tuple[int, int], Path]]:
-        """``((epoch, step), path)`` of all numbered checkpoints, newest first."""
-        found = []
-        for path in self.folder.glob(f"checkpoint_epoch_*{self.suffix}"):
-            if match := _EPOCH_NAME.fullmatch(path.name.removesuffix(self.suffix)):
-                found.append(((int(match[1]), int(match[2] or 0)), path))
-        yield from sorted(found, reverse=True)
+
+def place_of(tree: Mapping[str, Any]) -> tuple[int, int]:
+    """Where in the run a checkpoint is: finished epochs, and finished steps of the next."""
+    return int(tree.get("epoch") or 0), int(tree.get("step") or 0)
+
+
+def _rename(path: Path, ending: str) -> Path | None:
+    """Take a file out of the way, under a name that is free; ``None`` if that is not possible."""
+    for number in itertools.count():
+        aside = path.with_name(f"{path.name}.{ending}{number or ''}")
+        if not os.path.lexists(aside):
+            break
+    try:
+        return path.rename(aside)
+    except OSError:
+        return None

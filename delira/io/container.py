@@ -7,7 +7,7 @@ into a huge one, and each carries a CRC-32.
 import importlib
 import io
 import json
-import struct
+import math
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,47 +16,54 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from delira.errors import CheckpointError
+from delira.io.verify import BROKEN_ZIP, Record, open_plain, read_record, stored_records
 
 _TREE = "tree.json"
-#: what zip, JSON and numpy raise for a file that is none of theirs; a header may also claim a petabyte
-_GARBAGE = (
-    OSError,
-    ArithmeticError,
-    AttributeError,
-    EOFError,
-    ImportError,
-    LookupError,
-    MemoryError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-    struct.error,
-    zipfile.BadZipFile,
-)
+_LONGEST_TREE = 1 << 28  # bytes of JSON; read, they take about twenty times as much memory
+_LONGEST_HEADER = 1 << 14  # bytes before the numbers of an array
+#: what zip, JSON and numpy raise for a file that is none of theirs
+_GARBAGE = (*BROKEN_ZIP, AttributeError, ImportError, LookupError, SyntaxError, TypeError)
 _EPOCH_OF_ZIP = (1980, 1, 1, 0, 0, 0)  # no clock in the file: equal trees give equal bytes
 
 
 def write_tree(file: BinaryIO, tree: Mapping[str, Any]) -> None:
     """Write a tree of dictionaries (string keys), lists, numbers, strings, ``None`` and arrays.
 
+    Parameters
+    ----------
+    file
+        An open file; arrays are streamed to it.
+    tree
+        The tree.
+
     Raises
     ------
     CheckpointError
-        If the tree holds anything else; names the place.
+        If the tree holds anything else, naming the place; or numbers and strings that do not fit into 256 MiB of text.
     """
     arrays: list[np.ndarray] = []
-    plain = _to_plain(tree, "", arrays)
+    text = json.dumps(_to_plain(tree, "", arrays), indent=1)
+    if len(text) > _LONGEST_TREE:
+        raise CheckpointError(
+            f"the checkpoint holds {len(text) >> 20} MiB of numbers and strings outside of arrays, and "
+            f"{_LONGEST_TREE >> 20} are allowed; keep long lists of numbers as arrays"
+        )
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for number, array in enumerate(arrays):
-            buffer = io.BytesIO()
-            np.lib.format.write_array(buffer, array, allow_pickle=False)
-            archive.writestr(zipfile.ZipInfo(f"arrays/{number}.npy", _EPOCH_OF_ZIP), buffer.getbuffer())
-        text = json.dumps(plain, indent=1)
+            entry = zipfile.ZipInfo(f"arrays/{number}.npy", _EPOCH_OF_ZIP)
+            entry.file_size = array.nbytes + _LONGEST_HEADER  # about: beyond 2 GiB the header needs more room
+            with archive.open(entry, "w") as record:
+                np.lib.format.write_array(record, array, allow_pickle=False)
         archive.writestr(zipfile.ZipInfo(_TREE, _EPOCH_OF_ZIP), text)
 
 
 def read_tree(path: str | Path) -> dict[str, Any]:
-    """Read a tree written by :func:`write_tree`.
+    """Read a tree written by :func:`write_tree`; the checksum of every record that is read is compared.
+
+    Parameters
+    ----------
+    path
+        The file.
 
     Raises
     ------
@@ -64,13 +71,14 @@ def read_tree(path: str | Path) -> dict[str, Any]:
         If the file is no such container, or is damaged.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
-            for entry in archive.infolist():
-                if entry.compress_type != zipfile.ZIP_STORED:
-                    raise CheckpointError(f"{path}: entry {entry.filename!r} is compressed; delira never does that")
-            tree = _from_plain(json.loads(archive.read(_TREE)), archive)
-    except CheckpointError:
-        raise
+        with open_plain(path) as file:
+            records = stored_records(file)
+            if _TREE not in records:
+                raise ValueError(f"it has no {_TREE}")
+            if records[_TREE].size > _LONGEST_TREE:
+                raise ValueError(f"{_TREE} has {records[_TREE].size >> 20} MiB; {_LONGEST_TREE >> 20} are allowed")
+            plain = json.loads(read_record(file, records.pop(_TREE)), object_pairs_hook=_distinct)
+            tree = _from_plain(plain, file, records)
     except _GARBAGE as error:
         raise CheckpointError(f"{path} is not a readable checkpoint: {error}") from error
     if not isinstance(tree, dict):
@@ -102,16 +110,43 @@ def _to_plain(value: Any, place: str, arrays: list[np.ndarray]) -> Any:
     raise CheckpointError(f"checkpoint entry {place} is a {type(value).__name__}, which cannot be stored safely")
 
 
-def _from_plain(value: Any, archive: zipfile.ZipFile) -> Any:
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError(f"{_TREE} has a dictionary with two entries of the same name among {sorted(found)}")
+    return found
+
+
+def _from_plain(value: Any, file: io.BufferedReader, records: dict[str, Record]) -> Any:
     if isinstance(value, list):
-        return [_from_plain(item, archive) for item in value]
+        return [_from_plain(item, file, records) for item in value]
     if not isinstance(value, dict):
         return value
     if "$array" not in value:
-        return {key: _from_plain(item, archive) for key, item in value.items()}
-    # read as a whole: the zip layer then compares the CRC
-    buffer = io.BytesIO(archive.read(f"arrays/{int(value['$array'])}.npy"))
-    array = np.lib.format.read_array(buffer, allow_pickle=False)
-    if "$dtype" in value:
-        array = array.view(getattr(importlib.import_module("ml_dtypes"), str(value["$dtype"])))
-    return array
+        return {key: _from_plain(item, file, records) for key, item in value.items()}
+    if unknown := value.keys() - {"$array", "$dtype"}:
+        raise ValueError(f"{_TREE} says {sorted(unknown)} of an array, which nobody understands")
+    name = f"arrays/{int(value['$array'])}.npy"
+    if name not in records:  # each is named once, or a small file could ask for one large array many times
+        raise ValueError(f"{_TREE} names {name}, which is not there or was named before")
+    array = _array(read_record(file, records.pop(name)), name)
+    if "$dtype" not in value:
+        return array
+    dtype = np.dtype(getattr(importlib.import_module("ml_dtypes"), str(value["$dtype"])))
+    if dtype.isbuiltin != 2:
+        raise ValueError(f"{_TREE} names the type {value['$dtype']!r}, which is none of ml_dtypes")
+    return array.view(dtype)
+
+
+def _array(content: bytearray, name: str) -> np.ndarray:
+    """The array of an ``.npy`` record, in the memory of ``content``."""
+    head = io.BytesIO(content[:_LONGEST_HEADER])
+    if (version := np.lib.format.read_magic(head)) != (1, 0):
+        raise ValueError(f"{name} is of version {version} of its format; (1, 0) is expected")
+    shape, in_columns, dtype = np.lib.format.read_array_header_1_0(head)
+    if dtype.hasobject:
+        raise ValueError(f"{name} holds pickled objects, which could run code when loaded")
+    start = head.tell()
+    if math.prod(shape) * dtype.itemsize != len(content) - start:
+        raise ValueError(f"{name} claims shape {shape} of {dtype}, but has {len(content) - start} bytes of numbers")
+    return np.ndarray(shape, dtype, content, start, order="F" if in_columns else "C")

@@ -10,6 +10,7 @@ import numpy as np
 from delira.errors import DataError, MissingKeyError
 from delira.metrics.gather import LIMIT_BYTES, Gatherer
 from delira.metrics.scoring import as_number, feed, keys_of, kind_of, lookup
+from delira.metrics.stream_state import is_plain, load_stream_state, stream_state
 from delira.utils.trees import iterate_leaves, map_leaves
 
 
@@ -162,6 +163,32 @@ class MetricSet:
         with _told(name, keys, arrays):
             value = metric.compute() if self._kinds[name] == "stream" else metric(*arrays)
         return np.array([as_number(value, name)])
+
+    @property
+    def is_storable(self) -> bool:
+        """Whether :meth:`state_dict` can tell everything: not of streaming metrics that hide their state."""
+        streams = [self.metrics[name] for name, kind in self._kinds.items() if kind == "stream"]
+        return is_plain(self._gatherer.result()) and all(stream_state(metric) is not None for metric in streams)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What the batches so far have brought, as a checkpoint tree."""
+        streams = [name for name, kind in self._kinds.items() if kind == "stream"]
+        return {
+            "updates": self._n_updates,
+            "gathered": self._gatherer.result(),
+            "values": {name: np.array(values, dtype=np.float64) for name, values in self._values.items()},
+            "streams": {name: stream_state(self.metrics[name]) for name in streams},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue after the batches that a state has seen."""
+        self.reset()
+        self._n_updates = state["updates"]
+        if state["gathered"]:
+            self._gatherer.append(state["gathered"])
+        self._values.update({name: array.tolist() for name, array in state["values"].items()})
+        for name, kept in state["streams"].items():
+            load_stream_state(self.metrics[name], kept)
 
     def reset(self) -> None:
         """Forget all data; a fresh set has none."""

@@ -4,12 +4,13 @@ import copy
 import dataclasses
 import inspect
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Self
 
 from delira.errors import ConfigError
 from delira.training.base_trainer import BaseNetworkTrainer
-from delira.training.config import SETTINGS, check_epochs, check_names, read_settings
+from delira.training.config import SETTINGS, check_names, read_settings
 from delira.training.cross_validation import CrossValidation
 from delira.training.experiment_file import FILE_NAME, load_arguments, save_arguments
 from delira.training.generators import own_generators, seed_generators
@@ -18,8 +19,16 @@ from delira.training.plan import close_workers
 from delira.training.predictor import Predictor
 from delira.training.result import KFoldResult
 from delira.training.run_folder import RunFolder, locate_fold
-from delira.training.run_request import RUN_NAMES, RunRequest, as_parameters, check_model_arguments, isolated, resolve
-from delira.training.signatures import settings_signature
+from delira.training.run_request import (
+    RUN_NAMES,
+    RunRequest,
+    as_parameters,
+    check_model_arguments,
+    check_settings,
+    isolated,
+    resolve,
+    show_settings,
+)
 from delira.training.splits import SplitConfig
 from delira.utils import yaml_codec
 from delira.utils.files import writable_folder
@@ -93,12 +102,7 @@ class BaseExperiment:
 
     def _check(self) -> None:
         """Refuse what cannot work, before any run."""
-        flat = {**self.params.training_settings(), **self.settings}
-        check_names(flat, (*SETTINGS, *RUN_NAMES))
-        read_settings({name: value for name, value in flat.items() if name not in RUN_NAMES})
-        for epochs in (self.n_epochs, flat.get("num_epochs"), flat.get("n_epochs")):
-            if epochs is not None:
-                check_epochs(epochs)
+        check_settings({**self.params.training_settings(), **self.settings}, self.n_epochs)
         check_model_arguments(self.model_cls, self.params.model_kwargs())
         writable_folder(self.save_path)
 
@@ -120,6 +124,7 @@ class BaseExperiment:
         params: Parameters | Mapping[str, Any] | None = None,
         *,
         resume: str | Path | None = None,
+        allow_changes: bool = False,
         **kwargs: Any,
     ) -> Any:
         """Train one network.
@@ -131,8 +136,11 @@ class BaseExperiment:
         params
             Replace entries of the experiment's parameters for this run.
         resume
-            ``None``: a new run folder. A path: continue what lies there. ``"auto"``: continue the newest
-            unfinished run with the same parameters and data, or begin a new one.
+            ``None``: a new run folder. A path: continue what lies there; of a checkpoint file, exactly from it.
+            ``"auto"``: continue the newest unfinished run with the same network, parameters and data that no
+            other process is at work on, or begin a new one.
+        allow_changes
+            Continue though network, parameters or data differ, with a warning that says what.
         **kwargs
             Settings of the trainer for this run; also ``num_epochs``, ``fold``, ``callbacks``.
 
@@ -142,13 +150,12 @@ class BaseExperiment:
             With the best weights if a validation score was watched, else with the last.
         """
         request = self._resolve(params, kwargs)
-        path = None
+        fold = checkpoint = None
         if resume is not None and resume != "auto":
-            path = locate_fold(resume)
-            resume = path.parent
-        folder = self.open_folder(request, train_data, resume, kind="run")
-        with folder.recorded():
-            self.last_trainer = self.build_trainer(request, path or folder.fold(request.fold))
+            fold, checkpoint = locate_fold(resume)
+            resume = fold.parent
+        with self.open_folder(request, train_data, resume, kind="run", allow_changes=allow_changes) as folder:
+            self.last_trainer = self.build_trainer(request, fold or folder.fold(request.fold), checkpoint)
             return self.last_trainer.train(request.num_epochs, isolated(train_data), isolated(val_data))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -156,7 +163,7 @@ class BaseExperiment:
         return self.run(*args, **kwargs)
 
     def resume(self, save_path: str | Path, train_data: Any, val_data: Any = None, **kwargs: Any) -> Any:
-        """Continue the run in ``save_path``: a run folder, a fold's folder or a checkpoint file in it."""
+        """Continue the run in ``save_path`` as :meth:`run` does: its folder, a fold's, or a checkpoint file."""
         return self.run(train_data, val_data, resume=save_path, **kwargs)
 
     def test(
@@ -219,6 +226,7 @@ class BaseExperiment:
         metric_keys: Mapping[str, Any] | None = None,
         params: Parameters | Mapping[str, Any] | None = None,
         resume: str | Path | None = None,
+        allow_changes: bool = False,
         **options: Any,
     ) -> KFoldResult:
         """Cross-validate: train one fresh network for each fold and test it on what it never saw.
@@ -240,8 +248,11 @@ class BaseExperiment:
             Replace entries of the experiment's parameters.
         resume
             ``None``: a new run folder. A path: continue the cross-validation in that run folder; finished
-            folds are only tested again. ``"auto"``: continue the newest unfinished one with the same
-            parameters, data and splits, or begin a new one.
+            folds are read. ``"auto"``: continue the newest unfinished one with the same network, parameters,
+            data and splits that no other process is at work on, or begin a new one.
+        allow_changes
+            Continue though network, parameters or data differ, with a warning that says what; finished folds
+            stay as they are. Never allowed for the splits.
         **options
             The fields of :class:`delira.training.splits.SplitConfig` (``split_type``, ``shuffle``,
             ``random_seed``, ``val_split``, ``label_key``, ``groups_key``, ``check_duplicates``) and settings of
@@ -270,6 +281,7 @@ class BaseExperiment:
             train_kwargs=train_kwargs or {},
             test_kwargs=test_kwargs or {},
             resume=resume,
+            allow_changes=allow_changes,
         ).run()
 
     def setup(
@@ -286,9 +298,10 @@ class BaseExperiment:
 
     # ------------------------------------------------------------------ parts of a run
 
-    def build_trainer(self, request: RunRequest, folder: Path) -> BaseNetworkTrainer:
-        """A trainer with a fresh network, initialised from (seed, fold)."""
+    def build_trainer(self, request: RunRequest, folder: Path, checkpoint: Path | None = None) -> BaseNetworkTrainer:
+        """A trainer with a fresh network, initialised from (seed, fold), that goes on from what is in its folder."""
         backend = self.trainer_cls.backend
+        start = {} if checkpoint is None else {"resume_from": checkpoint}
         with own_generators(backend):
             seed_generators(backend, request.seed, request.fold, stream="network")
             return self.trainer_cls(
@@ -298,52 +311,43 @@ class BaseExperiment:
                 fold=request.fold,
                 callbacks=request.callbacks,
                 start_epoch=request.start_epoch,
+                **start,
                 **request.settings,
             )
 
     def open_folder(
-        self, request: RunRequest, data: Any, resume: str | Path | None, *, kind: str, **facts: Any
-    ) -> RunFolder:
-        """A new run folder with parameters and manifest, or an old one to be continued.
+        self,
+        request: RunRequest,
+        data: Any,
+        resume: str | Path | None,
+        *,
+        kind: str,
+        allow_changes: bool = False,
+        **facts: Any,
+    ) -> AbstractContextManager[RunFolder]:
+        """Scope of a run in a new folder, or in an old one that is continued; see :meth:`RunFolder.opened`.
 
         Parameters
         ----------
         request, data
             What is run on what.
-        resume
-            ``None``, ``"auto"`` or the path of a run folder.
+        resume, allow_changes
+            As of :meth:`run`, but a path is that of a run folder.
         kind
             ``"run"`` or ``"kfold"``.
         **facts
             For the manifest; ``splits`` is part of the fingerprint.
         """
-        wanted = {"kind": kind, **request.fingerprint(data), "splits": facts.pop("splits", None)}
-        if resume == "auto":
-            resume = RunFolder.newest_unfinished(self.save_path, wanted)
-        if resume is not None:
-            folder = RunFolder(resume)
-            folder.check_fingerprint(wanted)
-            folder.log("resumed")
-            return folder
-        folder = RunFolder.create(self.save_path)
-        request.params.save(folder.path / "parameters.yml")
-        dataset = getattr(data, "dataset", None)
-        folder.write_manifest(
-            {
-                "name": self.name,
-                "model": f"{self.model_cls.__module__}:{self.model_cls.__qualname__}",
-                "seed": request.seed,
-                "num_epochs": request.num_epochs,
-                "settings": yaml_codec.encode(dict(request.settings)),
-                "batches": yaml_codec.encode(data.describe()) if hasattr(data, "describe") else None,
-                "num_threads": request.settings.get("num_threads") or self.trainer_cls.backend.thread_count(),
-                "n_samples": None if dataset is None else len(dataset),
-                "fingerprint": wanted,
-                **facts,
-            }
-        )
-        folder.log("started")
-        return folder
+        fingerprint = {"kind": kind, **request.fingerprint(data), "splits": facts.pop("splits", None)}
+        stated = {
+            "name": self.name,
+            "model": f"{self.model_cls.__module__}:{self.model_cls.__qualname__}",
+            "num_threads": request.settings.get("num_threads") or self.trainer_cls.backend.thread_count(),
+            **request.facts(data),
+            "fingerprint": fingerprint,
+            **facts,
+        }
+        return RunFolder.opened(self.save_path, request.params, stated, resume, allow_changes)
 
     # ------------------------------------------------------------------ on disk
 
@@ -381,15 +385,9 @@ class BaseExperiment:
         return f"{type(self).__name__}({self.name!r}, {model}, save_path={str(self._parent)!r})"
 
 
-def _show_settings(method: Any, *more: inspect.Parameter) -> None:
-    """Let ``help()`` and editors see every keyword that ``**settings`` takes."""
-    own = [p for p in inspect.signature(method).parameters.values() if p.kind is not p.VAR_KEYWORD]
-    method.__signature__ = settings_signature(*own, *more)
-
-
-_show_settings(BaseExperiment.__init__)
-_show_settings(BaseExperiment.run)
-_show_settings(
+show_settings(BaseExperiment.__init__)
+show_settings(BaseExperiment.run)
+show_settings(
     BaseExperiment.kfold,
     *(
         inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=field.type)

@@ -13,25 +13,29 @@ from pathlib import Path
 from typing import Any
 
 from delira.contract import NO_HOOKS, StepHooks, call_losses
-from delira.errors import ConfigError, DataError
+from delira.errors import DataError, NonFiniteLossError
 from delira.io.checkpoint import CheckpointFolder
-from delira.metrics import MetricSet
-from delira.training import checks
+from delira.training import checks, guards
 from delira.training.callbacks import CallbackList, HistoryWriter, ProgressBar, TensorBoardWriter
+from delira.training.checkpointed import CheckpointedRun, StopInValidation
 from delira.training.config import TrainerConfig, check_start, read_settings
-from delira.training.generators import own_generators, seed_generators
+from delira.training.generators import seed_generators, set_generators
+from delira.training.micro_batches import run_in_parts
 from delira.training.plan import TrainingPlan, close_workers, make_plan
 from delira.training.predictor import batch_length
-from delira.training.run_state import RunState
+from delira.training.running_epoch import RunningEpoch
+from delira.training.saving import Saver
 from delira.training.signatures import settings_signature
 from delira.training.state import TrainingState
-from delira.training.step_values import StepValues, reduce_values
+from delira.training.step_values import StepValues
+from delira.training.stop_signals import StopSignals
 from delira.utils.files import writable_folder
+from delira.utils.lock import locked
 
 _log = logging.getLogger("delira")
 
 
-class BaseNetworkTrainer(RunState):
+class BaseNetworkTrainer(CheckpointedRun):
     """Trains a network with the verbs of a room.
 
     A room's trainer is this class with ``backend`` set; it adds no code. The methods that begin with
@@ -54,6 +58,9 @@ class BaseNetworkTrainer(RunState):
         See :class:`delira.training.callbacks.AbstractCallback`.
     start_epoch
         Number of the first epoch of a run without checkpoints.
+    resume_from
+        The checkpoint to continue from; the newest valid one in ``save_path`` if ``None``. Later ones than this
+        are set aside.
     **settings
         The settings of :class:`delira.training.TrainerConfig` as flat keywords, e.g. ``optimizer_cls``;
         ``print(delira.training.settings_help())`` explains each.
@@ -68,7 +75,7 @@ class BaseNetworkTrainer(RunState):
 
     _bar_text = "Validate"
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the historic signature
         self,
         network: Any,
         save_path: str | Path,
@@ -78,6 +85,7 @@ class BaseNetworkTrainer(RunState):
         fold: int = 0,
         callbacks: Iterable[Any] | None = None,
         start_epoch: int = 1,
+        resume_from: str | Path | None = None,
         **settings: Any,
     ):
         if key_mapping and isinstance(key_mapping, Mapping) and all(map(callable, key_mapping.values())):
@@ -93,10 +101,18 @@ class BaseNetworkTrainer(RunState):
         self.callbacks = CallbackList(callbacks or ())
         self.hooks: StepHooks = NO_HOOKS
         self._given_key_mapping = key_mapping
+        self.stop_signals = StopSignals()
+        self.weight_average = None
+        self._warned: set[str] = set()
         self._must_return = False
         self._plan: TrainingPlan | None = None
         self._setup(network)
-        self.try_resume_training()
+        with locked(self.save_path):
+            self.checkpoints.sweep()
+            if resume_from is None:
+                self.try_resume_training()
+            else:
+                self._rewind(Path(resume_from))
 
     def _setup(self, network: Any) -> None:
         """Bring the network to its device and build everything that belongs to it."""
@@ -128,6 +144,8 @@ class BaseNetworkTrainer(RunState):
             backend.write_checkpoint,
             backend.read_checkpoint,
         )
+        inspect_tree = functools.partial(guards.refuse_nonfinite, self)
+        self.saver = Saver(self.checkpoints, config.saving, backend.snapshot, inspect_tree)
         self.callbacks.attach(self)
 
     # ------------------------------------------------------------------ the loop
@@ -161,7 +179,13 @@ class BaseNetworkTrainer(RunState):
         Raises
         ------
         NonFiniteLossError
-            If a loss became infinite or not a number and ``nonfinite="raise"``.
+            If a loss or the weights became infinite or not a number and ``nonfinite="raise"``.
+        CheckpointError
+            If a checkpoint cannot be written and ``on_save_error="raise"``.
+        FolderInUseError
+            If another process trains in the same folder.
+        KeyboardInterrupt, TrainingInterrupted
+            After SIGINT, or SIGTERM and SIGUSR1: the step was finished and a checkpoint written.
         """
         plan = make_plan(
             self.config,
@@ -175,52 +199,70 @@ class BaseNetworkTrainer(RunState):
             ),
             validates_losses=self.has_default_closure,
         )
-        self._return_to_last()
-        if self.state.stop_training and self.state.epoch < plan.num_epochs:
-            _log.warning(
-                "training was stopped after epoch %d of %d, so there is nothing to do; set trainer.stop_training "
-                "= False to go on", self.state.epoch, plan.num_epochs,
-            )  # fmt: skip
+        with locked(self.save_path):
+            self._return_to_last()
+            if self.state.stop_training and self.state.epoch < plan.num_epochs:
+                _log.warning(
+                    "training was stopped after epoch %d of %d, so there is nothing to do; set trainer.stop_training "
+                    "= False to go on", self.state.epoch, plan.num_epochs,
+                )  # fmt: skip
+            self._run(plan, self.config.logging.verbose if verbose is None else verbose)
+            try:
+                return self._at_training_end()
+            finally:
+                self._plan = None  # it holds the data
+
+    def _run(self, plan: TrainingPlan, verbose: bool) -> None:
+        """The epochs, between the begin and the end of everything that goes with them."""
         bar = ProgressBar(f"fold {self.fold}")
-        if self.config.logging.verbose if verbose is None else verbose:
+        if verbose:
             self.callbacks.append(bar)
         self._plan, error = plan, None
         try:
-            with self.backend.threads(self.config.num_threads), own_generators(self.backend):
-                if self._is_unfinished(plan):
-                    checks.check_first_batches(self, plan)
-                self._at_training_begin(num_epochs=num_epochs, num_batches=checks.count_batches(datamgr_train))
-                while self._is_unfinished(plan):
-                    self._train_epoch(plan, self.state.epoch + 1)
+            with guards.scopes(self, plan):
+                self._train_epochs(plan)
         except BaseException as caught:
             error = caught
             raise
         finally:
+            self.saver.finish(quietly=True)
             running = self.callbacks
             self.callbacks = CallbackList(callback for callback in running if callback is not bar)
             running.conclude(self, error)
-            close_workers(datamgr_train, datamgr_valid)
-        try:
-            return self._at_training_end()
-        finally:
-            self._plan = None  # it holds the data
+            close_workers(plan.train_data, plan.val_data)
+
+    def _train_epochs(self, plan: TrainingPlan) -> None:
+        is_unfinished = self._is_unfinished(plan)
+        if is_unfinished:
+            checks.check_first_batches(self, plan)
+        self._at_training_begin(num_epochs=plan.num_epochs, num_batches=checks.count_batches(plan.train_data))
+        if is_unfinished:
+            self.saver.begin(self._checkpoint_tree)
+            if self.config.guards.nonfinite == "rollback" and not self.checkpoints.path("last").exists():
+                self._save(["last"])
+        while self._is_unfinished(plan):
+            try:
+                self._train_epoch(plan, self.state.epoch + 1)
+            except NonFiniteLossError as error:
+                guards.roll_back(self, error)
+        self.saver.finish()
 
     def _is_unfinished(self, plan: TrainingPlan) -> bool:
         return self.state.epoch < plan.num_epochs and not self.state.stop_training
 
     def _train_epoch(self, plan: TrainingPlan, epoch: int) -> None:
-        """One epoch: steps, validation, history, checkpoint."""
+        """One epoch, or the rest of one: steps, validation, history, checkpoint."""
         state, self._must_return = self.state, True
-        previous = state.history[-1] if state.history else {}
-        self._at_epoch_begin(previous, plan.val_score_key, epoch, plan.num_epochs)
-        seed_generators(self.backend, self.seed, self.fold, epoch, stream="framework")
+        self._running = self._begin_epoch(plan, epoch)
         values: dict[str, float] = {"epoch": epoch}
-        rates = self.backend.learning_rates(self.optimizers)
         for part in self._train_single_epoch(self._training_batches(plan.train_data, epoch), epoch):
             values |= self._reduce(part, plan.reduce_mode)
         if plan.validates(epoch, self.config.val_freq):
-            values |= self._validate(plan.val_data, epoch)
-        values |= {name: rate for name, rate in rates.items() if name not in values}
+            try:
+                values |= self._validate(plan.val_data, epoch)
+            except StopInValidation:  # it begins anew when the run is continued
+                self._stop()
+        values |= {name: rate for name, rate in self._running.rates.items() if name not in values}
         state.epoch, state.step_in_epoch = epoch, 0
         state.history.append(values)
         is_best = self._update_best(plan, values)
@@ -228,42 +270,44 @@ class BaseNetworkTrainer(RunState):
         self._at_epoch_end(facts, plan.val_score_key, epoch, is_best, num_epochs=plan.num_epochs)
         self._save_epoch(plan, is_best)
         self._must_return = False
+        if self.stop_signals.received is not None:
+            self._stop()
+
+    def _begin_epoch(self, plan: TrainingPlan, epoch: int) -> RunningEpoch:
+        """Begin an epoch, or continue one where its checkpoint was written."""
+        state, backend = self.state, self.backend
+        if not state.step_in_epoch:
+            previous = state.history[-1] if state.history else {}
+            self._at_epoch_begin(previous, plan.val_score_key, epoch, plan.num_epochs)
+            seed_generators(backend, self.seed, self.fold, epoch, stream="framework")
+        running = RunningEpoch(self.config, backend, backend.learning_rates(self.optimizers))
+        if state.step_in_epoch:
+            running.load_state_dict(state.accumulators)
+            set_generators(backend, state.generators)
+            state.accumulators, state.generators = {}, {}
+        return running
 
     def _train_single_epoch(
         self, batchgen: Iterable[Mapping[str, Any]], epoch: int, verbose: bool = False
     ) -> tuple[Any, Any]:
-        """All steps of one epoch; returns ``(metrics, losses)``: values of the steps by name."""
-        read = self.backend.read_scalars
-        metrics, losses = StepValues(read), StepValues(read)
-        over_epoch = (
-            MetricSet(self.config.metrics, self.config.keys_of(self.config.metrics)) if self.config.metrics else None
-        )
+        """All steps that are left of one epoch; returns ``(metrics, losses)``: values of the steps by name."""
+        running, state, saver, signals = self._running, self.state, self.saver, self.stop_signals
         length = checks.count_batches(batchgen)
-        self.state.step_in_epoch = 0
-        ahead = not self.callbacks.hears("at_iter_begin")  # which may change a batch before it is prepared
-        with self.backend.training(self.module), self._fed(batchgen, ahead=ahead) as fed:
+        with self.backend.training(self.module), self._fed(batchgen, ahead=self._may_look_ahead) as fed:
             for batch, ready in fed:
-                is_last = self.state.step_in_epoch + 1 == length
-                self._train_batch(batch, ready, is_last, metrics, losses, over_epoch)
-                if self.state.step_in_epoch % self.config.logging.freq == 0:
-                    self._check_finite(losses, epoch)
+                self._train_batch(batch, ready, state.step_in_epoch + 1 == length, running)
+                if state.step_in_epoch % self.config.logging.freq == 0:
+                    self._check_finite(running.losses, epoch)
+                if saver.watches_steps or signals.received is not None:
+                    self._after_step(epoch)
             self.backend.finish_epoch(self.optimizers)
-        if self.state.step_in_epoch == 0:
+        if state.step_in_epoch == 0:
             raise DataError(f"the training data gave no batch in epoch {epoch}")
-        self._check_finite(losses, epoch)
-        if over_epoch is not None:
-            for name, array in over_epoch.compute().items():
-                metrics.append({name: float(array.mean())}, 1, self.state.step_in_epoch)
-        return metrics, losses
+        self._check_finite(running.losses, epoch)
+        return running.finish(state.step_in_epoch)
 
     def _train_batch(
-        self,
-        batch: Mapping[str, Any],
-        ready: dict[str, Any] | None,
-        is_last: bool,
-        metrics: StepValues,
-        losses: StepValues,
-        over_epoch: Any,
+        self, batch: Mapping[str, Any], ready: dict[str, Any] | None, is_last: bool, running: RunningEpoch
     ) -> None:
         """One step: prepare the batch, call the closure, keep its values where they are."""
         state, callbacks = self.state, self.callbacks
@@ -272,18 +316,22 @@ class BaseNetworkTrainer(RunState):
         if callbacks.hears("at_iter_begin"):
             callbacks.notify("at_iter_begin", self, data_dict=batch, curr_epoch=state.epoch + 1, train=True, **counters)
         prepared = self._prepare_batch(batch) if ready is None else ready
-        with self.backend.step_scope(self.optimizers, n_samples, is_last):
-            result = self.closure_fn(self.module, prepared, **self._closure_arguments(counters))
-        step_metrics, step_losses, predictions = checks.unpack_closure(result)
+        arguments = self._closure_arguments(counters)
+        if self.config.guards.micro_batches == 1:
+            with self.backend.step_scope(self.optimizers, n_samples, is_last):
+                result = checks.unpack_closure(self.closure_fn(self.module, prepared, **arguments))
+        else:
+            result = run_in_parts(self, prepared, n_samples, is_last, arguments)
+        step_metrics, step_losses, predictions = result
         state.step_in_epoch += 1
         state.global_step += 1
         if state.step_in_epoch == 1:
             checks.check_step_names(step_metrics, step_losses)
-        metrics.append(step_metrics, n_samples, state.step_in_epoch)
-        losses.append(step_losses, n_samples, state.step_in_epoch)
-        if over_epoch is not None:
-            arrays, host = self._read(over_epoch, predictions, batch)
-            over_epoch.update({**arrays, **host})
+        running.metrics.append(step_metrics, n_samples, state.step_in_epoch)
+        running.losses.append(step_losses, n_samples, state.step_in_epoch)
+        if running.over_epoch is not None:
+            arrays, host = self._read(running.over_epoch, predictions, batch)
+            running.over_epoch.update({**arrays, **host})
         if callbacks.hears("at_iter_end"):
             callbacks.notify(
                 "at_iter_end", self, data_dict=batch, curr_epoch=state.epoch + 1, train=True,
@@ -295,96 +343,27 @@ class BaseNetworkTrainer(RunState):
         losses = StepValues(self.backend.read_scalars)
 
         def observe(predictions: Mapping[str, Any], prepared: Mapping[str, Any], n_samples: int) -> None:
-            values = call_losses(self.config.losses, self.config.loss_keys, predictions, prepared)
-            losses.append(values, n_samples, 0)
+            if self.stop_signals.received is not None:
+                raise StopInValidation
+            if self.has_default_closure:
+                values = call_losses(self.config.losses, self.config.loss_keys, predictions, prepared)
+                losses.append(values, n_samples, 0)
 
         metrics = self.config.epoch_metrics
-        done = self.evaluate(
-            datamgr,
-            metrics=metrics,
-            metric_keys=self.config.keys_of(metrics),
-            keep_predictions=False,
-            observe=observe if self.has_default_closure else None,
-            epoch=epoch,
-        )
+        seed_generators(self.backend, self.seed, self.fold, epoch, stream="validation")
+        with self._averaged_weights():
+            done = self.evaluate(
+                datamgr,
+                metrics=metrics,
+                metric_keys=self.config.keys_of(metrics),
+                keep_predictions=False,
+                observe=observe,
+                epoch=epoch,
+            )
         if self.has_default_closure and not losses.keys():
             raise DataError(f"the validation data gave no batch in epoch {epoch}")
         values = {name: float(array.mean()) for name, array in done.metrics.items()} | losses.reduce()
         return {name if name.startswith("val_") else f"val_{name}": value for name, value in values.items()}
-
-    # ------------------------------------------------------------------ moments that can be overridden
-
-    def _at_training_begin(self, *args: Any, **facts: Any) -> None:
-        """Called before the first epoch."""
-        self.callbacks.notify("at_training_begin", self, **facts)
-
-    def _at_training_end(self, *args: Any, **facts: Any) -> Any:
-        """Load the best weights, if a score was watched, and return the network."""
-        is_scored = self.score_key is not None and self.state.best_epoch is not None
-        if is_scored and (best := self._best_tree()) is not None:
-            self.backend.load_state_tree(best, self.module, {})
-            self._must_return = True
-        return self.module
-
-    def _at_epoch_begin(
-        self,
-        metrics_val: Mapping[str, float],
-        val_score_key: str | None,
-        epoch: int,
-        num_epochs: int,
-        **facts: Any,
-    ) -> None:
-        """Called before each epoch, with the values of the one before."""
-        if self.callbacks.hears("at_epoch_begin"):
-            self.callbacks.notify(
-                "at_epoch_begin", self, val_metrics=metrics_val, val_score_key=val_score_key, curr_epoch=epoch,
-                num_epochs=num_epochs, **facts,
-            )  # fmt: skip
-
-    def _at_epoch_end(
-        self,
-        metrics_val: Mapping[str, float],
-        val_score_key: str | None,
-        epoch: int,
-        is_best: bool,
-        **facts: Any,
-    ) -> None:
-        """Called after each epoch, before its checkpoint is written."""
-        self.callbacks.notify(
-            "at_epoch_end", self, val_metrics=metrics_val, metrics=metrics_val, val_score_key=val_score_key,
-            curr_epoch=epoch, is_best=is_best, **facts,
-        )  # fmt: skip
-
-    # ------------------------------------------------------------------ details of the loop
-
-    def _training_batches(self, data: Any, epoch: int) -> Any:
-        if hasattr(data, "epoch"):
-            return data.epoch(self.seed, self.fold, epoch, shuffle=True)
-        return data
-
-    def _check_finite(self, losses: StepValues, epoch: int) -> None:
-        if self.config.nonfinite == "raise":
-            losses.check_finite(epoch)
-
-    def _reduce(self, values: Any, mode: str) -> dict[str, float]:
-        """One number for each name of what ``_train_single_epoch`` returned."""
-        if isinstance(values, StepValues):
-            return values.reduce(mode, finite_only=self.config.nonfinite == "skip")
-        return {name: reduce_values(steps, mode) for name, steps in values.items()}
-
-    def _update_best(self, plan: TrainingPlan, values: Mapping[str, float]) -> bool:
-        key, state = plan.val_score_key, self.state
-        if (state.score_key, state.score_mode) != (key, plan.val_score_mode):  # another score: none of it yet
-            state.score_key, state.score_mode = key, plan.val_score_mode
-            state.best_score = state.best_epoch = None
-        if key is None or not plan.validates(state.epoch, self.config.val_freq):
-            return False
-        if key not in values:
-            raise ConfigError(f"val_score_key={key!r} was not computed; the epoch has {sorted(values)}")
-        if not self._is_better_val_scores(state.best_score, values[key], plan.val_score_mode):
-            return False
-        state.best_score, state.best_epoch = values[key], state.epoch
-        return True
 
 
 BaseNetworkTrainer.__init__.__signature__ = settings_signature(  # type: ignore[attr-defined]

@@ -12,6 +12,14 @@ from typing import Any
 
 from delira.contract import UpdateConfig
 from delira.errors import ConfigError
+from delira.training.config_parts import (
+    GuardConfig,
+    LoggingConfig,
+    OptimizerConfig,
+    SavingConfig,
+    ScheduleConfig,
+    check_positive,
+)
 from delira.training.step_values import REDUCTIONS
 from delira.utils.seeding import check_seed
 from delira.utils.suggest import did_you_mean
@@ -35,13 +43,13 @@ def check_epochs(num_epochs: Any) -> int:
 
 def check_start(start_epoch: Any) -> int:
     """Refuse anything but a positive integer."""
-    _check_positive("start_epoch", start_epoch, "number of the first epoch")
+    check_positive("start_epoch", start_epoch, "number of the first epoch")
     return int(start_epoch)
 
 
 def check_batch_size(batch_size: Any) -> int:
     """Refuse anything but a positive integer."""
-    _check_positive("batch_size", batch_size, "sample")
+    check_positive("batch_size", batch_size, "sample")
     return batch_size
 
 
@@ -58,58 +66,6 @@ def _check_gpu_ids(gpu_ids: Any) -> None:
     is_list = isinstance(gpu_ids, Sequence) and not isinstance(gpu_ids, str)
     if not is_list or any(isinstance(i, bool) or not isinstance(i, numbers.Integral) or i < 0 for i in gpu_ids):
         raise ConfigError(f"gpu_ids must be a list of numbers of GPUs (e.g. [0]; [] is the CPU), got {gpu_ids!r}")
-
-
-def _check_positive(name: str, value: Any, unit: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
-        raise ConfigError(f"{name} must be an integer of at least 1 ({unit}), got {value!r}")
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class OptimizerConfig:
-    """How the optimizers of a network are made."""
-
-    cls: Any = None
-    """Optimizer class of the framework, e.g. ``torch.optim.Adam``."""
-
-    params: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """Keyword arguments of the class, e.g. ``{"lr": 1e-3}``."""
-
-    builder: Callable[..., dict[str, Any]] | None = None
-    """``builder(network, cls, **params)`` returns optimizers by name; for networks that need several."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ScheduleConfig:
-    """How the learning rate changes."""
-
-    cls: Any = None
-    """A schedule callback of the room, or a schedule class of the framework."""
-
-    params: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """Keyword arguments of the class, without the optimizer."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class LoggingConfig:
-    """Where the numbers of a run go besides the history files."""
-
-    type: str | None = "tensorboardx"
-    """``"tensorboardx"`` writes event files if the package is installed; ``None`` writes none."""
-
-    kwargs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """Keyword arguments of the writer."""
-
-    freq: int = 50
-    """Every how many steps the values of the running epoch are read from the device and checked."""
-
-    verbose: bool = True
-    """Show progress."""
-
-    def __post_init__(self) -> None:
-        if self.type not in ("tensorboardx", None):
-            raise ConfigError(f"logging_type must be 'tensorboardx' or None, got {self.type!r}")
-        _check_positive("log_freq", self.freq, "step")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -146,6 +102,12 @@ class TrainerConfig:
     logging: LoggingConfig = dataclasses.field(default_factory=LoggingConfig)
     """Where the numbers go."""
 
+    saving: SavingConfig = dataclasses.field(default_factory=SavingConfig)
+    """When checkpoints are written."""
+
+    guards: GuardConfig = dataclasses.field(default_factory=GuardConfig)
+    """What is done about numbers that are not finite."""
+
     gpu_ids: Sequence[int] = ()
     """CUDA devices by number; empty: the CPU."""
 
@@ -154,9 +116,6 @@ class TrainerConfig:
 
     num_threads: int | None = None
     """CPU threads of the framework; ``None`` leaves them as they are."""
-
-    save_freq: int | None = 1
-    """Keep a checkpoint every ``save_freq`` epochs; ``None`` writes only the best ones and, at the end, the last."""
 
     val_freq: int = 1
     """Validate every ``val_freq`` epochs."""
@@ -170,10 +129,6 @@ class TrainerConfig:
     reduce_mode: str = "mean"
     """How the values of the training steps become one of the epoch."""
 
-    nonfinite: str = "raise"
-    """What to do about a loss that is infinite or not a number: ``"raise"``, ``"skip"`` the update (statistics of
-    normalisation layers have seen the batch by then), ``"ignore"``."""
-
     seed: int = 0
     """Seed of every random decision."""
 
@@ -184,18 +139,14 @@ class TrainerConfig:
     """Handed to the closure as keywords."""
 
     def __post_init__(self) -> None:
-        _check_positive("val_freq", self.val_freq, "epoch")
-        if self.save_freq is not None:
-            _check_positive("save_freq", self.save_freq, "epoch")
+        check_positive("val_freq", self.val_freq, "epoch")
         if self.num_threads is not None:
-            _check_positive("num_threads", self.num_threads, "thread")
+            check_positive("num_threads", self.num_threads, "thread")
         _check_gpu_ids(self.gpu_ids)
         check_seed(self.seed)
         object.__setattr__(self, "val_score_mode", score_mode(self.val_score_mode))
         if self.reduce_mode not in REDUCTIONS:
             raise ConfigError(f"reduce_mode must be one of {REDUCTIONS}, got {self.reduce_mode!r}")
-        if self.nonfinite not in ("raise", "skip", "ignore"):
-            raise ConfigError(f"nonfinite must be 'raise', 'skip' or 'ignore', got {self.nonfinite!r}")
         self._check_names()
         self.check_score_key(self.val_score_key)
 
@@ -271,12 +222,27 @@ PARTS = {
     "logging_kwargs": ("logging", "kwargs"),
     "log_freq": ("logging", "freq"),
     "verbose": ("logging", "verbose"),
+    "save_freq": ("saving", "freq"),
+    "save_freq_steps": ("saving", "steps"),
+    "save_freq_minutes": ("saving", "minutes"),
+    "keep_last_checkpoints": ("saving", "keep_last"),
+    "keep_best_checkpoints": ("saving", "keep_best"),
+    "save_in_background": ("saving", "background"),
+    "on_save_error": ("saving", "on_error"),
+    "save_on_signal": ("saving", "on_signal"),
+    "nonfinite": ("guards", "nonfinite"),
+    "rollback_factor": ("guards", "rollback_factor"),
+    "max_rollbacks": ("guards", "max_rollbacks"),
+    "micro_batches": ("guards", "micro_batches"),
+    "deterministic": ("guards", "deterministic"),
 }
 PART_CLASSES = {
     "optimizer": OptimizerConfig,
     "schedule": ScheduleConfig,
     "update": UpdateConfig,
     "logging": LoggingConfig,
+    "saving": SavingConfig,
+    "guards": GuardConfig,
 }
 #: other spellings of a flat keyword
 _ALIASES = {
@@ -320,7 +286,8 @@ def read_settings(settings: Mapping[str, Any]) -> TrainerConfig:
             parts[part][field] = flat[name]
     if "precision" in parts["update"]:
         parts["update"]["precision"] = _precision(parts["update"]["precision"])
-    parts["update"]["skip_nonfinite"] = plain.get("nonfinite") == "skip"
+    parts["update"]["skip_nonfinite"] = parts["guards"].get("nonfinite") == "skip"
+    parts["update"]["in_parts"] = parts["guards"].get("micro_batches", 1) != 1
     _check_mappings({**plain, **{name: flat[name] for name in PARTS if name in flat}})
     built: dict[str, Any] = {part: cls(**parts[part]) for part, cls in PART_CLASSES.items()}
     return TrainerConfig(**plain, **built)

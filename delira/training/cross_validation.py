@@ -3,17 +3,28 @@
 import copy
 import dataclasses
 import json
+import logging
 import time
-from collections.abc import Mapping
+import warnings
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from delira.data_loading import BaseDataManager, SequentialSampler
-from delira.errors import ConfigError
+from delira.errors import CheckpointError, ConfigError
 from delira.metrics import MetricSet
 from delira.training.checks import check_metrics
+from delira.training.fold_file import (
+    FILE,
+    StoredFold,
+    compute_metrics,
+    entries_of,
+    load_states,
+    read_fold,
+    write_fold,
+)
 from delira.training.generators import own_generators, seed_generators
 from delira.training.leakage import find_leaks
 from delira.training.plan import warn_of_score
@@ -24,6 +35,8 @@ from delira.training.splits import Split, SplitConfig, Splitter, fingerprint
 from delira.utils import yaml_codec
 from delira.utils.files import publish, publish_text
 from delira.utils.trees import iterate_leaves
+
+_log = logging.getLogger("delira")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -44,6 +57,8 @@ class CrossValidation:
     """Changes of the manager for validation and testing."""
     resume: str | Path | None
     """``None``, ``"auto"`` or a run folder."""
+    allow_changes: bool = False
+    """Whether a run that is continued may differ, but for its splits."""
 
     def run(self) -> KFoldResult:
         """Train and test every fold."""
@@ -57,26 +72,20 @@ class CrossValidation:
         MetricSet(self.metrics, self.metric_keys)  # a wrong name fails here, not after the first fold
         splits = list(splitter)
         leaks = find_leaks(self.data, self.split, splits, self.request.key_mapping)
-        folder = self.experiment.open_folder(
+        if self.split.val_split is None and (key := self.request.settings.get("val_score_key")) is not None:
+            warn_of_score(key, stacklevel=3)
+        with self.experiment.open_folder(
             dataclasses.replace(self.request, changes=self._changes()),
             self.data,
             self.resume,
             kind="kfold",
+            allow_changes=self.allow_changes,
             num_splits=len(splits),
             split_type=self.split.describe(),
             splits=fingerprint(splits),
             options=yaml_codec.encode(self._options()),
-        )
-        if self.split.val_split is None and (key := self.request.settings.get("val_score_key")) is not None:
-            warn_of_score(key, stacklevel=3)
-        folds = []
-        with folder.recorded():
-            for number, split in enumerate(splits):
-                folder.log("fold_started", fold=number)
-                fold = self._run_fold(folder, number, split)
-                means = {name: float(np.mean(array)) for name, array in fold.metrics.items()}
-                folder.log("fold_finished", fold=number, metrics=means, seconds=round(fold.seconds, 3))
-                folds.append(fold)
+        ) as folder:
+            folds = self._run_folds(folder, splits)
         return KFoldResult(
             folds,
             n_samples=len(dataset),
@@ -88,6 +97,24 @@ class CrossValidation:
             path=folder.path,
             info={**self._describe(folder), **leaks},
         )
+
+    def _run_folds(self, folder: RunFolder, splits: Sequence[Split]) -> list[FoldResult]:
+        """Every fold: read if it is finished, else trained and tested."""
+        finished = {entry.get("fold") for entry in folder.events() if entry["event"] == "fold_finished"}
+        folds: list[FoldResult] = []
+        is_checked = False
+        for number, split in enumerate(splits):
+            fold = self._read_fold(folder.fold(number), number, split, is_finished=number in finished)
+            if fold is None:
+                folder.log("fold_started", fold=number)
+                fold = self._run_fold(folder, number, split, is_checked=is_checked)
+                is_checked = True
+                finished.discard(number)
+            if number not in finished:
+                means = {name: float(np.mean(array)) for name, array in fold.metrics.items()}
+                folder.log("fold_finished", fold=number, metrics=means, seconds=round(fold.seconds, 3))
+            folds.append(fold)
+        return folds
 
     def _changes(self) -> dict[str, Any]:
         return {"train_kwargs": dict(self.train_kwargs), "test_kwargs": dict(self.test_kwargs)}
@@ -109,18 +136,74 @@ class CrossValidation:
         }
         return {**info, "command": " ".join(info.get("command", ())), "settings": yaml_codec.dumps(settings).rstrip()}
 
-    def _run_fold(self, folder: RunFolder, number: int, split: Split) -> FoldResult:
+    def _read_fold(self, path: Path, number: int, split: Split, *, is_finished: bool) -> FoldResult | None:
+        """A fold that an earlier session finished; ``None`` if it is to be trained or tested."""
+        if not is_finished and not (path / FILE).exists():
+            return None
+        try:
+            stored = read_fold(path)
+            _check_split(stored, number, split, path)
+        except CheckpointError as error:
+            warnings.warn(f"fold {number} is tested again from its checkpoint: {error}", stacklevel=5)
+            return None
+        self._check_epochs(number, max((int(values["epoch"]) for values in stored.fields["history"]), default=0))
+        if stored.outputs is None or stored.asked["num_epochs"] != self.request.num_epochs:
+            return None
+        outputs, metrics = dict(stored.outputs), stored.fields["metrics"]
+        asked = self._asked()
+        if not set(asked["targets"]) <= set(stored.asked["targets"]):
+            return None
+        outputs["targets"] = entries_of(outputs["targets"], asked["targets"])
+        if not _is_same_work(stored.asked["metrics"], asked["metrics"]):
+            metrics = self._compute_metrics(outputs, stored, split)
+        if metrics is None:
+            return None
+        request = self.request.for_fold(number)
+        load_states(request.callbacks, stored.callbacks)
+        return FoldResult(
+            **{**stored.fields, **outputs, "metrics": metrics},
+            path=path,
+            parameters=request.params,
+            callbacks=request.callbacks,
+        )
+
+    def _compute_metrics(
+        self, outputs: Mapping[str, Any], stored: StoredFold, split: Split
+    ) -> dict[str, np.ndarray] | None:
+        """The metrics of what was predicted; ``None`` if they need the batches."""
+        if len(stored.fields["test_indices"]) != len(split.test):
+            return None  # with samples left out nobody knows where a batch began
+        with own_generators(self.experiment.trainer_cls.backend):
+            metrics = MetricSet(self.metrics, self.metric_keys)
+            return compute_metrics(metrics, outputs, self._test_manager(split).batch_size)
+
+    def _asked(self) -> dict[str, Any]:
+        """What a finished fold depends on and the fingerprint of the run does not say."""
+        return {
+            "num_epochs": self.request.num_epochs,
+            "metrics": yaml_codec.encode({"metrics": dict(self.metrics), "keys": dict(self.metric_keys)}),
+            "targets": sorted(self._targets()),
+        }
+
+    def _targets(self) -> frozenset[str]:
+        """Entries of the batches that are kept."""
+        return MetricSet(self.metrics, self.metric_keys).entries | {self.split.label_key}
+
+    def _check_epochs(self, number: int, epochs: int) -> None:
+        if epochs > self.request.num_epochs:
+            raise ConfigError(
+                f"fold {number} was trained for {epochs} epochs already, more than num_epochs="
+                f"{self.request.num_epochs}; begin a new cross-validation"
+            )
+
+    def _run_fold(self, folder: RunFolder, number: int, split: Split, *, is_checked: bool) -> FoldResult:
         started = time.perf_counter()
         request = self.request.for_fold(number)
         if split.val is None:
             request = dataclasses.replace(request, settings={**request.settings, "val_score_key": None})
         trainer = self.experiment.build_trainer(request, folder.fold(number))
-        if trainer.state.epoch > request.num_epochs:
-            raise ConfigError(
-                f"fold {number} was trained for {trainer.state.epoch} epochs already, more than num_epochs="
-                f"{request.num_epochs}; begin a new cross-validation"
-            )
-        if number == 0:
+        self._check_epochs(number, trainer.state.epoch)
+        if not is_checked:
             self._check_test(trainer, split)
         val = None if split.val is None else self._manager(split.val, self.test_kwargs, held_out=True)
         train, test = self._manager(split.train, self.train_kwargs), self._test_manager(split)
@@ -132,7 +215,7 @@ class CrossValidation:
             trainer.save_path / "left_out.json",
             {**_left_out(train, split.train), **_left_out(val, split.val), **_left_out(test, split.test)},
         )
-        return FoldResult(
+        fold = FoldResult(
             fold=number,
             train_indices=split.train,
             val_indices=split.val,
@@ -149,6 +232,13 @@ class CrossValidation:
             callbacks=request.callbacks,
             seconds=time.perf_counter() - started,
         )
+        try:
+            write_fold(fold, self._asked())
+        except CheckpointError as error:
+            _log.warning(
+                "fold %d is tested again if the run is continued, since it cannot be stored: %s", number, error
+            )
+        return fold
 
     def _manager(self, indices: np.ndarray, changes: Mapping[str, Any], *, held_out: bool = False) -> BaseDataManager:
         if held_out:  # each sample once and in order, however the training samples
@@ -168,7 +258,6 @@ class CrossValidation:
         return self._manager(split.test, _without_order(self.test_kwargs), held_out=True)
 
     def _test(self, trainer: Any, manager: BaseDataManager) -> Evaluation:
-        read = MetricSet(self.metrics, self.metric_keys).entries
         with trainer.backend.threads(trainer.config.num_threads), own_generators(trainer.backend):
             # networks may draw random numbers in evaluation mode, too
             seed_generators(trainer.backend, trainer.seed, trainer.fold, stream="test")
@@ -176,8 +265,20 @@ class CrossValidation:
                 manager,
                 metrics=self.metrics,
                 metric_keys=self.metric_keys,
-                targets=read | {self.split.label_key},
+                targets=self._targets(),
             )
+
+
+def _check_split(stored: StoredFold, number: int, split: Split, path: Path) -> None:
+    """Refuse a file that was copied here from another fold."""
+    fields = stored.fields
+    if fields["fold"] != number or not np.array_equal(fields["train_indices"], split.train):
+        raise CheckpointError(f"{path / FILE} is of another fold")
+
+
+def _is_same_work(then: Any, now: Any) -> bool:
+    """Whether metrics are known to be the same ones; of a lambda nobody knows."""
+    return bool(then == now) and '"$repr"' not in json.dumps(now)
 
 
 def _left_out(manager: BaseDataManager | None, indices: np.ndarray | None) -> dict[int, str]:

@@ -8,12 +8,16 @@ import os
 import platform
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from delira.errors import ConfigError
+from delira.errors import ConfigError, FolderInUseError
+from delira.training.differences import NEVER_ALLOWED, find_differences
+from delira.training.parameters import Parameters
 from delira.utils.files import publish_text, sync_folder, writable_folder
+from delira.utils.lock import locked
 from delira.utils.time import now
 
 #: packages whose versions are recorded if they are installed
@@ -54,41 +58,124 @@ class RunFolder:
                 path.mkdir()
             except FileExistsError:
                 continue
+            sync_folder(parent)
             return cls(path)
         raise ConfigError(f"{parent} already holds 10,000 runs of this second; is a clock standing still?")
 
-    def check_fingerprint(self, wanted: Mapping[str, Any]) -> None:
-        """Refuse to continue another run than the one that is asked for.
+    @classmethod
+    @contextlib.contextmanager
+    def opened(
+        cls,
+        parent: Path,
+        params: Parameters,
+        facts: Mapping[str, Any],
+        resume: str | Path | None,
+        allow_changes: bool = False,
+    ) -> Iterator["RunFolder"]:
+        """Scope of a run in a new folder, or in an old one that is continued; locked and recorded.
+
+        Parameters
+        ----------
+        parent
+            Where new folders are made and ``"auto"`` looks for old ones.
+        params
+            Written to ``parameters.yml`` of a new folder.
+        facts
+            For the manifest of a new folder; an old one is compared with them.
+        resume
+            ``None``: a new folder. The path of an old one. ``"auto"``: the newest unfinished one with
+            equal facts that no other process uses, or a new one.
+        allow_changes
+            Continue though something differs, with a warning.
 
         Raises
         ------
         ConfigError
-            Naming what differs. A single run of a trainer that was made alone, without a manifest, passes.
+            If the run cannot be continued; says what differs.
+        FolderInUseError
+            If another process is at work in the folder.
         """
-        found = self.read_manifest().get("fingerprint")
-        if not found and wanted["kind"] == "run":
-            return
+        with contextlib.ExitStack() as stack:
+            if resume == "auto":
+                folder = cls._unfinished(stack, parent, facts)
+            else:
+                folder = None if resume is None else cls(resume)
+            if folder is not None:
+                if not folder.path.is_dir():
+                    raise ConfigError(f"{str(folder.path)!r} is no run folder: there is no such folder")
+                stack.enter_context(locked(folder.path))
+                changes = folder.check_unchanged(facts, allow_changes)
+                folder.log("resumed", **({"changes": changes} if changes else {}))
+            else:
+                folder = cls.create(parent)
+                stack.enter_context(locked(folder.path))
+                params.save(folder.path / "parameters.yml")
+                folder.write_manifest(facts)
+                folder.log("started")
+            with folder.recorded():
+                yield folder
+
+    def check_unchanged(self, facts: Mapping[str, Any], allow_changes: bool = False) -> list[str]:
+        """Refuse to continue another run than the one that is asked for.
+
+        Parameters
+        ----------
+        facts
+            Those of the run that is asked for.
+        allow_changes
+            Warn instead, of what may be allowed.
+
+        Returns
+        -------
+        list of str
+            What differs and is allowed, line by line.
+
+        Raises
+        ------
+        ConfigError
+            Saying what differs. A single run of a trainer that was made alone, without a manifest, passes.
+        """
+        manifest = self.read_manifest()
+        found, kind = manifest.get("fingerprint"), facts["fingerprint"]["kind"]
+        if not found and kind == "run":
+            return []
         if not found:
             raise ConfigError(f"{str(self.path)!r} is no run folder: it has no manifest that can be read")
-        if found.get("kind") != wanted["kind"]:
+        if found.get("kind") != kind:
             raise ConfigError(
-                f"{str(self.path)!r} holds a {found.get('kind')} and cannot be continued by a {wanted['kind']}"
+                f"{str(self.path)!r} holds a {found.get('kind')} and cannot be continued by a {kind}; "
+                f"call experiment.{found.get('kind')}(…, resume={str(self.path)!r})"
             )
-        if different := [name for name in wanted if found.get(name) != wanted[name]]:
+        different = find_differences(manifest, facts)
+        lines = [line for part in different.values() for line in part]
+        if not different:
+            return []
+        listed = "".join(f"\n  {line}" for line in lines)
+        cures = [f"{part}: {why}" for part, why in NEVER_ALLOWED.items() if part in different]
+        if cures or not allow_changes:
+            cure = "; ".join(cures) or "begin a new one, or continue all the same with allow_changes=True"
             raise ConfigError(
-                f"the {wanted['kind']} in {str(self.path)!r} cannot be continued: its {' and '.join(different)} differ "
-                "from what is asked for now; begin a new one"
+                f"the {kind} in {str(self.path)!r} cannot be continued: its {' and '.join(different)} differ from "
+                f"what is asked for now:{listed}\n{cure}"
             )
+        warnings.warn(
+            f"the {kind} in {str(self.path)!r} is continued with changes:{listed}", stacklevel=5 + (kind != "run")
+        )
+        return lines
 
     @classmethod
-    def newest_unfinished(cls, parent: Path, fingerprint: Mapping[str, Any]) -> Path | None:
-        """The newest run that began with the same fingerprint and did not end."""
+    def _unfinished(cls, stack: contextlib.ExitStack, parent: Path, facts: Mapping[str, Any]) -> "RunFolder | None":
+        """The newest run with equal facts that did not end and that no other process uses; locked in ``stack``."""
         if not parent.is_dir():
             return None
         for path in sorted(parent.iterdir(), key=_age, reverse=True):
             folder = cls(path)
-            if folder.is_unfinished() and folder.read_manifest().get("fingerprint") == fingerprint:
-                return path
+            if not folder.is_unfinished() or find_differences(folder.read_manifest(), facts):
+                continue
+            with contextlib.suppress(FolderInUseError):
+                stack.enter_context(locked(path))
+                if folder.is_unfinished():  # it may have ended while the lock was waited for
+                    return folder
         return None
 
     def fold(self, number: int) -> Path:
@@ -110,55 +197,76 @@ class RunFolder:
     def read_manifest(self) -> dict[str, Any]:
         """The manifest; empty if there is none that can be read."""
         try:
-            return json.loads((self.path / "manifest.json").read_text())
+            manifest = json.loads((self.path / "manifest.json").read_bytes())
         except (OSError, ValueError):
             return {}
+        return manifest if isinstance(manifest, dict) else {}
+
+    def events(self) -> list[dict[str, Any]]:
+        """The entries of the ledger, the oldest first; what a crash left half written is none."""
+        try:
+            lines = (self.path / "ledger.jsonl").read_bytes().splitlines()
+        except OSError:
+            return []
+        entries = []
+        for line in lines:
+            with contextlib.suppress(ValueError):
+                entries.append(json.loads(line))
+        return [entry for entry in entries if isinstance(entry, dict) and "event" in entry]
 
     def is_unfinished(self) -> bool:
         """Whether the ledger shows a run that began and did not end."""
-        try:
-            lines = (self.path / "ledger.jsonl").read_text().splitlines()
-        except OSError:
-            return False
-        return not any('"event": "finished"' in line for line in lines)
+        happened = {entry["event"] for entry in self.events()}
+        return bool(happened) and "finished" not in happened
 
     @contextlib.contextmanager
     def recorded(self) -> Iterator[None]:
-        """Write into the ledger how the run ends, and tell an error of it how the run can be continued."""
-        try:
-            yield
-        except BaseException as error:
-            with contextlib.suppress(OSError):  # a full disk must not hide what happened
-                self.log("broken_off", error=f"{type(error).__name__}: {error}")
-            if any(self.path.glob("fold_*/checkpoints/*")):
-                error.add_note(f"The run can be continued from its last checkpoint: resume={str(self.path)!r}")
-            raise
-        self.log("finished")
+        """Keep other processes out; write into the ledger how the run ends, and tell its error how to go on."""
+        with locked(self.path):
+            try:
+                yield
+            except BaseException as error:
+                with contextlib.suppress(OSError):  # a full disk must not hide what happened
+                    self.log("broken_off", error=f"{type(error).__name__}: {error}")
+                if any(self.path.glob("fold_*/checkpoints/*")):
+                    error.add_note(f"The run can be continued from its last checkpoint: resume={str(self.path)!r}")
+                raise
+            self.log("finished")
 
     def log(self, event: str, **facts: Any) -> None:
-        """Append one line to the ledger; it is on disk when this returns."""
+        """Append one line to the ledger; it is on disk when this returns.
+
+        A folder that was deleted is made again; a line that a crash cut short stays a line of its own.
+        """
         record = {
             "time": datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
             "event": event,
             **facts,
         }
-        ledger = self.path / "ledger.jsonl"
-        is_new = not ledger.exists()
-        with open(ledger, "a") as file:
-            file.write(json.dumps(record, default=str) + "\n")
+        self.path.mkdir(parents=True, exist_ok=True)
+        with open(self.path / "ledger.jsonl", "a+b") as file:
+            line = json.dumps(record, default=str).encode() + b"\n"
+            if file.seek(0, os.SEEK_END):
+                file.seek(-1, os.SEEK_END)
+                line = line if file.read(1) == b"\n" else b"\n" + line
+            file.write(line)
             file.flush()
             os.fsync(file.fileno())
-        if is_new:
-            sync_folder(self.path)
+        sync_folder(self.path)
 
 
-def locate_fold(path: str | Path) -> Path:
-    """Folder that a trainer continues from, for any path a user may have at hand.
+def locate_fold(path: str | Path) -> tuple[Path, Path | None]:
+    """What a trainer continues from, for any path a user may have at hand.
 
     Parameters
     ----------
     path
         A run folder, the folder of a fold, its ``checkpoints`` folder, or a checkpoint file.
+
+    Returns
+    -------
+    tuple
+        The folder of the fold, and the checkpoint file if ``path`` is one; else ``None``: the newest.
 
     Raises
     ------
@@ -166,7 +274,8 @@ def locate_fold(path: str | Path) -> Path:
         If there are no checkpoints.
     """
     given = path = Path(path)
-    if path.is_file():
+    file = given if given.is_file() else None
+    if file:
         path = path.parent
     if path.name == "checkpoints":
         path = path.parent
@@ -174,7 +283,7 @@ def locate_fold(path: str | Path) -> Path:
         path = folds[0]
     if not (path / "checkpoints").is_dir():
         raise ConfigError(f"there are no checkpoints to resume from in {str(given)!r}")
-    return path
+    return path, file
 
 
 def _age(path: Path) -> tuple[str, int]:

@@ -10,6 +10,7 @@ from typing import Any
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError
 from delira.training.config import (
+    PARTS,
     SETTINGS,
     check_batch_size,
     check_epochs,
@@ -19,13 +20,14 @@ from delira.training.config import (
     read_settings,
 )
 from delira.training.parameters import Parameters
+from delira.training.signatures import settings_signature
 from delira.utils import yaml_codec
 from delira.utils.suggest import did_you_mean
 
 #: names of the parameters' training part that are no settings of the trainer
 RUN_NAMES = ("num_epochs", "n_epochs", "batch_size", "fold", "callbacks", "key_mapping", "start_epoch")
 #: settings that change nothing about the numbers of a run
-_SILENT = ("verbose", "logging_type", "logging_kwargs", "save_freq", "checkpoint_freq", "log_freq")
+SILENT = ("checkpoint_freq", *(name for name, (part, _) in PARTS.items() if part in ("logging", "saving")))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -51,7 +53,7 @@ class RunRequest:
 
     def fingerprint(self, data: Any) -> dict[str, Any]:
         """What must be equal for a run to be continued; the number of epochs is not part of it."""
-        training = {name: value for name, value in self.settings.items() if name not in _SILENT}
+        training = {name: value for name, value in self.settings.items() if name not in SILENT}
         dataset = getattr(data, "dataset", None)
         batches = {"manager": data.describe() if hasattr(data, "describe") else None, **self.changes}
         return {
@@ -59,6 +61,18 @@ class RunRequest:
             "parameters": yaml_codec.fingerprint({"model": self.params.model_kwargs(), "training": training}),
             "data": dataset.fingerprint() if dataset is not None and hasattr(dataset, "fingerprint") else None,
             "batches": yaml_codec.fingerprint(batches),
+        }
+
+    def facts(self, data: Any) -> dict[str, Any]:
+        """What the manifest says of the run, also to tell later what differs."""
+        dataset = getattr(data, "dataset", None)
+        return {
+            "seed": self.seed,
+            "num_epochs": self.num_epochs,
+            "settings": yaml_codec.encode(dict(self.settings)),
+            "model_params": yaml_codec.encode(self.params.model_kwargs()),
+            "batches": yaml_codec.encode(data.describe()) if hasattr(data, "describe") else None,
+            "n_samples": None if dataset is None else len(dataset),
         }
 
 
@@ -164,6 +178,15 @@ def as_parameters(params: Parameters | Mapping[str, Any] | str | Path) -> Parame
     return Parameters(params)
 
 
+def check_settings(flat: Mapping[str, Any], n_epochs: int | None) -> None:
+    """Refuse settings of an experiment that are unknown or impossible, before any run."""
+    check_names(flat, (*SETTINGS, *RUN_NAMES))
+    read_settings({name: value for name, value in flat.items() if name not in RUN_NAMES})
+    for epochs in (n_epochs, flat.get("num_epochs"), flat.get("n_epochs")):
+        if epochs is not None:
+            check_epochs(epochs)
+
+
 def check_model_arguments(model_cls: Any, arguments: Mapping[str, Any]) -> None:
     """Refuse arguments that the network class does not take, before anything is built."""
     if isinstance(model_cls, yaml_codec.Unresolved):
@@ -179,3 +202,9 @@ def check_model_arguments(model_cls: Any, arguments: Mapping[str, Any]) -> None:
         signature.bind(**arguments)
     except TypeError as error:
         raise ConfigError(f"{model_cls.__name__} cannot be built from the model parameters: {error}") from error
+
+
+def show_settings(method: Any, *more: inspect.Parameter) -> None:
+    """Let ``help()`` and editors see every keyword that ``**settings`` takes."""
+    own = [p for p in inspect.signature(method).parameters.values() if p.kind is not p.VAR_KEYWORD]
+    method.__signature__ = settings_signature(*own, *more)

@@ -1,26 +1,22 @@
-"""What a trainer keeps besides the loop: its counters, checkpoints and generators."""
+"""What a trainer keeps besides the loop and the checkpoints: its counters, and the moments it tells."""
 
 import functools
 import inspect
-import json
-import logging
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from delira.contract import StepHooks
-from delira.errors import CheckpointError
-from delira.io.checkpoint import CheckpointFolder, verify_zip
+from delira.errors import ConfigError, NonFiniteLossError
+from delira.training import guards
 from delira.training.callbacks import CallbackList
 from delira.training.config import TrainerConfig, check_fold, score_mode
+from delira.training.data_position import training_batches
+from delira.training.plan import TrainingPlan
 from delira.training.predictor import Predictor
+from delira.training.running_epoch import RunningEpoch
 from delira.training.state import TrainingState
-from delira.utils.files import publish
-
-_log = logging.getLogger("delira")
-
-#: version of the layout of checkpoint files
-FORMAT = 1
+from delira.training.step_values import StepValues, reduce_values
+from delira.training.stop_signals import StopSignals
 
 
 class RunState(Predictor):
@@ -29,13 +25,14 @@ class RunState(Predictor):
     config: TrainerConfig
     state: TrainingState
     callbacks: CallbackList
-    checkpoints: CheckpointFolder
     optimizers: dict[str, Any]
     hooks: StepHooks
     closure_fn: Any
-    _plan: Any
-    _must_return: bool
-    """Whether network and state are not those of a finished epoch: the best is loaded, or an epoch was broken off."""
+    stop_signals: StopSignals
+    #: the callback that averages the weights, if there is one
+    weight_average: Any
+    _plan: TrainingPlan | None
+    _running: RunningEpoch
 
     # ------------------------------------------------------------------ counters
 
@@ -128,119 +125,86 @@ class RunState(Predictor):
             return new_val_score == new_val_score
         return new_val_score > old_val_score if score_mode(mode) == "highest" else new_val_score < old_val_score
 
-    # ------------------------------------------------------------------ checkpoints
+    # ------------------------------------------------------------------ moments that can be overridden
 
-    def save_state(self, file_name: str | Path, epoch: int | None = None) -> Path:
-        """Write network, optimizers and counters to a file, completely or not at all.
+    def _at_training_begin(self, *args: Any, **facts: Any) -> None:
+        """Called before the first epoch."""
+        self.callbacks.notify("at_training_begin", self, **facts)
 
-        Parameters
-        ----------
-        file_name
-            Name of the file; the room's ending is added if it has none.
-        epoch
-            Number of finished epochs to record; the trainer's own if ``None``.
-        """
-        path = Path(file_name)
-        if not path.suffix:
-            path = path.with_name(path.name + self.backend.checkpoint_suffix)
-        tree = self._checkpoint_tree()
-        if epoch is not None:
-            tree["epoch"] = int(epoch)
-        return publish(path, lambda file: self.backend.write_checkpoint(file, tree))
+    def _at_epoch_begin(
+        self,
+        metrics_val: Mapping[str, float],
+        val_score_key: str | None,
+        epoch: int,
+        num_epochs: int,
+        **facts: Any,
+    ) -> None:
+        """Called before each epoch, with the values of the one before."""
+        if self.callbacks.hears("at_epoch_begin"):
+            self.callbacks.notify(
+                "at_epoch_begin", self, val_metrics=metrics_val, val_score_key=val_score_key, curr_epoch=epoch,
+                num_epochs=num_epochs, **facts,
+            )  # fmt: skip
 
-    @classmethod
-    def load_state(cls, file_name: str | Path) -> dict[str, Any]:
-        """Verify and read a file written by :meth:`save_state`; nothing in it is executed.
-
-        Raises
-        ------
-        CheckpointError
-            If the file is missing, damaged or no checkpoint.
-        """
-        path = Path(file_name)
-        if not path.exists():
-            path = path.with_name(path.name + cls.backend.checkpoint_suffix)
-        verify_zip(path)
-        return cls.backend.read_checkpoint(path)
-
-    def update_state(self, file_name: str | Path) -> Any:
-        """Continue from a file; returns the trainer."""
-        return self._update_state(self.load_state(file_name))
-
-    def _update_state(self, new_state: Mapping[str, Any]) -> Any:
-        """Take a checkpoint over; nothing changes if its weights do not fit. Returns the trainer."""
-        state = TrainingState.from_tree(new_state["state"]) if "state" in new_state else TrainingState(
-            epoch=int(new_state.get("epoch") or 0), fold=self.fold, seed=self.config.seed
+    def _at_epoch_end(
+        self,
+        metrics_val: Mapping[str, float],
+        val_score_key: str | None,
+        epoch: int,
+        is_best: bool,
+        **facts: Any,
+    ) -> None:
+        """Called after each epoch, before its checkpoint is written."""
+        self.callbacks.notify(
+            "at_epoch_end", self, val_metrics=metrics_val, metrics=metrics_val, val_score_key=val_score_key,
+            curr_epoch=epoch, is_best=is_best, **facts,
         )  # fmt: skip
-        if (state.seed, state.fold) != (self.config.seed, self.fold):
-            raise CheckpointError(
-                f"the checkpoint is of seed {state.seed}, fold {state.fold}, the trainer of seed {self.config.seed}, "
-                f"fold {self.fold}; use another save_path, or the same seed and fold"
-            )
-        self.backend.load_state_tree(new_state, self.module, self.optimizers)
-        self.state = state
-        try:
-            self.callbacks.load_state_dict(state.callbacks)
-        except (KeyError, TypeError, ValueError) as error:
-            raise CheckpointError(f"a callback cannot take its state of the checkpoint over: {error!r}") from error
-        self._must_return = False
-        return self
-
-    def try_resume_training(self) -> bool:
-        """Continue from the newest valid checkpoint of the folder; whether there was one."""
-        newest = self.checkpoints.newest() if self.checkpoints.folder.is_dir() else None
-        if newest is None:
-            return False
-        path, tree = newest
-        try:
-            self._update_state(tree)
-        except CheckpointError as error:
-            raise CheckpointError(f"cannot continue from {path}: {error}") from error
-        return True
-
-    def _return_to_last(self) -> None:
-        """Before training goes on: undo the loading of the best weights, or what is half done of an epoch."""
-        if not self._must_return:
-            return
-        if not self.checkpoints.path("last").exists():
-            raise CheckpointError(
-                "an epoch was broken off and there is no checkpoint to go back to; build a new trainer"
-            )
-        self.update_state(self.checkpoints.path("last"))
-
-    def _save_epoch(self, plan: Any, is_best: bool) -> None:
-        """Serialise the state once, under every name that this epoch deserves."""
-        epoch, every = self.state.epoch, self.config.save_freq
-        names = ["best"] if is_best else []  # first: a numbered file that says so must find it there
-        if every is not None and epoch % every == 0:
-            names.append(f"epoch_{epoch}")
-        if names or epoch == plan.num_epochs or self.state.stop_training:
-            self.checkpoints.save(self._checkpoint_tree(), *names, "last")
-
-    def _best_tree(self) -> dict[str, Any] | None:
-        """Content of the checkpoint of the best epoch."""
-        for name in ("best", f"epoch_{self.state.best_epoch}"):
-            path = self.checkpoints.path(name)
-            if path.exists() and (tree := self.checkpoints.load(path)).get("epoch") == self.state.best_epoch:
-                return tree
-        _log.warning(
-            "the checkpoint of the best epoch, %s, is not in %s; the network keeps the weights of the last epoch",
-            self.state.best_epoch, self.checkpoints.folder,
-        )  # fmt: skip
-        return None
-
-    def _checkpoint_tree(self) -> dict[str, Any]:
-        self.state.callbacks = self.callbacks.state_dict()
-        return {
-            **self.backend.state_tree(self.module, self.optimizers),
-            "epoch": self.state.epoch,
-            "step": self.state.step_in_epoch,
-            "state": self.state.to_tree(),
-            "network": _describe(self.module),
-            "format": FORMAT,
-        }
 
     # ------------------------------------------------------------------ details of the loop
+
+    def _training_batches(self, data: Any, epoch: int) -> Any:
+        state = self.state
+        return training_batches(data, (self.seed, self.fold, epoch), state.step_in_epoch, state.loader)
+
+    @property
+    def learned_names(self) -> frozenset[str]:
+        """Names of the weights that the training changes."""
+        return self.backend.learned_names(self.module)
+
+    def scale_rates(self, factor: float) -> None:
+        """Multiply the learning rates, and those that schedules of the room go back to."""
+        self.backend.scale_rates(self.optimizers, factor)
+        for callback in self.callbacks:
+            if hasattr(callback, "scale_rates"):
+                callback.scale_rates(factor)
+
+    def _check_finite(self, losses: StepValues, epoch: int) -> None:
+        if self.config.guards.nonfinite in ("raise", "rollback"):
+            try:
+                losses.check_finite(epoch)
+            except NonFiniteLossError as error:
+                guards.diagnose(self, error)
+                raise
+
+    def _reduce(self, values: Any, mode: str) -> dict[str, float]:
+        """One number for each name of what ``_train_single_epoch`` returned."""
+        if isinstance(values, StepValues):
+            return values.reduce(mode, finite_only=self.config.guards.nonfinite == "skip")
+        return {name: reduce_values(steps, mode) for name, steps in values.items()}
+
+    def _update_best(self, plan: TrainingPlan, values: Mapping[str, float]) -> bool:
+        key, state = plan.val_score_key, self.state
+        if (state.score_key, state.score_mode) != (key, plan.val_score_mode):  # another score: none of it yet
+            state.score_key, state.score_mode = key, plan.val_score_mode
+            state.best_score = state.best_epoch = None
+        if key is None or not plan.validates(state.epoch, self.config.val_freq):
+            return False
+        if key not in values:
+            raise ConfigError(f"val_score_key={key!r} was not computed; the epoch has {sorted(values)}")
+        if not self._is_better_val_scores(state.best_score, values[key], plan.val_score_mode):
+            return False
+        state.best_score, state.best_epoch = values[key], state.epoch
+        return True
 
     def _closure_arguments(self, counters: Mapping[str, int]) -> dict[str, Any]:
         """Keywords of the closure: only those that its signature takes."""
@@ -272,13 +236,3 @@ class RunState(Predictor):
 
     def _default_metrics(self) -> Mapping[str, Any]:
         return self.config.epoch_metrics
-
-
-def _describe(network: Any) -> dict[str, Any]:
-    """Class and, where they are plain, arguments of a network."""
-    arguments = dict(getattr(network, "init_kwargs", {}))
-    try:
-        arguments = json.loads(json.dumps(arguments))
-    except (TypeError, ValueError):
-        arguments = {}
-    return {"class": f"{type(network).__module__}:{type(network).__qualname__}", "init_kwargs": arguments}

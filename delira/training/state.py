@@ -41,6 +41,12 @@ class TrainingState:
     stop_training: bool = False
     """Set by a callback to end the training after the running epoch."""
 
+    rollbacks: int = 0
+    """How often the run went back to a checkpoint because of numbers that were not finite."""
+
+    micro_batches: int = 1
+    """Parts that a batch is computed in."""
+
     history: list[dict[str, float]] = dataclasses.field(default_factory=list)
     """One record for each finished epoch."""
 
@@ -52,6 +58,9 @@ class TrainingState:
 
     generators: dict[str, Any] = dataclasses.field(default_factory=dict)
     """States of the random generators inside an epoch; empty between epochs, where they are seeded anew."""
+
+    loader: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """Position of a loader of the user's that can tell one; a data manager needs only ``step_in_epoch``."""
 
     def to_tree(self) -> dict[str, Any]:
         """The state as a checkpoint tree; it shares its parts with the state."""

@@ -71,11 +71,32 @@ class StepValues:
                 first = (self._steps[name][position], name, float(values[position]))
         if first is not None:
             step, name, value = first
-            raise NonFiniteLossError(
+            error = NonFiniteLossError(
                 f"loss {name!r} became {value} in epoch {epoch}, step {step} of the epoch. No checkpoint was written "
                 "after it. Look at the learning rate and the data of that batch, or set nonfinite='skip' to leave "
                 "such updates out (nonfinite='ignore' to go on)"
             )
+            error.step = step
+            raise error
+
+    def state_dict(self) -> dict[str, Any]:
+        """The values as a checkpoint tree; what is still on the device is read."""
+        return {
+            name: {
+                "values": self[name],
+                "sizes": np.array(self._sizes[name], dtype=np.int64),
+                "steps": np.array(self._steps[name], dtype=np.int64),
+                "checked": self._checked.get(name, 0),
+            }
+            for name in self
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a checkpoint."""
+        for name, kept in state.items():
+            self._pending[name], self._values[name] = [], [np.asarray(kept["values"], dtype=np.float64)]
+            self._sizes[name], self._steps[name] = kept["sizes"].tolist(), kept["steps"].tolist()
+            self._checked[name] = kept["checked"]
 
     def reduce(self, mode: str = "mean", *, finite_only: bool = False) -> dict[str, float]:
         """One number for each name: the mean over samples, or the sum, first or last of the steps."""

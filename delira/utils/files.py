@@ -1,8 +1,11 @@
 """Files that are complete or not there."""
 
 import contextlib
+import errno
 import os
+import re
 import shutil
+import tempfile
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -11,13 +14,18 @@ from typing import Any, BinaryIO
 from delira.errors import ConfigError
 
 _PARTIAL = ".partial-"
+_PARTIAL_NAME = re.compile(rf".+{re.escape(_PARTIAL)}[0-9a-f]{{8}}")
+#: what opening or syncing a folder answers where file systems cannot do it (CIFS, some of FUSE), or where it may
+#: be written but not listed
+_UNSYNCABLE = {errno.EACCES, errno.EBADF, errno.EINVAL, errno.EISDIR, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
 
 
 def publish(path: str | Path, write: Callable[[BinaryIO], Any], *, durable: bool = True) -> Path:
     """Let ``write`` fill a file that appears under its name only when it is complete.
 
     The bytes go to a temporary file in the same folder, which is flushed, synced and renamed;
-    then the folder is synced. A crash at any instant leaves the previous file intact.
+    then the folder is synced. A crash at any instant leaves the previous file intact. A folder that is
+    missing, e.g. because it was deleted under a running training, is made again.
 
     Parameters
     ----------
@@ -27,23 +35,61 @@ def publish(path: str | Path, write: Callable[[BinaryIO], Any], *, durable: bool
         Called with the open temporary file.
     durable
         ``False`` leaves the syncing out: for files that can be made again.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written, e.g. since the disk is full; it names the file. The previous file is intact.
     """
     path = Path(path)
-    partial = path.with_name(f"{path.name}{_PARTIAL}{uuid.uuid4().hex[:8]}")
+    if not path.parent.is_dir():
+        make_folder(path.parent)
+    partial = _partial_of(path)
+    refused: list[OSError] = []
     try:
         with open(partial, "xb") as file:
+            _watch(file, refused)
             write(file)
             file.flush()
+            if refused:  # and the writer went on: bytes are missing
+                raise refused[0]
             if durable:
                 os.fsync(file.fileno())
         os.replace(partial, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
+    except BaseException as error:
+        with contextlib.suppress(OSError):
             partial.unlink()
+        _name(refused[0] if refused else error, path)
+        if refused and isinstance(error, Exception):
+            raise refused[0] from None
         raise
     if durable:
         sync_folder(path.parent)
     return path
+
+
+def _partial_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}{_PARTIAL}{uuid.uuid4().hex[:8]}")
+
+
+def _watch(file: Any, refused: list[OSError]) -> None:
+    """Keep the errors of writing: PyTorch answers a full disk with "unexpected pos 640 vs 534"."""
+    write = file.raw.write
+
+    def watched(data: bytes) -> int:
+        try:
+            return write(data)
+        except OSError as error:
+            refused.append(error)
+            raise
+
+    file.raw.write = watched
+
+
+def _name(error: BaseException, path: Path) -> None:
+    """Let an error of writing or syncing name the file: they come without it."""
+    if isinstance(error, OSError) and error.errno is not None and error.filename is None:
+        error.filename = str(path)
 
 
 def publish_text(path: str | Path, text: str, *, durable: bool = True) -> Path:
@@ -53,7 +99,7 @@ def publish_text(path: str | Path, text: str, *, durable: bool = True) -> Path:
 
 def publish_link(source: Path, target: Path) -> Path:
     """Give the complete file ``source`` a second name, atomically; a copy where links are not possible."""
-    partial = target.with_name(f"{target.name}{_PARTIAL}{uuid.uuid4().hex[:8]}")
+    partial = _partial_of(target)
     try:
         try:
             os.link(source, partial)
@@ -62,7 +108,8 @@ def publish_link(source: Path, target: Path) -> Path:
         os.replace(partial, target)
     finally:
         # replacing a name by another name of the same file does nothing and leaves both
-        partial.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            partial.unlink()
     sync_folder(target.parent)
     return target
 
@@ -72,21 +119,46 @@ def _copy(source: Path, file: BinaryIO) -> None:
         shutil.copyfileobj(original, file, 1 << 20)
 
 
+def make_folder(folder: Path) -> None:
+    """Create a folder and its parents, and make their names survive a power loss, as those of files do.
+
+    Raises
+    ------
+    OSError
+        If the folder cannot be made, or a file has its name.
+    """
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in reversed(made):
+        sync_folder(path.parent)
+
+
 def sync_folder(folder: Path) -> None:
-    """Make renames in ``folder`` survive a power loss (where the platform can)."""
+    """Make renames in ``folder`` survive a power loss (where the platform and the file system can)."""
     if os.name == "nt":
         return
-    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        if error.errno not in _UNSYNCABLE:
+            _name(error, folder)
+            raise
 
 
 def sweep_partials(folder: Path) -> None:
-    """Remove what a crash left half written."""
+    """Remove what a crash left half written, as far as that is possible.
+
+    It cannot tell what a crash left from what another process is writing: call it only where no other writes,
+    e.g. while the folder is locked.
+    """
     for partial in folder.glob(f"*{_PARTIAL}*"):
-        partial.unlink(missing_ok=True)
+        if _PARTIAL_NAME.fullmatch(partial.name):
+            with contextlib.suppress(OSError):
+                partial.unlink()
 
 
 def writable_folder(path: str | Path) -> Path:
@@ -99,10 +171,9 @@ def writable_folder(path: str | Path) -> Path:
     """
     folder = Path(path)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / f"probe{_PARTIAL}{uuid.uuid4().hex[:8]}"
-        probe.touch()
-        probe.unlink()
+        make_folder(folder)
+        with tempfile.TemporaryFile(dir=folder):  # has no name where the system can do that: nothing to be left behind
+            pass
     except (FileExistsError, NotADirectoryError) as error:
         raise ConfigError(
             f"save_path={str(folder)!r} cannot be a folder: {error.filename!r} is a file; choose another path"

@@ -6,15 +6,23 @@ has to be replayed to know what batch 17 of epoch 3 looks like.
 """
 
 import contextlib
+import logging
 import numbers
+import os
 import random
 import sys
 import zlib
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from delira.errors import ConfigError
+
+#: environment variable that makes cuBLAS deterministic; it reads it only once
+CUBLAS_SETTING = "CUBLAS_WORKSPACE_CONFIG"
+
+_log = logging.getLogger(__name__)
 
 
 def check_seed(seed: int) -> int:
@@ -88,13 +96,16 @@ def _seeded_torch(sequence: np.random.SeedSequence) -> Iterator[None]:
         generator.set_state(state)
 
 
-def seed_all(seed: int) -> None:
+def seed_all(seed: int, deterministic: bool = False) -> None:
     """Seed Python, numpy and every framework that is already imported.
 
     Parameters
     ----------
     seed
         Non-negative integer below 2**32.
+    deterministic
+        Whether to switch the deterministic algorithms of these frameworks on, for as long as the process lives; an
+        operation that has none then raises an error of the framework, which names it. ``False`` changes nothing.
     """
     seed = check_seed(seed)
     if seed >= 2**32:
@@ -103,5 +114,32 @@ def seed_all(seed: int) -> None:
     np.random.seed(seed)  # noqa: NPY002
     if (torch := sys.modules.get("torch")) is not None:
         torch.manual_seed(seed)
+        if deterministic:
+            make_torch_deterministic(torch)
     if (tensorflow := sys.modules.get("tensorflow")) is not None:
         tensorflow.random.set_seed(seed)
+        if deterministic:
+            tensorflow.config.experimental.enable_op_determinism()
+    if deterministic and torch is None and tensorflow is None:
+        _log.warning("deterministic=True changed nothing: import the framework before seed_all")
+
+
+def make_torch_deterministic(torch: Any) -> None:
+    """Switch PyTorch's deterministic algorithms on; ``torch`` is the module, which is not imported here."""
+    choose_cublas_workspace(torch)
+    torch.use_deterministic_algorithms(True)
+    torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark = True, False
+
+
+def choose_cublas_workspace(torch: Any) -> None:
+    """Set the environment variable that makes cuBLAS deterministic, or say that it is too late."""
+    if os.environ.get(CUBLAS_SETTING) in (":4096:8", ":16:8"):
+        return
+    if not torch.cuda.is_initialized():
+        os.environ[CUBLAS_SETTING] = ":4096:8"
+        return
+    _log.warning(
+        "CUDA is in use already, so it is too late for %s=:4096:8, without which PyTorch refuses to multiply matrices "
+        "deterministically on the GPU; set it in the environment before Python starts",
+        CUBLAS_SETTING,
+    )

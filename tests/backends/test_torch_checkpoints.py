@@ -1,8 +1,13 @@
 """Checkpoints of PyTorch: plain files, whole or not there, never executed."""
 
+import enum
+import functools
+import importlib
+import io
 import os
 import pickle
 import zipfile
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -21,6 +26,8 @@ from delira.models import AbstractPyTorchNetwork  # noqa: E402
 from delira.training import PyTorchNetworkTrainer, create_optims_gan_default_pytorch  # noqa: E402
 
 MSE = torch.nn.functional.mse_loss
+#: verified first, and not
+LOADERS = [load_checkpoint_torch, PyTorchNetworkTrainer.load_state, PyTorchNetworkTrainer.backend.read_checkpoint]
 
 
 class Net(AbstractPyTorchNetwork):
@@ -358,15 +365,268 @@ def test_a_trainer_does_not_execute_a_checkpoint_that_it_finds(trap, tmp_path):
     assert not target.exists()
 
 
-def test_a_pickle_that_is_no_zip_file_is_refused_and_not_executed(tmp_path):
+def test_formats_before_the_zip_file_are_refused_with_the_line_to_read_them_and_not_executed(tmp_path):
+    """Weights only is not safe for them in every version of PyTorch."""
     target, path = tmp_path / "executed", tmp_path / "old.pt"
-    path.write_bytes(pickle.dumps({"model": Malicious(target)}))
-    with pytest.raises(CheckpointError, match=r"old\.pt is not a complete checkpoint file"):
-        load_checkpoint_torch(path)
-    torch.save({"model": Malicious(target)}, path, _use_new_zipfile_serialization=False)
-    with pytest.raises(CheckpointError, match=r"old\.pt is not a complete checkpoint file"):
-        load_checkpoint_torch(path)
+    match = r"old\.pt is not a .*it is a pickle.*torch\.load\(path, weights_only=False\)"
+    for content in ({"model": Malicious(target)}, {"model": Net().state_dict(), "epoch": 1}):
+        path.write_bytes(pickle.dumps(content, 2))
+        for load in LOADERS:
+            with pytest.raises(CheckpointError, match=match):
+                load(path)
+        torch.save(content, path, _use_new_zipfile_serialization=False)
+        for load in LOADERS:
+            with pytest.raises(CheckpointError, match=match):
+                load(path)
     assert not target.exists()
+
+
+# ---- files put together by hand
+
+
+def pickled(code):
+    """A ``.pt`` file whose pickle is ``code``."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, content in {"data.pkl": code, "byteorder": b"little", "version": b"3\n"}.items():
+            archive.writestr(f"archive/{name}", content)
+    return buffer.getvalue()
+
+
+def call(module, name, *arguments):
+    """Pickle of ``module.name(*arguments)``."""
+
+    class Call:
+        def __reduce__(self):
+            return functools.reduce(getattr, name.split("."), importlib.import_module(module)), arguments
+
+    return pickle.dumps(Call(), 4)[2:-1]  # without the version and the end
+
+
+CALLS = {
+    "os.system": lambda target: call("os", "system", f"touch {target}"),
+    "eval": lambda target: call("builtins", "eval", f"open({str(target)!r}, 'w').close()"),
+    "exec": lambda target: call("builtins", "exec", f"open({str(target)!r}, 'w').close()"),
+    "open": lambda target: call("builtins", "open", str(target), "w"),
+    "getattr": lambda target: call("builtins", "getattr", "text", "format_map"),
+    "subprocess": lambda target: call("subprocess", "check_call", ["touch", str(target)]),
+    "pathlib": lambda target: call("pathlib", "Path.touch", target),
+    "pickle": lambda target: call("pickle", "loads", pickle.dumps(Malicious(target))),
+    "numpy": lambda target: call("numpy", "save", str(target), 1),
+    "torch.save": lambda target: call("torch", "save", 1, str(target)),
+    "torch.hub": lambda target: call("torch.hub", "load", str(target.parent), "anything", None),
+    "torch.load": lambda target: call("torch", "load", str(target)),
+    "torch.jit": lambda target: call("torch.jit", "load", str(target)),
+    "torch.library": lambda target: b"ctorch.ops\nload_library\nV%b\n\x85R" % str(target).encode(),
+    "an object": lambda target: pickle.dumps(Malicious, 4)[2:-1] + b")\x81",
+    "a function": lambda target: pickle.dumps(Malicious, 4)[2:-1],
+    "an instance of old": lambda target: b"(ios\nsystem\n" + f"Vtouch {target}\n".encode(),
+    "an extension": lambda target: b"\x82\x01",
+    "a network": lambda target: pickle.dumps(Net(), 4)[2:-1],
+}
+
+
+@pytest.mark.parametrize("what", ["os.system", "eval", "exec", "open", "subprocess", "pathlib", "pickle"])
+def test_the_calls_below_do_what_they_say(what, tmp_path):
+    result = pickle.loads(b"\x80\4" + CALLS[what](tmp_path / "executed") + b".")
+    if isinstance(result, io.IOBase):
+        result.close()
+    assert (tmp_path / "executed").exists()
+
+
+@pytest.mark.parametrize("place", ["model", "optimizer", "callbacks", "state", "key", "root"])
+@pytest.mark.parametrize("what", CALLS)
+def test_no_call_of_a_pickle_is_executed_wherever_it_is(what, place, tmp_path):
+    target, path = tmp_path / "executed", tmp_path / "trap.pt"
+    made = CALLS[what](target)
+    nested = {"root": b"", "key": b"}", "callbacks": b"}(X\5\0\0\0stateX\x09\0\0\0callbacks]"}
+    before = nested.get(place, b"}X%c\0\0\0%b" % (len(place), place.encode()))
+    after = {"root": b".", "key": b"K\1s.", "callbacks": b"au."}.get(place, b"s.")
+    path.write_bytes(pickled(b"\x80\x02" + before + made + after))
+    for load in LOADERS:
+        with pytest.raises(CheckpointError, match=r"trap\.pt holds pickled objects.*torch\.load\(path, weights_"):
+            load(path)
+    assert sorted(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        b"",
+        b".",
+        b"\x80\x02",
+        b"\x80\x02.",
+        b"\x80\x02}",
+        b"\x80\x02}K\1.",
+        b"\x80\x02}s.",
+        b"\x80\x02h\0.",
+        b"\x80\x02X\xff\xff\xff\x7f.",
+        b"\x80\x02K\1Q.",
+        b"\x80\x02(X\7\0\0\0storageK\1tQ.",
+        b"\x80\x02c__builtin__\nbytearray\n\x8a\x06\0\0\0\0\0\1\x85R.",
+        b"\x80\x02}X\1\0\0\0ah\0ss.",
+        b"\x80\x63}.",
+        b"\x80\x02}X\1\0\0\0a}X\x08\0\0\0$ndarrayK\1ss.",
+        b"\x80\x02}X\1\0\0\0a" + b"]" * 20_000 + b"a" * 19_999 + b"s.",
+        b"\xff" * 100,
+        bytes(100),
+    ],
+)
+def test_a_pickle_that_is_none_is_refused(code, tmp_path):
+    (tmp_path / "state.pt").write_bytes(pickled(code))
+    for load in LOADERS:
+        with pytest.raises(CheckpointError, match=r"state\.pt (is not a readable checkpoint|holds pickled|is no )"):
+            load(tmp_path / "state.pt")
+
+
+def test_a_tree_that_unfolds_into_a_huge_one_is_refused(tmp_path):
+    """A hundred lists of a few hundred bytes, each ten times in the next; and a list that holds itself."""
+    path, tree = tmp_path / "state.pt", ["x"]
+    for _ in range(100):
+        tree = [tree] * 10
+    circle = []
+    circle.append(circle)
+    for bad in (tree, circle):
+        torch.save({"model": {}, "epoch": 1, "callbacks": bad}, path)
+        assert path.stat().st_size < 10_000
+        for load in LOADERS:
+            with pytest.raises(CheckpointError, match="unfolds into more entries than it has bytes"):
+                load(path)
+
+
+@pytest.fixture
+def rebuilt(tmp_path):
+    """A good checkpoint whose records are replaced, with checksums that are right."""
+    path = save_checkpoint_torch(tmp_path / "state.pt", extra={"a": torch.arange(6.0), "b": torch.ones(3), "c": 4})
+    with zipfile.ZipFile(path) as archive:
+        records = {entry.filename.split("/", 1)[1]: archive.read(entry) for entry in archive.infolist()}
+
+    def rebuild(changes):
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, content in (records | changes(records)).items():
+                if content is not None:
+                    archive.writestr(f"archive/{name}", content)
+        return path
+
+    return rebuild
+
+
+def test_a_rebuilt_checkpoint_is_read_if_nothing_is_changed(rebuilt):
+    extra = load_checkpoint_torch(rebuilt(lambda records: {}))["extra"]
+    assert torch.equal(extra["a"], torch.arange(6.0))
+    assert extra["c"] == 4
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        lambda records: {"data/0": b""},
+        lambda records: {"data/0": records["data/0"][:-4]},
+        lambda records: {"data/0": records["data/0"] + bytes(4)},
+        lambda records: {"data/0": None},
+        lambda records: {"data/0": records["data/1"], "data/1": records["data/0"]},
+        lambda records: {"data.pkl": None},
+        lambda records: {"data.pkl": records["data.pkl"][:-20]},
+        # the number of a storage's elements, then the shape of its tensor
+        lambda records: {"data.pkl": _replaced(records, b"K\x06tq", b"J\xff\xff\xff\x7ftq")},
+        lambda records: {"data.pkl": _replaced(records, b"K\x06tq", b"J\xff\xff\xff\xfftq")},
+        lambda records: {"data.pkl": _replaced(records, b"K\x06tq", b"\x8a\x08\1\0\0\0\0\0\0\x40tq")},
+        lambda records: {"data.pkl": _replaced(records, b"K\x06\x85", b"J\xff\xff\xff\x7f\x85")},
+        lambda records: {"data.pkl": _replaced(records, b"QK\0K\x06\x85", b"QJ\xff\xff\xff\x7fK\x06\x85")},
+        lambda records: {"byteorder": b"middle"},
+        lambda records: {"version": b"999"},
+        lambda records: {"version": b"text"},
+        lambda records: {".storage_alignment": b"text"},
+        lambda records: {"constants.pkl": b"\x80\x02)."},
+    ],
+    ids=[
+        "empty storage",
+        "short storage",
+        "long storage",
+        "no storage",
+        "storages exchanged",
+        "no tree",
+        "cut tree",
+        "too many elements",
+        "negative elements",
+        "elements that overflow",
+        "shape larger than the storage",
+        "begin behind the storage",
+        "unknown order of bytes",
+        "later version",
+        "version is text",
+        "alignment is text",
+        "a TorchScript archive",
+    ],
+)
+@pytest.mark.filterwarnings("ignore:'torch.load' received a zip file")
+def test_records_that_are_not_what_the_tree_claims_are_refused(changes, rebuilt):
+    path = rebuilt(changes)
+    for load in LOADERS:
+        with pytest.raises(CheckpointError, match=r"state\.pt (is not a readable checkpoint|holds pickled objects)"):
+            load(path)
+
+
+def _replaced(records, old, new):
+    assert records["data.pkl"].count(old) == 1, records["data.pkl"]
+    return records["data.pkl"].replace(old, new)
+
+
+def test_a_torchscript_archive_is_refused(tmp_path):
+    torch.jit.script(torch.nn.Linear(2, 1)).save(tmp_path / "script.pt")
+    for load in LOADERS:
+        with pytest.raises(CheckpointError, match=r"script\.pt is not a .*is compressed; delira never does that"):
+            load(tmp_path / "script.pt")
+
+
+# ---- what is written can be read
+
+
+class Colour(enum.IntEnum):
+    RED = 1
+
+
+class Shade(enum.StrEnum):
+    DARK = "black"
+
+
+class Pair(NamedTuple):
+    left: int
+    right: np.ndarray
+
+
+def test_values_with_a_class_of_their_own_come_back_as_plain_ones(tmp_path):
+    """A class is code, which is not read back: not to write it is better than to lose the checkpoint."""
+    tree = {"int": Colour.RED, "str": Shade.DARK, "pair": Pair(1, np.ones(2)), "set": {1, Colour.RED}, "on": True}
+    keys = {Colour.RED: 1, Shade.DARK: 2, (Colour.RED, None): 3, np.int64(5): 4, np.float64(0.5): 5}
+    extra = load_checkpoint_torch(save_checkpoint_torch(tmp_path / "state.pt", extra={**tree, "keys": keys}))["extra"]
+    assert (extra["int"], type(extra["int"])) == (1, int)
+    assert (extra["str"], type(extra["str"])) == ("black", str)
+    assert extra["set"] == {1}
+    assert extra["on"] is True
+    assert type(extra["pair"]) is tuple
+    assert isinstance(extra["pair"][1], np.ndarray)
+    assert extra["keys"] == {1: 1, "black": 2, (1, None): 3, 5: 4, 0.5: 5}
+    assert {type(key) for key in extra["keys"]} == {int, str, tuple, float}
+
+
+@pytest.mark.parametrize(
+    ("value", "match"),
+    [
+        ({"a": [{1, frozenset()}]}, r"extra/a/0/\d is a frozenset"),
+        ({"a": [0, object()]}, "extra/a/1 is a object, which cannot be stored safely"),
+        ({"a": {object(): 1}}, "extra/a has a object as key; use plain strings"),
+        ({"a": {("b", object()): 1}}, "extra/a has a object as key; use plain strings"),
+        ({"a": np.array(["text"])}, "extra/a cannot be stored: .*"),
+        ({"a": np.array([None])}, "extra/a cannot be stored: .*"),
+        ({"a": np.zeros(2, [("x", "f4")])}, "extra/a cannot be stored: .*"),
+        ({"a": np.array(["2020"], "M8[Y]")}, "extra/a cannot be stored: .*"),
+    ],
+)
+def test_what_could_not_be_read_back_is_not_written(value, match, tmp_path):
+    with pytest.raises(CheckpointError, match=f"checkpoint entry {match}"):
+        save_checkpoint_torch(tmp_path / "state.pt", extra=value)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_flipped_byte_is_found_wherever_it_is(tmp_path):

@@ -293,8 +293,10 @@ def test_the_signature_of_the_trainer_begins_as_it_always_did():
 def test_defaults_in_the_signature_are_those_that_hold(tmp_path):
     parameters = inspect.signature(PyTorchNetworkTrainer).parameters
     config = trainer_of(Net(), tmp_path).config
-    for name in ("seed", "save_freq", "val_freq", "val_score_mode", "reduce_mode", "nonfinite", "num_threads"):
+    for name in ("seed", "val_freq", "val_score_mode", "reduce_mode", "num_threads"):
         assert parameters[name].default == getattr(config, name)
+    assert parameters["save_freq"].default == config.saving.freq
+    assert parameters["nonfinite"].default == config.guards.nonfinite
     assert parameters["gradient_accumulation_steps"].default == config.update.accumulation_steps
     assert parameters["mixed_precision"].default is False
     assert config.update.precision == "32"
@@ -352,7 +354,7 @@ def test_a_key_mapping_as_third_positional_argument_warns_of_nothing(tmp_path):
     ("alias", "value", "read"),
     [
         ("lr_sched_cls", torch.optim.lr_scheduler.StepLR, lambda config: config.schedule.cls),
-        ("checkpoint_freq", 3, lambda config: config.save_freq),
+        ("checkpoint_freq", 3, lambda config: config.saving.freq),
         ("optim_builder", lambda model, cls, **params: {"default": cls(model.parameters(), **params)}, None),
     ],
 )

@@ -194,5 +194,5 @@ def test_a_failure_while_publishing_leaves_only_whole_files(call, checkpoints, m
 def test_what_a_killed_program_left_half_written_is_removed(checkpoints):
     checkpoints.save(tree_of(1), "last")
     (checkpoints.folder / "checkpoint_epoch_2.zip.partial-0123abcd").write_bytes(b"half")
-    checkpoints.newest()
+    checkpoints.sweep()
     assert names(checkpoints) == ["checkpoint_last.zip"]

@@ -617,7 +617,7 @@ def test_a_network_that_returns_no_dict_is_refused_before_the_first_step(room, t
         ({"val_score_mode": "big"}, "val_score_mode must be one of 'min', 'lowest', 'max', 'highest', got 'big'"),
         ({"val_score_key": "acuracy", "val_metrics": {"accuracy": mse}}, "did you mean 'accuracy'"),
         ({"reduce_mode": "median"}, "reduce_mode must be one of"),
-        ({"nonfinite": "explode"}, "nonfinite must be 'raise', 'skip' or 'ignore', got 'explode'"),
+        ({"nonfinite": "explode"}, "nonfinite must be 'raise', 'skip', 'rollback' or 'ignore', got 'explode'"),
         ({"val_freq": 0}, "val_freq must be an integer of at least 1"),
         ({"save_freq": 0}, "save_freq must be an integer of at least 1"),
         ({"log_freq": 0.5}, "log_freq must be an integer of at least 1"),

@@ -240,3 +240,65 @@ def test_seed_all_imports_no_framework():
 def test_seed_all_refuses_what_numpy_cannot_take(seed):
     with pytest.raises(ConfigError, match=r"seed must be a non-negative integer|needs a seed below 2\*\*32, got"):
         delira.seed_all(seed)
+
+
+# ---- seed_all, deterministic
+
+
+def run(code, **environment):
+    """Run a script that leaves global settings behind."""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **environment}, check=False
+    )
+    return done.returncode, done.stdout.strip(), done.stderr
+
+
+def test_deterministic_algorithms_are_switched_on_for_good():
+    pytest.importorskip("torch")
+    code = (
+        "import os, torch, delira\n"
+        "torch.backends.cudnn.benchmark = True\n"
+        "delira.seed_all(3, deterministic=True)\n"
+        "print(torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.deterministic,\n"
+        "      torch.backends.cudnn.benchmark, os.environ['CUBLAS_WORKSPACE_CONFIG'], torch.initial_seed())\n"
+        "torch.zeros(3).put_(torch.tensor([0, 0]), torch.ones(2))\n"
+    )
+    returncode, out, err = run(code, CUBLAS_WORKSPACE_CONFIG="")
+    assert returncode == 1
+    assert out == "True True False :4096:8 3"
+    assert "RuntimeError: put_ does not have a deterministic implementation" in err
+
+
+def test_without_deterministic_nothing_is_switched():
+    torch = pytest.importorskip("torch")
+    state, before = torch.get_rng_state(), os.environ.get("CUBLAS_WORKSPACE_CONFIG")
+    try:
+        with restored_globals():
+            delira.seed_all(5)
+    finally:
+        torch.set_rng_state(state)
+    assert not torch.are_deterministic_algorithms_enabled()
+    assert not torch.backends.cudnn.deterministic
+    assert os.environ.get("CUBLAS_WORKSPACE_CONFIG") == before
+
+
+def test_deterministic_without_a_framework_says_that_it_changed_nothing():
+    code = "import logging, sys, delira; delira.seed_all(3, deterministic=True); sys.exit('torch' in sys.modules)"
+    returncode, _, err = run(code)
+    assert returncode == 0
+    assert err.strip() == "deterministic=True changed nothing: import the framework before seed_all"
+
+
+def test_tensorflow_is_seeded_and_made_deterministic(monkeypatch):
+    """A stand-in: TensorFlow is not installed everywhere."""
+    calls = []
+    tensorflow = types.ModuleType("tensorflow")
+    tensorflow.random = types.SimpleNamespace(set_seed=lambda seed: calls.append(seed))
+    experimental = types.SimpleNamespace(enable_op_determinism=lambda: calls.append("deterministic"))
+    tensorflow.config = types.SimpleNamespace(experimental=experimental)
+    with monkeypatch.context() as patch, restored_globals():
+        patch.setitem(sys.modules, "tensorflow", tensorflow)
+        patch.setitem(sys.modules, "torch", None)
+        delira.seed_all(5)
+        delira.seed_all(6, deterministic=True)
+    assert calls == [5, 6, "deterministic"]

@@ -7,8 +7,10 @@ from typing import Any
 
 import torch
 
-from delira.backends.torch import io, schedules, values
+from delira.backends.torch import averages, determinism, io, schedules, values
+from delira.backends.torch import export as exports
 from delira.backends.torch import optimizers as optims
+from delira.backends.torch import snapshot as memory
 from delira.backends.torch.device import resolve_devices
 from delira.backends.torch.feed import feed
 from delira.contract import Backend, Devices
@@ -27,8 +29,19 @@ class TorchBackend(Backend):
     read_scalars = staticmethod(values.read_scalars)
     build_optimizers = staticmethod(optims.build_optimizers)
     build_schedules = staticmethod(schedules.build_schedules)
+    concatenate = staticmethod(values.concatenate)
+    snapshot = staticmethod(memory.snapshot)
+    is_out_of_memory = staticmethod(memory.is_out_of_memory)
+    free_memory = staticmethod(memory.free_memory)
+    average = staticmethod(averages.average)
+    scale_rates = staticmethod(optims.scale_rates)
+    deterministic = staticmethod(determinism.deterministic)
+    explain = staticmethod(determinism.explain)
     write_checkpoint = staticmethod(io.write_checkpoint)
     read_checkpoint = staticmethod(io.read_checkpoint)
+    export = staticmethod(exports.export)
+    named_weights = staticmethod(exports.named_weights)
+    load_named_weights = staticmethod(exports.load_named_weights)
 
     def devices_of(self, network: torch.nn.Module) -> Devices:
         first = next(network.parameters(), None)
@@ -95,12 +108,16 @@ class TorchBackend(Backend):
         return "different to the input size" in warning
 
     def step_scope(
-        self, optimizers: Mapping[str, Any], n_samples: int, is_last: bool
+        self, optimizers: Mapping[str, Any], n_samples: int, is_last: bool, part: bool = False
     ) -> contextlib.AbstractContextManager[None]:
         # most runs need nothing here, and this is called at every step
         if all(optimizer.is_plain for optimizer in optimizers.values()):
             return _NOTHING
-        return optims.step_scope(optimizers, n_samples, is_last)
+        return optims.step_scope(optimizers, n_samples, is_last, part)
+
+    def discard_parts(self, optimizers: Mapping[str, Any]) -> None:
+        for optimizer in optimizers.values():
+            optimizer.discard_parts()
 
     def finish_epoch(self, optimizers: Mapping[str, Any]) -> None:
         for optimizer in optimizers.values():
@@ -129,13 +146,17 @@ class TorchBackend(Backend):
         if "cuda" in state and torch.cuda.is_available():
             torch.cuda.set_rng_state_all(state["cuda"])
 
+    def learned_names(self, network: torch.nn.Module) -> frozenset[str]:
+        return frozenset(name for name, weight in network.named_parameters() if weight.requires_grad)
+
     def state_tree(self, network: torch.nn.Module, optimizers: Mapping[str, Any]) -> dict[str, Any]:
         tree = {
             "model": network.state_dict(),
             "optimizer": {name: optimizer.state_dict() for name, optimizer in optimizers.items()},
         }
         scalers = {name: o.scaler.state_dict() for name, o in optimizers.items() if o.scaler.is_enabled()}
-        return {**tree, "scaler": scalers} if scalers else tree
+        pending = {name: state for name, o in optimizers.items() if (state := o.pending_state())}
+        return {**tree, **({"scaler": scalers} if scalers else {}), **({"pending": pending} if pending else {})}
 
     def load_state_tree(self, tree: Mapping[str, Any], network: torch.nn.Module, optimizers: Mapping[str, Any]) -> None:
         _check_weights(tree.get("model", {}), network)
@@ -154,6 +175,9 @@ class TorchBackend(Backend):
         for name, state in tree.get("scaler", {}).items():
             if name in optimizers:
                 optimizers[name].scaler.load_state_dict(state)
+        for name, state in tree.get("pending", {}).items():
+            if name in optimizers:
+                optimizers[name].load_pending_state(state)
 
 
 _NOTHING = contextlib.nullcontext()

@@ -1,7 +1,6 @@
 """Checkpoints of PyTorch: ``.pt`` files that plain ``torch.load`` reads, weights only."""
 
 import pickle
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -10,37 +9,42 @@ import numpy as np
 import torch
 
 from delira.errors import CheckpointError
-from delira.io.checkpoint import verify_zip
+from delira.io.verify import open_plain, stored_records, verify_zip
 from delira.utils.files import publish
-from delira.utils.trees import iterate_leaves, map_leaves
 
 _ARRAY = "$ndarray"
-#: what ``torch.load`` reads with ``weights_only=True``, and numpy's values, which are converted
-_STORABLE = (
-    torch.Tensor, torch.Size, torch.dtype, torch.device, np.ndarray, np.generic, bool, int, float, complex, str, bytes,
-    set, type(None),
-)  # fmt: skip
+_PLAIN = (bool, int, float, complex, str, bytes)
+#: what ``torch.load`` reads with ``weights_only=True``
+_STORABLE = (torch.Tensor, torch.dtype, torch.device, *_PLAIN, type(None))
 
 
 def write_checkpoint(file: BinaryIO, tree: Mapping[str, Any]) -> None:
     """Serialise a checkpoint tree; numpy arrays, which ``torch.load`` refuses, are kept as tensors.
+
+    Parameters
+    ----------
+    file
+        An open file.
+    tree
+        Dictionaries, lists, tuples and sets of tensors, arrays and plain values.
 
     Raises
     ------
     CheckpointError
         If the tree holds what could not be read back safely; names the place.
     """
-    for place, leaf in iterate_leaves(tree):
-        if not isinstance(leaf, _STORABLE) or (isinstance(leaf, np.ndarray) and leaf.dtype.hasobject):
-            raise CheckpointError(
-                f"checkpoint entry {'/'.join(map(str, place))} is a {type(leaf).__name__}, which cannot be stored "
-                "safely; keep plain numbers, strings, lists, dicts and arrays in a state_dict"
-            )
-    torch.save(map_leaves(_storable, tree), file)
+    torch.save(_storable(tree, ""), file)
 
 
 def read_checkpoint(path: str | Path, map_location: Any = "cpu") -> dict[str, Any]:
     """Read a checkpoint tree; nothing in the file is executed.
+
+    Parameters
+    ----------
+    path
+        A zip file, as ``torch.save`` writes; the formats before PyTorch 1.6 are refused.
+    map_location
+        Where the tensors go, as ``torch.load`` takes it.
 
     Raises
     ------
@@ -48,31 +52,90 @@ def read_checkpoint(path: str | Path, map_location: Any = "cpu") -> dict[str, An
         If the file holds pickled objects besides tensors and plain values, or is no checkpoint.
     """
     try:
+        with open_plain(path) as file:
+            size = sum(record.size for record in stored_records(file).values())
         tree = torch.load(path, map_location=map_location, weights_only=True)
+        if not isinstance(tree, Mapping):
+            raise CheckpointError(f"{path} is no checkpoint: it holds a {type(tree).__name__}, not a dictionary")
+        _check_entries(tree, size)
+        return _restored(tree)
+    except CheckpointError:
+        raise
     except pickle.UnpicklingError as error:
         raise CheckpointError(
             f"{path} holds pickled objects, which could run code when loaded, so it was not loaded. If you trust its "
             f"source, read it yourself with torch.load(path, weights_only=False). ({str(error).splitlines()[0]})"
         ) from error
-    except (OSError, RuntimeError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+    except Exception as error:  # a stream of made-up instructions can make PyTorch raise anything
         raise CheckpointError(f"{path} is not a readable checkpoint: {error}") from error
-    if not isinstance(tree, Mapping):
-        raise CheckpointError(f"{path} is no checkpoint: it holds a {type(tree).__name__}, not a dictionary")
-    return _restored(tree)
 
 
-def _storable(value: Any) -> Any:
+def _storable(value: Any, place: str) -> Any:
+    """Copy of a tree in types that ``torch.load`` reads; of arrays and containers, not of tensors."""
+    if isinstance(value, Mapping):
+        return {_key(key, place): _storable(item, f"{place}/{key}") for key, item in value.items()}
+    if isinstance(value, torch.Size):
+        return value
+    if isinstance(value, (list, tuple, set)):
+        items = [_storable(item, f"{place}/{number}") for number, item in enumerate(value)]
+        return items if isinstance(value, list) else (set if isinstance(value, set) else tuple)(items)
+    if isinstance(value, np.generic):
+        value = value.item()
     if isinstance(value, np.ndarray):
-        return {_ARRAY: torch.from_numpy(np.array(value))}
-    return value.item() if isinstance(value, np.generic) else value
+        try:
+            return {_ARRAY: torch.from_numpy(np.array(value))}
+        except (TypeError, ValueError) as error:
+            raise CheckpointError(f"checkpoint entry {place[1:]} cannot be stored: {error}") from error
+    if not isinstance(value, _STORABLE):
+        raise CheckpointError(
+            f"checkpoint entry {place[1:]} is a {type(value).__name__}, which cannot be stored "
+            "safely; keep plain numbers, strings, lists, dicts and arrays in a state_dict"
+        )
+    return _plain(value)
+
+
+def _key(key: Any, place: str) -> Any:
+    if isinstance(key, np.generic):
+        key = key.item()
+    if isinstance(key, tuple):
+        return tuple(_key(part, place) for part in key)
+    if not isinstance(key, (*_PLAIN, type(None))):
+        raise CheckpointError(f"checkpoint entry {place[1:]} has a {type(key).__name__} as key; use plain strings")
+    return _plain(key)
+
+
+def _plain(value: Any) -> Any:
+    """The value without a class of its own, e.g. a member of an enumeration as its number: that is code."""
+    for kind in _PLAIN:
+        if isinstance(value, kind):
+            # str() would ask a member for its name
+            return str.__str__(value) if kind is str else kind(value)
+    return value
+
+
+def _check_entries(tree: Any, limit: int) -> None:
+    """Refuse a tree that unfolds into more entries than the file has bytes.
+
+    A few bytes can name one list ten times in a list that is named ten times, and so on, or in itself.
+    """
+    waiting, count = [tree], 0
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, (Mapping, list, tuple, set)):
+            count += len(value)
+            if count > limit:
+                raise ValueError("it unfolds into more entries than it has bytes")
+            waiting.extend(value.values() if isinstance(value, Mapping) else value)
 
 
 def _restored(tree: Any) -> Any:
     if isinstance(tree, Mapping):
         if tree.keys() == {_ARRAY}:
-            return tree[_ARRAY].numpy()
+            return tree[_ARRAY].cpu().numpy()
         return {key: _restored(value) for key, value in tree.items()}
-    return [_restored(value) for value in tree] if isinstance(tree, list) else tree
+    if type(tree) in (list, tuple):
+        return type(tree)(_restored(value) for value in tree)
+    return tree
 
 
 def save_checkpoint_torch(
@@ -108,6 +171,13 @@ def save_checkpoint_torch(
 
 def load_checkpoint_torch(file: str | Path, map_location: Any = "cpu") -> dict[str, Any]:
     """Verify and read a file of :func:`save_checkpoint_torch`.
+
+    Parameters
+    ----------
+    file
+        Name of the file.
+    map_location
+        Where the tensors go, as ``torch.load`` takes it.
 
     Raises
     ------

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from delira.contract import UpdateConfig
-from delira.errors import ConfigError
+from delira.errors import CheckpointError, ConfigError
 
 _DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -22,6 +22,14 @@ class TorchOptimizer:
             scaled.backward()
         optimizers["default"].step()
 
+    A batch may come in parts, one closure call for each: their gradients, weighted by samples, make one update.
+    A loss is a mean over samples; what the network itself computes over a batch (batch normalisation) it
+    computes over each part. Of several optimizers, none has updated when the losses of the others are computed.
+
+    With ``skip_nonfinite`` a batch is left out if its loss or a gradient of it is infinite or not a number. In fp16
+    an infinite gradient means that the loss is scaled too high: then the whole update is left out and the
+    scale falls.
+
     Parameters
     ----------
     optimizer
@@ -35,12 +43,15 @@ class TorchOptimizer:
     def __init__(self, optimizer: torch.optim.Optimizer, update: UpdateConfig, device_type: str):
         self.optimizer, self.update, self.device_type = optimizer, update, device_type
         self.scaler = torch.amp.GradScaler(device_type, enabled=update.precision == "fp16")
-        self.num_updates = 0
+        self.num_updates, self.num_skipped = 0, 0  # updates made; batches that were left out of them
         self.is_plain = update == UpdateConfig()
         self._accumulates = update.accumulation_steps > 1
-        self._n_samples, self._is_last, self._is_bad = 1, True, False  # of the batch at hand
-        self._weights: list[int] = []  # samples of each step of the group; 0 for one that is left out
-        self._reference = 1  # samples of the group's first step
+        self._n_samples, self._is_last, self._is_part, self._is_bad = 1, True, False, False  # of the call at hand
+        self._has_stepped = False  # in the call at hand
+        self._parts: list[int] = []  # samples of each part of the batch at hand
+        self._part_sums: dict[torch.Tensor, torch.Tensor] = {}  # their gradients
+        self._weights: list[int] = []  # samples of each batch of the group; 0 for one that is left out
+        self._reference = 1  # samples of what came first in the group
         self._sums: dict[torch.Tensor, torch.Tensor] = {}  # gradients of the batches of the group so far
         if not self.is_plain:  # not counted here: loss scaling leaves updates out
             optimizer.register_step_post_hook(self._count_update)
@@ -58,8 +69,8 @@ class TorchOptimizer:
             if self.update.skip_nonfinite and not bool(torch.isfinite(loss).all()):
                 self._is_bad = True
                 loss = torch.zeros_like(loss, requires_grad=True)
-            if self._accumulates:
-                self._reference = self._reference if self._weights else self._n_samples
+            if self._accumulates or self._is_part or self._parts:
+                self._reference = self._reference if self._weights or self._parts else self._n_samples
                 loss = loss * (self._n_samples / self._reference)
             yield self.scaler.scale(loss)
 
@@ -68,48 +79,81 @@ class TorchOptimizer:
         return contextlib.nullcontext(loss) if self.is_plain else self._prepared(loss)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update the parameters, unless more batches are to be accumulated first."""
+        """Update the parameters, unless more parts of the batch, or more batches, are to be added first.
+
+        Raises
+        ------
+        ConfigError
+            If the closure updates twice in a part of a batch, or the optimizer evaluates the loss itself.
+        """
         if self.is_plain:
-            self.num_updates += 1
+            self.num_updates, self._has_stepped = self.num_updates + 1, True
             return self.optimizer.step(closure) if closure is not None else self.optimizer.step()
         if closure is not None:
             raise ConfigError(
                 "an optimizer that evaluates the loss itself (LBFGS) works with neither mixed precision nor gradient "
-                "accumulation, clipping or nonfinite='skip'"
+                "accumulation, clipping, nonfinite='skip' or batches in parts"
             )
+        if self._is_part and self._has_stepped:
+            raise ConfigError(
+                "the closure updates the same parameters twice in one batch, so the batch cannot be computed in parts; "
+                "use a smaller batch_size"
+            )
+        self._has_stepped = True
         with torch.autocast(self.device_type, enabled=False):
-            self._weights.append(0 if self._is_bad else self._n_samples)
-            self._is_bad = False
-            if self._accumulates:
-                self._add_up()
-            if self._is_last or len(self._weights) >= self.update.accumulation_steps:
-                self._apply()
+            if self.update.skip_nonfinite and not self.scaler.is_enabled():
+                self._is_bad = self._is_bad or not self._has_finite_gradients()
+            if self._is_part or self._parts:
+                self._parts.append(self._n_samples)
+                _add(self._part_sums, self._take_gradients())
+            if not self._is_part:
+                self._end_batch()
         return None
 
-    def _add_up(self) -> None:
-        """Move the gradients of the batch to those of its group, unless the batch is left out.
+    def _end_batch(self) -> None:
+        """Count the batch to its group, or leave it out, and update if the group is complete."""
+        is_bad, gradients = self._is_bad, self._part_sums
+        self._weights.append(0 if is_bad else sum(self._parts) or self._n_samples)
+        if self._accumulates and not self._parts:
+            gradients = self._take_gradients()
+        self._forget_parts()
+        if is_bad:
+            self.num_skipped += 1
+        else:
+            _add(self._sums, gradients)
+        if self._is_last or len(self._weights) >= self.update.accumulation_steps:
+            self._apply()
 
-        They do not stay on the parameters, where the losses of other optimizers (a GAN's) would add to them.
-        """
+    def _take_gradients(self) -> dict[torch.Tensor, torch.Tensor]:
+        """The gradients, taken off the parameters, where the losses of other optimizers (a GAN's) would add to them."""
+        taken = {}
         for parameter in self._parameters():
             gradient, parameter.grad = parameter.grad, None
-            if gradient is not None and self._weights[-1]:
-                before = self._sums.get(parameter)
-                self._sums[parameter] = gradient if before is None else before.add_(gradient)
+            if gradient is not None:
+                taken[parameter] = gradient
+        return taken
+
+    def _has_finite_gradients(self) -> bool:
+        finite = [torch.isfinite(_values(p.grad)).all() for p in self._parameters() if p.grad is not None]
+        return not finite or bool(torch.stack([value.to(finite[0].device) for value in finite]).all())
+
+    def _forget_parts(self) -> None:
+        self._parts, self._part_sums, self._is_bad = [], {}, False
 
     def _parameters(self) -> list[torch.Tensor]:
         return [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
 
     def _apply(self) -> None:
-        update, samples, sums = self.update, sum(self._weights), self._sums
+        update, weights, sums, before = self.update, self._weights, self._sums, self.num_updates
         self._weights, self._sums = [], {}
-        if samples == 0:  # every step of the group was left out
+        samples = sum(weights)
+        if samples == 0:  # every batch of the group was left out
             return
         for parameter, gradient in sums.items():
             parameter.grad = gradient
         parameters = [parameter for parameter in self._parameters() if parameter.grad is not None]
         self.scaler.unscale_(self.optimizer)
-        if self._accumulates:
+        if sums:
             for parameter in parameters:
                 parameter.grad.mul_(self._reference / samples)  # type: ignore[union-attr]
         if update.clip_norm is not None:
@@ -118,6 +162,8 @@ class TorchOptimizer:
             torch.nn.utils.clip_grad_value_(parameters, update.clip_value)
         self.scaler.step(self.optimizer)
         self.scaler.update()
+        if self.num_updates == before:  # the scaled gradients were not finite
+            self.num_skipped += sum(weight > 0 for weight in weights)
         # autocast keeps casts of the old weights until its scope ends: a second forward would see them
         torch.clear_autocast_cache()
 
@@ -126,9 +172,36 @@ class TorchOptimizer:
 
     # ------------------------------------------------------------------ what the trainer calls
 
-    def begin_batch(self, n_samples: int, is_last: bool) -> None:
-        """Say how large the next batch is and whether the epoch ends with it."""
-        self._n_samples, self._is_last, self._is_bad = n_samples, is_last, False
+    def begin_batch(self, n_samples: int, is_last: bool, part: bool = False) -> None:
+        """Say what the next closure call computes.
+
+        Parameters
+        ----------
+        n_samples
+            Number of samples of the batch, or of this part of it.
+        is_last
+            Whether the epoch ends with the batch.
+        part
+            Whether more parts of the same batch follow.
+        """
+        if part and self.is_plain:
+            self.is_plain = False
+            self.optimizer.register_step_post_hook(self._count_update)
+        self._n_samples, self._is_last, self._is_part, self._has_stepped = n_samples, is_last, part, False
+        self._is_bad = self._is_bad and bool(self._parts)
+
+    def discard_parts(self) -> bool:
+        """Forget the batch at hand, e.g. because the memory ran out; the group of earlier batches stays as it was.
+
+        Returns
+        -------
+        bool
+            Whether the batch can be computed again; not if it is part of an update or of the group already.
+        """
+        can_repeat = bool(self._parts) or not self._has_stepped
+        self._forget_parts()
+        self.optimizer.zero_grad()
+        return can_repeat
 
     def flush(self) -> None:
         """Apply what is left of a group when the epoch ends."""
@@ -143,11 +216,61 @@ class TorchOptimizer:
         """Take a state of the torch optimizer over; a group that was broken off is forgotten."""
         self.optimizer.load_state_dict(dict(state))
         self._weights, self._sums = [], {}
+        self._forget_parts()
+
+    def pending_state(self) -> dict[str, Any]:
+        """What a checkpoint keeps besides :meth:`state_dict`: the counts and, inside a group, the group so far.
+
+        Returns
+        -------
+        dict
+            ``num_updates`` and ``num_skipped``; inside a group also ``weights`` (samples of each batch),
+            ``reference`` and ``sums``: the tensors themselves, by number of the parameter.
+        """
+        state: dict[str, Any] = {"num_updates": self.num_updates, "num_skipped": self.num_skipped}
+        if self._weights:
+            numbers = {parameter: number for number, parameter in enumerate(self._parameters())}
+            sums = {numbers[parameter]: gradient for parameter, gradient in self._sums.items()}
+            state |= {"weights": list(self._weights), "reference": self._reference, "sums": sums}
+        return state
+
+    def load_pending_state(self, state: Mapping[str, Any]) -> None:
+        """Continue inside the group that :meth:`pending_state` described; call it after :meth:`load_state_dict`.
+
+        Raises
+        ------
+        CheckpointError
+            If the sums do not fit the parameters; nothing is changed then.
+        """
+        parameters, sums = self._parameters(), {}
+        for number, gradient in state.get("sums", {}).items():
+            shape = tuple(parameters[number].shape) if number < len(parameters) else "missing"
+            if shape != tuple(gradient.shape):
+                raise CheckpointError(
+                    f"the checkpoint does not fit the optimizer: the accumulated gradient of parameter {number} has "
+                    f"shape {tuple(gradient.shape)}, but the parameter is {shape}; build the network as it was"
+                )
+            sums[parameters[number]] = gradient.to(parameters[number].device, copy=True)
+        self.num_updates = state.get("num_updates", self.num_updates)
+        self.num_skipped = state.get("num_skipped", self.num_skipped)
+        self._weights, self._sums = list(state.get("weights", ())), sums
+        self._reference = state.get("reference", 1)
+        self._forget_parts()
 
     def __getattr__(self, name: str) -> Any:
         if name == "optimizer":  # not there yet: while copying
             raise AttributeError(name)
         return getattr(self.optimizer, name)
+
+
+def _add(sums: dict[torch.Tensor, torch.Tensor], gradients: Mapping[torch.Tensor, torch.Tensor]) -> None:
+    for parameter, gradient in gradients.items():
+        before = sums.get(parameter)
+        sums[parameter] = gradient if before is None else before.add_(gradient)
+
+
+def _values(gradient: torch.Tensor) -> torch.Tensor:
+    return gradient.coalesce().values() if gradient.is_sparse else gradient
 
 
 def create_optims_default_pytorch(model: torch.nn.Module, optim_cls: Any, **optim_params: Any) -> dict[str, Any]:
@@ -205,12 +328,23 @@ def _default_optimizers(network: torch.nn.Module, optimizer_cls: Any, params: Ma
         raise ConfigError(f"{name} cannot be built from optimizer_params={dict(params)}: {error}") from error
 
 
+def scale_rates(optimizers: Mapping[str, Any], factor: float) -> None:
+    """Multiply the learning rates of all optimizers, with what schedules keep of them in the parameter groups."""
+    for optimizer in optimizers.values():
+        for group in optimizer.param_groups:
+            group |= {name: group[name] * factor for name in _RATES if name in group}
+
+
+#: of a parameter group
+_RATES = ("lr", "initial_lr", "max_lr", "min_lr", "swa_lr")
+
+
 @contextlib.contextmanager
-def step_scope(optimizers: Mapping[str, Any], n_samples: int, is_last: bool) -> Iterator[None]:
-    """Scope of one closure: place in the accumulation, autocast."""
+def step_scope(optimizers: Mapping[str, Any], n_samples: int, is_last: bool, part: bool = False) -> Iterator[None]:
+    """Scope of one closure call, told as in :meth:`TorchOptimizer.begin_batch`: place in the group, autocast."""
     wrapped = next(iter(optimizers.values()))
     for optimizer in optimizers.values():
-        optimizer.begin_batch(n_samples, is_last)
+        optimizer.begin_batch(n_samples, is_last, part)
     dtype = _DTYPES.get(wrapped.update.precision)
     with torch.autocast(wrapped.device_type, dtype) if dtype is not None else contextlib.nullcontext():
         yield

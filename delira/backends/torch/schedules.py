@@ -92,7 +92,9 @@ class TorchSchedulerCallback(AbstractCallback):
             )
         if "mode" not in self.params and self.scheduler.last_epoch == 0:
             self.params["mode"] = "max" if trainer.score_mode == "highest" else "min"
+            floors = self.scheduler.min_lrs  # scaled, perhaps
             self._build(self.optimizer)
+            self.scheduler.min_lrs = floors
 
     def at_iter_end(self, trainer: Any, **facts: Any) -> None:
         """Step after an update."""
@@ -137,6 +139,23 @@ class TorchSchedulerCallback(AbstractCallback):
         own = self.scheduler.state_dict()
         self.scheduler.load_state_dict({**own, **_counted(dict(state), own)})
         self._updates = self._count()
+
+    def scale_rates(self, factor: float) -> None:
+        """Multiply all rates of the schedule, those to come too; the optimizer's own rates are scaled elsewhere."""
+        _scale_rates(self.scheduler, factor)
+
+
+#: what schedules keep of rates besides the optimizer's groups
+_RATES = ("base_lrs", "max_lrs", "min_lrs", "eta_min", "_last_lr")
+
+
+def _scale_rates(schedule: Any, factor: float) -> None:
+    for name in _RATES:
+        if (rates := getattr(schedule, name, None)) is not None:
+            # not in place: schedules of one sequence share their list of last rates
+            setattr(schedule, name, [rate * factor for rate in rates] if isinstance(rates, list) else rates * factor)
+    for part in getattr(schedule, "_schedulers", ()):
+        _scale_rates(part, factor)
 
 
 def _counted(state: Any, own: Any) -> Any:

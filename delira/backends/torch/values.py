@@ -1,7 +1,7 @@
 """From tensors to numpy."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,16 @@ def _to_array(value: Any) -> Any:
     if value.dtype is torch.bfloat16:
         value = value.float()
     return value.cpu().numpy()
+
+
+def concatenate(trees: Sequence[Any]) -> Any:
+    """One tree out of those of the parts of a batch; what has no samples is taken from the last part."""
+    last = trees[-1]
+    if isinstance(last, Mapping):
+        return {key: concatenate([tree[key] for tree in trees]) for key in last}
+    if isinstance(last, (list, tuple)):
+        return type(last)(concatenate(parts) for parts in zip(*trees, strict=True))
+    return torch.cat(list(trees)) if isinstance(last, torch.Tensor) and last.ndim else last
 
 
 def convert_torch_tensor_to_npy(*args: Any, **kwargs: Any) -> tuple[list[Any], dict[str, Any]]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from delira.contract import Backend, Devices, UpdateConfig
 from delira.errors import CheckpointError, ConfigError, NetworkError
+from delira.models.weights import check_named_weights
 from delira.testing.toy.optimizers import ToySGD
 
 
@@ -66,7 +67,9 @@ class ToyBackend(Backend):
     ) -> dict[str, Any]:
         """One optimizer of the one weight."""
         if update != UpdateConfig():
-            raise ConfigError("the toy room has neither mixed precision nor accumulation, clipping or skipping")
+            raise ConfigError(
+                "the toy room has neither mixed precision nor accumulation, clipping, skipping or micro-batches"
+            )
         if builder is not None:
             return builder(network, optimizer_cls, **optimizer_params)
         return {"default": (optimizer_cls or ToySGD)(network.weight, **optimizer_params)}
@@ -101,6 +104,21 @@ class ToyBackend(Backend):
         whole = {**state, "state": {name: int(number) for name, number in state["state"].items()}}
         self.generator.bit_generator.state = whole
 
+    def scale_rates(self, optimizers: Mapping[str, Any], factor: float) -> None:
+        """Multiply the learning rate."""
+        for optimizer in optimizers.values():
+            optimizer.lr *= factor
+
+    def average(self, average: Any, network: Any, decay: float) -> dict[str, Any]:
+        """Average the one weight."""
+        if average is None:
+            return {"weight": network.weight.copy()}
+        return {"weight": decay * average["weight"] + (1 - decay) * network.weight}
+
+    def learned_names(self, network: Any) -> frozenset[str]:
+        """The one weight."""
+        return frozenset(["weight"])
+
     def state_tree(self, network: Any, optimizers: Mapping[str, Any]) -> dict[str, Any]:
         """Weight and optimizer."""
         states = {name: optimizer.state_dict() for name, optimizer in optimizers.items()}
@@ -120,6 +138,15 @@ class ToyBackend(Backend):
         network.weight[...] = weight
         for name, optimizer in optimizers.items():
             optimizer.load_state_dict(states[name])
+
+    def named_weights(self, network: Any) -> dict[str, np.ndarray]:
+        """The one weight."""
+        return {"weight": network.weight.copy()}
+
+    def load_named_weights(self, network: Any, weights: Mapping[str, np.ndarray]) -> None:
+        """Replace the one weight."""
+        check_named_weights(network, {"weight": (network.weight.shape, network.weight.dtype.name)}, weights)
+        network.weight[...] = weights["weight"]
 
 
 BACKEND = ToyBackend()

@@ -7,6 +7,7 @@ from delira.training.callbacks.early_stopping import EarlyStopping
 from delira.training.callbacks.history import HistoryWriter
 from delira.training.callbacks.progress import ProgressBar
 from delira.training.callbacks.tensorboard import TensorBoardWriter
+from delira.training.callbacks.weight_average import ExponentialMovingAverage
 from delira.utils.lazy import lazy_names
 
 if TYPE_CHECKING:  # what type checkers and editors see; at run time see lazy_names below
@@ -24,6 +25,7 @@ __all__ = [
     "AbstractCallback",
     "CallbackList",
     "EarlyStopping",
+    "ExponentialMovingAverage",
     "HistoryWriter",
     "ProgressBar",
     "TensorBoardWriter",

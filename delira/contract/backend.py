@@ -1,7 +1,8 @@
-"""The contract between the training loop and a room: what each side may expect of the other."""
+"""The verbs a room must speak."""
 
 import abc
 import contextlib
+import copy
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -10,13 +11,8 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from delira.errors import ConfigError, MissingKeyError, NetworkError
+from delira.errors import ConfigError
 from delira.io.container import read_tree, write_tree
-
-#: entries a loss reads if ``loss_keys`` does not say otherwise: (prediction, target)
-DEFAULT_LOSS_KEYS = ("pred", "label")
-#: entries a metric reads if ``metric_keys`` does not say otherwise: (target, prediction)
-DEFAULT_METRIC_KEYS = ("label", "pred")
 
 
 class Devices(NamedTuple):
@@ -43,7 +39,10 @@ class UpdateConfig:
     """Largest absolute value of a gradient entry."""
 
     skip_nonfinite: bool = False
-    """Leave out the update of a batch whose loss is infinite or not a number."""
+    """Leave out the update of a batch whose loss or gradients are infinite or not a number."""
+
+    in_parts: bool = False
+    """Batches may come in parts, which make one update."""
 
     def __post_init__(self) -> None:
         if self.precision not in ("32", "bf16", "fp16", "auto"):
@@ -55,145 +54,6 @@ class UpdateConfig:
         for name in ("clip_norm", "clip_value"):
             if (value := getattr(self, name)) is not None and not value > 0:
                 raise ConfigError(f"gradient_{name} must be above 0 (or None for no clipping), got {value!r}")
-
-
-@dataclasses.dataclass
-class Step:
-    """One step as the hooks inside it see it; a hook changes it by assignment."""
-
-    network: Any
-    batch: dict[str, Any]
-    """The prepared batch."""
-    predictions: Any = None
-    losses: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """Loss values by name; their sum is differentiated."""
-
-
-@dataclasses.dataclass(frozen=True)
-class StepHooks:
-    """Functions of a :class:`Step` that run inside a room's default closure.
-
-    ``sample`` runs on the prepared batch, ``forward`` on the predictions, ``criterion`` on the losses
-    before they are differentiated, ``backward`` when the gradients are there. A compiled step freezes
-    Python: it is used only if every hook has a true attribute ``traceable``.
-    """
-
-    sample: tuple[Callable[[Step], None], ...] = ()
-    forward: tuple[Callable[[Step], None], ...] = ()
-    criterion: tuple[Callable[[Step], None], ...] = ()
-    backward: tuple[Callable[[Step], None], ...] = ()
-
-    @property
-    def traceable(self) -> bool:
-        """Whether a compiled step may contain all of the hooks."""
-        every = (*self.sample, *self.forward, *self.criterion, *self.backward)
-        return all(getattr(hook, "traceable", False) for hook in every)
-
-
-NO_HOOKS = StepHooks()
-
-
-def look_up(kind: str, name: str, keys: Iterable[str], *sources: Mapping[str, Any]) -> list[Any]:
-    """Find each key that a loss or metric reads in the first of ``sources`` that has it.
-
-    Parameters
-    ----------
-    kind, name
-        ``"loss"`` or ``"metric"``, and which.
-    keys
-        The entries it reads.
-    *sources
-        Batch and predictions, in the order in which they are searched.
-
-    Raises
-    ------
-    MissingKeyError
-        Naming who reads the key and what there is.
-    """
-    found = []
-    for key in keys:
-        for source in sources:
-            if key in source:
-                found.append(source[key])
-                break
-        else:
-            there = sorted({str(entry) for source in sources for entry in source})
-            order = "(prediction, target)" if kind == "loss" else "(target, prediction)"
-            raise MissingKeyError(
-                f"{kind} {name!r} reads {key!r}, but there are only {there}; set {kind}_keys={{{name!r}: {order}}}"
-            )
-    return found
-
-
-def select_inputs(key_mapping: Mapping[str, str], batch: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a network, taken out of a prepared batch.
-
-    Raises
-    ------
-    MissingKeyError
-        If the batch lacks an entry of ``key_mapping``.
-    """
-    try:
-        return {argument: batch[key] for argument, key in key_mapping.items()}
-    except KeyError as error:
-        raise MissingKeyError(
-            f"key_mapping={dict(key_mapping)} reads {error.args[0]!r}, but the batch has only {sorted(batch)}; "
-            "set key_mapping={argument of the network: entry of the batch}"
-        ) from error
-
-
-def named_outputs(network: Any, predictions: Any) -> Mapping[str, Any]:
-    """Refuse what a network returned if it is no mapping.
-
-    Raises
-    ------
-    NetworkError
-        Naming the network.
-    """
-    if type(predictions) is not dict and not isinstance(predictions, Mapping):
-        raise NetworkError(
-            f"{type(network).__name__} returned a {type(predictions).__name__}; a network returns a dict of named "
-            "outputs, e.g. {'pred': output}"
-        )
-    return predictions
-
-
-def call_losses(
-    losses: Mapping[str, Callable[..., Any]],
-    loss_keys: Mapping[str, Sequence[str]],
-    predictions: Mapping[str, Any],
-    batch: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Evaluate every loss on the entries it reads; an error of a loss is told its name and what it read."""
-    values = {}
-    for name, loss in losses.items():
-        read = look_up("loss", name, loss_keys.get(name, DEFAULT_LOSS_KEYS), predictions, batch)
-        try:
-            values[name] = loss(*read)
-        except Exception as error:
-            error.add_note(f"while loss {name!r} read {', '.join(map(_describe, read))}")
-            raise
-    return values
-
-
-def _describe(value: Any) -> str:
-    """Type, shape and dtype of an array of any framework."""
-    if not hasattr(value, "shape"):
-        return type(value).__name__
-    return f"{type(value).__name__} of shape {tuple(value.shape)} and dtype {getattr(value, 'dtype', '?')}"
-
-
-def call_metrics(
-    metrics: Mapping[str, Callable[..., Any]],
-    metric_keys: Mapping[str, Sequence[str]],
-    predictions: Mapping[str, Any],
-    batch: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Evaluate every training metric of a step; batch entries go before predictions of the same name."""
-    values = {}
-    for name, metric in metrics.items():
-        values[name] = metric(*look_up("metric", name, metric_keys.get(name, DEFAULT_METRIC_KEYS), batch, predictions))
-    return values
 
 
 class Backend(abc.ABC):
@@ -273,12 +133,19 @@ class Backend(abc.ABC):
         """One schedule callback for each optimizer."""
         raise ConfigError(f"the room {self.name!r} has no learning-rate schedules; leave lr_scheduler_cls out")
 
-    def step_scope(self, optimizers: Mapping[str, Any], n_samples: int, is_last: bool) -> AbstractContextManager[None]:
+    def step_scope(
+        self, optimizers: Mapping[str, Any], n_samples: int, is_last: bool, part: bool = False
+    ) -> AbstractContextManager[None]:
         """Scope of one closure call: number format, place in the accumulation.
 
-        ``n_samples`` is the size of the batch; ``is_last`` says that the epoch ends with it.
+        ``n_samples`` is the size of the batch; ``is_last`` says that the epoch ends with it; ``part`` that it is a
+        part of a batch with more to come, so that no optimizer updates yet.
         """
         return contextlib.nullcontext()
+
+    def discard_parts(self, optimizers: Mapping[str, Any]) -> None:
+        """Forget the gradients of the parts of the batch at hand."""
+        return
 
     def finish_epoch(self, optimizers: Mapping[str, Any]) -> None:
         """Apply what is still accumulated, for epochs whose length was not known."""
@@ -302,6 +169,10 @@ class Backend(abc.ABC):
     def to_numpy(self, tree: Any) -> Any:
         """Turn every tensor of a nested structure into a numpy array on the host."""
 
+    def concatenate(self, trees: Sequence[Any]) -> Any:
+        """One tree of arrays out of those of the parts of a batch, along the samples."""
+        raise ConfigError(f"the room {self.name!r} cannot compute batches in parts; leave micro_batches out")
+
     @abc.abstractmethod
     def read_scalars(self, values: Sequence[Any]) -> np.ndarray:
         """Bring many single values to the host at once, as float64 of shape ``(len(values),)``."""
@@ -320,7 +191,48 @@ class Backend(abc.ABC):
     def set_generator_state(self, state: Any) -> None:
         """Give the generators a state read by :meth:`generator_state`."""
 
+    def deterministic(self) -> AbstractContextManager[None]:
+        """Scope in which the framework uses only algorithms that give the same bits every time."""
+        return contextlib.nullcontext()
+
+    # ------------------------------------------------------------------ guards
+
+    def is_out_of_memory(self, error: BaseException) -> bool:
+        """Whether an error says that the memory of the device did not suffice."""
+        return isinstance(error, MemoryError)
+
+    def free_memory(self) -> None:
+        """Give memory that is kept for later back to the device."""
+        return
+
+    def explain(self, error: BaseException) -> str | None:
+        """What a user can do about an error of the framework, if the room knows."""
+        return None
+
+    def scale_rates(self, optimizers: Mapping[str, Any], factor: float) -> None:
+        """Multiply the learning rates."""
+        raise ConfigError(f"the room {self.name!r} cannot change learning rates, so nonfinite='rollback' does not work")
+
+    def average(self, average: Any, network: Any, decay: float) -> dict[str, Any]:
+        """Move an average of the learned weights by ``1 - decay`` towards the network's; ``None`` begins with a copy.
+
+        Returns a dict by the names of ``state_tree(...)["model"]``; it may be the one that was passed, changed in
+        place.
+        """
+        raise ConfigError(f"the room {self.name!r} cannot average weights")
+
     # ------------------------------------------------------------------ checkpoints
+
+    def learned_names(self, network: Any) -> frozenset[str]:
+        """Names of the entries of ``state_tree(...)["model"]`` that the training changes by gradients."""
+        return frozenset()
+
+    def snapshot(self, tree: Any, previous: Any = None) -> Any:
+        """A copy of a checkpoint tree on the host that later training cannot change.
+
+        ``previous`` is a snapshot that is no longer needed; its memory may be used again.
+        """
+        return copy.deepcopy(tree)
 
     @abc.abstractmethod
     def state_tree(self, network: Any, optimizers: Mapping[str, Any]) -> dict[str, Any]:
@@ -343,3 +255,20 @@ class Backend(abc.ABC):
     def read_checkpoint(self, path: Path) -> dict[str, Any]:
         """Read a checkpoint tree whose file was verified; executes nothing that the file says."""
         return read_tree(path)
+
+    # ------------------------------------------------------------------ for other programs
+
+    def export(self, network: Any, path: Path, example: Mapping[str, Any]) -> None:
+        """Write the network as a program that runs without delira; ``path`` says the format by its ending.
+
+        ``example`` holds arguments of the network by name.
+        """
+        raise ConfigError(f"networks of the room {self.name!r} cannot be exported")
+
+    def named_weights(self, network: Any) -> dict[str, np.ndarray]:
+        """Copies of all weights by name, as arrays."""
+        raise ConfigError(f"the room {self.name!r} does not show its weights by name")
+
+    def load_named_weights(self, network: Any, weights: Mapping[str, np.ndarray]) -> None:
+        """Put weights by name into the network; refuses others than its own, and changes nothing then."""
+        raise ConfigError(f"the room {self.name!r} does not take weights by name")

@@ -1,0 +1,253 @@
+"""Weights as arrays, and networks as ``.pt2`` and ``.onnx`` files."""
+
+import contextlib
+import copy
+import glob
+import hashlib
+import logging
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import torch
+
+from delira.contract import named_outputs
+from delira.errors import ConfigError, DataError, NetworkError
+from delira.io.weights import need_package
+from delira.models.weights import check_named_weights
+from delira.utils.files import publish
+from delira.utils.trees import iterate_leaves, map_leaves
+
+#: bytes above which the weights of an ``.onnx`` file lie beside it: protobuf reads no message of 2 GiB
+_MAX_BYTES = 2**31 - 2**24
+#: smaller weights stay in the file even then
+_MIN_BYTES_BESIDE = 1024
+#: their loggers tell what the exporters miss, e.g. torchvision's operators
+_CHATTY = ("torch.export", "torch.onnx", "onnxscript", "onnx_ir")
+
+
+# ------------------------------------------------------------------ weights
+
+
+def named_weights(network: torch.nn.Module) -> dict[str, np.ndarray]:
+    """Copies of all weights by name, as arrays."""
+    return {name: _to_array(tensor) for name, tensor in _tensors(network).items()}
+
+
+def load_named_weights(network: torch.nn.Module, weights: Mapping[str, np.ndarray]) -> None:
+    """Put weights by name into the network; refuses others than its own, and changes nothing then."""
+    own = {
+        name: (tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
+        for name, tensor in _tensors(network).items()
+    }
+    check_named_weights(network, own, weights)
+    # not strict: what a module keeps besides tensors is no weight
+    network.load_state_dict({name: _to_tensor(weights[name]) for name in own}, strict=False)
+
+
+def _tensors(network: torch.nn.Module) -> dict[str, torch.Tensor]:
+    return {name: value for name, value in network.state_dict().items() if isinstance(value, torch.Tensor)}
+
+
+def _to_array(tensor: torch.Tensor) -> np.ndarray:
+    tensor = tensor.detach().cpu()
+    if tensor.dtype is torch.bfloat16:
+        bfloat16 = need_package("ml_dtypes", "a bfloat16 weight as an array").bfloat16
+        return np.array(tensor.view(torch.int16).numpy(), order="C").view(bfloat16)
+    return np.array(tensor.numpy(), order="C")
+
+
+def _to_tensor(array: np.ndarray) -> torch.Tensor:
+    if array.dtype.name == "bfloat16":
+        return torch.from_numpy(array.view(np.int16).copy()).view(torch.bfloat16)
+    return torch.from_numpy(np.array(array, dtype=array.dtype.newbyteorder("=")))
+
+
+# ------------------------------------------------------------------ programs
+
+
+def export(network: torch.nn.Module, path: Path, example: Mapping[str, Any]) -> None:
+    """Write the network as a program that runs without delira; ``path`` says the format by its ending.
+
+    It is written for the CPU, on which every program of these formats can start; the network itself may be anywhere.
+
+    Parameters
+    ----------
+    network
+        The network; a copy of it is traced.
+    path
+        A file ending in ``.pt2`` or ``.onnx``.
+    example
+        Arguments of the network by name: tensors or arrays with the samples first, or dicts of them.
+    """
+    writers = {".pt2": _write_pt2, ".onnx": _write_onnx}
+    if path.suffix not in writers:
+        raise ConfigError(
+            f"PyTorch networks are not exported to {path.name!r}: the ending says the format, which is '.pt2' "
+            "(torch.export), '.onnx', or '.safetensors' (weights only)"
+        )
+    if path.suffix == ".onnx":
+        need_package("onnxscript", f"exporting to {path.name!r}")
+    inputs = map_leaves(_on_cpu, example)
+    _check_samples(inputs)
+    # tracing runs the network's Python, and must not find the original's state, mode or device
+    with _note(f"while {type(network).__name__} was copied for its export"):
+        network = copy.deepcopy(network).cpu().eval()
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        outputs = _tried(network, inputs)
+        with _quiet():
+            writers[path.suffix](_traced(network, inputs), inputs, outputs, path)
+
+
+def _on_cpu(value: Any) -> Any:
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
+        tensor = torch.from_numpy(np.array(value, dtype=value.dtype.newbyteorder("=")))
+        return tensor.float() if tensor.dtype is torch.float64 else tensor
+    return value.detach().cpu() if isinstance(value, torch.Tensor) else value
+
+
+def _check_samples(inputs: Mapping[str, Any]) -> None:
+    """Refuse inputs that are no arrays with the same number of samples first."""
+    lengths = {}
+    for place, leaf in iterate_leaves(inputs):
+        if not isinstance(leaf, torch.Tensor):
+            raise DataError(f"input {_dotted(place)!r} of the example is a {type(leaf).__name__}; an array is needed")
+        lengths[_dotted(place)] = len(leaf) if leaf.ndim else None
+    if len(set(lengths.values())) != 1 or not all(lengths.values()):
+        raise DataError(
+            "the inputs of the example need the samples first, at least one and in each the same number; "
+            f"their first axes are {lengths}"
+        )
+
+
+def _tried(network: torch.nn.Module, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the network returns for the first samples: that it does not take the example is said by its own error."""
+    with _note(f"while {type(network).__name__} was tried on the example"):
+        return named_outputs(network, network(**map_leaves(lambda leaf: leaf[:2], inputs)))
+
+
+def _traced(network: torch.nn.Module, inputs: Mapping[str, Any]) -> Any:
+    """The network as a ``torch.export.ExportedProgram`` in which only the number of samples is open."""
+    batch = torch.export.Dim("batch")
+    # the file keeps what the network was traced with: no sample of anybody, and not 1, which would be taken for fixed
+    empty = map_leaves(lambda leaf: leaf.new_zeros((2, *leaf.shape[1:])), inputs)
+    with _note(
+        f"while torch.export traced {type(network).__name__}: what its forward does may not depend on values or on the "
+        "number of samples"
+    ):
+        return torch.export.export(network, (), empty, dynamic_shapes=map_leaves(lambda leaf: {0: batch}, inputs))
+
+
+@contextlib.contextmanager
+def _note(note: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        error.add_note(note)
+        raise
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Scope in which the exporters tell nothing about themselves."""
+    loggers = [logging.getLogger(name) for name in _CHATTY]
+    levels = [logger.level for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.setLevel(logging.ERROR)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+def _dotted(place: tuple[str | int, ...]) -> str:
+    return ".".join(map(str, place))
+
+
+def _write_pt2(program: Any, inputs: Mapping[str, Any], outputs: Mapping[str, Any], path: Path) -> None:
+    publish(path, lambda file: torch.export.save(program, file))
+
+
+# ------------------------------------------------------------------ ONNX
+
+
+def _write_onnx(program: Any, inputs: Mapping[str, Any], outputs: Mapping[str, Any], path: Path) -> None:
+    """Convert, name inputs and outputs (nested ones with dots) and write."""
+    for place, leaf in iterate_leaves(outputs):
+        if not isinstance(leaf, torch.Tensor):
+            raise NetworkError(
+                f"output {_dotted(place)!r} is a {type(leaf).__name__}; in ONNX every output is a tensor"
+            )
+    names, output_names = _names(inputs), _names(outputs)
+    if shared := sorted(set(names) & set(output_names)):
+        raise NetworkError(
+            f"{shared[0]!r} is both an input and an output; in ONNX every name is there once, so give the output "
+            "another one"
+        )
+    with _note(f"while torch.onnx wrote {path}"):
+        converted: Any = torch.onnx.export(program, verbose=False)
+        _rename(converted.model.graph, names, output_names)
+        _publish_onnx(converted.model_proto, path)
+
+
+def _names(tree: Mapping[str, Any]) -> list[str]:
+    return [_dotted(place) for place, _ in iterate_leaves(tree)]
+
+
+def _rename(graph: Any, inputs: list[str], outputs: list[str]) -> None:
+    """Give inputs and outputs their names; values inside that have one of these names already get another."""
+    taken = {*inputs, *outputs}
+    for value in [value for node in graph.all_nodes() for value in node.outputs] + list(graph.initializers.values()):
+        if value.name in taken and not value.is_graph_output():
+            value.name = f"inside/{value.name}"
+    for value, name in zip((*graph.inputs, *graph.outputs), (*inputs, *outputs), strict=True):
+        value.name = name
+
+
+def _publish_onnx(proto: Any, path: Path) -> None:
+    """Write the model; weights that are too much for one message go to a file beside it first."""
+    _name_batch_axis(proto.graph)
+    weights = proto.graph.initializer
+    beside = None
+    if sum(len(tensor.raw_data) for tensor in weights) > _MAX_BYTES:
+        large = [tensor for tensor in weights if len(tensor.raw_data) >= _MIN_BYTES_BESIDE]
+        # named by its content: the previous model keeps its own until the new one is there
+        digest = hashlib.sha256()
+        for tensor in large:
+            digest.update(tensor.raw_data)
+        beside = path.with_name(f"{path.name}.{digest.hexdigest()[:16]}.data")
+        _publish_beside(large, beside)
+    publish(path, lambda file: file.write(proto.SerializeToString()))
+    for old in path.parent.glob(f"{glob.escape(path.name)}.{'[0-9a-f]' * 16}.data"):
+        if old != beside:
+            old.unlink()
+
+
+def _publish_beside(tensors: list[Any], path: Path) -> None:
+    helper = need_package("onnx.external_data_helper", f"exporting to {path.name!r}")
+
+    def write(file: BinaryIO) -> None:
+        for tensor in tensors:
+            file.write(tensor.raw_data)
+
+    publish(path, write)
+    offset = 0
+    for tensor in tensors:
+        length = len(tensor.raw_data)
+        helper.set_external_data(tensor, path.name, offset, length)
+        tensor.ClearField("raw_data")
+        offset += length
+
+
+def _name_batch_axis(graph: Any) -> None:
+    """Call the open axis ``batch`` instead of ``s77``."""
+    symbol = graph.input[0].type.tensor_type.shape.dim[0].dim_param
+    for value in (*graph.input, *graph.output, *graph.value_info):
+        for axis in value.type.tensor_type.shape.dim:
+            if symbol and axis.dim_param:
+                axis.dim_param = axis.dim_param.replace(symbol, "batch")

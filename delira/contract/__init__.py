@@ -1,0 +1,31 @@
+"""The contract between the training loop and a room: what each side may expect of the other."""
+
+from delira.contract.backend import Backend, Devices, UpdateConfig
+from delira.contract.step import (
+    DEFAULT_LOSS_KEYS,
+    DEFAULT_METRIC_KEYS,
+    NO_HOOKS,
+    Step,
+    StepHooks,
+    call_losses,
+    call_metrics,
+    look_up,
+    named_outputs,
+    select_inputs,
+)
+
+__all__ = [
+    "DEFAULT_LOSS_KEYS",
+    "DEFAULT_METRIC_KEYS",
+    "NO_HOOKS",
+    "Backend",
+    "Devices",
+    "Step",
+    "StepHooks",
+    "UpdateConfig",
+    "call_losses",
+    "call_metrics",
+    "look_up",
+    "named_outputs",
+    "select_inputs",
+]

@@ -1,0 +1,151 @@
+"""One step: what its hooks see, and how networks, losses and metrics find what they read."""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from delira.errors import MissingKeyError, NetworkError
+
+#: entries a loss reads if ``loss_keys`` does not say otherwise: (prediction, target)
+DEFAULT_LOSS_KEYS = ("pred", "label")
+#: entries a metric reads if ``metric_keys`` does not say otherwise: (target, prediction)
+DEFAULT_METRIC_KEYS = ("label", "pred")
+
+
+@dataclasses.dataclass
+class Step:
+    """One step as the hooks inside it see it; a hook changes it by assignment."""
+
+    network: Any
+    batch: dict[str, Any]
+    """The prepared batch."""
+    predictions: Any = None
+    losses: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """Loss values by name; their sum is differentiated."""
+
+
+@dataclasses.dataclass(frozen=True)
+class StepHooks:
+    """Functions of a :class:`Step` that run inside a room's default closure.
+
+    ``sample`` runs on the prepared batch, ``forward`` on the predictions, ``criterion`` on the losses
+    before they are differentiated, ``backward`` when the gradients are there. A compiled step freezes
+    Python: it is used only if every hook has a true attribute ``traceable``.
+    """
+
+    sample: tuple[Callable[[Step], None], ...] = ()
+    forward: tuple[Callable[[Step], None], ...] = ()
+    criterion: tuple[Callable[[Step], None], ...] = ()
+    backward: tuple[Callable[[Step], None], ...] = ()
+
+    @property
+    def traceable(self) -> bool:
+        """Whether a compiled step may contain all of the hooks."""
+        every = (*self.sample, *self.forward, *self.criterion, *self.backward)
+        return all(getattr(hook, "traceable", False) for hook in every)
+
+
+NO_HOOKS = StepHooks()
+
+
+def look_up(kind: str, name: str, keys: Iterable[str], *sources: Mapping[str, Any]) -> list[Any]:
+    """Find each key that a loss or metric reads in the first of ``sources`` that has it.
+
+    Parameters
+    ----------
+    kind, name
+        ``"loss"`` or ``"metric"``, and which.
+    keys
+        The entries it reads.
+    *sources
+        Batch and predictions, in the order in which they are searched.
+
+    Raises
+    ------
+    MissingKeyError
+        Naming who reads the key and what there is.
+    """
+    found = []
+    for key in keys:
+        for source in sources:
+            if key in source:
+                found.append(source[key])
+                break
+        else:
+            there = sorted({str(entry) for source in sources for entry in source})
+            order = "(prediction, target)" if kind == "loss" else "(target, prediction)"
+            raise MissingKeyError(
+                f"{kind} {name!r} reads {key!r}, but there are only {there}; set {kind}_keys={{{name!r}: {order}}}"
+            )
+    return found
+
+
+def select_inputs(key_mapping: Mapping[str, str], batch: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a network, taken out of a prepared batch.
+
+    Raises
+    ------
+    MissingKeyError
+        If the batch lacks an entry of ``key_mapping``.
+    """
+    try:
+        return {argument: batch[key] for argument, key in key_mapping.items()}
+    except KeyError as error:
+        raise MissingKeyError(
+            f"key_mapping={dict(key_mapping)} reads {error.args[0]!r}, but the batch has only {sorted(batch)}; "
+            "set key_mapping={argument of the network: entry of the batch}"
+        ) from error
+
+
+def named_outputs(network: Any, predictions: Any) -> Mapping[str, Any]:
+    """Refuse what a network returned if it is no mapping.
+
+    Raises
+    ------
+    NetworkError
+        Naming the network.
+    """
+    if type(predictions) is not dict and not isinstance(predictions, Mapping):
+        raise NetworkError(
+            f"{type(network).__name__} returned a {type(predictions).__name__}; a network returns a dict of named "
+            "outputs, e.g. {'pred': output}"
+        )
+    return predictions
+
+
+def call_losses(
+    losses: Mapping[str, Callable[..., Any]],
+    loss_keys: Mapping[str, Sequence[str]],
+    predictions: Mapping[str, Any],
+    batch: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Evaluate every loss on the entries it reads; an error of a loss is told its name and what it read."""
+    values = {}
+    for name, loss in losses.items():
+        read = look_up("loss", name, loss_keys.get(name, DEFAULT_LOSS_KEYS), predictions, batch)
+        try:
+            values[name] = loss(*read)
+        except Exception as error:
+            error.add_note(f"while loss {name!r} read {', '.join(map(_describe, read))}")
+            raise
+    return values
+
+
+def _describe(value: Any) -> str:
+    """Type, shape and dtype of an array of any framework."""
+    if not hasattr(value, "shape"):
+        return type(value).__name__
+    return f"{type(value).__name__} of shape {tuple(value.shape)} and dtype {getattr(value, 'dtype', '?')}"
+
+
+def call_metrics(
+    metrics: Mapping[str, Callable[..., Any]],
+    metric_keys: Mapping[str, Sequence[str]],
+    predictions: Mapping[str, Any],
+    batch: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Evaluate every training metric of a step; batch entries go before predictions of the same name."""
+    values = {}
+    for name, metric in metrics.items():
+        values[name] = metric(*look_up("metric", name, metric_keys.get(name, DEFAULT_METRIC_KEYS), batch, predictions))
+    return values

@@ -1,0 +1,90 @@
+"""A trained network as a file for other programs."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from delira.errors import ConfigError, MissingKeyError
+from delira.io.weights import room_of, save_weights
+
+
+def export(
+    network: Any,
+    path: str | Path,
+    example: Mapping[str, Any] | None = None,
+    *,
+    key_mapping: Mapping[str, str] | None = None,
+) -> Path:
+    """Write a network as it predicts: in evaluation mode, in its own number format, for any number of samples.
+
+    The network is left as it is. The file appears only when it is complete, and holds no values of the example.
+
+    Parameters
+    ----------
+    network
+        The network of a room.
+    path
+        Name of the file; an existing one is replaced. Its ending says the format: ``.safetensors`` for the
+        weights alone, in every room (:func:`delira.io.save_weights`); in the PyTorch room ``.pt2`` for
+        ``torch.export.load`` and ``.onnx``.
+    example
+        A batch as a data manager gives it, prepared by the network's ``prepare_batch``; or the network's own
+        arguments by name, taken as they are. Arrays with the samples first. Weights alone need none.
+    key_mapping
+        Argument of the network -> entry of the batch, as in training; the room's if ``None``.
+
+    Raises
+    ------
+    ConfigError
+        If the room does not write this format, or the example is missing.
+    DataError
+        If an input has no axis of samples, or another number of them.
+    MissingBackendError
+        If a package that the format needs is not installed.
+    MissingKeyError
+        If the example lacks an entry that ``key_mapping`` reads.
+    NetworkError
+        If the network, or what it returns, cannot be written in this format.
+    """
+    path, backend = Path(path), room_of(network)
+    if path.suffix == ".safetensors":
+        return save_weights(network, path)
+    if not isinstance(example, Mapping):
+        raise ConfigError(
+            f"exporting to {str(path)!r} needs example=batch, a dict of arrays with the samples first, got {example!r}"
+        )
+    backend.export(network, path, _inputs(network, backend, example, key_mapping))
+    return path
+
+
+def _inputs(
+    network: Any, backend: Any, example: Mapping[str, Any], key_mapping: Mapping[str, str] | None
+) -> dict[str, Any]:
+    """The network's arguments by name, out of a batch or out of themselves."""
+    if key_mapping is None:
+        try:
+            key_mapping = backend.key_mapping(network)
+        except ConfigError:
+            if not _are_arguments(example, network, backend):
+                raise
+            return dict(example)
+        if not example.keys() >= set(key_mapping.values()) and _are_arguments(example, network, backend):
+            return dict(example)
+    _check(key_mapping, example, "the example")
+    devices = backend.devices_of(network)
+    prepared = network.prepare_batch(example, devices.input, devices.output)
+    _check(key_mapping, prepared, "what prepare_batch made of the example")
+    return {argument: prepared[key] for argument, key in key_mapping.items()}
+
+
+def _are_arguments(example: Mapping[str, Any], network: Any, backend: Any) -> bool:
+    arguments = backend.arguments_of(network)
+    return arguments is None or example.keys() <= arguments
+
+
+def _check(key_mapping: Mapping[str, str], batch: Mapping[str, Any], what: str) -> None:
+    if missing := [key for key in key_mapping.values() if key not in batch]:
+        raise MissingKeyError(
+            f"key_mapping={dict(key_mapping)} reads {missing[0]!r}, but {what} has only {sorted(batch)}; "
+            "give a batch with this entry, or key_mapping={argument of the network: entry of the batch}"
+        )

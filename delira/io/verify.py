@@ -1,0 +1,173 @@
+"""Is a checkpoint file whole, and nothing but a checkpoint? Answered before anything of it is loaded."""
+
+import io
+import os
+import re
+import stat
+import struct
+import zipfile
+import zlib
+from pathlib import Path
+from typing import NamedTuple
+
+from delira.errors import CheckpointError
+
+_LOCAL_HEADER = struct.Struct("<4s5H3L2H")
+_END = struct.Struct("<4s4H2LH")
+_DESCRIPTOR = 24  # bytes that PyTorch writes after each record
+_CHUNK = 1 << 18
+_OUTSIDE = re.compile(r"/|[A-Za-z]:|.*\\|(.*/)?\.\.(/|$)", re.DOTALL)
+_PICKLE = (
+    "it is a pickle, which could run code when loaded, so it was not loaded. If you trust its source, read it "
+    "yourself with torch.load(path, weights_only=False), or the program that wrote it"
+)
+#: what the zip layer raises for a file that is none or is damaged
+BROKEN_ZIP = (OSError, ValueError, ArithmeticError, MemoryError, RuntimeError, struct.error, zipfile.BadZipFile)
+
+
+class Record(NamedTuple):
+    """Where the bytes of one record of a zip file are, and what they must be."""
+
+    start: int
+    """Position of its first byte in the file."""
+    size: int
+    """Number of its bytes."""
+    crc: int
+    """CRC-32 of its bytes."""
+
+
+def verify_zip(path: str | Path) -> None:
+    """Compare the checksum of every record of a checkpoint file.
+
+    Records must be stored one after the other and uncompressed, as all rooms write them: then nothing in the
+    file can unpack into more than the file itself.
+
+    Parameters
+    ----------
+    path
+        The file.
+
+    Raises
+    ------
+    CheckpointError
+        If the file is missing, no plain file, no zip file, cut short, changed, or made to do harm.
+    """
+    try:
+        with open_plain(path) as file:
+            damaged = next((name for name, record in stored_records(file).items() if not _is_whole(file, record)), None)
+    except BROKEN_ZIP as error:
+        raise CheckpointError(f"{path} is not a complete checkpoint file: {error}") from error
+    if damaged is not None:
+        raise CheckpointError(f"{path} is damaged: the checksum of its record {damaged!r} is wrong")
+
+
+def open_plain(path: str | Path) -> io.BufferedReader:
+    """Open a file for reading, unless it is something else that has a name, such as a pipe, which would block.
+
+    Raises
+    ------
+    OSError
+        If it is a folder, a pipe or a device, or cannot be opened.
+    """
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise OSError(f"{str(path)!r} is a folder, a pipe or a device, not a file")
+    return open(path, "rb")
+
+
+def stored_records(file: io.BufferedReader) -> dict[str, Record]:
+    """Find the records of a zip file by their names, and refuse what no room writes.
+
+    Parameters
+    ----------
+    file
+        The open file; its position changes.
+
+    Raises
+    ------
+    zipfile.BadZipFile
+        If the file does not end as zip files do; a record is compressed, encrypted, outside of the file or inside
+        another one; a name occurs twice or leads out of a folder. Further kinds are in :data:`BROKEN_ZIP`.
+    """
+    claimed = _check_end(file)
+    with zipfile.ZipFile(file) as archive:
+        entries, end = sorted(archive.infolist(), key=lambda entry: entry.header_offset), archive.start_dir
+    if claimed != min(len(entries), 0xFFFF):
+        raise zipfile.BadZipFile(f"it has {len(entries)} records and claims {claimed}")
+    records: dict[str, Record] = {}
+    position, room = 0, 0  # nothing stands before the first record
+    for entry in entries:
+        _check_entry(entry)
+        start = _start_of(file, entry)
+        # overlapping records are how a small file unpacks into a huge one
+        if not position <= entry.header_offset <= position + room or start + entry.file_size > end:
+            raise zipfile.BadZipFile(f"its record {entry.filename!r} is not where it can be")
+        # readers that do not tell small letters from capitals would find another one
+        if entry.filename.lower() in records:
+            raise zipfile.BadZipFile(f"it has two records called {entry.filename!r}")
+        records[entry.filename.lower()] = Record(start, entry.file_size, entry.CRC)
+        position, room = start + entry.file_size, _DESCRIPTOR
+    return {entry.filename: records[entry.filename.lower()] for entry in entries}
+
+
+def read_record(file: io.BufferedReader, record: Record) -> bytearray:
+    """Read one record as a whole.
+
+    Raises
+    ------
+    zipfile.BadZipFile
+        If its checksum is wrong.
+    """
+    content = bytearray(record.size)
+    file.seek(record.start)
+    if file.readinto(content) != record.size or zlib.crc32(content) != record.crc:
+        raise zipfile.BadZipFile("the checksum of a record is wrong")
+    return content
+
+
+def _is_whole(file: io.BufferedReader, record: Record) -> bool:
+    buffer = memoryview(bytearray(min(_CHUNK, record.size)))
+    file.seek(record.start)
+    left, crc = record.size, 0
+    while left:
+        count = file.readinto(buffer[:left])
+        if not count:
+            return False
+        crc, left = zlib.crc32(buffer[:count], crc), left - count
+    return crc == record.crc
+
+
+def _check_end(file: io.BufferedReader) -> int:
+    """Number of records that the last bytes of the file claim."""
+    head = file.read(512)
+    if not head:
+        raise zipfile.BadZipFile("it is empty")
+    file.seek(0, os.SEEK_END)
+    file.seek(max(0, file.tell() - _END.size))
+    tail = file.read()
+    signature, disk, first_disk, here, total, *_, comment = _END.unpack(tail.rjust(_END.size, b"\0"))
+    if signature == b"PK\5\6" and (disk, first_disk, here, comment) == (0, 0, total, 0):
+        return int(total)
+    if head[:2] in (b"\x80\2", b"\x80\3", b"\x80\4", b"\x80\5") or head[257:262] == b"ustar":  # PyTorch before 1.6, 0.1
+        raise zipfile.BadZipFile(_PICKLE)
+    if head[:4] == b"PK\3\4":
+        raise zipfile.BadZipFile("it was cut short, or something follows its end")
+    raise zipfile.BadZipFile("it is no zip file")
+
+
+def _check_entry(entry: zipfile.ZipInfo) -> None:
+    if entry.compress_type != zipfile.ZIP_STORED or entry.compress_size != entry.file_size:
+        raise zipfile.BadZipFile(f"its record {entry.filename!r} is compressed; delira never does that")
+    if entry.flag_bits & 0x2061:
+        raise zipfile.BadZipFile(f"its record {entry.filename!r} is encrypted; delira never does that")
+    if not entry.filename or entry.filename != entry.orig_filename or _OUTSIDE.match(entry.filename):
+        raise zipfile.BadZipFile(f"its record {entry.orig_filename!r} has a name that leads out of a folder")
+
+
+def _start_of(file: io.BufferedReader, entry: zipfile.ZipInfo) -> int:
+    """Where the bytes of a record begin: after its own header, which must agree with the directory."""
+    file.seek(entry.header_offset)
+    signature, _, flags, method, *_, n_name, n_extra = _LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))
+    name = file.read(n_name).decode("utf-8" if flags & 0x800 else "cp437")
+    if (signature, flags, method, name) != (b"PK\3\4", entry.flag_bits, entry.compress_type, entry.orig_filename):
+        raise zipfile.BadZipFile(f"the header of its record {entry.filename!r} is damaged")
+    return entry.header_offset + _LOCAL_HEADER.size + n_name + n_extra

@@ -1,0 +1,87 @@
+"""Weights by name, as numpy arrays, in every room."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from delira.errors import CheckpointError, NetworkError
+
+
+def named_weights(network: Any) -> dict[str, np.ndarray]:
+    """Copies of all weights: every parameter, biases included, and what else the room stores with them.
+
+    Parameters
+    ----------
+    network
+        The network of a room.
+
+    Returns
+    -------
+    dict of ndarray
+        Arrays of the network's own types under the framework's names; bfloat16 as ``ml_dtypes.bfloat16``.
+        Weights that two layers share are there under both names.
+    """
+    return _backend(network).named_weights(network)
+
+
+def load_named_weights(network: Any, weights: Mapping[str, np.ndarray]) -> None:
+    """Put weights into a network, in place.
+
+    Parameters
+    ----------
+    network
+        The network of a room.
+    weights
+        Arrays by name, as :func:`named_weights` gives them.
+
+    Raises
+    ------
+    CheckpointError
+        If names, shapes or types differ from those of the network; it says which, and nothing is changed.
+    """
+    _backend(network).load_named_weights(network, weights)
+
+
+def check_named_weights(
+    network: Any, own: Mapping[str, tuple[tuple[int, ...], str]], weights: Mapping[str, Any]
+) -> None:
+    """Refuse weights of another network.
+
+    Parameters
+    ----------
+    network
+        For the message.
+    own
+        Shape and name of the numpy type of each weight of the network.
+    weights
+        What it is to get.
+
+    Raises
+    ------
+    CheckpointError
+        With all the names that differ.
+    """
+    complaints = []
+    if missing := [name for name in own if name not in weights]:
+        complaints.append(f"missing: {', '.join(missing)}")
+    if unknown := [str(name) for name in weights if name not in own]:
+        complaints.append(f"unknown to the network: {', '.join(unknown)}")
+    for name, (shape, dtype) in own.items():
+        array = weights.get(name)
+        if array is not None and not isinstance(array, np.ndarray):
+            complaints.append(f"{name} is a {type(array).__name__}, not a numpy array")
+        elif array is not None and (array.shape, array.dtype.name) != (shape, dtype):
+            complaints.append(f"{name} is {array.dtype.name} {array.shape}, in the network {dtype} {shape}")
+    if complaints:
+        raise CheckpointError(f"the weights do not fit the network {type(network).__name__}: " + "; ".join(complaints))
+
+
+def _backend(network: Any) -> Any:
+    backend = getattr(type(network), "__delira_backend__", None)
+    if backend is None:
+        raise NetworkError(
+            f"{type(network).__name__} belongs to no room; subclass the network class of one "
+            "(e.g. delira.models.AbstractPyTorchNetwork)"
+        )
+    return backend

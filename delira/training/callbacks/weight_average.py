@@ -1,0 +1,90 @@
+"""Averages of the weights over the steps of a training."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from delira.errors import ConfigError
+from delira.training.callbacks.abstract_callback import AbstractCallback
+
+
+class ExponentialMovingAverage(AbstractCallback):
+    """Validate, select and keep an exponential moving average of the weights instead of the weights.
+
+    The average moves by ``1 - decay`` towards the weights after every update. It is what the network has during
+    validation and after ``train``, and what checkpoints hold under ``"model"``; the weights that are trained are
+    beside it, as ``"training_model"``. Buffers (statistics of normalisation layers) are not averaged.
+
+    Parameters
+    ----------
+    decay
+        Part of the old average that is kept, in [0, 1).
+    warmup
+        Begin with smaller decays: ``min(decay, (1 + n) / (10 + n))`` in the n-th update, as
+        ``tf.train.ExponentialMovingAverage`` has it with ``num_updates``.
+
+    Raises
+    ------
+    ConfigError
+        If ``decay`` is impossible, or the trainer has such a callback already.
+
+    References
+    ----------
+    Polyak and Juditsky, Acceleration of stochastic approximation by averaging, SIAM J. Control Optim. 30 (1992).
+    """
+
+    def __init__(self, decay: float = 0.999, warmup: bool = True):
+        if not 0 <= decay < 1:
+            raise ConfigError(f"ExponentialMovingAverage: decay must be at least 0 and below 1, got {decay!r}")
+        self.decay, self.warmup = decay, warmup
+        self.n_updates = 0
+        self._average: Any = None
+        self._trainer: Any = None
+        self._seen = 0
+
+    def attach(self, trainer: Any) -> None:
+        """Become the average of this trainer; its room must be able to average."""
+        if trainer.weight_average is not None:
+            raise ConfigError("there is an ExponentialMovingAverage already; the weights can have only one")
+        trainer.weight_average, self._trainer = self, trainer
+        self.take(trainer.module)
+
+    def at_training_begin(self, trainer: Any, **facts: Any) -> None:
+        """Count updates from here on."""
+        self._seen = self._count()
+
+    def at_iter_end(self, trainer: Any, **facts: Any) -> None:
+        """Follow the weights, if they were updated."""
+        self._follow()
+
+    def weights(self) -> dict[str, Any]:
+        """The average, by the names of the weights; arrays of the framework."""
+        self._follow()  # the end of an epoch may bring one more update
+        return dict(self._average)
+
+    def take(self, network: Any) -> None:
+        """Let the weights of ``network`` be the average."""
+        self._average = self._trainer.backend.average(None, network, 0.0)
+        self._seen = self._count()
+
+    def _follow(self) -> None:
+        count = self._count()
+        if count == self._seen:
+            return
+        self._seen = count
+        self.n_updates += 1
+        decay = min(self.decay, (1 + self.n_updates) / (10 + self.n_updates)) if self.warmup else self.decay
+        self._average = self._trainer.backend.average(self._average, self._trainer.module, decay)
+
+    def _count(self) -> int:
+        """Updates so far; where optimizers do not count them, steps."""
+        optimizers = self._trainer.optimizers.values()
+        counted = [optimizer.num_updates for optimizer in optimizers if hasattr(optimizer, "num_updates")]
+        return sum(counted) if counted else self._trainer.state.global_step
+
+    def state_dict(self) -> dict[str, Any]:
+        """The number of updates; the average itself is the checkpoint's ``"model"``."""
+        return {"n_updates": self.n_updates}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue to count."""
+        self.n_updates = state["n_updates"]

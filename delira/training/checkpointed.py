@@ -1,0 +1,263 @@
+"""The checkpoints of a run: written, found, continued from, and what is in them."""
+
+import contextlib
+import json
+import logging
+import signal
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+from delira.errors import CheckpointError
+from delira.io.checkpoint import CheckpointFolder, verify_zip
+from delira.training.data_position import can_be_entered, is_foreign_loader
+from delira.training.generators import generators_state
+from delira.training.run_state import RunState
+from delira.training.saving import Saver
+from delira.training.state import TrainingState
+from delira.utils.files import publish
+
+_log = logging.getLogger("delira")
+
+#: version of the layout of checkpoint files
+FORMAT = 1
+
+
+class StopInValidation(Exception):
+    """A signal came while the validation was running."""
+
+
+class CheckpointedRun(RunState):
+    """The part of a trainer that survives the end of the process; see :class:`BaseNetworkTrainer`."""
+
+    checkpoints: CheckpointFolder
+    saver: Saver
+    _warned: set[str]
+    _must_return: bool
+    """Whether network and state are not those of a checkpoint: the best is loaded, or an epoch was broken off."""
+
+    def save_state(self, file_name: str | Path, epoch: int | None = None) -> Path:
+        """Write network, optimizers and counters to a file, completely or not at all.
+
+        Parameters
+        ----------
+        file_name
+            Name of the file; the room's ending is added if it has none.
+        epoch
+            Number of finished epochs to record; the trainer's own if ``None``.
+        """
+        path = Path(file_name)
+        if not path.suffix:
+            path = path.with_name(path.name + self.backend.checkpoint_suffix)
+        tree = self._checkpoint_tree()
+        if epoch is not None:
+            tree["epoch"] = int(epoch)
+        return publish(path, lambda file: self.backend.write_checkpoint(file, tree))
+
+    @classmethod
+    def load_state(cls, file_name: str | Path) -> dict[str, Any]:
+        """Verify and read a file written by :meth:`save_state`; nothing in it is executed.
+
+        Raises
+        ------
+        CheckpointError
+            If the file is missing, damaged or no checkpoint.
+        """
+        path = Path(file_name)
+        if not path.exists():
+            path = path.with_name(path.name + cls.backend.checkpoint_suffix)
+        verify_zip(path)
+        return cls.backend.read_checkpoint(path)
+
+    def update_state(self, file_name: str | Path) -> Any:
+        """Continue from a file; returns the trainer."""
+        return self._update_state(self.load_state(file_name))
+
+    def _update_state(self, new_state: Mapping[str, Any]) -> Any:
+        """Take a checkpoint over; nothing changes if its weights do not fit. Returns the trainer."""
+        state = TrainingState.from_tree(new_state["state"]) if "state" in new_state else TrainingState(
+            epoch=int(new_state.get("epoch") or 0), fold=self.fold, seed=self.config.seed
+        )  # fmt: skip
+        if (state.seed, state.fold) != (self.config.seed, self.fold):
+            raise CheckpointError(
+                f"the checkpoint is of seed {state.seed}, fold {state.fold}, the trainer of seed {self.config.seed}, "
+                f"fold {self.fold}; use another save_path, or the same seed and fold"
+            )
+        self._load_weights(new_state)
+        self.state = state
+        try:
+            self.callbacks.load_state_dict(state.callbacks)
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(f"a callback cannot take its state of the checkpoint over: {error!r}") from error
+        self._must_return = False
+        return self
+
+    def _load_weights(self, tree: Mapping[str, Any]) -> None:
+        """Weights and optimizers of a checkpoint, and the averaged weights, if they are in use."""
+        load = self.backend.load_state_tree
+        trained = {**tree, "model": tree.get("training_model", tree.get("model"))}
+        load(trained, self.module, self.optimizers)
+        if self.weight_average is not None:
+            load({"model": tree["model"]}, self.module, {})
+            self.weight_average.take(self.module)
+            load({"model": trained["model"]}, self.module, {})
+
+    @contextlib.contextmanager
+    def _averaged_weights(self) -> Iterator[None]:
+        """Scope in which the network has the averaged weights, if there are any."""
+        average = None if self.weight_average is None else self.weight_average.weights()
+        if average is None:
+            yield
+            return
+        own = self.backend.state_tree(self.module, {})["model"]
+        own, average = self.backend.snapshot(own), {**own, **average}
+        self.backend.load_state_tree({"model": average}, self.module, {})
+        try:
+            yield
+        finally:
+            self.backend.load_state_tree({"model": own}, self.module, {})
+
+    def _rewind(self, path: Path) -> None:
+        """Continue from a checkpoint, and set later ones of the folder aside."""
+        tree = self.load_state(path)
+        self._update_state(tree)
+        self.checkpoints.rewind(path, tree)
+        self.saver.note_last()
+
+    def try_resume_training(self) -> bool:
+        """Continue from the newest valid checkpoint of the folder; whether there was one."""
+        newest = self.checkpoints.newest() if self.checkpoints.folder.is_dir() else None
+        if newest is None:
+            return False
+        path, tree = newest
+        try:
+            self._update_state(tree)
+        except CheckpointError as error:
+            raise CheckpointError(f"cannot continue from {path}: {error}") from error
+        self.saver.note_last()
+        return True
+
+    def _return_to_last(self) -> None:
+        """Before training goes on: undo the loading of the best weights, or what is half done of an epoch."""
+        self.saver.finish(quietly=True)
+        self.saver.check_alone()
+        if not self._must_return:
+            return
+        if not self.try_resume_training():
+            raise CheckpointError(
+                "an epoch was broken off and there is no checkpoint to go back to; build a new trainer"
+            )
+
+    def _save(self, names: list[str]) -> None:
+        self.saver.save(self._checkpoint_tree(), names)
+
+    def _save_epoch(self, plan: Any, is_best: bool) -> None:
+        """Serialise the state once, under every name that this epoch deserves."""
+        epoch, every = self.state.epoch, self.config.saving.freq
+        names = ["best"] if is_best else []  # first: a numbered file that says so must find it there
+        if every is not None and epoch % every == 0:
+            names.append(f"epoch_{epoch}")
+        is_end = epoch == plan.num_epochs or self.state.stop_training or self.stop_signals.received is not None
+        if names or is_end or self.saver.is_late:
+            self._save([*names, "last"])
+
+    # ------------------------------------------------------------------ inside an epoch
+
+    @property
+    def _may_look_ahead(self) -> bool:
+        """Whether batches may be prepared before their step begins: nobody changes them, or counts them, then."""
+        data = None if self._plan is None else self._plan.train_data
+        return not self.callbacks.hears("at_iter_begin") and not is_foreign_loader(data)
+
+    def _after_step(self, epoch: int) -> None:
+        """Write a checkpoint if it is the time; stop if a signal came."""
+        if self.stop_signals.received is not None:
+            self._stop()
+        self.saver.check()
+        if names := self.saver.due(self.state):
+            self._save_inside_epoch(names)
+
+    def _save_inside_epoch(self, names: list[str]) -> bool:
+        """Write a checkpoint after a step; whether the run can be continued from one there."""
+        state, data = self.state, self.train_data
+        if not can_be_entered(data) or not self._running.is_storable:
+            what = "a metric" if can_be_entered(data) else f"the training data (a {type(data).__name__})"
+            self._warn_once(
+                f"no checkpoint is written inside an epoch: {what} cannot be continued there; a run that is broken off "
+                "continues at the beginning of its epoch"
+            )
+            return False
+        self._check_finite(self._running.losses, state.epoch + 1)
+        state.accumulators, state.generators = self._running.state_dict(), generators_state(self.backend)
+        state.loader = dict(data.state_dict()) if is_foreign_loader(data) else {}
+        try:
+            self._save(names)
+        finally:
+            state.accumulators, state.generators, state.loader = {}, {}, {}
+        return True
+
+    def _stop(self) -> NoReturn:
+        """End the training because of a signal, after a checkpoint if it is inside an epoch."""
+        state = self.state
+        where = f"after epoch {state.epoch}"
+        if state.step_in_epoch and self._save_inside_epoch(["last"]):
+            where = f"after step {state.step_in_epoch} of epoch {state.epoch + 1}"
+        self.saver.finish()
+        name = signal.Signals(self.stop_signals.received or 0).name
+        self.stop_signals.stop(f"{name}: the training stopped {where}; it continues from {self.checkpoints.folder}")
+
+    def _warn_once(self, text: str) -> None:
+        if text not in self._warned:
+            self._warned.add(text)
+            _log.warning("%s", text)
+
+    # ------------------------------------------------------------------ what checkpoints hold
+
+    def _best_tree(self) -> dict[str, Any] | None:
+        """Content of the checkpoint of the best epoch."""
+        for name in ("best", f"epoch_{self.state.best_epoch}"):
+            path = self.checkpoints.path(name)
+            if path.exists() and (tree := self.checkpoints.load(path)).get("epoch") == self.state.best_epoch:
+                return tree
+        _log.warning(
+            "the checkpoint of the best epoch, %s, is not in %s; the network keeps the weights of the last epoch",
+            self.state.best_epoch, self.checkpoints.folder,
+        )  # fmt: skip
+        return None
+
+    def _checkpoint_tree(self) -> dict[str, Any]:
+        self.state.callbacks = self.callbacks.state_dict()
+        tree = {
+            **self.backend.state_tree(self.module, self.optimizers),
+            "epoch": self.state.epoch,
+            "step": self.state.step_in_epoch,
+            "state": self.state.to_tree(),
+            "network": _describe(self.module),
+            "format": FORMAT,
+        }
+        average = None if self.weight_average is None else self.weight_average.weights()
+        if average is not None:  # what is validated is what others should load
+            tree["training_model"], tree["model"] = tree["model"], {**tree["model"], **average}
+        return tree
+
+    def _at_training_end(self, *args: Any, **facts: Any) -> Any:
+        """Load the best weights, if a score was watched, else the averaged ones, if there are; return the network."""
+        is_scored = self.score_key is not None and self.state.best_epoch is not None
+        best = self._best_tree() if is_scored else None
+        average = None if self.weight_average is None else self.weight_average.weights()
+        if best is None and average is not None:
+            best = {"model": {**self.backend.state_tree(self.module, {})["model"], **average}}
+        if best is not None:
+            self.backend.load_state_tree(best, self.module, {})
+            self._must_return = True
+        return self.module
+
+
+def _describe(network: Any) -> dict[str, Any]:
+    """Class and, where they are plain, arguments of a network."""
+    arguments = dict(getattr(network, "init_kwargs", {}))
+    try:
+        arguments = json.loads(json.dumps(arguments))
+    except (TypeError, ValueError):
+        arguments = {}
+    return {"class": f"{type(network).__module__}:{type(network).__qualname__}", "init_kwargs": arguments}

@@ -1,0 +1,140 @@
+"""The parts of a trainer's settings, each checked where it is built."""
+
+import dataclasses
+import math
+import numbers
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from delira.errors import ConfigError
+
+
+def check_positive(name: str, value: Any, unit: str) -> None:
+    """Refuse anything but a positive integer."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
+        raise ConfigError(f"{name} must be an integer of at least 1 ({unit}), got {value!r}")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OptimizerConfig:
+    """How the optimizers of a network are made."""
+
+    cls: Any = None
+    """Optimizer class of the framework, e.g. ``torch.optim.Adam``."""
+
+    params: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Keyword arguments of the class, e.g. ``{"lr": 1e-3}``."""
+
+    builder: Callable[..., dict[str, Any]] | None = None
+    """``builder(network, cls, **params)`` returns optimizers by name; for networks that need several."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ScheduleConfig:
+    """How the learning rate changes."""
+
+    cls: Any = None
+    """A schedule callback of the room, or a schedule class of the framework."""
+
+    params: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Keyword arguments of the class, without the optimizer."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LoggingConfig:
+    """Where the numbers of a run go besides the history files."""
+
+    type: str | None = "tensorboardx"
+    """``"tensorboardx"`` writes event files if the package is installed; ``None`` writes none."""
+
+    kwargs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Keyword arguments of the writer."""
+
+    freq: int = 50
+    """Every how many steps the values of the running epoch are read from the device and checked."""
+
+    verbose: bool = True
+    """Show progress."""
+
+    def __post_init__(self) -> None:
+        if self.type not in ("tensorboardx", None):
+            raise ConfigError(f"logging_type must be 'tensorboardx' or None, got {self.type!r}")
+        check_positive("log_freq", self.freq, "step")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SavingConfig:
+    """When checkpoints are written, which are kept, and what a failure means."""
+
+    freq: int | None = 1
+    """Keep a checkpoint every ``save_freq`` epochs; ``None`` writes only the best ones and, at the end, the last."""
+
+    steps: int | None = None
+    """Write a checkpoint every so many training steps, counted over all epochs, also inside an epoch."""
+
+    minutes: float | None = None
+    """Write ``checkpoint_last`` if the last checkpoint is older than this, also inside an epoch."""
+
+    keep_last: int | None = None
+    """Keep only the newest so many numbered checkpoints; ``None`` keeps all."""
+
+    keep_best: int | None = None
+    """Keep only the so many epochs with the best validation score (and those of ``keep_last_checkpoints``)."""
+
+    background: bool = False
+    """Write in a thread from a copy of the state, while the training goes on; takes memory for one more state."""
+
+    on_error: str = "raise"
+    """What a checkpoint that cannot be written does (disk full, no permission): ``"raise"`` stops the training,
+    ``"warn"`` lets it go on. The checkpoint before it is intact either way."""
+
+    on_signal: bool = True
+    """Whether SIGINT (Ctrl-C), SIGTERM and SIGUSR1 during the training finish the step, write a checkpoint and then
+    stop; a second signal stops at once."""
+
+    def __post_init__(self) -> None:
+        for name, value, unit in (
+            ("save_freq", self.freq, "epoch"),
+            ("save_freq_steps", self.steps, "step"),
+            ("keep_last_checkpoints", self.keep_last, "file"),
+            ("keep_best_checkpoints", self.keep_best, "file"),
+        ):
+            if value is not None:
+                check_positive(name, value, unit)
+        if self.minutes is not None and not (isinstance(self.minutes, numbers.Real) and 0 < self.minutes < math.inf):
+            raise ConfigError(f"save_freq_minutes must be a number above 0 (minutes), got {self.minutes!r}")
+        if self.on_error not in ("raise", "warn"):
+            raise ConfigError(f"on_save_error must be 'raise' or 'warn', got {self.on_error!r}")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class GuardConfig:
+    """What is done about numbers that are not finite, and about memory that does not suffice."""
+
+    nonfinite: str = "raise"
+    """What to do about a loss, gradients or weights that are infinite or not a number: ``"raise"``; ``"skip"`` the
+    update (statistics of normalisation layers have seen the batch by then); ``"rollback"`` to the last checkpoint and
+    go on with smaller learning rates; ``"ignore"``."""
+
+    rollback_factor: float = 0.5
+    """What a rollback multiplies the learning rates with."""
+
+    max_rollbacks: int = 3
+    """How many rollbacks a run may need before it is given up."""
+
+    micro_batches: int | str = 1
+    """Parts that a batch is computed in, one after the other, with one update from all of their gradients; ``"auto"``:
+    twice as many whenever the device runs out of memory. Layers that look at the whole batch (batch normalisation)
+    see the parts."""
+
+    deterministic: bool = False
+    """Use only algorithms of the framework that give the same bits every time; an operation that has none fails."""
+
+    def __post_init__(self) -> None:
+        if self.nonfinite not in ("raise", "skip", "rollback", "ignore"):
+            raise ConfigError(f"nonfinite must be 'raise', 'skip', 'rollback' or 'ignore', got {self.nonfinite!r}")
+        if not isinstance(self.rollback_factor, numbers.Real) or not 0 < self.rollback_factor < 1:
+            raise ConfigError(f"rollback_factor must be between 0 and 1 (exclusive), got {self.rollback_factor!r}")
+        check_positive("max_rollbacks", self.max_rollbacks, "rollback")
+        if self.micro_batches != "auto":
+            check_positive("micro_batches", self.micro_batches, "part")

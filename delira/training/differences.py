@@ -1,0 +1,121 @@
+"""What differs between a run as it was begun and what is asked for now, line by line."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from delira.training.run_request import SILENT
+from delira.utils.yaml_codec import Unresolved
+
+#: parts of the fingerprint that must be equal whatever the user allows -> why
+NEVER_ALLOWED = {
+    "fold": "another fold is another run",
+    "splits": "a case that is tested now may have been trained on before; begin a new cross-validation",
+}
+_LONG = 60  # characters of a value that are shown
+_MISSING = object()
+
+
+def find_differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Compare two manifests; what an older manifest does not say is not compared.
+
+    Parameters
+    ----------
+    then
+        The manifest in the run folder.
+    now
+        The facts that a new run would put into its own.
+
+    Returns
+    -------
+    dict
+        Part of the run (``network``, ``parameters``, ``data`` ...) -> lines that say what differs.
+    """
+    now = json.loads(json.dumps(now, default=str))  # as it would be read back
+    found: dict[str, list[str]] = {}
+    if then.get("model", now.get("model")) != now.get("model"):
+        found["network"] = [f"model: {then['model']} in the run, {now['model']} now"]
+    then = {**then, "fingerprint": then.get("fingerprint") or {}}
+    old, new = then["fingerprint"], now["fingerprint"]
+    for part in new:
+        if old.get(part) != new[part]:
+            found[part] = [*_lines_of(part, then, now)] or [f"{part}: not the same; the run did not record more"]
+    return found
+
+
+def _lines_of(part: str, then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    if part == "parameters":
+        yield from _compare("model", then.get("model_params", _MISSING), now.get("model_params"))
+        yield from _compare("training", then.get("settings", _MISSING), now.get("settings"), SILENT)
+    elif part == "batches":
+        yield from _compare("data", then.get("batches", _MISSING), now.get("batches"))
+        for name in ("train_kwargs", "test_kwargs"):
+            yield from _compare(name, _option(then, name), _option(now, name))
+    elif part == "data":
+        yield _compare_data(then, now)
+    elif part == "splits":
+        given = {name for name in now.get("options") or {} if not name.endswith("_kwargs") and name != "metrics"}
+        for name in sorted(given):
+            yield from _compare(f"kfold.{name}", _option(then, name), _option(now, name))
+    else:
+        yield f"{part}: {_text(then['fingerprint'].get(part))} in the run, {_text(now['fingerprint'][part])} now"
+
+
+def _option(manifest: Mapping[str, Any], name: str) -> Any:
+    return (manifest.get("options") or {}).get(name)
+
+
+def _compare_data(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    old, new = then["fingerprint"].get("data"), now["fingerprint"]["data"]
+    marks = [f"{mark[:12]}…" if mark else "none" for mark in (old, new)]
+    return (
+        f"dataset: {then.get('n_samples')} samples then, {now.get('n_samples')} now; "
+        f"fingerprint {marks[0]} then, {marks[1]} now"
+    )
+
+
+def _compare(place: str, old: Any, new: Any, left_out: Any = ()) -> Iterator[str]:
+    """One line for each entry that differs, named by its path."""
+    if old is _MISSING or old == new:
+        return
+    if _are_settings(old) and _are_settings(new):
+        for name in [*old, *(name for name in new if name not in old)]:
+            if name not in left_out:
+                yield from _compare_entry(f"{place}.{name}", old, new, name)
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for number, (before, after) in enumerate(zip(old, new, strict=True)):
+            yield from _compare(f"{place}[{number}]", before, after)
+    else:
+        yield f"{place}: {_short(_text(old), _text(new))} in the run, {_short(_text(new), _text(old))} now"
+
+
+def _compare_entry(place: str, old: Mapping[str, Any], new: Mapping[str, Any], name: str) -> Iterator[str]:
+    if name not in old:
+        yield f"{place}: not given in the run, {_short(_text(new[name]), '')} now"
+    elif name not in new:
+        yield f"{place}: {_short(_text(old[name]), '')} in the run, not given now"
+    else:
+        yield from _compare(place, old[name], new[name])
+
+
+def _are_settings(value: Any) -> bool:
+    return isinstance(value, dict) and not any(name.startswith("$") for name in value)
+
+
+def _text(value: Any) -> str:
+    """A value as a user would write it, without the tags of the codec where they say nothing."""
+    if isinstance(value, dict) and value.keys() & {"$repr", "$object", "$call", "$partial"}:
+        return str(Unresolved(value, ""))
+    if isinstance(value, dict) and len(value) == 1 and next(iter(value)) in ("$tuple", "$float", "$path"):
+        value = next(iter(value.values()))
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _short(text: str, other: str) -> str:
+    """The part of a long text in which it differs from the other."""
+    if len(text) <= _LONG:
+        return text
+    equal = next((number for number, (a, b) in enumerate(zip(text, other, strict=False)) if a != b), 0)
+    start = max(0, min(equal - _LONG // 3, len(text) - _LONG))
+    end = start + _LONG
+    return f"{'…' if start else ''}{text[start:end]}{'…' if end < len(text) else ''}"

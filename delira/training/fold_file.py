@@ -1,0 +1,211 @@
+"""A finished fold on disk: what a cross-validation that goes on reads instead of training and testing again."""
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from delira.errors import CheckpointError, MissingKeyError
+from delira.io.container import read_tree, write_tree
+from delira.metrics import MetricSet
+from delira.metrics.gather import LIMIT_BYTES
+from delira.metrics.scoring import lookup
+from delira.training.callbacks import CallbackList
+from delira.training.result import FoldResult
+from delira.utils.files import publish
+from delira.utils.trees import iterate_leaves, map_leaves
+
+FILE = "result.zip"
+_FORMAT = 1
+_FIELDS = (
+    "fold",
+    "train_indices",
+    "val_indices",
+    "test_indices",
+    "metrics",
+    "history",
+    "best_epoch",
+    "best_score",
+    "seconds",
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StoredFold:
+    """What was read of a fold."""
+
+    fields: Mapping[str, Any]
+    """Of a :class:`FoldResult`, but its predictions and targets."""
+    outputs: Mapping[str, Any] | None
+    """``predictions`` and ``targets``; ``None`` if they could not be stored: the fold is to be tested again."""
+    callbacks: Mapping[str, Any]
+    """States of the callbacks by name."""
+    asked: Mapping[str, Any]
+    """What the fold was asked for besides the fingerprint of the run, as plain JSON values."""
+
+
+def write_fold(fold: FoldResult, asked: Mapping[str, Any]) -> Path:
+    """Write ``result.zip`` into the folder of a fold, completely or not at all.
+
+    Predictions and targets of more than 1 GiB, and such as are no arrays of numbers, texts and arrays, are
+    left out.
+
+    Parameters
+    ----------
+    fold
+        The finished fold.
+    asked
+        What it was asked for, as plain JSON values.
+    """
+    fields = {name: getattr(fold, name) for name in _FIELDS} | {"left_out": dict(fold.left_out)}
+    tree = {
+        "format": _FORMAT,
+        "asked": _pack(dict(asked)),
+        "fields": _pack(fields),
+        "outputs": _pack_outputs({"predictions": fold.predictions, "targets": fold.targets}),
+        "callbacks": _pack(_storable_states(fold.callbacks)),
+    }
+    if fold.path is None:
+        raise CheckpointError(f"fold {fold.fold} has no folder to be stored in")
+    return publish(fold.path / FILE, lambda file: write_tree(file, tree))
+
+
+def read_fold(folder: Path) -> StoredFold:
+    """Read what :func:`write_fold` wrote.
+
+    Raises
+    ------
+    CheckpointError
+        If the file is missing, damaged or of a later version.
+    """
+    path = folder / FILE
+    tree = read_tree(path)
+    if tree.get("format") != _FORMAT:
+        raise CheckpointError(f"{path} has the format {tree.get('format')!r}; this version of delira reads {_FORMAT}")
+    try:
+        parts = {name: _unpack(tree[name]) for name in ("fields", "outputs", "callbacks", "asked")}
+        stored = StoredFold(**parts)
+        FoldResult(**stored.fields)  # everything is there
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{path} does not hold a fold: {error!r}") from error
+    return stored
+
+
+def load_states(callbacks: list[Any], states: Mapping[str, Any]) -> None:
+    """Give callbacks their states; those that need their trainer for it stay as they are."""
+    for name, state in states.items():
+        try:
+            CallbackList(callbacks).load_state_dict({name: state})
+        except Exception:  # noqa: S112, RUF100 - whatever their code raises: they are shown, nothing depends on them
+            continue
+
+
+def compute_metrics(metrics: MetricSet, outputs: Mapping[str, Any], batch_size: int) -> dict[str, np.ndarray] | None:
+    """Metrics of stored predictions and targets, seen in the batches that they came in.
+
+    Parameters
+    ----------
+    metrics
+        What is computed.
+    outputs
+        ``predictions`` and ``targets``: trees of arrays of shape ``(n, ...)``.
+    batch_size
+        Samples of each batch but the last.
+
+    Returns
+    -------
+    dict or None
+        ``None`` if what a metric reads was not stored, or not as it came.
+    """
+    values = {**outputs["predictions"], **outputs["targets"]}
+    try:
+        read = {entry: lookup(values, entry) for entry in metrics.entries}
+    except MissingKeyError:
+        return None
+    leaves = [leaf for entry in read.values() for _, leaf in iterate_leaves(entry)]
+    lengths = {len(leaf) for leaf in leaves}
+    if len(lengths) != 1 or any(leaf.dtype.hasobject for leaf in leaves):
+        return None
+    roots = entries_of(values, metrics.entries)
+    for start in range(0, lengths.pop(), batch_size):
+        rows = slice(start, start + batch_size)
+        metrics.update(map_leaves(lambda leaf, rows=rows: leaf[rows], roots))
+    return metrics.compute()
+
+
+def entries_of(values: Mapping[str, Any], wanted: Any) -> dict[str, Any]:
+    """Entries by name or dotted path; a path keeps the whole entry it begins with."""
+    roots = {key if key in values else key.split(".", 1)[0] for key in wanted}
+    return {key: value for key, value in values.items() if key in roots}
+
+
+def _storable_states(callbacks: Any) -> dict[str, Any]:
+    states = {}
+    for name, state in CallbackList(callbacks).state_dict().items():
+        try:
+            _pack(state)
+        except CheckpointError:  # tensors: they belong to the checkpoint
+            continue
+        states[name] = state
+    return states
+
+
+def _pack_outputs(outputs: Mapping[str, Any]) -> Any:
+    if sum(_count_bytes(leaf) for _, leaf in iterate_leaves(outputs)) > LIMIT_BYTES:
+        return None
+    try:
+        return _pack(outputs)
+    except CheckpointError:
+        return None
+
+
+def _count_bytes(leaf: Any) -> int:
+    if isinstance(leaf, np.ndarray) and leaf.dtype.hasobject:
+        return sum(_count_bytes(item) for item in leaf.flat)
+    return int(getattr(leaf, "nbytes", 0))
+
+
+# a container of its own around each value: keys may be numbers, tuples stay tuples, scalars keep their dtype
+
+
+def _pack(value: Any) -> Any:
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    if type(value) is dict:
+        return {"dict": [[_pack(key), _pack(item)] for key, item in value.items()]}
+    if type(value) in (list, tuple):
+        return {type(value).__name__: [_pack(item) for item in value]}
+    if isinstance(value, np.generic) and _is_plain(value.dtype):
+        return {"scalar": np.asarray(value)}
+    if type(value) in (np.ndarray, np.memmap):
+        if value.dtype == object:
+            return {"objects": [_pack(item) for item in value.flat], "shape": [*value.shape]}
+        if _is_plain(value.dtype):
+            return {"array": value}
+    raise CheckpointError(f"a {type(value).__name__} cannot be stored safely")
+
+
+def _is_plain(dtype: np.dtype) -> bool:
+    return not dtype.hasobject and dtype.type is not np.void
+
+
+def _unpack(plain: Any) -> Any:
+    if not isinstance(plain, dict):
+        return plain
+    kind = next(iter(plain))
+    content = plain[kind]
+    if kind == "dict":
+        return {_unpack(key): _unpack(item) for key, item in content}
+    if kind in ("list", "tuple"):
+        items = [_unpack(item) for item in content]
+        return items if kind == "list" else tuple(items)
+    if kind == "objects":
+        array = np.empty(len(content), dtype=object)
+        for position, item in enumerate(content):
+            array[position] = _unpack(item)
+        return array.reshape(plain["shape"])
+    if kind not in ("array", "scalar"):
+        raise ValueError(f"unknown kind of value {kind!r}")
+    return content if kind == "array" else content[()]

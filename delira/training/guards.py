@@ -1,0 +1,121 @@
+"""What is done about numbers that are not finite, and what a user is told about errors of the framework."""
+
+import contextlib
+import logging
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from delira.data_loading import BaseDataManager
+from delira.errors import NonFiniteLossError
+from delira.training.generators import own_generators
+from delira.training.plan import TrainingPlan
+from delira.utils.trees import iterate_leaves
+
+_log = logging.getLogger("delira")
+
+
+@contextlib.contextmanager
+def scopes(trainer: Any, plan: TrainingPlan) -> Iterator[None]:
+    """All scopes that a training runs in; errors of the framework are told what a user can do about them."""
+    config, backend = trainer.config, trainer.backend
+    exact = backend.deterministic() if config.guards.deterministic else contextlib.nullcontext()
+    with (
+        backend.threads(config.num_threads),
+        own_generators(backend),
+        exact,
+        trainer.stop_signals.caught(config.saving.on_signal),
+    ):
+        try:
+            yield
+        except Exception as error:
+            if backend.is_out_of_memory(error):
+                error.add_note(_advise_on_memory(plan))
+            elif advice := backend.explain(error):
+                error.add_note(advice)
+            raise
+
+
+def _advise_on_memory(plan: TrainingPlan) -> str:
+    size = getattr(plan.train_data, "batch_size", None)
+    batch = f" with batch_size={size}" if size else ""
+    smaller = f"batch_size={max(1, size // 2)}" if size else "smaller batches"
+    return (
+        f"The device ran out of memory{batch}. Try {smaller}, micro_batches='auto' (computes a batch in parts, with "
+        "the same update), or mixed_precision='bf16'."
+    )
+
+
+def refuse_nonfinite(trainer: Any, tree: Mapping[str, Any]) -> None:
+    """Refuse to write weights that are not finite: a run could never recover from such a checkpoint.
+
+    Raises
+    ------
+    NonFiniteLossError
+        Naming the weights.
+    """
+    if trainer.config.guards.nonfinite not in ("raise", "rollback"):
+        return
+    weights = tree.get("training_model", tree["model"])
+    if bad := _nonfinite(trainer.backend.to_numpy({name: weights[name] for name in trainer.learned_names})):
+        epoch, step = tree["epoch"], tree["step"]
+        raise NonFiniteLossError(
+            f"the weights are not finite any more after epoch {epoch}{f', step {step} of the next' if step else ''}: "
+            f"{_shortened(bad)}. No checkpoint was written. The loss was finite, so the gradients were not: look for "
+            "square roots, logarithms and divisions at 0, clip the gradients (gradient_clip_norm=1.0), or set "
+            "nonfinite='skip' to leave such updates out"
+        )
+
+
+def diagnose(trainer: Any, error: NonFiniteLossError) -> None:
+    """Tell an error of a loss what the step was: learning rates, weights, and what is in the batch."""
+    rates = ", ".join(f"{name} {rate:g}" for name, rate in trainer.backend.learning_rates(trainer.optimizers).items())
+    weights = trainer.backend.to_numpy(trainer.backend.state_tree(trainer.module, {})["model"])
+    bad = _nonfinite({name: weights[name] for name in trainer.learned_names})
+    lines = [f"learning rates: {rates}"] if rates else []
+    lines.append(f"weights that are not finite by now: {_shortened(bad) if bad else 'none'}")
+    data = trainer.train_data
+    if isinstance(data, BaseDataManager) and error.step is not None:
+        counters = (trainer.seed, trainer.fold, trainer.state.epoch + 1)
+        batch, indices = data.batch_at(*counters, number=error.step - 1, shuffle=True)
+        entries = _nonfinite(batch)
+        lines.append(
+            f"the batch of that step has the samples {indices[:20].tolist()}{' …' if len(indices) > 20 else ''}; "
+            + (f"its entries {_shortened(entries)} hold values that are not finite" if entries else "it is finite")
+        )
+    for line in lines:
+        error.add_note(line)
+
+
+def roll_back(trainer: Any, error: NonFiniteLossError) -> None:
+    """Return to the last checkpoint and make the learning rates smaller; raises ``error`` if that is not wanted."""
+    config, state = trainer.config.guards, trainer.state
+    if config.nonfinite != "rollback":
+        raise error
+    rollbacks = state.rollbacks + 1
+    if rollbacks > config.max_rollbacks:
+        error.add_note(f"the run went back to its last checkpoint {state.rollbacks} times already (max_rollbacks)")
+        raise error
+    trainer._return_to_last()
+    done = trainer.state.rollbacks  # of the checkpoint: its rates are that much smaller already
+    trainer.scale_rates(config.rollback_factor ** (rollbacks - done))
+    trainer.state.rollbacks = rollbacks
+    rates = trainer.backend.learning_rates(trainer.optimizers)
+    _log.warning(
+        "%s Back to epoch %d, step %d, with learning rates %s (rollback %d of %d).",
+        error, trainer.state.epoch, trainer.state.step_in_epoch, rates, rollbacks, config.max_rollbacks,
+    )  # fmt: skip
+
+
+def _nonfinite(tree: Any) -> list[str]:
+    """Places of a tree of arrays that hold values which are not finite."""
+    return [
+        ".".join(map(str, place))
+        for place, leaf in iterate_leaves(tree)
+        if isinstance(leaf, np.ndarray) and leaf.dtype.kind in "fc" and not np.isfinite(leaf).all()
+    ]
+
+
+def _shortened(names: list[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

@@ -1,0 +1,89 @@
+"""A batch in parts, one after the other, with one update: for batches that do not fit into the device's memory."""
+
+import functools
+import itertools
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from delira.training.checks import unpack_closure
+from delira.utils.trees import map_leaves
+
+_log = logging.getLogger("delira")
+
+Values = Mapping[str, Any]
+
+
+def run_in_parts(
+    trainer: Any, prepared: Mapping[str, Any], n_samples: int, is_last: bool, arguments: Mapping[str, Any]
+) -> tuple[Values, Values, Any]:
+    """Call the closure on parts of a batch; the optimizers update once, with the gradients of all parts.
+
+    With ``micro_batches="auto"`` there are twice as many parts whenever the device runs out of memory; the
+    number is kept in ``trainer.state`` and so in checkpoints.
+
+    Parameters
+    ----------
+    trainer
+        The trainer.
+    prepared
+        The prepared batch.
+    n_samples
+        Its number of samples.
+    is_last
+        Whether the epoch ends with it.
+    arguments
+        Keywords of the closure.
+
+    Returns
+    -------
+    tuple
+        ``(metrics, losses, predictions)``, as if the batch had been computed at once.
+    """
+    state, backend, wanted = trainer.state, trainer.backend, trainer.config.guards.micro_batches
+    state.micro_batches = state.micro_batches if wanted == "auto" else wanted
+    while True:
+        generators = backend.generator_state()
+        try:
+            return _attempt(trainer, prepared, n_samples, is_last, arguments)
+        except Exception as error:
+            if wanted != "auto" or not backend.is_out_of_memory(error) or state.micro_batches >= n_samples:
+                raise
+        # outside of the handler: the error's traceback holds the memory that is missing
+        backend.discard_parts(trainer.optimizers)
+        backend.free_memory()
+        backend.set_generator_state(generators)
+        state.micro_batches *= 2
+        _log.warning(
+            "the device ran out of memory with %d samples; batches are computed in %d parts from now on",
+            n_samples, state.micro_batches,
+        )  # fmt: skip
+
+
+def _attempt(
+    trainer: Any, prepared: Mapping[str, Any], n_samples: int, is_last: bool, arguments: Mapping[str, Any]
+) -> tuple[Values, Values, Any]:
+    bounds = np.linspace(0, n_samples, min(trainer.state.micro_batches, n_samples) + 1).astype(int).tolist()
+    shares, results = [], []
+    for start, stop in itertools.pairwise(bounds):
+        part = map_leaves(functools.partial(_part, start=start, stop=stop, n_samples=n_samples), prepared)
+        with trainer.backend.step_scope(trainer.optimizers, stop - start, is_last, stop < n_samples):
+            results.append(unpack_closure(trainer.closure_fn(trainer.module, part, **arguments)))
+        shares.append((stop - start) / n_samples)
+    metrics = _average([result[0] for result in results], shares)
+    losses = _average([result[1] for result in results], shares)
+    return metrics, losses, trainer.backend.concatenate([result[2] for result in results])
+
+
+def _part(leaf: Any, start: int, stop: int, n_samples: int) -> Any:
+    """The samples of a part, of anything that has as many as the batch."""
+    if getattr(leaf, "shape", None) == () or not hasattr(leaf, "__len__") or isinstance(leaf, str):
+        return leaf
+    return leaf[start:stop] if len(leaf) == n_samples else leaf
+
+
+def _average(values: list[Values], shares: list[float]) -> dict[str, Any]:
+    """Values of the whole batch, weighted by samples; they stay where they are."""
+    return {name: sum(part[name] * share for part, share in zip(values, shares, strict=True)) for name in values[0]}

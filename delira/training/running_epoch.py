@@ -1,0 +1,58 @@
+"""What the steps of the running epoch have brought so far; a checkpoint inside the epoch keeps it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from delira.contract import Backend
+from delira.metrics import MetricSet
+from delira.training.config import TrainerConfig
+from delira.training.step_values import StepValues
+
+
+class RunningEpoch:
+    """Losses and metrics of one epoch.
+
+    Parameters
+    ----------
+    config
+        Settings of the trainer.
+    backend
+        The room's verbs.
+    rates
+        Learning rates with which the epoch began, by name.
+    """
+
+    def __init__(self, config: TrainerConfig, backend: Backend, rates: Mapping[str, float]):
+        self.losses, self.metrics = StepValues(backend.read_scalars), StepValues(backend.read_scalars)
+        self.rates = dict(rates)
+        names = config.metrics
+        self.over_epoch = MetricSet(names, config.keys_of(names)) if names else None
+
+    def finish(self, n_steps: int) -> tuple[StepValues, StepValues]:
+        """Compute the metrics over the epoch; returns ``(metrics, losses)``."""
+        if self.over_epoch is not None:
+            for name, array in self.over_epoch.compute().items():
+                self.metrics.append({name: float(array.mean())}, 1, n_steps)
+        return self.metrics, self.losses
+
+    @property
+    def is_storable(self) -> bool:
+        """Whether all of it can be put into a checkpoint; not if a streaming metric hides its state."""
+        return self.over_epoch is None or self.over_epoch.is_storable
+
+    def state_dict(self) -> dict[str, Any]:
+        """All of it as a checkpoint tree."""
+        return {
+            "losses": self.losses.state_dict(),
+            "metrics": self.metrics.state_dict(),
+            "over_epoch": {} if self.over_epoch is None else self.over_epoch.state_dict(),
+            "rates": self.rates,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a checkpoint."""
+        self.losses.load_state_dict(state["losses"])
+        self.metrics.load_state_dict(state["metrics"])
+        self.rates = dict(state["rates"])
+        if self.over_epoch is not None:
+            self.over_epoch.load_state_dict(state["over_epoch"])

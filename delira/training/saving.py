@@ -1,0 +1,197 @@
+"""When checkpoints are written, by whom, which of them stay, and what a failure means."""
+
+import logging
+import threading
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from delira.errors import CheckpointError
+from delira.io.checkpoint import CheckpointFolder
+from delira.training.config_parts import SavingConfig
+from delira.training.state import TrainingState
+
+_log = logging.getLogger("delira")
+
+Tree = Mapping[str, Any]
+
+
+class Saver:
+    """Writes the checkpoints of one run, here or in a thread.
+
+    In the background a checkpoint is written from a copy, never two at once: the next one waits for the one
+    before. What goes wrong there is raised by the next call of :meth:`check`, :meth:`save` or :meth:`finish`.
+
+    Parameters
+    ----------
+    folder
+        Where the checkpoints go.
+    config
+        When, which and how.
+    copy
+        The room's ``snapshot(tree, previous)``.
+    inspect
+        Refuses, by an error, a tree that must not be written.
+    """
+
+    def __init__(
+        self,
+        folder: CheckpointFolder,
+        config: SavingConfig,
+        copy: Callable[[Any, Any], Any],
+        inspect: Callable[[Tree], None],
+    ):
+        self.folder, self.config = folder, config
+        self._copy, self._inspect = copy, inspect
+        self._snapshot: Any = None
+        self._thread: threading.Thread | None = None
+        self._failure: Exception | None = None
+        self._written_at = time.monotonic()
+        self._stamp: tuple[int, int] | None = None
+
+    # ------------------------------------------------------------------ when
+
+    @property
+    def watches_steps(self) -> bool:
+        """Whether there may be something to do after a step."""
+        config = self.config
+        return config.background or config.steps is not None or config.minutes is not None
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the last checkpoint is older than ``save_freq_minutes``."""
+        minutes = self.config.minutes
+        return minutes is not None and time.monotonic() - self._written_at >= 60 * minutes
+
+    def begin(self, make_tree: Callable[[], Tree]) -> None:
+        """Start the clock of ``save_freq_minutes``; take the memory of the copies now, not in the midst of things."""
+        self._written_at = time.monotonic()
+        if self.config.background and self._snapshot is None:
+            self._snapshot = self._copy(make_tree(), None)
+
+    def due(self, state: TrainingState) -> list[str]:
+        """Names that the state inside an epoch is to be saved under; none if it is not the time."""
+        config = self.config
+        names = []
+        if config.steps is not None and state.global_step % config.steps == 0:
+            names.append(f"epoch_{state.epoch}_step_{state.step_in_epoch}")
+        return [*names, "last"] if names or self.is_late else []
+
+    # ------------------------------------------------------------------ writing
+
+    def save(self, tree: Tree, names: Sequence[str]) -> None:
+        """Write a checkpoint under some names, the most important last.
+
+        Raises
+        ------
+        CheckpointError
+            If this one, or the one before in the background, cannot be written and ``on_save_error="raise"``.
+        NonFiniteLossError
+            If the weights are not finite.
+        """
+        self._written_at = time.monotonic()
+        if not self.config.background:
+            self._write(tree, names)
+            self.check()
+            return
+        self._join()
+        self.check()
+        self._snapshot = self._copy(tree, self._snapshot)
+        self._thread = threading.Thread(
+            target=self._write, args=(self._snapshot, names), name="delira checkpoint", daemon=False
+        )
+        self._thread.start()
+
+    def check(self) -> None:
+        """Raise, or warn of, what went wrong since the last call."""
+        if self._failure is None:
+            return
+        failure, self._failure = self._failure, None
+        if self.config.on_error == "warn" and isinstance(failure.__cause__, OSError):
+            _log.warning("%s", failure)
+            warnings.warn(f"{failure} The training goes on.", RuntimeWarning, stacklevel=2)
+            return
+        raise failure
+
+    def finish(self, *, quietly: bool = False) -> None:
+        """Wait until everything is on disk; ``quietly`` only logs failures, since another error is on its way."""
+        self._join()
+        if quietly and self._failure is not None:
+            _log.warning("%s", self._failure)
+            self._failure = None
+        self.check()
+
+    def _join(self) -> None:
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def _write(self, tree: Tree, names: Sequence[str]) -> None:
+        try:
+            self._inspect(tree)
+            if self._stamp is not None and not self.folder.folder.is_dir():
+                _log.warning("%s was deleted under the training; it is made again", self.folder.folder)
+            self.folder.save(tree, *names)
+            self._prune(tree["state"])
+            self._stamp = self._stamp_of_last()
+        except OSError as error:
+            self._failure = self._explained(error, names)
+        except Exception as error:
+            self._failure = error
+
+    def _explained(self, error: OSError, names: Sequence[str]) -> CheckpointError:
+        failure = CheckpointError(
+            f"{self.folder.path(names[0])} could not be written: {error}. Checkpoints written before are intact; "
+            "make room, or the folder writable, and continue (on_save_error='warn' trains on without them)."
+        )
+        failure.__cause__ = error
+        return failure
+
+    # ------------------------------------------------------------------ which stay
+
+    def _prune(self, state: Tree) -> None:
+        config = self.config
+        if config.keep_last is None and config.keep_best is None:
+            return
+        numbered = self.folder.numbered()
+        keep = {path for _, path in numbered[: config.keep_last or 0]}
+        best = set(_best_epochs(state)[: config.keep_best or 0])
+        self.folder.prune(keep | {path for (epoch, step), path in numbered if step == 0 and epoch in best})
+
+    # ------------------------------------------------------------------ who else writes here
+
+    def note_last(self) -> None:
+        """Remember which checkpoint was the last when this trainer looked."""
+        self._stamp = self._stamp_of_last()
+
+    def check_alone(self) -> None:
+        """Refuse to go on if somebody else has written checkpoints here in the meantime.
+
+        Raises
+        ------
+        CheckpointError
+            Naming the file.
+        """
+        path = self.folder.path("last")
+        if path.exists() and self._stamp_of_last() != self._stamp:
+            raise CheckpointError(
+                f"{path} was written by another training since this trainer looked; build a new trainer, which "
+                "continues from there, or use another save_path"
+            )
+
+    def _stamp_of_last(self) -> tuple[int, int] | None:
+        path: Path = self.folder.path("last")
+        try:
+            found = path.stat()
+        except OSError:
+            return None
+        return found.st_ino, found.st_mtime_ns
+
+
+def _best_epochs(state: Tree) -> list[int]:
+    """Epochs that have a validation score, the best first and the earlier of equals before the later."""
+    key, sign = state["score_key"], -1 if state["score_mode"] == "highest" else 1
+    scores = [(sign * record[key], int(record["epoch"])) for record in state["history"] if key in record]
+    return [epoch for score, epoch in sorted(scores) if score == score]

@@ -1,0 +1,78 @@
+"""Signals that ask a training to stop: Ctrl-C, and what clusters send before they kill."""
+
+import contextlib
+import logging
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any, NoReturn
+
+from delira.errors import TrainingInterrupted
+
+_log = logging.getLogger("delira")
+
+#: SIGUSR1 is what SLURM is usually told to send before the time is over; Windows has none
+_NAMES = ("SIGINT", "SIGTERM", "SIGUSR1")
+NUMBERS = tuple(getattr(signal, name) for name in _NAMES if hasattr(signal, name))
+
+
+class StopSignals:
+    """Notes the first signal, so that the training can stop at a good place; the second one stops at once."""
+
+    def __init__(self) -> None:
+        self.received: int | None = None
+        self._before: dict[int, Any] = {}
+
+    @contextlib.contextmanager
+    def caught(self, wanted: bool = True) -> Iterator[None]:
+        """Scope in which signals are noted; only the main thread can."""
+        self.received = None
+        if wanted and threading.current_thread() is threading.main_thread():
+            self._install()
+        try:
+            yield
+        finally:
+            self.release()
+
+    def release(self) -> None:
+        """Give the signals back to those who had them before."""
+        while self._before:
+            signal.signal(*self._before.popitem())
+
+    def stop(self, message: str) -> NoReturn:
+        """Give the signals back and end the training: raises KeyboardInterrupt or TrainingInterrupted.
+
+        A handler that the program had before is called with the signal first.
+        """
+        number = self.received or signal.SIGINT
+        handler = self._before.get(number)
+        self.release()
+        _log.warning("%s", message)
+        if callable(handler) and handler is not signal.default_int_handler:
+            handler(number, None)
+        raise _exception(number, message)
+
+    def _install(self) -> None:
+        for number in NUMBERS:
+            before = signal.getsignal(number)
+            # ignored on purpose (nohup), or installed by C code, which could not be given back
+            if before is not signal.SIG_IGN and before is not None:
+                self._before[number] = signal.signal(number, self._note)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self.received is None:
+            self.received = number
+            name = signal.Signals(number).name
+            with contextlib.suppress(OSError):  # not by logging, whose stream may be in the midst of a write
+                os.write(2, f"\n{name}: the step is finished and a checkpoint written; once more stops now\n".encode())
+            return
+        self.release()
+        raise _exception(number, f"{signal.Signals(number).name} came twice; stopped without a further checkpoint")
+
+
+def _exception(number: int, message: str) -> BaseException:
+    if number == signal.SIGINT:
+        return KeyboardInterrupt(message)
+    return TrainingInterrupted(number, message)

@@ -1,0 +1,129 @@
+"""One process for each folder: a lock that dies with its owner."""
+
+import contextlib
+import dataclasses
+import datetime
+import json
+import os
+import socket
+import threading
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from delira.errors import FolderInUseError
+
+_LOCK, _OWNER = ".lock", ".lock-owner.json"
+#: seconds to wait for another process: one that was killed keeps its files open until its memory is freed
+_PATIENCE = 3.0
+_POLL = 0.05  # seconds between two tries
+
+
+@dataclasses.dataclass
+class _Hold:
+    lock: Any
+    """``None`` where the file system has no locks."""
+    count: int = 0
+
+
+#: by process and folder: what a process forks does not own its locks
+_holds: dict[tuple[int, str], _Hold] = {}
+_guard = threading.RLock()
+#: devices whose file systems have no locks, as far as was said
+_without_locks: set[int] = set()
+
+
+@contextlib.contextmanager
+def locked(folder: str | Path, patience: float | None = None) -> Iterator[None]:
+    """Keep other processes out of a folder.
+
+    The system frees the lock when the process ends, however it ends. One process may lock a folder several
+    times, in any of its threads. Where the file system has no locks there is a warning, once, and no lock.
+
+    Parameters
+    ----------
+    folder
+        An existing folder.
+    patience
+        Seconds to wait for another process; 3 if ``None``.
+
+    Raises
+    ------
+    FolderInUseError
+        If another process holds the lock; it is named.
+    """
+    folder = Path(folder).resolve()
+    key = (os.getpid(), str(folder))
+    with _guard:
+        if key not in _holds:
+            _holds[key] = _Hold(_acquire(folder, _PATIENCE if patience is None else patience))
+        hold = _holds[key]
+        hold.count += 1
+    try:
+        yield
+    finally:
+        if os.getpid() == key[0]:
+            with _guard:
+                hold.count -= 1
+                if not hold.count:
+                    del _holds[key]
+                    _release(hold.lock, folder)
+
+
+def _acquire(folder: Path, patience: float) -> Any:
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(folder / _LOCK, thread_local=False)
+    try:
+        lock.acquire(timeout=patience, poll_interval=_POLL)
+    except Timeout as error:
+        raise FolderInUseError(
+            f"{str(folder)!r} is in use by {_describe_owner(folder)}; wait until it has ended, or choose another "
+            "save_path"
+        ) from error
+    except (OSError, NotImplementedError) as error:  # ENOLCK, ENOTSUP, EROFS, the file of another user
+        _warn(folder, error)
+        return None
+    with contextlib.suppress(OSError):  # it is for messages only, and not worth a run on a full disk
+        (folder / _OWNER).write_text(json.dumps(_owner()), encoding="utf-8")
+    return lock
+
+
+def _release(lock: Any, folder: Path) -> None:
+    if lock is None:
+        return
+    with contextlib.suppress(
+        OSError, ValueError, LookupError, TypeError
+    ):  # the folder may be gone, or somebody else's by now
+        owner = json.loads((folder / _OWNER).read_text("utf-8"))
+        if (owner["pid"], owner["host"]) == (os.getpid(), socket.gethostname()):
+            (folder / _OWNER).unlink()
+            # while it is held: who has it open already sees that it has no name any more, and tries again
+            (folder / _LOCK).unlink()
+    with contextlib.suppress(OSError):
+        lock.release()
+
+
+def _owner() -> dict[str, Any]:
+    since = datetime.datetime.now().astimezone().isoformat(timespec="seconds")
+    return {"pid": os.getpid(), "host": socket.gethostname(), "since": since}
+
+
+def _describe_owner(folder: Path) -> str:
+    try:
+        owner = json.loads((folder / _OWNER).read_text("utf-8"))
+        return f"process {owner['pid']} on {owner['host']} since {owner['since']}"
+    except (OSError, ValueError, LookupError, TypeError):  # it has only just begun
+        return "another process"
+
+
+def _warn(folder: Path, error: Exception) -> None:
+    device = folder.stat().st_dev
+    if device in _without_locks:
+        return
+    _without_locks.add(device)
+    warnings.warn(
+        f"{str(folder)!r} cannot be locked ({error}); make sure yourself that no second process uses it",
+        stacklevel=5,
+    )

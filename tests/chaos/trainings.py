@@ -1,0 +1,68 @@
+"""Runs in which everything that can be lost on the way is used, and what is left of them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from conftest import _regression
+
+from delira.data_loading import BaseDataManager
+from delira.io import verify_zip
+
+EPOCHS = 3
+
+
+def data(n: int = 10, batch_size: int = 4) -> BaseDataManager:
+    return BaseDataManager(_regression(n), batch_size)
+
+
+def build(room: Any, path: Path, **settings: Any) -> Any:
+    """A trainer with dropout, momentum, a schedule and a watched score."""
+    return room.trainer(path, room.build(dropout=0.4), **{"val_score_key": "mse", **room.halving(), **settings})
+
+
+def train(room: Any, path: Path, epochs: int = EPOCHS, **settings: Any) -> np.ndarray:
+    """Begin the training in ``path``, or go on with it; the weight at its end."""
+    return room.read(build(room, path, **settings).train(epochs, data(), data(7)))
+
+
+def kfold(room: Any, path: Path, resume: str | None = None) -> Any:
+    """Cross-validate in two folds."""
+    experiment = room.experiment(
+        path, {"dropout": 0.4}, name="chaos", training={"val_score_key": "mse", "save_freq": 1, **room.halving()}
+    )
+    return experiment.kfold(data(12, 3), num_splits=2, shuffle=True, random_seed=0, val_split=0.34, resume=resume)
+
+
+def files(path: Path) -> list[str]:
+    return sorted(str(found.relative_to(path)) for found in path.rglob("*") if found.is_file())
+
+
+def check_checkpoints(folder: Path, suffix: str) -> None:
+    """Everything that is called a checkpoint is a complete one."""
+    for path in folder.glob(f"checkpoint_*{suffix}"):
+        verify_zip(path)
+
+
+def check_equal(room: Any, found: Path, expected: Path) -> None:
+    """The same files, and the same content in every checkpoint and history."""
+    names = files(expected)
+    assert files(found) == names, f"differ: {set(files(found)) ^ set(names)}"
+    for name in names:
+        if name.startswith("checkpoints/"):
+            contents = [room.backend.read_checkpoint(folder / name) for folder in (found, expected)]
+            assert room.same(*contents), f"{name} differs"
+        elif name.startswith("history"):
+            assert (found / name).read_bytes() == (expected / name).read_bytes(), f"{name} differs"
+
+
+def ledger(folder: Path) -> list[dict[str, Any]]:
+    """The lines that can be read."""
+    lines = []
+    for line in (folder / "ledger.jsonl").read_text().splitlines():
+        try:
+            lines.append(json.loads(line))
+        except ValueError:
+            continue
+    return lines

@@ -1,0 +1,548 @@
+"""A cross-validation that was broken off goes on, and its result is that of an unbroken one, bit for bit."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_rooms import torch_room, toy_room
+
+from delira.data_loading import BaseDataManager, BaseLazyDataset
+from delira.errors import ConfigError, FolderInUseError
+from delira.metrics import per_sample
+from delira.training import fold_file
+from delira.training.callbacks import AbstractCallback, EarlyStopping
+from delira.training.fold_file import FILE, read_fold
+from delira.utils import lock
+from delira.utils.trees import iterate_leaves
+
+
+def rmse(y_true, y_pred):
+    return float(np.sqrt(np.mean((y_true - y_pred) ** 2)))
+
+
+def worst(y_true, y_pred):
+    return float(np.max(np.abs(y_true - y_pred)))
+
+
+@per_sample
+def mae(y_true, y_pred):
+    return float(np.abs(y_true - y_pred).mean())
+
+
+class Sum:
+    """A metric that is fed batch by batch; its float32 sum depends on where the batches begin."""
+
+    def __init__(self):
+        self.reset()
+
+    def reset(self):
+        self.total = np.float32(0)
+
+    def update(self, y_true, y_pred):
+        self.total = np.float32(self.total + np.abs(y_true - y_pred).astype(np.float32).sum())
+
+    def compute(self):
+        return float(self.total)
+
+
+class Interrupted(Exception):
+    """Whatever ends a run before its time."""
+
+
+class Watch(AbstractCallback):
+    """Notes every step, and breaks the run off at one of them."""
+
+    def __init__(self, *at, event="at_iter_end"):
+        self.at, self.event, self.steps = at, event, []
+
+    def _note(self, event, trainer, epoch, iteration):
+        now = (trainer.fold, epoch, iteration)
+        if event == "at_iter_end":
+            self.steps.append(now)
+        if event == self.event and now == self.at:
+            raise Interrupted(f"at {now}")
+
+    def at_iter_end(self, trainer, *, curr_epoch, iter_num, **facts):
+        self._note("at_iter_end", trainer, curr_epoch, iter_num)
+
+    def at_epoch_end(self, trainer, *, curr_epoch, **facts):
+        self._note("at_epoch_end", trainer, curr_epoch, 0)
+
+    def __deepcopy__(self, memo):
+        return self  # one for all folds
+
+
+class Seen(AbstractCallback):
+    """A callback with a state of its own."""
+
+    def __init__(self):
+        self.epochs, self.sum = [], np.zeros(2, dtype=np.float32)
+
+    def at_epoch_end(self, trainer, *, curr_epoch, **facts):
+        self.epochs.append((trainer.fold, curr_epoch))
+        self.sum += np.float32(0.1)
+
+    def state_dict(self):
+        return {"epochs": [list(epoch) for epoch in self.epochs], "sum": self.sum}
+
+    def load_state_dict(self, state):
+        self.epochs, self.sum = [tuple(epoch) for epoch in state["epochs"]], state["sum"]
+
+
+SPLITS = {"num_splits": 3, "shuffle": True, "random_seed": 5, "val_split": 0.3}
+
+
+def experiment_of(room, path, num_epochs=3, **training):
+    training = {"val_metrics": {"rmse": rmse, "mae": mae}, "num_epochs": num_epochs, "save_freq": 1, **training}
+    return room.experiment(path, {"dropout": 0.3}, training=training, val_score_key="rmse")
+
+
+def bits(value):
+    """Anything as something that is equal only if every bit and every type is."""
+    if isinstance(value, dict):
+        return {repr(key): bits(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value).__name__, [bits(item) for item in value]
+    if isinstance(value, np.ndarray) and value.dtype.hasobject:
+        return "objects", value.shape, [bits(item) for item in value.flat]
+    if isinstance(value, (np.ndarray, np.generic)):
+        return str(value.dtype), value.shape, value.tobytes()
+    return type(value).__name__, repr(value)
+
+
+def digest(result):
+    """Everything in a result but what tells the time or the place."""
+    own = ("fold", "train_indices", "val_indices", "test_indices", "metrics", "predictions", "targets", "history",
+           "best_epoch", "best_score", "left_out")  # fmt: skip
+    folds = []
+    for fold in result.folds:
+        states = [state for callback in fold.callbacks if (state := callback.state_dict())]
+        folds.append({**{name: bits(getattr(fold, name)) for name in own}, "callbacks": bits(states)})
+    oof = {name: bits(getattr(result.oof, name)) for name in ("predictions", "targets", "per_case", "fold", "counts")}
+    return folds, oof, result.table()
+
+
+def events(folder):
+    return [json.loads(line)["event"] for line in (folder / "ledger.jsonl").read_text().splitlines()]
+
+
+def kfold(room, path, data, *callbacks, **options):
+    own = [Seen(), EarlyStopping("val_mse", patience=9), *callbacks]
+    return experiment_of(room, path).kfold(data, callbacks=own, **{**SPLITS, **options})
+
+
+def broken_off(room, path, data, *at, event="at_iter_end", **options):
+    """The folder of a cross-validation that was broken off."""
+    with pytest.raises(Interrupted, match="at "):
+        kfold(room, path, data, Watch(*at, event=event), **options)
+    (folder,) = (path / "UnnamedExperiment").iterdir()
+    return folder
+
+
+# ---- going on
+
+
+@pytest.mark.parametrize(
+    ("at", "event"),
+    [
+        ((0, 1, 1), "at_iter_end"),
+        ((0, 3, 0), "at_epoch_end"),
+        ((1, 1, 0), "at_iter_end"),
+        ((1, 2, 1), "at_iter_end"),
+        ((2, 3, 0), "at_epoch_end"),
+    ],
+)
+def test_a_cross_validation_that_goes_on_equals_an_unbroken_one_bit_for_bit(room, tmp_path, manager, at, event):
+    data, watch = manager(24), Watch()
+    expected = digest(kfold(room, tmp_path / "unbroken", data))
+    folder = broken_off(room, tmp_path / "broken", data, *at, event=event)
+    resumed = kfold(room, tmp_path / "broken", data, watch, resume=folder)
+    assert digest(resumed) == expected
+    assert {fold for fold, _, _ in watch.steps} == set(range(at[0], 3))
+    assert [fold.path for fold in resumed.folds] == [folder / f"fold_{number:02d}" for number in range(3)]
+    assert events(folder).count("fold_finished") == 3
+    assert events(folder)[-1] == "finished"
+    assert events(folder).count("fold_started") == 4  # the one that was broken off began twice
+
+
+def test_it_may_be_broken_off_again_and_again(room, tmp_path, manager):
+    data = manager(24)
+    expected = digest(kfold(room, tmp_path / "unbroken", data))
+    folder = broken_off(room, tmp_path / "broken", data, 0, 2, 1)
+    for at in ((0, 3, 0), (1, 1, 1), (2, 2, 0)):
+        with pytest.raises(Interrupted, match="at "):
+            kfold(room, tmp_path / "broken", data, Watch(*at), resume="auto")
+    assert digest(kfold(room, tmp_path / "broken", data, resume="auto")) == expected
+    assert [*folder.parent.iterdir()] == [folder]
+
+
+def test_a_finished_fold_builds_no_network_and_reads_no_sample(room, tmp_path, manager):
+    built, transformed = [], []
+
+    class Net(room.network):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            built.append(self)
+
+    def note(batch):
+        transformed.append(len(batch["data"]))
+        return batch
+
+    options = {"test_kwargs": {"transforms": note}, "train_kwargs": {"transforms": note}, **SPLITS}
+    training = {"val_metrics": {"rmse": rmse}, "save_freq": 1}
+    experiment = room.experiment(tmp_path, training=training, cls=Net)
+    first = experiment.kfold(manager(24), check_duplicates=False, **options)
+    assert len(built) == 3
+    built.clear()
+    transformed.clear()
+    again = experiment.kfold(manager(24), check_duplicates=False, resume=first.path, **options)
+    assert not built
+    assert not transformed
+    assert digest(again) == digest(first)
+    assert events(first.path).count("fold_finished") == 3
+
+
+def test_a_fold_that_the_ledger_does_not_know_yet_is_not_done_again(room, tmp_path, manager):
+    data, watch = manager(24), Watch()
+    first = kfold(room, tmp_path, data)
+    ledger = first.path / "ledger.jsonl"
+    lines = ledger.read_text().splitlines(keepends=True)
+    (last,) = (number for number, line in enumerate(lines) if '"fold_finished", "fold": 2' in line)
+    ledger.write_text("".join(lines[:last]))  # killed between the two
+    assert digest(kfold(room, tmp_path, data, watch, resume="auto")) == digest(first)
+    assert not watch.steps
+    assert events(first.path).count("fold_finished") == 3
+
+
+def test_parameters_and_seconds_are_there_too(room, tmp_path, manager):
+    data = manager(24)
+    first = kfold(room, tmp_path, data)
+    again = kfold(room, tmp_path, data, resume=first.path)
+    assert [fold.seconds for fold in again.folds] == [fold.seconds for fold in first.folds]
+    assert [fold.parameters["fixed"]["model"] for fold in again.folds] == [{"n_features": 3, "dropout": 0.3}] * 3
+    assert len({id(fold.parameters) for fold in again.folds}) == 3
+    assert len({id(callback) for fold in again.folds for callback in fold.callbacks}) == 6
+
+
+def test_the_first_fold_that_is_trained_has_its_test_metrics_tried_before(room, tmp_path, manager):
+    data, watch = manager(24), Watch()
+    folder = broken_off(room, tmp_path, data, 1, 1, 0)
+    with pytest.raises(Exception, match="takes 0 positional arguments"):
+        kfold(room, tmp_path, data, watch, resume=folder, metrics={"wrong": lambda: 0.0})
+    assert not watch.steps
+
+
+# ---- more epochs, other metrics
+
+
+def test_more_epochs_train_the_finished_folds_further(room, tmp_path, manager):
+    data, watch = manager(24), Watch()
+    expected = digest(kfold(room, tmp_path / "unbroken", data, num_epochs=4))
+    first = kfold(room, tmp_path / "broken", data)
+    again = kfold(room, tmp_path / "broken", data, watch, num_epochs=4, resume=first.path)
+    assert {(fold, epoch) for fold, epoch, _ in watch.steps} == {(0, 4), (1, 4), (2, 4)}
+    assert digest(again) == expected
+    with pytest.raises(ConfigError, match="fold 0 was trained for 4 epochs already, more than num_epochs=3"):
+        kfold(room, tmp_path / "broken", data, resume=first.path)
+
+
+@pytest.mark.parametrize("batch_size", [3, 4])
+def test_other_metrics_are_computed_from_what_was_predicted(room, tmp_path, manager, batch_size):
+    data, watch = manager(24, batch_size), Watch()
+    metrics = {"rmse": rmse, "worst": worst, "mae": mae, "sum": Sum(), "of a lambda": lambda a, b: float((a - b).sum())}
+    expected = digest(kfold(room, tmp_path / "unbroken", data, metrics=metrics))
+    folder = broken_off(room, tmp_path / "broken", data, 2, 1, 0)
+    shutil.rmtree(folder / "fold_00" / "checkpoints")  # nothing could be tested again
+    shutil.rmtree(folder / "fold_01" / "checkpoints")
+    assert digest(kfold(room, tmp_path / "broken", data, watch, metrics=metrics, resume=folder)) == expected
+    assert {fold for fold, _, _ in watch.steps} == {2}
+
+
+def test_a_lambda_is_never_taken_for_another(room, tmp_path, manager):
+    data = manager(24)
+    first = kfold(room, tmp_path, data, metrics={"m": lambda y_true, y_pred: 1.0})
+    again = kfold(room, tmp_path, data, metrics={"m": lambda y_true, y_pred: 2.0}, resume=first.path)
+    assert [fold.metrics["m"].tolist() for fold in first.folds + again.folds] == [[1.0]] * 3 + [[2.0]] * 3
+
+
+def test_metrics_that_read_what_was_not_kept_are_computed_by_testing_again(room, tmp_path, manager):
+    data, watch = manager(24), Watch()
+    options = {"metrics": {"mean": per_sample(lambda number: float(number))}, "metric_keys": {"mean": ("number",)}}
+    expected = digest(kfold(room, tmp_path / "unbroken", data, **options))
+    folder = broken_off(room, tmp_path / "broken", data, 2, 1, 0)
+    assert digest(kfold(room, tmp_path / "broken", data, watch, resume=folder, **options)) == expected
+    assert {fold for fold, _, _ in watch.steps} == {2}
+
+
+def test_fewer_targets_are_those_of_an_unbroken_run(room, tmp_path, manager):
+    data = manager(24)
+    options = {"metrics": {"mean": per_sample(lambda number: float(number))}, "metric_keys": {"mean": ("number",)}}
+    folder = broken_off(room, tmp_path / "broken", data, 2, 1, 0, **options)
+    expected = kfold(room, tmp_path / "unbroken", data)
+    resumed = kfold(room, tmp_path / "broken", data, resume=folder)
+    assert digest(resumed) == digest(expected)
+    assert resumed.oof.targets.keys() == {"label"}
+
+
+# ---- what cannot be read
+
+
+def test_a_fold_whose_file_is_gone_is_tested_again(room, tmp_path, manager):
+    data, watch = manager(24), Watch()
+    first = kfold(room, tmp_path, data)
+    (first.folds[1].path / FILE).unlink()
+    with pytest.warns(UserWarning, match="fold 1 is tested again from its checkpoint: .*fold_01.*result.zip") as caught:
+        again = kfold(room, tmp_path, data, watch, resume=first.path)
+    assert [warning.filename for warning in caught] == [experiment_of.__code__.co_filename]
+    assert digest(again) == digest(first)
+    assert not watch.steps
+    assert (first.folds[1].path / FILE).exists()
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "text", "of another fold", "later"])
+def test_a_fold_whose_file_is_damaged_is_tested_again(room, tmp_path, manager, damage):
+    data = manager(24)
+    first = kfold(room, tmp_path, data)
+    path = first.folds[1].path / FILE
+    whole = path.read_bytes()
+    half = len(whole) // 2
+    flipped = bytearray(whole)
+    flipped[whole.index(b"\x93NUMPY") + 130] ^= 1
+    content = {
+        "cut": whole[:half],
+        "flipped": bytes(flipped),
+        "empty": b"",
+        "text": b"no zip at all",
+        "of another fold": (first.folds[0].path / FILE).read_bytes(),
+        "later": whole,
+    }
+    path.write_bytes(content[damage])
+    with pytest.MonkeyPatch.context() as patch:
+        if damage == "later":
+            patch.setattr(fold_file, "_FORMAT", 2)
+        with pytest.warns(UserWarning, match=r"fold \d is tested again from its checkpoint: .*result.zip") as caught:
+            again = kfold(room, tmp_path, data, resume=first.path)
+    assert len(caught) == (3 if damage == "later" else 1)
+    assert digest(again) == digest(first)
+
+
+def test_a_fold_without_file_and_checkpoint_is_trained_again(room, tmp_path, manager):
+    data = manager(24)
+    first = kfold(room, tmp_path, data)
+    shutil.rmtree(first.folds[2].path)
+    with pytest.warns(UserWarning, match="fold 2 is tested again"):
+        again = kfold(room, tmp_path, data, resume=first.path)
+    assert digest(again) == digest(first)
+
+
+# ---- what comes out of networks and data
+
+
+def toy_net(outputs):
+    """A network of the toy room with more outputs."""
+
+    class Net(toy_room().network):
+        def __call__(self, x):
+            found = super().__call__(x)
+            return {**found, **outputs(np.asarray(x), found["pred"])}
+
+    return Net
+
+
+def cross_validate_toy(path, cls, data, metrics, **options):
+    experiment = toy_room().experiment(path, training={"save_freq": 1, "num_epochs": 2}, cls=cls)
+    return experiment.kfold(data, metrics, num_splits=3, check_duplicates=False, **options)
+
+
+def named(n=12, **more):
+    rng = np.random.default_rng(3)
+    label = rng.normal(size=(n, 1))
+    return {"data": rng.normal(size=(n, 3)), "label": label, "number": np.arange(n), **more}
+
+
+TREES = {
+    "nested": lambda x, pred: {"more": {"a": pred * 2, "b": [pred, (pred.astype(np.float32), pred > 0)]}},
+    "texts": lambda x, pred: {"name": np.array([f"case {value:.3f}" for value in pred[:, 0]])},
+    "objects": lambda x, pred: {
+        "name": np.array([None if value > 0 else "negative" for value in pred[:, 0]], dtype=object)
+    },
+    "ragged": lambda x, pred: {"mask": np.zeros((len(pred), len(pred)), dtype=np.int16)},
+    "dates": lambda x, pred: {"when": np.full(len(pred), "2026-11-21", dtype="datetime64[D]")},
+    "complex": lambda x, pred: {"z": pred * 1j, "$odd": pred, "half": pred.astype(np.float16)},
+    "infinite": lambda x, pred: {"nothing": pred * np.nan, "much": pred + np.inf},
+    "records": lambda x, pred: {"record": np.zeros(len(pred), dtype=[("a", "i4"), ("b", "f8")])},
+}
+
+
+@pytest.mark.parametrize("kind", TREES)
+def test_predictions_of_every_kind_come_back(tmp_path, kind):
+    cls = toy_net(TREES[kind])
+    data = BaseDataManager(named(13), 4)
+    first = cross_validate_toy(tmp_path, cls, data, {"rmse": rmse})
+    again = cross_validate_toy(tmp_path, cls, data, {"rmse": rmse}, resume=first.path)
+    assert digest(again) == digest(first)
+    assert (read_fold(first.folds[0].path).outputs is None) == (kind == "records")
+
+
+def test_labels_that_are_texts_come_back(tmp_path):
+    texts = np.array(["benign", "malignant", "unknown"])[np.arange(12) % 3]
+    keys = {"rmse": ("label", "pred"), "share": ("name",)}
+    metrics = {"rmse": rmse, "share": per_sample(lambda name: float(name == "benign"))}
+    for kind, column in {"str": texts, "object": texts.astype(object)}.items():
+        data = BaseDataManager(named(12, name=column), 4)
+        first = cross_validate_toy(tmp_path / kind, toy_room().network, data, metrics, metric_keys=keys)
+        again = cross_validate_toy(
+            tmp_path / kind, toy_room().network, data, metrics, metric_keys=keys, resume=first.path
+        )
+        assert digest(again) == digest(first)
+        assert again.folds[0].targets["name"].tolist() == first.folds[0].targets["name"].tolist()
+
+
+def test_predictions_too_large_to_be_kept_twice_are_made_again(room, tmp_path, manager, monkeypatch):
+    from delira.metrics import gather
+
+    data, watch = manager(24), Watch()
+    monkeypatch.setattr(fold_file, "LIMIT_BYTES", 30)
+    monkeypatch.setattr(gather.Gatherer.__init__, "__defaults__", (30,))
+    first = kfold(room, tmp_path, data)
+    assert all(isinstance(leaf, np.memmap) for _, leaf in iterate_leaves(first.folds[0].predictions))
+    assert read_fold(first.folds[0].path).outputs is None
+    again = kfold(room, tmp_path, data, watch, resume=first.path)  # no warning: nothing is wrong
+    assert digest(again) == digest(first)
+    assert not watch.steps
+    assert first.folds[0].metrics.keys() == read_fold(first.folds[0].path).fields["metrics"].keys()
+
+
+def test_predictions_in_a_file_are_kept(room, tmp_path, manager, monkeypatch):
+    from delira.metrics import gather
+
+    monkeypatch.setattr(gather.Gatherer.__init__, "__defaults__", (30,))
+    data = manager(24)
+    first = kfold(room, tmp_path, data)
+    assert isinstance(first.folds[0].predictions["pred"], np.memmap)
+    assert digest(kfold(room, tmp_path, data, resume=first.path)) == digest(first)
+
+
+def test_samples_that_were_left_out_are_known_without_a_second_look(room, tmp_path):
+    def load(index):
+        if index in (3, 7):
+            raise OSError("torn")
+        return {"data": np.full(3, index / 10), "label": np.array([index / 5])}
+
+    data = BaseDataManager(BaseLazyDataset(list(range(24)), load), 5, bad_samples="skip")
+    with pytest.warns(UserWarning, match="is left out"):
+        first = experiment_of(room, tmp_path).kfold(data, **SPLITS)
+    again = experiment_of(room, tmp_path).kfold(data, resume=first.path, **SPLITS)  # a warning would be an error
+    assert digest(again) == digest(first)
+    assert [sorted(fold.left_out) for fold in again.folds] == [[3, 7]] * 3
+    with pytest.warns(UserWarning, match="is left out"):  # nobody knows where its batches began
+        other = experiment_of(room, tmp_path).kfold(data, resume=first.path, metrics={"sum": Sum()}, **SPLITS)
+    assert len(np.concatenate([fold.test_indices for fold in other.folds])) == 22
+
+
+# ---- processes that are killed
+
+
+class Report(AbstractCallback):
+    """Tells the parent of every step."""
+
+    def at_iter_end(self, trainer, *, curr_epoch, iter_num, **facts):
+        sys.stdout.write(f"{trainer.fold} {curr_epoch} {iter_num}\n")
+        sys.stdout.flush()
+        sys.stdin.readline()
+
+
+def room_named(name):
+    return torch_room() if name == "torch" else toy_room()
+
+
+def work(name, path):
+    """What a process does that is to be killed: tell of every step, and wait for the word to go on."""
+    kfold(room_named(name), Path(path), data_of_processes(), Report(), resume="auto")
+
+
+def data_of_processes():
+    rng = np.random.default_rng(7)
+    data = rng.normal(size=(24, 3))
+    return BaseDataManager({"data": data, "label": data.sum(axis=1, keepdims=True)}, 4)
+
+
+def start(name, path):
+    tests = Path(__file__).resolve().parents[1]
+    script = (
+        f"import sys; sys.path[:0] = [{str(tests)!r}, {str(tests / 'training')!r}]\n"
+        f"import test_kfold_resume\ntest_kfold_resume.work({name!r}, {str(path)!r})"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    )
+
+
+def run_until(process, steps):
+    """Let a process do so many steps; whether it has another one begun."""
+    for _ in range(steps):
+        if not process.stdout.readline():
+            return False
+        process.stdin.write("\n")
+        process.stdin.flush()
+    return bool(process.stdout.readline())
+
+
+def kill(process):
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    process.stdin.close()
+
+
+@pytest.mark.parametrize("steps", [(4, 12)])
+def test_a_killed_cross_validation_goes_on_bit_for_bit(room, tmp_path, steps):
+    killed_at(room, tmp_path, steps)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("steps", [(1, 1, 1), (8, 1), (9,), (17, 3), (26,)])
+def test_a_killed_cross_validation_goes_on_wherever_it_was_killed(room, tmp_path, steps):
+    killed_at(room, tmp_path, steps)
+
+
+def killed_at(room, tmp_path, steps):
+    for number in steps:
+        process = start(room.name, tmp_path / "killed")
+        try:
+            assert run_until(process, number)
+        finally:
+            kill(process)
+    (folder,) = (tmp_path / "killed" / "UnnamedExperiment").iterdir()
+    assert "finished" not in events(folder)
+    watch = Watch()
+    resumed = kfold(room, tmp_path / "killed", data_of_processes(), watch, resume="auto")
+    assert resumed.path == folder
+    assert len(watch.steps) < 3 * 3 * 3  # some of it was done
+    assert digest(resumed) == digest(kfold(room, tmp_path / "unbroken", data_of_processes()))
+
+
+def test_a_folder_at_which_another_process_is_at_work_is_refused_and_auto_passes_it_by(room, tmp_path, monkeypatch):
+    monkeypatch.setattr(lock, "_PATIENCE", 0.2)  # seconds
+    process = start(room.name, tmp_path)
+    try:
+        assert run_until(process, 4)
+        (folder,) = (tmp_path / "UnnamedExperiment").iterdir()
+        before = (folder / "ledger.jsonl").read_bytes()
+        with pytest.raises(FolderInUseError, match=rf"in use by process {process.pid} on .*another save_path"):
+            kfold(room, tmp_path, data_of_processes(), resume=folder)
+        assert (folder / "ledger.jsonl").read_bytes() == before
+        other = kfold(room, tmp_path, data_of_processes(), resume="auto")
+        assert other.path != folder
+    finally:
+        kill(process)
+    resumed = kfold(room, tmp_path, data_of_processes(), resume="auto")
+    assert resumed.path == folder
+    assert digest(resumed) == digest(other)
