@@ -100,6 +100,13 @@ def select_inputs(key_mapping: Mapping[str, str], batch: Mapping[str, Any]) -> d
 def named_outputs(network: Any, predictions: Any) -> Mapping[str, Any]:
     """Refuse what a network returned if it is no mapping.
 
+    Parameters
+    ----------
+    network
+        The network.
+    predictions
+        What it returned.
+
     Raises
     ------
     NetworkError
@@ -119,7 +126,19 @@ def call_losses(
     predictions: Mapping[str, Any],
     batch: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Evaluate every loss on the entries it reads; an error of a loss is told its name and what it read."""
+    """Evaluate every loss on the entries it reads; an error of a loss is told its name and what it read.
+
+    Parameters
+    ----------
+    losses
+        Functions by name.
+    loss_keys
+        The entries each reads; ``DEFAULT_LOSS_KEYS`` if it is not named here.
+    predictions
+        Named outputs of the network.
+    batch
+        The prepared batch.
+    """
     values = {}
     for name, loss in losses.items():
         read = look_up("loss", name, loss_keys.get(name, DEFAULT_LOSS_KEYS), predictions, batch)
@@ -144,7 +163,19 @@ def call_metrics(
     predictions: Mapping[str, Any],
     batch: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Evaluate every training metric of a step; batch entries go before predictions of the same name."""
+    """Evaluate every training metric of a step; batch entries go before predictions of the same name.
+
+    Parameters
+    ----------
+    metrics
+        Functions by name.
+    metric_keys
+        The entries each reads; ``DEFAULT_METRIC_KEYS`` if it is not named here.
+    predictions
+        Named outputs of the network.
+    batch
+        The prepared batch.
+    """
     values = {}
     for name, metric in metrics.items():
         values[name] = metric(*look_up("metric", name, metric_keys.get(name, DEFAULT_METRIC_KEYS), batch, predictions))

@@ -14,6 +14,8 @@ from delira.errors import CheckpointError
 
 _LOCAL_HEADER = struct.Struct("<4s5H3L2H")
 _END = struct.Struct("<4s4H2LH")
+_LOCATOR = struct.Struct("<4sLQL")
+_LONG_END = struct.Struct("<4sQ2H2L4Q")
 _DESCRIPTOR = 24  # bytes that PyTorch writes after each record
 _CHUNK = 1 << 18
 _OUTSIDE = re.compile(r"/|[A-Za-z]:|.*\\|(.*/)?\.\.(/|$)", re.DOTALL)
@@ -88,11 +90,11 @@ def stored_records(file: io.BufferedReader) -> dict[str, Record]:
         If the file does not end as zip files do; a record is compressed, encrypted, outside of the file or inside
         another one; a name occurs twice or leads out of a folder. Further kinds are in :data:`BROKEN_ZIP`.
     """
-    claimed = _check_end(file)
+    count = _check_end(file)
     with zipfile.ZipFile(file) as archive:
         entries, end = sorted(archive.infolist(), key=lambda entry: entry.header_offset), archive.start_dir
-    if claimed != min(len(entries), 0xFFFF):
-        raise zipfile.BadZipFile(f"it has {len(entries)} records and claims {claimed}")
+    if count != len(entries):
+        raise zipfile.BadZipFile(f"it has {len(entries)} records and claims {count}")
     records: dict[str, Record] = {}
     position, room = 0, 0  # nothing stands before the first record
     for entry in entries:
@@ -137,21 +139,36 @@ def _is_whole(file: io.BufferedReader, record: Record) -> bool:
 
 
 def _check_end(file: io.BufferedReader) -> int:
-    """Number of records that the last bytes of the file claim."""
+    """Number of records that the end of the file claims; all that it says must be true."""
     head = file.read(512)
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - _LONG_END.size - _LOCATOR.size - _END.size))
+    tail = file.read().rjust(_LONG_END.size + _LOCATOR.size + _END.size, b"\0")
+    signature, *disks, here, total, length, offset, comment = _END.unpack(tail[-_END.size :])
+    if signature != b"PK\5\6" or comment:
+        raise zipfile.BadZipFile(_why_no_zip(head))
+    stop = size - _END.size
+    locator = tail[_LONG_END.size : -_END.size]
+    if locator.startswith(b"PK\6\7"):  # PyTorch writes it always, zipfile from 65,535 records or 2 GiB on
+        short, stop = (here, total, length, offset), stop - _LOCATOR.size - _LONG_END.size
+        long_signature, rest, _, _, *more, here, total, length, offset = _LONG_END.unpack(tail[: _LONG_END.size])
+        disks += more
+        limits = (0xFFFF, 0xFFFF, 0xFFFFFFFF, 0xFFFFFFFF)
+        same = short == tuple(map(min, (here, total, length, offset), limits))
+        if not same or (long_signature, rest) != (b"PK\6\6", 44) or locator != _LOCATOR.pack(b"PK\6\7", 0, stop, 1):
+            raise zipfile.BadZipFile("its end is damaged")
+    if any(disks) or here != total or offset + length != stop:
+        raise zipfile.BadZipFile("its end is damaged, or it was cut short in the middle")
+    return int(total)
+
+
+def _why_no_zip(head: bytes) -> str:
+    """What a file is that does not end as a zip file does."""
     if not head:
-        raise zipfile.BadZipFile("it is empty")
-    file.seek(0, os.SEEK_END)
-    file.seek(max(0, file.tell() - _END.size))
-    tail = file.read()
-    signature, disk, first_disk, here, total, *_, comment = _END.unpack(tail.rjust(_END.size, b"\0"))
-    if signature == b"PK\5\6" and (disk, first_disk, here, comment) == (0, 0, total, 0):
-        return int(total)
+        return "it is empty"
     if head[:2] in (b"\x80\2", b"\x80\3", b"\x80\4", b"\x80\5") or head[257:262] == b"ustar":  # PyTorch before 1.6, 0.1
-        raise zipfile.BadZipFile(_PICKLE)
-    if head[:4] == b"PK\3\4":
-        raise zipfile.BadZipFile("it was cut short, or something follows its end")
-    raise zipfile.BadZipFile("it is no zip file")
+        return _PICKLE
+    return "it was cut short, or something follows its end" if head[:4] == b"PK\3\4" else "it is no zip file"
 
 
 def _check_entry(entry: zipfile.ZipInfo) -> None:
@@ -159,6 +176,8 @@ def _check_entry(entry: zipfile.ZipInfo) -> None:
         raise zipfile.BadZipFile(f"its record {entry.filename!r} is compressed; delira never does that")
     if entry.flag_bits & 0x2061:
         raise zipfile.BadZipFile(f"its record {entry.filename!r} is encrypted; delira never does that")
+    if entry.volume or entry.external_attr & 0x10:  # PyTorch leaves memory as it is for a record that is a folder
+        raise zipfile.BadZipFile(f"its record {entry.filename!r} is not in this file, or is a folder")
     if not entry.filename or entry.filename != entry.orig_filename or _OUTSIDE.match(entry.filename):
         raise zipfile.BadZipFile(f"its record {entry.orig_filename!r} has a name that leads out of a folder")
 

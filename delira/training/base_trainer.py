@@ -291,14 +291,14 @@ class BaseNetworkTrainer(CheckpointedRun):
         self, batchgen: Iterable[Mapping[str, Any]], epoch: int, verbose: bool = False
     ) -> tuple[Any, Any]:
         """All steps that are left of one epoch; returns ``(metrics, losses)``: values of the steps by name."""
-        running, state, saver, signals = self._running, self.state, self.saver, self.stop_signals
-        length = checks.count_batches(batchgen)
+        running, state, signals = self._running, self.state, self.stop_signals
+        length, watches_steps = checks.count_batches(batchgen), self.saver.watches_steps
         with self.backend.training(self.module), self._fed(batchgen, ahead=self._may_look_ahead) as fed:
             for batch, ready in fed:
                 self._train_batch(batch, ready, state.step_in_epoch + 1 == length, running)
                 if state.step_in_epoch % self.config.logging.freq == 0:
                     self._check_finite(running.losses, epoch)
-                if saver.watches_steps or signals.received is not None:
+                if watches_steps or signals.received is not None:
                     self._after_step(epoch)
             self.backend.finish_epoch(self.optimizers)
         if state.step_in_epoch == 0:

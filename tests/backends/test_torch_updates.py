@@ -679,6 +679,23 @@ def test_skip_leaves_a_batch_out_whose_gradients_are_bad(steps, precision, bad):
     assert mine["default"].num_updates == other["default"].num_updates
 
 
+def test_of_two_updates_in_one_batch_only_the_bad_one_is_left_out():
+    class Twice(HandWritten):
+        @staticmethod
+        def closure(model, data_dict, optimizers, losses=None, **kwargs):
+            for label in (data_dict["first"], data_dict["label"]):
+                HandWritten.closure(model, {**data_dict, "label": label}, optimizers, losses)
+            return {}, {}
+
+    ours, theirs = build(Twice), build(HandWritten)
+    optimizers = optimizers_of(ours, skip_nonfinite=True)
+    for batch in batches_of(4, 4):
+        compute(ours, optimizers, {**batch, "first": np.full_like(batch["label"], np.nan)})
+    train_by_hand(theirs.layers, [batches_of(4, 4)])
+    assert_equal(ours, theirs)
+    assert (optimizers["default"].num_updates, optimizers["default"].num_skipped) == (2, 2)
+
+
 def test_in_fp16_infinite_gradients_lower_the_scale():
     network = build(SteepAtZero)
     optimizers = optimizers_of(network, skip_nonfinite=True, precision="fp16", accumulation_steps=2)

@@ -182,7 +182,18 @@ def test_an_encrypted_record_is_refused(flags, refused):
 
 
 def test_a_number_of_records_that_is_not_true_is_refused(refused):
-    refused(zip_of(JSON, Entry(b"x", b"y"), count=1), "it has 2 records and claims 1")
+    for count in (0, 1, 3, 0xFFFF):
+        refused(zip_of(JSON, Entry(b"x", b"y"), count=count), f"it has 2 records and claims {count}")
+
+
+def test_a_record_that_claims_to_be_a_folder_or_on_another_disk_is_refused(refused):
+    """PyTorch gives back memory as it found it for a record with the mark of a folder."""
+    content = zip_of(JSON)
+    place = content.index(b"PK\1\2")
+    for offset, mark in ((38, 0x10), (34, 1)):
+        changed = bytearray(content)
+        changed[place + offset] = mark
+        refused(bytes(changed), "'tree.json' is not in this file, or is a folder")
 
 
 def test_bytes_before_between_and_after_are_refused(refused):
@@ -267,7 +278,7 @@ def npz():
         (b"\xff" * 5000, "it is no zip file"),
         (b"PK\3\4" + bytes(100), "it was cut short"),
         (b"PK\5\6" + bytes(17), "it is no zip file"),
-        (b"PK\5\6" + b"\xff" * 16 + bytes(2), "it is no zip file"),
+        (b"PK\5\6" + b"\xff" * 16 + bytes(2), "its end is damaged"),
     ],
 )
 def test_another_format_is_refused(content, reason, refused):

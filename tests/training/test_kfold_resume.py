@@ -171,6 +171,15 @@ def test_a_cross_validation_that_goes_on_equals_an_unbroken_one_bit_for_bit(room
     assert events(folder).count("fold_started") == 4  # the one that was broken off began twice
 
 
+def test_the_running_fold_goes_on_inside_its_epoch(room, tmp_path, manager):
+    data, watch = manager(24), Watch()
+    expected = digest(kfold(room, tmp_path / "unbroken", data, save_freq_steps=1))
+    folder = broken_off(room, tmp_path / "broken", data, 1, 2, 2, save_freq_steps=1)
+    resumed = kfold(room, tmp_path / "broken", data, watch, resume=folder, save_freq_steps=1)
+    assert digest(resumed) == expected
+    assert watch.steps[:2] == [(1, 2, 2), (1, 3, 0)]
+
+
 def test_it_may_be_broken_off_again_and_again(room, tmp_path, manager):
     data = manager(24)
     expected = digest(kfold(room, tmp_path / "unbroken", data))
@@ -502,13 +511,27 @@ def kill(process):
     process.stdin.close()
 
 
-@pytest.mark.parametrize("steps", [(4, 12)])
-def test_a_killed_cross_validation_goes_on_bit_for_bit(room, tmp_path, steps):
-    killed_at(room, tmp_path, steps)
+def test_one_that_is_in_use_is_left_alone_and_goes_on_when_its_process_was_killed(room, tmp_path, monkeypatch):
+    monkeypatch.setattr(lock, "_PATIENCE", 0.2)  # seconds
+    process = start(room.name, tmp_path)
+    try:
+        assert run_until(process, 12)
+        (folder,) = (tmp_path / "UnnamedExperiment").iterdir()
+        before = (folder / "ledger.jsonl").read_bytes()
+        with pytest.raises(FolderInUseError, match=rf"in use by process {process.pid} on .*another save_path"):
+            kfold(room, tmp_path, data_of_processes(), resume=folder)
+        assert (folder / "ledger.jsonl").read_bytes() == before
+        other = kfold(room, tmp_path, data_of_processes(), resume="auto")
+        assert other.path != folder
+    finally:
+        kill(process)
+    resumed = kfold(room, tmp_path, data_of_processes(), resume="auto")
+    assert resumed.path == folder
+    assert digest(resumed) == digest(other)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("steps", [(1, 1, 1), (8, 1), (9,), (17, 3), (26,)])
+@pytest.mark.parametrize("steps", [(1, 1, 1), (4, 12), (8, 1), (9,), (17, 3), (26,)])
 def test_a_killed_cross_validation_goes_on_wherever_it_was_killed(room, tmp_path, steps):
     killed_at(room, tmp_path, steps)
 
@@ -527,22 +550,3 @@ def killed_at(room, tmp_path, steps):
     assert resumed.path == folder
     assert len(watch.steps) < 3 * 3 * 3  # some of it was done
     assert digest(resumed) == digest(kfold(room, tmp_path / "unbroken", data_of_processes()))
-
-
-def test_a_folder_at_which_another_process_is_at_work_is_refused_and_auto_passes_it_by(room, tmp_path, monkeypatch):
-    monkeypatch.setattr(lock, "_PATIENCE", 0.2)  # seconds
-    process = start(room.name, tmp_path)
-    try:
-        assert run_until(process, 4)
-        (folder,) = (tmp_path / "UnnamedExperiment").iterdir()
-        before = (folder / "ledger.jsonl").read_bytes()
-        with pytest.raises(FolderInUseError, match=rf"in use by process {process.pid} on .*another save_path"):
-            kfold(room, tmp_path, data_of_processes(), resume=folder)
-        assert (folder / "ledger.jsonl").read_bytes() == before
-        other = kfold(room, tmp_path, data_of_processes(), resume="auto")
-        assert other.path != folder
-    finally:
-        kill(process)
-    resumed = kfold(room, tmp_path, data_of_processes(), resume="auto")
-    assert resumed.path == folder
-    assert digest(resumed) == digest(other)

@@ -1,5 +1,9 @@
 """Files that are complete or not there."""
 
+import builtins
+import contextlib
+import errno
+import io
 import os
 import threading
 from pathlib import Path
@@ -7,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from delira.errors import ConfigError
-from delira.utils.files import publish, publish_link, publish_text, sweep_partials, writable_folder
+from delira.utils.files import make_folder, publish, publish_link, publish_text, sweep_partials, writable_folder
 
 
 def names(folder):
@@ -91,6 +95,73 @@ def test_content_is_on_disk_before_the_name_and_the_name_before_the_return(tmp_p
     assert events == ["rename"]
 
 
+def test_a_missing_folder_is_made_again(tmp_path):
+    """It was deleted under a running training."""
+    assert publish_text(tmp_path / "deep" / "er" / "a.txt", "content").read_text() == "content"
+    assert names(tmp_path / "deep" / "er") == ["a.txt"]
+
+
+def test_a_file_cannot_be_the_folder(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match=r"file'$"):
+        publish_text(tmp_path / "file" / "a.txt", "content")
+
+
+class Refusing(io.FileIO):
+    """A file on a full disk."""
+
+    def write(self, data):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def on_a_full_disk(monkeypatch):
+    monkeypatch.setattr(builtins, "open", lambda path, mode, **kw: io.BufferedWriter(Refusing(path, mode)))
+
+
+def test_an_error_of_writing_names_the_file(tmp_path, monkeypatch):
+    on_a_full_disk(monkeypatch)
+    with pytest.raises(OSError, match=r"No space left on device: '.*a\.txt'$") as caught:
+        publish_text(tmp_path / "a.txt", "content")
+    assert caught.value.errno == errno.ENOSPC
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_what_the_system_refused_is_said_whatever_the_writer_makes_of_it(durable, tmp_path, monkeypatch):
+    """PyTorch says "unexpected pos 640 vs 534"."""
+
+    def misleading(file):
+        try:
+            file.write(b"x" * 100_000)
+        except OSError:
+            raise RuntimeError("unexpected pos") from None
+
+    def overlooking(file):
+        with contextlib.suppress(OSError):
+            file.write(b"x" * 100_000)
+
+    on_a_full_disk(monkeypatch)
+    for write in (misleading, overlooking):
+        with pytest.raises(OSError, match=r"No space left on device: '.*a\.bin'$"):
+            publish(tmp_path / "a.bin", write, durable=durable)
+        assert names(tmp_path) == []
+
+
+def test_torch_cannot_hide_a_full_disk(tmp_path, monkeypatch):
+    torch = pytest.importorskip("torch")
+    on_a_full_disk(monkeypatch)
+    with pytest.raises(OSError, match=r"No space left on device: '.*a\.pt'$"):
+        publish(tmp_path / "a.pt", lambda file: torch.save({"weight": torch.zeros(50_000)}, file))
+
+
+def test_errors_of_the_writer_itself_are_left_as_they_are(tmp_path):
+    def write(file):
+        raise OSError("no file, but a socket")
+
+    with pytest.raises(OSError, match=r"^no file, but a socket$"):
+        publish(tmp_path / "a.bin", write)
+
+
 def test_text_is_written_as_utf8_with_its_line_ends(tmp_path):
     path = publish_text(tmp_path / "a.txt", "größe\r\nend\n")
     assert path.read_bytes() == "größe\r\nend\n".encode()
@@ -169,16 +240,37 @@ def test_a_link_that_fails_leaves_the_previous_file_and_no_debris(links, tmp_pat
     assert names(tmp_path) == ["a.txt", "b.txt"]
 
 
+# ---- make_folder
+
+
+def test_the_names_of_new_folders_are_on_disk(tmp_path, monkeypatch):
+    (tmp_path / "old").mkdir()
+    synced, fsync = [], os.fsync
+    monkeypatch.setattr(os, "fsync", lambda number: (synced.append(os.fstat(number).st_ino), fsync(number)))
+    make_folder(tmp_path / "old" / "new" / "newer")
+    assert synced == [(tmp_path / "old").stat().st_ino, (tmp_path / "old" / "new").stat().st_ino]
+    make_folder(tmp_path / "old" / "new")
+    assert len(synced) == 2
+
+
+def test_a_folder_cannot_take_the_name_of_a_file(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(FileExistsError, match=r"file'$"):
+        make_folder(tmp_path / "file")
+
+
 # ---- sweep_partials
 
 
 def test_only_what_was_left_half_written_is_removed(tmp_path):
     publish_text(tmp_path / "a.txt", "content")
     (tmp_path / "a.txt.partial-0123abcd").write_text("half")
-    (tmp_path / "partial.txt").write_text("mine")
-    (tmp_path / "deeper").mkdir()
+    (tmp_path / "b.txt.partial-89abcdef").mkdir()  # none of ours, and no reason to fail
+    mine = ["a.partial-notes.txt", "a.txt.partial-0123abcd.txt", "partial.txt", ".partial-0123abcd"]
+    for name in mine:
+        (tmp_path / name).write_text("mine")
     sweep_partials(tmp_path)
-    assert names(tmp_path) == ["a.txt", "deeper", "partial.txt"]
+    assert names(tmp_path) == sorted(["a.txt", "b.txt.partial-89abcdef", *mine])
     sweep_partials(tmp_path / "nowhere")
 
 
@@ -211,12 +303,14 @@ def test_a_file_is_no_folder(below, tmp_path):
         writable_folder(path)
 
 
-@pytest.mark.parametrize("method", ["mkdir", "touch"])
-def test_a_folder_that_cannot_be_written_is_refused(method, tmp_path, monkeypatch):
-    def denied(self, *args, **kwargs):
-        raise PermissionError(13, "Permission denied", str(self))
+@pytest.mark.parametrize("function", ["mkdir", "open"])
+def test_a_folder_that_cannot_be_written_is_refused(function, tmp_path, monkeypatch):
+    def denied(path, *args, **kwargs):
+        raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr(Path, method, denied)
+    if function == "open":
+        (tmp_path / "run").mkdir()
+    monkeypatch.setattr(os, function, denied)
     with pytest.raises(
         ConfigError, match=r"save_path='.*run' is not writable \(Permission denied\); choose another path"
     ):

@@ -34,7 +34,10 @@ class AbstractCallback:
         """Called after the last epoch, also if the training failed. Facts: ``error`` (``None`` if it did not)."""
 
     def at_epoch_begin(self, trainer: Any, **facts: Any) -> Any:
-        """Called before each epoch. Facts: ``curr_epoch``, ``num_epochs``, ``val_metrics``, ``val_score_key``."""
+        """Called before each epoch. Facts: ``curr_epoch``, ``num_epochs``, ``val_metrics``, ``val_score_key``.
+
+        Not again where a run continues inside an epoch: what it set then belongs into ``state_dict``.
+        """
 
     def at_epoch_end(self, trainer: Any, **facts: Any) -> Any:
         """Called after each epoch.

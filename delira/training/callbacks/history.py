@@ -3,40 +3,59 @@
 import csv
 import io
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
 from delira.training.callbacks.abstract_callback import AbstractCallback
 from delira.utils.files import publish_text
 
+_log = logging.getLogger("delira")
+
 
 class HistoryWriter(AbstractCallback):
     """Keep ``history.csv`` and ``history.jsonl`` of a folder equal to ``trainer.state.history``.
 
     Rows are appended; the files are written anew where that is not enough: at the start (a resumed
-    run cuts off what came after its checkpoint) and when an epoch brings a new column.
+    run cuts off what came after its checkpoint), when an epoch brings a new column, and when the files are
+    not as they were left. Checkpoints hold the history as well, so that a full disk is no reason to stop.
     """
 
     def __init__(self, folder: str | Path):
         self.folder = Path(folder)
         self._columns: list[str] = []
+        self._n_rows: int | None = None  # in the files; None: not known
 
     def at_training_begin(self, trainer: Any, **facts: Any) -> None:
         """Write what was there before."""
-        self._rewrite(trainer.state.history)
+        self._n_rows = None
+        self._write(trainer.state.history)
 
     def at_epoch_end(self, trainer: Any, **facts: Any) -> None:
         """Append the epoch's row."""
-        record = trainer.state.history[-1]
-        if not set(record) <= set(self._columns):
-            self._rewrite(trainer.state.history)
-            return
+        self._write(trainer.state.history)
+
+    def _write(self, history: list[dict[str, float]]) -> None:
+        is_one_behind = self._n_rows is not None and self._n_rows == len(history) - 1
+        is_there = all((self.folder / name).exists() for name in ("history.csv", "history.jsonl"))
+        try:
+            if is_one_behind and is_there and set(history[-1]) <= set(self._columns):
+                self._append(history[-1])
+            else:
+                self._rewrite(history)
+            self._n_rows = len(history)
+        except OSError as error:
+            self._n_rows = None
+            _log.warning("the history could not be written (%s); the next epoch tries again", error)
+
+    def _append(self, record: dict[str, float]) -> None:
         with open(self.folder / "history.csv", "a", newline="") as file:
             file.write(self._rows([record]))
         with open(self.folder / "history.jsonl", "a") as file:
             file.write(json.dumps(record) + "\n")
 
     def _rewrite(self, history: list[dict[str, float]]) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
         self._columns = list(dict.fromkeys(name for record in history for name in record))
         header = ",".join(self._columns) + "\r\n" if self._columns else ""
         publish_text(self.folder / "history.csv", header + self._rows(history), durable=False)

@@ -44,18 +44,24 @@ class ProgressBar(AbstractCallback):
 
     def at_training_begin(self, trainer: Any, *, num_epochs: int, num_batches: int | None = None, **facts: Any) -> None:
         """Open the bar."""
-        done = trainer.state.epoch
-        if 0 < done < num_epochs:
-            print(f"{self.label}continues after epoch {done}", file=sys.stderr, flush=True)
+        done, step = trainer.state.epoch, trainer.state.step_in_epoch
+        if done < num_epochs and (done or step):
+            inside = f"step {step} of epoch {done + 1}" if step else f"epoch {done}"
+            print(f"{self.label}continues after {inside}", file=sys.stderr, flush=True)
         if done < num_epochs and (bar_class := _bar_class()) is not None:
             total = None if num_batches is None else num_batches * num_epochs
-            initial = (num_batches or 0) * done
+            initial = (num_batches or 0) * done + step
             self._bar = bar_class(total=total, initial=initial, unit="step")
+            if step:
+                self._name_epoch(done + 1, num_epochs)
 
     def at_epoch_begin(self, trainer: Any, *, curr_epoch: int, num_epochs: int, **facts: Any) -> None:
         """Name the epoch."""
+        self._name_epoch(curr_epoch, num_epochs)
+
+    def _name_epoch(self, epoch: int, num_epochs: int) -> None:
         if self._bar is not None:
-            self._bar.set_description_str(f"{self.label}epoch {curr_epoch}/{num_epochs}", refresh=False)
+            self._bar.set_description_str(f"{self.label}epoch {epoch}/{num_epochs}", refresh=False)
 
     def at_iter_end(self, trainer: Any, **facts: Any) -> None:
         """Move on by one step."""

@@ -1,0 +1,213 @@
+"""Any mixture of what makes a run random or gives it a state: broken off and continued, it ends in the same bits."""
+
+import dataclasses
+import functools
+import itertools
+import tempfile
+import zlib
+from pathlib import Path
+
+import everything
+import numpy as np
+import pytest
+from everything import BATCH_SIZE, FEATURES, N_SAMPLES, SAMPLERS, STEPS, outcome, train
+from small_rooms import ROOMS
+
+WORKERS = (0, 1, 3)
+#: where a run is broken off: after a step; after two steps of one epoch; between the last step of an epoch and its
+#: checkpoint; right after that checkpoint
+KINDS = ("inside", "twice", "before the end", "at the end")
+FILES = ("history.csv", "history.jsonl")
+
+
+class Interrupted(BaseException):
+    """The process ends here."""
+
+
+class BreakOff:
+    """Ends the process at a moment of an epoch; steps and epochs count from 1."""
+
+    def __init__(self, moment, epoch, step=None):
+        self.moment, self.epoch, self.step = moment, epoch, step
+
+    def _at(self, moment, epoch, step=None):
+        if (moment, epoch, step) == (self.moment, self.epoch, self.step):
+            raise Interrupted
+
+    def at_iter_end(self, trainer, *, curr_epoch, iter_num, **facts):
+        self._at("step", curr_epoch, iter_num + 1)
+
+    def at_epoch_end(self, trainer, *, curr_epoch, **facts):
+        self._at("epoch end", curr_epoch)
+
+    def at_epoch_begin(self, trainer, *, curr_epoch, **facts):
+        self._at("epoch begin", curr_epoch)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Case:
+    """One run that is broken off."""
+
+    workers: int
+    sampler: str
+    features: frozenset
+    kind: str
+    changes_workers: bool
+    """Whether it is continued with another number of workers."""
+
+    def __str__(self):
+        change = ", then another number" if self.changes_workers else ""
+        return f"{self.workers} workers{change}; {self.sampler}; {sorted(self.features)}; broken off {self.kind}"
+
+    @property
+    def rng(self):
+        return np.random.default_rng(zlib.crc32(str(self).encode()))
+
+    def plan(self):
+        """``(settings, [(where it is broken off, (epoch, step) of the checkpoint before)])``."""
+        rng = self.rng
+        epoch = int(rng.integers(1, 3))  # 1 or 2: early stopping ends after the third
+        every = int(rng.integers(1, 3))
+        if self.kind == "inside":
+            step = int(rng.integers(every + 1, STEPS + 1))
+            return {"save_freq_steps": every}, [
+                (BreakOff("step", epoch, step), (epoch - 1, (step - 1) // every * every))
+            ]
+        if self.kind == "twice":
+            return {"save_freq_steps": 1}, [
+                (BreakOff("step", epoch, 2), (epoch - 1, 1)),
+                (BreakOff("step", epoch, step := int(rng.integers(3, STEPS + 1))), (epoch - 1, step - 1)),
+            ]
+        if self.kind == "before the end":
+            return {"save_freq_steps": every}, [(BreakOff("epoch end", epoch), (epoch - 1, STEPS))]
+        return {"save_freq": 1}, [(BreakOff("epoch begin", epoch + 1), (epoch, 0))]
+
+    def continued_with(self):
+        """Workers of each later session."""
+        others = [number for number in WORKERS if number != self.workers]
+        while True:
+            yield others[int(self.rng.integers(len(others)))] if self.changes_workers else self.workers
+
+
+def ended(trainer, path):
+    return outcome(trainer), [(path / name).read_bytes() for name in FILES]
+
+
+@functools.cache
+def unbroken(room, features, sampler):
+    """What the run ends with that was never broken off, and had no workers."""
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = everything.build(room, Path(folder), features)
+        train(trainer, features, sampler)
+        tree, files = ended(trainer, Path(folder))
+    return room.backend.snapshot(tree, None), files
+
+
+def check(room, folder, case):
+    """Break the run off, continue it, and compare."""
+    settings, breaks = case.plan()
+    workers, later = case.workers, case.continued_with()
+    for break_off, place in breaks:
+        with pytest.raises(Interrupted):
+            train(
+                everything.build(room, folder, case.features, break_off, **settings),
+                case.features, case.sampler, workers,
+            )  # fmt: skip
+        trainer = everything.build(room, folder, case.features, **settings)
+        assert (trainer.state.epoch, trainer.state.step_in_epoch) == place, f"continues elsewhere: {case}"
+        workers = next(later)
+    train(trainer, case.features, case.sampler, workers)
+    tree, files = ended(trainer, folder)
+    expected, expected_files = unbroken(room, case.features, case.sampler)
+    assert room.same(tree, expected), f"ends in other bits: {case}"
+    assert files == expected_files, f"another history: {case}"
+
+
+# ---- every pair, in the normal run
+
+
+def factors(room_name):
+    return {
+        "workers": WORKERS,
+        "sampler": tuple(SAMPLERS),
+        "kind": KINDS,
+        "changes_workers": (False, True),
+        **dict.fromkeys(FEATURES[room_name], (False, True)),
+    }
+
+
+def pairs(row):
+    return set(itertools.combinations(row.items(), 2))
+
+
+def all_pairs(table):
+    return {
+        ((left, a), (right, b)) for left, right in itertools.combinations(table, 2) for a in table[left]
+        for b in table[right]
+    }  # fmt: skip
+
+
+@functools.cache
+def pairwise(room_name):
+    """Few rows in which every value of a factor meets every value of every other one; greedy, always the same."""
+    table, rng = factors(room_name), np.random.default_rng(0)
+    missing, rows = all_pairs(table), []
+    while missing:
+        candidates = [
+            {name: values[rng.integers(len(values))] for name, values in table.items()} for _ in range(200)
+        ]  # fmt: skip
+        best = max(candidates, key=lambda row: len(pairs(row) & missing))
+        rows.append(best)
+        missing -= pairs(best)
+    return rows
+
+
+def case_of(row):
+    row = dict(row)
+    own = {name: row.pop(name) for name in ("workers", "sampler", "kind", "changes_workers")}
+    return Case(features=frozenset(name for name, is_on in row.items() if is_on), **own)
+
+
+@pytest.mark.parametrize("room_name", ROOMS)
+def test_the_short_form_has_every_pair(room_name):
+    rows = pairwise(room_name)
+    assert set.union(*map(pairs, rows)) == all_pairs(factors(room_name))
+    assert len(rows) <= 20
+
+
+def test_a_pair_of_mixtures(room, tmp_path):
+    for number, row in enumerate(pairwise(room.name)):
+        check(room, tmp_path / str(number), case_of(row))
+
+
+def test_every_part_changes_the_outcome(room):
+    """Else it would not be tested."""
+    plain, _ = unbroken(room, frozenset(), "shuffle")
+    for feature in FEATURES[room.name]:
+        assert not room.same(unbroken(room, frozenset([feature]), "shuffle")[0], plain), feature
+    for sampler in ("weighted", "balanced"):
+        assert not room.same(unbroken(room, frozenset(), sampler)[0], plain), sampler
+    assert -(-N_SAMPLES // BATCH_SIZE) == STEPS
+
+
+# ---- everything
+
+
+def mixtures(room_name):
+    """Nothing, every part alone, every two, and all together."""
+    names = FEATURES[room_name]
+    return [frozenset(some) for n in (0, 1, 2, len(names)) for some in itertools.combinations(names, n)]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("workers", WORKERS)
+def test_every_mixture(room, tmp_path, workers, sampler):
+    kinds = itertools.cycle(itertools.product(KINDS, (False, True)))
+    for number, features in enumerate(mixtures(room.name)):
+        kind, changes = next(kinds)
+        check(
+            room, tmp_path / str(number),
+            Case(workers=workers, sampler=sampler, features=features, kind=kind, changes_workers=changes),
+        )  # fmt: skip
