@@ -20,7 +20,7 @@ torch = pytest.importorskip("torch")
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py"))
-PAGES = {name: (ROOT / "docs" / name).read_text() for name in ("how_to.md", "data.md")}
+PAGES = {name: (ROOT / "docs" / name).read_text() for name in ("how_to.md", "data.md", "nothing_lost.md")}
 HOW_TO = PAGES["how_to.md"]
 
 
@@ -180,7 +180,7 @@ def test_the_table_of_splits_has_every_one_with_its_default():
     assert table_of("Settings of the splits") == defaults
 
 
-@pytest.mark.parametrize("page", ["docs/how_to.md", "docs/data.md", "examples/README.md"])
+@pytest.mark.parametrize("page", ["docs/how_to.md", "docs/data.md", "docs/nothing_lost.md", "examples/README.md"])
 def test_every_link_leads_somewhere(page):
     text = re.sub(r"^```.*?^```", "", (ROOT / page).read_text(), flags=re.MULTILINE | re.DOTALL)
     links = re.findall(r"\]\(([^)#]+)\)", text)

@@ -209,6 +209,13 @@ class Backend(abc.ABC):
         """What a user can do about an error of the framework, if the room knows."""
         return None
 
+    def nonfinite(self, weights: Mapping[str, Any]) -> list[str]:
+        """Names of the weights that hold an infinite value or none that is a number."""
+        arrays = self.to_numpy(dict(weights))
+        with np.errstate(over="ignore", invalid="ignore"):  # a sum is fast, and finite only if all of it is
+            suspects = [name for name, array in arrays.items() if not np.isfinite(np.sum(array))]
+        return [name for name in suspects if not np.isfinite(arrays[name]).all()]
+
     def scale_rates(self, optimizers: Mapping[str, Any], factor: float) -> None:
         """Multiply the learning rates."""
         raise ConfigError(f"the room {self.name!r} cannot change learning rates, so nonfinite='rollback' does not work")

@@ -185,8 +185,10 @@ def _check_entry(entry: zipfile.ZipInfo) -> None:
 def _start_of(file: io.BufferedReader, entry: zipfile.ZipInfo) -> int:
     """Where the bytes of a record begin: after its own header, which must agree with the directory."""
     file.seek(entry.header_offset)
-    signature, _, flags, method, *_, n_name, n_extra = _LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))
+    signature, _, flags, method, _, _, crc, _, _, n_name, n_extra = _LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))
     name = file.read(n_name).decode("utf-8" if flags & 0x800 else "cp437")
-    if (signature, flags, method, name) != (b"PK\3\4", entry.flag_bits, entry.compress_type, entry.orig_filename):
+    same = (flags, method, name) == (entry.flag_bits, entry.compress_type, entry.orig_filename)
+    # with this flag the checksum comes behind the record
+    if signature != b"PK\3\4" or not same or (crc != entry.CRC and not flags & 0x8):
         raise zipfile.BadZipFile(f"the header of its record {entry.filename!r} is damaged")
     return entry.header_offset + _LOCAL_HEADER.size + n_name + n_extra

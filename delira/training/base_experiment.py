@@ -301,7 +301,7 @@ class BaseExperiment:
     def build_trainer(self, request: RunRequest, folder: Path, checkpoint: Path | None = None) -> BaseNetworkTrainer:
         """A trainer with a fresh network, initialised from (seed, fold), that goes on from what is in its folder."""
         backend = self.trainer_cls.backend
-        start = {} if checkpoint is None else {"resume_from": checkpoint}
+        start: dict[str, Any] = {} if checkpoint is None else {"resume_from": checkpoint}
         with own_generators(backend):
             seed_generators(backend, request.seed, request.fold, stream="network")
             return self.trainer_cls(

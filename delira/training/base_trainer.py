@@ -253,7 +253,7 @@ class BaseNetworkTrainer(CheckpointedRun):
     def _train_epoch(self, plan: TrainingPlan, epoch: int) -> None:
         """One epoch, or the rest of one: steps, validation, history, checkpoint."""
         state, self._must_return = self.state, True
-        self._running = self._begin_epoch(plan, epoch)
+        running = self._running = self._begin_epoch(plan, epoch)
         values: dict[str, float] = {"epoch": epoch}
         for part in self._train_single_epoch(self._training_batches(plan.train_data, epoch), epoch):
             values |= self._reduce(part, plan.reduce_mode)
@@ -262,8 +262,8 @@ class BaseNetworkTrainer(CheckpointedRun):
                 values |= self._validate(plan.val_data, epoch)
             except StopInValidation:  # it begins anew when the run is continued
                 self._stop()
-        values |= {name: rate for name, rate in self._running.rates.items() if name not in values}
-        state.epoch, state.step_in_epoch = epoch, 0
+        values |= {name: rate for name, rate in running.rates.items() if name not in values}
+        state.epoch, state.step_in_epoch, self._running = epoch, 0, None
         state.history.append(values)
         is_best = self._update_best(plan, values)
         facts = {name: value for name, value in values.items() if name != "epoch"}
@@ -280,18 +280,21 @@ class BaseNetworkTrainer(CheckpointedRun):
             previous = state.history[-1] if state.history else {}
             self._at_epoch_begin(previous, plan.val_score_key, epoch, plan.num_epochs)
             seed_generators(backend, self.seed, self.fold, epoch, stream="framework")
-        running = RunningEpoch(self.config, backend, backend.learning_rates(self.optimizers))
+        running = self._new_epoch()
         if state.step_in_epoch:
             running.load_state_dict(state.accumulators)
             set_generators(backend, state.generators)
             state.accumulators, state.generators = {}, {}
         return running
 
+    def _new_epoch(self) -> RunningEpoch:
+        return RunningEpoch(self.config, self.backend, self.backend.learning_rates(self.optimizers))
+
     def _train_single_epoch(
         self, batchgen: Iterable[Mapping[str, Any]], epoch: int, verbose: bool = False
     ) -> tuple[Any, Any]:
         """All steps that are left of one epoch; returns ``(metrics, losses)``: values of the steps by name."""
-        running, state, signals = self._running, self.state, self.stop_signals
+        running, state, signals = self._running or self._new_epoch(), self.state, self.stop_signals
         length, watches_steps = checks.count_batches(batchgen), self.saver.watches_steps
         with self.backend.training(self.module), self._fed(batchgen, ahead=self._may_look_ahead) as fed:
             for batch, ready in fed:
@@ -299,7 +302,7 @@ class BaseNetworkTrainer(CheckpointedRun):
                 if state.step_in_epoch % self.config.logging.freq == 0:
                     self._check_finite(running.losses, epoch)
                 if watches_steps or signals.received is not None:
-                    self._after_step(epoch)
+                    self._after_step()
             self.backend.finish_epoch(self.optimizers)
         if state.step_in_epoch == 0:
             raise DataError(f"the training data gave no batch in epoch {epoch}")

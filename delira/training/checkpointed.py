@@ -49,10 +49,11 @@ class CheckpointedRun(RunState):
         path = Path(file_name)
         if not path.suffix:
             path = path.with_name(path.name + self.backend.checkpoint_suffix)
-        tree = self._checkpoint_tree()
-        if epoch is not None:
-            tree["epoch"] = int(epoch)
-        return publish(path, lambda file: self.backend.write_checkpoint(file, tree))
+        with self._filled_state():
+            tree = self._checkpoint_tree()
+            if epoch is not None:
+                tree["epoch"] = int(epoch)
+            return publish(path, lambda file: self.backend.write_checkpoint(file, tree))
 
     @classmethod
     def load_state(cls, file_name: str | Path) -> dict[str, Any]:
@@ -84,7 +85,7 @@ class CheckpointedRun(RunState):
                 f"fold {self.fold}; use another save_path, or the same seed and fold"
             )
         self._load_weights(new_state)
-        self.state = state
+        self.state, self._running = state, None
         try:
             self.callbacks.load_state_dict(state.callbacks)
         except (KeyError, TypeError, ValueError) as error:
@@ -169,7 +170,7 @@ class CheckpointedRun(RunState):
         data = None if self._plan is None else self._plan.train_data
         return not self.callbacks.hears("at_iter_begin") and not is_foreign_loader(data)
 
-    def _after_step(self, epoch: int) -> None:
+    def _after_step(self) -> None:
         """Write a checkpoint if it is the time; stop if a signal came."""
         if self.stop_signals.received is not None:
             self._stop()
@@ -180,21 +181,33 @@ class CheckpointedRun(RunState):
     def _save_inside_epoch(self, names: list[str]) -> bool:
         """Write a checkpoint after a step; whether the run can be continued from one there."""
         state, data = self.state, self.train_data
-        if not can_be_entered(data) or not self._running.is_storable:
+        running = self._running
+        if not can_be_entered(data) or running is None or not running.is_storable:
             what = "a metric" if can_be_entered(data) else f"the training data (a {type(data).__name__})"
             self._warn_once(
                 f"no checkpoint is written inside an epoch: {what} cannot be continued there; a run that is broken off "
                 "continues at the beginning of its epoch"
             )
             return False
-        self._check_finite(self._running.losses, state.epoch + 1)
+        self._check_finite(running.losses, state.epoch + 1)
+        with self._filled_state():
+            self._save(names)
+        return True
+
+    @contextlib.contextmanager
+    def _filled_state(self) -> Iterator[None]:
+        """Scope in which the state holds what it needs only inside an epoch."""
+        state, data = self.state, self.train_data
+        if not state.step_in_epoch or self._running is None:
+            yield
+            return
+        before = state.accumulators, state.generators, state.loader
         state.accumulators, state.generators = self._running.state_dict(), generators_state(self.backend)
         state.loader = dict(data.state_dict()) if is_foreign_loader(data) else {}
         try:
-            self._save(names)
+            yield
         finally:
-            state.accumulators, state.generators, state.loader = {}, {}, {}
-        return True
+            state.accumulators, state.generators, state.loader = before
 
     def _stop(self) -> NoReturn:
         """End the training because of a signal, after a checkpoint if it is inside an epoch."""
@@ -202,6 +215,8 @@ class CheckpointedRun(RunState):
         where = f"after epoch {state.epoch}"
         if state.step_in_epoch and self._save_inside_epoch(["last"]):
             where = f"after step {state.step_in_epoch} of epoch {state.epoch + 1}"
+        elif state.step_in_epoch:
+            where = f"in epoch {state.epoch + 1}, which has to begin again"
         self.saver.finish()
         name = signal.Signals(self.stop_signals.received or 0).name
         self.stop_signals.stop(f"{name}: the training stopped {where}; it continues from {self.checkpoints.folder}")

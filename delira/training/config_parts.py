@@ -79,7 +79,8 @@ class SavingConfig:
     """Keep only the newest so many numbered checkpoints; ``None`` keeps all."""
 
     keep_best: int | None = None
-    """Keep only the so many epochs with the best validation score (and those of ``keep_last_checkpoints``)."""
+    """Keep, of the numbered checkpoints, only the so many with the best validation score (and those of
+    ``keep_last_checkpoints``). Where no score is watched (``val_score_key``), it changes nothing."""
 
     background: bool = False
     """Write in a thread from a copy of the state, while the training goes on; takes memory for one more state."""

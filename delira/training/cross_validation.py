@@ -38,6 +38,19 @@ from delira.utils.trees import iterate_leaves
 
 _log = logging.getLogger("delira")
 
+#: entries of the manifest that the report says in other words
+_NOT_SHOWN = (
+    "settings",
+    "model_params",
+    "fingerprint",
+    "splits",
+    "num_splits",
+    "n_samples",
+    "kind",
+    "batches",
+    "options",
+)
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CrossValidation:
@@ -126,7 +139,7 @@ class CrossValidation:
     def _describe(self, folder: RunFolder) -> dict[str, Any]:
         """What the report says about the run: the manifest, with the settings as they are written in YAML."""
         info = folder.read_manifest()
-        for name in ("settings", "fingerprint", "splits", "num_splits", "n_samples", "kind", "batches", "options"):
+        for name in _NOT_SHOWN:
             info.pop(name, None)
         settings = {
             "model": self.request.params.model_kwargs(),
@@ -146,7 +159,7 @@ class CrossValidation:
         except CheckpointError as error:
             warnings.warn(f"fold {number} is tested again from its checkpoint: {error}", stacklevel=5)
             return None
-        self._check_epochs(number, max((int(values["epoch"]) for values in stored.fields["history"]), default=0))
+        self._check_epochs(number, max((int(values.get("epoch", 0)) for values in stored.fields["history"]), default=0))
         if stored.outputs is None or stored.asked["num_epochs"] != self.request.num_epochs:
             return None
         outputs, metrics = dict(stored.outputs), stored.fields["metrics"]

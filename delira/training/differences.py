@@ -9,7 +9,7 @@ from delira.utils.yaml_codec import Unresolved
 
 #: parts of the fingerprint that must be equal whatever the user allows -> why
 NEVER_ALLOWED = {
-    "fold": "another fold is another run",
+    "fold": "another fold is another run; pass the one that it was begun with as fold=",
     "splits": "a case that is tested now may have been trained on before; begin a new cross-validation",
 }
 _LONG = 60  # characters of a value that are shown

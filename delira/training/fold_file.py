@@ -1,6 +1,7 @@
 """A finished fold on disk: what a cross-validation that goes on reads instead of training and testing again."""
 
 import dataclasses
+import operator
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -88,7 +89,7 @@ def read_fold(folder: Path) -> StoredFold:
         parts = {name: _unpack(tree[name]) for name in ("fields", "outputs", "callbacks", "asked")}
         stored = StoredFold(**parts)
         FoldResult(**stored.fields)  # everything is there
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise CheckpointError(f"{path} does not hold a fold: {error!r}") from error
     return stored
 
@@ -119,6 +120,8 @@ def compute_metrics(metrics: MetricSet, outputs: Mapping[str, Any], batch_size: 
     dict or None
         ``None`` if what a metric reads was not stored, or not as it came.
     """
+    if not len(metrics):
+        return {}
     values = {**outputs["predictions"], **outputs["targets"]}
     try:
         read = {entry: lookup(values, entry) for entry in metrics.entries}
@@ -128,10 +131,9 @@ def compute_metrics(metrics: MetricSet, outputs: Mapping[str, Any], batch_size: 
     lengths = {len(leaf) for leaf in leaves}
     if len(lengths) != 1 or any(leaf.dtype.hasobject for leaf in leaves):
         return None
-    roots = entries_of(values, metrics.entries)
+    needed = entries_of(values, metrics.entries)
     for start in range(0, lengths.pop(), batch_size):
-        rows = slice(start, start + batch_size)
-        metrics.update(map_leaves(lambda leaf, rows=rows: leaf[rows], roots))
+        metrics.update(map_leaves(operator.itemgetter(slice(start, start + batch_size)), needed))
     return metrics.compute()
 
 
@@ -194,8 +196,8 @@ def _is_plain(dtype: np.dtype) -> bool:
 def _unpack(plain: Any) -> Any:
     if not isinstance(plain, dict):
         return plain
-    kind = next(iter(plain))
-    content = plain[kind]
+    kind = next(iter(plain), "")
+    content = plain.get(kind)
     if kind == "dict":
         return {_unpack(key): _unpack(item) for key, item in content}
     if kind in ("list", "tuple"):

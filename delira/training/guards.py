@@ -58,7 +58,7 @@ def refuse_nonfinite(trainer: Any, tree: Mapping[str, Any]) -> None:
     if trainer.config.guards.nonfinite not in ("raise", "rollback"):
         return
     weights = tree.get("training_model", tree["model"])
-    if bad := _nonfinite(trainer.backend.to_numpy({name: weights[name] for name in trainer.learned_names})):
+    if bad := trainer.backend.nonfinite({name: weights[name] for name in trainer.learned_names}):
         epoch, step = tree["epoch"], tree["step"]
         raise NonFiniteLossError(
             f"the weights are not finite any more after epoch {epoch}{f', step {step} of the next' if step else ''}: "
@@ -71,8 +71,8 @@ def refuse_nonfinite(trainer: Any, tree: Mapping[str, Any]) -> None:
 def diagnose(trainer: Any, error: NonFiniteLossError) -> None:
     """Tell an error of a loss what the step was: learning rates, weights, and what is in the batch."""
     rates = ", ".join(f"{name} {rate:g}" for name, rate in trainer.backend.learning_rates(trainer.optimizers).items())
-    weights = trainer.backend.to_numpy(trainer.backend.state_tree(trainer.module, {})["model"])
-    bad = _nonfinite({name: weights[name] for name in trainer.learned_names})
+    weights = trainer.backend.state_tree(trainer.module, {})["model"]
+    bad = trainer.backend.nonfinite({name: weights[name] for name in trainer.learned_names})
     lines = [f"learning rates: {rates}"] if rates else []
     lines.append(f"weights that are not finite by now: {_shortened(bad) if bad else 'none'}")
     data = trainer.train_data

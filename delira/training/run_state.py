@@ -32,7 +32,7 @@ class RunState(Predictor):
     #: the callback that averages the weights, if there is one
     weight_average: Any
     _plan: TrainingPlan | None
-    _running: RunningEpoch
+    _running: RunningEpoch | None = None
 
     # ------------------------------------------------------------------ counters
 
@@ -164,7 +164,8 @@ class RunState(Predictor):
 
     def _training_batches(self, data: Any, epoch: int) -> Any:
         state = self.state
-        return training_batches(data, (self.seed, self.fold, epoch), state.step_in_epoch, state.loader)
+        position, state.loader = state.loader, {}
+        return training_batches(data, (self.seed, self.fold, epoch), state.step_in_epoch, position)
 
     @property
     def learned_names(self) -> frozenset[str]:

@@ -153,12 +153,16 @@ class Saver:
 
     def _prune(self, state: Tree) -> None:
         config = self.config
-        if config.keep_last is None and config.keep_best is None:
+        ranks = config.keep_best is not None and state["score_key"] is not None
+        if config.keep_last is None and not ranks:
             return
         numbered = self.folder.numbered()
         keep = {path for _, path in numbered[: config.keep_last or 0]}
-        best = set(_best_epochs(state)[: config.keep_best or 0])
-        self.folder.prune(keep | {path for (epoch, step), path in numbered if step == 0 and epoch in best})
+        if ranks:
+            paths = {epoch: path for (epoch, step), path in numbered if step == 0}
+            best = [paths[epoch] for epoch in _best_epochs(state) if epoch in paths]
+            keep |= set(best[: config.keep_best])
+        self.folder.prune(keep)
 
     # ------------------------------------------------------------------ who else writes here
 
@@ -193,5 +197,5 @@ class Saver:
 def _best_epochs(state: Tree) -> list[int]:
     """Epochs that have a validation score, the best first and the earlier of equals before the later."""
     key, sign = state["score_key"], -1 if state["score_mode"] == "highest" else 1
-    scores = [(sign * record[key], int(record["epoch"])) for record in state["history"] if key in record]
-    return [epoch for score, epoch in sorted(scores) if score == score]
+    scored = [record for record in state["history"] if key in record and record[key] == record[key]]
+    return [int(record["epoch"]) for record in sorted(scored, key=lambda record: (sign * record[key], record["epoch"]))]

@@ -47,8 +47,8 @@ def check_checkpoints(folder: Path, suffix: str) -> None:
 
 def check_equal(room: Any, found: Path, expected: Path) -> None:
     """The same files, and the same content in every checkpoint and history."""
-    names = files(expected)
-    assert files(found) == names, f"differ: {set(files(found)) ^ set(names)}"
+    names, there = files(expected), files(found)
+    assert there == names, f"missing: {set(names) - set(there)}; too many: {set(there) - set(names)}"
     for name in names:
         if name.startswith("checkpoints/"):
             contents = [room.backend.read_checkpoint(folder / name) for folder in (found, expected)]

@@ -145,7 +145,7 @@ def test_a_file_whose_end_was_not_written_is_refused(victim):
 
 
 def test_blocks_of_two_checkpoints_are_refused(victim, run, room):
-    earlier = (run / "checkpoints" / f"checkpoint_epoch_1{room.backend.checkpoint_suffix}").read_bytes()
+    earlier = (run / "checkpoints" / f"checkpoint_epoch_2{room.backend.checkpoint_suffix}").read_bytes()
     for cut in range(64, min(len(earlier), len(victim.content)), 64):
         for mixed in (victim.content[:cut] + earlier[cut:], earlier[:cut] + victim.content[cut:]):
             if mixed not in (earlier, victim.content):

@@ -336,8 +336,9 @@ def test_a_network_that_draws_numbers_leaves_the_generator_alone(tmp_path):
         def forward(self, x):
             return {"pred": self.linear(torch.nn.functional.dropout(x, 0.5, training=True))}
 
+    network = Drawing()
     state = torch.get_rng_state()
-    path = export(Drawing(), tmp_path / "net.pt2", {"data": np.ones((2, 3))})
+    path = export(network, tmp_path / "net.pt2", {"data": np.ones((2, 3))})
     assert torch.equal(torch.get_rng_state(), state)
     program = torch.export.load(path).module()
     assert not torch.equal(program(x=torch.ones(9, 3))["pred"], program(x=torch.ones(9, 3))["pred"])

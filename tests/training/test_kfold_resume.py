@@ -13,12 +13,15 @@ import pytest
 from small_rooms import torch_room, toy_room
 
 from delira.data_loading import BaseDataManager, BaseLazyDataset
-from delira.errors import ConfigError, FolderInUseError
+from delira.errors import CheckpointError, ConfigError, FolderInUseError, TrainingInterrupted
+from delira.io.container import write_tree
 from delira.metrics import per_sample
 from delira.training import fold_file
 from delira.training.callbacks import AbstractCallback, EarlyStopping
 from delira.training.fold_file import FILE, read_fold
+from delira.training.run_folder import RunFolder
 from delira.utils import lock
+from delira.utils.files import publish
 from delira.utils.trees import iterate_leaves
 
 
@@ -229,6 +232,41 @@ def test_a_fold_that_the_ledger_does_not_know_yet_is_not_done_again(room, tmp_pa
     assert events(first.path).count("fold_finished") == 3
 
 
+def test_a_fold_is_stored_before_the_ledger_says_that_it_is_finished(room, tmp_path, manager, monkeypatch):
+    stored, log = [], RunFolder.log
+
+    def look(folder, event, **facts):
+        if event == "fold_finished":
+            stored.append(read_fold(folder.fold(facts["fold"])).fields["fold"])
+        log(folder, event, **facts)
+
+    monkeypatch.setattr(RunFolder, "log", look)
+    kfold(room, tmp_path, manager(24))
+    assert stored == [0, 1, 2]
+
+
+def test_a_cross_validation_that_was_told_to_stop_goes_on(room, tmp_path, manager):
+    class Terminate(AbstractCallback):
+        def at_iter_end(self, trainer, *, curr_epoch, iter_num, **facts):
+            if (trainer.fold, curr_epoch, iter_num) == (1, 2, 1):
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    data, watch = manager(24), Watch()
+    expected = digest(kfold(room, tmp_path / "unbroken", data))
+    with pytest.raises(TrainingInterrupted, match="SIGTERM"):
+        kfold(room, tmp_path / "broken", data, Terminate())
+    assert digest(kfold(room, tmp_path / "broken", data, watch, resume="auto")) == expected
+    assert watch.steps[0] == (1, 2, 2)
+
+
+def test_without_metrics_the_folds_are_read_all_the_same(room, tmp_path, manager):
+    data, watch = manager(24), Watch()
+    folder = broken_off(room, tmp_path, data, 2, 1, 0)
+    resumed = kfold(room, tmp_path, data, watch, resume=folder, metrics={})
+    assert [fold.metrics for fold in resumed.folds] == [{}] * 3
+    assert {fold for fold, _, _ in watch.steps} == {2}
+
+
 def test_parameters_and_seconds_are_there_too(room, tmp_path, manager):
     data = manager(24)
     first = kfold(room, tmp_path, data)
@@ -339,6 +377,23 @@ def test_a_fold_whose_file_is_damaged_is_tested_again(room, tmp_path, manager, d
             again = kfold(room, tmp_path, data, resume=first.path)
     assert len(caught) == (3 if damage == "later" else 1)
     assert digest(again) == digest(first)
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        {},
+        {"format": 1},
+        {"format": 1, "fields": {}, "outputs": {}, "callbacks": {}, "asked": {}},
+        {"format": 1, "fields": {"dict": [[1]]}, "outputs": None, "callbacks": None, "asked": None},
+        {"format": 1, "fields": {"dict": [["fold", 1]]}, "outputs": None, "callbacks": None, "asked": None},
+        {"format": 1, "fields": {"objects": [1, 2], "shape": [3]}, "outputs": None, "callbacks": None, "asked": None},
+    ],
+)
+def test_a_file_that_is_no_fold_is_refused_as_such(tmp_path, tree):
+    publish(tmp_path / FILE, lambda file: write_tree(file, tree))
+    with pytest.raises(CheckpointError, match=r"result\.zip"):
+        read_fold(tmp_path)
 
 
 def test_a_fold_without_file_and_checkpoint_is_trained_again(room, tmp_path, manager):

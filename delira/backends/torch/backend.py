@@ -30,6 +30,7 @@ class TorchBackend(Backend):
     build_optimizers = staticmethod(optims.build_optimizers)
     build_schedules = staticmethod(schedules.build_schedules)
     concatenate = staticmethod(values.concatenate)
+    nonfinite = staticmethod(values.nonfinite)
     snapshot = staticmethod(memory.snapshot)
     is_out_of_memory = staticmethod(memory.is_out_of_memory)
     free_memory = staticmethod(memory.free_memory)

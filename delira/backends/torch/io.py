@@ -13,7 +13,7 @@ from delira.io.verify import open_plain, stored_records, verify_zip
 from delira.utils.files import publish
 
 _ARRAY = "$ndarray"
-_PLAIN = (bool, int, float, complex, str, bytes)
+_PLAIN: tuple[type, ...] = (bool, int, float, complex, str, bytes)
 #: what ``torch.load`` reads with ``weights_only=True``
 _STORABLE = (torch.Tensor, torch.dtype, torch.device, *_PLAIN, type(None))
 

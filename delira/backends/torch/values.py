@@ -35,6 +35,16 @@ def concatenate(trees: Sequence[Any]) -> Any:
     return torch.cat(list(trees)) if isinstance(last, torch.Tensor) and last.ndim else last
 
 
+def nonfinite(weights: Mapping[str, torch.Tensor]) -> list[str]:
+    """Names of the tensors that hold an infinite value or none that is a number; waits once for the device."""
+    if not weights:
+        return []
+    # a sum is fast, and finite only if all of it is
+    sums = torch.stack([weight.detach().sum().float().abs() for weight in weights.values()])
+    suspects = [name for name, ok in zip(weights, torch.isfinite(sums).tolist(), strict=True) if not ok]
+    return [name for name in suspects if not bool(torch.isfinite(weights[name]).all())]
+
+
 def convert_torch_tensor_to_npy(*args: Any, **kwargs: Any) -> tuple[list[Any], dict[str, Any]]:
     """Convert positional and keyword tensors; other values pass. 0-d tensors become shape ``(1,)``."""
 

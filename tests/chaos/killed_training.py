@@ -1,0 +1,429 @@
+"""Trainings that are killed by SIGKILL at random times, again and again, and must end as if they had not been.
+
+A supervisor that has imported everything forks each training into a process group of its own, kills it and starts
+it again until it comes to its end. After each death it looks at what is on disk; at the end it compares with a run that
+nobody killed, byte for byte::
+
+    python tests/chaos/killed_training.py --room torch --kills 200 --seed 1
+
+The answer is one line of JSON: how many kills, how many lost checkpoints and differences, and where they came.
+"""
+
+import argparse
+import contextlib
+import ctypes
+import dataclasses
+import itertools
+import json
+import os
+import re
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import everything
+import numpy as np
+from everything import EPOCHS, FEATURES
+from small_rooms import Room, torch_room, toy_room
+
+from delira.io import verify_zip
+from delira.utils.trees import iterate_leaves
+
+FOLDS = 3
+SHORT = 20
+"""Up to so many kills the chosen places are visited once, and not with all settings."""
+TIMEOUT = 60
+"""Seconds after which a training that was not killed must have ended."""
+BURIED_AFTER = 10.0
+"""Seconds that the workers of a dead training may need to notice."""
+OUTCOME, STARTS, ERROR = "outcome.json", "starts.jsonl", "error.txt"
+SETTINGS = (
+    {"save_freq_steps": 1, "save_in_background": True},
+    {"save_freq_steps": 1, "save_freq": 1},
+    {"save_freq_steps": 2, "save_freq": 1, "keep_last_checkpoints": 2, "save_in_background": True},
+)
+_NUMBERED = re.compile(r"checkpoint_epoch_(\d+)(?:_step_(\d+))?\.(?:pt|zip)")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Training:
+    """What is trained, the same in each of its lives."""
+
+    room: Room
+    is_kfold: bool
+    workers: int
+    number: int
+    """Decides between settings that must not change the outcome."""
+
+    @property
+    def name(self) -> str:
+        return f"{'kfold' if self.is_kfold else 'run'}, {self.workers} workers"
+
+    def __call__(self, folder: Path, *callbacks: Any) -> dict[str, str]:
+        """One life: begin in ``folder`` or go on with what is there; returns the bits of everything it ends with."""
+        calls = [Told(folder), *callbacks]
+        return (self._kfold if self.is_kfold else self._run)(folder, calls)
+
+    def _run(self, folder: Path, callbacks: list[Any]) -> dict[str, str]:
+        features = FEATURES[self.room.name]
+        trainer = everything.build(self.room, folder / "run", features, *callbacks, **self._settings)
+        network = everything.train(trainer, features, workers=self.workers)
+        predictor = everything.data(9)
+        done = trainer.evaluate(predictor, metrics={"rmse": everything.rmse})
+        files = {name: (folder / "run" / name).read_text() for name in ("history.csv", "history.jsonl")}
+        return bits({
+            **everything.outcome(trainer), "files": files, "predictions": done.predictions, "metrics": done.metrics,
+            "network": self.room.backend.state_tree(network, {}),
+        }, self.room)  # fmt: skip
+
+    def _kfold(self, folder: Path, callbacks: list[Any]) -> dict[str, str]:
+        features = FEATURES[self.room.name]
+        chosen = everything.settings(self.room, features)
+        chosen["callbacks"] += callbacks
+        params = {
+            "fixed": {
+                "model": everything.model(features),
+                "training": {"num_epochs": EPOCHS, "save_freq": None, **chosen, **self._settings},
+            }
+        }
+        params["fixed"]["training"].pop("callbacks")
+        experiment = self.room.experiment_cls(
+            params, everything.network_cls(self.room, features), save_path=folder, name="kfold"
+        )
+        manager = everything.data(21, n_process_augmentation=self.workers)
+        result = experiment.kfold(
+            manager, num_splits=FOLDS, shuffle=True, random_seed=5, val_split=0.3, callbacks=chosen["callbacks"],
+            train_kwargs={"transforms": everything.augmentation()}, resume=self._resume(folder),
+        )  # fmt: skip
+        folds = [
+            {
+                "metrics": fold.metrics, "predictions": fold.predictions, "targets": fold.targets,
+                "history": fold.history, "best": [fold.best_epoch, fold.best_score], "test": fold.test_indices,
+                "files": [(fold.path / name).read_text() for name in ("history.csv", "history.jsonl")],
+                "last": self.room.trainer_cls.load_state(fold.path / "checkpoints" / "checkpoint_last"),
+                "best weights": self.room.trainer_cls.load_state(fold.path / "checkpoints" / "checkpoint_best"),
+            } for fold in result.folds
+        ]  # fmt: skip
+        oof = {"predictions": result.oof.predictions, "counts": result.oof.counts}
+        return bits({"folds": folds, "oof": oof, "table": result.table()}, self.room)
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        return SETTINGS[self.number % len(SETTINGS)]
+
+    def _resume(self, folder: Path) -> str | Path:
+        """By itself, or, every second time, by its path."""
+        runs = [path.parent for path in folder.glob("kfold/*/manifest.json")]
+        return runs[0] if runs and self.number % 2 else "auto"
+
+
+class Told:
+    """Notes for the supervisor where each life of a training begins; no state of the run."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+
+    def at_training_begin(self, trainer: Any, **facts: Any) -> None:
+        place = [trainer.state.epoch, trainer.state.step_in_epoch]
+        with open(self.folder / STARTS, "a") as file:
+            file.write(json.dumps({"path": str(trainer.save_path), "place": place}) + "\n")
+
+
+class StopHere:
+    """Stops the process, with all its threads, at a moment of the training, for the supervisor to kill it there."""
+
+    def __init__(self, moment: str, epoch: int, step: int = 0):
+        self.at = (moment, epoch, step)
+
+    def _reach(self, *now: Any) -> None:
+        if now == self.at:
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+    def at_iter_end(self, trainer: Any, *, curr_epoch: int, iter_num: int, **facts: Any) -> None:
+        self._reach("step", curr_epoch, iter_num + 1)
+
+    def at_epoch_end(self, trainer: Any, *, curr_epoch: int, **facts: Any) -> None:
+        self._reach("end", curr_epoch, 0)
+
+    def at_epoch_begin(self, trainer: Any, *, curr_epoch: int, **facts: Any) -> None:
+        self._reach("begin", curr_epoch, 0)
+
+
+#: twice inside one epoch, between an epoch's last step and its checkpoint, and right after that checkpoint
+PLACES = (("step", 2, 2), ("step", 2, 4), ("end", 2, 0), ("begin", 3, 0))
+
+
+def bits(tree: Any, room: Room) -> dict[str, str]:
+    """Every leaf by its place, so that equal means equal in every bit."""
+    found = {}
+    for place, leaf in iterate_leaves(room.backend.to_numpy(tree)):
+        if isinstance(leaf, (np.ndarray, np.generic)):
+            leaf = f"{leaf.dtype} {leaf.shape} {np.ascontiguousarray(leaf).tobytes().hex()}"
+        elif isinstance(leaf, float):
+            leaf = leaf.hex()
+        found["/".join(map(str, place))] = repr(leaf)
+    return found
+
+
+# ------------------------------------------------------------------ processes
+
+
+def fork(training: Training, folder: Path, *callbacks: Any) -> int:
+    """Start a life of a training in a session of its own, so that its workers can be found."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid:
+        return pid
+    status = 1
+    try:
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # dies with the supervisor, even if it is stopped then
+        os.setsid()
+        os.dup2(os.open(folder / "stderr.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND), 2)
+        answer = training(folder, *callbacks)
+        (folder / f"{OUTCOME}.new").write_text(json.dumps(answer))
+        os.replace(folder / f"{OUTCOME}.new", folder / OUTCOME)
+        status = 0
+    except BaseException:
+        (folder / ERROR).write_text(traceback.format_exc())
+    finally:
+        os._exit(status)
+
+
+def wait(pid: int, seconds: float, stopped: bool = False) -> int | None:
+    """The status of a child that ends, or stops, in time; else ``None``."""
+    end = time.monotonic() + seconds
+    while True:
+        found, status = os.waitpid(pid, os.WNOHANG | (os.WUNTRACED if stopped else 0))
+        if found:
+            return status
+        if time.monotonic() >= end:
+            return None
+        time.sleep(min(0.002, max(0.0, end - time.monotonic())))
+
+
+def session(leader: int) -> list[int]:
+    """The processes of a session that are alive."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = path.read_text().rpartition(")")[2].split()  # state, parent, group, session, …
+            if int(fields[3]) == leader and fields[0] not in "ZX":
+                found.append(int(path.parent.name))
+    return found
+
+
+def bury(pid: int) -> list[int]:
+    """Wait until the workers of a dead training have ended by themselves; those that have not."""
+    end = time.monotonic() + BURIED_AFTER
+    while (left := session(pid)) and time.monotonic() < end:
+        time.sleep(0.01)
+    for orphan in left:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(orphan, signal.SIGKILL)
+    return left
+
+
+# ------------------------------------------------------------------ what is on disk
+
+
+def published(folder: Path) -> dict[str, tuple[int, int]]:
+    """The newest place that a checkpoint in each run folder is named after."""
+    newest: dict[str, tuple[int, int]] = {}
+    for path in folder.rglob("checkpoints/checkpoint_epoch_*"):
+        if match := _NUMBERED.fullmatch(path.name):
+            run = str(path.parent.parent)
+            newest[run] = max(newest.get(run, (0, 0)), (int(match[1]), int(match[2] or 0)))
+    return newest
+
+
+def unreadable(folder: Path, room: Room) -> list[str]:
+    """Files that are called checkpoints and are none."""
+    bad = []
+    for path in folder.rglob("checkpoints/checkpoint_*"):
+        if path.suffix == room.backend.checkpoint_suffix:
+            try:
+                verify_zip(path)
+                room.backend.read_checkpoint(path)
+            except Exception as error:
+                bad.append(f"{path}: {error!r}")
+    return bad
+
+
+def debris(folder: Path) -> list[str]:
+    return [str(path) for path in folder.rglob("*") if ".partial-" in path.name or path.name.endswith(".damaged")]
+
+
+def starts(folder: Path) -> list[dict[str, Any]]:
+    path = folder / STARTS
+    lines = path.read_text().splitlines(keepends=True) if path.exists() else []
+    return [json.loads(line) for line in lines if line.endswith("\n")]
+
+
+# ------------------------------------------------------------------ the supervisor
+
+
+class Supervisor:
+    """Kills trainings and counts.
+
+    Parameters
+    ----------
+    room
+        The room.
+    seed
+        Decides when is killed, and how.
+    """
+
+    def __init__(self, room: Room, seed: int):
+        self.room = room
+        self.rng = np.random.default_rng(seed)
+        self.kills: Counter[str] = Counter()
+        self.where: Counter[str] = Counter()
+        self.lost: list[str] = []
+        self.different: list[str] = []
+        self.failed: list[str] = []
+        self.orphans: list[int] = []
+        self.debris: list[str] = []
+        self.finished = 0
+        self._expected: dict[str, tuple[dict[str, str], float]] = {}
+
+    def unbroken(self, training: Training) -> tuple[dict[str, str], float]:
+        """What a training ends with that is not killed, and how many seconds that takes."""
+        if training.name not in self._expected:
+            with tempfile.TemporaryDirectory() as folder:
+                began = time.monotonic()
+                pid = fork(training, Path(folder))
+                status = wait(pid, TIMEOUT)
+                if status != 0:
+                    raise RuntimeError(f"the unbroken training failed: {_error_of(Path(folder))}")
+                seconds = time.monotonic() - began
+                self._expected[training.name] = json.loads((Path(folder) / OUTCOME).read_text()), seconds
+        return self._expected[training.name]
+
+    def random_trial(self, training: Training, limit: int) -> None:
+        """Kill a training at random times until it ends, but at most ``limit`` times."""
+        _, seconds = self.unbroken(training)
+        delays = (float(self.rng.uniform(0, seconds)) if number < limit else None for number in itertools.count())
+        self._trial(training, ((delay, None) for delay in delays))
+
+    def placed_trial(self, training: Training) -> None:
+        """Kill a training at chosen places."""
+        places = [(None, StopHere(*place)) for place in PLACES]
+        self._trial(training, itertools.chain(places, itertools.repeat((None, None))))
+
+    def _trial(self, training: Training, lives: Iterator[tuple[float | None, Any]]) -> None:
+        folder = Path(tempfile.mkdtemp(prefix="killed-"))
+        try:
+            while not (folder / OUTCOME).exists():
+                before, known = published(folder), len(starts(folder))
+                done = {str(path.parent) for path in folder.rglob("result.zip")}
+                delay, stop = next(lives)
+                pid = fork(training, folder, *([] if stop is None else [stop]))
+                is_killed = self._live(pid, delay, stop, folder, training)
+                self._check_starts(starts(folder)[known:], before, done)
+                self.lost += unreadable(folder, self.room)
+                if not is_killed:
+                    break
+            self._compare(training, folder)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _live(self, pid: int, delay: float | None, stop: Any, folder: Path, training: Training) -> bool:
+        """Let a training live as long as it may; whether it was killed."""
+        status = wait(pid, TIMEOUT if delay is None else delay, stopped=stop is not None)
+        if status is None or os.WIFSTOPPED(status):
+            if status is None and delay is None:
+                self.failed.append(f"{training.name}: did not end within {TIMEOUT} s")
+            takes_all = bool(self.rng.integers(2))  # as a cluster does; or one process, as the system does for memory
+            (os.killpg if takes_all and os.getpgid(pid) == pid else os.kill)(pid, signal.SIGKILL)
+            status = wait(pid, TIMEOUT)
+        self.orphans += bury(pid)
+        if status is not None and os.WIFSIGNALED(status):
+            self.kills[training.name] += 1
+            self.where[_where(folder)] += 1
+            return True
+        if status != 0:
+            self.failed.append(f"{training.name}: {_error_of(folder)}")
+        return False
+
+    def _check_starts(
+        self, begun: list[dict[str, Any]], before: dict[str, tuple[int, int]], done: set[str]
+    ) -> None:
+        for start in begun:
+            path, place = start["path"], tuple(start["place"])
+            if place < before.get(path, (0, 0)):
+                self.lost.append(f"{path} continued from {place}, though {before[path]} had been published")
+            if path in done:
+                self.lost.append(f"{path} was trained again, though its result had been published")
+
+    def _compare(self, training: Training, folder: Path) -> None:
+        if not (folder / OUTCOME).exists():
+            return  # it failed
+        self.finished += 1
+        expected, _ = self.unbroken(training)
+        found = json.loads((folder / OUTCOME).read_text())
+        places = [place for place in expected.keys() | found.keys() if expected.get(place) != found.get(place)]
+        if places:
+            self.different.append(f"{training.name} ({training.number}): {sorted(places)[:5]}")
+        self.debris += debris(folder)
+
+    def report(self) -> dict[str, Any]:
+        return {
+            "room": self.room.name, "kills": sum(self.kills.values()), "by training": dict(self.kills),
+            "found on disk": dict(self.where), "finished": self.finished, "lost": self.lost,
+            "different": self.different, "failed": self.failed, "orphans": self.orphans, "debris": self.debris,
+        }  # fmt: skip
+
+
+def _where(folder: Path) -> str:
+    """What a killed process left behind, to see that kills come everywhere."""
+    if list(folder.rglob("*.partial-*")):
+        return "a half-written file"
+    places = published(folder).values()
+    return "nothing yet" if not places else "inside an epoch" if max(places)[1] else "between epochs"
+
+
+def _error_of(folder: Path) -> str:
+    path = folder / ERROR
+    return path.read_text() if path.exists() else "no error was told"
+
+
+def supervise(room: Room, kills: int, seed: int) -> dict[str, Any]:
+    """Kill trainings of a room at random times so many times, and at chosen places besides."""
+    supervisor = Supervisor(room, seed)
+    kinds = itertools.cycle([(False, 1), (True, 0), (False, 0), (True, 1)])  # whether in folds, and workers
+    for number in range(len(SETTINGS) if kills > SHORT else 1):
+        supervisor.placed_trial(Training(room=room, is_kfold=False, workers=1, number=number))
+    placed = sum(supervisor.kills.values())
+    for number in itertools.count():
+        left = kills - (sum(supervisor.kills.values()) - placed)
+        if left <= 0 or supervisor.failed:
+            break
+        is_kfold, workers = next(kinds)
+        supervisor.random_trial(Training(room=room, is_kfold=is_kfold, workers=workers, number=number), left)
+    return {**supervisor.report(), "seed": seed, "at chosen places": placed}
+
+
+ROOMS: dict[str, Callable[[], Room]] = {"toy": toy_room, "torch": torch_room}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--room", choices=ROOMS, default="toy")
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    room = ROOMS[arguments.room]()
+    everything.augmentation()  # imported once, for all
+    print(json.dumps(supervise(room, arguments.kills, arguments.seed)))
+
+
+if __name__ == "__main__":
+    main()
