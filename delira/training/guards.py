@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from delira.data_loading import BaseDataManager
+from delira.data_loading.abstract_dataset import name_sample
 from delira.errors import NonFiniteLossError
 from delira.training.generators import own_generators
 from delira.training.plan import TrainingPlan
@@ -57,8 +58,7 @@ def refuse_nonfinite(trainer: Any, tree: Mapping[str, Any]) -> None:
     """
     if trainer.config.guards.nonfinite not in ("raise", "rollback"):
         return
-    weights = tree.get("training_model", tree["model"])
-    if bad := trainer.backend.nonfinite({name: weights[name] for name in trainer.learned_names}):
+    if bad := _bad_weights(trainer, tree.get("training_model", tree["model"])):
         epoch, step = tree["epoch"], tree["step"]
         raise NonFiniteLossError(
             f"the weights are not finite any more after epoch {epoch}{f', step {step} of the next' if step else ''}: "
@@ -71,21 +71,36 @@ def refuse_nonfinite(trainer: Any, tree: Mapping[str, Any]) -> None:
 def diagnose(trainer: Any, error: NonFiniteLossError) -> None:
     """Tell an error of a loss what the step was: learning rates, weights, and what is in the batch."""
     rates = ", ".join(f"{name} {rate:g}" for name, rate in trainer.backend.learning_rates(trainer.optimizers).items())
-    weights = trainer.backend.state_tree(trainer.module, {})["model"]
-    bad = trainer.backend.nonfinite({name: weights[name] for name in trainer.learned_names})
+    bad = _bad_weights(trainer, trainer.backend.state_tree(trainer.module, {})["model"])
     lines = [f"learning rates: {rates}"] if rates else []
     lines.append(f"weights that are not finite by now: {_shortened(bad) if bad else 'none'}")
     data = trainer.train_data
     if isinstance(data, BaseDataManager) and error.step is not None:
         counters = (trainer.seed, trainer.fold, trainer.state.epoch + 1)
-        batch, indices = data.batch_at(*counters, number=error.step - 1, shuffle=True)
-        entries = _nonfinite(batch)
-        lines.append(
-            f"the batch of that step has the samples {indices[:20].tolist()}{' …' if len(indices) > 20 else ''}; "
-            + (f"its entries {_shortened(entries)} hold values that are not finite" if entries else "it is finite")
-        )
+        lines += _look_at_batch(data, *data.batch_at(*counters, number=error.step - 1, shuffle=True))
     for line in lines:
         error.add_note(line)
+
+
+def _bad_weights(trainer: Any, weights: Mapping[str, Any]) -> list[str]:
+    learned = trainer.learned_names
+    return trainer.backend.nonfinite({name: weight for name, weight in weights.items() if name in learned})
+
+
+def _look_at_batch(data: BaseDataManager, batch: Mapping[str, Any], indices: np.ndarray) -> list[str]:
+    """Lines about the batch of a step: its samples, and where it holds values that are not finite."""
+    lines = [f"the batch of that step has the samples {_shortened([*map(str, indices)], 20)} of the training data"]
+    for place, leaf in iterate_leaves(batch):
+        if not isinstance(leaf, np.ndarray) or leaf.dtype.kind not in "fc" or np.isfinite(leaf).all():
+            continue
+        entry = ".".join(map(str, place))
+        if len(leaf) == len(indices):
+            rows = np.flatnonzero(~np.isfinite(leaf).reshape(len(leaf), -1).all(axis=1))
+            names = _shortened([name_sample(data.dataset, int(indices[row])) for row in rows])
+            lines.append(f"its entry {entry!r} holds values that are not finite in {names}")
+        else:
+            lines.append(f"its entry {entry!r} holds values that are not finite")
+    return lines if len(lines) > 1 else [f"{lines[0]}; all of their values are finite"]
 
 
 def roll_back(trainer: Any, error: NonFiniteLossError) -> None:
@@ -108,14 +123,5 @@ def roll_back(trainer: Any, error: NonFiniteLossError) -> None:
     )  # fmt: skip
 
 
-def _nonfinite(tree: Any) -> list[str]:
-    """Places of a tree of arrays that hold values which are not finite."""
-    return [
-        ".".join(map(str, place))
-        for place, leaf in iterate_leaves(tree)
-        if isinstance(leaf, np.ndarray) and leaf.dtype.kind in "fc" and not np.isfinite(leaf).all()
-    ]
-
-
-def _shortened(names: list[str]) -> str:
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+def _shortened(names: list[str], n: int = 5) -> str:
+    return ", ".join(names[:n]) + (f" and {len(names) - n} more" if len(names) > n else "")

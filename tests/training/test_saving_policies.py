@@ -222,7 +222,7 @@ def test_checkpoints_inside_epochs_count_as_the_last_and_never_as_the_best(room,
     assert names(trainer) == {"epoch_1", "epoch_2_step_2", "epoch_3", "best", "last"}
 
 
-@pytest.mark.parametrize("stop", range(2, 13))
+@pytest.mark.parametrize("stop", [2, 5, 7, 11])
 def test_a_resumed_run_keeps_what_an_unbroken_one_keeps(room, tmp_path, manager, stop):
     class Score:
         """Distance of the mean prediction from a number: no state, so the same after a restart."""
@@ -550,6 +550,7 @@ class Fill:
                 while True:
                     file.write(bytes(4096))
         if global_iter_num + 1 == self.last:
+            wait_for_writer()
             self.filling.unlink()
 
 

@@ -1,0 +1,676 @@
+"""Numbers that are not finite, and memory that does not suffice: what stops, what goes on, and what is told."""
+
+import json
+import logging
+import math
+
+import numpy as np
+import pytest
+
+from delira.data_loading import BaseDataManager
+from delira.errors import ConfigError, NonFiniteLossError
+from delira.training.callbacks import ExponentialMovingAverage
+
+
+class Broken(BaseException):
+    """The process ends here."""
+
+
+class At:
+    """Does something after a step, counted over all epochs from 1; once."""
+
+    def __init__(self, step, action):
+        self.step, self.action = step, action
+
+    def at_iter_end(self, trainer, *, global_iter_num, **facts):
+        if global_iter_num + 1 == self.step:
+            self.step = None
+            self.action(trainer)
+
+
+def break_off(trainer):
+    raise Broken
+
+
+def spoil(room, value=np.nan):
+    """Makes the weights bad, as gradients that are not finite do: the loss of the step was finite."""
+    return lambda trainer: room.write(trainer.module, np.full((3, 1), value))
+
+
+def notes(error):
+    return "\n".join(error.__notes__)
+
+
+def spoiled_data(regression, sample, entry="label", value=np.nan, n=10):
+    arrays = regression(n)
+    arrays[entry][sample] = value
+    return BaseDataManager(arrays, 4)
+
+
+# ---- raise: what is told
+
+
+@pytest.mark.parametrize("entry", ["data", "label"])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("log_freq", [1, 50])
+def test_the_error_names_the_samples_and_the_entries_of_the_first_bad_step(
+    room, tmp_path, regression, entry, value, log_freq
+):
+    data = spoiled_data(regression, 6, entry, value)
+    trainer = room.trainer(tmp_path, log_freq=log_freq)
+    with np.errstate(all="ignore"), pytest.raises(NonFiniteLossError, match=r"epoch 1, step \d") as caught:
+        trainer.train(2, data)
+    batches = list(data.epoch(0, 0, 1, shuffle=True))
+    step = next(number for number, batch in enumerate(batches, 1) if 6 in batch["number"])
+    assert caught.value.step == step
+    told = notes(caught.value)
+    assert f"has the samples {batches[step - 1]['number'].tolist()}" in told
+    assert f"its entries {entry} hold values that are not finite" in told
+    assert "learning rates: lr 0.1" in told
+
+
+def test_finite_data_are_said_to_be_finite_and_weights_that_exploded_are_named(room, tmp_path, manager):
+    trainer = room.trainer(tmp_path, optimizer_params={"lr": 1e200 if room.name == "toy" else 1e25})
+    with np.errstate(all="ignore"), pytest.raises(NonFiniteLossError) as caught:
+        trainer.train(2, manager())
+    told = notes(caught.value)
+    assert "it is finite" in told
+    assert f"weights that are not finite by now: {'weight' if room.name == 'toy' else 'linear.weight'}" in told
+
+
+def test_the_diagnosis_after_transforms_shows_what_the_network_saw(room, tmp_path, manager):
+    def divide(**batch):
+        data = batch["data"].copy()
+        data[batch["number"] == 3] /= 0
+        return {**batch, "data": data}
+
+    trainer = room.trainer(tmp_path)
+    with np.errstate(all="ignore"), pytest.raises(NonFiniteLossError) as caught:
+        trainer.train(1, manager(transforms=divide))
+    assert "its entries data hold values that are not finite" in notes(caught.value)
+
+
+def test_the_diagnosis_works_with_workers_and_leaves_the_generators_alone(room, tmp_path, regression):
+    arrays = regression(10)
+    arrays["label"][6] = np.nan
+    data = BaseDataManager(arrays, 4, n_process_augmentation=1)
+    with room.undisturbed(), np.errstate(all="ignore"), pytest.raises(NonFiniteLossError) as caught:
+        room.trainer(tmp_path).train(1, data)
+    assert "its entries label hold" in notes(caught.value)
+
+
+def test_a_list_of_batches_has_no_samples_to_be_named(room, tmp_path, regression):
+    batch = regression(4)
+    batch["label"][0] = np.nan
+    with np.errstate(all="ignore"), pytest.raises(NonFiniteLossError, match="epoch 1, step 2") as caught:
+        room.trainer(tmp_path).train(1, [regression(4), batch])
+    assert "samples" not in notes(caught.value)
+    assert "learning rates: lr 0.1" in notes(caught.value)
+
+
+# ---- raise: what is written
+
+
+@pytest.mark.parametrize("background", [False, True])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("settings", [{"save_freq": 1}, {"save_freq_steps": 2}, {"save_freq": 1, "save_freq_steps": 1}])
+@pytest.mark.parametrize("average", [False, True])
+def test_weights_that_are_not_finite_never_reach_a_checkpoint(
+    room, tmp_path, manager, background, value, settings, average
+):
+    callbacks = [At(6, spoil(room, value)), *([ExponentialMovingAverage(0.5)] if average else [])]
+    trainer = room.trainer(tmp_path, callbacks=callbacks, save_in_background=background, **settings)
+    with np.errstate(all="ignore"), pytest.raises(NonFiniteLossError) as caught:
+        trainer.train(3, manager())
+    assert "became" in str(caught.value) or "the weights are not finite any more after epoch" in str(caught.value)
+    paths = list(trainer.checkpoints.folder.iterdir())
+    assert paths
+    for path in paths:
+        tree = trainer.load_state(path)
+        for part in ("model", "training_model", "optimizer"):
+            for array in room.backend.to_numpy(tree.get(part, {})).values():
+                assert not isinstance(array, np.ndarray) or np.isfinite(array).all(), path.name
+    resumed = room.trainer(tmp_path, callbacks=callbacks[1:], **settings)
+    assert resumed.state.global_step in (3, 4, 5)
+    resumed.train(3, manager())
+
+
+def test_ignore_writes_whatever_there_is(room, tmp_path, manager):
+    trainer = room.trainer(tmp_path, nonfinite="ignore", callbacks=[At(2, spoil(room))])
+    trainer.train(1, manager())
+    assert np.isnan(room.read(trainer.module)).all()
+    assert room.trainer(tmp_path, nonfinite="ignore").state.epoch == 1
+
+
+# ---- roll back
+
+
+class Rates:
+    """The learning rate at every step, by its number from 1; those of steps that were taken back too."""
+
+    def __init__(self):
+        self.seen = []
+
+    def at_iter_begin(self, trainer, *, global_iter_num, **facts):
+        self.seen.append((global_iter_num + 1, trainer.backend.learning_rates(trainer.optimizers)["lr"]))
+
+
+@pytest.mark.parametrize("background", [False, True])
+@pytest.mark.parametrize("average", [False, True])
+@pytest.mark.parametrize(
+    ("settings", "back_to"),
+    [({"save_freq": 1}, 3), ({"save_freq_steps": 2}, 4), ({"save_freq": None}, 0), ({"save_freq_steps": 1}, 4)],
+)
+def test_a_rollback_goes_on_from_the_last_checkpoint_with_a_smaller_rate(
+    room, tmp_path, manager, settings, back_to, background, average, caplog
+):
+    """The weights are spoiled in step 5, which shows in the loss of step 6 at the latest."""
+    rates = Rates()
+    callbacks = [rates, At(5, spoil(room)), *([ExponentialMovingAverage(0.5)] if average else [])]
+    trainer = room.trainer(
+        tmp_path, callbacks=callbacks, nonfinite="rollback", log_freq=1, save_in_background=background, **settings
+    )
+    with np.errstate(all="ignore"):
+        trainer.train(3, manager())
+    steps = [step for step, _ in rates.seen]
+    turn = next(position for position, (a, b) in enumerate(zip(steps, steps[1:], strict=False), 1) if b <= a)
+    assert steps[turn:] == list(range(back_to + 1, 10))
+    assert [rate for _, rate in rates.seen] == [0.1] * turn + [0.05] * (len(steps) - turn)
+    assert trainer.state.rollbacks == 1
+    assert np.isfinite(room.read(trainer.module)).all()
+    assert [record["epoch"] for record in trainer.state.history] == [1, 2, 3]
+    assert "(rollback 1 of 3)" in caplog.text
+
+
+@pytest.mark.parametrize("save_freq", [1, 2, None])
+def test_the_history_files_are_taken_back_too(room, tmp_path, manager, save_freq):
+    """From epoch 4 back to the checkpoint after epoch 3, 2 or 0."""
+    trainer = room.trainer(tmp_path, callbacks=[At(11, spoil(room))], nonfinite="rollback", save_freq=save_freq)
+    with np.errstate(all="ignore"):
+        trainer.train(5, manager())
+    lines = (tmp_path / "history.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == trainer.state.history
+    assert len((tmp_path / "history.csv").read_text().splitlines()) == 6
+
+
+@pytest.mark.parametrize("background", [False, True])
+@pytest.mark.parametrize("step", [6, 9])
+def test_weights_that_show_only_in_a_checkpoint_are_rolled_back_too(room, tmp_path, manager, step, background):
+    """Spoiled in the last step of an epoch, or of all: no loss sees it."""
+    trainer = room.trainer(
+        tmp_path, callbacks=[At(step, spoil(room))], nonfinite="rollback", save_freq=1, save_in_background=background
+    )
+    with np.errstate(all="ignore"):
+        trainer.train(3, manager())
+    assert trainer.state.rollbacks == 1
+    assert [record["epoch"] for record in trainer.state.history] == [1, 2, 3]
+    assert np.isfinite(room.read(trainer.module)).all()
+    tree = trainer.load_state(trainer.checkpoints.path("last"))
+    assert (tree["epoch"], tree["state"]["rollbacks"]) == (3, 1)
+
+
+def test_the_factor_and_the_schedule_work_together(room, tmp_path, manager):
+    """The rate halves after every epoch; the rollback makes it a quarter in the second."""
+    more, rates = room.halving(), Rates()
+    callbacks = [rates, At(5, spoil(room)), *more.pop("callbacks", ())]
+    trainer = room.trainer(
+        tmp_path, callbacks=callbacks, nonfinite="rollback", rollback_factor=0.25, log_freq=1, save_freq=1, **more
+    )
+    with np.errstate(all="ignore"):
+        trainer.train(3, manager())
+    by_step = dict(rates.seen)  # the later of two
+    assert [by_step[step] for step in range(1, 10)] == pytest.approx([0.1] * 3 + [0.0125] * 3 + [0.00625] * 3)
+
+
+@pytest.mark.parametrize("most", [1, 2, 4])
+def test_data_that_are_always_bad_end_the_run_after_the_allowed_rollbacks(room, tmp_path, regression, most):
+    rates = Rates()
+    data = spoiled_data(regression, 6)
+    trainer = room.trainer(
+        tmp_path, callbacks=[rates], nonfinite="rollback", max_rollbacks=most, log_freq=1, save_freq=1
+    )
+    with np.errstate(all="ignore"), pytest.raises(NonFiniteLossError) as caught:
+        trainer.train(2, data)
+    assert f"the run went back to its last checkpoint {most} times already (max_rollbacks)" in notes(caught.value)
+    assert "its entries label hold values that are not finite" in notes(caught.value)
+    starts = [rate for step, rate in rates.seen if step == 1]
+    assert starts == pytest.approx([0.1 * 0.5**n for n in range(most + 1)])
+
+
+def test_a_rollback_before_any_epoch_has_the_beginning_to_go_back_to(room, tmp_path, manager):
+    trainer = room.trainer(tmp_path, callbacks=[At(1, spoil(room))], nonfinite="rollback", save_freq=None)
+    with np.errstate(all="ignore"):
+        trainer.train(2, manager())
+    reference = room.trainer(tmp_path / "reference", optimizer_params={"lr": 0.05, "momentum": 0.5})
+    reference.train(2, manager())
+    assert np.array_equal(room.read(trainer.module), room.read(reference.module))
+
+
+@pytest.mark.parametrize("step", range(6, 12))
+@pytest.mark.parametrize("settings", [{"save_freq": 1}, {"save_freq_steps": 2}])
+def test_a_run_that_was_broken_off_after_a_rollback_ends_in_the_same_bits(room, tmp_path, manager, step, settings):
+    """Whether the rollback is in a checkpoint by then or must happen again: a transform spoils epoch 2 each time."""
+
+    class Explode:
+        """Makes the weights bad in step 5 as long as the rate is the first one: what a rollback is made for."""
+
+        def at_iter_end(self, trainer, *, global_iter_num, **facts):
+            if global_iter_num + 1 == 5 and trainer.backend.learning_rates(trainer.optimizers)["lr"] == 0.1:
+                spoil(room)(trainer)
+
+    class AfterRollback:
+        """Ends the process at a step after the rollback."""
+
+        def at_iter_end(self, trainer, *, global_iter_num, **facts):
+            if global_iter_num + 1 == step and trainer.state.rollbacks:
+                raise Broken
+
+    def build(path, *callbacks):
+        return room.trainer(
+            path, room.build(dropout=0.5), callbacks=[ExponentialMovingAverage(0.5), Explode(), *callbacks],
+            nonfinite="rollback", log_freq=1, val_score_key="mse", **settings,
+        )  # fmt: skip
+
+    unbroken, path = build(tmp_path / "unbroken"), tmp_path / "broken"
+    with np.errstate(all="ignore"):
+        unbroken.train(4, manager(), manager(7))
+        assert unbroken.state.rollbacks == 1
+        with pytest.raises(Broken):
+            build(path, AfterRollback()).train(4, manager(), manager(7))
+        resumed = build(path)
+        resumed.train(4, manager(), manager(7))
+    assert room.same(resumed._checkpoint_tree(), unbroken._checkpoint_tree())
+
+
+def test_the_average_sees_every_update_after_a_rollback_of_one_step(room, tmp_path, manager):
+    """Step 5 is spoiled and noticed at once, so step 5 comes again: the average must follow it."""
+    average = ExponentialMovingAverage(0.5, warmup=False)
+    weights = []
+
+    class Watch:
+        def at_iter_end(self, trainer, **facts):
+            weights.append(room.read(trainer.module))
+
+    class BadLoss:
+        """A loss that is bad in one call."""
+
+        calls = 0
+
+        def __call__(self, prediction, target):
+            self.calls += 1
+            return room.loss(prediction, target) * (math.nan if self.calls == 7 else 1)  # one for the check
+
+    trainer = room.trainer(
+        tmp_path, callbacks=[Watch(), average], losses={"mse": BadLoss()}, nonfinite="rollback", log_freq=1,
+        save_freq_steps=1, rollback_factor=0.999,
+    )  # fmt: skip
+    with np.errstate(all="ignore"):
+        trainer.train(2, manager())
+    assert trainer.state.rollbacks == 1
+    expected = np.linspace(-0.5, 0.5, 3).reshape(-1, 1)
+    good = [weight for weight in weights if np.isfinite(weight).all()]
+    if len(good) > 6:  # the toy room computes its gradient apart from the loss
+        del good[-2 if len(weights) - 5 == 2 else 5]
+    assert average.n_updates == 6
+    for weight in good[:6]:
+        expected = 0.5 * expected + 0.5 * weight
+    (found,) = room.backend.to_numpy(average.weights()).values()
+    np.testing.assert_allclose(found.reshape(-1, 1), expected, rtol=1e-5)
+
+
+def test_a_room_or_a_setting_that_cannot_is_refused(room, tmp_path):
+    for name, value in (
+        ("nonfinite", "rolback"), ("rollback_factor", 1), ("rollback_factor", 0), ("rollback_factor", "half"),
+        ("max_rollbacks", 0), ("micro_batches", 0), ("micro_batches", "many"), ("micro_batches", 1.5),
+    ):  # fmt: skip
+        with pytest.raises(ConfigError, match=name):
+            room.trainer(tmp_path, **{name: value})
+
+
+# ---- skip
+
+
+def test_skip_leaves_bad_gradients_of_a_finite_loss_out_and_counts_them(tmp_path, regression):
+    torch = pytest.importorskip("torch")
+    from small_rooms import torch_room
+
+    def steep(prediction, target):
+        """Its gradient is infinite times zero where prediction equals target."""
+        return torch.sqrt((prediction - target) ** 2).mean()
+
+    room = torch_room()
+    batches = [regression(4, seed=seed) for seed in range(4)]
+    zeros = {**batches[1], "data": np.zeros((4, 3)), "label": np.zeros((4, 1))}
+    settings = {"losses": {"steep": steep}, "save_freq": 1}
+    trainer = room.trainer(tmp_path / "skip", nonfinite="skip", **settings)
+    trainer.train(2, [batches[0], zeros, *batches[2:]])
+    reference = room.trainer(tmp_path / "reference", **settings)
+    reference.train(2, [batches[0], *batches[2:]])
+    assert torch.equal(trainer.module.linear.weight, reference.module.linear.weight)
+    assert trainer.optimizers["default"].num_skipped == 2
+    with pytest.raises(NonFiniteLossError):
+        room.trainer(tmp_path / "raise", **settings).train(2, [batches[0], zeros, *batches[2:]])
+
+
+# ---- memory: a network that has only so much
+
+
+torch_only = pytest.mark.usefixtures("needs_torch")
+
+
+@pytest.fixture
+def needs_torch():
+    pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+
+
+def hungry_room(most=None, kind="OutOfMemoryError"):
+    """The torch room, whose networks run out of memory when they learn from more than ``most`` samples."""
+    import dataclasses
+
+    import torch
+    from small_rooms import torch_room
+
+    room = torch_room()
+
+    class Hungry(room.network):
+        largest = most
+        sizes = []
+
+        def __init__(self, n_features=3, dropout=0.0):
+            super().__init__(n_features, dropout)
+            self.register_buffer("seen", torch.zeros(()))
+
+        def forward(self, x):
+            if torch.is_grad_enabled():
+                self.sizes.append(len(x))
+                if self.largest is not None and len(x) > self.largest:
+                    torch.rand(3)  # the attempt has drawn random numbers
+                    if kind == "OutOfMemoryError":
+                        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB.")
+                    raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory")
+            return super().forward(x)
+
+    Hungry.sizes = []
+    return dataclasses.replace(room, network=Hungry)
+
+
+@torch_only
+def test_the_error_of_missing_memory_tells_the_batch_size_and_what_to_try(tmp_path, manager):
+    import torch
+
+    with pytest.raises(torch.OutOfMemoryError) as caught:
+        hungry_room(4).trainer(tmp_path).train(1, manager(32, 16))
+    told = notes(caught.value)
+    assert "out of memory with batch_size=16. Try batch_size=8, micro_batches='auto'" in told
+
+
+@torch_only
+def test_what_was_tried_already_is_not_suggested(tmp_path, manager):
+    import torch
+
+    with pytest.raises(torch.OutOfMemoryError) as caught:
+        hungry_room(0).trainer(tmp_path, micro_batches="auto").train(1, manager(32, 16))
+    assert "micro_batches='auto'" not in notes(caught.value)
+    assert caught.value.__notes__
+
+
+def rmse(y_true, y_pred):
+    return float(np.sqrt(np.mean((y_true - y_pred) ** 2)))
+
+
+class Steps:
+    """What every step gave."""
+
+    def __init__(self):
+        self.losses, self.predictions, self.numbers = [], [], []
+
+    def at_iter_end(self, trainer, *, losses, predictions, data_dict, **facts):
+        self.losses.append(float(losses["mse"]))
+        self.predictions.append(trainer.backend.to_numpy(predictions["pred"]).copy())
+        self.numbers.append(np.asarray(data_dict["number"]).tolist())
+
+
+def train_hungry(room, path, manager, *, epochs=3, n=26, batch_size=8, **settings):
+    steps = Steps()
+    callbacks = [steps, *settings.pop("callbacks", ())]
+    trainer = room.trainer(path, callbacks=callbacks, metrics={"rmse": rmse}, val_score_key="rmse", **settings)
+    trainer.train(epochs, manager(n, batch_size), manager(7))
+    return trainer, steps
+
+
+@torch_only
+@pytest.mark.parametrize("update", [{}, {"gradient_accumulation_steps": 3}, {"gradient_clip_norm": 0.1}])
+@pytest.mark.parametrize("parts", [2, 3, 8, 100])
+def test_a_batch_in_parts_gives_what_the_whole_gives(tmp_path, manager, update, parts):
+    """Batches of 8, 8, 8 and 2 samples: also parts of different sizes, and more parts than samples."""
+    whole, steps = train_hungry(hungry_room(), tmp_path / "whole", manager, **update)
+    room = hungry_room()
+    in_parts, other = train_hungry(room, tmp_path / "parts", manager, micro_batches=parts, **update)
+    assert max(room.network.sizes) == math.ceil(8 / parts)
+    np.testing.assert_allclose(room.read(in_parts.module), room.read(whole.module), rtol=1e-5)
+    assert steps.numbers == other.numbers
+    np.testing.assert_allclose(other.losses, steps.losses, rtol=1e-4)
+    for ours, theirs in zip(other.predictions, steps.predictions, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
+    for ours, theirs in zip(in_parts.state.history, whole.state.history, strict=True):
+        assert ours == pytest.approx(theirs, rel=1e-4)
+    assert in_parts.state.global_step == whole.state.global_step == 12
+    num_updates = {trainer.optimizers["default"].num_updates for trainer in (whole, in_parts)}
+    assert len(num_updates) == 1
+
+
+@torch_only
+@pytest.mark.parametrize("kind", ["OutOfMemoryError", "RuntimeError"])
+@pytest.mark.parametrize("update", [{}, {"gradient_accumulation_steps": 3}])
+@pytest.mark.parametrize(("most", "parts"), [(8, 1), (7, 2), (4, 2), (3, 4), (2, 4), (1, 8)])
+def test_auto_halves_until_it_fits_and_changes_nothing_but_rounding(
+    tmp_path, manager, most, parts, update, kind, caplog
+):
+    whole, steps = train_hungry(hungry_room(), tmp_path / "whole", manager, **update)
+    room = hungry_room(most, kind)
+    auto, other = train_hungry(room, tmp_path / "auto", manager, micro_batches="auto", **update)
+    assert auto.state.micro_batches == parts
+    np.testing.assert_allclose(room.read(auto.module), room.read(whole.module), rtol=1e-5)
+    np.testing.assert_allclose(other.losses, steps.losses, rtol=1e-4)
+    assert [len(each) for each in other.predictions] == [len(each) for each in steps.predictions]
+    said = [record for record in caplog.records if "ran out of memory with 8 samples" in record.getMessage()]
+    assert len(said) == int(math.log2(parts))
+
+
+@torch_only
+def test_after_memory_ran_out_random_numbers_are_those_of_the_parts_from_the_start(tmp_path, manager):
+    """Dropout: the attempt that failed leaves no trace."""
+    auto = hungry_room(4)
+    first = auto.trainer(tmp_path / "auto", auto.build(dropout=0.5), micro_batches="auto")
+    first.train(2, manager(16, 8))
+    fixed = hungry_room()
+    second = fixed.trainer(tmp_path / "fixed", fixed.build(dropout=0.5), micro_batches=2)
+    second.train(2, manager(16, 8))
+    assert np.array_equal(auto.read(first.module), fixed.read(second.module))
+
+
+@torch_only
+@pytest.mark.parametrize("step", range(1, 9))
+@pytest.mark.parametrize("update", [{}, {"gradient_accumulation_steps": 3}])
+def test_a_resumed_run_keeps_the_number_of_parts_and_ends_in_the_same_bits(tmp_path, manager, step, update):
+    settings = {"micro_batches": "auto", "save_freq_steps": 1, **update}
+    unbroken, _ = train_hungry(hungry_room(3), tmp_path / "unbroken", manager, epochs=2, **settings)
+    with pytest.raises(Broken):
+        train_hungry(
+            hungry_room(3), tmp_path / "broken", manager, epochs=2, callbacks=[At(step, break_off)], **settings
+        )
+    room = hungry_room(3)
+    resumed, _ = train_hungry(room, tmp_path / "broken", manager, epochs=2, **settings)
+    assert resumed.state.micro_batches == 4
+    assert step == 1 or not [size for size in room.network.sizes if size > 3], "memory ran out once more"
+    assert room.same(resumed._checkpoint_tree(), unbroken._checkpoint_tree())
+
+
+def pair_room(most=None, in_second=False):
+    """Two networks with an optimizer each; the second learns from the output of the first."""
+    import torch
+
+    from delira.models import AbstractPyTorchNetwork
+
+    class Pair(AbstractPyTorchNetwork):
+        sizes = []
+
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(0)
+            self.gen, self.discr = torch.nn.Linear(3, 1), torch.nn.Linear(1, 1)
+
+        def forward(self, x):
+            return {"pred": self.gen(x)}
+
+        @staticmethod
+        def closure(model, data_dict, optimizers, losses=None, **kwargs):
+            if most is not None and not in_second and len(data_dict["data"]) > most:
+                raise torch.OutOfMemoryError("CUDA out of memory.")
+            pred = model.gen(data_dict["data"])
+            loss = losses["mse"](pred, data_dict["label"])
+            optimizers["gen"].zero_grad()
+            with optimizers["gen"].scale_loss(loss) as scaled:
+                scaled.backward()
+            optimizers["gen"].step()
+            if most is not None and in_second and len(data_dict["data"]) > most:
+                raise torch.OutOfMemoryError("CUDA out of memory.")
+            score = losses["mse"](model.discr(pred.detach()), data_dict["label"])
+            optimizers["discr"].zero_grad()
+            with optimizers["discr"].scale_loss(score) as scaled:
+                scaled.backward()
+            optimizers["discr"].step()
+            return {"gen": loss.detach(), "discr": score.detach()}, {"pred": pred.detach()}
+
+    return Pair
+
+
+def train_pair(cls, path, manager, **settings):
+    import torch
+    from small_rooms import torch_room
+
+    from delira.training.train_utils import create_optims_gan_default_pytorch
+
+    trainer = torch_room().trainer(
+        path, cls(), losses={"mse": torch.nn.functional.mse_loss}, optim_fn=create_optims_gan_default_pytorch,
+        metrics={"rmse": rmse}, **settings,
+    )  # fmt: skip
+    trainer.train(2, manager(16, 8))
+    return trainer
+
+
+@torch_only
+@pytest.mark.parametrize("update", [{}, {"gradient_accumulation_steps": 2}])
+@pytest.mark.parametrize("settings", [{"micro_batches": 3}, {"micro_batches": "auto"}])
+def test_two_optimizers_in_parts_give_what_the_whole_gives(tmp_path, manager, update, settings):
+    whole = train_pair(pair_room(), tmp_path / "whole", manager, **update)
+    most = 4 if settings["micro_batches"] == "auto" else None
+    parts = train_pair(pair_room(most), tmp_path / "parts", manager, **update, **settings)
+    for name, weight in whole.module.state_dict().items():
+        np.testing.assert_allclose(parts.module.state_dict()[name], weight, rtol=1e-5, err_msg=name)
+    for ours, theirs in zip(parts.state.history, whole.state.history, strict=True):
+        assert ours == pytest.approx(theirs, rel=1e-4)
+
+
+@torch_only
+@pytest.mark.parametrize("update", [{}, {"gradient_accumulation_steps": 2}])
+def test_memory_that_runs_out_between_two_optimizers_never_updates_the_first_twice(tmp_path, manager, update):
+    """The first has updated when the second runs out of memory; the batch cannot be computed again."""
+    import torch
+
+    whole = train_pair(pair_room(), tmp_path / "whole", manager, **update)
+    try:
+        auto = train_pair(pair_room(4, in_second=True), tmp_path / "auto", manager, micro_batches="auto", **update)
+    except torch.OutOfMemoryError as error:
+        assert "updated" in notes(error)
+    else:
+        for name, weight in whole.module.state_dict().items():
+            np.testing.assert_allclose(auto.module.state_dict()[name], weight, rtol=1e-5, err_msg=name)
+
+
+@torch_only
+def test_predictions_that_are_numpy_arrays_are_put_together_too(tmp_path, manager):
+    """A closure written by hand may return them."""
+    from small_rooms import torch_room
+
+    room = torch_room()
+
+    class ByHand(room.network):
+        @staticmethod
+        def closure(model, data_dict, optimizers, losses=None, **kwargs):
+            pred = model(data_dict["data"])["pred"]
+            loss = losses["mse"](pred, data_dict["label"])
+            optimizers["default"].zero_grad()
+            with optimizers["default"].scale_loss(loss) as scaled:
+                scaled.backward()
+            optimizers["default"].step()
+            return {"mse": loss.item()}, {"pred": pred.detach().numpy(), "nested": [pred.detach().numpy()]}
+
+    def train(path, **settings):
+        trainer = room.trainer(path, room.build(cls=ByHand), metrics={"rmse": rmse}, **settings)
+        trainer.train(2, manager(16, 8))
+        return trainer.state.history
+
+    for ours, theirs in zip(train(tmp_path / "a", micro_batches=3), train(tmp_path / "b"), strict=True):
+        assert ours == pytest.approx(theirs, rel=1e-4)
+
+
+@torch_only
+def test_entries_that_are_lists_or_texts_are_cut_with_the_samples(tmp_path, manager):
+    from small_rooms import torch_room
+
+    room, seen = torch_room(), []
+
+    class Looks(room.network):
+        @staticmethod
+        def prepare_batch(batch, input_device, output_device):
+            prepared = room.network.prepare_batch(batch, input_device, output_device)
+            return {**prepared, "names": [f"case {number}" for number in batch["number"]]}
+
+        @staticmethod
+        def closure(model, data_dict, optimizers, **kwargs):
+            numbers = [f"case {number}" for number in data_dict["number"].tolist()]
+            seen.append(numbers == data_dict["names"])
+            return room.network.closure(model, data_dict, optimizers, **kwargs)
+
+    room.trainer(tmp_path, room.build(cls=Looks), micro_batches=3).train(1, manager(8, 8))
+    assert seen == [True] * 3
+
+
+def test_a_room_without_parts_says_so(tmp_path, manager):
+    from small_rooms import toy_room
+
+    with pytest.raises(ConfigError, match="micro-batches"):
+        toy_room().trainer(tmp_path, micro_batches=2).train(1, manager())
+
+
+@torch_only
+def test_an_update_is_left_out_as_a_whole_if_a_part_is_bad(tmp_path, regression):
+    batches = [regression(8, seed=seed) for seed in range(3)]
+    batches[1]["label"][5] = np.nan
+    room = hungry_room()
+    settings = {"nonfinite": "skip", "save_freq": 1}
+    parts = room.trainer(tmp_path / "parts", room.build(), micro_batches=4, **settings)
+    parts.train(2, batches)
+    whole = room.trainer(tmp_path / "whole", room.build(), **settings)
+    whole.train(2, batches)
+    np.testing.assert_allclose(room.read(parts.module), room.read(whole.module), rtol=1e-5)
+    assert parts.optimizers["default"].num_skipped == whole.optimizers["default"].num_skipped == 2
+
+
+@torch_only
+def test_the_average_counts_a_batch_in_parts_once(tmp_path, manager):
+    average = ExponentialMovingAverage(0.5)
+    train_hungry(hungry_room(2), tmp_path, manager, callbacks=[average], micro_batches="auto", epochs=2)
+    assert average.n_updates == 8
+
+
+@torch_only
+def test_a_warning_is_logged_once_per_halving(tmp_path, manager, caplog):
+    caplog.set_level(logging.WARNING, "delira")
+    train_hungry(hungry_room(2), tmp_path, manager, micro_batches="auto")
+    texts = [record.getMessage() for record in caplog.records if "ran out of memory" in record.getMessage()]
+    assert texts == [
+        "the device ran out of memory with 8 samples; batches are computed in 2 parts from now on",
+        "the device ran out of memory with 8 samples; batches are computed in 4 parts from now on",
+    ]
