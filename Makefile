@@ -118,9 +118,9 @@ endef
 	@$(BIN)/python $(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@
 
-.venv/.stamp-dev: .venv/.stamp-torch requirements/logging.txt requirements/dev.txt
-	@echo "installing logging and dev requirements"
-	@$(BIN)/python $(INSTALL) -r requirements/logging.txt -r requirements/dev.txt
+.venv/.stamp-dev: .venv/.stamp-torch requirements/logging.txt requirements/export.txt requirements/dev.txt
+	@echo "installing logging, export and dev requirements"
+	@$(BIN)/python $(INSTALL) -r requirements/logging.txt -r requirements/export.txt -r requirements/dev.txt
 	@touch $@
 
 .venv/.stamp-peers: .venv/.stamp-dev requirements/peers.txt

@@ -143,9 +143,12 @@ class Backend(abc.ABC):
         """
         return contextlib.nullcontext()
 
-    def discard_parts(self, optimizers: Mapping[str, Any]) -> None:
-        """Forget the gradients of the parts of the batch at hand."""
-        return
+    def discard_parts(self, optimizers: Mapping[str, Any]) -> bool:
+        """Forget the gradients of the parts of the batch at hand.
+
+        Returns whether the batch can be computed again: not if an optimizer has updated with it.
+        """
+        return False
 
     def finish_epoch(self, optimizers: Mapping[str, Any]) -> None:
         """Apply what is still accumulated, for epochs whose length was not known."""

@@ -5,8 +5,8 @@ import warnings
 
 import numpy as np
 
-from delira.data_loading._optional import import_optional
 from delira.errors import DataError
+from delira.utils.optional import import_optional
 
 
 def read_image(file: str) -> np.ndarray:

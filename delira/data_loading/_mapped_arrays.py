@@ -8,8 +8,8 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from delira.data_loading._arrays import as_array
-from delira.data_loading._optional import import_optional
 from delira.errors import ConfigError, DataError
+from delira.utils.optional import import_optional
 
 _WHOLE = 2**24  # bytes; what is larger is only glanced at
 _N_BLOCKS = 64

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from delira.data_loading._optional import import_optional
 from delira.errors import DataError, MissingBackendError
+from delira.utils.optional import import_optional
 
 _OF_NIBABEL = (".nii", ".nii.gz", ".hdr", ".img", ".mgh", ".mgz")
 _LARGEST = 511  # of the CT values that load_sample_nii was made for

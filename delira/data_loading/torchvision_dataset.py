@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from delira.data_loading._images import to_channels_first
-from delira.data_loading._optional import import_optional
 from delira.data_loading.abstract_dataset import AbstractDataset, Sample
 from delira.errors import ConfigError, DataError, MissingBackendError, MissingKeyError
+from delira.utils.optional import import_optional
 from delira.utils.suggest import did_you_mean
 
 _CLASSES = {

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from delira.errors import ConfigError, MissingKeyError
-from delira.io.weights import room_of, save_weights
+from delira.io.weights import save_weights
+from delira.utils.room_of import find_backend
 
 
 def export(
@@ -46,7 +47,7 @@ def export(
     NetworkError
         If the network, or what it returns, cannot be written in this format.
     """
-    path, backend = Path(path), room_of(network)
+    path, backend = Path(path), find_backend(network)
     if path.suffix == ".safetensors":
         return save_weights(network, path)
     if not isinstance(example, Mapping):

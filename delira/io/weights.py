@@ -1,7 +1,6 @@
 """Weights alone, by name, in a safetensors file: nothing in it can run, and every byte of it is checked."""
 
 import hashlib
-import importlib
 import json
 import sys
 from collections.abc import Mapping
@@ -10,8 +9,10 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from delira.errors import CheckpointError, MissingBackendError, NetworkError
+from delira.errors import CheckpointError
 from delira.utils.files import publish
+from delira.utils.optional import import_optional
+from delira.utils.room_of import find_backend
 
 _DIGEST = "delira_sha256"
 #: stands for the digest in the bytes that the digest is of
@@ -46,8 +47,8 @@ def save_weights(network: Any, path: str | Path) -> Path:
     MissingBackendError
         If the package ``safetensors`` is not installed.
     """
-    safetensors = need_package("safetensors.numpy", "save_weights")
-    weights = room_of(network).named_weights(network)
+    safetensors = import_optional("safetensors.numpy", "save_weights", "delira[export]")
+    weights = find_backend(network).named_weights(network)
     known = {*_TYPES.values(), *_MORE_TYPES.values()}
     if wrong := [f"{name} is {array.dtype}" for name, array in weights.items() if array.dtype.name not in known]:
         raise CheckpointError(f"{path}: safetensors cannot hold all weights of the network: {'; '.join(wrong)}")
@@ -92,7 +93,7 @@ def load_weights(path: str | Path, network: Any = None) -> dict[str, np.ndarray]
     MissingBackendError
         If the package ``safetensors`` is not installed.
     """
-    backend = None if network is None else room_of(network)
+    backend = None if network is None else find_backend(network)
     weights, writer = _read(path)
     if backend is not None:
         try:
@@ -105,7 +106,7 @@ def load_weights(path: str | Path, network: Any = None) -> dict[str, np.ndarray]
 
 def _read(path: str | Path) -> tuple[dict[str, np.ndarray], str]:
     """The weights, and the class of the network that they were written for."""
-    safetensors = need_package("safetensors", "load_weights")
+    safetensors = import_optional("safetensors", "load_weights", "delira[export]")
     try:
         content = Path(path).read_bytes()
         entries = safetensors.deserialize(content)
@@ -140,46 +141,5 @@ def _array(path: str | Path, name: str, entry: Mapping[str, Any]) -> np.ndarray:
     dtype = _TYPES.get(entry["dtype"])
     if dtype is None:
         dtype = _MORE_TYPES[entry["dtype"]]
-        need_package("ml_dtypes", f"{path}, whose weight {name!r} is {dtype},")
+        import_optional("ml_dtypes", f"{path}, whose weight {name!r} is {dtype},", "delira[export]")
     return np.frombuffer(entry["data"], np.dtype(dtype)).reshape(entry["shape"])
-
-
-def room_of(network: Any) -> Any:
-    """The verbs of the room that a network belongs to.
-
-    Raises
-    ------
-    NetworkError
-        If it belongs to none.
-    """
-    backend = getattr(type(network), "__delira_backend__", None)
-    if backend is None:
-        raise NetworkError(
-            f"{type(network).__name__} belongs to no room; subclass the network class of one "
-            "(e.g. delira.models.AbstractPyTorchNetwork)"
-        )
-    return backend
-
-
-def need_package(module: str, user: str) -> Any:
-    """Import a module of a package that only exports need.
-
-    Parameters
-    ----------
-    module
-        Its full name.
-    user
-        Who needs it, for the message.
-
-    Raises
-    ------
-    MissingBackendError
-        If the package is not installed.
-    """
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        raise MissingBackendError(
-            f"{user} needs the package {error.name!r}, which is not installed. Install it with: "
-            "pip install 'delira[export]'"
-        ) from error

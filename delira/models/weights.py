@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from delira.errors import CheckpointError, NetworkError
+from delira.errors import CheckpointError
+from delira.utils.room_of import find_backend
 
 
 def named_weights(network: Any) -> dict[str, np.ndarray]:
@@ -22,7 +23,7 @@ def named_weights(network: Any) -> dict[str, np.ndarray]:
         Arrays of the network's own types under the framework's names; bfloat16 as ``ml_dtypes.bfloat16``.
         Weights that two layers share are there under both names.
     """
-    return _backend(network).named_weights(network)
+    return find_backend(network).named_weights(network)
 
 
 def load_named_weights(network: Any, weights: Mapping[str, np.ndarray]) -> None:
@@ -40,7 +41,7 @@ def load_named_weights(network: Any, weights: Mapping[str, np.ndarray]) -> None:
     CheckpointError
         If names, shapes or types differ from those of the network; it says which, and nothing is changed.
     """
-    _backend(network).load_named_weights(network, weights)
+    find_backend(network).load_named_weights(network, weights)
 
 
 def check_named_weights(
@@ -75,13 +76,3 @@ def check_named_weights(
             complaints.append(f"{name} is {array.dtype.name} {array.shape}, in the network {dtype} {shape}")
     if complaints:
         raise CheckpointError(f"the weights do not fit the network {type(network).__name__}: " + "; ".join(complaints))
-
-
-def _backend(network: Any) -> Any:
-    backend = getattr(type(network), "__delira_backend__", None)
-    if backend is None:
-        raise NetworkError(
-            f"{type(network).__name__} belongs to no room; subclass the network class of one "
-            "(e.g. delira.models.AbstractPyTorchNetwork)"
-        )
-    return backend

@@ -240,12 +240,16 @@ class BaseNetworkTrainer(CheckpointedRun):
             self.saver.begin(self._checkpoint_tree)
             if self.config.guards.nonfinite == "rollback" and not self.checkpoints.path("last").exists():
                 self._save(["last"])
-        while self._is_unfinished(plan):
+        while True:
             try:
-                self._train_epoch(plan, self.state.epoch + 1)
-            except NonFiniteLossError as error:
+                while self._is_unfinished(plan):
+                    self._train_epoch(plan, self.state.epoch + 1)
+                self.saver.finish()
+                break
+            except NonFiniteLossError as error:  # of the last checkpoint too
                 guards.roll_back(self, error)
-        self.saver.finish()
+        if self.stop_signals.received is not None:  # while the last checkpoint was written
+            self._stop()
 
     def _is_unfinished(self, plan: TrainingPlan) -> bool:
         return self.state.epoch < plan.num_epochs and not self.state.stop_training

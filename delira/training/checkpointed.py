@@ -86,6 +86,8 @@ class CheckpointedRun(RunState):
             )
         self._load_weights(new_state)
         self.state, self._running = state, None
+        if self.weight_average is not None:  # updates may be counted by the steps of the state
+            self.weight_average.at_training_begin(self)
         try:
             self.callbacks.load_state_dict(state.callbacks)
         except (KeyError, TypeError, ValueError) as error:

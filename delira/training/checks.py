@@ -54,7 +54,13 @@ def check_first_batches(trainer: Any, plan: Any) -> None:
             raise DataError(f"the {role} data gave no batch")
         prepared = trainer._prepare_batch(batch)
         if role == "validation" or trainer.has_default_closure:
-            _check_reading(trainer, role, batch, prepared)
+            try:
+                _check_reading(trainer, role, batch, prepared)
+            except Exception as error:
+                # the training will not compute this batch at once
+                in_parts = role == "training" and trainer.config.guards.micro_batches != 1
+                if not in_parts or not trainer.backend.is_out_of_memory(error):
+                    raise
 
 
 def _check_reading(trainer: Any, role: str, batch: Mapping[str, Any], prepared: Mapping[str, Any]) -> None:

@@ -155,7 +155,8 @@ class CrossValidation:
             return None
         try:
             stored = read_fold(path)
-            _check_split(stored, number, split, path)
+            if not np.array_equal(stored.fields["train_indices"], split.train):
+                raise CheckpointError(f"{path / FILE} is of another fold")
         except CheckpointError as error:
             warnings.warn(f"fold {number} is tested again from its checkpoint: {error}", stacklevel=5)
             return None
@@ -164,7 +165,8 @@ class CrossValidation:
             return None
         outputs, metrics = dict(stored.outputs), stored.fields["metrics"]
         asked = self._asked()
-        if not set(asked["targets"]) <= set(stored.asked["targets"]):
+        unknown = set(asked["targets"]) - {*stored.asked["targets"], *outputs["predictions"]}
+        if unknown:
             return None
         outputs["targets"] = entries_of(outputs["targets"], asked["targets"])
         if not _is_same_work(stored.asked["metrics"], asked["metrics"]):
@@ -280,13 +282,6 @@ class CrossValidation:
                 metric_keys=self.metric_keys,
                 targets=self._targets(),
             )
-
-
-def _check_split(stored: StoredFold, number: int, split: Split, path: Path) -> None:
-    """Refuse a file that was copied here from another fold."""
-    fields = stored.fields
-    if fields["fold"] != number or not np.array_equal(fields["train_indices"], split.train):
-        raise CheckpointError(f"{path / FILE} is of another fold")
 
 
 def _is_same_work(then: Any, now: Any) -> bool:

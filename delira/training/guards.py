@@ -10,6 +10,7 @@ import numpy as np
 from delira.data_loading import BaseDataManager
 from delira.data_loading.abstract_dataset import name_sample
 from delira.errors import NonFiniteLossError
+from delira.training.config import TrainerConfig
 from delira.training.generators import own_generators
 from delira.training.plan import TrainingPlan
 from delira.utils.trees import iterate_leaves
@@ -32,20 +33,21 @@ def scopes(trainer: Any, plan: TrainingPlan) -> Iterator[None]:
             yield
         except Exception as error:
             if backend.is_out_of_memory(error):
-                error.add_note(_advise_on_memory(plan))
+                error.add_note(_advise_on_memory(config, plan))
             elif advice := backend.explain(error):
                 error.add_note(advice)
             raise
 
 
-def _advise_on_memory(plan: TrainingPlan) -> str:
+def _advise_on_memory(config: TrainerConfig, plan: TrainingPlan) -> str:
     size = getattr(plan.train_data, "batch_size", None)
     batch = f" with batch_size={size}" if size else ""
-    smaller = f"batch_size={max(1, size // 2)}" if size else "smaller batches"
-    return (
-        f"The device ran out of memory{batch}. Try {smaller}, micro_batches='auto' (computes a batch in parts, with "
-        "the same update), or mixed_precision='bf16'."
-    )
+    cures = [f"batch_size={max(1, size // 2)}" if size else "smaller batches"]
+    if config.guards.micro_batches == 1:
+        cures.append("micro_batches='auto' (computes a batch in parts, with the same update)")
+    if config.update.precision == "32":
+        cures.append("mixed_precision='bf16'")
+    return f"The device ran out of memory{batch}. Try {' or '.join(cures)}."
 
 
 def refuse_nonfinite(trainer: Any, tree: Mapping[str, Any]) -> None:
@@ -112,6 +114,7 @@ def roll_back(trainer: Any, error: NonFiniteLossError) -> None:
     if rollbacks > config.max_rollbacks:
         error.add_note(f"the run went back to its last checkpoint {state.rollbacks} times already (max_rollbacks)")
         raise error
+    trainer._must_return = True
     trainer._return_to_last()
     done = trainer.state.rollbacks  # of the checkpoint: its rates are that much smaller already
     trainer.scale_rates(config.rollback_factor ** (rollbacks - done))

@@ -1,6 +1,5 @@
 """A batch in parts, one after the other, with one update: for batches that do not fit into the device's memory."""
 
-import functools
 import itertools
 import logging
 from collections.abc import Mapping
@@ -9,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from delira.training.checks import unpack_closure
-from delira.utils.trees import map_leaves
+from delira.utils.trees import iterate_leaves
 
 _log = logging.getLogger("delira")
 
@@ -51,8 +50,13 @@ def run_in_parts(
         except Exception as error:
             if wanted != "auto" or not backend.is_out_of_memory(error) or state.micro_batches >= n_samples:
                 raise
+            if not backend.discard_parts(trainer.optimizers):
+                error.add_note(
+                    "micro_batches='auto' cannot compute the batch again in more parts, since an optimizer has updated "
+                    f"with it already; set micro_batches={2 * state.micro_batches}"
+                )
+                raise
         # outside of the handler: the error's traceback holds the memory that is missing
-        backend.discard_parts(trainer.optimizers)
         backend.free_memory()
         backend.set_generator_state(generators)
         state.micro_batches *= 2
@@ -68,7 +72,7 @@ def _attempt(
     bounds = np.linspace(0, n_samples, min(trainer.state.micro_batches, n_samples) + 1).astype(int).tolist()
     shares, results = [], []
     for start, stop in itertools.pairwise(bounds):
-        part = map_leaves(functools.partial(_part, start=start, stop=stop, n_samples=n_samples), prepared)
+        part = _part(prepared, start, stop, n_samples)
         with trainer.backend.step_scope(trainer.optimizers, stop - start, is_last, stop < n_samples):
             results.append(unpack_closure(trainer.closure_fn(trainer.module, part, **arguments)))
         shares.append((stop - start) / n_samples)
@@ -77,11 +81,22 @@ def _attempt(
     return metrics, losses, trainer.backend.concatenate([result[2] for result in results])
 
 
-def _part(leaf: Any, start: int, stop: int, n_samples: int) -> Any:
+def _part(entry: Any, start: int, stop: int, n_samples: int) -> Any:
     """The samples of a part, of anything that has as many as the batch."""
-    if getattr(leaf, "shape", None) == () or not hasattr(leaf, "__len__") or isinstance(leaf, str):
-        return leaf
-    return leaf[start:stop] if len(leaf) == n_samples else leaf
+    if isinstance(entry, Mapping):
+        return {key: _part(value, start, stop, n_samples) for key, value in entry.items()}
+    if isinstance(entry, (list, tuple)):
+        has_batches = all(_length(leaf) == n_samples for _, leaf in iterate_leaves(entry))
+        if len(entry) == n_samples and not has_batches:  # one object for each sample
+            return entry[start:stop]
+        parts = [_part(value, start, stop, n_samples) for value in entry]
+        return type(entry)(*parts) if hasattr(entry, "_fields") else type(entry)(parts)
+    return entry[start:stop] if _length(entry) == n_samples else entry
+
+
+def _length(leaf: Any) -> int | None:
+    is_single = getattr(leaf, "shape", None) == () or not hasattr(leaf, "__len__") or isinstance(leaf, (str, bytes))
+    return None if is_single else len(leaf)
 
 
 def _average(values: list[Values], shares: list[float]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from delira.data_loading.epoch import EpochIterator
 from delira.errors import ConfigError, DataError, NetworkError
 from delira.metrics.gather import Gatherer
 from delira.metrics.metric_set import MetricSet
+from delira.utils.room_of import find_backend
 from delira.utils.suggest import did_you_mean
 
 
@@ -325,14 +326,3 @@ def _entries(batch: Mapping[str, Any], wanted: Iterable[str]) -> dict[str, Any]:
     """Entries of a batch by name or dotted path; a path keeps the whole entry it begins with."""
     roots = {key if key in batch else key.split(".", 1)[0] for key in wanted}
     return {key: value for key, value in batch.items() if key in roots}
-
-
-def find_backend(network: Any) -> Backend:
-    """The verbs of the room that the network's class belongs to."""
-    backend = getattr(type(network), "__delira_backend__", None)
-    if backend is None:
-        raise NetworkError(
-            f"{type(network).__name__} belongs to no room; subclass the network class of one "
-            "(e.g. delira.models.AbstractPyTorchNetwork), or pass backend="
-        )
-    return backend

@@ -63,7 +63,7 @@ def locked(folder: str | Path, patience: float | None = None) -> Iterator[None]:
     try:
         yield
     finally:
-        if os.getpid() == key[0]:
+        if os.getpid() == key[0]:  # what a fork left of the scope must not free the lock of its parent
             with _guard:
                 hold.count -= 1
                 if not hold.count:

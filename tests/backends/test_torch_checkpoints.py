@@ -586,7 +586,7 @@ class Colour(enum.IntEnum):
     RED = 1
 
 
-class Shade(enum.StrEnum):
+class Shade(str, enum.Enum):
     DARK = "black"
 
 

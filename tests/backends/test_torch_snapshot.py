@@ -220,6 +220,22 @@ def test_weights_that_are_no_longer_tied_get_memory_of_their_own():
     assert same(snapshot({"a": array, "b": np.zeros(3)}, first), {"a": np.ones(3), "b": np.zeros(3)})
 
 
+def test_views_that_become_tensors_of_their_own_get_memory_of_their_own():
+    flat = torch.arange(6.0)
+    first = snapshot({"a": flat[:4], "b": flat[2:]})
+    tree = {"a": torch.zeros(4), "b": torch.ones(4)}
+    assert same(snapshot(tree, first), tree)
+
+
+def test_the_memory_of_a_transposed_tensor_takes_a_plain_one_with_its_views():
+    first = snapshot({"a": torch.ones(3, 3).T})
+    matrix = torch.arange(9.0).reshape(3, 3)
+    tree = {"a": matrix, "b": matrix.flatten()}
+    copied = snapshot(tree, first)
+    assert same(copied, tree)
+    assert copied["a"].is_contiguous()
+
+
 def test_a_tree_that_grew_or_changed_its_shape_is_copied_all_the_same():
     trees = [{"a": [torch.ones(2)]}, {"a": [torch.ones(2), torch.zeros(2)], "b": 1}, {"a": {"x": torch.ones(1)}}, [1]]
     previous = None

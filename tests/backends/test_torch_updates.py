@@ -511,7 +511,7 @@ UPDATES = [
 @pytest.mark.parametrize("update", UPDATES, ids=str)
 def test_a_batch_in_parts_gives_the_update_of_the_whole(update, sizes):
     ours, theirs = build(HandWritten), build(HandWritten)
-    mine, other = optimizers_of(ours, **update), optimizers_of(theirs, **update)
+    mine, other = optimizers_of(ours, in_parts=True, **update), optimizers_of(theirs, **update)
     batches = batches_of(8, 3, 8, 8, 5)
     start = copy.deepcopy(theirs)
     for number, batch in enumerate(batches, 1):
@@ -529,7 +529,7 @@ def test_parts_are_weighted_by_their_samples():
     batch = joined(batches_of(7)[0], batches_of(1, seed=2, scale=30.0)[0])
     ours, theirs = build(HandWritten), build(HandWritten)
     rate = {"lr": 1e-3}
-    compute_in_parts(ours, optimizers_of(ours, params=rate), batch, 7, 1)
+    compute_in_parts(ours, optimizers_of(ours, params=rate, in_parts=True), batch, 7, 1)
     compute(theirs, optimizers_of(theirs, params=rate), batch)
     assert_close(ours, theirs)
 
@@ -537,7 +537,8 @@ def test_parts_are_weighted_by_their_samples():
 @pytest.mark.parametrize("update", [{}, {"accumulation_steps": 2}, {"clip_norm": 0.2}], ids=str)
 def test_two_optimizers_take_a_batch_in_parts(update):
     ours, theirs = build(Pair), build(Pair)
-    mine, other = (optimizers_of(n, create_optims_gan_default_pytorch, **update) for n in (ours, theirs))
+    mine = optimizers_of(ours, create_optims_gan_default_pytorch, in_parts=True, **update)
+    other = optimizers_of(theirs, create_optims_gan_default_pytorch, **update)
     for number, batch in enumerate(batches_of(8, 8, 8), 1):
         compute_in_parts(ours, mine, batch, 5, 1, 2, is_last=number == 3)
         compute(theirs, other, batch, number == 3)
@@ -545,17 +546,13 @@ def test_two_optimizers_take_a_batch_in_parts(update):
     assert {name: o.num_updates for name, o in mine.items()} == {name: o.num_updates for name, o in other.items()}
 
 
-def test_after_a_batch_in_parts_a_plain_optimizer_goes_on_with_the_same_bits():
+def test_whole_batches_are_computed_with_the_same_bits_whether_or_not_others_come_in_parts():
     ours, theirs = build(HandWritten), build(HandWritten)
-    mine, other = optimizers_of(ours), optimizers_of(theirs)
-    first, *others = batches_of(8, 8, 8)
-    compute_in_parts(ours, mine, first, 4, 4)
-    theirs.load_state_dict(ours.state_dict())
-    other["default"].load_state_dict(copy.deepcopy(mine["default"].state_dict()))
-    other["default"].load_pending_state(mine["default"].pending_state())
-    for batch in others:
+    mine, other = optimizers_of(ours, in_parts=True), optimizers_of(theirs)
+    for batch in batches_of(8, 3, 8):
         compute(ours, mine, batch)
         compute(theirs, other, batch)
+    assert other["default"].is_plain
     assert_equal(ours, theirs)
     assert mine["default"].num_updates == other["default"].num_updates == 3
 
@@ -565,6 +562,7 @@ def test_after_a_batch_in_parts_a_plain_optimizer_goes_on_with_the_same_bits():
 def test_discarded_parts_leave_no_trace(update, n_before):
     """Bit for bit as if they had never been tried, also in the middle of a group."""
     ours, theirs = build(HandWritten), build(HandWritten)
+    update = {"in_parts": True, **update}
     mine, other = optimizers_of(ours, **update), optimizers_of(theirs, **update)
     *before, batch = batches_of(4, 5, 8)[:n_before] + batches_of(8, seed=9)
     for earlier in before:
@@ -584,7 +582,7 @@ def test_discarded_parts_leave_no_trace(update, n_before):
 @pytest.mark.parametrize("update", [{}, {"accumulation_steps": 2}], ids=str)
 def test_a_batch_that_is_part_of_an_update_or_group_cannot_be_repeated(update):
     network = build(HandWritten)
-    optimizers = optimizers_of(network, **update)
+    optimizers = optimizers_of(network, in_parts=True, **update)
     (batch,) = batches_of(4)
     with step_scope(optimizers, 4, False):
         assert optimizers["default"].discard_parts()  # the memory ran out before the update
@@ -596,7 +594,7 @@ def test_a_batch_that_is_part_of_an_update_or_group_cannot_be_repeated(update):
 
 def test_discarding_frees_the_gradients():
     network = build(HandWritten)
-    optimizers = optimizers_of(network)
+    optimizers = optimizers_of(network, in_parts=True)
     MSE(network(torch.ones(2, 3))["pred"], torch.ones(2, 1)).backward()
     optimizers["default"].discard_parts()
     assert all(parameter.grad is None for parameter in network.parameters())
@@ -607,7 +605,7 @@ def test_discarding_frees_the_gradients():
 def test_skip_leaves_a_batch_out_if_one_of_its_parts_is_bad(steps, bad):
     ours, theirs = build(HandWritten), build(HandWritten)
     update = {"skip_nonfinite": True, "accumulation_steps": steps}
-    mine, other = optimizers_of(ours, **update), optimizers_of(theirs, **update)
+    mine, other = optimizers_of(ours, in_parts=True, **update), optimizers_of(theirs, **update)
     batches = batches_of(4, 6, 4)
     batches[1]["label"][2 * bad] = np.inf
     for number, batch in enumerate(batches):
@@ -629,7 +627,7 @@ def test_a_closure_that_updates_twice_is_refused_in_parts():
             return HandWritten.closure(model, data_dict, optimizers, losses)
 
     network = build(Twice)
-    optimizers, (batch,) = optimizers_of(network), batches_of(4)
+    optimizers, (batch,) = optimizers_of(network, in_parts=True), batches_of(4)
     compute(network, optimizers, batch)
     with pytest.raises(ConfigError, match=r"updates the same parameters twice in one batch.* smaller batch_size"):
         compute(network, optimizers, batch, part=True)
@@ -649,9 +647,10 @@ def test_an_optimizer_that_evaluates_the_loss_itself_is_refused_in_parts():
             return {}, {}
 
     network = build(Inner)
-    optimizers, (batch,) = optimizers_of(network, None, torch.optim.LBFGS, {"lr": 0.1}), batches_of(4)
-    compute(network, optimizers, batch)
-    with pytest.raises(ConfigError, match=r"evaluates the loss itself \(LBFGS\) works with neither .* in parts"):
+    (batch,) = batches_of(4)
+    compute(network, optimizers_of(network, None, torch.optim.LBFGS, {"lr": 0.1}), batch)
+    optimizers = optimizers_of(network, None, torch.optim.LBFGS, {"lr": 0.1}, in_parts=True)
+    with pytest.raises(ConfigError, match=r"evaluates the loss itself \(LBFGS\) works with neither .* micro_batches"):
         compute(network, optimizers, batch, part=True)
 
 

@@ -24,7 +24,7 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +97,7 @@ class Training:
         experiment = self.room.experiment_cls(
             params, everything.network_cls(self.room, features), save_path=folder, name="kfold"
         )
-        manager = everything.data(21, n_process_augmentation=self.workers)
+        manager = everything.data(24, n_process_augmentation=self.workers)
         result = experiment.kfold(
             manager, num_splits=FOLDS, shuffle=True, random_seed=5, val_split=0.3, callbacks=chosen["callbacks"],
             train_kwargs={"transforms": everything.augmentation()}, resume=self._resume(folder),
@@ -313,10 +313,10 @@ class Supervisor:
         delays = (float(self.rng.uniform(0, seconds)) if number < limit else None for number in itertools.count())
         self._trial(training, ((delay, None) for delay in delays))
 
-    def placed_trial(self, training: Training) -> None:
+    def placed_trial(self, training: Training, places: Sequence[tuple[str, int, int]] = PLACES) -> None:
         """Kill a training at chosen places."""
-        places = [(None, StopHere(*place)) for place in PLACES]
-        self._trial(training, itertools.chain(places, itertools.repeat((None, None))))
+        stops = [(None, StopHere(*place)) for place in places]
+        self._trial(training, itertools.chain(stops, itertools.repeat((None, None))))
 
     def _trial(self, training: Training, lives: Iterator[tuple[float | None, Any]]) -> None:
         folder = Path(tempfile.mkdtemp(prefix="killed-"))
@@ -421,7 +421,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     room = ROOMS[arguments.room]()
-    everything.augmentation()  # imported once, for all
+    with tempfile.TemporaryDirectory() as folder:  # what is imported late is imported once, for all
+        everything.build(room, Path(folder), FEATURES[room.name])
+        everything.augmentation()
     print(json.dumps(supervise(room, arguments.kills, arguments.seed)))
 
 

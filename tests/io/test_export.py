@@ -446,3 +446,27 @@ def test_a_network_that_returns_no_dict_is_refused(tmp_path):
 
     with pytest.raises(NetworkError, match="Bare returned a Tensor"):
         export(Bare(), tmp_path / "net.pt2", {"data": np.ones((2, 3))})
+
+
+QUIET = """
+import sys, numpy, torch
+from delira.io import export
+from delira.models import AbstractPyTorchNetwork
+
+class Net(AbstractPyTorchNetwork):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(3, 1)
+
+    def forward(self, x):
+        return {"pred": self.linear(x)}
+
+export(Net(), sys.argv[1], {"data": numpy.ones((2, 3))})
+"""
+
+
+def test_the_exporters_print_and_log_nothing(tmp_path):
+    pytest.importorskip("onnxscript")
+    command = [sys.executable, "-c", QUIET, str(tmp_path / "net.onnx")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("", "")

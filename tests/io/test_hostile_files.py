@@ -196,6 +196,24 @@ def test_a_record_that_claims_to_be_a_folder_or_on_another_disk_is_refused(refus
         refused(bytes(changed), "'tree.json' is not in this file, or is a folder")
 
 
+@pytest.mark.parametrize(
+    ("place", "reason"),
+    [
+        (4, "end is damaged"),
+        (6, "end is damaged"),
+        (8, "end is damaged"),
+        (12, "end is"),
+        (16, "end is"),
+        (20, "follows"),
+    ],
+    ids=["disk", "first disk", "records here", "length of the directory", "place of the directory", "comment"],
+)
+def test_an_end_that_is_not_true_is_refused(place, reason, refused):
+    content = bytearray(zip_of(JSON))
+    content[place - 22] ^= 1
+    refused(bytes(content), reason)
+
+
 def test_bytes_before_between_and_after_are_refused(refused):
     """The file would be two things at once, or was written to by another program."""
     refused(zip_of(dataclasses.replace(JSON, before=b"#!/bin/sh\nexit\n")), "is not where it can be")

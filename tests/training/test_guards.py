@@ -64,8 +64,8 @@ def test_the_error_names_the_samples_and_the_entries_of_the_first_bad_step(
     step = next(number for number, batch in enumerate(batches, 1) if 6 in batch["number"])
     assert caught.value.step == step
     told = notes(caught.value)
-    assert f"has the samples {batches[step - 1]['number'].tolist()}" in told
-    assert f"its entries {entry} hold values that are not finite" in told
+    assert f"has the samples {', '.join(map(str, batches[step - 1]['number']))} of the training data" in told
+    assert f"its entry {entry!r} holds values that are not finite in sample 6" in told
     assert "learning rates: lr 0.1" in told
 
 
@@ -74,7 +74,7 @@ def test_finite_data_are_said_to_be_finite_and_weights_that_exploded_are_named(r
     with np.errstate(all="ignore"), pytest.raises(NonFiniteLossError) as caught:
         trainer.train(2, manager())
     told = notes(caught.value)
-    assert "it is finite" in told
+    assert "all of their values are finite" in told
     assert f"weights that are not finite by now: {'weight' if room.name == 'toy' else 'linear.weight'}" in told
 
 
@@ -87,16 +87,17 @@ def test_the_diagnosis_after_transforms_shows_what_the_network_saw(room, tmp_pat
     trainer = room.trainer(tmp_path)
     with np.errstate(all="ignore"), pytest.raises(NonFiniteLossError) as caught:
         trainer.train(1, manager(transforms=divide))
-    assert "its entries data hold values that are not finite" in notes(caught.value)
+    assert "its entry 'data' holds values that are not finite in sample 3" in notes(caught.value)
 
 
 def test_the_diagnosis_works_with_workers_and_leaves_the_generators_alone(room, tmp_path, regression):
     arrays = regression(10)
     arrays["label"][6] = np.nan
     data = BaseDataManager(arrays, 4, n_process_augmentation=1)
+    trainer = room.trainer(tmp_path)
     with room.undisturbed(), np.errstate(all="ignore"), pytest.raises(NonFiniteLossError) as caught:
-        room.trainer(tmp_path).train(1, data)
-    assert "its entries label hold" in notes(caught.value)
+        trainer.train(1, data)
+    assert "its entry 'label' holds" in notes(caught.value)
 
 
 def test_a_list_of_batches_has_no_samples_to_be_named(room, tmp_path, regression):
@@ -232,7 +233,7 @@ def test_data_that_are_always_bad_end_the_run_after_the_allowed_rollbacks(room, 
     with np.errstate(all="ignore"), pytest.raises(NonFiniteLossError) as caught:
         trainer.train(2, data)
     assert f"the run went back to its last checkpoint {most} times already (max_rollbacks)" in notes(caught.value)
-    assert "its entries label hold values that are not finite" in notes(caught.value)
+    assert "its entry 'label' holds values that are not finite" in notes(caught.value)
     starts = [rate for step, rate in rates.seen if step == 1]
     assert starts == pytest.approx([0.1 * 0.5**n for n in range(most + 1)])
 
@@ -246,7 +247,7 @@ def test_a_rollback_before_any_epoch_has_the_beginning_to_go_back_to(room, tmp_p
     assert np.array_equal(room.read(trainer.module), room.read(reference.module))
 
 
-@pytest.mark.parametrize("step", range(6, 12))
+@pytest.mark.parametrize("step", [6, 8, 11])
 @pytest.mark.parametrize("settings", [{"save_freq": 1}, {"save_freq_steps": 2}])
 def test_a_run_that_was_broken_off_after_a_rollback_ends_in_the_same_bits(room, tmp_path, manager, step, settings):
     """Whether the rollback is in a checkpoint by then or must happen again: a transform spoils epoch 2 each time."""
@@ -283,37 +284,36 @@ def test_a_run_that_was_broken_off_after_a_rollback_ends_in_the_same_bits(room, 
 
 
 def test_the_average_sees_every_update_after_a_rollback_of_one_step(room, tmp_path, manager):
-    """Step 5 is spoiled and noticed at once, so step 5 comes again: the average must follow it."""
-    average = ExponentialMovingAverage(0.5, warmup=False)
-    weights = []
+    """Step 5 is noticed to be bad at once and comes again: the average must follow it then."""
+    weights, spoiled = {}, []
 
     class Watch:
-        def at_iter_end(self, trainer, **facts):
-            weights.append(room.read(trainer.module))
+        def at_iter_end(self, trainer, *, global_iter_num, **facts):
+            weights[global_iter_num + 1] = room.read(trainer.module)  # the later of two
 
-    class BadLoss:
-        """A loss that is bad in one call."""
+    class BadOnce:
+        """A loss that is bad in one training step, though neither data nor weights are."""
 
         calls = 0
 
         def __call__(self, prediction, target):
             self.calls += 1
-            return room.loss(prediction, target) * (math.nan if self.calls == 7 else 1)  # one for the check
+            spoiled.append(self.calls)
+            return room.loss(prediction, target) + (math.nan if self.calls == 6 else 0)  # the first call is a check
 
+    average = ExponentialMovingAverage(0.5, warmup=False)
     trainer = room.trainer(
-        tmp_path, callbacks=[Watch(), average], losses={"mse": BadLoss()}, nonfinite="rollback", log_freq=1,
-        save_freq_steps=1, rollback_factor=0.999,
+        tmp_path, callbacks=[Watch(), average], losses={"mse": BadOnce()}, nonfinite="rollback", log_freq=1,
+        save_freq_steps=1,
     )  # fmt: skip
     with np.errstate(all="ignore"):
         trainer.train(2, manager())
     assert trainer.state.rollbacks == 1
-    expected = np.linspace(-0.5, 0.5, 3).reshape(-1, 1)
-    good = [weight for weight in weights if np.isfinite(weight).all()]
-    if len(good) > 6:  # the toy room computes its gradient apart from the loss
-        del good[-2 if len(weights) - 5 == 2 else 5]
+    assert len(spoiled) == 8
     assert average.n_updates == 6
-    for weight in good[:6]:
-        expected = 0.5 * expected + 0.5 * weight
+    expected = np.linspace(-0.5, 0.5, 3).reshape(-1, 1)
+    for step in range(1, 7):
+        expected = 0.5 * expected + 0.5 * weights[step]
     (found,) = room.backend.to_numpy(average.weights()).values()
     np.testing.assert_allclose(found.reshape(-1, 1), expected, rtol=1e-5)
 
@@ -401,7 +401,29 @@ def test_the_error_of_missing_memory_tells_the_batch_size_and_what_to_try(tmp_pa
     with pytest.raises(torch.OutOfMemoryError) as caught:
         hungry_room(4).trainer(tmp_path).train(1, manager(32, 16))
     told = notes(caught.value)
-    assert "out of memory with batch_size=16. Try batch_size=8, micro_batches='auto'" in told
+    assert "out of memory with batch_size=16. Try batch_size=8 or micro_batches='auto'" in told
+
+
+@torch_only
+def test_a_batch_that_is_too_large_even_without_gradients_is_no_reason_not_to_begin(tmp_path, manager):
+    """Before the first step the network is tried with a whole batch."""
+    import torch
+
+    room = hungry_room(4)
+
+    class Always(room.network):
+        def forward(self, x):
+            if len(x) > 4:
+                raise torch.OutOfMemoryError("CUDA out of memory.")
+            return super().forward(x)
+
+    trainer = room.trainer(tmp_path, room.build(cls=Always), micro_batches="auto", val_score_key="mse")
+    trainer.train(1, manager(16, 8), manager(8, 4))
+    assert trainer.state.micro_batches == 2
+    with pytest.raises(torch.OutOfMemoryError):
+        room.trainer(tmp_path / "b", room.build(cls=Always), micro_batches="auto").train(
+            1, manager(16, 8), manager(8, 8)
+        )
 
 
 @torch_only
@@ -440,7 +462,7 @@ def train_hungry(room, path, manager, *, epochs=3, n=26, batch_size=8, **setting
 
 @torch_only
 @pytest.mark.parametrize("update", [{}, {"gradient_accumulation_steps": 3}, {"gradient_clip_norm": 0.1}])
-@pytest.mark.parametrize("parts", [2, 3, 8, 100])
+@pytest.mark.parametrize("parts", [2, 3, 100])
 def test_a_batch_in_parts_gives_what_the_whole_gives(tmp_path, manager, update, parts):
     """Batches of 8, 8, 8 and 2 samples: also parts of different sizes, and more parts than samples."""
     whole, steps = train_hungry(hungry_room(), tmp_path / "whole", manager, **update)
@@ -460,9 +482,11 @@ def test_a_batch_in_parts_gives_what_the_whole_gives(tmp_path, manager, update, 
 
 
 @torch_only
-@pytest.mark.parametrize("kind", ["OutOfMemoryError", "RuntimeError"])
 @pytest.mark.parametrize("update", [{}, {"gradient_accumulation_steps": 3}])
-@pytest.mark.parametrize(("most", "parts"), [(8, 1), (7, 2), (4, 2), (3, 4), (2, 4), (1, 8)])
+@pytest.mark.parametrize(
+    ("most", "parts", "kind"),
+    [(8, 1, "OutOfMemoryError"), (7, 2, "RuntimeError"), (3, 4, "OutOfMemoryError"), (1, 8, "OutOfMemoryError")],
+)
 def test_auto_halves_until_it_fits_and_changes_nothing_but_rounding(
     tmp_path, manager, most, parts, update, kind, caplog
 ):
@@ -490,7 +514,7 @@ def test_after_memory_ran_out_random_numbers_are_those_of_the_parts_from_the_sta
 
 
 @torch_only
-@pytest.mark.parametrize("step", range(1, 9))
+@pytest.mark.parametrize("step", [1, 2, 4, 7])
 @pytest.mark.parametrize("update", [{}, {"gradient_accumulation_steps": 3}])
 def test_a_resumed_run_keeps_the_number_of_parts_and_ends_in_the_same_bits(tmp_path, manager, step, update):
     settings = {"micro_batches": "auto", "save_freq_steps": 1, **update}

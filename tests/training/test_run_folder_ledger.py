@@ -203,18 +203,27 @@ def test_a_run_in_use_is_refused_and_auto_passes_it_by(room, tmp_path, manager, 
     assert experiment.last_trainer.save_path.parent == newer
 
 
+def lock_elsewhere(folder):
+    """Whether another process is refused, and how it ends."""
+    script = f"from delira.utils.lock import locked\nwith locked({str(folder)!r}, 0): pass"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)
+    return "FolderInUseError" in done.stderr, done.returncode
+
+
+def test_what_is_recorded_keeps_other_processes_out(tmp_path):
+    folder = RunFolder.create(tmp_path)
+    with folder.recorded():
+        assert lock_elsewhere(folder.path) == (True, 1)
+    assert lock_elsewhere(folder.path) == (False, 0)
+
+
 def test_a_run_keeps_other_processes_out_for_as_long_as_it_lasts(room, tmp_path, manager):
     codes = []
 
     class Other:
         def at_epoch_begin(self, trainer, **facts):
             codes.append(lock_elsewhere(trainer.save_path.parent))
-
-    def lock_elsewhere(folder):
-        script = f"from delira.utils.lock import locked\nwith locked({str(folder)!r}, 0): pass"
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)
-        return "FolderInUseError" in done.stderr, done.returncode
 
     experiment = experiment_of(room, tmp_path, 1)
     experiment.run(manager(), callbacks=[Other()])

@@ -566,7 +566,7 @@ def test_a_disk_that_is_full_for_a_while(room, small_disk, tmp_path, manager, on
     if on_error == "raise":
         with pytest.raises((CheckpointError, OSError), match="No space left on device"):
             trainer.train(4, manager())
-        (small_disk / "filling").unlink()
+        (small_disk / "filling").unlink(missing_ok=True)
         trainer = room.trainer(run, **settings)
         assert trainer.state.epoch == 1
         trainer.train(4, manager())

@@ -116,9 +116,8 @@ class TorchBackend(Backend):
             return _NOTHING
         return optims.step_scope(optimizers, n_samples, is_last, part)
 
-    def discard_parts(self, optimizers: Mapping[str, Any]) -> None:
-        for optimizer in optimizers.values():
-            optimizer.discard_parts()
+    def discard_parts(self, optimizers: Mapping[str, Any]) -> bool:
+        return all([optimizer.discard_parts() for optimizer in optimizers.values()])
 
     def finish_epoch(self, optimizers: Mapping[str, Any]) -> None:
         for optimizer in optimizers.values():

@@ -15,9 +15,9 @@ import torch
 
 from delira.contract import named_outputs
 from delira.errors import ConfigError, DataError, NetworkError
-from delira.io.weights import need_package
 from delira.models.weights import check_named_weights
 from delira.utils.files import publish
+from delira.utils.optional import import_optional
 from delira.utils.trees import iterate_leaves, map_leaves
 
 #: bytes above which the weights of an ``.onnx`` file lie beside it: protobuf reads no message of 2 GiB
@@ -54,7 +54,7 @@ def _tensors(network: torch.nn.Module) -> dict[str, torch.Tensor]:
 def _to_array(tensor: torch.Tensor) -> np.ndarray:
     tensor = tensor.detach().cpu()
     if tensor.dtype is torch.bfloat16:
-        bfloat16 = need_package("ml_dtypes", "a bfloat16 weight as an array").bfloat16
+        bfloat16 = import_optional("ml_dtypes", "a bfloat16 weight as an array", "delira[export]").bfloat16
         return np.array(tensor.view(torch.int16).numpy(), order="C").view(bfloat16)
     return np.array(tensor.numpy(), order="C")
 
@@ -89,7 +89,7 @@ def export(network: torch.nn.Module, path: Path, example: Mapping[str, Any]) -> 
             "(torch.export), '.onnx', or '.safetensors' (weights only)"
         )
     if path.suffix == ".onnx":
-        need_package("onnxscript", f"exporting to {path.name!r}")
+        import_optional("onnxscript", f"exporting to {path.name!r}", "delira[export]")
     inputs = map_leaves(_on_cpu, example)
     _check_samples(inputs)
     # tracing runs the network's Python, and must not find the original's state, mode or device
@@ -229,7 +229,7 @@ def _publish_onnx(proto: Any, path: Path) -> None:
 
 
 def _publish_beside(tensors: list[Any], path: Path) -> None:
-    helper = need_package("onnx.external_data_helper", f"exporting to {path.name!r}")
+    helper = import_optional("onnx.external_data_helper", f"exporting to {path.name!r}", "delira[export]")
 
     def write(file: BinaryIO) -> None:
         for tensor in tensors:

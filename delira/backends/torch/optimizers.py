@@ -22,9 +22,10 @@ class TorchOptimizer:
             scaled.backward()
         optimizers["default"].step()
 
-    A batch may come in parts, one closure call for each: their gradients, weighted by samples, make one update.
-    A loss is a mean over samples; what the network itself computes over a batch (batch normalisation) it
-    computes over each part. Of several optimizers, none has updated when the losses of the others are computed.
+    With ``in_parts`` a batch may come in parts, one closure call for each: their gradients, weighted by samples,
+    make one update. A loss is a mean over samples; what the network itself computes over a batch (batch
+    normalisation) it computes over each part. Of several optimizers, none has updated when the losses of the
+    others are computed.
 
     With ``skip_nonfinite`` a batch is left out if its loss or a gradient of it is infinite or not a number. In fp16
     an infinite gradient means that the loss is scaled too high: then the whole update is left out and the
@@ -87,12 +88,12 @@ class TorchOptimizer:
             If the closure updates twice in a part of a batch, or the optimizer evaluates the loss itself.
         """
         if self.is_plain:
-            self.num_updates, self._has_stepped = self.num_updates + 1, True
+            self.num_updates += 1
             return self.optimizer.step(closure) if closure is not None else self.optimizer.step()
         if closure is not None:
             raise ConfigError(
                 "an optimizer that evaluates the loss itself (LBFGS) works with neither mixed precision nor gradient "
-                "accumulation, clipping, nonfinite='skip' or batches in parts"
+                "accumulation, clipping, nonfinite='skip' or micro_batches"
             )
         if self._is_part and self._has_stepped:
             raise ConfigError(
@@ -182,11 +183,8 @@ class TorchOptimizer:
         is_last
             Whether the epoch ends with the batch.
         part
-            Whether more parts of the same batch follow.
+            Whether more parts of the same batch follow; only with ``in_parts``.
         """
-        if part and self.is_plain:
-            self.is_plain = False
-            self.optimizer.register_step_post_hook(self._count_update)
         self._n_samples, self._is_last, self._is_part, self._has_stepped = n_samples, is_last, part, False
         self._is_bad = self._is_bad and bool(self._parts)
 

@@ -124,7 +124,6 @@ def _has_plain_storage(tensor: torch.Tensor) -> bool:
     return (
         type(tensor) in (torch.Tensor, torch.nn.Parameter)
         and tensor.layout is torch.strided
-        and tensor.numel() > 0
         and not (tensor.is_conj() or tensor.is_neg() or tensor.is_quantized)
     )
 

@@ -32,6 +32,8 @@ def concatenate(trees: Sequence[Any]) -> Any:
         return {key: concatenate([tree[key] for tree in trees]) for key in last}
     if isinstance(last, (list, tuple)):
         return type(last)(concatenate(parts) for parts in zip(*trees, strict=True))
+    if isinstance(last, np.ndarray):
+        return np.concatenate(trees) if last.ndim else last
     return torch.cat(list(trees)) if isinstance(last, torch.Tensor) and last.ndim else last
 
 

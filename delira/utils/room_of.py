@@ -1,0 +1,27 @@
+"""Which room a network belongs to."""
+
+from typing import Any
+
+from delira.errors import NetworkError
+
+
+def find_backend(network: Any) -> Any:
+    """The verbs of the room that the network's class belongs to, a ``delira.contract.Backend``.
+
+    Parameters
+    ----------
+    network
+        An instance of a room's network class.
+
+    Raises
+    ------
+    NetworkError
+        If it belongs to none.
+    """
+    backend = getattr(type(network), "__delira_backend__", None)
+    if backend is None:
+        raise NetworkError(
+            f"{type(network).__name__} belongs to no room; subclass the network class of one "
+            "(e.g. delira.models.AbstractPyTorchNetwork)"
+        )
+    return backend

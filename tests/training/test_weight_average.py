@@ -1,0 +1,343 @@
+"""The exponential moving average of the weights: what it is, who sees it, and that it survives everything."""
+
+import numpy as np
+import pytest
+
+from delira.errors import ConfigError
+from delira.training.callbacks import ExponentialMovingAverage
+
+START = np.linspace(-0.5, 0.5, 3).reshape(-1, 1)
+
+
+class Broken(BaseException):
+    """The process ends here."""
+
+
+class Watch:
+    """The trained weights after every step; ends the process at one."""
+
+    def __init__(self, room, stop=None):
+        self.room, self.stop, self.weights = room, stop, []
+
+    def at_iter_end(self, trainer, *, global_iter_num, **facts):
+        self.weights.append(self.room.read(trainer.module).astype(np.float64))
+        if global_iter_num + 1 == self.stop:
+            raise Broken
+
+
+def by_hand(weights, decay, warmup, start=START):
+    """The average after each of the weights."""
+    average, averages = start, []
+    for n, weight in enumerate(weights, 1):
+        now = min(decay, (1 + n) / (10 + n)) if warmup else decay
+        average = now * average + (1 - now) * weight
+        averages.append(average)
+    return averages
+
+
+def model_of(trainer, name, key="model"):
+    tree = trainer.backend.to_numpy(trainer.load_state(trainer.checkpoints.path(name)))
+    (weight,) = tree[key].values()
+    return weight.reshape(-1, 1)
+
+
+def close(room, found, expected):
+    np.testing.assert_allclose(found, expected, rtol=max(room.rtol, 1e-10))
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.3, 0.9, 0.999])
+@pytest.mark.parametrize("warmup", [False, True])
+def test_it_is_the_formula(room, tmp_path, manager, decay, warmup):
+    watch = Watch(room)
+    average = ExponentialMovingAverage(decay, warmup=warmup)
+    trainer = room.trainer(tmp_path, callbacks=[watch, average])
+    trainer.train(4, manager())
+    assert average.n_updates == len(watch.weights) == 12
+    expected = by_hand(watch.weights, decay, warmup)[-1]
+    close(room, room.read(trainer.module), expected)  # what train gives back
+    close(room, model_of(trainer, "last"), expected)
+    close(room, model_of(trainer, "last", "training_model"), watch.weights[-1])
+
+
+def test_the_order_of_the_callbacks_does_not_matter(room, tmp_path, manager):
+    results = []
+    for order in (1, -1):
+        watch = Watch(room)
+        trainer = room.trainer(tmp_path / str(order), callbacks=[watch, ExponentialMovingAverage(0.5)][::order])
+        trainer.train(2, manager())
+        results.append(room.read(trainer.module))
+    assert np.array_equal(*results)
+
+
+def test_validation_sees_the_average_and_training_goes_on_with_the_weights(room, tmp_path, manager):
+    plain = Watch(room)
+    room.trainer(tmp_path / "plain", room.build(dropout=0.5), callbacks=[plain]).train(3, manager(), manager(7))
+    watch, seen = Watch(room), []
+
+    class Score:
+        """Looks at the network while it is validated."""
+
+        def __call__(self, y_true, y_pred):
+            if hasattr(self, "trainer"):
+                seen.append(room.read(self.trainer.module))
+            return 0.0
+
+        def __deepcopy__(self, memo):
+            return Score()  # a try before the first step
+
+    score = Score()
+    trainer = room.trainer(
+        tmp_path / "average", room.build(dropout=0.5), callbacks=[watch, ExponentialMovingAverage(0.5)],
+        val_metrics={"score": score},
+    )  # fmt: skip
+    score.trainer = trainer
+    trainer.train(3, manager(), manager(7))
+    assert np.array_equal(watch.weights, plain.weights), "the average changed the training"
+    averages = by_hand(watch.weights, 0.5, True)
+    assert len(seen) == 3
+    for found, expected in zip(seen, averages[2::3], strict=True):
+        close(room, found, expected)
+
+
+def test_the_loss_of_the_validation_is_that_of_the_average(room, tmp_path, manager):
+    watch, data = Watch(room), manager(7)
+    trainer = room.trainer(tmp_path, callbacks=[watch, ExponentialMovingAverage(0.8, warmup=False)])
+    trainer.train(3, manager(), data)
+    (whole,) = manager(7, 7)
+    for record, average in zip(trainer.state.history, by_hand(watch.weights, 0.8, False)[2::3], strict=True):
+        expected = np.mean((whole["data"] @ average - whole["label"]) ** 2)
+        assert record["val_mse"] == pytest.approx(expected, rel=1e-4)
+
+
+def test_best_last_and_numbered_checkpoints_have_the_average_and_the_weights(room, tmp_path, manager):
+    watch = Watch(room)
+    trainer = room.trainer(
+        tmp_path, callbacks=[watch, ExponentialMovingAverage(0.5)], save_freq=1, save_freq_steps=2,
+        val_metrics={"first": lambda y_true, y_pred: float(trainer.state.epoch)}, val_score_key="first",
+    )  # fmt: skip
+    trainer.train(3, manager(), manager(7))
+    averages = by_hand(watch.weights, 0.5, True)
+    for name, step in (("best", 3), ("epoch_1", 3), ("epoch_0_step_2", 2), ("epoch_1_step_3", 6), ("last", 9)):
+        close(room, model_of(trainer, name), averages[step - 1])
+        close(room, model_of(trainer, name, "training_model"), watch.weights[step - 1])
+    close(room, room.read(trainer.module), averages[2])  # the best ones
+
+
+def test_plain_torch_loads_the_average(tmp_path, manager):
+    torch = pytest.importorskip("torch")
+    from small_rooms import torch_room
+
+    room, watch = torch_room(), Watch(torch_room())
+    trainer = room.trainer(tmp_path, callbacks=[watch, ExponentialMovingAverage(0.5)])
+    trainer.train(2, manager())
+    tree = torch.load(trainer.checkpoints.path("last"), weights_only=True)
+    network = room.build()
+    network.load_state_dict(tree["model"])
+    close(room, room.read(network), by_hand(watch.weights, 0.5, True)[-1])
+    network.load_state_dict(tree["training_model"])
+    close(room, room.read(network), watch.weights[-1])
+
+
+def test_statistics_of_layers_are_those_of_the_training(tmp_path, manager):
+    torch = pytest.importorskip("torch")
+    from small_rooms import torch_room
+
+    room = torch_room()
+
+    class Normed(room.network):
+        def __init__(self, n_features=3, dropout=0.0):
+            super().__init__(n_features, dropout)
+            self.norm = torch.nn.BatchNorm1d(n_features)
+
+        def forward(self, x):
+            return super().forward(self.norm(x))
+
+    plain = room.trainer(tmp_path / "plain", room.build(cls=Normed))
+    plain.train(2, manager())
+    statistics = {name: value.clone() for name, value in plain.module.named_buffers()}
+    trainer = room.trainer(tmp_path / "average", room.build(cls=Normed), callbacks=[ExponentialMovingAverage(0.5)])
+    trainer.train(2, manager(), manager(7))
+    for name, value in trainer.module.named_buffers():
+        assert torch.equal(value, statistics[name]), name
+    assert not torch.equal(trainer.module.norm.weight, plain.module.norm.weight)
+
+
+# ---- restarts
+
+
+@pytest.mark.parametrize("step", range(2, 9))
+@pytest.mark.parametrize("background", [False, True])
+def test_a_resumed_run_ends_with_the_same_average(room, tmp_path, manager, step, background):
+    def build(path, stop=None):
+        return room.trainer(
+            path, room.build(dropout=0.5), callbacks=[Watch(room, stop), ExponentialMovingAverage(0.9)],
+            save_freq_steps=1, val_score_key="mse", save_in_background=background,
+        )  # fmt: skip
+
+    unbroken = build(tmp_path / "unbroken")
+    unbroken.train(3, manager(), manager(7))
+    with pytest.raises(Broken):
+        build(tmp_path / "broken", step).train(3, manager(), manager(7))
+    resumed = build(tmp_path / "broken")
+    resumed.train(3, manager(), manager(7))
+    assert room.same(resumed._checkpoint_tree(), unbroken._checkpoint_tree())
+    assert np.array_equal(room.read(resumed.module), room.read(unbroken.module))
+
+
+@pytest.mark.parametrize("score", [None, "mse"])
+def test_a_further_train_goes_on_with_the_trained_weights(room, tmp_path, manager, score):
+    def build(path):
+        return room.trainer(path, room.build(dropout=0.5), callbacks=[ExponentialMovingAverage(0.9)])
+
+    unbroken = build(tmp_path / "unbroken")
+    unbroken.train(4, manager(), manager(7), val_score_key=score)
+    trainer = build(tmp_path / "twice")
+    network = trainer.train(2, manager(), manager(7), val_score_key=score)
+    assert np.array_equal(room.read(network), model_of(trainer, "last" if score is None else "best"))
+    trainer.train(4, manager(), manager(7), val_score_key=score)
+    assert room.same(trainer._checkpoint_tree(), unbroken._checkpoint_tree())
+
+
+def test_to_train_a_finished_run_gives_the_average_again(room, tmp_path, manager):
+    trainer = room.trainer(tmp_path, callbacks=[ExponentialMovingAverage(0.9)])
+    first = room.read(trainer.train(2, manager()))
+    assert np.array_equal(room.read(trainer.train(2, manager())), first)
+    again = room.trainer(tmp_path, callbacks=[ExponentialMovingAverage(0.9)])
+    assert np.array_equal(room.read(again.train(2, manager())), first)
+
+
+def test_an_average_that_is_added_to_a_run_begins_with_its_weights(room, tmp_path, manager):
+    plain = Watch(room)
+    room.trainer(tmp_path, callbacks=[plain]).train(2, manager())
+    watch, average = Watch(room), ExponentialMovingAverage(0.9)
+    trainer = room.trainer(tmp_path, callbacks=[watch, average])
+    trainer.train(4, manager())
+    assert average.n_updates == 6
+    close(room, room.read(trainer.module), by_hand(watch.weights, 0.9, True, start=plain.weights[-1])[-1])
+    reference = Watch(room)
+    room.trainer(tmp_path / "plain", callbacks=[reference]).train(4, manager())
+    assert np.array_equal(reference.weights, plain.weights + watch.weights)
+
+
+def test_an_average_that_is_left_out_of_a_resumed_run_leaves_the_trained_weights(room, tmp_path, manager):
+    trainer = room.trainer(tmp_path, callbacks=[ExponentialMovingAverage(0.9)])
+    trainer.train(2, manager())
+    resumed = room.trainer(tmp_path)
+    resumed.train(4, manager())
+    plain = room.trainer(tmp_path / "plain")
+    plain.train(4, manager())
+    assert np.array_equal(room.read(resumed.module), room.read(plain.module))
+    assert "training_model" not in resumed.load_state(resumed.checkpoints.path("last"))
+
+
+def test_a_state_that_is_taken_over_and_saved_again_is_the_same(room, tmp_path, manager):
+    """Taking over and saving are no update."""
+    trainer = room.trainer(tmp_path / "a", callbacks=[ExponentialMovingAverage(0.9)])
+    trainer.train(2, manager())
+    other = room.trainer(tmp_path / "b", callbacks=[ExponentialMovingAverage(0.9)])
+    other.update_state(trainer.checkpoints.path("last"))
+    path = other.save_state(tmp_path / "again")
+    assert room.same(other.load_state(path), trainer.load_state(trainer.checkpoints.path("last")))
+
+
+def test_an_average_does_not_move_in_an_epoch_that_fails(room, tmp_path, manager):
+    average = ExponentialMovingAverage(0.9)
+    trainer = room.trainer(tmp_path, callbacks=[average, Watch(room, 5)], save_freq=1)
+    with pytest.raises(Broken):
+        trainer.train(3, manager())
+    assert average.n_updates == 5
+    trainer.train(3, manager())
+    unbroken = room.trainer(tmp_path / "unbroken", callbacks=[ExponentialMovingAverage(0.9)], save_freq=1)
+    unbroken.train(3, manager())
+    assert average.n_updates == 9
+    assert np.array_equal(room.read(trainer.module), room.read(unbroken.module))
+
+
+# ---- what an update is
+
+
+@pytest.mark.parametrize(("steps", "updates"), [(2, 4), (3, 2), (5, 2)])
+@pytest.mark.parametrize("as_data", ["manager", "list", "stream"])
+def test_with_accumulation_updates_are_counted_and_not_steps(tmp_path, manager, steps, updates, as_data):
+    """Batches of 4, 4 and 2, twice; what is left of a group is applied at the end of an epoch."""
+    pytest.importorskip("torch")
+    from small_rooms import torch_room
+
+    class Stream:
+        def __init__(self, data):
+            self.data = data
+
+        def __iter__(self):
+            return iter(self.data)
+
+    room, watch, average = torch_room(), Watch(torch_room()), ExponentialMovingAverage(0.5, warmup=False)
+    data = manager() if as_data == "manager" else list(manager())
+    data = Stream(data) if as_data == "stream" else data
+
+    class AtEnd:
+        def at_epoch_end(self, trainer, **facts):
+            watch.weights.append(room.read(trainer.module).astype(np.float64))
+
+    trainer = room.trainer(
+        tmp_path, callbacks=[watch, AtEnd(), average], gradient_accumulation_steps=steps, save_freq=1
+    )
+    trainer.train(2, data)
+    assert average.n_updates == updates
+    changed = [b for a, b in zip([START, *watch.weights], watch.weights, strict=False) if not np.array_equal(a, b)]
+    assert len(changed) == updates
+    close(room, room.read(trainer.module), by_hand(changed, 0.5, False)[-1])
+
+
+def test_updates_that_are_skipped_do_not_count(tmp_path, regression):
+    pytest.importorskip("torch")
+    from small_rooms import torch_room
+
+    room, watch, average = torch_room(), Watch(torch_room()), ExponentialMovingAverage(0.5, warmup=False)
+    batches = [regression(4, seed=seed) for seed in range(3)]
+    batches[1]["label"][0] = np.nan
+    trainer = room.trainer(tmp_path, callbacks=[watch, average], nonfinite="skip")
+    trainer.train(1, batches)
+    assert average.n_updates == 2
+    close(room, room.read(trainer.module), by_hand([watch.weights[0], watch.weights[2]], 0.5, False)[-1])
+
+
+# ---- mistakes
+
+
+def test_two_of_them_are_refused_wherever_the_second_comes_from(room, tmp_path, manager):
+    text = "there is an ExponentialMovingAverage already"
+    with pytest.raises(ConfigError, match=text):
+        room.trainer(tmp_path, callbacks=[ExponentialMovingAverage(), ExponentialMovingAverage()])
+    trainer = room.trainer(tmp_path, callbacks=[ExponentialMovingAverage(0.5)])
+    with pytest.raises(ConfigError, match=text):
+        trainer.register_callback(ExponentialMovingAverage())
+    trainer.train(2, manager())  # the refused one is not left behind
+
+
+def test_one_that_is_registered_later_is_the_same(room, tmp_path, manager):
+    results = []
+    for later in (False, True):
+        average = ExponentialMovingAverage(0.5)
+        trainer = room.trainer(tmp_path / str(later), callbacks=[] if later else [average])
+        if later:
+            trainer.register_callback(average)
+        trainer.train(2, manager())
+        results.append(room.read(trainer.module))
+    assert np.array_equal(*results)
+
+
+@pytest.mark.parametrize("decay", [1, 1.5, -0.1, float("nan"), "0.9"])
+def test_an_impossible_decay_is_refused(decay):
+    with pytest.raises(ConfigError, match="decay must be"):
+        ExponentialMovingAverage(decay)
+
+
+def test_an_experiment_tests_and_gives_back_the_average(room, tmp_path, manager):
+    experiment = room.experiment(tmp_path, name="average")
+    watch = Watch(room)
+    network = experiment.run(manager(), callbacks=[ExponentialMovingAverage(0.5)])
+    trainer = room.trainer(tmp_path / "by hand", callbacks=[watch, ExponentialMovingAverage(0.5)])
+    assert room.read(network).shape == room.read(trainer.module).shape
+    path = next((tmp_path / "average").rglob("checkpoint_last*"))
+    (weight,) = room.backend.to_numpy(trainer.load_state(path)["model"]).values()
+    assert np.array_equal(room.read(network), weight.reshape(-1, 1))
