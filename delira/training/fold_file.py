@@ -196,8 +196,8 @@ def _is_plain(dtype: np.dtype) -> bool:
 def _unpack(plain: Any) -> Any:
     if not isinstance(plain, dict):
         return plain
-    kind = next(iter(plain), "")
-    content = plain.get(kind)
+    content: Any
+    kind, content = next(iter(plain.items()), ("", None))
     if kind == "dict":
         return {_unpack(key): _unpack(item) for key, item in content}
     if kind in ("list", "tuple"):

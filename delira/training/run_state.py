@@ -115,8 +115,8 @@ class RunState(Predictor):
             If the object has none of the methods of a callback.
         """
         added = CallbackList([callback])
+        added.attach(self)  # may refuse
         self.callbacks.append(callback)
-        added.attach(self)
 
     @staticmethod
     def _is_better_val_scores(old_val_score: float | None, new_val_score: float, mode: str = "lowest") -> bool:

@@ -168,6 +168,12 @@ def test_views_of_one_tensor_stay_views_of_one_tensor():
         assert flat[3] == 3.0
 
 
+def test_tensors_that_begin_at_one_address_but_know_nothing_of_each_other():
+    array = np.arange(6.0)
+    tree = {"head": torch.from_numpy(array[:2]), "all": torch.from_numpy(array)}
+    assert same(snapshot(tree), tree)
+
+
 # ---- memory that is used again
 
 

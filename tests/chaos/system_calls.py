@@ -8,6 +8,7 @@ not flushed, as it does in reality. What a library writes behind Python's back i
 import builtins
 import contextlib
 import dataclasses
+import gc
 import io
 import os
 import pickle
@@ -282,6 +283,7 @@ def in_child(function: Callable[[], Any], timeout: int = 100) -> Any:
     source, sink = os.pipe()
     pid = os.fork()
     if pid == 0:
+        gc.disable()  # it would touch, and so copy, every page of the parent
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(timeout)
         if "torch" in sys.modules:  # the threads of its pool were not forked

@@ -22,12 +22,12 @@ from delira.utils.files import publish, publish_link, publish_text, sweep_partia
 class Fault:
     """Raises one error in place of the n-th call of a kind, and of all later ones if it lasts."""
 
-    def __init__(self, names, code, at=1, lasts=False):
-        self.names, self.code, self.at, self.lasts = names, code, at, lasts
+    def __init__(self, names, code, at=1, lasts=False, where=""):
+        self.names, self.code, self.at, self.lasts, self.where = names, code, at, lasts, where
         self.n_seen = 0
 
     def __call__(self, call):
-        if call.name in self.names:
+        if call.name in self.names and self.where in call.path:
             self.n_seen += 1
             if self.n_seen == self.at or (self.lasts and self.n_seen > self.at):
                 paths = [call.path, None, call.target] if call.target else [call.path]
@@ -181,7 +181,7 @@ def test_a_training_on_a_full_disk_says_so_and_goes_on_when_there_is_room(room, 
         run = tmp_path / f"run{at}"
         run.mkdir()
         with (
-            SystemCalls(run, fault=Fault(["write"], errno.ENOSPC, at, lasts=True)),
+            SystemCalls(run, fault=Fault(["write"], errno.ENOSPC, at, lasts=True, where="checkpoint")),
             pytest.raises((OSError, CheckpointError), match="No space left on device") as caught,
         ):
             train(room, run, **settings)
@@ -195,7 +195,19 @@ def count_writes(room, path, **settings):
     path.mkdir()
     with SystemCalls(path) as calls:
         train(room, path, **settings)
-    return sum(call.name == "write" for call in calls.calls)
+    return sum(call.name == "write" and "checkpoint" in call.path for call in calls.calls)
+
+
+def test_a_history_that_cannot_be_written_does_not_stop_a_training(room, tmp_path, caplog):
+    """Each checkpoint holds it as well."""
+    expected = train(room, tmp_path / "unbroken", save_freq=1)
+    run = tmp_path / "run"
+    run.mkdir()
+    with SystemCalls(run, fault=Fault(["write"], errno.ENOSPC, lasts=True, where="history")):
+        assert room.same(train(room, run, save_freq=1), expected)
+    assert "No space left on device" in caplog.text
+    train(room, run, save_freq=1)
+    check_equal(room, run, tmp_path / "unbroken")
 
 
 def test_a_training_may_go_on_without_checkpoints(room, tmp_path):

@@ -229,18 +229,18 @@ def test_a_trainer_falls_back_to_the_checkpoint_before_and_says_so(what, room, r
 
 
 @POSIX
-@pytest.mark.parametrize("what", BAD)
+@pytest.mark.parametrize("what", ["half of it", "an empty folder", "a pipe", "a link to itself"])
 @pytest.mark.parametrize("name", ["last", "epoch_3", "best"])
 def test_one_bad_name_of_many_does_no_harm(name, what, room, manager, tmp_path):
     trainer = trainer_of(room, tmp_path / "run", val_score_key="mse")
     trainer.train(3, manager(), manager(seed=8))
-    before = room.same, everything(room, trainer_of(room, tmp_path / "run"))
+    before = everything(room, trainer_of(room, tmp_path / "run"))
     replace(trainer.checkpoints.path(name), what)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         again = trainer_of(room, tmp_path / "run", val_score_key="mse")
     assert again.state.epoch == 3
-    assert before[0](everything(room, again), before[1])
+    assert room.same(everything(room, again), before)
     again.train(4, manager(), manager(seed=8))
     assert again.load_state(again.checkpoints.path("last"))["epoch"] == 4
 

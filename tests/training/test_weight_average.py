@@ -22,6 +22,7 @@ class Watch:
     def at_iter_end(self, trainer, *, global_iter_num, **facts):
         self.weights.append(self.room.read(trainer.module).astype(np.float64))
         if global_iter_num + 1 == self.stop:
+            self.stop = None
             raise Broken
 
 

@@ -1,5 +1,6 @@
 """Memory: copies of a training's state on the host, and what to do when there is none left."""
 
+import ctypes
 import gc
 from collections.abc import Mapping
 from typing import Any
@@ -86,7 +87,11 @@ class _Copier:
         if target is None or not self._can_take(target, tensor):
             target = torch.empty(tensor.size(), dtype=tensor.dtype, pin_memory=is_cuda)
         self._used.add(target.data_ptr())
-        target.copy_(tensor, non_blocking=is_cuda)
+        if tensor.device.type == "cpu":
+            # one thread fills the memory bus; torch's threads wait for each other, long if others use the cores
+            ctypes.memmove(target.data_ptr(), tensor.data_ptr(), tensor.nbytes)
+        else:
+            target.copy_(tensor, non_blocking=is_cuda)
         if is_cuda:
             self._streams.add(torch.cuda.current_stream(tensor.device))
         return target
