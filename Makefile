@@ -23,16 +23,17 @@ BENCHMARKS := $(filter-out %_gpu.py,$(wildcard benchmarks/[!_]*.py))
 GPU_BENCHMARKS := $(wildcard benchmarks/[!_]*_gpu.py)
 
 # Workers share the cores, so each computes with one thread: faster, and the same bits on every machine.
-test test-all test-notebooks test-core: export OMP_NUM_THREADS := 1
+test chaos test-all test-notebooks test-core: export OMP_NUM_THREADS := 1
 # No target needs a screen.
 export MPLBACKEND := Agg
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint format full test-all test-notebooks test-core bench test-gpu bench-gpu clean distclean
+.PHONY: help demo test chaos lint format full test-all test-notebooks test-core bench test-gpu bench-gpu clean distclean
 
 help:
 	@echo "make demo       cross-validate a network on the digits that scikit-learn brings"
 	@echo "make test       the tests, without the slow ones"
+	@echo "make chaos      trainings killed at every call and at random times, all of them: part of make full"
 	@echo "make lint       ruff, ruff format and mypy"
 	@echo "make format     let ruff rewrite what it can"
 	@echo "make full       all tests, the notebooks, and the tests again with no framework installed"
@@ -56,14 +57,17 @@ format: .venv/.stamp-dev
 test: .venv/.stamp-dev
 	@$(BIN)/python -m pytest -n $(WORKERS) -m "$(FAST)" $(ARGS)
 
+chaos: .venv/.stamp-dev
+	@$(BIN)/python -m pytest -n $(WORKERS) -m "not gpu" tests/chaos $(ARGS)
+
 # One after the other: the machine is not shared out three times.
 full: .venv/.stamp-dev
 	@$(MAKE) --no-print-directory test-all
 	@$(MAKE) --no-print-directory test-notebooks
 	@$(MAKE) --no-print-directory test-core
 
-# The slow tests build the source distribution and the wheel, and check what is in them. With other libraries'
-# transforms and datasets there, the tests that use them run, too.
+# The slow tests build the source distribution and the wheel, and check what is in them; they are those of
+# "make chaos", too. With other libraries' transforms and datasets there, the tests that use them run, too.
 test-all: .venv/.stamp-peers
 	@$(BIN)/python -m pytest -n $(WORKERS) -m "not gpu" $(ARGS)
 

@@ -194,6 +194,10 @@ class Backend(abc.ABC):
     def set_generator_state(self, state: Any) -> None:
         """Give the generators a state read by :meth:`generator_state`."""
 
+    def prepare_deterministic(self) -> None:
+        """Choose what :meth:`deterministic` needs and has to be chosen before the device is used."""
+        return
+
     def deterministic(self) -> AbstractContextManager[None]:
         """Scope in which the framework uses only algorithms that give the same bits every time."""
         return contextlib.nullcontext()

@@ -2,9 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from delira.io.checkpoint import CheckpointFolder, verify_zip
+from delira.io.checkpoint import CheckpointFolder
 from delira.io.container import read_tree, write_tree
 from delira.io.export import export
+from delira.io.verify import verify_zip
 from delira.io.weights import load_weights, save_weights
 from delira.utils.lazy import lazy_names
 

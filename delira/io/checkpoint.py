@@ -113,7 +113,7 @@ class CheckpointFolder:
             sweep_partials(self.folder)
 
     def _try(self, path: Path) -> dict[str, Any] | None:
-        if not path.exists():
+        if not os.path.lexists(path):
             return None
         try:
             verify_zip(path)
@@ -122,7 +122,10 @@ class CheckpointFolder:
             where = "left out" if aside is None else f"set aside as {aside.name}"
             warnings.warn(f"{error}; it is {where} and an earlier checkpoint is used", RuntimeWarning, stacklevel=4)
             return None
-        return self.read(path)
+        tree = self.read(path)
+        if not all(isinstance(tree.get(name, 0), int) for name in ("epoch", "step")):
+            raise CheckpointError(f"{path} is no checkpoint of a training: its epoch or step is no number")
+        return tree
 
 
 def place_of(tree: Mapping[str, Any]) -> tuple[int, int]:

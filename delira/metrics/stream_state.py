@@ -32,7 +32,7 @@ def load_stream_state(metric: Any, state: Mapping[str, Any]) -> None:
     if is_torchmetrics(metric):
         torch = sys.modules["torch"]
         for name, value in state["states"].items():
-            setattr(metric, name, map_leaves(lambda array: torch.from_numpy(array).to(metric.device), value))
+            setattr(metric, name, map_leaves(lambda array: torch.from_numpy(array.copy()).to(metric.device), value))
         metric._update_count, metric._computed = state["updates"], None
     elif hasattr(metric, "state_dict") and hasattr(metric, "load_state_dict"):
         metric.load_state_dict(dict(state))
@@ -54,5 +54,5 @@ def is_plain(tree: Any) -> bool:
 def _state_of_torchmetrics(metric: Any) -> dict[str, Any] | None:
     if not hasattr(metric, "metric_state") or any(True for _ in metric.children()):  # wrappers keep it in others
         return None
-    states = map_leaves(lambda tensor: tensor.detach().cpu().numpy(), dict(metric.metric_state))
+    states = map_leaves(lambda tensor: tensor.detach().cpu().numpy().copy(), dict(metric.metric_state))
     return {"states": states, "updates": metric._update_count} if is_plain(states) else None

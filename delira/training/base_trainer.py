@@ -118,6 +118,8 @@ class BaseNetworkTrainer(CheckpointedRun):
         """Bring the network to its device and build everything that belongs to it."""
         config, backend = self.config, self.backend
         checks.check_network(network, config)
+        if config.guards.deterministic:
+            backend.prepare_deterministic()
         self.devices = backend.devices(config.gpu_ids, config.device)
         self.input_device, self.output_device = self.devices
         super().__init__(

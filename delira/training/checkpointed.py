@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from delira.errors import CheckpointError
-from delira.io.checkpoint import CheckpointFolder, verify_zip
+from delira.io.checkpoint import CheckpointFolder
+from delira.io.verify import verify_zip
 from delira.training.data_position import can_be_entered, is_foreign_loader
 from delira.training.generators import generators_state
 from delira.training.run_state import RunState
@@ -71,8 +72,25 @@ class CheckpointedRun(RunState):
         return cls.backend.read_checkpoint(path)
 
     def update_state(self, file_name: str | Path) -> Any:
-        """Continue from a file; returns the trainer."""
-        return self._update_state(self.load_state(file_name))
+        """Continue from a file; returns the trainer. Nothing changes if the file does not fit."""
+        tree = self.load_state(file_name)
+        before, must_return = self.backend.snapshot(self._checkpoint_tree()), self._must_return
+        try:
+            return self._continue_from(Path(file_name), tree)
+        except CheckpointError:
+            self._update_state(before)
+            self._must_return = must_return
+            raise
+
+    def _continue_from(self, path: Path, tree: Mapping[str, Any]) -> Any:
+        try:
+            return self._update_state(tree)
+        except CheckpointError as error:
+            raise CheckpointError(f"cannot continue from {path}: {error}") from error
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise CheckpointError(
+                f"cannot continue from {path}, which is no checkpoint of a training: {error!r}"
+            ) from error
 
     def _update_state(self, new_state: Mapping[str, Any]) -> Any:
         """Take a checkpoint over; nothing changes if its weights do not fit. Returns the trainer."""
@@ -123,7 +141,7 @@ class CheckpointedRun(RunState):
     def _rewind(self, path: Path) -> None:
         """Continue from a checkpoint, and set later ones of the folder aside."""
         tree = self.load_state(path)
-        self._update_state(tree)
+        self._continue_from(path, tree)
         self.checkpoints.rewind(path, tree)
         self.saver.note_last()
 
@@ -132,11 +150,7 @@ class CheckpointedRun(RunState):
         newest = self.checkpoints.newest() if self.checkpoints.folder.is_dir() else None
         if newest is None:
             return False
-        path, tree = newest
-        try:
-            self._update_state(tree)
-        except CheckpointError as error:
-            raise CheckpointError(f"cannot continue from {path}: {error}") from error
+        self._continue_from(*newest)
         self.saver.note_last()
         return True
 
@@ -221,7 +235,10 @@ class CheckpointedRun(RunState):
             where = f"in epoch {state.epoch + 1}, which has to begin again"
         self.saver.finish()
         name = signal.Signals(self.stop_signals.received or 0).name
-        self.stop_signals.stop(f"{name}: the training stopped {where}; it continues from {self.checkpoints.folder}")
+        folder = self.checkpoints.folder
+        has_any = self.checkpoints.path("last").exists()
+        further = f"it continues from {folder}" if has_any else f"there is no checkpoint in {folder} to continue from"
+        self.stop_signals.stop(f"{name}: the training stopped {where}; {further}")
 
     def _warn_once(self, text: str) -> None:
         if text not in self._warned:

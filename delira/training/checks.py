@@ -11,6 +11,7 @@ from delira.data_loading import AbstractDataset
 from delira.errors import ConfigError, DataError, NetworkError
 from delira.metrics import MetricSet
 from delira.training.config import TrainerConfig
+from delira.training.data_position import has_epochs
 
 _log = logging.getLogger("delira")
 
@@ -40,7 +41,7 @@ def check_first_batches(trainer: Any, plan: Any) -> None:
     for role, data in roles:
         if data is None and role == "validation":
             continue
-        if not hasattr(data, "epoch"):
+        if not has_epochs(data):
             if isinstance(data, AbstractDataset):
                 raise DataError(f"the {role} data is a dataset; wrap it: BaseDataManager(dataset, batch_size=…)")
             if isinstance(data, Mapping) or not hasattr(data, "__iter__"):

@@ -102,7 +102,7 @@ class SavingConfig:
         ):
             if value is not None:
                 check_positive(name, value, unit)
-        if self.minutes is not None and not (isinstance(self.minutes, numbers.Real) and 0 < self.minutes < math.inf):
+        if self.minutes is not None and not (isinstance(self.minutes, (int, float)) and 0 < self.minutes < math.inf):
             raise ConfigError(f"save_freq_minutes must be a number above 0 (minutes), got {self.minutes!r}")
         if self.on_error not in ("raise", "warn"):
             raise ConfigError(f"on_save_error must be 'raise' or 'warn', got {self.on_error!r}")
@@ -134,7 +134,7 @@ class GuardConfig:
     def __post_init__(self) -> None:
         if self.nonfinite not in ("raise", "skip", "rollback", "ignore"):
             raise ConfigError(f"nonfinite must be 'raise', 'skip', 'rollback' or 'ignore', got {self.nonfinite!r}")
-        if not isinstance(self.rollback_factor, numbers.Real) or not 0 < self.rollback_factor < 1:
+        if not isinstance(self.rollback_factor, (int, float)) or not 0 < self.rollback_factor < 1:
             raise ConfigError(f"rollback_factor must be between 0 and 1 (exclusive), got {self.rollback_factor!r}")
         check_positive("max_rollbacks", self.max_rollbacks, "rollback")
         if self.micro_batches != "auto":

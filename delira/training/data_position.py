@@ -28,14 +28,19 @@ class BatchesFrom:
         return len(self._batches)
 
 
+def has_epochs(data: Any) -> bool:
+    """Whether the data gives the batches of any epoch, as data managers do; a loader may count its own epochs."""
+    return callable(getattr(data, "epoch", None))
+
+
 def is_foreign_loader(data: Any) -> bool:
     """Whether the data is a loader of the user's that can save and load its position."""
-    return not hasattr(data, "epoch") and hasattr(data, "state_dict") and hasattr(data, "load_state_dict")
+    return not has_epochs(data) and hasattr(data, "state_dict") and hasattr(data, "load_state_dict")
 
 
 def can_be_entered(data: Any) -> bool:
     """Whether an epoch of the data can be continued at any of its batches."""
-    return hasattr(data, "epoch") or isinstance(data, (list, tuple)) or is_foreign_loader(data)
+    return has_epochs(data) or isinstance(data, (list, tuple)) or is_foreign_loader(data)
 
 
 def training_batches(data: Any, counters: tuple[int, int, int], step: int, loader_state: Mapping[str, Any]) -> Any:
@@ -57,7 +62,7 @@ def training_batches(data: Any, counters: tuple[int, int, int], step: int, loade
     ConfigError
         If the data cannot be entered there.
     """
-    if hasattr(data, "epoch"):
+    if has_epochs(data):
         return data.epoch(*counters, start=step, shuffle=True)
     if not step:
         return data

@@ -15,6 +15,7 @@ from delira.data_loading.epoch import EpochIterator
 from delira.errors import ConfigError, DataError, NetworkError
 from delira.metrics.gather import Gatherer
 from delira.metrics.metric_set import MetricSet
+from delira.training.data_position import has_epochs
 from delira.utils.room_of import find_backend
 from delira.utils.suggest import did_you_mean
 
@@ -276,7 +277,7 @@ class Predictor:
 
     def _batches(self, data: Any, batchsize: int | None, epoch: int) -> Iterable[Mapping[str, Any]]:
         """Batches in the order of the data."""
-        if not hasattr(data, "epoch"):
+        if not has_epochs(data):
             if batchsize is not None:
                 raise ConfigError(f"batch_size={batchsize} needs a data manager; the data is a {type(data).__name__}")
             return data

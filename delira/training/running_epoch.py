@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from delira.contract import Backend
-from delira.metrics import MetricSet
+from delira.errors import CheckpointError
+from delira.metrics import MetricSet, kind_of
 from delira.training.config import TrainerConfig
 from delira.training.step_values import StepValues
 
@@ -27,6 +28,7 @@ class RunningEpoch:
         self.rates = dict(rates)
         names = config.metrics
         self.over_epoch = MetricSet(names, config.keys_of(names)) if names else None
+        self._kinds = {name: kind_of(metric, name) for name, metric in names.items()}
 
     def finish(self, n_steps: int) -> tuple[StepValues, StepValues]:
         """Compute the metrics over the epoch; returns ``(metrics, losses)``."""
@@ -46,13 +48,31 @@ class RunningEpoch:
             "losses": self.losses.state_dict(),
             "metrics": self.metrics.state_dict(),
             "over_epoch": {} if self.over_epoch is None else self.over_epoch.state_dict(),
+            "kinds": self._kinds,
             "rates": self.rates,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a checkpoint."""
+        """Continue from a checkpoint.
+
+        Raises
+        ------
+        CheckpointError
+            If the metrics over the epoch were others: they would be computed over a part of it.
+        """
+        kinds = state.get("kinds", self._kinds)
+        if kinds != self._kinds:
+            raise CheckpointError(
+                f"the checkpoint is inside an epoch with the metrics {_listed(kinds)}, but the trainer has "
+                f"{_listed(self._kinds)}; train with the same metrics, or resume from a checkpoint of a whole epoch "
+                "(resume='…/checkpoint_epoch_<n>…')"
+            )
         self.losses.load_state_dict(state["losses"])
         self.metrics.load_state_dict(state["metrics"])
         self.rates = dict(state["rates"])
         if self.over_epoch is not None:
             self.over_epoch.load_state_dict(state["over_epoch"])
+
+
+def _listed(kinds: Mapping[str, str]) -> str:
+    return ", ".join(f"{name!r} ({kind})" for name, kind in sorted(kinds.items())) or "none"

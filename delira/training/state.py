@@ -75,4 +75,6 @@ class TrainingState:
                 f"the checkpoint's training state has the unknown entries {sorted(unknown)}; "
                 "it was written by a newer version of delira"
             )
+        if not isinstance(tree.get("epoch"), int):
+            raise CheckpointError(f"the checkpoint's training state has the epoch {tree.get('epoch')!r}, no number")
         return cls(**tree)

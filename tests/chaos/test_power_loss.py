@@ -216,7 +216,7 @@ def trainings_after_power_loss(room, tmp_path, every, **settings):
 
 @pytest.mark.parametrize("policy", ["all", "retention"])
 def test_a_training_goes_on_after_a_power_loss(room, tmp_path, policy):
-    trainings_after_power_loss(room, tmp_path, every=41, **POLICIES[policy])
+    trainings_after_power_loss(room, tmp_path, every=30, **POLICIES[policy])
 
 
 @pytest.mark.slow
@@ -285,10 +285,10 @@ def kfolds_after_power_loss(room, tmp_path, every):
 
 
 def test_a_cross_validation_goes_on_after_a_power_loss(room, tmp_path):
-    kfolds_after_power_loss(room, tmp_path, every=300)
+    kfolds_after_power_loss(room, tmp_path, every=100)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_a_cross_validation_goes_on_after_a_power_loss_at_any_time(room, tmp_path):
-    kfolds_after_power_loss(room, tmp_path, every=5)
+    kfolds_after_power_loss(room, tmp_path, every=1)

@@ -37,6 +37,7 @@ class TorchBackend(Backend):
     average = staticmethod(averages.average)
     scale_rates = staticmethod(optims.scale_rates)
     deterministic = staticmethod(determinism.deterministic)
+    prepare_deterministic = staticmethod(determinism.prepare)
     explain = staticmethod(determinism.explain)
     write_checkpoint = staticmethod(io.write_checkpoint)
     read_checkpoint = staticmethod(io.read_checkpoint)
@@ -117,7 +118,8 @@ class TorchBackend(Backend):
         return optims.step_scope(optimizers, n_samples, is_last, part)
 
     def discard_parts(self, optimizers: Mapping[str, Any]) -> bool:
-        return all([optimizer.discard_parts() for optimizer in optimizers.values()])
+        answers = [optimizer.discard_parts() for optimizer in optimizers.values()]  # asks every one of them
+        return all(answers)
 
     def finish_epoch(self, optimizers: Mapping[str, Any]) -> None:
         for optimizer in optimizers.values():
@@ -163,21 +165,15 @@ class TorchBackend(Backend):
         states = tree.get("optimizer", {})
         if missing := sorted(optimizers.keys() - states.keys()):
             raise CheckpointError(f"the checkpoint has no optimizer {missing}; it has {sorted(states)}")
-        before = {name: optimizer.state_dict() for name, optimizer in optimizers.items()}
+        before = memory.snapshot(self.state_tree(network, optimizers)) if optimizers else {}
         try:
             for name, optimizer in optimizers.items():
-                _load_optimizer(name, optimizer, states[name])
-        except CheckpointError:
+                _load_optimizer(name, optimizer, tree)
+        except Exception:
             for name, optimizer in optimizers.items():
-                optimizer.load_state_dict(before[name])
+                _load_optimizer(name, optimizer, before)
             raise
         network.load_state_dict(tree["model"])
-        for name, state in tree.get("scaler", {}).items():
-            if name in optimizers:
-                optimizers[name].scaler.load_state_dict(state)
-        for name, state in tree.get("pending", {}).items():
-            if name in optimizers:
-                optimizers[name].load_pending_state(state)
 
 
 _NOTHING = contextlib.nullcontext()
@@ -212,10 +208,13 @@ def _check_weights(weights: Mapping[str, torch.Tensor], network: torch.nn.Module
         )
 
 
-def _load_optimizer(name: str, optimizer: Any, state: Mapping[str, Any]) -> None:
+def _load_optimizer(name: str, optimizer: Any, tree: Mapping[str, Any]) -> None:
     """Refuse the state of another optimizer: torch takes it over and fails at the first step."""
     try:
-        optimizer.load_state_dict(state)
+        optimizer.load_state_dict(tree["optimizer"][name])
+        optimizer.load_pending_state(tree.get("pending", {}).get(name, {}))
+        if name in tree.get("scaler", {}):
+            optimizer.scaler.load_state_dict(tree["scaler"][name])
         missing = {entry for group in optimizer.param_groups for entry in optimizer.defaults if entry not in group}
     except (ValueError, KeyError) as error:
         raise CheckpointError(f"the checkpoint does not fit the optimizer {name!r}: {error}") from error

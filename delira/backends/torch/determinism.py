@@ -7,9 +7,14 @@ from collections.abc import Iterator
 
 import torch
 
-from delira.utils.seeding import CUBLAS_SETTING, make_torch_deterministic
+from delira.utils.seeding import CUBLAS_SETTING, choose_cublas_workspace, make_torch_deterministic
 
 _NO_IMPLEMENTATION = re.compile(r"(?P<name>.+?) does not have a deterministic implementation")
+
+
+def prepare() -> None:
+    """Choose what has to be chosen before CUDA is used: the workspace of cuBLAS, by an environment variable."""
+    choose_cublas_workspace(torch)
 
 
 @contextlib.contextmanager

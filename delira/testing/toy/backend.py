@@ -135,9 +135,9 @@ class ToyBackend(Backend):
         states = tree.get("optimizer", {})
         if missing := sorted(optimizers.keys() - states.keys()):
             raise CheckpointError(f"the checkpoint has no optimizer {missing}; it has {sorted(states)}")
-        network.weight[...] = weight
         for name, optimizer in optimizers.items():
             optimizer.load_state_dict(states[name])
+        network.weight[...] = weight
 
     def named_weights(self, network: Any) -> dict[str, np.ndarray]:
         """The one weight."""

@@ -1,6 +1,5 @@
 """Averages of the weights over the steps of a training."""
 
-import numbers
 from collections.abc import Mapping
 from typing import Any
 
@@ -34,7 +33,7 @@ class ExponentialMovingAverage(AbstractCallback):
     """
 
     def __init__(self, decay: float = 0.999, warmup: bool = True):
-        if not isinstance(decay, numbers.Real) or not 0 <= decay < 1:
+        if not isinstance(decay, (int, float)) or not 0 <= decay < 1:
             raise ConfigError(f"ExponentialMovingAverage: decay must be at least 0 and below 1, got {decay!r}")
         self.decay, self.warmup = decay, warmup
         self.n_updates = 0
