@@ -201,7 +201,7 @@ class BaseNetworkTrainer(CheckpointedRun):
             ),
             validates_losses=self.has_default_closure,
         )
-        with locked(self.save_path):
+        with locked(writable_folder(self.save_path)):
             self._return_to_last()
             if self.state.stop_training and self.state.epoch < plan.num_epochs:
                 _log.warning(

@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch")
 from delira.metrics import accuracy  # noqa: E402
 from delira.models import AbstractPyTorchNetwork  # noqa: E402
 from delira.training import PyTorchExperiment, PyTorchNetworkTrainer, create_optims_gan_default_pytorch  # noqa: E402
+from delira.training.callbacks import ExponentialMovingAverage  # noqa: E402
 
 pytestmark = [
     pytest.mark.gpu,
@@ -256,3 +257,55 @@ def test_a_cross_validation_runs_on_the_gpu_and_repeats_bit_for_bit(manager, tmp
     assert metrics == metrics_again
     for fold, predictions in outputs.items():
         assert np.array_equal(predictions["pred"], outputs_again[fold]["pred"])
+
+
+class Stop(Exception):
+    """The process ends here."""
+
+
+class StopAt:
+    """Ends the training after a step, counted over all epochs from 1."""
+
+    def __init__(self, step):
+        self.step = step
+
+    def at_iter_end(self, trainer, *, global_iter_num, **facts):
+        if global_iter_num + 1 == self.step:
+            raise Stop
+
+
+@pytest.mark.parametrize("background", [False, True])
+def test_a_run_that_was_broken_off_inside_an_epoch_ends_in_the_same_bits(background, manager, tmp_path):
+    def build(path, *callbacks):
+        average = ExponentialMovingAverage(0.9)
+        return trainer_of(
+            path, dropout=0.5, save_freq_steps=3, save_in_background=background, deterministic=True,
+            gradient_accumulation_steps=2, callbacks=[average, *callbacks],
+        )  # fmt: skip
+
+    unbroken = build(tmp_path / "unbroken")
+    unbroken.train(3, manager, manager)
+    with pytest.raises(Stop):
+        build(tmp_path / "broken", StopAt(17)).train(3, manager, manager)
+    resumed = build(tmp_path / "broken")
+    assert (resumed.state.epoch, resumed.state.step_in_epoch) == (1, 5)
+    resumed.train(3, manager, manager)
+    assert resumed.state.history == unbroken.state.history
+    assert_equal_trees(dict(resumed.network.state_dict()), dict(unbroken.network.state_dict()))
+
+
+def test_a_batch_that_does_not_fit_is_computed_in_parts(manager, tmp_path, monkeypatch):
+    forward = Net.forward
+
+    def greedy(self, x):
+        if self.training and len(x) > 4:
+            torch.empty(1 << 46, dtype=torch.uint8, device=x.device)  # 64 TB
+        return forward(self, x)
+
+    monkeypatch.setattr(Net, "forward", greedy)
+    trainer = trainer_of(tmp_path, micro_batches="auto")
+    trainer.train(1, manager, manager)
+    assert trainer.state.micro_batches == 4
+    with pytest.raises(torch.cuda.OutOfMemoryError) as caught:
+        trainer_of(tmp_path / "whole").train(1, manager, manager)
+    assert "The device ran out of memory with batch_size=16. Try batch_size=8" in caught.value.__notes__[-1]

@@ -258,7 +258,10 @@ def unreadable(folder: Path, room: Room) -> list[str]:
 
 
 def debris(folder: Path) -> list[str]:
-    return [str(path) for path in folder.rglob("*") if ".partial-" in path.name or path.name.endswith(".damaged")]
+    """Files neither complete nor gone; not in run folders whose making was interrupted, which nobody enters again."""
+    abandoned = {path for path in folder.glob("kfold/*") if not (path / "manifest.json").exists()}
+    found = [path for path in folder.rglob("*") if ".partial-" in path.name or path.name.endswith(".damaged")]
+    return [str(path) for path in found if path.parent not in abandoned]
 
 
 def starts(folder: Path) -> list[dict[str, Any]]:
@@ -292,10 +295,11 @@ class Supervisor:
         self.orphans: list[int] = []
         self.debris: list[str] = []
         self.finished = 0
-        self._expected: dict[str, tuple[dict[str, str], float]] = {}
+        self._expected: dict[str, dict[str, str]] = {}
+        self._seconds: dict[str, float] = {}  # that a training lately took which was not killed
 
-    def unbroken(self, training: Training) -> tuple[dict[str, str], float]:
-        """What a training ends with that is not killed, and how many seconds that takes."""
+    def unbroken(self, training: Training) -> dict[str, str]:
+        """What a training ends with that is not killed."""
         if training.name not in self._expected:
             with tempfile.TemporaryDirectory() as folder:
                 began = time.monotonic()
@@ -303,13 +307,14 @@ class Supervisor:
                 status = wait(pid, TIMEOUT)
                 if status != 0:
                     raise RuntimeError(f"the unbroken training failed: {_error_of(Path(folder))}")
-                seconds = time.monotonic() - began
-                self._expected[training.name] = json.loads((Path(folder) / OUTCOME).read_text()), seconds
+                self._seconds[training.name] = time.monotonic() - began
+                self._expected[training.name] = json.loads((Path(folder) / OUTCOME).read_text())
         return self._expected[training.name]
 
     def random_trial(self, training: Training, limit: int) -> None:
         """Kill a training at random times until it ends, but at most ``limit`` times."""
-        _, seconds = self.unbroken(training)
+        self.unbroken(training)
+        seconds = self._seconds[training.name]
         delays = (float(self.rng.uniform(0, seconds)) if number < limit else None for number in itertools.count())
         self._trial(training, ((delay, None) for delay in delays))
 
@@ -325,11 +330,14 @@ class Supervisor:
                 before, known = published(folder), len(starts(folder))
                 done = {str(path.parent) for path in folder.rglob("result.zip")}
                 delay, stop = next(lives)
+                began = time.monotonic()
                 pid = fork(training, folder, *([] if stop is None else [stop]))
                 is_killed = self._live(pid, delay, stop, folder, training)
                 self._check_starts(starts(folder)[known:], before, done)
                 self.lost += unreadable(folder, self.room)
                 if not is_killed:
+                    if not known:
+                        self._seconds[training.name] = time.monotonic() - began
                     break
             self._compare(training, folder)
         finally:
@@ -353,9 +361,7 @@ class Supervisor:
             self.failed.append(f"{training.name}: {_error_of(folder)}")
         return False
 
-    def _check_starts(
-        self, begun: list[dict[str, Any]], before: dict[str, tuple[int, int]], done: set[str]
-    ) -> None:
+    def _check_starts(self, begun: list[dict[str, Any]], before: dict[str, tuple[int, int]], done: set[str]) -> None:
         for start in begun:
             path, place = start["path"], tuple(start["place"])
             if place < before.get(path, (0, 0)):
@@ -367,7 +373,7 @@ class Supervisor:
         if not (folder / OUTCOME).exists():
             return  # it failed
         self.finished += 1
-        expected, _ = self.unbroken(training)
+        expected = self.unbroken(training)
         found = json.loads((folder / OUTCOME).read_text())
         places = [place for place in expected.keys() | found.keys() if expected.get(place) != found.get(place)]
         if places:

@@ -95,5 +95,4 @@ def test_files_that_are_there_are_never_written_again(tmp_path, monkeypatch, cap
     assert (tmp_path / "toy_epoch_1.json").read_text() == "old"
     assert not (tmp_path / "toy_epoch_1.zip").exists()
     assert "toy_epoch_1.json: there already, and kept" in capsys.readouterr().out
-    inside = json.loads((tmp_path / "toy_inside_1.json").read_text())
-    assert inside == json.loads((GOLDEN / "toy_inside_1.json").read_text())
+    assert (tmp_path / "toy_inside_1.zip").exists()

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import itertools
+import os
 import tempfile
 import zlib
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import everything
 import numpy as np
 import pytest
-from everything import BATCH_SIZE, FEATURES, N_SAMPLES, SAMPLERS, STEPS, outcome, train
+from everything import BATCH_SIZE, EPOCHS, FEATURES, N_SAMPLES, SAMPLERS, STEPS, outcome, train
 from small_rooms import ROOMS
 
 WORKERS = (0, 1, 3)
@@ -188,6 +189,18 @@ def test_every_part_changes_the_outcome(room):
     for sampler in ("weighted", "balanced"):
         assert not room.same(unbroken(room, frozenset(), sampler)[0], plain), sampler
     assert -(-N_SAMPLES // BATCH_SIZE) == STEPS
+
+
+def test_the_last_checkpoint_is_the_last_though_the_process_died_before_it_got_its_name(room, tmp_path):
+    trainer = everything.build(room, tmp_path, (), save_freq=1)
+    train(trainer, ())
+    last = trainer.checkpoints.path("last")
+    last.unlink()
+    os.link(trainer.checkpoints.path("epoch_2"), last)  # as it was until the name moved on
+    resumed = everything.build(room, tmp_path, (), save_freq=1)
+    assert resumed.state.epoch == EPOCHS
+    train(resumed, ())
+    assert trainer.load_state(last)["epoch"] == EPOCHS
 
 
 # ---- everything

@@ -484,12 +484,10 @@ def check_loader(room, path, regression, step, shuffles, same_trainer, **setting
     assert broken.state.history == unbroken.state.history
 
 
-@pytest.mark.parametrize("step", [2, 5, 6, 8, 9, 12])
+@pytest.mark.parametrize("step", [2, 6, 8, 12])
 @pytest.mark.parametrize("shuffles", [False, True])
 @pytest.mark.parametrize("same_trainer", [False, True])
 def test_a_loader_that_tells_its_position_goes_on_there(room, tmp_path, regression, step, shuffles, same_trainer):
-    if (step - 1) % 4 == 0 and (shuffles or same_trainer):
-        pytest.skip("the last checkpoint is that of a whole epoch, which keeps no position")
     check_loader(room, tmp_path, regression, step, shuffles, same_trainer, save_freq_steps=1)
 
 
@@ -552,9 +550,13 @@ def test_a_state_of_generators_is_a_copy(room):
 
 
 def test_lent_generators_are_given_back_after_an_error(room):
-    with room.undisturbed(), pytest.raises(ZeroDivisionError), own_generators(room.backend):
-        draw(room)
-        raise ZeroDivisionError
+    def fail():
+        with own_generators(room.backend):
+            draw(room)
+            raise ZeroDivisionError
+
+    with room.undisturbed(), pytest.raises(ZeroDivisionError):
+        fail()
 
 
 # ---- the state of the run

@@ -203,9 +203,7 @@ def test_ties_and_infinities(room, tmp_path, manager, scores, kept):
 
 def test_the_best_of_those_that_are_kept_at_all(room, tmp_path, manager):
     """Of every second epoch only; the best epochs of all, 1 and 3, have no numbered checkpoint."""
-    trainer = train_with_scores(
-        room, tmp_path, manager, (1, 6, 2, 5, 3, 4, 3, 7), save_freq=2, keep_best_checkpoints=2
-    )
+    trainer = train_with_scores(room, tmp_path, manager, (1, 6, 2, 5, 3, 4, 3, 7), save_freq=2, keep_best_checkpoints=2)
     assert epochs_kept(trainer) == [4, 6]
 
 
@@ -600,15 +598,30 @@ def test_a_folder_that_is_deleted_inside_an_epoch_is_made_again(room, tmp_path, 
     assert room.trainer(tmp_path / "run", **settings).state.epoch == 3
 
 
-def test_if_the_best_checkpoint_was_deleted_the_last_weights_are_kept_and_that_is_said(
-    room, tmp_path, manager, caplog
-):
+def test_if_the_best_checkpoint_was_deleted_the_last_weights_are_kept_and_that_is_said(room, tmp_path, manager, caplog):
     trainer = room.trainer(tmp_path, val_metrics={"score": scripted(1, 2, 3)}, val_score_key="score", save_freq=1)
     trainer.register_callback(At(5, lambda: shutil.rmtree(tmp_path / "checkpoints")))
     trainer.train(3, manager(), manager(4))
     assert "the checkpoint of the best epoch, 1, is not in" in caplog.text
     last = trainer.load_state(trainer.checkpoints.path("last"))
     assert room.same(trainer._checkpoint_tree()["model"], last["model"])
+
+
+@pytest.mark.parametrize("background", [False, True])
+def test_after_old_checkpoints_could_not_be_deleted_the_trainer_knows_its_own_file(
+    room, tmp_path, manager, background
+):
+    """The new checkpoint was written by then: it is nobody else's."""
+    trainer = room.trainer(
+        tmp_path, save_freq=1, keep_last_checkpoints=1, on_save_error="warn", save_in_background=background
+    )
+    stubborn = trainer.checkpoints.path("epoch_0_step_1")  # a folder cannot be deleted like a file
+    trainer.register_callback(At(1, lambda: stubborn.mkdir(parents=True)))
+    with pytest.warns(RuntimeWarning, match="epoch_0_step_1"):
+        trainer.train(2, manager())
+    stubborn.rmdir()
+    trainer.train(3, manager())
+    assert names(trainer) == {"epoch_3", "last"}
 
 
 @pytest.mark.parametrize("on_error", ["raise", "warn"])

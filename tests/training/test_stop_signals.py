@@ -99,7 +99,9 @@ def main(room, path, *, kind="train", step=5, seconds=0.02, score=0.0, **setting
 @contextlib.contextmanager
 def program(room, path, **options):
     """A program that trains, at the moment when it has said that it is the time; its process group is its own."""
-    script = f"import test_stop_signals as t, json\nt.main({room!r}, {str(path)!r}, **json.loads({json.dumps(options)!r}))"
+    script = (
+        f"import test_stop_signals as t, json\nt.main({room!r}, {str(path)!r}, **json.loads({json.dumps(options)!r}))"
+    )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parent), str(HERE.parent.parent)])}
     process = subprocess.Popen(
         [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
@@ -276,10 +278,8 @@ def test_after_an_interrupt_that_was_caught_the_trainer_goes_on(room, tmp_path, 
     trainer = build(tmp_path / "broken", Send(signal.SIGINT, *steps))
     learned = room.learns(trainer.module)
     for step in steps:
-        try:
+        with pytest.raises(KeyboardInterrupt, match="SIGINT: the training stopped after"):
             trainer.train(4, manager(), manager(7))
-        except KeyboardInterrupt as interrupt:
-            assert "SIGINT: the training stopped after" in str(interrupt)
         assert trainer.state.global_step == step
         assert room.learns(trainer.module) == learned
     trainer.train(4, manager(), manager(7))

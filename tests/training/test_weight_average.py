@@ -166,7 +166,7 @@ def test_statistics_of_layers_are_those_of_the_training(tmp_path, manager):
 # ---- restarts
 
 
-@pytest.mark.parametrize("step", range(2, 9))
+@pytest.mark.parametrize("step", [2, 4, 5, 7])
 @pytest.mark.parametrize("background", [False, True])
 def test_a_resumed_run_ends_with_the_same_average(room, tmp_path, manager, step, background):
     def build(path, stop=None):
