@@ -13,6 +13,7 @@ from delira.errors import CheckpointError
 from delira.io.verify import verify_zip
 from delira.utils.files import publish, publish_link, sweep_partials
 
+_NAME = re.compile(r"best|last|epoch_\d+(_step_\d+)?")
 _EPOCH_NAME = re.compile(r"checkpoint_epoch_(\d+)(?:_step_(\d+))?")
 
 
@@ -38,7 +39,6 @@ class CheckpointFolder:
 
     def save(self, tree: Mapping[str, Any], *names: str) -> Path:
         """Serialise ``tree`` once and publish it under every name; the last name is replaced last."""
-        self.folder.mkdir(parents=True, exist_ok=True)
         first, *others = (self.path(name) for name in names)
         publish(first, lambda file: self.write(file, tree))
         for other in others:
@@ -88,6 +88,15 @@ class CheckpointFolder:
             if (tree := self._try(path)) is not None:
                 return path, tree
         return found
+
+    def complete(self, path: Path, tree: Mapping[str, Any]) -> None:
+        """Give the newest checkpoint, with content ``tree``, the names that a crash in :meth:`save` left out."""
+        if path == self.path("last"):
+            return
+        for name in tree.get("names", ["last"]):
+            target = self.path(str(name))
+            if _NAME.fullmatch(str(name)) and target != path:
+                publish_link(path, target)
 
     def prune(self, keep: Container[Path]) -> None:
         """Delete the numbered checkpoints that are not in ``keep``; other names of the same files stay."""

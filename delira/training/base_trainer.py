@@ -29,7 +29,7 @@ from delira.training.signatures import settings_signature
 from delira.training.state import TrainingState
 from delira.training.step_values import StepValues
 from delira.training.stop_signals import StopSignals
-from delira.utils.files import writable_folder
+from delira.utils.files import sweep_partials, writable_folder
 from delira.utils.lock import locked
 
 _log = logging.getLogger("delira")
@@ -109,6 +109,7 @@ class BaseNetworkTrainer(CheckpointedRun):
         self._setup(network)
         with locked(self.save_path):
             self.checkpoints.sweep()
+            sweep_partials(self.save_path)
             if resume_from is None:
                 self.try_resume_training()
             else:

@@ -151,6 +151,8 @@ class CheckpointedRun(RunState):
         if newest is None:
             return False
         self._continue_from(*newest)
+        self.checkpoints.complete(*newest)
+        self.saver.prune(self.state.to_tree())
         self.saver.note_last()
         return True
 
@@ -166,7 +168,7 @@ class CheckpointedRun(RunState):
             )
 
     def _save(self, names: list[str]) -> None:
-        self.saver.save(self._checkpoint_tree(), names)
+        self.saver.save({**self._checkpoint_tree(), "names": names}, names)
 
     def _save_epoch(self, plan: Any, is_best: bool) -> None:
         """Serialise the state once, under every name that this epoch deserves."""

@@ -79,7 +79,10 @@ def diagnose(trainer: Any, error: NonFiniteLossError) -> None:
     data = trainer.train_data
     if isinstance(data, BaseDataManager) and error.step is not None:
         counters = (trainer.seed, trainer.fold, trainer.state.epoch + 1)
-        lines += _look_at_batch(data, *data.batch_at(*counters, number=error.step - 1, shuffle=True))
+        try:
+            lines += _look_at_batch(data, *data.batch_at(*counters, number=error.step - 1, shuffle=True))
+        except Exception as failure:  # must not hide the error that is diagnosed
+            lines.append(f"the batch of that step could not be loaded again: {failure!r}")
     for line in lines:
         error.add_note(line)
 

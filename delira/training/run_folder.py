@@ -16,7 +16,7 @@ from typing import Any
 from delira.errors import ConfigError, FolderInUseError
 from delira.training.differences import NEVER_ALLOWED, find_differences
 from delira.training.parameters import Parameters
-from delira.utils.files import publish_text, sync_folder, writable_folder
+from delira.utils.files import make_folder, publish_text, sweep_partials, sync_folder, writable_folder
 from delira.utils.lock import locked
 from delira.utils.time import now
 
@@ -104,6 +104,7 @@ class RunFolder:
                 if not folder.path.is_dir():
                     raise ConfigError(f"{str(folder.path)!r} is no run folder: there is no such folder")
                 stack.enter_context(locked(folder.path))
+                sweep_partials(folder.path)
                 changes = folder.check_unchanged(facts, allow_changes)
                 folder.log("resumed", **({"changes": changes} if changes else {}))
             else:
@@ -243,7 +244,7 @@ class RunFolder:
             "event": event,
             **facts,
         }
-        self.path.mkdir(parents=True, exist_ok=True)
+        make_folder(self.path)
         with open(self.path / "ledger.jsonl", "a+b") as file:
             line = json.dumps(record, default=str).encode() + b"\n"
             if file.seek(0, os.SEEK_END):

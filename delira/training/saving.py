@@ -134,12 +134,13 @@ class Saver:
             if self._stamp is not None and not self.folder.folder.is_dir():
                 _log.warning("%s was deleted under the training; it is made again", self.folder.folder)
             self.folder.save(tree, *names)
-            self._prune(tree["state"])
-            self._stamp = self._stamp_of_last()
+            self.prune(tree["state"])
         except OSError as error:
             self._failure = self._explained(error, names)
         except Exception as error:
             self._failure = error
+        finally:  # also if it failed later: the file may be there
+            self._stamp = self._stamp_of_last()
 
     def _explained(self, error: OSError, names: Sequence[str]) -> CheckpointError:
         failure = CheckpointError(
@@ -151,7 +152,8 @@ class Saver:
 
     # ------------------------------------------------------------------ which stay
 
-    def _prune(self, state: Tree) -> None:
+    def prune(self, state: Tree) -> None:
+        """Delete the numbered checkpoints that are not to be kept."""
         config = self.config
         ranks = config.keep_best is not None and state["score_key"] is not None
         if config.keep_last is None and not ranks:

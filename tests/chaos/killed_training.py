@@ -75,32 +75,26 @@ class Training:
         features = FEATURES[self.room.name]
         trainer = everything.build(self.room, folder / "run", features, *callbacks, **self._settings)
         network = everything.train(trainer, features, workers=self.workers)
-        predictor = everything.data(9)
-        done = trainer.evaluate(predictor, metrics={"rmse": everything.rmse})
+        done = trainer.evaluate(everything.data(9), metrics={"rmse": everything.rmse})
         files = {name: (folder / "run" / name).read_text() for name in ("history.csv", "history.jsonl")}
         return bits({
             **everything.outcome(trainer), "files": files, "predictions": done.predictions, "metrics": done.metrics,
             "network": self.room.backend.state_tree(network, {}),
+            "last": trainer.load_state(trainer.checkpoints.path("last")),
         }, self.room)  # fmt: skip
 
     def _kfold(self, folder: Path, callbacks: list[Any]) -> dict[str, str]:
         features = FEATURES[self.room.name]
         chosen = everything.settings(self.room, features)
-        chosen["callbacks"] += callbacks
-        params = {
-            "fixed": {
-                "model": everything.model(features),
-                "training": {"num_epochs": EPOCHS, "save_freq": None, **chosen, **self._settings},
-            }
-        }
-        params["fixed"]["training"].pop("callbacks")
-        experiment = self.room.experiment_cls(
-            params, everything.network_cls(self.room, features), save_path=folder, name="kfold"
-        )
-        manager = everything.data(24, n_process_augmentation=self.workers)
+        callbacks = [*chosen.pop("callbacks"), *callbacks]
+        training = {"num_epochs": EPOCHS, "save_freq": None, **chosen, **self._settings}
+        params = {"fixed": {"model": everything.model(features), "training": training}}
+        network = everything.network_cls(self.room, features)
+        experiment = self.room.experiment_cls(params, network, save_path=folder, name="kfold")
         result = experiment.kfold(
-            manager, num_splits=FOLDS, shuffle=True, random_seed=5, val_split=0.3, callbacks=chosen["callbacks"],
-            train_kwargs={"transforms": everything.augmentation()}, resume=self._resume(folder),
+            everything.data(24, n_process_augmentation=self.workers), num_splits=FOLDS, shuffle=True, random_seed=5,
+            val_split=0.3, callbacks=callbacks, train_kwargs={"transforms": everything.augmentation()},
+            resume=self._resume(folder),
         )  # fmt: skip
         folds = [
             {

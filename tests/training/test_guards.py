@@ -102,6 +102,21 @@ def test_the_diagnosis_works_with_workers_and_leaves_the_generators_alone(room, 
     assert "its entry 'label' holds" in notes(caught.value)
 
 
+def test_data_that_cannot_be_loaded_again_do_not_hide_the_error(room, tmp_path, manager):
+    calls = []
+
+    def once(**batch):
+        calls.append(1)
+        if len(calls) > 4:  # one for the check, three steps
+            raise OSError("the file is gone")
+        return {**batch, "label": batch["label"] * np.nan}
+
+    with np.errstate(all="ignore"), pytest.raises(NonFiniteLossError) as caught:
+        room.trainer(tmp_path).train(1, manager(transforms=once))
+    assert "could not be loaded again: " in notes(caught.value)
+    assert "learning rates: lr 0.1" in notes(caught.value)
+
+
 def test_a_list_of_batches_has_no_samples_to_be_named(room, tmp_path, regression):
     batch = regression(4)
     batch["label"][0] = np.nan

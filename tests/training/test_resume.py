@@ -427,8 +427,7 @@ def test_a_damaged_last_checkpoint_costs_nothing_where_its_epoch_is_kept_by_anot
     trainer.checkpoints.path("last").write_bytes(b"damaged")
     with pytest.warns(RuntimeWarning, match=r"checkpoint_last.* is not a complete checkpoint file"):
         assert room.trainer(tmp_path).state.epoch == 2
-    assert not trainer.checkpoints.path("last").exists()  # set aside
-    assert room.trainer(tmp_path).state.epoch == 2
+    assert content(trainer, "last")["epoch"] == 2  # it has its name again
 
 
 def test_files_that_are_no_checkpoints_do_not_disturb(room, tmp_path, manager):

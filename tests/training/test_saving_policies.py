@@ -608,9 +608,7 @@ def test_if_the_best_checkpoint_was_deleted_the_last_weights_are_kept_and_that_i
 
 
 @pytest.mark.parametrize("background", [False, True])
-def test_after_old_checkpoints_could_not_be_deleted_the_trainer_knows_its_own_file(
-    room, tmp_path, manager, background
-):
+def test_after_old_checkpoints_could_not_be_deleted_the_trainer_knows_its_own_file(room, tmp_path, manager, background):
     """The new checkpoint was written by then: it is nobody else's."""
     trainer = room.trainer(
         tmp_path, save_freq=1, keep_last_checkpoints=1, on_save_error="warn", save_in_background=background

@@ -35,6 +35,13 @@ class HistoryWriter(AbstractCallback):
         """Append the epoch's row."""
         self._write(trainer.state.history)
 
+    def at_training_end(self, trainer: Any, **facts: Any) -> None:
+        """Make sure that the rows are on disk: nobody writes those of a finished fold again."""
+        try:
+            self._rewrite(trainer.state.history, durable=True)
+        except OSError as error:
+            _log.warning("the history could not be written (%s)", error)
+
     def _write(self, history: list[dict[str, float]]) -> None:
         is_one_behind = self._n_rows is not None and self._n_rows == len(history) - 1
         is_there = all((self.folder / name).exists() for name in ("history.csv", "history.jsonl"))
@@ -54,13 +61,12 @@ class HistoryWriter(AbstractCallback):
         with open(self.folder / "history.jsonl", "a") as file:
             file.write(json.dumps(record) + "\n")
 
-    def _rewrite(self, history: list[dict[str, float]]) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
+    def _rewrite(self, history: list[dict[str, float]], *, durable: bool = False) -> None:
         self._columns = list(dict.fromkeys(name for record in history for name in record))
         header = ",".join(self._columns) + "\r\n" if self._columns else ""
-        publish_text(self.folder / "history.csv", header + self._rows(history), durable=False)
+        publish_text(self.folder / "history.csv", header + self._rows(history), durable=durable)
         lines = "".join(json.dumps(record) + "\n" for record in history)
-        publish_text(self.folder / "history.jsonl", lines, durable=False)
+        publish_text(self.folder / "history.jsonl", lines, durable=durable)
 
     def _rows(self, records: list[dict[str, float]]) -> str:
         text = io.StringIO(newline="")
