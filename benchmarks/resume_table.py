@@ -7,8 +7,8 @@ each death a SIGKILL:
   process; SHA-1 of the final weights;
 * save: a state of 60 MB is saved again and again under one name; killed at a random 0 to 1.5 s after the first time.
 
-``--write`` puts the answers, beside those of the peers, into docs/resume_table.md; ``--chaos FILE`` adds what the tests
-with random kills have printed.
+``--write`` puts the answers, beside those of the peers, into docs/resume_table.md; ``--chaos FILE`` adds what
+tests/chaos/killed_training.py has printed, one line for each room.
 """
 
 import argparse
@@ -174,8 +174,8 @@ def count_lost(trials: int) -> int:
 PAGE = """\
 # Killed and resumed
 
-Written by `python benchmarks/resume_table.py --write`{chaos_command}; delira {version}, torch {torch}, Python
-{python}, on a CPU. The rows of the peers were measured once by the same protocol, in November 2026 on two cores
+Written by `python benchmarks/resume_table.py --write`; delira {version}, torch {torch}, Python {python}, on a CPU. The
+rows of the peers were measured once by the same protocol, in November 2026 on two cores
 (Python 3.11.7, torch 2.13.0, Lightning 2.6.6, Keras 3.15.1, ignite 0.5.5, skorch 1.4.0, Accelerate 1.15.0,
 Transformers 5.23.0, fastai 2.8.12, Orbax 0.12.8): one small network, one setting for each, no GPU. They show kinds
 of failure, not rates in production.
@@ -227,7 +227,7 @@ A state of 60 MB is saved again and again under one name; killed at a random 0 t
 CHAOS = """
 Whole trainings, killed at random times and started again until they ended, with workers, writing in the background,
 moving average, early stopping, schedule, dropout and augmentation, alone and in cross-validations of three folds
-(`tests/chaos/test_random_kills.py`):
+(`PYTHONPATH=tests python tests/chaos/killed_training.py --room … --kills 200 --seed {seed}`, as `make chaos` does it):
 
 | room | kills | of these while a file was half written | trainings | lost checkpoints | ended in other bits |
 |---|--:|--:|--:|--:|--:|
@@ -238,15 +238,13 @@ moving average, early stopping, schedule, dropout and augmentation, alone and in
 def chaos_part(path: str | None) -> str:
     if path is None:
         return ""
-    # pytest writes its dots before them
-    lines = [line.partition('{"room"') for line in Path(path).read_text().splitlines()]
-    reports = [json.loads(found + rest) for _, found, rest in lines if found]
+    reports = [json.loads(line) for line in Path(path).read_text().splitlines()]
     rows = [
         f"| {r['room']} | {r['kills']} | {r['found on disk'].get('a half-written file', 0)} | {r['finished']} "
         f"| {len(r['lost'])} | {len(r['different'])} |"
         for r in reports
     ]
-    return CHAOS.format(rows="\n".join(rows))
+    return CHAOS.format(rows="\n".join(rows), seed=reports[0]["seed"])
 
 
 def count_mixtures() -> dict[str, int]:
@@ -277,7 +275,6 @@ def page(rows: dict[str, list[bool]], lost: int, chaos: str | None) -> str:
         lost=lost,
         saves=SAVES,
         chaos=chaos_part(chaos),
-        chaos_command=" with the figures of `make chaos ARGS='-s -n 0 -k two_hundred'`" if chaos else "",
         version=delira.__version__,
         torch=torch.__version__,
         python=platform.python_version(),
@@ -288,7 +285,7 @@ def page(rows: dict[str, list[bool]], lost: int, chaos: str | None) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="write docs/resume_table.md")
-    parser.add_argument("--chaos", metavar="FILE", help="output of the tests with random kills")
+    parser.add_argument("--chaos", metavar="FILE", help="reports of tests/chaos/killed_training.py")
     parser.add_argument("--child", type=json.loads, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child:

@@ -73,6 +73,9 @@ class TrainingInterrupted(SystemExit):
         super().__init__(128 + number)
         self.number, self.message = int(number), message
 
+    def __reduce__(self) -> tuple[type, tuple[int, str]]:
+        return type(self), (self.number, self.message)
+
     def __str__(self) -> str:
         return self.message
 

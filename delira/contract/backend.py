@@ -241,6 +241,10 @@ class Backend(abc.ABC):
         """Names of the entries of ``state_tree(...)["model"]`` that the training changes by gradients."""
         return frozenset()
 
+    def set_learned_names(self, network: Any, names: frozenset[str]) -> None:
+        """Freeze and unfreeze weights, so that ``learned_names`` are these."""
+        return
+
     def snapshot(self, tree: Any, previous: Any = None) -> Any:
         """A copy of a checkpoint tree on the host that later training cannot change.
 

@@ -110,7 +110,19 @@ class EpochIterator(Iterator[Batch]):
         position = check_count(position, "start", 0)
         if position > self._batches.n_batches:
             raise ConfigError(f"start={position} is beyond the {self._batches.n_batches} batches of the epoch")
-        self.position = position
+        self.position = self._origin = position
+
+    def position_after(self, n_batches: int) -> int:
+        """Position after so many batches that were handed out since the start or the last :meth:`seek`.
+
+        It is not always ``position``, since somebody may have asked for batches ahead, and batches may have been
+        left out as a whole.
+        """
+        position = self._origin
+        while n_batches:
+            n_batches -= position not in self._lost_batches
+            position += 1
+        return position
 
     def __len__(self) -> int:
         """Count the batches of the whole epoch, wherever the iterator is."""

@@ -79,13 +79,13 @@ class CheckpointFolder:
             path = self.path(name)
             if found is not None and path.exists() and path.samefile(found[0]):
                 continue
-            tree = self._try(path)
+            tree = self.load_or_warn(path)
             if tree is not None and (place := place_of(tree)) > reached:
                 found, reached = (path, tree), place
         for place, path in self.numbered():
             if place <= reached:
                 break
-            if (tree := self._try(path)) is not None:
+            if (tree := self.load_or_warn(path)) is not None:
                 return path, tree
         return found
 
@@ -106,22 +106,26 @@ class CheckpointFolder:
 
     def rewind(self, path: Path, tree: Mapping[str, Any]) -> None:
         """Make ``path``, with content ``tree``, the newest: later checkpoints are renamed (``.superseded``)."""
-        place = place_of(tree)
+        self.set_aside_after(place_of(tree))
+        if path != self.path("last"):
+            publish_link(path, self.path("last"))
+
+    def set_aside_after(self, place: tuple[int, int]) -> None:
+        """Rename the checkpoints that are later than ``place``, but for the last (``.superseded``)."""
         for later, other in self.numbered():
             if later > place:
                 _rename(other, "superseded")
-        best = self._try(self.path("best"))
+        best = self.load_or_warn(self.path("best"))
         if best is not None and place_of(best) > place:
             _rename(self.path("best"), "superseded")
-        if path != self.path("last"):
-            publish_link(path, self.path("last"))
 
     def sweep(self) -> None:
         """Remove what a crash left half written; only who holds the lock of the folder may do so."""
         if self.folder.is_dir():
             sweep_partials(self.folder)
 
-    def _try(self, path: Path) -> dict[str, Any] | None:
+    def load_or_warn(self, path: Path) -> dict[str, Any] | None:
+        """Read a checkpoint; ``None`` if there is none, or a damaged one, which is warned about and set aside."""
         if not os.path.lexists(path):
             return None
         try:

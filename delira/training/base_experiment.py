@@ -140,7 +140,8 @@ class BaseExperiment:
             ``"auto"``: continue the newest unfinished run with the same network, parameters and data that no
             other process is at work on, or begin a new one.
         allow_changes
-            Continue though network, parameters or data differ, with a warning that says what.
+            Continue though network, parameters or data differ, with a warning that says what. Never allowed for
+            ``optimizer_cls``; learning rates and schedules stay those of the checkpoint.
         **kwargs
             Settings of the trainer for this run; also ``num_epochs``, ``fold``, ``callbacks``.
 
@@ -252,7 +253,7 @@ class BaseExperiment:
             data and splits that no other process is at work on, or begin a new one.
         allow_changes
             Continue though network, parameters or data differ, with a warning that says what; finished folds
-            stay as they are. Never allowed for the splits.
+            stay as they are. Never allowed for the splits and ``optimizer_cls``.
         **options
             The fields of :class:`delira.training.splits.SplitConfig` (``split_type``, ``shuffle``,
             ``random_seed``, ``val_split``, ``label_key``, ``groups_key``, ``check_duplicates``) and settings of

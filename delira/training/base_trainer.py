@@ -97,7 +97,7 @@ class BaseNetworkTrainer(CheckpointedRun):
         self.seed = self.config.seed
         self.fold = fold
         self.state = TrainingState(epoch=check_start(start_epoch) - 1, fold=self.fold, seed=self.seed)
-        self.save_path = writable_folder(save_path)
+        self.save_path = writable_folder(save_path).absolute()  # whatever the working directory becomes
         self.callbacks = CallbackList(callbacks or ())
         self.hooks: StepHooks = NO_HOOKS
         self._given_key_mapping = key_mapping
@@ -204,6 +204,7 @@ class BaseNetworkTrainer(CheckpointedRun):
         )
         with locked(writable_folder(self.save_path)):
             self._return_to_last()
+            checks.check_length(self.state, plan.num_epochs)
             if self.state.stop_training and self.state.epoch < plan.num_epochs:
                 _log.warning(
                     "training was stopped after epoch %d of %d, so there is nothing to do; set trainer.stop_training "
@@ -226,9 +227,11 @@ class BaseNetworkTrainer(CheckpointedRun):
                 self._train_epochs(plan)
         except BaseException as caught:
             error = caught
+            self._plan = self._running = self._epoch_data = None  # they hold data
             raise
         finally:
             self.saver.finish(quietly=True)
+            self.saver.forget()
             running = self.callbacks
             self.callbacks = CallbackList(callback for callback in running if callback is not bar)
             running.conclude(self, error)
@@ -255,7 +258,8 @@ class BaseNetworkTrainer(CheckpointedRun):
             self._stop()
 
     def _is_unfinished(self, plan: TrainingPlan) -> bool:
-        return self.state.epoch < plan.num_epochs and not self.state.stop_training
+        state = self.state
+        return bool(state.step_in_epoch) or (state.epoch < plan.num_epochs and not state.stop_training)
 
     def _train_epoch(self, plan: TrainingPlan, epoch: int) -> None:
         """One epoch, or the rest of one: steps, validation, history, checkpoint."""
@@ -268,9 +272,11 @@ class BaseNetworkTrainer(CheckpointedRun):
             try:
                 values |= self._validate(plan.val_data, epoch)
             except StopInValidation:  # it begins anew when the run is continued
+                state.has_all_steps = True
                 self._stop()
         values |= {name: rate for name, rate in running.rates.items() if name not in values}
-        state.epoch, state.step_in_epoch, self._running = epoch, 0, None
+        state.epoch, state.step_in_epoch, state.has_all_steps = epoch, 0, False
+        self._running = self._epoch_data = self._loader_begin = None
         state.history.append(values)
         is_best = self._update_best(plan, values)
         facts = {name: value for name, value in values.items() if name != "epoch"}

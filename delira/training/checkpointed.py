@@ -34,11 +34,20 @@ class CheckpointedRun(RunState):
     checkpoints: CheckpointFolder
     saver: Saver
     _warned: set[str]
+    _shown: Path | None = None
+    """The checkpoint whose weights the network has after a training."""
+    _kept_average: Mapping[str, Any] | None = None
+    """Averaged weights of the checkpoint that was continued from, while nobody averages."""
+    _left_branch = False
+    """Whether the run goes on from an older checkpoint than the newest, by ``update_state``."""
     _must_return: bool
     """Whether network and state are not those of a checkpoint: the best is loaded, or an epoch was broken off."""
 
     def save_state(self, file_name: str | Path, epoch: int | None = None) -> Path:
         """Write network, optimizers and counters to a file, completely or not at all.
+
+        After a training with a score that is the state of the best epoch, whose weights the network has; after
+        one that failed, weights and optimizers alone.
 
         Parameters
         ----------
@@ -51,10 +60,19 @@ class CheckpointedRun(RunState):
         if not path.suffix:
             path = path.with_name(path.name + self.backend.checkpoint_suffix)
         with self._filled_state():
-            tree = self._checkpoint_tree()
+            tree = self._consistent_tree()
             if epoch is not None:
                 tree["epoch"] = int(epoch)
             return publish(path, lambda file: self.backend.write_checkpoint(file, tree))
+
+    def _consistent_tree(self) -> dict[str, Any]:
+        """What a file of the user's holds: never weights of one epoch with optimizers and counters of another."""
+        if self._plan is not None or not self._must_return:
+            return self._checkpoint_tree()
+        if self._shown is not None and self._shown.exists():
+            return self.checkpoints.load(self._shown)
+        tree = self._checkpoint_tree()  # an epoch was broken off: weights, from which a new run can begin
+        return {name: tree[name] for name in ("model", "optimizer", "epoch", "network", "format")}
 
     @classmethod
     def load_state(cls, file_name: str | Path) -> dict[str, Any]:
@@ -66,7 +84,7 @@ class CheckpointedRun(RunState):
             If the file is missing, damaged or no checkpoint.
         """
         path = Path(file_name)
-        if not path.exists():
+        if not path.suffix and not path.exists():
             path = path.with_name(path.name + cls.backend.checkpoint_suffix)
         verify_zip(path)
         return cls.backend.read_checkpoint(path)
@@ -76,18 +94,20 @@ class CheckpointedRun(RunState):
         tree = self.load_state(file_name)
         before, must_return = self.backend.snapshot(self._checkpoint_tree()), self._must_return
         try:
-            return self._continue_from(Path(file_name), tree)
+            self._continue_from(Path(file_name), tree)
         except CheckpointError:
             self._update_state(before)
             self._must_return = must_return
             raise
+        self._left_branch = True
+        return self
 
     def _continue_from(self, path: Path, tree: Mapping[str, Any]) -> Any:
         try:
             return self._update_state(tree)
         except CheckpointError as error:
             raise CheckpointError(f"cannot continue from {path}: {error}") from error
-        except (AttributeError, LookupError, TypeError, ValueError) as error:
+        except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
             raise CheckpointError(
                 f"cannot continue from {path}, which is no checkpoint of a training: {error!r}"
             ) from error
@@ -103,7 +123,10 @@ class CheckpointedRun(RunState):
                 f"fold {self.fold}; use another save_path, or the same seed and fold"
             )
         self._load_weights(new_state)
-        self.state, self._running = state, None
+        for name, loss in self._losses_with_state():
+            if name in (kept := new_state.get("losses", {})):
+                loss.load_state_dict(kept[name])
+        self.state, self._running, self._shown = state, None, None
         if self.weight_average is not None:  # updates may be counted by the steps of the state
             self.weight_average.at_training_begin(self)
         try:
@@ -118,10 +141,35 @@ class CheckpointedRun(RunState):
         load = self.backend.load_state_tree
         trained = {**tree, "model": tree.get("training_model", tree.get("model"))}
         load(trained, self.module, self.optimizers)
+        self._kept_average = tree["model"] if "training_model" in tree and self.weight_average is None else None
         if self.weight_average is not None:
-            load({"model": tree["model"]}, self.module, {})
+            self._take_average(tree["model"])
+
+    def _take_average(self, weights: Mapping[str, Any]) -> None:
+        """Continue the average of a checkpoint; the network's weights stay as they are."""
+        with self._borrowed(weights):
             self.weight_average.take(self.module)
-            load({"model": trained["model"]}, self.module, {})
+
+    def _losses_with_state(self) -> Iterator[tuple[str, Any]]:
+        for name, loss in {**self.config.losses, **self.config.train_metrics}.items():
+            if callable(getattr(loss, "state_dict", None)) and callable(getattr(loss, "load_state_dict", None)):
+                yield name, loss
+
+    def register_callback(self, callback: Any) -> None:
+        """Add a callback; one that a checkpoint has a state of continues from it.
+
+        Raises
+        ------
+        ConfigError
+            If the object has none of the methods of a callback.
+        """
+        super().register_callback(callback)
+        state = self.callbacks.state_of(callback, self.state.callbacks)
+        if state is not None and not self.state.is_new:
+            callback.load_state_dict(state)
+        if callback is self.weight_average and self._kept_average is not None:
+            self._take_average(self._kept_average)
+            self._kept_average = None
 
     @contextlib.contextmanager
     def _averaged_weights(self) -> Iterator[None]:
@@ -130,9 +178,14 @@ class CheckpointedRun(RunState):
         if average is None:
             yield
             return
-        own = self.backend.state_tree(self.module, {})["model"]
-        own, average = self.backend.snapshot(own), {**own, **average}
-        self.backend.load_state_tree({"model": average}, self.module, {})
+        with self._borrowed({**self.backend.state_tree(self.module, {})["model"], **average}):
+            yield
+
+    @contextlib.contextmanager
+    def _borrowed(self, weights: Mapping[str, Any]) -> Iterator[None]:
+        """Scope in which the network has other weights."""
+        own = self.backend.snapshot(self.backend.state_tree(self.module, {})["model"])
+        self.backend.load_state_tree({"model": weights}, self.module, {})
         try:
             yield
         finally:
@@ -142,15 +195,29 @@ class CheckpointedRun(RunState):
         """Continue from a checkpoint, and set later ones of the folder aside."""
         tree = self.load_state(path)
         self._continue_from(path, tree)
+        self._restore_learned(tree)
         self.checkpoints.rewind(path, tree)
         self.saver.note_last()
+
+    def _restore_learned(self, tree: Mapping[str, Any]) -> None:
+        """Freeze and unfreeze weights as they were: a callback may have done it at a moment that is not told again."""
+        learned = tree.get("learned")
+        if learned is None or frozenset(learned) == self.learned_names:
+            return
+        names = ", ".join(sorted(self.learned_names ^ frozenset(learned))[:5])
+        _log.warning("weights are frozen and learned as when the checkpoint was written; that changes: %s", names)
+        self.backend.set_learned_names(self.module, frozenset(learned))
 
     def try_resume_training(self) -> bool:
         """Continue from the newest valid checkpoint of the folder; whether there was one."""
         newest = self.checkpoints.newest() if self.checkpoints.folder.is_dir() else None
         if newest is None:
             return False
+        epoch = self.state.epoch
         self._continue_from(*newest)
+        self._restore_learned(newest[1])
+        if self.state.epoch < epoch and not self._must_return:
+            _log.warning("the run goes back to epoch %d, the last that was written", self.state.epoch)
         self.checkpoints.complete(*newest)
         self.saver.prune(self.state.to_tree())
         self.saver.note_last()
@@ -160,6 +227,10 @@ class CheckpointedRun(RunState):
         """Before training goes on: undo the loading of the best weights, or what is half done of an epoch."""
         self.saver.finish(quietly=True)
         self.saver.check_alone()
+        if self._left_branch:
+            self._left_branch = False
+            self.checkpoints.set_aside_after((self.state.epoch, self.state.step_in_epoch))
+            self._save(["last"])
         if not self._must_return:
             return
         if not self.try_resume_training():
@@ -198,10 +269,10 @@ class CheckpointedRun(RunState):
 
     def _save_inside_epoch(self, names: list[str]) -> bool:
         """Write a checkpoint after a step; whether the run can be continued from one there."""
-        state, data = self.state, self.train_data
-        running = self._running
-        if not can_be_entered(data) or running is None or not running.is_storable:
-            what = "a metric" if can_be_entered(data) else f"the training data (a {type(data).__name__})"
+        state, data, running = self.state, self.train_data, self._running
+        is_enterable = state.has_all_steps or can_be_entered(data)
+        if not is_enterable or running is None or not running.is_storable:
+            what = "a metric" if is_enterable else f"the training data (a {type(data).__name__})"
             self._warn_once(
                 f"no checkpoint is written inside an epoch: {what} cannot be continued there; a run that is broken off "
                 "continues at the beginning of its epoch"
@@ -215,17 +286,18 @@ class CheckpointedRun(RunState):
     @contextlib.contextmanager
     def _filled_state(self) -> Iterator[None]:
         """Scope in which the state holds what it needs only inside an epoch."""
-        state, data = self.state, self.train_data
-        if not state.step_in_epoch or self._running is None:
+        state, epoch_data = self.state, self._epoch_data
+        if not state.step_in_epoch or self._running is None or epoch_data is None:
             yield
             return
-        before = state.accumulators, state.generators, state.loader
+        before = state.accumulators, state.generators, state.loader, state.batch_in_epoch
         state.accumulators, state.generators = self._running.state_dict(), generators_state(self.backend)
-        state.loader = dict(data.state_dict()) if is_foreign_loader(data) else {}
+        if not state.has_all_steps:
+            state.loader, state.batch_in_epoch = epoch_data.loader_state(), epoch_data.position(state.step_in_epoch)
         try:
             yield
         finally:
-            state.accumulators, state.generators, state.loader = before
+            state.accumulators, state.generators, state.loader, state.batch_in_epoch = before
 
     def _stop(self) -> NoReturn:
         """End the training because of a signal, after a checkpoint if it is inside an epoch."""
@@ -253,7 +325,9 @@ class CheckpointedRun(RunState):
         """Content of the checkpoint of the best epoch."""
         for name in ("best", f"epoch_{self.state.best_epoch}"):
             path = self.checkpoints.path(name)
-            if path.exists() and (tree := self.checkpoints.load(path)).get("epoch") == self.state.best_epoch:
+            tree = self.checkpoints.load_or_warn(path)
+            if tree is not None and tree.get("epoch") == self.state.best_epoch:
+                self._shown = path
                 return tree
         _log.warning(
             "the checkpoint of the best epoch, %s, is not in %s; the network keeps the weights of the last epoch",
@@ -269,8 +343,11 @@ class CheckpointedRun(RunState):
             "step": self.state.step_in_epoch,
             "state": self.state.to_tree(),
             "network": _describe(self.module),
+            "learned": sorted(self.learned_names),
             "format": FORMAT,
         }
+        if losses := {name: state for name, loss in self._losses_with_state() if (state := dict(loss.state_dict()))}:
+            tree["losses"] = losses
         average = None if self.weight_average is None else self.weight_average.weights()
         if average is not None:  # what is validated is what others should load
             tree["training_model"], tree["model"] = tree["model"], {**tree["model"], **average}
@@ -283,9 +360,10 @@ class CheckpointedRun(RunState):
         average = None if self.weight_average is None else self.weight_average.weights()
         if best is None and average is not None:
             best = {"model": {**self.backend.state_tree(self.module, {})["model"], **average}}
+            self._shown = self.checkpoints.path("last")
         if best is not None:
+            self._must_return = True  # before: a Ctrl-C may come in the midst
             self.backend.load_state_tree(best, self.module, {})
-            self._must_return = True
         return self.module
 
 

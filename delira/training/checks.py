@@ -12,6 +12,7 @@ from delira.errors import ConfigError, DataError, NetworkError
 from delira.metrics import MetricSet
 from delira.training.config import TrainerConfig
 from delira.training.data_position import has_epochs
+from delira.training.state import TrainingState
 
 _log = logging.getLogger("delira")
 
@@ -28,6 +29,15 @@ def check_network(network: Any, config: TrainerConfig) -> None:
             )
     if getattr(network.closure, "is_room_default", False) and not config.losses:
         raise ConfigError("losses is empty; pass losses={'name': function} or give the network a closure of its own")
+
+
+def check_length(state: TrainingState, num_epochs: int) -> None:
+    """Refuse to end a run before the epoch that it is inside of."""
+    if state.step_in_epoch and state.epoch >= num_epochs:
+        raise ConfigError(
+            f"num_epochs={num_epochs}, but the run is inside epoch {state.epoch + 1} already; ask for more epochs, or "
+            f"resume from checkpoint_epoch_{num_epochs}"
+        )
 
 
 def check_first_batches(trainer: Any, plan: Any) -> None:

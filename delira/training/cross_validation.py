@@ -30,7 +30,7 @@ from delira.training.leakage import find_leaks
 from delira.training.plan import warn_of_score
 from delira.training.predictor import Evaluation
 from delira.training.result import FoldResult, KFoldResult
-from delira.training.run_folder import RunFolder
+from delira.training.run_folder import RunFolder, loss_tolerated
 from delira.training.splits import Split, SplitConfig, Splitter, fingerprint
 from delira.utils import yaml_codec
 from delira.utils.files import publish, publish_text
@@ -225,7 +225,6 @@ class CrossValidation:
         trainer.train(request.num_epochs, train, val)
         done = self._test(trainer, test)
         tested = np.delete(split.test, [*test.left_out])
-        _save_predictions(trainer.save_path / "predictions.npz", tested, done)
         left_out = _keep_left_out(
             trainer.save_path / "left_out.json",
             {**_left_out(train, split.train), **_left_out(val, split.val), **_left_out(test, split.test)},
@@ -247,13 +246,20 @@ class CrossValidation:
             callbacks=request.callbacks,
             seconds=time.perf_counter() - started,
         )
+        self._store(trainer.save_path, fold)
+        return fold
+
+    def _store(self, folder: Path, fold: FoldResult) -> None:
+        """Write a finished fold; it is tested again from its checkpoint, if the run is continued, where that fails."""
+        with loss_tolerated(f"the predictions of fold {fold.fold}"):
+            _save_predictions(folder / "predictions.npz", fold)
         try:
-            write_fold(fold, self._asked())
+            with loss_tolerated(f"the result of fold {fold.fold}"):
+                write_fold(fold, self._asked())
         except CheckpointError as error:
             _log.warning(
-                "fold %d is tested again if the run is continued, since it cannot be stored: %s", number, error
+                "fold %d is tested again if the run is continued, since it cannot be stored: %s", fold.fold, error
             )
-        return fold
 
     def _manager(self, indices: np.ndarray, changes: Mapping[str, Any], *, held_out: bool = False) -> BaseDataManager:
         if held_out:  # each sample once and in order, however the training samples
@@ -301,7 +307,8 @@ def _keep_left_out(path: Path, found: Mapping[int, str]) -> dict[int, str]:
     earlier = json.loads(path.read_text("utf-8")) if path.exists() else {}
     left_out = {**{int(index): reason for index, reason in earlier.items()}, **found}
     if left_out:
-        publish_text(path, json.dumps(dict(sorted(left_out.items())), indent=1))
+        with loss_tolerated("what was left out of a fold"):
+            publish_text(path, json.dumps(dict(sorted(left_out.items())), indent=1))
     return left_out
 
 
@@ -317,10 +324,10 @@ def _without_order(changes: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in changes.items() if name not in ordering}
 
 
-def _save_predictions(path: Path, indices: np.ndarray, done: Evaluation) -> None:
+def _save_predictions(path: Path, fold: FoldResult) -> None:
     """Keep a fold's predictions as arrays named by their path in the tree."""
-    arrays: dict[str, Any] = {"indices": indices}
-    for place, array in iterate_leaves(done.predictions):
+    arrays: dict[str, Any] = {"indices": fold.test_indices}
+    for place, array in iterate_leaves(fold.predictions):
         if isinstance(array, np.ndarray) and not array.dtype.hasobject:  # ragged ones cannot be stored safely
             arrays["/".join(("predictions", *map(str, place)))] = array
     publish(path, lambda file: np.savez(file, **arrays))

@@ -1,10 +1,12 @@
 """Where an epoch is entered again: exact for data that can tell a position, refused for other data."""
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from delira.data_loading.epoch import EpochIterator
 from delira.errors import ConfigError
+from delira.training.state import TrainingState
 
 
 class BatchesFrom:
@@ -43,8 +45,8 @@ def can_be_entered(data: Any) -> bool:
     return has_epochs(data) or isinstance(data, (list, tuple)) or is_foreign_loader(data)
 
 
-def training_batches(data: Any, counters: tuple[int, int, int], step: int, loader_state: Mapping[str, Any]) -> Any:
-    """The batches of a training epoch from batch ``step`` on.
+class EpochData:
+    """The batches of a training epoch from where a run stands in it, and where in them a later step is.
 
     Parameters
     ----------
@@ -52,27 +54,45 @@ def training_batches(data: Any, counters: tuple[int, int, int], step: int, loade
         A data manager or another iterable of batches.
     counters
         Seed, fold and epoch.
-    step
-        Batches that are done.
-    loader_state
-        Position that the data, if it is no data manager, has told at that batch.
+    state
+        Where the run stands.
 
     Raises
     ------
     ConfigError
         If the data cannot be entered there.
     """
+
+    def __init__(self, data: Any, counters: tuple[int, int, int], state: TrainingState):
+        self.data, self._first_step = data, state.step_in_epoch
+        self.batches = _enter(data, counters, state)
+
+    def position(self, step: int) -> int:
+        """Number of the batch after ``step`` steps of the epoch; batches that were left out as a whole count."""
+        if isinstance(self.batches, EpochIterator):
+            return self.batches.position_after(step - self._first_step)
+        return step
+
+    def loader_state(self) -> dict[str, Any]:
+        """Position of a loader of the user's, as it tells it now."""
+        return dict(self.data.state_dict()) if is_foreign_loader(self.data) else {}
+
+
+def _enter(data: Any, counters: tuple[int, int, int], state: TrainingState) -> Any:
+    step = state.step_in_epoch
+    if state.has_all_steps:
+        return BatchesFrom(range(step), step)
     if has_epochs(data):
-        return data.epoch(*counters, start=step, shuffle=True)
+        return data.epoch(*counters, start=max(step, state.batch_in_epoch), shuffle=True)
     if not step:
         return data
     if isinstance(data, (list, tuple)):
         return BatchesFrom(data, step)
-    if not is_foreign_loader(data) or not loader_state:
+    if not is_foreign_loader(data) or not state.loader:
         raise ConfigError(
             f"the checkpoint is inside epoch {counters[2]}, after batch {step}, where the training data, a "
             f"{type(data).__name__}, cannot be entered; train with the data it was written with, or resume from a "
             "checkpoint of a whole epoch (resume='…/checkpoint_epoch_<n>…')"
         )
-    data.load_state_dict(dict(loader_state))
+    data.load_state_dict(dict(state.loader))
     return data

@@ -1,6 +1,7 @@
 """What differs between a run as it was begun and what is asked for now, line by line."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -12,6 +13,8 @@ NEVER_ALLOWED = {
     "fold": "another fold is another run; pass the one that it was begun with as fold=",
     "splits": "a case that is tested now may have been trained on before; begin a new cross-validation",
 }
+#: training settings of which only the beginning of a run reads all: what they made is in its checkpoints
+_INITIAL = {"optimizer_params", "optim_fn", "lr_scheduler_cls", "lr_scheduler_params"}
 _LONG = 60  # characters of a value that are shown
 _MISSING = object()
 
@@ -41,6 +44,42 @@ def find_differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> dict[st
         if old.get(part) != new[part]:
             found[part] = [*_lines_of(part, then, now)] or [f"{part}: not the same; the run did not record more"]
     return found
+
+
+def refusals(different: Mapping[str, list[str]]) -> list[str]:
+    """Why a run cannot be continued whatever the user allows; empty if it can be.
+
+    Parameters
+    ----------
+    different
+        What :func:`find_differences` found.
+    """
+    found = [f"{part}: {why}" for part, why in NEVER_ALLOWED.items() if part in different]
+    if "optimizer_cls" in _settings_of(different):
+        found.append("optimizer_cls: an optimizer cannot go on with the state of another one; begin a new run")
+    return found
+
+
+def explain(different: Mapping[str, list[str]]) -> list[str]:
+    """What changes do not do though they are allowed, line by line.
+
+    Parameters
+    ----------
+    different
+        What :func:`find_differences` found.
+    """
+    if not _INITIAL & _settings_of(different):
+        return []
+    return [
+        "optimizers and schedules go on with their state in the checkpoint, if there is one: new learning rates and "
+        "schedules have no effect then; change them in a callback, e.g. by trainer.scale_rates(factor)"
+    ]
+
+
+def _settings_of(different: Mapping[str, list[str]]) -> set[str]:
+    """Names of the training settings that differ."""
+    places = (re.match(r"training\.(\w+)", line) for line in different.get("parameters", ()))
+    return {place[1] for place in places if place}
 
 
 def _lines_of(part: str, then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:

@@ -80,7 +80,9 @@ def diagnose(trainer: Any, error: NonFiniteLossError) -> None:
     if isinstance(data, BaseDataManager) and error.step is not None:
         counters = (trainer.seed, trainer.fold, trainer.state.epoch + 1)
         try:
-            lines += _look_at_batch(data, *data.batch_at(*counters, number=error.step - 1, shuffle=True))
+            lines += _look_at_batch(
+                data, *data.batch_at(*counters, number=trainer._epoch_data.position(error.step) - 1, shuffle=True)
+            )
         except Exception as failure:  # must not hide the error that is diagnosed
             lines.append(f"the batch of that step could not be loaded again: {failure!r}")
     for line in lines:

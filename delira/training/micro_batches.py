@@ -44,7 +44,7 @@ def run_in_parts(
     state, backend, wanted = trainer.state, trainer.backend, trainer.config.guards.micro_batches
     state.micro_batches = state.micro_batches if wanted == "auto" else wanted
     while True:
-        generators = backend.generator_state()
+        generators = backend.generator_state() if wanted == "auto" else None
         try:
             return _attempt(trainer, prepared, n_samples, is_last, arguments)
         except Exception as error:

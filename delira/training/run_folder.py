@@ -4,6 +4,7 @@ import contextlib
 import datetime
 import importlib.metadata
 import json
+import logging
 import os
 import platform
 import subprocess
@@ -14,11 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from delira.errors import ConfigError, FolderInUseError
-from delira.training.differences import NEVER_ALLOWED, find_differences
+from delira.training.differences import explain, find_differences, refusals
 from delira.training.parameters import Parameters
 from delira.utils.files import make_folder, publish_text, sweep_partials, sync_folder, writable_folder
 from delira.utils.lock import locked
 from delira.utils.time import now
+
+_log = logging.getLogger("delira")
 
 #: packages whose versions are recorded if they are installed
 _RECORDED = (
@@ -45,7 +48,7 @@ class RunFolder:
     """
 
     def __init__(self, path: str | Path):
-        self.path = Path(path)
+        self.path = Path(path).absolute()  # whatever the working directory becomes
 
     @classmethod
     def create(cls, parent: str | Path) -> "RunFolder":
@@ -129,7 +132,7 @@ class RunFolder:
         Returns
         -------
         list of str
-            What differs and is allowed, line by line.
+            What differs and is allowed, line by line, and what that means.
 
         Raises
         ------
@@ -152,13 +155,15 @@ class RunFolder:
         if not different:
             return []
         listed = "".join(f"\n  {line}" for line in lines)
-        cures = [f"{part}: {why}" for part, why in NEVER_ALLOWED.items() if part in different]
+        cures = refusals(different)
         if cures or not allow_changes:
             cure = "; ".join(cures) or "begin a new one, or continue all the same with allow_changes=True"
             raise ConfigError(
                 f"the {kind} in {str(self.path)!r} cannot be continued: its {' and '.join(different)} differ from "
                 f"what is asked for now:{listed}\n{cure}"
             )
+        lines += explain(different)
+        listed = "".join(f"\n  {line}" for line in lines)
         warnings.warn(
             f"the {kind} in {str(self.path)!r} is continued with changes:{listed}", stacklevel=5 + (kind != "run")
         )
@@ -173,10 +178,17 @@ class RunFolder:
             folder = cls(path)
             if not folder.is_unfinished() or find_differences(folder.read_manifest(), facts):
                 continue
-            with contextlib.suppress(FolderInUseError):
+            try:
                 stack.enter_context(locked(path))
-                if folder.is_unfinished():  # it may have ended while the lock was waited for
-                    return folder
+            except FolderInUseError as error:
+                is_kfold = facts["fingerprint"]["kind"] == "kfold"
+                warnings.warn(
+                    f"resume='auto' passes by an unfinished run, and begins a new one if there is no other: {error}",
+                    stacklevel=5 + is_kfold,
+                )
+                continue
+            if folder.is_unfinished():  # it may have ended while the lock was waited for
+                return folder
         return None
 
     def fold(self, number: int) -> Path:
@@ -216,9 +228,9 @@ class RunFolder:
         return [entry for entry in entries if isinstance(entry, dict) and "event" in entry]
 
     def is_unfinished(self) -> bool:
-        """Whether the ledger shows a run that began and did not end."""
-        happened = {entry["event"] for entry in self.events()}
-        return bool(happened) and "finished" not in happened
+        """Whether the ledger shows a run that began, or was continued, and did not end."""
+        events = self.events()
+        return bool(events) and events[-1]["event"] != "finished"
 
     @contextlib.contextmanager
     def recorded(self) -> Iterator[None]:
@@ -228,7 +240,7 @@ class RunFolder:
                 yield
             except BaseException as error:
                 with contextlib.suppress(OSError):  # a full disk must not hide what happened
-                    self.log("broken_off", error=f"{type(error).__name__}: {error}")
+                    self._append("broken_off", error=f"{type(error).__name__}: {error}")
                 if any(self.path.glob("fold_*/checkpoints/*")):
                     error.add_note(f"The run can be continued from its last checkpoint: resume={str(self.path)!r}")
                 raise
@@ -237,8 +249,21 @@ class RunFolder:
     def log(self, event: str, **facts: Any) -> None:
         """Append one line to the ledger; it is on disk when this returns.
 
-        A folder that was deleted is made again; a line that a crash cut short stays a line of its own.
+        A folder that was deleted is made again; a line that a crash cut short stays a line of its own. Where the
+        disk refuses there is a warning, but for the first line of a run: nothing is lost yet.
+
+        Raises
+        ------
+        OSError
+            If ``"started"`` cannot be written.
         """
+        if event == "started":
+            self._append(event, **facts)
+            return
+        with loss_tolerated(f"the line {event!r} of {self.path / 'ledger.jsonl'}"):
+            self._append(event, **facts)
+
+    def _append(self, event: str, **facts: Any) -> None:
         record = {
             "time": datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
             "event": event,
@@ -254,6 +279,23 @@ class RunFolder:
             file.flush()
             os.fsync(file.fileno())
         sync_folder(self.path)
+
+
+@contextlib.contextmanager
+def loss_tolerated(what: str) -> Iterator[None]:
+    """Scope of a write that no result depends on: if the disk refuses, that is said and the run goes on.
+
+    Parameters
+    ----------
+    what
+        What is written, for the message.
+    """
+    try:
+        yield
+    except OSError as error:
+        text = f"{what} could not be written: {error}. The run goes on."
+        _log.warning("%s", text)
+        warnings.warn(text, RuntimeWarning, stacklevel=4)
 
 
 def locate_fold(path: str | Path) -> tuple[Path, Path | None]:

@@ -10,7 +10,7 @@ from delira.errors import ConfigError, NonFiniteLossError
 from delira.training import guards
 from delira.training.callbacks import CallbackList
 from delira.training.config import TrainerConfig, check_fold, score_mode
-from delira.training.data_position import training_batches
+from delira.training.data_position import EpochData, is_foreign_loader
 from delira.training.plan import TrainingPlan
 from delira.training.predictor import Predictor
 from delira.training.running_epoch import RunningEpoch
@@ -33,6 +33,9 @@ class RunState(Predictor):
     weight_average: Any
     _plan: TrainingPlan | None
     _running: RunningEpoch | None = None
+    _epoch_data: EpochData | None = None
+    _loader_begin: dict[str, Any] | None = None
+    """Position of a loader of the user's at the beginning of the running epoch."""
 
     # ------------------------------------------------------------------ counters
 
@@ -164,8 +167,14 @@ class RunState(Predictor):
 
     def _training_batches(self, data: Any, epoch: int) -> Any:
         state = self.state
-        position, state.loader = state.loader, {}
-        return training_batches(data, (self.seed, self.fold, epoch), state.step_in_epoch, position)
+        if is_foreign_loader(data) and not state.step_in_epoch:
+            if self._loader_begin is None:
+                self._loader_begin = dict(data.state_dict())
+            else:  # it stands where an epoch was broken off
+                data.load_state_dict(self._loader_begin)
+        self._epoch_data = EpochData(data, (self.seed, self.fold, epoch), state)
+        state.batch_in_epoch, state.loader = 0, {}
+        return self._epoch_data.batches
 
     @property
     def learned_names(self) -> frozenset[str]:

@@ -32,10 +32,12 @@ class RunningEpoch:
 
     def finish(self, n_steps: int) -> tuple[StepValues, StepValues]:
         """Compute the metrics over the epoch; returns ``(metrics, losses)``."""
-        if self.over_epoch is not None:
-            for name, array in self.over_epoch.compute().items():
-                self.metrics.append({name: float(array.mean())}, 1, n_steps)
-        return self.metrics, self.losses
+        if self.over_epoch is None:
+            return self.metrics, self.losses
+        metrics = self.metrics.copy()  # a checkpoint in the validation holds only what the steps brought
+        for name, array in self.over_epoch.compute().items():
+            metrics.append({name: float(array.mean())}, 1, n_steps)
+        return metrics, self.losses
 
     @property
     def is_storable(self) -> bool:

@@ -123,6 +123,10 @@ class Saver:
             self._failure = None
         self.check()
 
+    def forget(self) -> None:
+        """Give the memory of the copies back."""
+        self._snapshot = None
+
     def _join(self) -> None:
         if self._thread is not None:
             self._thread.join()

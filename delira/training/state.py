@@ -17,6 +17,12 @@ class TrainingState:
     step_in_epoch: int = 0
     """Finished steps of the running epoch; 0 between epochs."""
 
+    batch_in_epoch: int = 0
+    """Number of the next batch inside an epoch; more than the steps if batches were left out as a whole."""
+
+    has_all_steps: bool = False
+    """Whether the running epoch has only its validation left."""
+
     global_step: int = 0
     """Finished steps of all epochs."""
 
@@ -62,6 +68,11 @@ class TrainingState:
     loader: dict[str, Any] = dataclasses.field(default_factory=dict)
     """Position of a loader of the user's that can tell one; a data manager needs only ``step_in_epoch``."""
 
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing was trained yet."""
+        return self.global_step == 0
+
     def to_tree(self) -> dict[str, Any]:
         """The state as a checkpoint tree; it shares its parts with the state."""
         return dict(vars(self))
@@ -75,6 +86,10 @@ class TrainingState:
                 f"the checkpoint's training state has the unknown entries {sorted(unknown)}; "
                 "it was written by a newer version of delira"
             )
+        for name, default in vars(cls()).items():
+            kind = list if isinstance(default, list) else Mapping
+            if isinstance(default, (list, dict)) and not isinstance(tree.get(name, default), kind):
+                raise CheckpointError(f"the checkpoint's training state has a {type(tree[name]).__name__} as {name!r}")
         if not isinstance(tree.get("epoch"), int):
             raise CheckpointError(f"the checkpoint's training state has the epoch {tree.get('epoch')!r}, no number")
         return cls(**tree)

@@ -79,6 +79,12 @@ class StepValues:
             error.step = step
             raise error
 
+    def copy(self) -> "StepValues":
+        """The same values, to be continued apart."""
+        twin = StepValues(self._read)
+        twin.load_state_dict(self.state_dict())
+        return twin
+
     def state_dict(self) -> dict[str, Any]:
         """The values as a checkpoint tree; what is still on the device is read."""
         return {

@@ -5,6 +5,7 @@ import logging
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from types import FrameType
 from typing import Any, NoReturn
@@ -15,6 +16,8 @@ _log = logging.getLogger("delira")
 
 #: SIGUSR1 is what SLURM is usually told to send before the time is over; Windows has none
 _NAMES = ("SIGINT", "SIGTERM", "SIGUSR1")
+#: seconds in which signals are one: launchers send to the process and to its group, some send two kinds
+_ONE_SIGNAL = 0.25
 NUMBERS = tuple(getattr(signal, name) for name in _NAMES if hasattr(signal, name))
 
 
@@ -23,6 +26,7 @@ class StopSignals:
 
     def __init__(self) -> None:
         self.received: int | None = None
+        self._at = 0.0
         self._before: dict[int, Any] = {}
 
     @contextlib.contextmanager
@@ -63,10 +67,12 @@ class StopSignals:
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         if self.received is None:
-            self.received = number
+            self.received, self._at = number, time.monotonic()
             name = signal.Signals(number).name
             with contextlib.suppress(OSError):  # not by logging, whose stream may be in the midst of a write
                 os.write(2, f"\n{name}: the step is finished and a checkpoint written; once more stops now\n".encode())
+            return
+        if time.monotonic() - self._at < _ONE_SIGNAL:
             return
         self.release()
         raise _exception(number, f"{signal.Signals(number).name} came twice; stopped without a further checkpoint")

@@ -25,6 +25,8 @@ class _Hold:
     lock: Any
     """``None`` where the file system has no locks."""
     count: int = 0
+    is_taken: bool = False
+    """Whether one of the scopes is ``alone``."""
 
 
 #: by process and folder: what a process forks does not own its locks
@@ -35,11 +37,12 @@ _without_locks: set[int] = set()
 
 
 @contextlib.contextmanager
-def locked(folder: str | Path, patience: float | None = None) -> Iterator[None]:
+def locked(folder: str | Path, patience: float | None = None, *, alone: bool = False) -> Iterator[None]:
     """Keep other processes out of a folder.
 
     The system frees the lock when the process ends, however it ends. One process may lock a folder several
-    times, in any of its threads. Where the file system has no locks there is a warning, once, and no lock.
+    times, in any of its threads, but only once ``alone``. Where the file system has no locks there is a warning,
+    once, and no lock between processes.
 
     Parameters
     ----------
@@ -47,11 +50,13 @@ def locked(folder: str | Path, patience: float | None = None) -> Iterator[None]:
         An existing folder.
     patience
         Seconds to wait for another process; 3 if ``None``.
+    alone
+        Refuse a second scope with ``alone`` of this process, too, at once; scopes without it may be nested.
 
     Raises
     ------
     FolderInUseError
-        If another process holds the lock; it is named.
+        If another process holds the lock; it is named. If this one does ``alone``.
     """
     folder = Path(folder).resolve()
     key = (os.getpid(), str(folder))
@@ -59,13 +64,20 @@ def locked(folder: str | Path, patience: float | None = None) -> Iterator[None]:
         if key not in _holds:
             _holds[key] = _Hold(_acquire(folder, _PATIENCE if patience is None else patience))
         hold = _holds[key]
+        if alone and hold.is_taken:
+            raise FolderInUseError(
+                f"{str(folder)!r} is in use by this process, {key[0]}, already; wait until that has ended, or choose "
+                "another save_path"
+            )
         hold.count += 1
+        hold.is_taken |= alone
     try:
         yield
     finally:
         if os.getpid() == key[0]:  # what a fork left of the scope must not free the lock of its parent
             with _guard:
                 hold.count -= 1
+                hold.is_taken &= not alone
                 if not hold.count:
                     del _holds[key]
                     _release(hold.lock, folder)

@@ -80,7 +80,7 @@ class Training:
         return bits({
             **everything.outcome(trainer), "files": files, "predictions": done.predictions, "metrics": done.metrics,
             "network": self.room.backend.state_tree(network, {}),
-            "last": trainer.load_state(trainer.checkpoints.path("last")),
+            "last": self._read(folder / "run", "last"),
         }, self.room)  # fmt: skip
 
     def _kfold(self, folder: Path, callbacks: list[Any]) -> dict[str, str]:
@@ -101,12 +101,17 @@ class Training:
                 "metrics": fold.metrics, "predictions": fold.predictions, "targets": fold.targets,
                 "history": fold.history, "best": [fold.best_epoch, fold.best_score], "test": fold.test_indices,
                 "files": [(fold.path / name).read_text() for name in ("history.csv", "history.jsonl")],
-                "last": self.room.trainer_cls.load_state(fold.path / "checkpoints" / "checkpoint_last"),
-                "best weights": self.room.trainer_cls.load_state(fold.path / "checkpoints" / "checkpoint_best"),
+                "last": self._read(fold.path, "last"), "best weights": self._read(fold.path, "best"),
             } for fold in result.folds
         ]  # fmt: skip
         oof = {"predictions": result.oof.predictions, "counts": result.oof.counts}
         return bits({"folds": folds, "oof": oof, "table": result.table()}, self.room)
+
+    def _read(self, folder: Path, name: str) -> dict[str, Any]:
+        """A checkpoint, without the names it was written under, which the settings decide."""
+        tree = self.room.trainer_cls.load_state(folder / "checkpoints" / f"checkpoint_{name}")
+        tree.pop("names", None)
+        return tree
 
     @property
     def _settings(self) -> dict[str, Any]:

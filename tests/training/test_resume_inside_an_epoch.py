@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -318,6 +319,7 @@ def test_a_signal_in_the_validation_ends_it_and_it_begins_again(room, tmp_path, 
 def test_a_second_signal_stops_at_once(room, tmp_path, manager):
     def twice():
         os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.3)  # two within an instant are one
         os.kill(os.getpid(), signal.SIGTERM)
 
     trainer = full(room, tmp_path, At(2, twice), save_freq_steps=None)

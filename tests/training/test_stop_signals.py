@@ -85,7 +85,7 @@ def cross_validate(room, path, callbacks=(), resume=None):
     return experiment.kfold(manager, num_splits=3, shuffle=True, callbacks=list(callbacks), resume=resume)
 
 
-def main(room, path, *, kind="train", step=5, seconds=0.02, score=0.0, **settings):
+def main(room, path, *, kind="train", step=5, seconds=0.3, score=0.0, **settings):
     """What the program does that gets the signals."""
     logging.basicConfig()
     callbacks = [] if score else [Slow(step, seconds)]
@@ -263,7 +263,8 @@ class Send:
     def at_iter_end(self, trainer, *, global_iter_num, **facts):
         if global_iter_num + 1 in self.steps:
             self.steps.remove(global_iter_num + 1)
-            for _ in range(self.times):
+            for nth in range(self.times):
+                time.sleep(0.4 if nth else 0)  # what comes at once counts as one signal
                 os.kill(os.getpid(), self.number)
 
 

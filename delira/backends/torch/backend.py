@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
+from torch.nn.parameter import is_lazy
 
 from delira.backends.torch import averages, determinism, io, schedules, values
 from delira.backends.torch import export as exports
@@ -149,23 +150,28 @@ class TorchBackend(Backend):
             torch.cuda.set_rng_state_all(state["cuda"])
 
     def learned_names(self, network: torch.nn.Module) -> frozenset[str]:
-        return frozenset(name for name, weight in network.named_parameters() if weight.requires_grad)
+        named = network.named_parameters(remove_duplicate=False)  # tied weights have several names in a state
+        return frozenset(name for name, weight in named if weight.requires_grad)
+
+    def set_learned_names(self, network: torch.nn.Module, names: frozenset[str]) -> None:
+        for name, weight in network.named_parameters(remove_duplicate=False):
+            weight.requires_grad_(name in names)
 
     def state_tree(self, network: torch.nn.Module, optimizers: Mapping[str, Any]) -> dict[str, Any]:
-        tree = {
-            "model": network.state_dict(),
-            "optimizer": {name: optimizer.state_dict() for name, optimizer in optimizers.items()},
-        }
-        scalers = {name: o.scaler.state_dict() for name, o in optimizers.items() if o.scaler.is_enabled()}
-        pending = {name: state for name, o in optimizers.items() if (state := o.pending_state())}
-        return {**tree, **({"scaler": scalers} if scalers else {}), **({"pending": pending} if pending else {})}
+        weights = network.state_dict()
+        if lazy := [name for name, weight in weights.items() if is_lazy(weight)]:
+            raise CheckpointError(
+                f"the weights {', '.join(lazy)} of {type(network).__name__} have no shape yet, so there is no state of "
+                "them; call the network once with a batch first"
+            )
+        return {"model": weights, **_optimizer_tree(optimizers)}
 
     def load_state_tree(self, tree: Mapping[str, Any], network: torch.nn.Module, optimizers: Mapping[str, Any]) -> None:
         _check_weights(tree.get("model", {}), network)
         states = tree.get("optimizer", {})
         if missing := sorted(optimizers.keys() - states.keys()):
             raise CheckpointError(f"the checkpoint has no optimizer {missing}; it has {sorted(states)}")
-        before = memory.snapshot(self.state_tree(network, optimizers)) if optimizers else {}
+        before = memory.snapshot(_optimizer_tree(optimizers))
         try:
             for name, optimizer in optimizers.items():
                 _load_optimizer(name, optimizer, tree)
@@ -189,6 +195,15 @@ def _modes_restored(network: torch.nn.Module) -> Iterator[None]:
             module.training = training
 
 
+def _optimizer_tree(optimizers: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a tree that the optimizers fill."""
+    states = {name: optimizer.state_dict() for name, optimizer in optimizers.items()}
+    scalers = {name: o.scaler.state_dict() for name, o in optimizers.items() if o.scaler.is_enabled()}
+    pending = {name: state for name, o in optimizers.items() if (state := o.pending_state())}
+    more = {"scaler": scalers, "pending": pending}
+    return {"optimizer": states, **{name: part for name, part in more.items() if part}}
+
+
 def _check_weights(weights: Mapping[str, torch.Tensor], network: torch.nn.Module) -> None:
     """Refuse weights of another network, naming the entries."""
     own = network.state_dict()
@@ -200,7 +215,10 @@ def _check_weights(weights: Mapping[str, torch.Tensor], network: torch.nn.Module
     complaints += [
         f"{key} has shape {tuple(weights[key].shape)} in the checkpoint and {tuple(own[key].shape)} in the network"
         for key in own
-        if isinstance(own[key], torch.Tensor) and key in weights and weights[key].shape != own[key].shape
+        if isinstance(own[key], torch.Tensor)
+        and key in weights
+        and not is_lazy(own[key])  # loading gives it its shape
+        and weights[key].shape != own[key].shape
     ]
     if complaints:
         raise CheckpointError(
@@ -215,7 +233,7 @@ def _load_optimizer(name: str, optimizer: Any, tree: Mapping[str, Any]) -> None:
         optimizer.load_pending_state(tree.get("pending", {}).get(name, {}))
         if name in tree.get("scaler", {}):
             optimizer.scaler.load_state_dict(tree["scaler"][name])
-        missing = {entry for group in optimizer.param_groups for entry in optimizer.defaults if entry not in group}
+        missing = {entry for group in optimizer.param_groups for entry in optimizer.entries if entry not in group}
     except (ValueError, KeyError) as error:
         raise CheckpointError(f"the checkpoint does not fit the optimizer {name!r}: {error}") from error
     if missing:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
+from torch.nn.parameter import is_lazy
 
 from delira.contract import UpdateConfig
 from delira.errors import CheckpointError, ConfigError
@@ -45,6 +46,8 @@ class TorchOptimizer:
         self.optimizer, self.update, self.device_type = optimizer, update, device_type
         self.scaler = torch.amp.GradScaler(device_type, enabled=update.precision == "fp16")
         self.num_updates, self.num_skipped = 0, 0  # updates made; batches that were left out of them
+        # what every state of it has in its groups; read now: torch adds to the defaults, not to the groups, when it loads
+        self.entries = frozenset(optimizer.defaults).intersection(*optimizer.param_groups)
         self.is_plain = update == UpdateConfig()
         self._accumulates = update.accumulation_steps > 1
         self._n_samples, self._is_last, self._is_part, self._is_bad = 1, True, False, False  # of the call at hand
@@ -211,8 +214,15 @@ class TorchOptimizer:
         return self.optimizer.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take a state of the torch optimizer over; a group that was broken off is forgotten."""
+        """Take a state of the torch optimizer over, with its dtypes; a group that was broken off is forgotten."""
         self.optimizer.load_state_dict(dict(state))
+        # torch's own layout; an optimizer of somebody else may have another
+        stored, groups = state.get("state", {}), state.get("param_groups", ())
+        numbers = [number for group in groups for number in group["params"]]
+        for number, parameter in zip(numbers, self._parameters(), strict=False):
+            if number in stored:
+                entries = self.optimizer.state
+                entries[parameter] = _as_stored(stored[number], entries[parameter])
         self._weights, self._sums = [], {}
         self._forget_parts()
 
@@ -242,8 +252,8 @@ class TorchOptimizer:
         """
         parameters, sums = self._parameters(), {}
         for number, gradient in state.get("sums", {}).items():
-            shape = tuple(parameters[number].shape) if number < len(parameters) else "missing"
-            if shape != tuple(gradient.shape):
+            shape = _shape_of(parameters[number]) if number < len(parameters) else "missing"
+            if shape not in (tuple(gradient.shape), None):
                 raise CheckpointError(
                     f"the checkpoint does not fit the optimizer: the accumulated gradient of parameter {number} has "
                     f"shape {tuple(gradient.shape)}, but the parameter is {shape}; build the network as it was"
@@ -265,6 +275,27 @@ def _add(sums: dict[torch.Tensor, torch.Tensor], gradients: Mapping[torch.Tensor
     for parameter, gradient in gradients.items():
         before = sums.get(parameter)
         sums[parameter] = gradient if before is None else before.add_(gradient)
+
+
+def _shape_of(parameter: torch.Tensor) -> tuple[int, ...] | None:
+    return None if is_lazy(parameter) else tuple(parameter.shape)
+
+
+def _as_stored(stored: Any, loaded: Any) -> Any:
+    """What torch loaded, but with the dtypes and texts that were stored.
+
+    It casts the state of a parameter to the parameter's dtype: the float32 counters of a bfloat16 network lose their
+    digits. Of a text it makes the name of a generator.
+    """
+    if isinstance(stored, str):
+        return stored
+    if isinstance(stored, torch.Tensor) and isinstance(loaded, torch.Tensor):
+        return loaded if loaded.dtype is stored.dtype else stored.to(loaded.device)
+    if isinstance(stored, Mapping) and isinstance(loaded, dict):
+        return {name: _as_stored(stored.get(name), value) for name, value in loaded.items()}
+    if isinstance(stored, (list, tuple)) and type(loaded) is type(stored) and len(stored) == len(loaded):
+        return type(stored)(map(_as_stored, stored, loaded))
+    return loaded
 
 
 def _values(gradient: torch.Tensor) -> torch.Tensor:
@@ -324,6 +355,15 @@ def _default_optimizers(network: torch.nn.Module, optimizer_cls: Any, params: Ma
     except TypeError as error:
         name = getattr(optimizer_cls, "__name__", repr(optimizer_cls))
         raise ConfigError(f"{name} cannot be built from optimizer_params={dict(params)}: {error}") from error
+    except ValueError as error:
+        lazy = [weight_name for weight_name, weight in network.named_parameters() if is_lazy(weight)]
+        if not lazy:
+            raise
+        name = getattr(optimizer_cls, "__name__", repr(optimizer_cls))
+        raise ConfigError(
+            f"{name} cannot be built before the weights {', '.join(lazy)} have a shape; call the network once with a "
+            "batch before you give it to the trainer"
+        ) from error
 
 
 def scale_rates(optimizers: Mapping[str, Any], factor: float) -> None:

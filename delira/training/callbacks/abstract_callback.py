@@ -136,7 +136,11 @@ class CallbackList:
     def state_dict(self) -> dict[str, Any]:
         """States by name; a second callback of a class is called ``<Class>_1``."""
         named = ((name, callback.state_dict()) for name, callback in self._named())
-        return {name: dict(state) for name, state in named if state}
+        return {name: dict(state) for name, state in named}
+
+    def state_of(self, callback: Any, states: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """The state of one callback among states by name, if there is one."""
+        return next((states.get(name) for name, one in self._named() if one is callback), None)
 
     def load_state_dict(self, states: Mapping[str, Any]) -> None:
         """Give states back by name; callbacks without one stay as they are."""
@@ -149,9 +153,11 @@ class CallbackList:
         for callback in self._callbacks:
             if not hasattr(callback, "state_dict") or not hasattr(callback, "load_state_dict"):
                 continue
+            has_none = getattr(callback.state_dict, "__func__", None) is AbstractCallback.state_dict
             name = type(callback).__name__
             number = seen[name] = seen.get(name, -1) + 1
-            yield (f"{name}_{number}" if number else name), callback
+            if not has_none:
+                yield (f"{name}_{number}" if number else name), callback
 
 
 def _listens(callback: Any, event: str) -> bool:

@@ -1,0 +1,286 @@
+"""What a review found about going on from checkpoints: each of these once lost steps, weights or a result."""
+
+import os
+import pickle
+import signal
+
+import numpy as np
+import pytest
+from test_resume_inside_an_epoch import At, Interrupted, Loader, Moments, full, outcome, raise_it, train
+
+from delira.data_loading import AbstractDataset, BaseDataManager, SequentialSampler
+from delira.errors import CheckpointError, ConfigError, TrainingInterrupted
+from delira.training.callbacks import AbstractCallback, EarlyStopping, ExponentialMovingAverage
+from delira.training.state import TrainingState
+
+
+class Broken(AbstractDataset):
+    """Some of its samples cannot be loaded."""
+
+    def __init__(self, arrays, bad):
+        super().__init__()
+        self.data, self.bad = arrays, bad
+
+    def __len__(self):
+        return len(self.data["label"])
+
+    def __getitem__(self, index):
+        if index in self.bad:
+            raise ValueError(f"sample {index} is broken")
+        return {name: array[index] for name, array in self.data.items()}
+
+
+@pytest.mark.filterwarnings("ignore:.*is left out:UserWarning")
+@pytest.mark.parametrize("step", range(2, 12))
+@pytest.mark.parametrize(("batch_size", "bad"), [(1, {0, 3, 4}), (2, {2, 3, 6, 7})])
+def test_batches_that_were_left_out_as_a_whole_do_not_move_the_position(
+    room, tmp_path, regression, step, batch_size, bad
+):
+    def data_of(size):  # in order, so that whole batches of two are left out
+        return BaseDataManager(Broken(regression(10), bad), size, bad_samples="skip", sampler_cls=SequentialSampler)
+
+    unbroken = full(room, tmp_path / "unbroken")
+    unbroken.train(3, data_of(batch_size), [regression(7)])
+    steps = unbroken.state.global_step
+    if step > steps:
+        pytest.skip("the run has fewer steps")
+    with pytest.raises(Interrupted):
+        full(room, tmp_path / "broken", At(step, raise_it)).train(3, data_of(batch_size), [regression(7)])
+    resumed = full(room, tmp_path / "broken")
+    resumed.train(3, data_of(batch_size), [regression(7)])
+    assert resumed.state.global_step == steps
+    assert room.same(outcome(unbroken), outcome(resumed))
+
+
+def test_an_older_file_begins_a_new_branch_in_its_folder(room, tmp_path, manager):
+    first = full(room, tmp_path, save_freq=1, save_freq_steps=None)
+    first.train(5, manager(), manager(7))
+    trainer = full(room, tmp_path, save_freq=1, save_freq_steps=None)
+    trainer.update_state(trainer.checkpoints.path("epoch_2"))
+    trainer.scale_rates(0.1)
+    trainer.train(3, manager(), manager(7))
+    again = full(room, tmp_path, save_freq=1, save_freq_steps=None)
+    assert again.state.epoch == 3
+    assert again.checkpoints.path("epoch_5").with_name(again.checkpoints.path("epoch_5").name + ".superseded").exists()
+
+
+class Stop:
+    """Ends the training after a step, by the flag of callbacks, and dies one step later."""
+
+    def at_iter_end(self, trainer, *, global_iter_num, **facts):
+        if global_iter_num == 3:
+            trainer.stop_training = True
+
+
+def test_an_epoch_that_is_to_be_the_last_one_is_finished_after_a_restart(room, tmp_path, manager):
+    unbroken = full(room, tmp_path / "unbroken", Stop())
+    train(unbroken, manager)
+    with pytest.raises(Interrupted):
+        train(full(room, tmp_path / "broken", Stop(), At(5, raise_it)), manager)
+    resumed = full(room, tmp_path / "broken", Stop())
+    train(resumed, manager)
+    assert resumed.state.epoch == unbroken.state.epoch == 2
+    assert room.same(outcome(unbroken), outcome(resumed))
+
+
+def test_a_run_cannot_end_before_the_epoch_that_it_is_inside_of(room, tmp_path, manager):
+    with pytest.raises(Interrupted):
+        train(full(room, tmp_path, At(8, raise_it)), manager)
+    trainer = full(room, tmp_path)
+    with pytest.raises(ConfigError, match="num_epochs=2, but the run is inside epoch 3 already; ask for more epochs"):
+        trainer.train(2, manager(), manager(7))
+
+
+def test_callbacks_that_are_registered_later_continue_too(room, tmp_path, manager):
+    def build(path, *callbacks):
+        trainer = full(room, path, *callbacks)
+        trainer.register_callback(EarlyStopping("val_rmse", patience=9))
+        trainer.register_callback(ExponentialMovingAverage(0.9))
+        return trainer
+
+    unbroken = build(tmp_path / "unbroken")
+    train(unbroken, manager)
+    with pytest.raises(Interrupted):
+        train(build(tmp_path / "broken", At(5, raise_it)), manager)
+    resumed = build(tmp_path / "broken")
+    train(resumed, manager)
+    assert room.same(outcome(unbroken), outcome(resumed))
+
+
+class Growing:
+    """A loss with a state of its own."""
+
+    def __init__(self, loss):
+        self.loss, self.calls = loss, 0
+
+    def __call__(self, prediction, target):
+        self.calls += 1
+        return self.loss(prediction, target) * (1 + 0.1 * self.calls)
+
+    def state_dict(self):
+        return {"calls": self.calls}
+
+    def load_state_dict(self, state):
+        self.calls = state["calls"]
+
+
+def test_the_state_of_a_loss_is_kept(room, tmp_path, manager):
+    def build(path, *callbacks):
+        return full(room, path, *callbacks, losses={"mse": Growing(room.loss)}, val_score_key="rmse")
+
+    unbroken = build(tmp_path / "unbroken")
+    train(unbroken, manager)
+    with pytest.raises(Interrupted):
+        train(build(tmp_path / "broken", At(5, raise_it)), manager)
+    resumed = build(tmp_path / "broken")
+    expected = resumed.load_state(resumed.checkpoints.path("last"))["losses"]["mse"]["calls"]
+    assert resumed.losses["mse"].calls == expected > 3
+
+
+class Damage(AbstractCallback):
+    """Damages the best checkpoint when the training is over."""
+
+    def at_training_end(self, trainer, **facts):
+        path = trainer.checkpoints.path("best")
+        path.unlink()
+        path.write_bytes(b"damaged")
+
+
+def test_a_damaged_best_checkpoint_does_not_lose_the_run(room, tmp_path, manager):
+    trainer = full(room, tmp_path, Damage(), save_freq=None, save_freq_steps=None)
+    with pytest.warns(RuntimeWarning, match="checkpoint_best.* is not a complete checkpoint file"):
+        network = train(trainer, manager)
+    assert network is trainer.module
+
+
+@pytest.mark.parametrize("moment", ["validation", "rollback"])
+def test_a_loader_of_the_user_s_is_where_the_run_is(room, tmp_path, regression, moment):
+    batches = [regression(4, 3, seed) for seed in range(4)]
+    held_out = [regression(4), regression(3)]
+    unbroken = full(room, tmp_path / "unbroken")
+    unbroken.train(3, Loader(batches), held_out)
+    if moment == "validation":
+
+        class Killer:
+            over = "sample"
+
+            def __call__(self, y_true, y_pred):
+                if trainer.state.epoch == 1:
+                    os.kill(os.getpid(), signal.SIGTERM)
+                return 0.0
+
+        trainer = full(room, tmp_path / "broken", val_metrics={"killer": Killer()}, save_freq_steps=None)
+        with pytest.raises(TrainingInterrupted):
+            trainer.train(3, Loader(batches), held_out)
+        resumed = full(room, tmp_path / "broken")
+        assert (resumed.state.epoch, resumed.state.step_in_epoch) == (1, 4)
+        resumed.train(3, Loader(batches), held_out)
+        assert resumed.state.global_step == unbroken.state.global_step
+        assert room.same(outcome(unbroken)["weights"], outcome(resumed)["weights"])
+        return
+    broken, loader = full(room, tmp_path / "broken", At(6, raise_it), save_freq_steps=None), Loader(batches)
+    with pytest.raises(Interrupted):
+        broken.train(3, loader, held_out)
+    broken.train(3, loader, held_out)  # the epoch anew, from its first batch
+    assert broken.state.global_step == unbroken.state.global_step
+
+
+def test_a_file_of_the_user_s_holds_weights_and_counters_that_belong_together(room, tmp_path, manager):
+    from scripted import scripted
+
+    trainer = room.trainer(tmp_path, val_metrics={"score": scripted(3, 1, 2)}, val_score_key="score")
+    trainer.train(3, manager(), manager(7))
+    kept = trainer.load_state(trainer.save_state(tmp_path / "mine"))
+    assert kept["epoch"] == kept["state"]["epoch"] == trainer.state.best_epoch == 2
+    assert room.same(kept["model"], trainer.backend.state_tree(trainer.module, {})["model"])
+
+
+def test_a_file_after_a_failure_holds_weights_alone(room, tmp_path, manager):
+    trainer = full(room, tmp_path, At(5, raise_it))
+    with pytest.raises(Interrupted):
+        train(trainer, manager)
+    kept = trainer.load_state(trainer.save_state(tmp_path / "mine"))
+    assert "state" not in kept
+    assert room.same(kept["model"], trainer.backend.state_tree(trainer.module, {})["model"])
+
+
+def test_the_working_directory_may_change(room, tmp_path, manager, monkeypatch):
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+
+    class Move:
+        def at_iter_end(self, trainer, **facts):
+            monkeypatch.chdir(tmp_path / "elsewhere")
+
+    trainer = full(room, "run", Move())
+    train(trainer, manager)
+    assert not list((tmp_path / "elsewhere").iterdir())
+    monkeypatch.chdir(tmp_path)
+    assert full(room, "run").state.epoch == 3
+
+
+def test_a_run_whose_checkpoints_could_not_be_written_says_that_it_goes_back(room, tmp_path, manager, caplog):
+    from scripted import scripted
+
+    trainer = room.trainer(tmp_path, val_metrics={"score": scripted(3, 1, 2, 2)}, val_score_key="score", save_freq=1)
+    trainer.train(3, manager(), manager(7))
+    for name in ("last", "epoch_3"):
+        trainer.checkpoints.path(name).unlink()
+    trainer.saver.note_last()
+    trainer.train(3, manager(), manager(7))
+    assert "the run goes back to epoch 2, the last that was written" in caplog.text
+
+
+def test_an_empty_state_is_a_state(room, tmp_path, manager):
+    moments = Moments()
+    trainer = room.trainer(tmp_path, callbacks=[moments], nonfinite="rollback")
+    assert trainer.callbacks.state_dict()["Moments"] == {}
+    moments.heard = {"step ends": 5}
+    trainer.callbacks.load_state_dict({"Moments": {}})
+    assert moments.heard == {}
+
+
+def test_an_interruption_can_be_sent_between_processes():
+    error = pickle.loads(pickle.dumps(TrainingInterrupted(signal.SIGTERM, "stopped")))
+    assert (error.code, error.number, str(error)) == (143, signal.SIGTERM, "stopped")
+
+
+@pytest.mark.parametrize("field", ["history", "callbacks", "accumulators", "generators", "loader"])
+def test_a_state_of_the_wrong_kind_is_refused(field):
+    with pytest.raises(CheckpointError, match=f"training state has a int as '{field}'"):
+        TrainingState.from_tree({"epoch": 1, field: 3})
+
+
+def test_weights_that_a_callback_froze_stay_frozen(tmp_path, manager, caplog):
+    torch = pytest.importorskip("torch")
+    from delira.models import AbstractPyTorchNetwork
+    from delira.training import PyTorchNetworkTrainer
+
+    class Net(AbstractPyTorchNetwork):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = torch.nn.Linear(3, 4), torch.nn.Linear(4, 1)
+
+        def forward(self, x):
+            return {"pred": self.second(self.first(x))}
+
+    class Freeze:
+        def at_epoch_begin(self, trainer, *, curr_epoch, **facts):
+            trainer.module.first.requires_grad_(curr_epoch == 1)
+
+    def build(path, *callbacks):
+        torch.manual_seed(0)
+        return PyTorchNetworkTrainer(
+            Net(), path, losses={"mse": torch.nn.functional.mse_loss}, optimizer_cls=torch.optim.SGD, logging_type=None,
+            optimizer_params={"lr": 0.1}, verbose=False, save_freq_steps=1, callbacks=[Freeze(), *callbacks],
+        )  # fmt: skip
+
+    unbroken = build(tmp_path / "unbroken")
+    unbroken.train(3, manager())
+    with pytest.raises(Interrupted):
+        build(tmp_path / "broken", At(5, raise_it)).train(3, manager())
+    resumed = build(tmp_path / "broken")
+    assert "weights are frozen and learned as when the checkpoint was written" in caplog.text
+    resumed.train(3, manager())
+    for name, weight in unbroken.network.state_dict().items():
+        assert np.array_equal(weight, resumed.network.state_dict()[name])
