@@ -44,7 +44,7 @@ def is_plain(tree: Any) -> bool:
     """Whether a tree holds only numbers, texts, ``None`` and arrays of numbers."""
     for _, leaf in iterate_leaves(tree):
         if isinstance(leaf, (np.ndarray, np.generic)):
-            if leaf.dtype.kind not in "biufc" or leaf.dtype.isbuiltin != 1:
+            if leaf.dtype.kind not in "biufc" or leaf.dtype.isbuiltin == 2:
                 return False
         elif leaf is not None and not isinstance(leaf, (bool, int, float, str)):
             return False

@@ -276,7 +276,7 @@ class BaseNetworkTrainer(CheckpointedRun):
                 self._stop()
         values |= {name: rate for name, rate in running.rates.items() if name not in values}
         state.epoch, state.step_in_epoch, state.has_all_steps = epoch, 0, False
-        self._running = self._epoch_data = self._loader_begin = None
+        self._running = self._epoch_data = None
         state.history.append(values)
         is_best = self._update_best(plan, values)
         facts = {name: value for name, value in values.items() if name != "epoch"}

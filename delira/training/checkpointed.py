@@ -219,7 +219,7 @@ class CheckpointedRun(RunState):
         if self.state.epoch < epoch and not self._must_return:
             _log.warning("the run goes back to epoch %d, the last that was written", self.state.epoch)
         self.checkpoints.complete(*newest)
-        self.saver.prune(self.state.to_tree())
+        self.saver.clean(self.state.to_tree())
         self.saver.note_last()
         return True
 
@@ -239,7 +239,8 @@ class CheckpointedRun(RunState):
             )
 
     def _save(self, names: list[str]) -> None:
-        self.saver.save({**self._checkpoint_tree(), "names": names}, names)
+        with self._filled_state():
+            self.saver.save({**self._checkpoint_tree(), "names": names}, names)
 
     def _save_epoch(self, plan: Any, is_best: bool) -> None:
         """Serialise the state once, under every name that this epoch deserves."""
@@ -279,21 +280,19 @@ class CheckpointedRun(RunState):
             )
             return False
         self._check_finite(running.losses, state.epoch + 1)
-        with self._filled_state():
-            self._save(names)
+        self._save(names)
         return True
 
     @contextlib.contextmanager
     def _filled_state(self) -> Iterator[None]:
-        """Scope in which the state holds what it needs only inside an epoch."""
-        state, epoch_data = self.state, self._epoch_data
-        if not state.step_in_epoch or self._running is None or epoch_data is None:
-            yield
-            return
+        """Scope in which the state holds what only checkpoints need."""
+        state, data, running = self.state, self.train_data, self._running
         before = state.accumulators, state.generators, state.loader, state.batch_in_epoch
-        state.accumulators, state.generators = self._running.state_dict(), generators_state(self.backend)
-        if not state.has_all_steps:
-            state.loader, state.batch_in_epoch = epoch_data.loader_state(), epoch_data.position(state.step_in_epoch)
+        if is_foreign_loader(data) and not state.has_all_steps:
+            state.loader = dict(data.state_dict())
+        if state.step_in_epoch and running is not None and self._epoch_data is not None:
+            state.accumulators, state.generators = running.state_dict(), generators_state(self.backend)
+            state.batch_in_epoch = self._epoch_data.position(state.step_in_epoch)
         try:
             yield
         finally:

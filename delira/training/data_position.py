@@ -64,7 +64,7 @@ class EpochData:
     """
 
     def __init__(self, data: Any, counters: tuple[int, int, int], state: TrainingState):
-        self.data, self._first_step = data, state.step_in_epoch
+        self._first_step = state.step_in_epoch
         self.batches = _enter(data, counters, state)
 
     def position(self, step: int) -> int:
@@ -72,10 +72,6 @@ class EpochData:
         if isinstance(self.batches, EpochIterator):
             return self.batches.position_after(step - self._first_step)
         return step
-
-    def loader_state(self) -> dict[str, Any]:
-        """Position of a loader of the user's, as it tells it now."""
-        return dict(self.data.state_dict()) if is_foreign_loader(self.data) else {}
 
 
 def _enter(data: Any, counters: tuple[int, int, int], state: TrainingState) -> Any:

@@ -34,8 +34,6 @@ class RunState(Predictor):
     _plan: TrainingPlan | None
     _running: RunningEpoch | None = None
     _epoch_data: EpochData | None = None
-    _loader_begin: dict[str, Any] | None = None
-    """Position of a loader of the user's at the beginning of the running epoch."""
 
     # ------------------------------------------------------------------ counters
 
@@ -167,11 +165,8 @@ class RunState(Predictor):
 
     def _training_batches(self, data: Any, epoch: int) -> Any:
         state = self.state
-        if is_foreign_loader(data) and not state.step_in_epoch:
-            if self._loader_begin is None:
-                self._loader_begin = dict(data.state_dict())
-            else:  # it stands where an epoch was broken off
-                data.load_state_dict(self._loader_begin)
+        if is_foreign_loader(data) and state.loader and not state.step_in_epoch:
+            data.load_state_dict(dict(state.loader))  # it may stand where an epoch was broken off
         self._epoch_data = EpochData(data, (self.seed, self.fold, epoch), state)
         state.batch_in_epoch, state.loader = 0, {}
         return self._epoch_data.batches

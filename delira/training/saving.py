@@ -156,6 +156,13 @@ class Saver:
 
     # ------------------------------------------------------------------ which stay
 
+    def clean(self, state: Tree) -> None:
+        """Delete what a crash left of numbered checkpoints that are not to be kept."""
+        try:
+            self.prune(state)
+        except OSError as error:
+            _log.warning("old checkpoints could not be deleted: %s", error)
+
     def prune(self, state: Tree) -> None:
         """Delete the numbered checkpoints that are not to be kept."""
         config = self.config

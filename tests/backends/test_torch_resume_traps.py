@@ -311,7 +311,11 @@ def test_a_checkpoint_of_another_network_is_refused_by_a_lazy_one(tmp_path, mana
 @pytest.mark.parametrize(
     ("error", "match", "settings"),
     [
-        (ConfigError, "Adagrad cannot be built before the weights first.weight", {"optimizer_cls": torch.optim.Adagrad}),
+        (
+            ConfigError,
+            "Adagrad cannot be built before the weights first.weight",
+            {"optimizer_cls": torch.optim.Adagrad},
+        ),
         (NetworkError, "first.weight.* of Lazy have no shape yet", {"callbacks": [ExponentialMovingAverage()]}),
     ],
 )

@@ -491,10 +491,7 @@ def test_a_loader_that_tells_its_position_goes_on_there(room, tmp_path, regressi
     check_loader(room, tmp_path, regression, step, shuffles, same_trainer, save_freq_steps=1)
 
 
-NOT_KEPT = pytest.mark.xfail(strict=True, reason="checkpoints of whole epochs keep no state of a loader")
-
-
-@pytest.mark.parametrize(("shuffles", "same_trainer"), [pytest.param(True, False, marks=NOT_KEPT), (False, True)])
+@pytest.mark.parametrize(("shuffles", "same_trainer"), [(True, False), (False, True)])
 def test_a_loader_goes_on_after_a_whole_epoch_too(room, tmp_path, regression, shuffles, same_trainer):
     """One that keeps its own order; and any in the process where it was broken off, since it is inside an epoch."""
     check_loader(room, tmp_path, regression, 6, shuffles, same_trainer, save_freq=1)

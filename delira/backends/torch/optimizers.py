@@ -47,7 +47,7 @@ class TorchOptimizer:
         self.scaler = torch.amp.GradScaler(device_type, enabled=update.precision == "fp16")
         self.num_updates, self.num_skipped = 0, 0  # updates made; batches that were left out of them
         # what every state of it has in its groups; read now: torch adds to the defaults, not to the groups, when it loads
-        self.entries = frozenset(optimizer.defaults).intersection(*optimizer.param_groups)
+        self.entries = frozenset(getattr(optimizer, "defaults", ())).intersection(*optimizer.param_groups)
         self.is_plain = update == UpdateConfig()
         self._accumulates = update.accumulation_steps > 1
         self._n_samples, self._is_last, self._is_part, self._is_bad = 1, True, False, False  # of the call at hand

@@ -139,6 +139,8 @@ class TorchSchedulerCallback(AbstractCallback):
         own = self.scheduler.state_dict()
         self.scheduler.load_state_dict({**own, **_counted(dict(state), own)})
         self._updates = self._count()
+        # the updates were made in another process: no warning that the schedule is stepped before the optimizer
+        getattr(self.optimizer, "optimizer", self.optimizer)._opt_called = True
 
     def scale_rates(self, factor: float) -> None:
         """Multiply all rates of the schedule, those to come too; the optimizer's own rates are scaled elsewhere."""

@@ -42,7 +42,8 @@ def nonfinite(weights: Mapping[str, torch.Tensor]) -> list[str]:
     if not weights:
         return []
     # a sum is fast, and finite only if all of it is
-    sums = torch.stack([weight.detach().sum().float().abs() for weight in weights.values()])
+    device = next(iter(weights.values())).device
+    sums = torch.stack([weight.detach().sum().abs().float().to(device) for weight in weights.values()])
     suspects = [name for name, ok in zip(weights, torch.isfinite(sums).tolist(), strict=True) if not ok]
     return [name for name in suspects if not bool(torch.isfinite(weights[name]).all())]
 
