@@ -202,7 +202,7 @@ class BaseNetworkTrainer(CheckpointedRun):
             ),
             validates_losses=self.has_default_closure,
         )
-        with locked(writable_folder(self.save_path)):
+        with locked(writable_folder(self.save_path), alone=True):
             self._return_to_last()
             checks.check_length(self.state, plan.num_epochs)
             if self.state.stop_training and self.state.epoch < plan.num_epochs:

@@ -210,7 +210,7 @@ def test_a_run_with_any_optimizer_of_torch_resumes_inside_an_epoch(name, params,
     assert_resumes(tmp_path, manager, build=build, **optimizer)
 
 
-@pytest.mark.parametrize("step", [2, 3, 5, 9])
+@pytest.mark.parametrize("step", [2, 5, 9])
 @pytest.mark.parametrize("build", [Net, lambda: Net(torch.bfloat16)], ids=["float32", "bfloat16"])
 def test_a_run_with_an_optimizer_of_somebody_else_resumes(build, step, tmp_path, manager):
     assert_resumes(tmp_path, manager, step, build=build, optimizer_cls=Foreign)
@@ -244,7 +244,14 @@ def test_the_state_of_another_optimizer_is_refused_and_the_own_stays(tmp_path, m
 # ---- dtypes
 
 
-@pytest.mark.parametrize("name", sorted(OPTIMIZERS.keys() - {"SparseAdam"}))
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in ("ASGD", "LBFGS", "NAdam") else pytest.param(name, marks=pytest.mark.slow)
+        for name in OPTIMIZERS
+        if name != "SparseAdam"
+    ],
+)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16], ids=str)
 def test_the_state_of_an_optimizer_keeps_its_dtypes_whatever_the_network_s_is(name, dtype, tmp_path, manager):
     """Torch casts it to the dtype of the weights: NAdam's product of momenta, ASGD's rates."""
@@ -293,7 +300,7 @@ def test_a_run_with_averages_of_tied_weights_resumes(tmp_path, manager):
 
 
 @pytest.mark.parametrize("step", [2, 5])
-@pytest.mark.parametrize("name", ["Adam", "ASGD", "SGD"])
+@pytest.mark.parametrize("name", ["Adam", "ASGD"])
 @pytest.mark.parametrize("accumulation", [1, 3])
 def test_a_run_with_lazy_modules_resumes(name, step, accumulation, tmp_path, manager):
     """In the accumulated form, the checkpoint lies inside of a group whose gradients are as lazy."""
@@ -335,7 +342,7 @@ def test_what_needs_the_shapes_of_lazy_weights_says_so_and_works_after_a_first_b
 
 
 def test_the_state_of_a_network_without_shapes_is_not_written(tmp_path):
-    with pytest.raises(CheckpointError, match="first.weight.* of Lazy have no shape yet.* call the network once"):
+    with pytest.raises(CheckpointError, match=r"first\.weight.* of Lazy have no shape yet.* call the network once"):
         trainer_of(tmp_path / "run", Lazy).save_state(tmp_path / "state")
     assert not (tmp_path / "state.pt").exists()
 

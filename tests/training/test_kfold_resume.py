@@ -587,7 +587,8 @@ def test_one_that_is_in_use_is_left_alone_and_goes_on_when_its_process_was_kille
         with pytest.raises(FolderInUseError, match=rf"in use by process {process.pid} on .*another save_path"):
             kfold(room, tmp_path, data_of_processes(), resume=folder)
         assert (folder / "ledger.jsonl").read_bytes() == before
-        other = kfold(room, tmp_path, data_of_processes(), resume="auto")
+        with pytest.warns(UserWarning, match=f"passes by an unfinished run.* process {process.pid} on "):
+            other = kfold(room, tmp_path, data_of_processes(), resume="auto")
         assert other.path != folder
     finally:
         kill(process)

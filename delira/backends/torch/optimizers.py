@@ -46,7 +46,7 @@ class TorchOptimizer:
         self.optimizer, self.update, self.device_type = optimizer, update, device_type
         self.scaler = torch.amp.GradScaler(device_type, enabled=update.precision == "fp16")
         self.num_updates, self.num_skipped = 0, 0  # updates made; batches that were left out of them
-        # what every state of it has in its groups; read now: torch adds to the defaults, not to the groups, when it loads
+        # what the groups of every state of it have; read now: when torch loads a state, it adds to the defaults only
         self.entries = frozenset(getattr(optimizer, "defaults", ())).intersection(*optimizer.param_groups)
         self.is_plain = update == UpdateConfig()
         self._accumulates = update.accumulation_steps > 1
