@@ -1,5 +1,6 @@
 """When checkpoints are written, by whom, which of them stay, and what a failure means."""
 
+import contextlib
 import logging
 import threading
 import time
@@ -69,7 +70,8 @@ class Saver:
         """Start the clock of ``save_freq_minutes``; take the memory of the copies now, not in the midst of things."""
         self._written_at = time.monotonic()
         if self.config.background and self._snapshot is None:
-            self._snapshot = self._copy(make_tree(), None)
+            with contextlib.suppress(CheckpointError):  # weights that get their shape with the first batch
+                self._snapshot = self._copy(make_tree(), None)
 
     def due(self, state: TrainingState) -> list[str]:
         """Names that the state inside an epoch is to be saved under; none if it is not the time."""
