@@ -46,6 +46,8 @@ class NonFiniteLossError(DeliraError, ArithmeticError):
 
     #: step of the epoch, from 1, if it is known
     step: int | None = None
+    #: whether the batch of the step holds values that are not finite
+    is_in_data = False
 
 
 class CheckpointError(DeliraError, RuntimeError):

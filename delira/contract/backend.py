@@ -143,6 +143,14 @@ class Backend(abc.ABC):
         """
         return contextlib.nullcontext()
 
+    def leaving_out(self, network: Any, optimizers: Mapping[str, Any]) -> AbstractContextManager[None]:
+        """Scope of one step that may be left out: what the network notes of a batch is taken back then."""
+        return contextlib.nullcontext()
+
+    def count_left_out(self, optimizers: Mapping[str, Any]) -> int:
+        """Batches so far that were left out of updates, because of numbers that are not finite."""
+        return 0
+
     def discard_parts(self, optimizers: Mapping[str, Any]) -> bool:
         """Forget the gradients of the parts of the batch at hand.
 

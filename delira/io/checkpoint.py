@@ -119,6 +119,10 @@ class CheckpointFolder:
         if best is not None and place_of(best) > place:
             _rename(self.path("best"), "superseded")
 
+    def has_damaged(self) -> bool:
+        """Whether a damaged checkpoint was set aside here."""
+        return any(self.folder.glob("checkpoint_*.damaged*"))
+
     def sweep(self) -> None:
         """Remove what a crash left half written; only who holds the lock of the folder may do so."""
         if self.folder.is_dir():
@@ -133,7 +137,8 @@ class CheckpointFolder:
         except CheckpointError as error:
             aside = _rename(path, "damaged")
             where = "left out" if aside is None else f"set aside as {aside.name}"
-            warnings.warn(f"{error}; it is {where} and an earlier checkpoint is used", RuntimeWarning, stacklevel=4)
+            text = f"{error}; it is {where} and an earlier checkpoint is looked for"
+            warnings.warn(text, RuntimeWarning, stacklevel=4)
             return None
         tree = self.read(path)
         if not all(isinstance(tree.get(name, 0), int) for name in ("epoch", "step")):

@@ -14,11 +14,12 @@ from delira.training.config import SETTINGS, check_names, read_settings
 from delira.training.cross_validation import CrossValidation
 from delira.training.experiment_file import FILE_NAME, load_arguments, save_arguments
 from delira.training.generators import own_generators, seed_generators
+from delira.training.locate import check_found, locate_fold
 from delira.training.parameters import Parameters
 from delira.training.plan import close_workers
 from delira.training.predictor import Predictor
 from delira.training.result import KFoldResult
-from delira.training.run_folder import RunFolder, locate_fold
+from delira.training.run_folder import RunFolder
 from delira.training.run_request import (
     RUN_NAMES,
     RunRequest,
@@ -157,6 +158,7 @@ class BaseExperiment:
             resume = fold.parent
         with self.open_folder(request, train_data, resume, kind="run", allow_changes=allow_changes) as folder:
             self.last_trainer = self.build_trainer(request, fold or folder.fold(request.fold), checkpoint)
+            check_found(self.last_trainer, fold)
             return self.last_trainer.train(request.num_epochs, isolated(train_data), isolated(val_data))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

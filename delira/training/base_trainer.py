@@ -239,6 +239,7 @@ class BaseNetworkTrainer(CheckpointedRun):
 
     def _train_epochs(self, plan: TrainingPlan) -> None:
         is_unfinished = self._is_unfinished(plan)
+        checks.report_at_start(self, plan)
         if is_unfinished:
             checks.check_first_batches(self, plan)
         self._at_training_begin(num_epochs=plan.num_epochs, num_batches=checks.count_batches(plan.train_data))
@@ -275,6 +276,7 @@ class BaseNetworkTrainer(CheckpointedRun):
                 state.has_all_steps = True
                 self._stop()
         values |= {name: rate for name, rate in running.rates.items() if name not in values}
+        guards.report_left_out(self, running, epoch)
         state.epoch, state.step_in_epoch, state.has_all_steps = epoch, 0, False
         self._running = self._epoch_data = None
         state.history.append(values)
@@ -301,7 +303,8 @@ class BaseNetworkTrainer(CheckpointedRun):
         return running
 
     def _new_epoch(self) -> RunningEpoch:
-        return RunningEpoch(self.config, self.backend, self.backend.learning_rates(self.optimizers))
+        rates, left_out = self.backend.learning_rates(self.optimizers), self.backend.count_left_out(self.optimizers)
+        return RunningEpoch(self.config, self.backend, rates, left_out)
 
     def _train_single_epoch(
         self, batchgen: Iterable[Mapping[str, Any]], epoch: int, verbose: bool = False
@@ -332,12 +335,12 @@ class BaseNetworkTrainer(CheckpointedRun):
         if callbacks.hears("at_iter_begin"):
             callbacks.notify("at_iter_begin", self, data_dict=batch, curr_epoch=state.epoch + 1, train=True, **counters)
         prepared = self._prepare_batch(batch) if ready is None else ready
-        arguments = self._closure_arguments(counters)
-        if self.config.guards.micro_batches == 1:
-            with self.backend.step_scope(self.optimizers, n_samples, is_last):
-                result = checks.unpack_closure(self.closure_fn(self.module, prepared, **arguments))
+        step = (prepared, n_samples, is_last, self._closure_arguments(counters))
+        if self.config.guards.nonfinite == "skip":
+            with self.backend.leaving_out(self.module, self.optimizers):
+                result = self._compute(*step)
         else:
-            result = run_in_parts(self, prepared, n_samples, is_last, arguments)
+            result = self._compute(*step)
         step_metrics, step_losses, predictions = result
         state.step_in_epoch += 1
         state.global_step += 1
@@ -353,6 +356,15 @@ class BaseNetworkTrainer(CheckpointedRun):
                 "at_iter_end", self, data_dict=batch, curr_epoch=state.epoch + 1, train=True,
                 losses=step_losses, metrics=step_metrics, predictions=predictions, **counters,
             )  # fmt: skip
+
+    def _compute(
+        self, prepared: dict[str, Any], n_samples: int, is_last: bool, arguments: dict[str, Any]
+    ) -> tuple[Any, Any, Any]:
+        """Call the closure on a batch, or on its parts."""
+        if self.config.guards.micro_batches != 1:
+            return run_in_parts(self, prepared, n_samples, is_last, arguments)
+        with self.backend.step_scope(self.optimizers, n_samples, is_last):
+            return checks.unpack_closure(self.closure_fn(self.module, prepared, **arguments))
 
     def _validate(self, datamgr: Any, epoch: int) -> dict[str, float]:
         """Exact metrics, and losses where the room's default closure is in use, over the validation data."""

@@ -31,6 +31,7 @@ class StopInValidation(Exception):
 class CheckpointedRun(RunState):
     """The part of a trainer that survives the end of the process; see :class:`BaseNetworkTrainer`."""
 
+    save_path: Path
     checkpoints: CheckpointFolder
     saver: Saver
     _warned: set[str]
@@ -212,6 +213,8 @@ class CheckpointedRun(RunState):
         """Continue from the newest valid checkpoint of the folder; whether there was one."""
         newest = self.checkpoints.newest() if self.checkpoints.folder.is_dir() else None
         if newest is None:
+            if self.checkpoints.has_damaged():
+                _log.warning("no valid checkpoint is left in %s; the training begins anew", self.checkpoints.folder)
             return False
         epoch = self.state.epoch
         self._continue_from(*newest)
@@ -288,7 +291,7 @@ class CheckpointedRun(RunState):
         """Scope in which the state holds what only checkpoints need."""
         state, data, running = self.state, self.train_data, self._running
         before = state.accumulators, state.generators, state.loader, state.batch_in_epoch
-        if is_foreign_loader(data) and not state.has_all_steps:
+        if is_foreign_loader(data):
             state.loader = dict(data.state_dict())
         if state.step_in_epoch and running is not None and self._epoch_data is not None:
             state.accumulators, state.generators = running.state_dict(), generators_state(self.backend)
@@ -308,9 +311,8 @@ class CheckpointedRun(RunState):
             where = f"in epoch {state.epoch + 1}, which has to begin again"
         self.saver.finish()
         name = signal.Signals(self.stop_signals.received or 0).name
-        folder = self.checkpoints.folder
         has_any = self.checkpoints.path("last").exists()
-        further = f"it continues from {folder}" if has_any else f"there is no checkpoint in {folder} to continue from"
+        further = f"it continues from {self.save_path}" if has_any else "there is no checkpoint to continue from"
         self.stop_signals.stop(f"{name}: the training stopped {where}; {further}")
 
     def _warn_once(self, text: str) -> None:

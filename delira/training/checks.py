@@ -31,6 +31,16 @@ def check_network(network: Any, config: TrainerConfig) -> None:
         raise ConfigError("losses is empty; pass losses={'name': function} or give the network a closure of its own")
 
 
+def report_at_start(trainer: Any, plan: Any) -> None:
+    """Say what a user may not expect of the training that begins."""
+    saving, state = trainer.config.saving, trainer.state
+    if saving.keep_best is not None and plan.val_score_key is None:
+        _log.warning("keep_best_checkpoints has no effect, since no score is watched (val_score_key)")
+    names = trainer.callbacks.state_dict().keys()
+    if gone := [name for name, kept in state.callbacks.items() if kept and name not in names]:
+        _log.warning("the checkpoint has the state of %s, which this training does not have", ", ".join(gone))
+
+
 def check_length(state: TrainingState, num_epochs: int) -> None:
     """Refuse to end a run before the epoch that it is inside of."""
     if state.step_in_epoch and state.epoch >= num_epochs:

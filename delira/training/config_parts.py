@@ -15,6 +15,12 @@ def check_positive(name: str, value: Any, unit: str) -> None:
         raise ConfigError(f"{name} must be an integer of at least 1 ({unit}), got {value!r}")
 
 
+def check_flag(name: str, value: Any) -> None:
+    """Refuse anything but True and False."""
+    if not isinstance(value, bool):
+        raise ConfigError(f"{name} must be True or False, got {value!r}")
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OptimizerConfig:
     """How the optimizers of a network are made."""
@@ -94,6 +100,8 @@ class SavingConfig:
     stop; a second signal stops at once."""
 
     def __post_init__(self) -> None:
+        check_flag("save_in_background", self.background)
+        check_flag("save_on_signal", self.on_signal)
         for name, value, unit in (
             ("save_freq", self.freq, "epoch"),
             ("save_freq_steps", self.steps, "step"),
@@ -114,7 +122,7 @@ class GuardConfig:
 
     nonfinite: str = "raise"
     """What to do about a loss, gradients or weights that are infinite or not a number: ``"raise"``; ``"skip"`` the
-    update (statistics of normalisation layers have seen the batch by then); ``"rollback"`` to the last checkpoint and
+    batch; ``"rollback"`` to the last checkpoint and
     go on with smaller learning rates; ``"ignore"``."""
 
     rollback_factor: float = 0.5
@@ -136,6 +144,7 @@ class GuardConfig:
             raise ConfigError(f"nonfinite must be 'raise', 'skip', 'rollback' or 'ignore', got {self.nonfinite!r}")
         if not isinstance(self.rollback_factor, (int, float)) or not 0 < self.rollback_factor < 1:
             raise ConfigError(f"rollback_factor must be between 0 and 1 (exclusive), got {self.rollback_factor!r}")
+        check_flag("deterministic", self.deterministic)
         check_positive("max_rollbacks", self.max_rollbacks, "rollback")
         if self.micro_batches != "auto":
             check_positive("micro_batches", self.micro_batches, "part")

@@ -13,6 +13,7 @@ from delira.errors import NonFiniteLossError
 from delira.training.config import TrainerConfig
 from delira.training.generators import own_generators
 from delira.training.plan import TrainingPlan
+from delira.training.running_epoch import RunningEpoch
 from delira.utils.trees import iterate_leaves
 
 _log = logging.getLogger("delira")
@@ -80,9 +81,10 @@ def diagnose(trainer: Any, error: NonFiniteLossError) -> None:
     if isinstance(data, BaseDataManager) and error.step is not None:
         counters = (trainer.seed, trainer.fold, trainer.state.epoch + 1)
         try:
-            lines += _look_at_batch(
-                data, *data.batch_at(*counters, number=trainer._epoch_data.position(error.step) - 1, shuffle=True)
-            )
+            number = trainer._epoch_data.position(error.step) - 1
+            found = _look_at_batch(data, *data.batch_at(*counters, number=number, shuffle=True))
+            error.is_in_data = len(found) > 1
+            lines += found
         except Exception as failure:  # must not hide the error that is diagnosed
             lines.append(f"the batch of that step could not be loaded again: {failure!r}")
     for line in lines:
@@ -110,6 +112,16 @@ def _look_at_batch(data: BaseDataManager, batch: Mapping[str, Any], indices: np.
     return lines if len(lines) > 1 else [f"{lines[0]}; all of their values are finite"]
 
 
+def report_left_out(trainer: Any, running: RunningEpoch, epoch: int) -> None:
+    """Say how many batches of an epoch were left out of updates."""
+    number, steps = trainer.backend.count_left_out(trainer.optimizers) - running.left_out, trainer.state.step_in_epoch
+    if trainer.config.guards.nonfinite == "skip" and number:
+        _log.warning(
+            "epoch %d: %d of %d updates were left out, since their loss or gradients were not finite%s",
+            epoch, number, steps, "; nothing was learned" if number >= steps else "",
+        )  # fmt: skip
+
+
 def roll_back(trainer: Any, error: NonFiniteLossError) -> None:
     """Return to the last checkpoint and make the learning rates smaller; raises ``error`` if that is not wanted."""
     config, state = trainer.config.guards, trainer.state
@@ -120,14 +132,21 @@ def roll_back(trainer: Any, error: NonFiniteLossError) -> None:
         error.add_note(f"the run went back to its last checkpoint {state.rollbacks} times already (max_rollbacks)")
         raise error
     trainer._must_return = True
+    if error.is_in_data:
+        error.add_note("there was no rollback: the batch would be the same, and it holds values that are not finite")
+        raise error
     trainer._return_to_last()
     done = trainer.state.rollbacks  # of the checkpoint: its rates are that much smaller already
     trainer.scale_rates(config.rollback_factor ** (rollbacks - done))
     trainer.state.rollbacks = rollbacks
     rates = trainer.backend.learning_rates(trainer.optimizers)
+    if kept := trainer.state.accumulators:
+        kept["rates"] = rates
+    shown = ", ".join(f"{name} {rate:g}" for name, rate in rates.items())
     _log.warning(
-        "%s Back to epoch %d, step %d, with learning rates %s (rollback %d of %d).",
-        error, trainer.state.epoch, trainer.state.step_in_epoch, rates, rollbacks, config.max_rollbacks,
+        "%s; the training goes back to epoch %d, step %d, with %s (rollback %d of %d)",
+        str(error).partition(". No checkpoint")[0], trainer.state.epoch, trainer.state.step_in_epoch, shown, rollbacks,
+        config.max_rollbacks,
     )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from delira.errors import ConfigError, FolderInUseError
 from delira.training.differences import explain, find_differences, refusals
+from delira.training.locate import locate_run
 from delira.training.parameters import Parameters
 from delira.utils.files import make_folder, publish_text, sweep_partials, sync_folder, writable_folder
 from delira.utils.lock import locked
@@ -102,7 +103,7 @@ class RunFolder:
             if resume == "auto":
                 folder = cls._unfinished(stack, parent, facts)
             else:
-                folder = None if resume is None else cls(resume)
+                folder = None if resume is None else cls(locate_run(resume))
             if folder is not None:
                 if not folder.path.is_dir():
                     raise ConfigError(f"{str(folder.path)!r} is no run folder: there is no such folder")
@@ -296,37 +297,6 @@ def loss_tolerated(what: str) -> Iterator[None]:
         text = f"{what} could not be written: {error}. The run goes on."
         _log.warning("%s", text)
         warnings.warn(text, RuntimeWarning, stacklevel=4)
-
-
-def locate_fold(path: str | Path) -> tuple[Path, Path | None]:
-    """What a trainer continues from, for any path a user may have at hand.
-
-    Parameters
-    ----------
-    path
-        A run folder, the folder of a fold, its ``checkpoints`` folder, or a checkpoint file.
-
-    Returns
-    -------
-    tuple
-        The folder of the fold, and the checkpoint file if ``path`` is one; else ``None``: the newest.
-
-    Raises
-    ------
-    ConfigError
-        If there are no checkpoints.
-    """
-    given = path = Path(path)
-    file = given if given.is_file() else None
-    if file:
-        path = path.parent
-    if path.name == "checkpoints":
-        path = path.parent
-    if folds := sorted(path.glob("fold_*")):  # of a run of another fold than 0 there is only that one
-        path = folds[0]
-    if not (path / "checkpoints").is_dir():
-        raise ConfigError(f"there are no checkpoints to resume from in {str(given)!r}")
-    return path, file
 
 
 def _age(path: Path) -> tuple[str, int]:

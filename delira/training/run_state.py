@@ -165,7 +165,7 @@ class RunState(Predictor):
 
     def _training_batches(self, data: Any, epoch: int) -> Any:
         state = self.state
-        if is_foreign_loader(data) and state.loader and not state.step_in_epoch:
+        if is_foreign_loader(data) and state.loader and (state.has_all_steps or not state.step_in_epoch):
             data.load_state_dict(dict(state.loader))  # it may stand where an epoch was broken off
         self._epoch_data = EpochData(data, (self.seed, self.fold, epoch), state)
         state.batch_in_epoch, state.loader = 0, {}

@@ -21,11 +21,13 @@ class RunningEpoch:
         The room's verbs.
     rates
         Learning rates with which the epoch began, by name.
+    left_out
+        Batches that were left out of updates before it began.
     """
 
-    def __init__(self, config: TrainerConfig, backend: Backend, rates: Mapping[str, float]):
+    def __init__(self, config: TrainerConfig, backend: Backend, rates: Mapping[str, float], left_out: int = 0):
         self.losses, self.metrics = StepValues(backend.read_scalars), StepValues(backend.read_scalars)
-        self.rates = dict(rates)
+        self.rates, self.left_out = dict(rates), left_out
         names = config.metrics
         self.over_epoch = MetricSet(names, config.keys_of(names)) if names else None
         self._kinds = {name: kind_of(metric, name) for name, metric in names.items()}
@@ -52,6 +54,7 @@ class RunningEpoch:
             "over_epoch": {} if self.over_epoch is None else self.over_epoch.state_dict(),
             "kinds": self._kinds,
             "rates": self.rates,
+            "left_out": self.left_out,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -71,7 +74,7 @@ class RunningEpoch:
             )
         self.losses.load_state_dict(state["losses"])
         self.metrics.load_state_dict(state["metrics"])
-        self.rates = dict(state["rates"])
+        self.rates, self.left_out = dict(state["rates"]), state.get("left_out", 0)
         if self.over_epoch is not None:
             self.over_epoch.load_state_dict(state["over_epoch"])
 

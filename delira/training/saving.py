@@ -149,9 +149,12 @@ class Saver:
             self._stamp = self._stamp_of_last()
 
     def _explained(self, error: OSError, names: Sequence[str]) -> CheckpointError:
+        further = (
+            "" if self.config.on_error == "warn" else ", and continue (on_save_error='warn' trains on without them)"
+        )
         failure = CheckpointError(
-            f"{self.folder.path(names[0])} could not be written: {error}. Checkpoints written before are intact; "
-            "make room, or the folder writable, and continue (on_save_error='warn' trains on without them)."
+            f"{self.folder.path(names[0])} could not be written: {error}. Checkpoints written before are intact; make "
+            f"room, or the folder writable{further}."
         )
         failure.__cause__ = error
         return failure

@@ -53,7 +53,8 @@ class StopSignals:
         number = self.received or signal.SIGINT
         handler = self._before.get(number)
         self.release()
-        _log.warning("%s", message)
+        if number != signal.SIGINT:  # a traceback shows that of KeyboardInterrupt, and nobody that of SystemExit
+            _log.warning("%s", message)
         if callable(handler) and handler is not signal.default_int_handler:
             handler(number, None)
         raise _exception(number, message)
@@ -69,8 +70,9 @@ class StopSignals:
         if self.received is None:
             self.received, self._at = number, time.monotonic()
             name = signal.Signals(number).name
+            text = f"\n{name}: finishing the step, then a checkpoint is written; once more stops at once\n"
             with contextlib.suppress(OSError):  # not by logging, whose stream may be in the midst of a write
-                os.write(2, f"\n{name}: the step is finished and a checkpoint written; once more stops now\n".encode())
+                os.write(2, text.encode())
             return
         if time.monotonic() - self._at < _ONE_SIGNAL:
             return

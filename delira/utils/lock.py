@@ -89,11 +89,11 @@ def _acquire(folder: Path, patience: float) -> Any:
     lock = FileLock(folder / _LOCK, thread_local=False)
     try:
         lock.acquire(timeout=patience, poll_interval=_POLL)
-    except Timeout as error:
+    except Timeout:
         raise FolderInUseError(
             f"{str(folder)!r} is in use by {_describe_owner(folder)}; wait until it has ended, or choose another "
             "save_path"
-        ) from error
+        ) from None
     except (OSError, NotImplementedError) as error:  # ENOLCK, ENOTSUP, EROFS, the file of another user
         _warn(folder, error)
         return None

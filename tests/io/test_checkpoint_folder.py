@@ -136,7 +136,8 @@ def test_damaged_checkpoints_are_left_out_with_a_warning(checkpoints):
     texts = [str(warning.message) for warning in caught]
     assert len(texts) == 2
     assert all(
-        "is damaged: the checksum of its record" in text and "an earlier checkpoint is used" in text for text in texts
+        "is damaged: the checksum of its record" in text and "an earlier checkpoint is looked for" in text
+        for text in texts
     )
     assert {warning.category for warning in caught} == {RuntimeWarning}
 

@@ -501,7 +501,7 @@ def test_progress_is_one_line_for_each_epoch_on_the_error_stream(room, tmp_path,
 def test_progress_says_where_a_run_goes_on(room, tmp_path, manager, capsys):
     room.trainer(tmp_path, verbose=False).train(2, manager())
     room.trainer(tmp_path, verbose=True).train(3, manager())
-    assert capsys.readouterr().err.splitlines()[0] == "fold 0 · continues after epoch 2"
+    assert capsys.readouterr().err.splitlines()[0] == f"fold 0 · continues after epoch 2 ({tmp_path})"
 
 
 class FakeBar:

@@ -259,18 +259,27 @@ def test_the_factor_and_the_schedule_work_together(room, tmp_path, manager):
 
 
 @pytest.mark.parametrize("most", [1, 2, 4])
-def test_data_that_are_always_bad_end_the_run_after_the_allowed_rollbacks(room, tmp_path, regression, most):
+def test_a_loss_that_is_always_bad_ends_the_run_after_the_allowed_rollbacks(room, tmp_path, manager, most):
     rates = Rates()
-    data = spoiled_data(regression, 6)
     trainer = room.trainer(
-        tmp_path, callbacks=[rates], nonfinite="rollback", max_rollbacks=most, log_freq=1, save_freq=1
-    )
+        tmp_path, callbacks=[rates], nonfinite="rollback", max_rollbacks=most, log_freq=1, save_freq=1,
+        losses={"mse": lambda prediction, target: room.loss(prediction, target) * float("nan")},
+    )  # fmt: skip
     with np.errstate(all="ignore"), pytest.raises(NonFiniteLossError) as caught:
-        trainer.train(2, data)
+        trainer.train(2, manager())
     assert f"the run went back to its last checkpoint {most} times already (max_rollbacks)" in notes(caught.value)
-    assert "its entry 'label' holds values that are not finite" in notes(caught.value)
     starts = [rate for step, rate in rates.seen if step == 1]
     assert starts == pytest.approx([0.1 * 0.5**n for n in range(most + 1)])
+
+
+def test_there_is_no_rollback_to_meet_the_same_bad_data_again(room, tmp_path, regression):
+    rates = Rates()
+    trainer = room.trainer(tmp_path, callbacks=[rates], nonfinite="rollback", log_freq=1, save_freq=1)
+    with np.errstate(all="ignore"), pytest.raises(NonFiniteLossError) as caught:
+        trainer.train(2, spoiled_data(regression, 6))
+    assert "its entry 'label' holds values that are not finite" in notes(caught.value)
+    assert "there was no rollback: the batch would be the same" in notes(caught.value)
+    assert {rate for _, rate in rates.seen} == {0.1}
 
 
 def test_a_rollback_before_any_epoch_has_the_beginning_to_go_back_to(room, tmp_path, manager):

@@ -412,7 +412,7 @@ def test_a_damaged_newest_checkpoint_is_left_out_with_a_warning(room, tmp_path, 
             file.write(bytes([data[place] ^ 1]))
     else:
         damage(broken.checkpoints.path("last"), how)
-    with pytest.warns(RuntimeWarning, match="it is (set aside as .*|left out) and an earlier checkpoint is used"):
+    with pytest.warns(RuntimeWarning, match="it is (set aside as .*|left out) and an earlier checkpoint is looked for"):
         resumed = full_trainer(room, tmp_path / "broken")
     assert resumed.state.epoch == 2
     resumed.train(4, manager(), manager(7))

@@ -284,3 +284,70 @@ def test_weights_that_a_callback_froze_stay_frozen(tmp_path, manager, caplog):
     resumed.train(3, manager())
     for name, weight in unbroken.network.state_dict().items():
         assert np.array_equal(weight, resumed.network.state_dict()[name])
+
+
+def test_if_all_checkpoints_are_damaged_an_explicit_resume_is_refused(room, tmp_path, manager):
+    experiment = room.experiment(tmp_path, training={"save_freq": 1})
+    experiment.run(manager())
+    run = experiment.last_trainer.save_path.parent
+    for path in experiment.last_trainer.checkpoints.folder.iterdir():
+        path.write_bytes(b"damaged")
+    with (
+        pytest.warns(RuntimeWarning, match="an earlier checkpoint is looked for"),
+        pytest.raises(CheckpointError, match="no valid checkpoint is left in"),
+    ):
+        experiment.run(manager(), resume=run, num_epochs=3)
+
+
+@pytest.mark.parametrize("resume", [True, 3])
+def test_what_is_no_path_is_refused(room, tmp_path, manager, resume):
+    experiment = room.experiment(tmp_path)
+    for call in (experiment.run, experiment.kfold):
+        with pytest.raises(ConfigError, match=f"resume must be 'auto', a path or None, got {resume}"):
+            call(manager(20), resume=resume, **({"num_splits": 2} if call == experiment.kfold else {}))
+
+
+def test_a_cross_validation_continues_from_what_a_signal_named(room, tmp_path, manager):
+    experiment = room.experiment(tmp_path)
+    result = experiment.kfold(manager(20), num_splits=2, num_epochs=2)
+    again = experiment.kfold(manager(20), num_splits=2, num_epochs=2, resume=result.path / "fold_01" / "checkpoints")
+    assert again.path == result.path
+
+
+@pytest.mark.parametrize("name", ["save_on_signal", "save_in_background", "deterministic"])
+def test_a_flag_is_true_or_false(room, tmp_path, name):
+    with pytest.raises(ConfigError, match=f"{name} must be True or False, got 'no'"):
+        room.trainer(tmp_path, **{name: "no"})
+
+
+def test_a_state_that_nobody_takes_is_named(room, tmp_path, manager, caplog):
+    with pytest.raises(Interrupted):
+        train(full(room, tmp_path, ExponentialMovingAverage(0.9), At(5, raise_it)), manager)
+    train(full(room, tmp_path), manager)
+    assert "the checkpoint has the state of ExponentialMovingAverage, which this training does not have" in caplog.text
+
+
+def test_a_batch_that_is_skipped_leaves_no_trace_in_normalisation_layers(tmp_path, caplog):
+    torch = pytest.importorskip("torch")
+    from delira.models import AbstractPyTorchNetwork
+    from delira.training import PyTorchNetworkTrainer
+
+    class Net(AbstractPyTorchNetwork):
+        def __init__(self):
+            super().__init__()
+            self.norm, self.linear = torch.nn.BatchNorm1d(3), torch.nn.Linear(3, 1)
+
+        def forward(self, x):
+            return {"pred": self.linear(self.norm(x))}
+
+    rng = np.random.default_rng(0)
+    arrays = {"data": rng.normal(size=(12, 3)), "label": rng.normal(size=(12, 1))}
+    arrays["data"][5] = np.nan
+    trainer = PyTorchNetworkTrainer(
+        Net(), tmp_path, losses={"mse": torch.nn.functional.mse_loss}, optimizer_cls=torch.optim.SGD, logging_type=None,
+        optimizer_params={"lr": 0.1}, verbose=False, nonfinite="skip",
+    )  # fmt: skip
+    trainer.train(2, BaseDataManager(arrays, 4))
+    assert all(torch.isfinite(value).all() for value in trainer.network.state_dict().values())
+    assert trainer.network.norm.num_batches_tracked == 4  # of six
+    assert "epoch 1: 1 of 3 updates were left out, since their loss or gradients were not finite" in caplog.text

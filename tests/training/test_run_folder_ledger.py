@@ -264,7 +264,7 @@ def test_a_checkpoint_file_that_is_not_there_is_refused(room, tmp_path, manager)
     folder = broken_off(room, tmp_path, manager())
     before = names(folder)
     missing = folder / "fold_00" / "checkpoints" / f"checkpoint_epoch_9{room.backend.checkpoint_suffix}"
-    with pytest.raises(ConfigError, match=r"there are no checkpoints to resume from in '.*checkpoint_epoch_9"):
+    with pytest.raises(ConfigError, match=r"there is no checkpoint '.*checkpoint_epoch_9.*; there are: checkpoint_"):
         experiment_of(room, tmp_path).resume(missing, manager())
     assert names(folder) == before
 

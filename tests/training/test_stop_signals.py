@@ -152,9 +152,9 @@ def test_a_program_ends_with_its_code_and_is_continued_to_the_same_bits(tmp_path
         process.send_signal(getattr(signal, name))
         code, errors = end_of(process)
     assert code == CODES[name]
-    assert f"\n{name}: the step is finished and a checkpoint written; once more stops now\n" in errors
+    assert f"\n{name}: finishing the step, then a checkpoint is written; once more stops at once\n" in errors
     assert f"{name}: the training stopped after step" in errors
-    assert f"it continues from {tmp_path / 'broken' / 'checkpoints'}" in errors
+    assert f"it continues from {tmp_path / 'broken'}" in errors
     assert ("Traceback" in errors) == (name == "SIGINT")  # as of any program
     assert [path.stem for path in (tmp_path / "broken" / "checkpoints").iterdir()].count("checkpoint_last") == 1
     assert same_ends(room, unbroken, train(room, tmp_path / "broken"))
@@ -170,7 +170,7 @@ def test_workers_that_get_the_signal_too_do_not_disturb(tmp_path, name):
         code, errors = end_of(process)
         assert code == CODES[name]
         assert "WorkerError" not in errors
-        assert errors.count("the step is finished") == 1, errors
+        assert errors.count("finishing the step") == 1, errors
         deadline = time.monotonic() + 20
         while is_alive(process.pid):
             assert time.monotonic() < deadline, "workers are left"
@@ -379,5 +379,5 @@ def test_the_message_promises_only_what_is_there(room, tmp_path, regression, sav
         trainer.train(3, Stream([regression(4)] * 3))
     assert "the training stopped in epoch 2, which has to begin again" in str(caught.value)
     there = trainer.checkpoints.path("last").exists()
-    assert (f"it continues from {trainer.checkpoints.folder}" in str(caught.value)) == there
+    assert (f"it continues from {trainer.save_path}" in str(caught.value)) == there
     assert there == (save_freq == 1)

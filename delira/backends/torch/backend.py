@@ -118,6 +118,18 @@ class TorchBackend(Backend):
             return _NOTHING
         return optims.step_scope(optimizers, n_samples, is_last, part)
 
+    @contextlib.contextmanager
+    def leaving_out(self, network: torch.nn.Module, optimizers: Mapping[str, Any]) -> Iterator[None]:
+        buffers = [(buffer, buffer.clone()) for buffer in network.buffers()]
+        before = self.count_left_out(optimizers)
+        yield
+        if self.count_left_out(optimizers) != before:
+            for buffer, value in buffers:
+                buffer.copy_(value)
+
+    def count_left_out(self, optimizers: Mapping[str, Any]) -> int:
+        return sum(optimizer.num_skipped for optimizer in optimizers.values())
+
     def discard_parts(self, optimizers: Mapping[str, Any]) -> bool:
         answers = [optimizer.discard_parts() for optimizer in optimizers.values()]  # asks every one of them
         return all(answers)

@@ -45,9 +45,10 @@ class ProgressBar(AbstractCallback):
     def at_training_begin(self, trainer: Any, *, num_epochs: int, num_batches: int | None = None, **facts: Any) -> None:
         """Open the bar."""
         done, step = trainer.state.epoch, trainer.state.step_in_epoch
-        if done < num_epochs and (done or step):
+        if done or step:
             inside = f"step {step} of epoch {done + 1}" if step else f"epoch {done}"
-            print(f"{self.label}continues after {inside}", file=sys.stderr, flush=True)
+            text = f"continues after {inside}" if done < num_epochs else f"has {done} epochs already, of {num_epochs}"
+            print(f"{self.label}{text} ({trainer.save_path})", file=sys.stderr, flush=True)
         if done < num_epochs and (bar_class := _bar_class()) is not None:
             total = None if num_batches is None else num_batches * num_epochs
             initial = (num_batches or 0) * done + step

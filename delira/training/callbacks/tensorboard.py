@@ -1,5 +1,6 @@
 """TensorBoard event files, written by tensorboardX."""
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,8 @@ class TensorBoardWriter(AbstractCallback):
         """Write the epoch."""
         if self._writer is not None:
             for name, value in metrics.items():
+                if not math.isfinite(value):  # tensorboardX complains of it without a name; the history has it
+                    continue
                 self._writer.add_scalar(name, value, curr_epoch)
             self._writer.flush()
 

@@ -1,0 +1,74 @@
+"""What a user means who names something to resume from."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from delira.errors import CheckpointError, ConfigError
+
+
+def locate_run(path: str | Path) -> Path:
+    """Run folder of any path a user may have at hand: the folder itself, a fold's, or what is in that."""
+    folder = _as_path(path)
+    while folder.name == "checkpoints" or folder.name.startswith(("fold_", "checkpoint_")):
+        folder = folder.parent
+    return folder
+
+
+def _as_path(resume: Any) -> Path:
+    """What a user wants to resume from, refused if it is no path."""
+    if not isinstance(resume, (str, os.PathLike)):
+        raise ConfigError(f"resume must be 'auto', a path or None, got {resume!r}")
+    path = Path(resume)
+    if path.name.lower() == "auto" and not path.exists():
+        raise ConfigError(f"there is no {str(resume)!r}; did you mean resume='auto'?")
+    if path.name.startswith("checkpoint_") and not path.exists():
+        there = ", ".join(sorted(other.name for other in path.parent.glob("checkpoint_*"))) or "none"
+        raise ConfigError(f"there is no checkpoint {str(path)!r}; there are: {there}")
+    return path
+
+
+def locate_fold(path: str | Path) -> tuple[Path, Path | None]:
+    """What a trainer continues from, for any path a user may have at hand.
+
+    Parameters
+    ----------
+    path
+        A run folder, the folder of a fold, its ``checkpoints`` folder, or a checkpoint file.
+
+    Returns
+    -------
+    tuple
+        The folder of the fold, and the checkpoint file if ``path`` is one; else ``None``: the newest.
+
+    Raises
+    ------
+    ConfigError
+        If there are no checkpoints.
+    """
+    given = path = _as_path(path)
+    file = given if given.is_file() else None
+    if file:
+        path = path.parent
+    if path.name == "checkpoints":
+        path = path.parent
+    if folds := sorted(path.glob("fold_*")):  # of a run of another fold than 0 there is only that one
+        path = folds[0]
+    if not (path / "checkpoints").is_dir():
+        raise ConfigError(f"there are no checkpoints to resume from in {str(given)!r}")
+    return path, file
+
+
+def check_found(trainer: Any, fold: Path | None) -> None:
+    """Refuse to begin anew where a user asked to continue what lies in ``fold``.
+
+    Raises
+    ------
+    CheckpointError
+        If all checkpoints there are damaged.
+    """
+    if fold is not None and trainer.state.is_new and trainer.checkpoints.has_damaged():
+        raise CheckpointError(
+            f"no valid checkpoint is left in {str(trainer.checkpoints.folder)!r}: all were damaged and set aside "
+            "(….damaged); begin a new run, or bring a copy of one back"
+        )
