@@ -101,16 +101,20 @@ def measure(folder: Path, rounds: int, epochs: int) -> dict[str, list[float]]:
     tree = trainings["none"].trainer._checkpoint_tree()
     saver = trainings["blocking"].trainer.saver
     for number in range(rounds + 1):
-        found = {
-            "plain": [timed(lambda: torch.save(tree, folder / "plain.pt"))],
-            "synced": [timed(lambda: save_synced(tree, folder / "synced.pt"))],
-            "save": [timed(lambda: saver.save(tree, ["epoch_0", "last"]))],
-            **{name: training.train(epochs) for name, training in trainings.items()},
-            "wait": trainings["background"].waits,
-        }
-        for name, values in found.items():
-            if number:  # the first round touches memory and disk for the first time
+        for repeat in range(4):
+            found = {
+                "plain": timed(lambda: torch.save(tree, folder / "plain.pt")),
+                "synced": timed(lambda: save_synced(tree, folder / "synced.pt")),
+                "save": timed(lambda: saver.save(tree, ["epoch_0", "last"])),
+            }
+            for name, value in found.items():
+                if repeat:  # after a training the first touches memory anew
+                    seconds[name].append(value)
+        for name, training in trainings.items():
+            values = training.train(epochs)
+            if number:
                 seconds[name] += values
+                seconds["wait"] += training.waits if name == "background" else []
     return seconds
 
 

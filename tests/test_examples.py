@@ -141,8 +141,15 @@ def test_a_recipe_runs(page, section, tmp_path, monkeypatch):
     for package in re.findall(r"^(?:from|import) (\w+)", "\n".join(blocks), flags=re.MULTILINE):
         pytest.importorskip(package)
     names = {"__name__": "how_to"}
-    for block in blocks:
-        exec(compile(block, f"docs/{page}", "exec"), names)
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)  # so that it is given back
+    cudnn = torch.backends.cudnn
+    before = torch.are_deterministic_algorithms_enabled(), cudnn.deterministic, cudnn.benchmark
+    try:
+        for block in blocks:
+            exec(compile(block, f"docs/{page}", "exec"), names)
+    finally:
+        torch.use_deterministic_algorithms(before[0])
+        cudnn.deterministic, cudnn.benchmark = before[1:]
 
 
 @pytest.mark.parametrize("page", PAGES)

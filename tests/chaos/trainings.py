@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from conftest import _regression
+from problems import linear_problem
 
 from delira.data_loading import BaseDataManager
 from delira.io import verify_zip
@@ -14,7 +14,7 @@ EPOCHS = 3
 
 
 def data(n: int = 10, batch_size: int = 4) -> BaseDataManager:
-    return BaseDataManager(_regression(n), batch_size)
+    return BaseDataManager(linear_problem(n), batch_size)
 
 
 def build(room: Any, path: Path, **settings: Any) -> Any:

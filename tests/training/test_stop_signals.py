@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import small_rooms
-from conftest import _regression
+from problems import linear_problem
 
 from delira.data_loading import BaseDataManager
 from delira.errors import TrainingInterrupted
@@ -62,7 +62,7 @@ def noise(**batch):
 
 
 def data(workers=0):
-    return BaseDataManager(_regression(10), 4, n_process_augmentation=workers, transforms=noise)
+    return BaseDataManager(linear_problem(10), 4, n_process_augmentation=workers, transforms=noise)
 
 
 def room_of(name):
@@ -80,7 +80,7 @@ def train(room, path, callbacks=(), score=None, workers=0, epochs=EPOCHS, **sett
 
 def cross_validate(room, path, callbacks=(), resume=None):
     experiment = room.experiment(path, {"dropout": 0.5}, name="signals", training={"num_epochs": 6, "save_freq": 1})
-    arrays = _regression(16)
+    arrays = linear_problem(16)
     manager = BaseDataManager(arrays, 4, transforms=noise)
     return experiment.kfold(manager, num_splits=3, shuffle=True, callbacks=list(callbacks), resume=resume)
 
