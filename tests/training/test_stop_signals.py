@@ -245,7 +245,8 @@ def test_a_signal_at_any_time_loses_nothing(room, tmp_path, delay):
         time.sleep(delay)
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=60)
-        assert process.returncode in (143, 0)
+        # -SIGTERM: it came when the training was over, and the program had not ended yet
+        assert process.returncode in (143, 0, -signal.SIGTERM)
     resumed = train(room, tmp_path / "broken", save_freq_steps=5)
     trees = [trainer.load_state(trainer.checkpoints.path("last")) for trainer in (unbroken, resumed)]
     assert room.same(*trees)
