@@ -31,7 +31,7 @@ class Broken(AbstractDataset):
 
 
 @pytest.mark.filterwarnings("ignore:.*is left out:UserWarning")
-@pytest.mark.parametrize("step", range(2, 12))
+@pytest.mark.parametrize("step", range(2, 10))
 @pytest.mark.parametrize(("batch_size", "bad"), [(1, {0, 3, 4}), (2, {2, 3, 6, 7})])
 def test_batches_that_were_left_out_as_a_whole_do_not_move_the_position(
     room, tmp_path, regression, step, batch_size, bad
@@ -42,8 +42,6 @@ def test_batches_that_were_left_out_as_a_whole_do_not_move_the_position(
     unbroken = full(room, tmp_path / "unbroken")
     unbroken.train(3, data_of(batch_size), [regression(7)])
     steps = unbroken.state.global_step
-    if step > steps:
-        pytest.skip("the run has fewer steps")
     with pytest.raises(Interrupted):
         full(room, tmp_path / "broken", At(step, raise_it)).train(3, data_of(batch_size), [regression(7)])
     resumed = full(room, tmp_path / "broken")
