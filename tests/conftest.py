@@ -6,18 +6,29 @@ from typing import Any
 import numpy as np
 import pytest
 from problems import linear_problem
-from small_rooms import ROOMS, Room, torch_room, toy_room
+from small_rooms import NORMAL_ROOMS, ROOMS, Room, build_room
 
 from delira.data_loading import BaseDataManager
 
 
-@pytest.fixture(params=ROOMS)
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--rooms", default=",".join(NORMAL_ROOMS),
+        help=f"rooms for the tests of every room, by name and comma, or 'all'; there are {', '.join(ROOMS)}",
+    )  # fmt: skip
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    has_its_own = any("room" in mark.args[0] for mark in metafunc.definition.iter_markers("parametrize"))
+    if "room" in metafunc.fixturenames and not has_its_own:
+        asked = metafunc.config.getoption("rooms")
+        metafunc.parametrize("room", list(ROOMS) if asked == "all" else asked.split(","), indirect=True)
+
+
+@pytest.fixture
 def room(request: pytest.FixtureRequest) -> Room:
     """Every room that can be here: one specification for all of them."""
-    if request.param == "torch":
-        pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
-        return torch_room()
-    return toy_room()
+    return build_room(request.param)
 
 
 @pytest.fixture

@@ -3,15 +3,34 @@
 import contextlib
 import dataclasses
 import functools
+import importlib
 import random
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
+import pytest
 
 from delira.utils.trees import iterate_leaves
 
-ROOMS = ("toy", "torch")
+#: room -> its framework's package, and the module and function that make it
+ROOMS = {
+    "toy": ("numpy", "small_rooms:toy_room"),
+    "torch": ("torch", "small_rooms:torch_room"),
+    "torchscript": ("torch", "small_rooms_torchscript:torchscript_room"),
+    "tensorflow": ("tensorflow", "small_rooms_tensorflow:tensorflow_room"),
+    "jax": ("jax", "small_rooms_jax:jax_room"),
+}
+#: rooms of the tests of every room, unless asked for others: the rest has the specification, and "make full"
+NORMAL_ROOMS = ("toy", "torch")
+
+
+def build_room(name: str) -> "Room":
+    """The room, or a skipped test where its framework is not installed."""
+    package, place = ROOMS[name]
+    pytest.importorskip(package, reason=f"the {name} room needs the package {package!r}, which is not installed")
+    module, function = place.split(":")
+    return getattr(importlib.import_module(module), function)()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,6 @@
 """The contract between the training loop and a room: what each side may expect of the other."""
 
-from delira.contract.backend import Backend, Devices, UpdateConfig
+from delira.contract.backend import Backend, CompileConfig, Devices, UpdateConfig
 from delira.contract.step import (
     DEFAULT_LOSS_KEYS,
     DEFAULT_METRIC_KEYS,
@@ -19,6 +19,7 @@ __all__ = [
     "DEFAULT_METRIC_KEYS",
     "NO_HOOKS",
     "Backend",
+    "CompileConfig",
     "Devices",
     "Step",
     "StepHooks",

@@ -56,6 +56,28 @@ class UpdateConfig:
                 raise ConfigError(f"gradient_{name} must be above 0 (or None for no clipping), got {value!r}")
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CompileConfig:
+    """Whether the step is compiled, and how."""
+
+    compiled: bool | Mapping[str, Any] | None = None
+    """True, False for plain Python (to debug), ``None`` for what the room does by default; options of the
+    framework's compiler mean True."""
+
+    jit: bool = False
+    """Let TensorFlow compile the step with XLA."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.compiled, (bool, Mapping, type(None))):
+            raise ConfigError(
+                f"compiled must be True, False or a dict of options of the framework's compiler, got {self.compiled!r}"
+            )
+        if not isinstance(self.jit, bool):
+            raise ConfigError(f"jit_compile must be True or False, got {self.jit!r}")
+        if self.jit and self.compiled is False:
+            raise ConfigError("jit_compile=True needs a compiled step; leave compiled=False out")
+
+
 class Backend(abc.ABC):
     """The verbs a room must speak; the loop is written with nothing else.
 
@@ -67,6 +89,9 @@ class Backend(abc.ABC):
 
     checkpoint_suffix: str
     """Ending of checkpoint files, with the dot."""
+
+    is_differentiable: bool = True
+    """Whether networks learn by losses and optimizers; if not, a training may have neither."""
 
     # ------------------------------------------------------------------ devices and modes
 
@@ -114,9 +139,31 @@ class Backend(abc.ABC):
     def key_mapping(self, network: Any) -> dict[str, str]:
         """Argument of the network -> batch entry, if the user did not say."""
 
+    def is_ready(self, network: Any) -> bool:
+        """Whether the network can predict; an estimator that was never fitted cannot."""
+        return True
+
     def forward(self, network: Any, inputs: Mapping[str, Any]) -> Any:
         """Call the network."""
         return network(**inputs)
+
+    def bind_step(
+        self, closure: Callable[..., Any], network: Any, arguments: Mapping[str, Any], compiling: CompileConfig
+    ) -> Callable[[dict[str, Any], Mapping[str, int]], Any]:
+        """The closure as it is called at every step, ``step(batch, counters)``, compiled where the room does so.
+
+        ``arguments`` (optimizers, losses, hooks, …) stay the same; only those the closure takes are there. A
+        compiled step contains Python as it was when it was traced: the room leaves out what is no array of a
+        batch, passes counters, as 0-d arrays, only to closures that name them, and runs the closure as
+        it is if ``hooks`` are not traceable, and says so.
+        """
+        if compiling.compiled or compiling.jit:
+            raise ConfigError(f"the room {self.name!r} does not compile steps; leave compile and jit_compile out")
+
+        def step(batch: dict[str, Any], counters: Mapping[str, int]) -> Any:
+            return closure(network, batch, **arguments, **counters)
+
+        return step
 
     @abc.abstractmethod
     def build_optimizers(
@@ -201,6 +248,10 @@ class Backend(abc.ABC):
     @abc.abstractmethod
     def set_generator_state(self, state: Any) -> None:
         """Give the generators a state read by :meth:`generator_state`."""
+
+    def not_resumable(self, network: Any) -> str | None:
+        """Why a training of the network cannot be continued inside an epoch, if it cannot: for its generators."""
+        return None
 
     def prepare_deterministic(self) -> None:
         """Choose what :meth:`deterministic` needs and has to be chosen before the device is used."""

@@ -118,7 +118,7 @@ class BaseNetworkTrainer(CheckpointedRun):
     def _setup(self, network: Any) -> None:
         """Bring the network to its device and build everything that belongs to it."""
         config, backend = self.config, self.backend
-        checks.check_network(network, config)
+        checks.check_network(network, config, backend)
         if config.guards.deterministic:
             backend.prepare_deterministic()
         self.devices = backend.devices(config.gpu_ids, config.device)
@@ -335,7 +335,7 @@ class BaseNetworkTrainer(CheckpointedRun):
         if callbacks.hears("at_iter_begin"):
             callbacks.notify("at_iter_begin", self, data_dict=batch, curr_epoch=state.epoch + 1, train=True, **counters)
         prepared = self._prepare_batch(batch) if ready is None else ready
-        step = (prepared, n_samples, is_last, self._closure_arguments(counters))
+        step = (prepared, n_samples, is_last, self._taken({**counters, "batch_nr": state.step_in_epoch}))
         if self.config.guards.nonfinite == "skip":
             with self.backend.leaving_out(self.module, self.optimizers):
                 result = self._compute(*step)
@@ -358,13 +358,13 @@ class BaseNetworkTrainer(CheckpointedRun):
             )  # fmt: skip
 
     def _compute(
-        self, prepared: dict[str, Any], n_samples: int, is_last: bool, arguments: dict[str, Any]
+        self, prepared: dict[str, Any], n_samples: int, is_last: bool, counters: dict[str, int]
     ) -> tuple[Any, Any, Any]:
         """Call the closure on a batch, or on its parts."""
         if self.config.guards.micro_batches != 1:
-            return run_in_parts(self, prepared, n_samples, is_last, arguments)
+            return run_in_parts(self, prepared, n_samples, is_last, counters)
         with self.backend.step_scope(self.optimizers, n_samples, is_last):
-            return checks.unpack_closure(self.closure_fn(self.module, prepared, **arguments))
+            return checks.unpack_closure(self._step(prepared, counters))
 
     def _validate(self, datamgr: Any, epoch: int) -> dict[str, float]:
         """Exact metrics, and losses where the room's default closure is in use, over the validation data."""

@@ -275,8 +275,9 @@ class CheckpointedRun(RunState):
         """Write a checkpoint after a step; whether the run can be continued from one there."""
         state, data, running = self.state, self.train_data, self._running
         is_enterable = state.has_all_steps or can_be_entered(data)
-        if not is_enterable or running is None or not running.is_storable:
-            what = "a metric" if is_enterable else f"the training data (a {type(data).__name__})"
+        why = self.backend.not_resumable(self.module)
+        if why or not is_enterable or running is None or not running.is_storable:
+            what = why or ("a metric" if is_enterable else f"the training data (a {type(data).__name__})")
             self._warn_once(
                 f"no checkpoint is written inside an epoch: {what} cannot be continued there; a run that is broken off "
                 "continues at the beginning of its epoch"

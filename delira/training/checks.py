@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from delira.contract import DEFAULT_LOSS_KEYS, DEFAULT_METRIC_KEYS, call_losses, look_up
+from delira.contract import DEFAULT_LOSS_KEYS, DEFAULT_METRIC_KEYS, Backend, call_losses, look_up
 from delira.data_loading import AbstractDataset
 from delira.errors import ConfigError, DataError, NetworkError
 from delira.metrics import MetricSet
@@ -17,7 +17,7 @@ from delira.training.state import TrainingState
 _log = logging.getLogger("delira")
 
 
-def check_network(network: Any, config: TrainerConfig) -> None:
+def check_network(network: Any, config: TrainerConfig, backend: Backend) -> None:
     """Refuse what cannot be trained."""
     if isinstance(network, type):
         raise NetworkError(f"the network {network.__name__} is a class, pass an instance: {network.__name__}(...)")
@@ -27,7 +27,7 @@ def check_network(network: Any, config: TrainerConfig) -> None:
                 f"{type(network).__name__} has no {name}; subclass the network class of a room "
                 "(e.g. delira.models.AbstractPyTorchNetwork)"
             )
-    if getattr(network.closure, "is_room_default", False) and not config.losses:
+    if getattr(network.closure, "is_room_default", False) and backend.is_differentiable and not config.losses:
         raise ConfigError("losses is empty; pass losses={'name': function} or give the network a closure of its own")
 
 
@@ -74,7 +74,7 @@ def check_first_batches(trainer: Any, plan: Any) -> None:
         if batch is None:
             raise DataError(f"the {role} data gave no batch")
         prepared = trainer._prepare_batch(batch)
-        if role == "validation" or trainer.has_default_closure:
+        if trainer.backend.is_ready(trainer.module) and (role == "validation" or trainer.has_default_closure):
             try:
                 _check_reading(trainer, role, batch, prepared)
             except Exception as error:

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from delira.contract import UpdateConfig
+from delira.contract import CompileConfig, UpdateConfig
 from delira.errors import ConfigError
 from delira.training.config_parts import (
     GuardConfig,
@@ -98,6 +98,9 @@ class TrainerConfig:
 
     update: UpdateConfig = dataclasses.field(default_factory=UpdateConfig)
     """How gradients become an update."""
+
+    compiling: CompileConfig = dataclasses.field(default_factory=CompileConfig)
+    """Whether the step is compiled."""
 
     logging: LoggingConfig = dataclasses.field(default_factory=LoggingConfig)
     """Where the numbers go."""
@@ -218,6 +221,8 @@ PARTS = {
     "gradient_clip_norm": ("update", "clip_norm"),
     "gradient_clip_value": ("update", "clip_value"),
     "mixed_precision": ("update", "precision"),
+    "compiled": ("compiling", "compiled"),
+    "jit_compile": ("compiling", "jit"),
     "logging_type": ("logging", "type"),
     "logging_kwargs": ("logging", "kwargs"),
     "log_freq": ("logging", "freq"),
@@ -240,6 +245,7 @@ PART_CLASSES = {
     "optimizer": OptimizerConfig,
     "schedule": ScheduleConfig,
     "update": UpdateConfig,
+    "compiling": CompileConfig,
     "logging": LoggingConfig,
     "saving": SavingConfig,
     "guards": GuardConfig,
@@ -250,6 +256,7 @@ _ALIASES = {
     "lr_sched_params": "lr_scheduler_params",
     "optim_builder": "optim_fn",
     "checkpoint_freq": "save_freq",
+    "compile": "compiled",
 }
 #: renamed long ago
 _DEPRECATED = {"criterions": "losses"}

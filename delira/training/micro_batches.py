@@ -16,7 +16,7 @@ Values = Mapping[str, Any]
 
 
 def run_in_parts(
-    trainer: Any, prepared: Mapping[str, Any], n_samples: int, is_last: bool, arguments: Mapping[str, Any]
+    trainer: Any, prepared: Mapping[str, Any], n_samples: int, is_last: bool, counters: Mapping[str, int]
 ) -> tuple[Values, Values, Any]:
     """Call the closure on parts of a batch; the optimizers update once, with the gradients of all parts.
 
@@ -33,8 +33,8 @@ def run_in_parts(
         Its number of samples.
     is_last
         Whether the epoch ends with it.
-    arguments
-        Keywords of the closure.
+    counters
+        Keywords of the closure that count steps.
 
     Returns
     -------
@@ -46,7 +46,7 @@ def run_in_parts(
     while True:
         generators = backend.generator_state() if wanted == "auto" else None
         try:
-            return _attempt(trainer, prepared, n_samples, is_last, arguments)
+            return _attempt(trainer, prepared, n_samples, is_last, counters)
         except Exception as error:
             if wanted != "auto" or not backend.is_out_of_memory(error) or state.micro_batches >= n_samples:
                 raise
@@ -67,14 +67,14 @@ def run_in_parts(
 
 
 def _attempt(
-    trainer: Any, prepared: Mapping[str, Any], n_samples: int, is_last: bool, arguments: Mapping[str, Any]
+    trainer: Any, prepared: Mapping[str, Any], n_samples: int, is_last: bool, counters: Mapping[str, int]
 ) -> tuple[Values, Values, Any]:
     bounds = np.linspace(0, n_samples, min(trainer.state.micro_batches, n_samples) + 1).astype(int).tolist()
     shares, results = [], []
     for start, stop in itertools.pairwise(bounds):
         part = _part(prepared, start, stop, n_samples)
         with trainer.backend.step_scope(trainer.optimizers, stop - start, is_last, stop < n_samples):
-            results.append(unpack_closure(trainer.closure_fn(trainer.module, part, **arguments)))
+            results.append(unpack_closure(trainer._step(part, counters)))
         shares.append((stop - start) / n_samples)
     metrics = _average([result[0] for result in results], shares)
     losses = _average([result[1] for result in results], shares)

@@ -2,7 +2,7 @@
 
 import functools
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from delira.contract import StepHooks
@@ -34,6 +34,7 @@ class RunState(Predictor):
     _plan: TrainingPlan | None
     _running: RunningEpoch | None = None
     _epoch_data: EpochData | None = None
+    _bound: tuple[Any, Callable[..., Any]] | None = None
 
     # ------------------------------------------------------------------ counters
 
@@ -211,25 +212,34 @@ class RunState(Predictor):
         state.best_score, state.best_epoch = values[key], state.epoch
         return True
 
-    def _closure_arguments(self, counters: Mapping[str, int]) -> dict[str, Any]:
-        """Keywords of the closure: only those that its signature takes."""
-        now = {"fold": self.fold, "hooks": self.hooks, "batch_nr": counters["iter_num"]}
-        arguments = {**self._bound_arguments, **counters, **now}
-        names = self._closure_names
-        return arguments if names is None else {name: arguments[name] for name in names if name in arguments}
+    @property
+    def _step(self) -> Callable[..., Any]:
+        """The closure as the room calls it, bound to what stays the same from step to step."""
+        bound_to = (self.closure_fn, self.module, self.hooks, self.fold)
+        if self._bound is None or self._bound[0] != bound_to:
+            step = self.backend.bind_step(self.closure_fn, self.module, self._arguments(), self.config.compiling)
+            self._bound = (bound_to, step)
+        return self._bound[1]
 
-    @functools.cached_property
-    def _bound_arguments(self) -> dict[str, Any]:
+    def _arguments(self) -> dict[str, Any]:
+        """Keywords of the closure besides the counters: only those that its signature takes."""
         config = self.config
-        return {
+        arguments = {
             "optimizers": self.optimizers,
             "losses": config.losses,
             "metrics": config.train_metrics,
+            "fold": self.fold,
+            "hooks": self.hooks,
             "key_mapping": self.key_mapping,
             "loss_keys": config.loss_keys,
             "metric_keys": config.metric_keys,
             **config.extra,
         }
+        return self._taken(arguments)
+
+    def _taken(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        names = self._closure_names
+        return dict(arguments) if names is None else {name: arguments[name] for name in names if name in arguments}
 
     @functools.cached_property
     def _closure_names(self) -> frozenset[str] | None:

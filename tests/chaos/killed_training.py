@@ -24,14 +24,14 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import everything
 import numpy as np
 from everything import EPOCHS, FEATURES
-from small_rooms import Room, torch_room, toy_room
+from small_rooms import ROOMS, Room, build_room
 
 from delira.io import verify_zip
 from delira.utils.trees import iterate_leaves
@@ -416,16 +416,13 @@ def supervise(room: Room, kills: int, seed: int) -> dict[str, Any]:
     return {**supervisor.report(), "seed": seed, "at chosen places": placed}
 
 
-ROOMS: dict[str, Callable[[], Room]] = {"toy": toy_room, "torch": torch_room}
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--room", choices=ROOMS, default="toy")
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    room = ROOMS[arguments.room]()
+    room = build_room(arguments.room)
     with tempfile.TemporaryDirectory() as folder:  # what is imported late is imported once, for all
         everything.build(room, Path(folder), FEATURES[room.name])
         everything.augmentation()

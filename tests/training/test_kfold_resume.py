@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_rooms import torch_room, toy_room
+from small_rooms import build_room, toy_room
 
 from delira.data_loading import BaseDataManager, BaseLazyDataset
 from delira.errors import CheckpointError, ConfigError, FolderInUseError, TrainingInterrupted
@@ -533,13 +533,9 @@ class Report(AbstractCallback):
         sys.stdin.readline()
 
 
-def room_named(name):
-    return torch_room() if name == "torch" else toy_room()
-
-
 def work(name, path):
     """What a process does that is to be killed: tell of every step, and wait for the word to go on."""
-    kfold(room_named(name), Path(path), data_of_processes(), Report(), resume="auto")
+    kfold(build_room(name), Path(path), data_of_processes(), Report(), resume="auto")
 
 
 def data_of_processes():

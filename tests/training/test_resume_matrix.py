@@ -12,7 +12,7 @@ import everything
 import numpy as np
 import pytest
 from everything import BATCH_SIZE, EPOCHS, FEATURES, N_SAMPLES, SAMPLERS, STEPS, outcome, train
-from small_rooms import ROOMS
+from small_rooms import NORMAL_ROOMS
 
 WORKERS = (0, 1, 3)
 #: where a run is broken off: after a step; after two steps of one epoch; between the last step of an epoch and its
@@ -169,7 +169,7 @@ def case_of(row):
     return Case(features=frozenset(name for name, is_on in row.items() if is_on), **own)
 
 
-@pytest.mark.parametrize("room_name", ROOMS)
+@pytest.mark.parametrize("room_name", NORMAL_ROOMS)
 def test_the_short_form_has_every_pair(room_name):
     rows = pairwise(room_name)
     assert set.union(*map(pairs, rows)) == all_pairs(factors(room_name))

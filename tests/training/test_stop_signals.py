@@ -65,10 +65,6 @@ def data(workers=0):
     return BaseDataManager(linear_problem(10), 4, n_process_augmentation=workers, transforms=noise)
 
 
-def room_of(name):
-    return getattr(small_rooms, f"{name}_room")()
-
-
 def train(room, path, callbacks=(), score=None, workers=0, epochs=EPOCHS, **settings):
     trainer = room.trainer(
         path, room.build(dropout=0.5), callbacks=callbacks, save_freq=None, val_score_key="score",
@@ -90,9 +86,9 @@ def main(room, path, *, kind="train", step=5, seconds=0.3, score=0.0, **settings
     logging.basicConfig()
     callbacks = [] if score else [Slow(step, seconds)]
     if kind == "kfold":
-        cross_validate(room_of(room), path, callbacks)
+        cross_validate(small_rooms.build_room(room), path, callbacks)
     else:
-        train(room_of(room), path, callbacks, SlowScore(score), **settings)
+        train(small_rooms.build_room(room), path, callbacks, SlowScore(score), **settings)
     print("the end", flush=True)
 
 
@@ -146,7 +142,7 @@ CODES = {"SIGTERM": 143, "SIGUSR1": 138, "SIGINT": -signal.SIGINT}
 def test_a_program_ends_with_its_code_and_is_continued_to_the_same_bits(tmp_path, room_name, name, background):
     if room_name == "torch":
         pytest.importorskip("torch")
-    room = room_of(room_name)
+    room = small_rooms.build_room(room_name)
     unbroken = train(room, tmp_path / "unbroken")
     with program(room.name, tmp_path / "broken", save_in_background=background) as process:
         process.send_signal(getattr(signal, name))
