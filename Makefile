@@ -4,6 +4,7 @@
 # WORKERS    processes that run the tests
 # ARGS       further arguments for pytest: make test ARGS="-k resume"
 # GPU_PYTHON interpreter whose framework sees the GPU (.venv may hold a CPU build)
+# TENSORFLOW package of TensorFlow that the tests run with: the build for CPUs is half the size
 #
 # requirements/constraints.txt pins what the tests ran with, PyTorch first of all: an unpinned torch takes
 # whatever is newest. Where the pins do not exist (a very new Python), use CONSTRAINTS=other-file.txt.
@@ -12,31 +13,41 @@ PYTHON ?= python3
 GPU_PYTHON ?= python3
 WORKERS ?= 2
 ARGS ?=
+TENSORFLOW ?= tensorflow-cpu
 CONSTRAINTS ?= requirements/constraints.txt
 
 BIN := .venv/bin
-CORE := .venv-core/bin
 INSTALL := -m pip --disable-pip-version-check install -qq --constraint $(CONSTRAINTS)
 FAST := not slow and not gpu
+DEV := jax sklearn logging export dev
+# the range of requirements/tensorflow.txt, for the package that is tested
+TENSORFLOW_FOR_TESTS := "$(shell sed -n 's/^tensorflow>/$(TENSORFLOW)>/p' requirements/tensorflow.txt)"
+ONLY_none :=
+ONLY_torch := -r requirements/torch.txt
+ONLY_tensorflow := $(TENSORFLOW_FOR_TESTS)
+ONLY_jax := -r requirements/jax.txt
 NOTEBOOKS := $(wildcard notebooks/*.ipynb)
 BENCHMARKS := $(filter-out %_gpu.py,$(wildcard benchmarks/[!_]*.py))
 GPU_BENCHMARKS := $(wildcard benchmarks/[!_]*_gpu.py)
 
 # Workers share the cores, so each computes with one thread: faster, and the same bits on every machine.
-test chaos test-all test-notebooks test-core: export OMP_NUM_THREADS := 1
+test chaos spec test-all test-notebooks test-only-%: export OMP_NUM_THREADS := 1
 # No target needs a screen.
 export MPLBACKEND := Agg
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test chaos lint format full test-all test-notebooks test-core bench test-gpu bench-gpu clean distclean
+.PHONY: help demo test chaos spec parity lint format full test-all test-rooms test-notebooks bench test-gpu bench-gpu clean distclean
 
 help:
 	@echo "make demo       cross-validate a network on the digits that scikit-learn brings"
 	@echo "make test       the tests, without the slow ones"
 	@echo "make chaos      trainings killed at every call and at random times, all of them: part of make full"
+	@echo "make spec       the specification of backends on every room; writes docs/specification.md"
+	@echo "make parity     the same training in every room; writes docs/parity.md"
 	@echo "make lint       ruff, ruff format and mypy"
 	@echo "make format     let ruff rewrite what it can"
-	@echo "make full       all tests, the notebooks, and the tests again with no framework installed"
+	@echo "make full       all tests, the notebooks, and the tests again with one framework alone, and with none"
+	@echo "make test-only-none    the tests with no framework; test-only-torch, -tensorflow, -jax with that one alone"
 	@echo "make bench      the benchmarks"
 	@echo "make test-gpu   the tests that need a GPU        (GPU_PYTHON=python3)"
 	@echo "make bench-gpu  the benchmarks that need a GPU   (GPU_PYTHON=python3)"
@@ -60,16 +71,24 @@ test: .venv/.stamp-dev
 chaos: .venv/.stamp-dev
 	@$(BIN)/python -m pytest -n $(WORKERS) -m "not gpu" tests/chaos $(ARGS)
 
-# One after the other: the machine is not shared out three times.
+# One after the other: the machine is not shared out.
 full: .venv/.stamp-dev
 	@$(MAKE) --no-print-directory test-all
+	@$(MAKE) --no-print-directory test-rooms
 	@$(MAKE) --no-print-directory test-notebooks
-	@$(MAKE) --no-print-directory test-core
+	@$(MAKE) --no-print-directory test-only-none
+	@$(MAKE) --no-print-directory test-only-torch
+	@$(MAKE) --no-print-directory test-only-tensorflow
+	@$(MAKE) --no-print-directory test-only-jax
 
 # The slow tests build the source distribution and the wheel, and check what is in them; they are those of
 # "make chaos", too. With other libraries' transforms and datasets there, the tests that use them run, too.
 test-all: .venv/.stamp-peers
 	@$(BIN)/python -m pytest -n $(WORKERS) -m "not gpu" $(ARGS)
+
+# What "make test" runs for two rooms and the specification for the others, for these too.
+test-rooms: .venv/.stamp-dev
+	@$(BIN)/python -m pytest -n $(WORKERS) -m "$(FAST)" --rooms torchscript,tensorflow,jax -k "torchscript or tensorflow or jax" tests/training $(ARGS)
 
 test-notebooks: .venv/.stamp-dev
 ifeq ($(NOTEBOOKS),)
@@ -78,15 +97,21 @@ else
 	@$(BIN)/python -m pytest --nbmake --nbmake-timeout=600 --timeout=900 $(NOTEBOOKS)
 endif
 
-# delira as a user gets it who has no framework: the wheel with its own requirements, in a fresh environment.
+# delira as a user gets it who has one framework, or none: the wheel with its own requirements, in a fresh environment.
 # "pytest", not "python -m pytest", which would find the checkout before the installed wheel.
-test-core:
+test-only-%:
 	@$(call require_python)
-	@rm -rf build .venv-core
-	@$(PYTHON) -m venv .venv-core
-	@$(CORE)/python $(INSTALL) . pytest pytest-timeout hypothesis
+	@rm -rf build .venv-$*
+	@$(PYTHON) -m venv .venv-$*
+	@.venv-$*/bin/python $(INSTALL) . pytest pytest-timeout pytest-xdist hypothesis $(ONLY_$*)
 	@rm -rf build
-	@$(CORE)/pytest -m "$(FAST)" $(ARGS)
+	@.venv-$*/bin/pytest -n $(WORKERS) -m "$(FAST)" $(ARGS)
+
+spec: .venv/.stamp-dev
+	@$(BIN)/python tests/write_specification.py
+
+parity: .venv/.stamp-dev
+	@PYTHONPATH=tests $(BIN)/python -m parity.compare --write docs/parity.md
 
 bench: .venv/.stamp-dev
 	@set -e; for file in $(BENCHMARKS); do echo "== $$file"; $(BIN)/python $$file; done
@@ -98,7 +123,7 @@ bench-gpu:
 	@set -e; for file in $(GPU_BENCHMARKS); do echo "== $$file"; PYTHONPATH=. $(GPU_PYTHON) $$file; done
 
 clean:
-	rm -rf build dist *.egg-info .venv-core .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage htmlcov docs/_build
+	rm -rf build dist *.egg-info .venv-* .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage htmlcov docs/_build
 	find . -name __pycache__ -not -path "./.venv/*" -prune -exec rm -rf {} +
 
 distclean: clean
@@ -122,9 +147,9 @@ endef
 	@$(BIN)/python $(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@
 
-.venv/.stamp-dev: .venv/.stamp-torch requirements/logging.txt requirements/export.txt requirements/dev.txt
-	@echo "installing logging, export and dev requirements"
-	@$(BIN)/python $(INSTALL) -r requirements/logging.txt -r requirements/export.txt -r requirements/dev.txt
+.venv/.stamp-dev: .venv/.stamp-torch $(DEV:%=requirements/%.txt) requirements/tensorflow.txt
+	@echo "installing the other frameworks, logging, export and dev requirements"
+	@$(BIN)/python $(INSTALL) $(DEV:%=-r requirements/%.txt) $(TENSORFLOW_FOR_TESTS)
 	@touch $@
 
 .venv/.stamp-peers: .venv/.stamp-dev requirements/peers.txt

@@ -90,6 +90,9 @@ class Backend(abc.ABC):
     checkpoint_suffix: str
     """Ending of checkpoint files, with the dot."""
 
+    channels_last: bool = False
+    """Whether images have their channels last where networks of the framework compute."""
+
     is_differentiable: bool = True
     """Whether networks learn by losses and optimizers; if not, a training may have neither."""
 
@@ -333,6 +336,13 @@ class Backend(abc.ABC):
         """Read a checkpoint tree whose file was verified; executes nothing that the file says."""
         return read_tree(path)
 
+    def further_files(self, network: Any) -> Mapping[str, Callable[[BinaryIO, Mapping[str, Any]], None]]:
+        """What is written beside each checkpoint, for other programs: ending of the file -> writer of a tree.
+
+        Nothing is continued from these files: the checkpoint alone holds all.
+        """
+        return {}
+
     # ------------------------------------------------------------------ for other programs
 
     def export(self, network: Any, path: Path, example: Mapping[str, Any]) -> None:
@@ -349,3 +359,17 @@ class Backend(abc.ABC):
     def load_named_weights(self, network: Any, weights: Mapping[str, np.ndarray]) -> None:
         """Put weights by name into the network; refuses others than its own, and changes nothing then."""
         raise ConfigError(f"the room {self.name!r} does not take weights by name")
+
+    def portable_weights(self, network: Any) -> dict[str, np.ndarray]:
+        """Copies of all weights by attribute path, in the layout that every room understands.
+
+        That is PyTorch's: ``weight`` of a dense layer of shape (out, in), of a convolution (out, in, kernel axes), of
+        a transposed one (in, out, kernel axes), and ``bias``; of a normalisation ``weight``, ``bias``,
+        ``running_mean``, ``running_var``; of an embedding ``weight`` (entries, features). Counters and states of
+        generators are none.
+        """
+        return self.named_weights(network)
+
+    def load_portable_weights(self, network: Any, weights: Mapping[str, np.ndarray]) -> None:
+        """Put weights of :meth:`portable_weights` into the network; names and shapes fit."""
+        self.load_named_weights(network, weights)

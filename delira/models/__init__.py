@@ -3,12 +3,14 @@
 from typing import TYPE_CHECKING
 
 from delira.models.abstract_network import AbstractNetwork
+from delira.models.transfer import transfer_weights
 from delira.models.weights import load_named_weights, named_weights
 from delira.utils.lazy import lazy_names
 
 if TYPE_CHECKING:  # what type checkers and editors see; at run time see lazy_names below
     from delira.backends.torch import AbstractPyTorchNetwork as AbstractPyTorchNetwork
+    from delira.backends.torchscript import AbstractTorchScriptNetwork as AbstractTorchScriptNetwork
 
-__all__ = ["AbstractNetwork", "load_named_weights", "named_weights"]
+__all__ = ["AbstractNetwork", "load_named_weights", "named_weights", "transfer_weights"]
 
 __getattr__, __dir__ = lazy_names(__name__)

@@ -45,6 +45,8 @@ class TorchBackend(Backend):
     export = staticmethod(exports.export)
     named_weights = staticmethod(exports.named_weights)
     load_named_weights = staticmethod(exports.load_named_weights)
+    portable_weights = staticmethod(exports.portable_weights)
+    load_portable_weights = staticmethod(exports.load_portable_weights)
 
     def devices_of(self, network: torch.nn.Module) -> Devices:
         first = next(network.parameters(), None)

@@ -47,6 +47,17 @@ def load_named_weights(network: torch.nn.Module, weights: Mapping[str, np.ndarra
     network.load_state_dict({name: _to_tensor(weights[name]) for name in own}, strict=False)
 
 
+def portable_weights(network: torch.nn.Module) -> dict[str, np.ndarray]:
+    """All weights in the layout of every room, which is PyTorch's own; counters of batches are no weights."""
+    weights = named_weights(network)
+    return {name: array for name, array in weights.items() if name.rpartition(".")[2] != "num_batches_tracked"}
+
+
+def load_portable_weights(network: torch.nn.Module, weights: Mapping[str, np.ndarray]) -> None:
+    """Put weights of :func:`portable_weights` into the network."""
+    load_named_weights(network, {**named_weights(network), **weights})
+
+
 def _tensors(network: torch.nn.Module) -> dict[str, torch.Tensor]:
     return {name: value for name, value in network.state_dict().items() if isinstance(value, torch.Tensor)}
 
@@ -90,25 +101,25 @@ def export(network: torch.nn.Module, path: Path, example: Mapping[str, Any]) -> 
         )
     if path.suffix == ".onnx":
         import_optional("onnxscript", f"exporting to {path.name!r}", "delira[export]")
-    inputs = map_leaves(_on_cpu, example)
-    _check_samples(inputs)
+    inputs = map_leaves(on_cpu, example)
+    check_samples(inputs)
     # tracing runs the network's Python, and must not find the original's state, mode or device
     with _note(f"while {type(network).__name__} was copied for its export"):
         network = copy.deepcopy(network).cpu().eval()
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
-        outputs = _tried(network, inputs)
+        outputs = tried(network, inputs)
         with _quiet():
             writers[path.suffix](_traced(network, inputs), inputs, outputs, path)
 
 
-def _on_cpu(value: Any) -> Any:
+def on_cpu(value: Any) -> Any:
     if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
         tensor = torch.from_numpy(np.array(value, dtype=value.dtype.newbyteorder("=")))
         return tensor.float() if tensor.dtype is torch.float64 else tensor
     return value.detach().cpu() if isinstance(value, torch.Tensor) else value
 
 
-def _check_samples(inputs: Mapping[str, Any]) -> None:
+def check_samples(inputs: Mapping[str, Any]) -> None:
     """Refuse inputs that are no arrays with the same number of samples first."""
     lengths = {}
     for place, leaf in iterate_leaves(inputs):
@@ -122,7 +133,7 @@ def _check_samples(inputs: Mapping[str, Any]) -> None:
         )
 
 
-def _tried(network: torch.nn.Module, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+def tried(network: torch.nn.Module, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
     """What the network returns for the first samples: that it does not take the example is said by its own error."""
     with _note(f"while {type(network).__name__} was tried on the example"):
         return named_outputs(network, network(**map_leaves(lambda leaf: leaf[:2], inputs)))

@@ -109,7 +109,7 @@ class AbstractPyTorchNetwork(AbstractNetwork, torch.nn.Module):
         step = Step(model, data_dict)
         with torch.set_grad_enabled(bool(optimizers)):
             _run(hooks.sample, step)
-            mapping = kwargs.get("key_mapping") or BACKEND.key_mapping(model)
+            mapping = kwargs.get("key_mapping") or getattr(model, "__delira_backend__", BACKEND).key_mapping(model)
             step.predictions = named_outputs(model, model(**select_inputs(mapping, step.batch)))
             _run(hooks.forward, step)
             step.losses = call_losses(losses or {}, kwargs.get("loss_keys") or {}, step.predictions, step.batch)

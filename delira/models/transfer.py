@@ -1,0 +1,113 @@
+"""Weights of a network of one room in a network of another."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from delira.errors import CheckpointError
+from delira.utils.room_of import find_backend
+from delira.utils.suggest import did_you_mean
+
+
+def transfer_weights(
+    src: Any,
+    dst: Any,
+    mapping: Mapping[str, str] | None = None,
+    *,
+    flattened: Mapping[str, tuple[int, ...]] | None = None,
+) -> None:
+    """Give a network the weights of another one, of the same architecture, perhaps of another room.
+
+    The rooms know how their layers keep weights: dense kernels are transposed, the axes of convolutions are put in
+    order, and the entries of normalisations have their names in each framework. The weights of other layers
+    are taken as they are, by name. With batch normalisation, the statistics are transferred too.
+
+    Parameters
+    ----------
+    src
+        The network whose weights are copied.
+    dst
+        The network that gets them, in place.
+    mapping
+        Where the layers are called otherwise: layer or weight of ``dst`` -> that of ``src``, as attribute paths, e.g.
+        ``{"head": "body.3"}``. What is not named has the same path in both.
+    flattened
+        Dense layers of ``dst`` that read a flattened image -> its shape with the channels first, e.g.
+        ``{"head": (8, 4, 4)}``. Needed if one network flattens with the channels first and the other with the channels
+        last; the ready networks of all rooms flatten with the channels first, and need it not.
+
+    Raises
+    ------
+    CheckpointError
+        If a weight is missing, is left over, or has another shape; it says which, and nothing is changed.
+    """
+    source, target = find_backend(src), find_backend(dst)
+    given, wanted = source.portable_weights(src), target.portable_weights(dst)
+    names = {name: _source_name(name, mapping or {}) for name in wanted}
+    _check_names(names, given, mapping or {})
+    images = dict(flattened or {})
+    weights = {}
+    for name, origin in names.items():
+        layer, _, entry = name.rpartition(".")
+        array = given[origin]
+        if entry == "weight" and layer in images:
+            shape = images.pop(layer)
+            if source.channels_last != target.channels_last:
+                array = _reordered(name, array, shape, to_last=target.channels_last)
+        weights[name] = array
+    if images:
+        layer = next(iter(images))
+        raise CheckpointError(f"flattened names {layer!r}, which is no dense layer{did_you_mean(layer, wanted)}")
+    _check_shapes(src, dst, names, weights, wanted)
+    target.load_portable_weights(dst, {name: array.astype(wanted[name].dtype) for name, array in weights.items()})
+
+
+def _source_name(name: str, mapping: Mapping[str, str]) -> str:
+    """The name in the source: of the longest part of the path that is mapped."""
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        prefix = ".".join(parts[:length])
+        if prefix in mapping:
+            return ".".join([mapping[prefix], *parts[length:]])
+    return name
+
+
+def _check_names(names: Mapping[str, str], given: Mapping[str, Any], mapping: Mapping[str, str]) -> None:
+    complaints = []
+    if missing := [name if name == origin else f"{name} (from {origin})" for name, origin in names.items()
+                   if origin not in given]:  # fmt: skip
+        complaints.append(f"the source has no {', '.join(missing)}")
+    if left := [name for name in given if name not in names.values()]:
+        complaints.append(f"nothing takes {', '.join(left)}")
+    if idle := [key for key in mapping if not any(name == key or name.startswith(f"{key}.") for name in names)]:
+        complaints.append(f"mapping names {', '.join(idle)}, which the destination does not have")
+    if complaints:
+        raise CheckpointError(
+            "the weights cannot be transferred: " + "; ".join(complaints) + ". Say with mapping={layer of the "
+            "destination: layer of the source} which belong together"
+        )
+
+
+def _check_shapes(
+    src: Any, dst: Any, names: Mapping[str, str], weights: Mapping[str, np.ndarray], wanted: Mapping[str, np.ndarray]
+) -> None:
+    if wrong := [
+        f"{name} is {wanted[name].shape}, {names[name]} is {array.shape}"
+        for name, array in weights.items()
+        if array.shape != wanted[name].shape
+    ]:
+        raise CheckpointError(
+            f"the weights of {type(src).__name__} do not fit {type(dst).__name__} (shapes with the outputs first): "
+            + "; ".join(wrong)
+        )
+
+
+def _reordered(name: str, weight: np.ndarray, shape: tuple[int, ...], *, to_last: bool) -> np.ndarray:
+    """The inputs of a dense weight (out, in), which are pixels of an image, in the order of the other layout."""
+    if weight.ndim != 2 or weight.shape[1] != np.prod(shape):
+        raise CheckpointError(f"flattened says that {name} reads images of shape {shape}, but it is {weight.shape}")
+    outputs = len(weight)
+    if to_last:
+        return np.moveaxis(weight.reshape(outputs, *shape), 1, -1).reshape(outputs, -1)
+    return np.moveaxis(weight.reshape(outputs, *shape[1:], shape[0]), -1, 1).reshape(outputs, -1)

@@ -1,0 +1,50 @@
+"""The same training in every room, step by step."""
+
+import functools
+
+import numpy as np
+import pytest
+from parity import compare, reference
+
+
+@functools.cache
+def by_hand(network, optimizer):
+    return compare.by_hand(network, optimizer)
+
+
+@pytest.fixture(params=compare.ROOMS)
+def room_name(request):
+    pytest.importorskip(compare.ROOMS[request.param])
+    return request.param
+
+
+@pytest.mark.parametrize("optimizer", compare.RATES)
+@pytest.mark.parametrize("network", reference.SHAPES)
+def test_every_step_has_the_loss_of_float64_arithmetic(room_name, network, optimizer):
+    losses = compare.train(room_name, network, optimizer)
+    assert losses.shape == (compare.STEPS,)
+    np.testing.assert_allclose(losses, by_hand(network, optimizer), rtol=compare.RTOL)
+
+
+@pytest.mark.parametrize("network", reference.SHAPES)
+def test_the_gradients_by_hand_are_those_of_finite_differences(network):
+    weights = {name: array.astype(np.float64) for name, array in reference.initial_weights(network).items()}
+    batch = next(iter(compare.data(network).epoch(0, 0, 1)))
+    x, label = batch["data"].astype(np.float64), batch["label"]
+    gradients_of = {"mlp": reference._mlp, "convnet": reference._convnet}[network]
+    _, gradients = gradients_of(weights, x, label)
+    rng = np.random.default_rng(0)
+    for name, array in weights.items():
+        place = tuple(rng.integers(size) for size in array.shape)
+        value, step = array[place], 1e-6
+        array[place] = value + step
+        above, _ = gradients_of(weights, x, label)
+        array[place] = value - step
+        below, _ = gradients_of(weights, x, label)
+        array[place] = value
+        assert gradients[name][place] == pytest.approx((above - below) / (2 * step), rel=1e-5, abs=1e-9), name
+
+
+def test_the_losses_fall():
+    losses = by_hand("mlp", "SGD")
+    assert losses[-10:].mean() < 0.3 * losses[:10].mean()
