@@ -1,6 +1,7 @@
 """Trainings with everything that has a state, each part to be switched on alone."""
 
 import functools
+import importlib
 import importlib.util
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -13,12 +14,14 @@ from delira.data_loading import BaseDataManager, PrevalenceRandomSampler, Weight
 from delira.training.callbacks import EarlyStopping, ExponentialMovingAverage
 
 #: what can be switched on, by room
+_ALL = ("augmentation", "dropout", "accumulation", "schedule", "EMA", "early stopping", "two optimizers")
 FEATURES = {
     "toy": ("augmentation", "dropout", "schedule", "EMA", "early stopping"),
-    "torch": (
-        "augmentation", "dropout", "accumulation", "schedule", "EMA", "early stopping", "two optimizers",
-    ),
-}  # fmt: skip
+    "torch": _ALL,
+    "torchscript": _ALL,
+    "tensorflow": _ALL,
+    "jax": _ALL,
+}
 SAMPLERS: dict[str, dict[str, Any]] = {
     "shuffle": {},
     "weighted": {
@@ -61,66 +64,28 @@ def data(n: int = N_SAMPLES, sampler: str = "shuffle", **kw: Any) -> BaseDataMan
     return BaseDataManager(arrays, BATCH_SIZE, **SAMPLERS[sampler], **kw)
 
 
-@functools.cache
-def torch_networks() -> tuple[type, type]:
-    """A network with dropout and normalisation, and the same one with an optimizer for each of its halves."""
-    import torch
-
-    from delira.models import AbstractPyTorchNetwork
-
-    class Halves(AbstractPyTorchNetwork):
-        def __init__(self, dropout: float = 0.0):
-            super().__init__(dropout=dropout)
-            layers = torch.nn.Linear(3, 5), torch.nn.BatchNorm1d(5), torch.nn.Tanh(), torch.nn.Dropout(dropout)
-            self.body, self.head = torch.nn.Sequential(*layers), torch.nn.Linear(5, 1)
-
-        def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
-            return {"pred": self.head(self.body(x))}
-
-    class TwoOptimizers(Halves):
-        @staticmethod
-        def closure(model, data_dict, optimizers, losses=None, metrics=None, fold=0, **kwargs):  # type: ignore
-            values = {}
-            for name, optimizer in optimizers.items():
-                pred = model(data_dict["data"])["pred"]
-                loss = losses["mse"](pred, data_dict["label"])
-                optimizer.zero_grad()
-                with optimizer.scale_loss(loss) as scaled:
-                    scaled.backward()
-                optimizer.step()
-                values[f"mse {name}"] = loss.detach()
-            return {}, values, {"pred": pred.detach()}
-
-    for cls in (Halves, TwoOptimizers):  # found again by its name in files
-        cls.__qualname__ = cls.__name__
-        globals()[cls.__name__] = cls
-    return Halves, TwoOptimizers
-
-
-def two_optimizers(network: Any, cls: Any, **params: Any) -> dict[str, Any]:
-    import torch
-
-    return {
-        "body": cls(network.body.parameters(), **params),
-        "head": torch.optim.SGD(network.head.parameters(), lr=0.05, momentum=0.9),
-    }
+def parts(room: Room) -> Any:
+    """The module that has the networks and optimizers of a room: ``Halves``, ``TwoOptimizers``, ``two_optimizers``
+    and ``ADAM``.
+    """
+    return importlib.import_module(f"everything_{room.name}")
 
 
 def network_cls(room: Room, features: Collection[str]) -> type:
-    return room.network if room.name == "toy" else torch_networks()["two optimizers" in features]
+    if room.name == "toy":
+        return room.network
+    return parts(room).TwoOptimizers if "two optimizers" in features else parts(room).Halves
 
 
 def settings(room: Room, features: Collection[str]) -> dict[str, Any]:
     """Settings of a trainer; fresh callbacks."""
     chosen = {**room.settings, "metrics": {"rmse": rmse}, "val_score_key": "rmse", "callbacks": []}
-    if room.name == "torch":
-        import torch
-
-        chosen |= {"optimizer_cls": torch.optim.Adam, "optimizer_params": {"lr": 0.01}}
+    if room.name != "toy":
+        chosen |= parts(room).ADAM
     if "accumulation" in features:
         chosen["gradient_accumulation_steps"] = 3
     if "two optimizers" in features:
-        chosen["optim_fn"] = two_optimizers
+        chosen["optim_fn"] = parts(room).two_optimizers
     if "schedule" in features:
         more = room.halving()
         chosen["callbacks"] += more.pop("callbacks", ())
