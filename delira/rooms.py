@@ -6,12 +6,21 @@ Adding a backend is one folder in ``delira/backends`` and one entry in each tabl
 import importlib.util
 
 #: room -> package that must be installed for it
-FRAMEWORKS = {"torch": "torch"}
+FRAMEWORKS = {"torch": "torch", "torchscript": "torch", "sklearn": "sklearn", "tensorflow": "tensorflow", "jax": "flax"}
 
 #: room -> public package (below ``delira``) -> names shown there
 NAMES = {
     "torch": {
-        "models": ["AbstractPyTorchNetwork"],
+        "models": [
+            "AbstractPyTorchNetwork",
+            "ClassificationNetworkBasePyTorch",
+            "GenerativeAdversarialNetworkBasePyTorch",
+            "RegressionNetworkBasePyTorch",
+            "UNet2dPyTorch",
+            "UNet3dPyTorch",
+            "VGG3DClassificationNetworkPyTorch",
+            "VariationalAutoencoderPyTorch",
+        ],
         "training": [
             "PyTorchExperiment",
             "PyTorchNetworkTrainer",
@@ -30,6 +39,13 @@ NAMES = {
             "StepLRCallbackPyTorch",
             "TorchSchedulerCallback",
         ],
+        "training.losses": [
+            "BCEFocalLossLogitPyTorch",
+            "BCEFocalLossPyTorch",
+            "DiceCELossPyTorch",
+            "DiceLossPyTorch",
+            "TverskyLossPyTorch",
+        ],
         "training.train_utils": [
             "convert_torch_tensor_to_npy",
             "create_optims_default_pytorch",
@@ -40,6 +56,80 @@ NAMES = {
             "save_checkpoint_torch",
             "torch_load_checkpoint",
             "torch_save_checkpoint",
+        ],
+    },
+    "torchscript": {
+        "models": ["AbstractTorchScriptNetwork"],
+        "training": ["TorchScriptExperiment", "TorchScriptNetworkTrainer"],
+        "io": ["load_checkpoint_torchscript", "save_checkpoint_torchscript"],
+    },
+    "sklearn": {
+        "models": ["SklearnEstimator"],
+        "training": ["SklearnExperiment", "SklearnNetworkTrainer"],
+        "io": ["load_checkpoint_sklearn", "save_checkpoint_sklearn"],
+    },
+    "tensorflow": {
+        "models": ["AbstractTfNetwork"],
+        "training": [
+            "TfExperiment",
+            "TfNetworkTrainer",
+            "convert_tf_tensor_to_npy",
+            "create_optims_default_tf",
+            "create_optims_gan_default_tf",
+        ],
+        "training.callbacks": [
+            "CosineAnnealingLRCallbackTf",
+            "DefaultTfSchedulerCallback",
+            "ExponentialLRCallbackTf",
+            "LambdaLRCallbackTf",
+            "MultiStepLRCallbackTf",
+            "ReduceLROnPlateauCallbackTf",
+            "StepLRCallbackTf",
+            "TfSchedulerCallback",
+        ],
+        "training.train_utils": [
+            "convert_tf_tensor_to_npy",
+            "create_optims_default_tf",
+            "create_optims_gan_default_tf",
+        ],
+        "io": [
+            "load_checkpoint_tf",
+            "save_checkpoint_tf",
+            "tf_load_checkpoint",
+            "tf_save_checkpoint",
+        ],
+    },
+    "jax": {
+        "models": [
+            "AbstractJaxNetwork",
+        ],
+        "training": [
+            "JaxExperiment",
+            "JaxNetworkTrainer",
+            "JaxOptimizer",
+            "convert_jax_array_to_npy",
+            "create_optims_default_jax",
+            "create_optims_gan_default_jax",
+        ],
+        "training.callbacks": [
+            "CosineAnnealingLRCallbackJax",
+            "DefaultJaxSchedulerCallback",
+            "ExponentialLRCallbackJax",
+            "LambdaLRCallbackJax",
+            "MultiStepLRCallbackJax",
+            "OneCycleLRCallbackJax",
+            "OptaxScheduleCallbackJax",
+            "ReduceLROnPlateauCallbackJax",
+            "StepLRCallbackJax",
+        ],
+        "training.train_utils": [
+            "convert_jax_array_to_npy",
+            "create_optims_default_jax",
+            "create_optims_gan_default_jax",
+        ],
+        "io": [
+            "load_checkpoint_jax",
+            "save_checkpoint_jax",
         ],
     },
 }

@@ -11,6 +11,9 @@ from small_rooms import NORMAL_ROOMS, ROOMS, Room, build_room
 from delira.data_loading import BaseDataManager
 
 
+SPECIFICATION_MARKS = {"passed": ".", "refused": "r", "not offered": "-", "failed": "F"}
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--rooms", default=",".join(NORMAL_ROOMS),
@@ -23,6 +26,36 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "room" in metafunc.fixturenames and not has_its_own:
         asked = metafunc.config.getoption("rooms")
         metafunc.parametrize("room", list(ROOMS) if asked == "all" else asked.split(","), indirect=True)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Print what became of the specification: a mark for each check of each room, by area."""
+    reports = [report for reports in terminalreporter.stats.values() for report in reports]
+    found: dict[tuple[str, str, str], str] = {}
+    for report in reports:
+        for name, value in getattr(report, "user_properties", ()):
+            if name == "specification":
+                room, area, check, kind = value
+                found[room, area, check] = SPECIFICATION_MARKS[kind]
+    if not found:
+        return
+    from delira.testing import spec_checks
+
+    rooms = list(dict.fromkeys(room for room, *_ in found))
+    areas: dict[str, list[str]] = {}
+    for check in spec_checks():
+        areas.setdefault(check.area, []).append(check.name)
+    cells = {
+        (area, room): "".join(found.get((room, area, name), " ") for name in names)
+        for area, names in areas.items()
+        for room in rooms
+    }
+    widths = [max(len(room), *(len(cells[area, room]) for area in areas)) for room in rooms]
+    terminalreporter.section("specification: . passed, r refused as it must be, - not offered, F failed")
+    terminalreporter.line(" " * 13 + "  ".join(f"{room:{width}}" for room, width in zip(rooms, widths, strict=True)))
+    for area in areas:
+        shown = "  ".join(f"{cells[area, room]:{width}}" for room, width in zip(rooms, widths, strict=True))
+        terminalreporter.line(f"{area:13}{shown}".rstrip())
 
 
 @pytest.fixture

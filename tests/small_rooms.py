@@ -33,6 +33,13 @@ def build_room(name: str) -> "Room":
     return getattr(importlib.import_module(module), function)()
 
 
+def checkpoint_names(trainer: Any) -> list[str]:
+    """Names of all files in a trainer's folder of checkpoints, but for those that a room writes beside them."""
+    endings = tuple(trainer.checkpoints.beside)
+    files = [path.name for path in trainer.checkpoints.folder.iterdir() if not path.name.endswith(endings)]
+    return sorted(name.removeprefix("checkpoint_").removesuffix(trainer.backend.checkpoint_suffix) for name in files)
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Room:
     """One room as the specification sees it.

@@ -1,6 +1,8 @@
 """Checkpoints of one run: how they are named, published, verified and found again."""
 
 import dataclasses
+import functools
+import hashlib
 import itertools
 import os
 import re
@@ -14,6 +16,8 @@ from delira.io.verify import verify_zip
 from delira.utils.files import publish, publish_link, sweep_partials
 
 _NAME = re.compile(r"best|last|epoch_\d+(_step_\d+)?")
+#: entry of a tree: ending of a file beside it -> its SHA-256
+BESIDE = "beside"
 _EPOCH_NAME = re.compile(r"checkpoint_epoch_(\d+)(?:_step_(\d+))?")
 
 
@@ -32,6 +36,8 @@ class CheckpointFolder:
     """Serialises a tree."""
     read: Callable[[Path], dict[str, Any]]
     """Reads a tree back."""
+    beside: Mapping[str, Callable[[BinaryIO, Mapping[str, Any]], None]] = dataclasses.field(default_factory=dict)
+    """Files that are written, linked and deleted with each checkpoint, though none is read: ending -> writer."""
 
     def path(self, name: str) -> Path:
         """File of a checkpoint called e.g. ``"best"``, ``"last"`` or ``"epoch_3"``."""
@@ -40,10 +46,36 @@ class CheckpointFolder:
     def save(self, tree: Mapping[str, Any], *names: str) -> Path:
         """Serialise ``tree`` once and publish it under every name; the last name is replaced last."""
         first, *others = (self.path(name) for name in names)
-        publish(first, lambda file: self.write(file, tree))
+        self.publish(first, tree)
         for other in others:
-            publish_link(first, other)
+            self._link(first, other)
         return first
+
+    def publish(self, path: Path, tree: Mapping[str, Any]) -> Path:
+        """Serialise ``tree``; the files beside it go first, and it names their checksums."""
+        digests = {}
+        for ending, write in self.beside.items():
+            digests[ending] = digest_of(publish(self._beside(path, ending), functools.partial(write, tree=tree)))
+        whole = {**tree, BESIDE: digests} if digests else tree
+        return publish(path, lambda file: self.write(file, whole))
+
+    def _beside(self, path: Path, ending: str) -> Path:
+        """A file beside a checkpoint, which may have been set aside."""
+        base, found, aside = path.name.partition(self.suffix)
+        return path.with_name(base + ending + aside if found else path.stem + ending)
+
+    def _link(self, source: Path, target: Path) -> None:
+        for ending in self.beside:
+            if (beside := self._beside(source, ending)).exists():
+                publish_link(beside, self._beside(target, ending))
+        publish_link(source, target)
+
+    def _rename(self, path: Path, ending: str) -> Path | None:
+        """Set a checkpoint aside, under a name that is free; ``None`` if that is not possible."""
+        for other in self.beside:
+            if (beside := self._beside(path, other)).exists():
+                _rename(beside, ending)
+        return _rename(path, ending)
 
     def load(self, path: Path) -> dict[str, Any]:
         """Verify and read one checkpoint."""
@@ -96,28 +128,29 @@ class CheckpointFolder:
         for name in tree.get("names", ["last"]):
             target = self.path(str(name))
             if _NAME.fullmatch(str(name)) and target != path:
-                publish_link(path, target)
+                self._link(path, target)
 
     def prune(self, keep: Container[Path]) -> None:
         """Delete the numbered checkpoints that are not in ``keep``; other names of the same files stay."""
         for _, path in self.numbered():
             if path not in keep:
-                path.unlink(missing_ok=True)
+                for other in (*(self._beside(path, ending) for ending in self.beside), path):
+                    other.unlink(missing_ok=True)
 
     def rewind(self, path: Path, tree: Mapping[str, Any]) -> None:
         """Make ``path``, with content ``tree``, the newest: later checkpoints are renamed (``.superseded``)."""
         self.set_aside_after(place_of(tree))
         if path != self.path("last"):
-            publish_link(path, self.path("last"))
+            self._link(path, self.path("last"))
 
     def set_aside_after(self, place: tuple[int, int]) -> None:
         """Rename the checkpoints that are later than ``place``, but for the last (``.superseded``)."""
         for later, other in self.numbered():
             if later > place:
-                _rename(other, "superseded")
+                self._rename(other, "superseded")
         best = self.load_or_warn(self.path("best"))
         if best is not None and place_of(best) > place:
-            _rename(self.path("best"), "superseded")
+            self._rename(self.path("best"), "superseded")
 
     def has_damaged(self) -> bool:
         """Whether a damaged checkpoint was set aside here."""
@@ -135,7 +168,7 @@ class CheckpointFolder:
         try:
             verify_zip(path)
         except CheckpointError as error:
-            aside = _rename(path, "damaged")
+            aside = self._rename(path, "damaged")
             where = "left out" if aside is None else f"set aside as {aside.name}"
             text = f"{error}; it is {where} and an earlier checkpoint is looked for"
             warnings.warn(text, RuntimeWarning, stacklevel=4)
@@ -144,6 +177,12 @@ class CheckpointFolder:
         if not all(isinstance(tree.get(name, 0), int) for name in ("epoch", "step")):
             raise CheckpointError(f"{path} is no checkpoint of a training: its epoch or step is no number")
         return tree
+
+
+def digest_of(path: Path) -> str:
+    """SHA-256 of a file."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def place_of(tree: Mapping[str, Any]) -> tuple[int, int]:

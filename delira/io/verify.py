@@ -18,6 +18,8 @@ _LOCATOR = struct.Struct("<4sLQL")
 _LONG_END = struct.Struct("<4sQ2H2L4Q")
 _DESCRIPTOR = 24  # bytes that PyTorch writes after each record
 _CHUNK = 1 << 18
+#: bytes that all compressed records of a file together may unpack into: TorchScript compresses its code only
+_MOST_UNPACKED = 1 << 28
 _OUTSIDE = re.compile(r"/|[A-Za-z]:|.*\\|(.*/)?\.\.(/|$)", re.DOTALL)
 _PICKLE = (
     "it is a pickle, which could run code when loaded, so it was not loaded. If you trust its source, read it "
@@ -36,9 +38,11 @@ class Record(NamedTuple):
     """Number of its bytes."""
     crc: int
     """CRC-32 of its bytes."""
+    packed: int | None = None
+    """Number of the bytes that unpack into it; ``None`` if it is not compressed."""
 
 
-def verify_zip(path: str | Path) -> None:
+def verify_zip(path: str | Path, *, compressed: bool = False) -> None:
     """Compare the checksum of every record of a checkpoint file.
 
     Records must be stored one after the other and uncompressed, as all rooms write them: then nothing in the
@@ -48,6 +52,9 @@ def verify_zip(path: str | Path) -> None:
     ----------
     path
         The file.
+    compressed
+        Whether records may be compressed (deflate), as TorchScript compresses the code of programs; together they may
+        unpack into 256 MiB.
 
     Raises
     ------
@@ -56,7 +63,8 @@ def verify_zip(path: str | Path) -> None:
     """
     try:
         with open_plain(path) as file:
-            damaged = next((name for name, record in stored_records(file).items() if not _is_whole(file, record)), None)
+            records = stored_records(file, compressed=compressed)
+            damaged = next((name for name, record in records.items() if not _is_whole(file, record)), None)
     except BROKEN_ZIP as error:
         raise CheckpointError(f"{path} is not a complete checkpoint file: {error}") from error
     if damaged is not None:
@@ -76,13 +84,15 @@ def open_plain(path: str | Path) -> io.BufferedReader:
     return open(path, "rb")
 
 
-def stored_records(file: io.BufferedReader) -> dict[str, Record]:
+def stored_records(file: io.BufferedReader, *, compressed: bool = False) -> dict[str, Record]:
     """Find the records of a zip file by their names, and refuse what no room writes.
 
     Parameters
     ----------
     file
         The open file; its position changes.
+    compressed
+        As in :func:`verify_zip`.
 
     Raises
     ------
@@ -98,16 +108,19 @@ def stored_records(file: io.BufferedReader) -> dict[str, Record]:
     records: dict[str, Record] = {}
     position, room = 0, 0  # nothing stands before the first record
     for entry in entries:
-        _check_entry(entry)
+        _check_entry(entry, compressed)
         start = _start_of(file, entry)
         # overlapping records are how a small file unpacks into a huge one
-        if not position <= entry.header_offset <= position + room or start + entry.file_size > end:
+        if not position <= entry.header_offset <= position + room or start + entry.compress_size > end:
             raise zipfile.BadZipFile(f"its record {entry.filename!r} is not where it can be")
         # readers that do not tell small letters from capitals would find another one
         if entry.filename.lower() in records:
             raise zipfile.BadZipFile(f"it has two records called {entry.filename!r}")
-        records[entry.filename.lower()] = Record(start, entry.file_size, entry.CRC)
-        position, room = start + entry.file_size, _DESCRIPTOR
+        packed = entry.compress_size if entry.compress_type else None
+        records[entry.filename.lower()] = Record(start, entry.file_size, entry.CRC, packed)
+        position, room = start + entry.compress_size, _DESCRIPTOR
+    if sum(entry.file_size for entry in entries if entry.compress_type) > _MOST_UNPACKED:
+        raise zipfile.BadZipFile(f"its compressed records unpack into more than {_MOST_UNPACKED >> 20} MiB")
     return {entry.filename: records[entry.filename.lower()] for entry in entries}
 
 
@@ -127,6 +140,8 @@ def read_record(file: io.BufferedReader, record: Record) -> bytearray:
 
 
 def _is_whole(file: io.BufferedReader, record: Record) -> bool:
+    if record.packed is not None:
+        return _unpacks(file, record, record.packed)
     buffer = memoryview(bytearray(min(_CHUNK, record.size)))
     file.seek(record.start)
     left, crc = record.size, 0
@@ -136,6 +151,25 @@ def _is_whole(file: io.BufferedReader, record: Record) -> bool:
             return False
         crc, left = zlib.crc32(buffer[:count], crc), left - count
     return crc == record.crc
+
+
+def _unpacks(file: io.BufferedReader, record: Record, left: int) -> bool:
+    """Whether the ``left`` bytes of a compressed record unpack into what it must be, never into more at once."""
+    file.seek(record.start)
+    unpacker, size, crc, waiting = zlib.decompressobj(-zlib.MAX_WBITS), 0, 0, b""
+    while not unpacker.eof:
+        if not waiting:
+            waiting = file.read(min(_CHUNK, left))
+            left -= len(waiting)
+        try:
+            content = unpacker.decompress(waiting, _CHUNK)
+        except zlib.error:
+            return False
+        size, crc = size + len(content), zlib.crc32(content, crc)
+        if size > record.size or not (waiting or content):
+            return False
+        waiting = unpacker.unconsumed_tail
+    return not (left or unpacker.unused_data) and (size, crc) == (record.size, record.crc)
 
 
 def _check_end(file: io.BufferedReader) -> int:
@@ -171,8 +205,10 @@ def _why_no_zip(head: bytes) -> str:
     return "it was cut short, or something follows its end" if head[:4] == b"PK\3\4" else "it is no zip file"
 
 
-def _check_entry(entry: zipfile.ZipInfo) -> None:
-    if entry.compress_type != zipfile.ZIP_STORED or entry.compress_size != entry.file_size:
+def _check_entry(entry: zipfile.ZipInfo, may_be_compressed: bool) -> None:
+    is_compressed = entry.compress_type == zipfile.ZIP_DEFLATED and may_be_compressed
+    is_stored = entry.compress_type == zipfile.ZIP_STORED and entry.compress_size == entry.file_size
+    if not (is_compressed or is_stored):
         raise zipfile.BadZipFile(f"its record {entry.filename!r} is compressed; delira never does that")
     if entry.flag_bits & 0x2061:
         raise zipfile.BadZipFile(f"its record {entry.filename!r} is encrypted; delira never does that")

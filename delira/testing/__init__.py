@@ -1,5 +1,6 @@
-"""The smallest full room, for tests of delira and of what is built on it."""
+"""The smallest full room, and what every room must do: for tests of delira and of what is built on it."""
 
+from delira.testing.spec import RoomUnderTest, SpecReport, check_backend, spec_checks
 from delira.testing.toy import (
     ToyBackend,
     ToyExperiment,
@@ -9,4 +10,15 @@ from delira.testing.toy import (
     mean_squared_error,
 )
 
-__all__ = ["ToyBackend", "ToyExperiment", "ToyNetwork", "ToySGD", "ToyTrainer", "mean_squared_error"]
+__all__ = [
+    "RoomUnderTest",
+    "SpecReport",
+    "ToyBackend",
+    "ToyExperiment",
+    "ToyNetwork",
+    "ToySGD",
+    "ToyTrainer",
+    "check_backend",
+    "mean_squared_error",
+    "spec_checks",
+]

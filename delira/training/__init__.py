@@ -13,11 +13,26 @@ from delira.training.state import TrainingState
 from delira.utils.lazy import lazy_names
 
 if TYPE_CHECKING:  # what type checkers and editors see; at run time see lazy_names below
+    from delira.backends.jax import JaxExperiment as JaxExperiment
+    from delira.backends.jax import JaxNetworkTrainer as JaxNetworkTrainer
+    from delira.backends.jax import JaxOptimizer as JaxOptimizer
+    from delira.backends.jax import convert_jax_array_to_npy as convert_jax_array_to_npy
+    from delira.backends.jax import create_optims_default_jax as create_optims_default_jax
+    from delira.backends.jax import create_optims_gan_default_jax as create_optims_gan_default_jax
+    from delira.backends.sklearn import SklearnExperiment as SklearnExperiment
+    from delira.backends.sklearn import SklearnNetworkTrainer as SklearnNetworkTrainer
+    from delira.backends.tensorflow import TfExperiment as TfExperiment
+    from delira.backends.tensorflow import TfNetworkTrainer as TfNetworkTrainer
+    from delira.backends.tensorflow import convert_tf_tensor_to_npy as convert_tf_tensor_to_npy
+    from delira.backends.tensorflow import create_optims_default_tf as create_optims_default_tf
+    from delira.backends.tensorflow import create_optims_gan_default_tf as create_optims_gan_default_tf
     from delira.backends.torch import PyTorchExperiment as PyTorchExperiment
     from delira.backends.torch import PyTorchNetworkTrainer as PyTorchNetworkTrainer
     from delira.backends.torch import convert_torch_tensor_to_npy as convert_torch_tensor_to_npy
     from delira.backends.torch import create_optims_default_pytorch as create_optims_default_pytorch
     from delira.backends.torch import create_optims_gan_default_pytorch as create_optims_gan_default_pytorch
+    from delira.backends.torchscript import TorchScriptExperiment as TorchScriptExperiment
+    from delira.backends.torchscript import TorchScriptNetworkTrainer as TorchScriptNetworkTrainer
 
 #: historic names
 AbstractExperiment = BaseExperiment

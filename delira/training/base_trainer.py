@@ -146,6 +146,7 @@ class BaseNetworkTrainer(CheckpointedRun):
             backend.checkpoint_suffix,
             backend.write_checkpoint,
             backend.read_checkpoint,
+            backend.further_files(self.module),
         )
         inspect_tree = functools.partial(guards.refuse_nonfinite, self)
         self.saver = Saver(self.checkpoints, config.saving, backend.snapshot, inspect_tree)
@@ -348,7 +349,7 @@ class BaseNetworkTrainer(CheckpointedRun):
             checks.check_step_names(step_metrics, step_losses)
         running.metrics.append(step_metrics, n_samples, state.step_in_epoch)
         running.losses.append(step_losses, n_samples, state.step_in_epoch)
-        if running.over_epoch is not None:
+        if running.over_epoch is not None and self.backend.is_ready(self.module):
             arrays, host = self._read(running.over_epoch, predictions, batch)
             running.over_epoch.update({**arrays, **host})
         if callbacks.hears("at_iter_end"):
@@ -388,7 +389,7 @@ class BaseNetworkTrainer(CheckpointedRun):
                 observe=observe,
                 epoch=epoch,
             )
-        if self.has_default_closure and not losses.keys():
+        if self.has_default_closure and self.config.losses and not losses.keys():
             raise DataError(f"the validation data gave no batch in epoch {epoch}")
         values = {name: float(array.mean()) for name, array in done.metrics.items()} | losses.reduce()
         return {name if name.startswith("val_") else f"val_{name}": value for name, value in values.items()}

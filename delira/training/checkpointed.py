@@ -16,7 +16,6 @@ from delira.training.generators import generators_state
 from delira.training.run_state import RunState
 from delira.training.saving import Saver
 from delira.training.state import TrainingState
-from delira.utils.files import publish
 
 _log = logging.getLogger("delira")
 
@@ -57,14 +56,12 @@ class CheckpointedRun(RunState):
         epoch
             Number of finished epochs to record; the trainer's own if ``None``.
         """
-        path = Path(file_name)
-        if not path.suffix:
-            path = path.with_name(path.name + self.backend.checkpoint_suffix)
+        path = _complete_name(Path(file_name), self.backend.checkpoint_suffix)
         with self._filled_state():
             tree = self._consistent_tree()
             if epoch is not None:
                 tree["epoch"] = int(epoch)
-            return publish(path, lambda file: self.backend.write_checkpoint(file, tree))
+            return self.checkpoints.publish(path, tree)
 
     def _consistent_tree(self) -> dict[str, Any]:
         """What a file of the user's holds: never weights of one epoch with optimizers and counters of another."""
@@ -85,8 +82,8 @@ class CheckpointedRun(RunState):
             If the file is missing, damaged or no checkpoint.
         """
         path = Path(file_name)
-        if not path.suffix and not path.exists():
-            path = path.with_name(path.name + cls.backend.checkpoint_suffix)
+        if not path.exists():
+            path = _complete_name(path, cls.backend.checkpoint_suffix)
         verify_zip(path)
         return cls.backend.read_checkpoint(path)
 
@@ -367,6 +364,13 @@ class CheckpointedRun(RunState):
             self._must_return = True  # before: a Ctrl-C may come in the midst
             self.backend.load_state_tree(best, self.module, {})
         return self.module
+
+
+def _complete_name(path: Path, ending: str) -> Path:
+    """The file with the room's ending, if it has none or a part of it (``.pt`` of ``_trainer_state.pt``)."""
+    if path.name.endswith(ending) or (path.suffix and not ending.endswith(path.suffix)):
+        return path
+    return path.with_name(path.stem + ending)
 
 
 def _describe(network: Any) -> dict[str, Any]:

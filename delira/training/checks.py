@@ -57,6 +57,7 @@ def check_first_batches(trainer: Any, plan: Any) -> None:
     closure or a validation will call it anyway. Other iterables than managers are left alone, since
     what is taken from them may be gone.
     """
+    _ = trainer._step  # a room refuses what it cannot compile
     roles = (("training", plan.train_data), ("validation", plan.val_data))
     for role, data in roles:
         if data is None and role == "validation":

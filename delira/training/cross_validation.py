@@ -271,6 +271,8 @@ class CrossValidation:
 
     def _check_test(self, trainer: Any, split: Split) -> None:
         """Try the test metrics on one batch, before a fold is trained."""
+        if not trainer.backend.is_ready(trainer.module):
+            return
         with trainer.backend.threads(trainer.config.num_threads), own_generators(trainer.backend):
             batch = self._test_manager(split).first_batch(trainer.seed) or {}
             check_metrics(trainer, self.metrics, self.metric_keys, batch)

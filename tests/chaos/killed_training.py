@@ -49,7 +49,7 @@ SETTINGS = (
     {"save_freq_steps": 1, "save_freq": 1},
     {"save_freq_steps": 2, "save_freq": 1, "keep_last_checkpoints": 2, "save_in_background": True},
 )
-_NUMBERED = re.compile(r"checkpoint_epoch_(\d+)(?:_step_(\d+))?\.(?:pt|zip)")
+_NUMBERED = re.compile(r"checkpoint_epoch_(\d+)(?:_step_(\d+))?(?:_trainer_state)?\.(?:pt|zip)")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -247,7 +247,7 @@ def unreadable(folder: Path, room: Room) -> list[str]:
     """Files that are called checkpoints and are none."""
     bad = []
     for path in folder.rglob("checkpoints/checkpoint_*"):
-        if path.suffix == room.backend.checkpoint_suffix:
+        if path.name.endswith(room.backend.checkpoint_suffix):
             try:
                 verify_zip(path)
                 room.backend.read_checkpoint(path)

@@ -51,7 +51,12 @@ def check_equal(room: Any, found: Path, expected: Path) -> None:
     assert there == names, f"missing: {set(names) - set(there)}; too many: {set(there) - set(names)}"
     for name in names:
         if name.startswith("checkpoints/"):
+            if name.endswith(tuple(room.backend.further_files(None))):  # a program has names of its process in it
+                verify_zip(found / name, compressed=True)
+                continue
             contents = [room.backend.read_checkpoint(folder / name) for folder in (found, expected)]
+            for content in contents:
+                content.pop("beside", None)
             assert room.same(*contents), f"{name} differs"
         elif name.startswith("history"):
             assert (found / name).read_bytes() == (expected / name).read_bytes(), f"{name} differs"

@@ -28,7 +28,7 @@ class Convnet(AbstractTfNetwork):
         super().__init__()
         self.first = keras.layers.Conv2D(4, 3, padding="same", activation="relu")
         self.second = keras.layers.Conv2D(8, 3, padding="same", activation="relu")
-        self.pool, self.flatten, self.head = keras.layers.AveragePooling2D(), keras.layers.Flatten(), None
+        self.pool, self.flatten = keras.layers.AveragePooling2D(2), keras.layers.Flatten()
         self.head = keras.layers.Dense(10)
         self(tf.zeros((1, 1, 8, 8)))
 

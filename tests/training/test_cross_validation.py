@@ -506,7 +506,7 @@ def test_another_process_computes_the_same_bits(room, tmp_path):
     script = (
         f"import sys; sys.path[:0] = [{str(tests)!r}, {str(tests / 'training')!r}]\n"
         "import small_rooms, test_cross_validation\n"
-        f"print(test_cross_validation.digest(small_rooms.{room.name}_room(), {str(tmp_path / 'there')!r}))"
+        f"print(test_cross_validation.digest(small_rooms.build_room({room.name!r}), {str(tmp_path / 'there')!r}))"
     )
     environment = {**os.environ, "PYTHONHASHSEED": "123"}
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=False)

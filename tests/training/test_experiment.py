@@ -122,7 +122,7 @@ def test_without_validation_data_the_score_is_ignored_with_one_warning(room, tmp
         network = experiment.run(manager())
     assert len(caught) == 1
     (folder,) = runs(experiment)
-    last = next((folder / "fold_00" / "checkpoints").glob("checkpoint_last*"))
+    last = next((folder / "fold_00" / "checkpoints").glob(f"checkpoint_last{room.backend.checkpoint_suffix}"))
     (weight,) = room.trainer_cls.load_state(last)["model"].values()
     assert room.same(np.asarray(weight).reshape(-1, 1), room.read(network))
     assert not list(last.parent.glob("checkpoint_best*"))
@@ -136,7 +136,7 @@ def test_the_experiments_score_and_mode_reach_the_trainer(room, tmp_path, manage
             training={"val_metrics": {"score": scripted(3, 2, 1)}, "num_epochs": 3},
         )  # fmt: skip
         experiment.run(manager(), manager(7))
-        best_file = next((runs(experiment)[0] / "fold_00" / "checkpoints").glob("checkpoint_best*"))
+        best_file = next((runs(experiment)[0] / "fold_00" / "checkpoints").glob(f"checkpoint_best{room.backend.checkpoint_suffix}"))
         assert room.trainer_cls.load_state(best_file)["epoch"] == best
 
 
@@ -351,7 +351,7 @@ def test_a_broken_run_is_continued_from_any_path_in_it(room, tmp_path, manager, 
         "run folder": folder,
         "fold folder": folder / "fold_00",
         "checkpoints folder": checkpoints,
-        "file": next(checkpoints.glob("checkpoint_last*")),
+        "file": next(checkpoints.glob(f"checkpoint_last{room.backend.checkpoint_suffix}")),
         "text": str(folder),
     }[form]
     resumed = experiment.resume(path, manager(), manager(7), val_score_key="mse", callbacks=own)

@@ -12,6 +12,7 @@ import time
 
 import pytest
 from scripted import scripted
+from small_rooms import checkpoint_names
 
 from delira.errors import CheckpointError, ConfigError, NonFiniteLossError
 from delira.training import saving
@@ -40,8 +41,8 @@ def break_off():
 
 
 def names(trainer):
-    """Names of all checkpoints of a trainer's folder; other files are not expected there."""
-    return {path.stem.removeprefix("checkpoint_") for path in trainer.checkpoints.folder.iterdir()}
+    """Names of all checkpoints of a trainer's folder; other files than those beside them are not expected there."""
+    return set(checkpoint_names(trainer))
 
 
 def epochs_kept(trainer):

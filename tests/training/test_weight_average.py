@@ -341,6 +341,6 @@ def test_an_experiment_tests_and_gives_back_the_average(room, tmp_path, manager)
     network = experiment.run(manager(), callbacks=[ExponentialMovingAverage(0.5)])
     trainer = room.trainer(tmp_path / "by hand", callbacks=[watch, ExponentialMovingAverage(0.5)])
     assert room.read(network).shape == room.read(trainer.module).shape
-    path = next((tmp_path / "average").rglob("checkpoint_last*"))
+    path = next((tmp_path / "average").rglob(f"checkpoint_last{room.backend.checkpoint_suffix}"))
     (weight,) = room.backend.to_numpy(trainer.load_state(path)["model"]).values()
     assert np.array_equal(room.read(network), weight.reshape(-1, 1))

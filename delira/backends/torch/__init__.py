@@ -11,7 +11,23 @@ from delira.backends.torch.io import (
     torch_load_checkpoint,
     torch_save_checkpoint,
 )
+from delira.backends.torch.losses import (
+    BCEFocalLossLogitPyTorch,
+    BCEFocalLossPyTorch,
+    DiceCELossPyTorch,
+    DiceLossPyTorch,
+    TverskyLossPyTorch,
+)
 from delira.backends.torch.network import AbstractPyTorchNetwork
+from delira.backends.torch.networks import (
+    ClassificationNetworkBasePyTorch,
+    GenerativeAdversarialNetworkBasePyTorch,
+    RegressionNetworkBasePyTorch,
+    UNet2dPyTorch,
+    UNet3dPyTorch,
+    VariationalAutoencoderPyTorch,
+    VGG3DClassificationNetworkPyTorch,
+)
 from delira.backends.torch.optimizers import create_optims_default_pytorch, create_optims_gan_default_pytorch
 from delira.backends.torch.schedules import (
     CosineAnnealingLRCallbackPyTorch,
@@ -29,17 +45,29 @@ from delira.backends.torch.values import convert_torch_tensor_to_npy
 
 __all__ = [
     "AbstractPyTorchNetwork",
+    "BCEFocalLossLogitPyTorch",
+    "BCEFocalLossPyTorch",
+    "ClassificationNetworkBasePyTorch",
     "CosineAnnealingLRCallbackPyTorch",
     "DefaultPyTorchSchedulerCallback",
+    "DiceCELossPyTorch",
+    "DiceLossPyTorch",
     "ExponentialLRCallbackPyTorch",
+    "GenerativeAdversarialNetworkBasePyTorch",
     "LambdaLRCallbackPyTorch",
     "MultiStepLRCallbackPyTorch",
     "OneCycleLRCallbackPyTorch",
     "PyTorchExperiment",
     "PyTorchNetworkTrainer",
     "ReduceLROnPlateauCallbackPyTorch",
+    "RegressionNetworkBasePyTorch",
     "StepLRCallbackPyTorch",
     "TorchSchedulerCallback",
+    "TverskyLossPyTorch",
+    "UNet2dPyTorch",
+    "UNet3dPyTorch",
+    "VGG3DClassificationNetworkPyTorch",
+    "VariationalAutoencoderPyTorch",
     "convert_torch_tensor_to_npy",
     "create_optims_default_pytorch",
     "create_optims_gan_default_pytorch",

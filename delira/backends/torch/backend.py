@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.nn.parameter import is_lazy
 
-from delira.backends.torch import averages, determinism, io, schedules, values
+from delira.backends.torch import averages, compiling, determinism, io, schedules, values
 from delira.backends.torch import export as exports
 from delira.backends.torch import optimizers as optims
 from delira.backends.torch import snapshot as memory
@@ -28,6 +28,7 @@ class TorchBackend(Backend):
     feed = staticmethod(feed)
     to_numpy = staticmethod(values.to_numpy)
     read_scalars = staticmethod(values.read_scalars)
+    bind_step = staticmethod(compiling.bind_step)
     build_optimizers = staticmethod(optims.build_optimizers)
     build_schedules = staticmethod(schedules.build_schedules)
     concatenate = staticmethod(values.concatenate)
@@ -39,7 +40,6 @@ class TorchBackend(Backend):
     scale_rates = staticmethod(optims.scale_rates)
     deterministic = staticmethod(determinism.deterministic)
     prepare_deterministic = staticmethod(determinism.prepare)
-    explain = staticmethod(determinism.explain)
     write_checkpoint = staticmethod(io.write_checkpoint)
     read_checkpoint = staticmethod(io.read_checkpoint)
     export = staticmethod(exports.export)
@@ -47,6 +47,9 @@ class TorchBackend(Backend):
     load_named_weights = staticmethod(exports.load_named_weights)
     portable_weights = staticmethod(exports.portable_weights)
     load_portable_weights = staticmethod(exports.load_portable_weights)
+
+    def explain(self, error: BaseException) -> str | None:
+        return determinism.explain(error) or compiling.explain(error)
 
     def devices_of(self, network: torch.nn.Module) -> Devices:
         first = next(network.parameters(), None)

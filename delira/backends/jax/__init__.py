@@ -1,0 +1,45 @@
+"""The JAX room: networks of ``flax.nnx``, optimizers of optax.
+
+JAX compiles pure functions and keeps no generator. A step takes the network apart into arrays, runs as one
+program that reuses their memory, and puts the results back: nobody may keep a weight from one step to the next.
+Keys of random numbers are made of the seed of the epoch and the number of the step.
+"""
+
+from delira.backends.jax.building import create_optims_default_jax, create_optims_gan_default_jax
+from delira.backends.jax.io import load_checkpoint_jax, save_checkpoint_jax
+from delira.backends.jax.network import AbstractJaxNetwork
+from delira.backends.jax.optimizers import JaxOptimizer
+from delira.backends.jax.plateau import ReduceLROnPlateauCallbackJax
+from delira.backends.jax.schedules import (
+    CosineAnnealingLRCallbackJax,
+    DefaultJaxSchedulerCallback,
+    ExponentialLRCallbackJax,
+    LambdaLRCallbackJax,
+    MultiStepLRCallbackJax,
+    OneCycleLRCallbackJax,
+    OptaxScheduleCallbackJax,
+    StepLRCallbackJax,
+)
+from delira.backends.jax.training import JaxExperiment, JaxNetworkTrainer
+from delira.backends.jax.values import convert_jax_array_to_npy
+
+__all__ = [
+    "AbstractJaxNetwork",
+    "CosineAnnealingLRCallbackJax",
+    "DefaultJaxSchedulerCallback",
+    "ExponentialLRCallbackJax",
+    "JaxExperiment",
+    "JaxNetworkTrainer",
+    "JaxOptimizer",
+    "LambdaLRCallbackJax",
+    "MultiStepLRCallbackJax",
+    "OneCycleLRCallbackJax",
+    "OptaxScheduleCallbackJax",
+    "ReduceLROnPlateauCallbackJax",
+    "StepLRCallbackJax",
+    "convert_jax_array_to_npy",
+    "create_optims_default_jax",
+    "create_optims_gan_default_jax",
+    "load_checkpoint_jax",
+    "save_checkpoint_jax",
+]

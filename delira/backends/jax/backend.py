@@ -1,0 +1,251 @@
+"""The verbs of the contract in JAX."""
+
+import contextlib
+import gc
+import inspect
+import os
+import weakref
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+
+from delira.backends.jax import building, graph, portable, schedules, state, step, values
+from delira.backends.jax import export as exports
+from delira.backends.jax.device import batches_for, replicated, resolve_devices
+from delira.backends.jax.generator import GENERATOR, key_of
+from delira.contract import Backend, Devices
+from delira.errors import ConfigError, NetworkError
+
+#: errors of Python that depends on traced values
+_UNTRACEABLE = (
+    jax.errors.ConcretizationTypeError,
+    jax.errors.NonConcreteBooleanIndexError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerBoolConversionError,
+    jax.errors.TracerIntegerConversionError,
+)
+
+
+class JaxBackend(Backend):
+    """JAX, with networks of flax and optimizers of optax."""
+
+    name = "jax"
+    checkpoint_suffix = ".zip"
+    channels_last = True
+
+    devices = staticmethod(resolve_devices)
+    bind_step = staticmethod(step.bind_step)
+    build_optimizers = staticmethod(building.build_optimizers)
+    build_schedules = staticmethod(schedules.build_schedules)
+    to_numpy = staticmethod(values.to_numpy)
+    read_scalars = staticmethod(values.read_scalars)
+    concatenate = staticmethod(values.concatenate)
+    snapshot = staticmethod(values.snapshot)
+    learned_names = staticmethod(graph.learned_names)
+    set_learned_names = staticmethod(graph.set_learned_names)
+    state_tree = staticmethod(state.state_tree)
+    load_state_tree = staticmethod(state.load_state_tree)
+    named_weights = staticmethod(state.named_weights)
+    load_named_weights = staticmethod(state.load_named_weights)
+    portable_weights = staticmethod(portable.portable_weights)
+    load_portable_weights = staticmethod(portable.load_portable_weights)
+    export = staticmethod(exports.export)
+
+    def devices_of(self, network: Any) -> Devices:
+        weight = next((v.get_raw_value() for v in graph.state_variables(network).values()), None)
+        place = jax.local_devices(backend="cpu")[0] if weight is None else batches_for(weight)
+        return Devices(place, place)
+
+    def place(self, network: Any, losses: Mapping[str, Any], devices: Devices) -> Any:
+        place = replicated(devices.input)
+        for leaf in graph.take_apart(network).leaves:
+            if isinstance(leaf, nnx.Variable):
+                leaf.set_raw_value(jax.tree.map(lambda array: jax.device_put(array, place), leaf.get_raw_value()))
+        return network
+
+    def training(self, network: Any) -> contextlib.AbstractContextManager[None]:
+        return graph.mode(network, learns=True)
+
+    def evaluating(self, network: Any) -> contextlib.AbstractContextManager[None]:
+        return graph.mode(network, learns=False)
+
+    @contextlib.contextmanager
+    def threads(self, number: int | None) -> Iterator[None]:
+        if number is not None:
+            raise ConfigError(
+                f"num_threads={number}: JAX chooses its threads when it starts, and cannot change them; leave "
+                f"num_threads out, and start Python on as many CPUs (taskset --cpu-list 0-{number - 1} python …)"
+            )
+        yield
+
+    def key_mapping(self, network: Any) -> dict[str, str]:
+        parameters = _arguments(network)
+        required = [
+            name
+            for name, parameter in parameters.items()
+            if parameter.default is parameter.empty
+            and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+        ]
+        if len(required) == 1:
+            return {required[0]: "data"}
+        if "x" in parameters and not required:
+            return {"x": "data"}
+        raise ConfigError(
+            f"{type(network).__name__}.__call__ takes {list(parameters)}, so it is not clear which of them gets the "
+            "batch entry 'data'; pass key_mapping={argument: batch entry}"
+        )
+
+    def arguments_of(self, network: Any) -> frozenset[str] | None:
+        parameters = _arguments(network)
+        is_open = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+        return None if is_open else frozenset(parameters)
+
+    def forward(self, network: Any, inputs: Mapping[str, Any]) -> Any:
+        """Call the network, compiled if it can be traced; its variables stay as they are.
+
+        Random streams begin with the same key in every call, which is no key of a training step.
+        """
+        parts = graph.parts_of(network)
+        words = np.array([GENERATOR.seed & 0xFFFFFFFF, GENERATOR.seed >> 32, 0xFFFFFFFF], dtype=np.uint32)
+        try:
+            return _forward_of(network, parts)(parts.values(), step.arrays_of(dict(inputs)), words)
+        except _UNTRACEABLE:
+            _FORWARDS[network] = [(graph.Mould.of(parts), _eagerly(network))]
+            return network(**inputs)
+
+    def step_scope(
+        self, optimizers: Mapping[str, Any], n_samples: int, is_last: bool, part: bool = False
+    ) -> contextlib.AbstractContextManager[None]:
+        for optimizer in optimizers.values():
+            if step.needs_samples(optimizer):
+                optimizer.begin_batch(n_samples, is_last, part)
+        return _NOTHING
+
+    @contextlib.contextmanager
+    def leaving_out(self, network: Any, optimizers: Mapping[str, Any]) -> Iterator[None]:
+        # all of it stays on the device: nobody waits to hear whether the batch was left out
+        variables = [v for v in graph.state_variables(network).values() if not isinstance(v, nnx.Param)]
+        kept = [jnp.copy(variable.get_raw_value()) for variable in variables]
+        before = [jnp.copy(optimizer.state["skipped"]) for optimizer in optimizers.values()]
+        yield
+        if not variables:
+            return
+        after = [optimizer.state["skipped"] for optimizer in optimizers.values()]
+        is_left_out = jnp.any(jnp.stack(after) != jnp.stack(before))
+        for variable, value in zip(variables, kept, strict=True):
+            variable.set_raw_value(jnp.where(is_left_out, value, variable.get_raw_value()))
+
+    def count_left_out(self, optimizers: Mapping[str, Any]) -> int:
+        return sum(optimizer.num_skipped for optimizer in optimizers.values())
+
+    def discard_parts(self, optimizers: Mapping[str, Any]) -> bool:
+        answers = [optimizer.discard_parts() for optimizer in optimizers.values()]  # asks every one of them
+        return all(answers)
+
+    def finish_epoch(self, optimizers: Mapping[str, Any]) -> None:
+        for optimizer in optimizers.values():
+            optimizer.flush()
+
+    def learning_rates(self, optimizers: Mapping[str, Any]) -> dict[str, float]:
+        rates = {name: rate for name, optimizer in optimizers.items() if (rate := optimizer.rate) is not None}
+        return {"lr" if len(optimizers) == 1 else f"lr_{name}": rate for name, rate in rates.items()}
+
+    def scale_rates(self, optimizers: Mapping[str, Any], factor: float) -> None:
+        for optimizer in optimizers.values():
+            optimizer.rate = (optimizer.rate or 0.0) * factor
+
+    def seed(self, seed: int) -> None:
+        GENERATOR.seed, GENERATOR.count = seed, 0
+
+    def generator_state(self) -> dict[str, Any]:
+        return GENERATOR.state()
+
+    def set_generator_state(self, state: Any) -> None:
+        GENERATOR.set_state(state)
+
+    @contextlib.contextmanager
+    def deterministic(self) -> Iterator[None]:
+        if jax.default_backend() == "gpu" and "--xla_gpu_deterministic_ops=true" not in os.environ.get("XLA_FLAGS", ""):
+            raise ConfigError(
+                "deterministic=True: JAX chooses its algorithms for the GPU when it starts; set "
+                "XLA_FLAGS=--xla_gpu_deterministic_ops=true in the environment before Python starts"
+            )
+        yield
+
+    def is_out_of_memory(self, error: BaseException) -> bool:
+        if isinstance(error, jax.errors.JaxRuntimeError):
+            return "RESOURCE_EXHAUSTED" in str(error) or "out of memory" in str(error).lower()
+        return isinstance(error, MemoryError)
+
+    def free_memory(self) -> None:
+        gc.collect()
+
+    def explain(self, error: BaseException) -> str | None:
+        if isinstance(error, _UNTRACEABLE):
+            return (
+                "the step is compiled, so Python cannot decide by values that are only known later: use jnp.where or "
+                "jax.lax.cond, or train with compiled=False"
+            )
+        return None
+
+    def average(self, average: Any, network: Any, decay: float) -> dict[str, Any]:
+        weights = {
+            name: variable.get_raw_value()
+            for name, variable in graph.state_variables(network).items()
+            if isinstance(variable, nnx.Param) and jnp.issubdtype(variable.get_raw_value().dtype, jnp.inexact)
+        }
+        if average is None:
+            return {name: jnp.copy(weight) for name, weight in weights.items()}
+        if average.keys() != weights.keys():
+            raise NetworkError(
+                f"the average of the weights does not fit the network {type(network).__name__}: "
+                f"{', '.join(sorted(average.keys() ^ weights.keys()))} is in one of them only; begin a new average"
+            )
+        return dict(_moved(dict(average), weights, np.float32(1 - decay)))
+
+
+_NOTHING = contextlib.nullcontext()
+
+
+@jax.jit
+def _moved(average: Any, weights: Any, part: Any) -> Any:
+    return jax.tree.map(lambda mean, weight: mean + (weight - mean) * part.astype(mean.dtype), average, weights)
+
+
+def _arguments(network: Any) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(type(network).__call__.__get__(network)).parameters
+
+
+#: network -> functions compiled for it, each with what the network was then
+_FORWARDS: weakref.WeakKeyDictionary[Any, list[tuple[graph.Mould, Any]]] = weakref.WeakKeyDictionary()
+
+
+def _forward_of(network: Any, parts: graph.Parts) -> Any:
+    known = _FORWARDS.setdefault(network, [])
+    for mould, function in known:
+        if mould.graphdef == parts.graphdef:
+            return function
+    mould = graph.Mould.of(parts)
+
+    def predict(arrays: Any, inputs: Any, words: Any) -> Any:
+        return mould.build(arrays, key_of(words))(**inputs)
+
+    known.append((mould, jax.jit(predict)))
+    return known[-1][1]
+
+
+def _eagerly(network: Any) -> Any:
+    found = weakref.ref(network)
+
+    def predict(arrays: Any, inputs: Any, words: Any) -> Any:
+        here = found()
+        return None if here is None else here(**inputs)
+
+    return predict
+
+
+BACKEND = JaxBackend()

@@ -1,0 +1,94 @@
+"""Devices of JAX: one, or several that share the samples of a batch."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from delira.contract import Devices
+from delira.errors import ConfigError
+
+_AXIS = "batch"
+#: names of PyTorch and of GPUs in general -> JAX's platform
+_PLATFORMS = {"cuda": "gpu"}
+
+
+def resolve_devices(gpu_ids: Sequence[int], device: str | None) -> Devices:
+    """Devices of inputs and targets.
+
+    Parameters
+    ----------
+    gpu_ids
+        Historic spelling: empty for the CPU, ``[i]`` for one GPU, several for a batch that is shared out.
+    device
+        ``"auto"`` (the first accelerator if there is one), ``"cpu"``, ``"gpu"`` or ``"cuda"``, ``"tpu"``; with a
+        number (``"gpu:1"``), or several numbers for a batch that is shared out (``"gpu:0,1"``).
+
+    Returns
+    -------
+    Devices
+        A ``jax.Device``, or the sharding of batches over several.
+
+    Raises
+    ------
+    ConfigError
+        If both are given, or if a device is unknown or not there.
+    """
+    gpu_ids = list(gpu_ids)
+    if gpu_ids and device is not None:
+        raise ConfigError(f"gpu_ids={gpu_ids} and device={device!r} say the same; give only one of them")
+    asked = f"gpu_ids={gpu_ids}" if gpu_ids else f"device={device!r}"
+    if device == "auto":
+        found = jax.devices()[:1]
+    elif gpu_ids:
+        found = _numbered("gpu", gpu_ids, asked)
+    else:
+        platform, _, numbers = (device or "cpu").partition(":")
+        try:
+            wanted = [int(number) for number in numbers.split(",")] if numbers else [0]
+        except ValueError as error:
+            raise ConfigError(f"{asked} is no device of JAX; write e.g. 'gpu', 'gpu:1' or 'gpu:0,1'") from error
+        found = _numbered(_PLATFORMS.get(platform, platform), wanted, asked)
+    place: Any = found[0] if len(found) == 1 else shared_out(found)
+    return Devices(place, place)
+
+
+def _numbered(platform: str, numbers: list[int], asked: str) -> list[jax.Device]:
+    try:
+        devices = jax.local_devices(backend=platform)
+    except RuntimeError as error:
+        there = sorted({device.platform for device in jax.devices()} | {"cpu"})
+        raise ConfigError(
+            f"{asked} was asked for, but JAX sees only {', '.join(there)}; leave gpu_ids empty, or use device='cpu' or "
+            "'auto'"
+        ) from error
+    if len(set(numbers)) != len(numbers) or not all(0 <= number < len(devices) for number in numbers):
+        raise ConfigError(f"{asked} was asked for, but JAX sees only {len(devices)} device(s) of that kind")
+    return [devices[number] for number in numbers]
+
+
+def shared_out(devices: Sequence[jax.Device]) -> NamedSharding:
+    """The sharding of arrays whose samples are shared out to devices."""
+    return NamedSharding(Mesh(np.array(devices), (_AXIS,)), PartitionSpec(_AXIS))
+
+
+def replicated(place: Any) -> Any:
+    """Where weights are, for batches that are at ``place``: on every device."""
+    return NamedSharding(place.mesh, PartitionSpec()) if isinstance(place, NamedSharding) else place
+
+
+def batches_for(weight: Any) -> Any:
+    """Where batches go for a weight that is here: the reverse of :func:`replicated`."""
+    sharding = weight.sharding
+    if isinstance(sharding, NamedSharding) and len(sharding.device_set) > 1:
+        return shared_out(list(sharding.mesh.devices.flat))
+    return next(iter(sharding.device_set))
+
+
+def put(array: Any, place: Any) -> jax.Array:
+    """An array of a batch on its device; on several, on each of them whole if the samples cannot be shared out."""
+    if isinstance(place, NamedSharding) and (not array.ndim or len(array) % place.mesh.size):
+        return jax.device_put(array, replicated(place))
+    return jax.device_put(array, place)

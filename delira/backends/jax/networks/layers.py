@@ -1,0 +1,214 @@
+"""Layers with the arithmetic of PyTorch's: symmetric padding, its statistics of batch normalisation, its start.
+
+They compute with channels last, as all of flax.
+"""
+
+import functools
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+from jax.nn import initializers
+
+Start = initializers.Initializer
+
+
+def channels_last(images: jax.Array) -> jax.Array:
+    """(B, C, *spatial) as (B, *spatial, C)."""
+    return jnp.moveaxis(images, 1, -1)
+
+
+def channels_first(images: jax.Array) -> jax.Array:
+    """(B, *spatial, C) as (B, C, *spatial)."""
+    return jnp.moveaxis(images, -1, 1)
+
+
+def convolution(
+    channels: tuple[int, int],
+    size: int,
+    *,
+    rngs: nnx.Rngs,
+    stride: int = 1,
+    padding: int = 0,
+    n_axes: int = 2,
+    bias: bool = True,
+    kernel: Start | None = None,
+) -> nnx.Conv:
+    """A convolution.
+
+    Parameters
+    ----------
+    channels
+        How many come in and go out.
+    size
+        Entries of the kernel along each axis.
+    rngs
+        What the weights are drawn from.
+    stride
+        Step along each axis.
+    padding
+        Zeros at both ends of each axis.
+    n_axes
+        2 for images, 3 for volumes.
+    bias
+        Whether there is one.
+    kernel
+        Initializer of the kernel; PyTorch's default if ``None``.
+    """
+    bound = 1 / math.sqrt(channels[0] * size**n_axes)
+    return nnx.Conv(
+        *channels,
+        (size,) * n_axes,
+        stride,
+        padding=((padding, padding),) * n_axes,
+        use_bias=bias,
+        kernel_init=kernel or uniform(bound),
+        bias_init=initializers.zeros if kernel else uniform(bound),
+        rngs=rngs,
+    )
+
+
+def transposed_convolution(
+    channels: tuple[int, int],
+    size: int,
+    *,
+    rngs: nnx.Rngs,
+    stride: int = 1,
+    padding: int = 0,
+    n_axes: int = 2,
+    bias: bool = True,
+    kernel: Start | None = None,
+) -> nnx.ConvTranspose:
+    """A transposed convolution, the gradient of :func:`convolution` by its input, as PyTorch's and Keras'.
+
+    Parameters
+    ----------
+    channels
+        How many come in and go out.
+    size
+        Entries of the kernel along each axis.
+    rngs
+        What the weights are drawn from.
+    stride
+        Entries of the output for each one of the input.
+    padding
+        Entries that are cut off at both ends of each axis.
+    n_axes
+        2 for images, 3 for volumes.
+    bias
+        Whether there is one.
+    kernel
+        Initializer of the kernel; PyTorch's default if ``None``.
+    """
+    bound = 1 / math.sqrt(channels[1] * size**n_axes)  # PyTorch counts the outputs here
+    zeros = size - 1 - padding  # around the input
+    return nnx.ConvTranspose(
+        *channels,
+        (size,) * n_axes,
+        stride,
+        padding=((zeros, zeros),) * n_axes,
+        use_bias=bias,
+        kernel_init=kernel or uniform(bound),
+        bias_init=initializers.zeros if kernel else uniform(bound),
+        transpose_kernel=True,
+        rngs=rngs,
+    )
+
+
+def linear(n_inputs: int, n_outputs: int, rngs: nnx.Rngs) -> nnx.Linear:
+    """A fully connected layer whose weights start as PyTorch's do."""
+    start = uniform(n_inputs**-0.5)
+    return nnx.Linear(n_inputs, n_outputs, kernel_init=start, bias_init=start, rngs=rngs)
+
+
+class BatchNorm(nnx.BatchNorm):
+    """Batch normalisation; its kept variance is, as PyTorch's, an estimate of that of the data.
+
+    flax keeps the variance of a batch, which is (n - 1) / n times that for n values.
+
+    Parameters
+    ----------
+    n_channels
+        Channels, which are the last axis.
+    rngs
+        What the weights are drawn from.
+    **start
+        Initializers of flax.
+    """
+
+    def __init__(self, n_channels: int, *, rngs: nnx.Rngs, **start: Any) -> None:
+        # the fast variance, E[x^2] - E[x]^2, loses the digits that a large mean takes
+        super().__init__(n_channels, momentum=0.9, epsilon=1e-5, use_fast_variance=False, rngs=rngs, **start)
+
+    def __call__(
+        self, x: jax.Array, use_running_average: bool | None = None, *, mask: jax.Array | None = None
+    ) -> jax.Array:
+        """Normalise ``x`` of shape (B, ..., n_channels), and in training keep its statistics."""
+        if self.use_running_average if use_running_average is None else use_running_average:
+            return super().__call__(x, True, mask=mask)
+        kept = self.momentum * self.var[...]
+        normalised = super().__call__(x, False, mask=mask)
+        moved, n_values = self.var[...], x.size // x.shape[-1]
+        self.var[...] = moved + (moved - kept) / max(n_values - 1, 1)
+        return normalised
+
+
+def max_pool(images: jax.Array, size: int, *, stride: int = 2, padding: str | int = "VALID") -> jax.Array:
+    """Largest entries of windows of (B, *spatial, C).
+
+    Parameters
+    ----------
+    images
+        What is pooled.
+    size
+        Entries of a window along each axis.
+    stride
+        Step along each axis.
+    padding
+        ``"VALID"``: a window that is not full is left out; ``"SAME"``: it counts; or entries at both ends of each axis.
+    """
+    n_axes = images.ndim - 2
+    ends = [(padding, padding)] * n_axes if isinstance(padding, int) else padding
+    return nnx.max_pool(images, (size,) * n_axes, (stride,) * n_axes, ends)
+
+
+def he_normal(key: Any, shape: Any, dtype: Any = jnp.float32, out_sharding: Any = None) -> jax.Array:
+    """Start of a convolution in front of a ReLU, by what goes out (He et al. 2015)."""
+    return normal(0.0, math.sqrt(2 / (shape[-1] * math.prod(shape[:-2]))))(key, shape, dtype)
+
+
+def xavier_normal(key: Any, shape: Any, dtype: Any = jnp.float32, out_sharding: Any = None) -> jax.Array:
+    """Start of a convolution by what comes in and goes out (Glorot & Bengio 2010)."""
+    return normal(0.0, math.sqrt(2 / (sum(shape[-2:]) * math.prod(shape[:-2]))))(key, shape, dtype)
+
+
+@functools.cache  # layers that are alike stay equal, so that a compiled function serves both
+def uniform(bound: float) -> Start:
+    """Start between ``-bound`` and ``bound``."""
+
+    def start(key: Any, shape: Any, dtype: Any = jnp.float32, out_sharding: Any = None) -> jax.Array:
+        if isinstance(key, jax.core.Tracer):
+            return jax.random.uniform(key, shape, dtype, -bound, bound)
+        return jnp.asarray(_generator(key).uniform(-bound, bound, shape), dtype)
+
+    return start
+
+
+@functools.cache
+def normal(mean: float, deviation: float) -> Start:
+    """Start that is normally distributed."""
+
+    def start(key: Any, shape: Any, dtype: Any = jnp.float32, out_sharding: Any = None) -> jax.Array:
+        if isinstance(key, jax.core.Tracer):
+            return mean + deviation * jax.random.normal(key, shape, dtype)
+        return jnp.asarray(_generator(key).normal(mean, deviation, shape), dtype)
+
+    return start
+
+
+def _generator(key: jax.Array) -> np.random.Generator:
+    # jax.random compiles a program for every shape: seconds for a ResNet, of which numpy needs a tenth of one
+    return np.random.default_rng(np.asarray(jax.random.key_data(key)))

@@ -1,0 +1,369 @@
+"""Optimizers of JAX: an optax transformation with what must happen between the gradients and the update."""
+
+import copy
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from flax import nnx
+
+from delira.backends.jax import graph
+from delira.contract import UpdateConfig
+from delira.errors import ConfigError, NetworkError
+
+#: what optax calls it
+RATE = "learning_rate"
+#: entries of an optimizer's state that are there while gradients are added up
+PENDING = ("parts", "group")
+
+
+class Plan(NamedTuple):
+    """What an update does; a compiled step is traced once for each."""
+
+    is_part: bool = False
+    """More parts of the batch follow."""
+    has_parts: bool = False
+    """Parts of the batch came before."""
+    has_group: bool = False
+    """Batches came before since the last update."""
+    applies: bool = True
+    """The weights change."""
+
+
+class JaxOptimizer:
+    """An optax transformation of the weights of one module, which accumulates, clips and skips as configured.
+
+    A closure uses it like an ``nnx.Optimizer``, with the loss as ``value`` if it is to be looked at too::
+
+        (loss, aux), gradients = nnx.value_and_grad(compute, has_aux=True)(model)
+        optimizers["default"].update(model, gradients, value=loss)
+
+    Of a network with several optimizers each has its own module::
+
+        gradients = nnx.grad(lambda gen: adversarial(gen, model.discr))(model.gen)
+        optimizers["gen"].update(model.gen, gradients)
+
+    Weights whose metadata say ``frozen`` stay as they are, with the optimizer's state of them, whatever the gradients
+    are; gradients that are missing count as 0.
+
+    Parameters
+    ----------
+    module
+        The module whose weights (``nnx.Param``) are updated.
+    transformation
+        From optax. Its learning rate can be changed if it was made by ``optax.inject_hyperparams``, as
+        :func:`create_optims_default_jax` does.
+    """
+
+    def __init__(self, module: nnx.Module, transformation: optax.GradientTransformation):
+        if not callable(getattr(transformation, "update", None)) or not callable(getattr(transformation, "init", None)):
+            raise ConfigError(f"a JaxOptimizer takes a transformation of optax, got {transformation!r}")
+        self.module, self.transformation = module, optax.with_extra_args_support(transformation)
+        self.config = UpdateConfig()
+        weights = {name: variable.get_raw_value() for name, variable in graph.weights_of(module).items()}
+        if not weights:
+            raise ConfigError(f"{type(module).__name__} has no weights (nnx.Param) that an optimizer could learn")
+        self.shapes = {name: tuple(value.shape) for name, value in weights.items()}
+        self.state: dict[str, Any] = {"optax": self._placed(self.transformation.init(weights), weights)}
+        self.plan, self.n_samples, self.num_calls = Plan(), np.float32(1), 0  # of the closure call at hand
+        self._call = (1, True, False)
+        self._num_updates, self._group, self._n_parts = 0, 0, 0  # since the beginning, the last update, in the batch
+        self._rate: float | None = None  # the learning rate without the rounding of the device
+
+    @staticmethod
+    def _placed(tree: Any, weights: Mapping[str, Any]) -> Any:
+        """The arrays where the weights are, and of the types that they have after an update."""
+        sharding = next(iter(weights.values())).sharding
+        replicated = sharding if len(sharding.device_set) > 1 else next(iter(sharding.device_set))
+        return jax.tree.map(lambda leaf: jax.device_put(_strong(leaf), replicated), tree)
+
+    def configure(self, update: UpdateConfig) -> None:
+        """Say what is done with the gradients."""
+        self.config = update
+        if update.skip_nonfinite:
+            self.state |= {"skipped": jnp.zeros((), jnp.int32), "updates": jnp.zeros((), jnp.int32)}
+
+    # ------------------------------------------------------------------ what a closure calls
+
+    def update(self, model: nnx.Module, grads: Any, **extra: Any) -> None:
+        """Update the weights, unless more parts of the batch, or more batches, are to be added first.
+
+        Parameters
+        ----------
+        model
+            The module that the optimizer was made for, as the closure got it.
+        grads
+            Gradients of its weights, from ``nnx.grad`` or ``nnx.value_and_grad``.
+        **extra
+            For optax. ``value``, the loss, is looked at too if steps with losses that are not finite are left out.
+
+        Raises
+        ------
+        ConfigError
+            If the closure updates twice in a batch whose gradients are to be added to others.
+        NetworkError
+            If the gradients are not those of the module's weights.
+        """
+        if self.num_calls and (self.config.accumulation_steps > 1 or self.config.in_parts):
+            raise ConfigError(
+                "the closure updates the same weights twice in one batch, so its gradients can neither be accumulated "
+                "nor computed in parts; leave gradient_accumulation_steps and micro_batches out"
+            )
+        weights = graph.weights_of(model)
+        gradients = self._gradients(model, weights, grads)
+        is_fine = self._are_finite(gradients, extra.get("value")) if self.config.skip_nonfinite else None
+        self.num_calls += 1
+        combined = self._combine(gradients, is_fine)
+        if combined is not None:
+            self._apply(weights, *combined, extra)
+
+    def _gradients(self, model: nnx.Module, weights: Mapping[str, Any], grads: Any) -> dict[str, Any]:
+        """Gradients of all weights by name; 0 for frozen weights, and where there is none."""
+        own = {name: tuple(variable.shape) for name, variable in weights.items()}
+        given = {graph.dotted(path): graph.raw(leaf) for path, leaf in graph.flat_state(grads)}
+        if own != self.shapes or given.keys() - own.keys():
+            raise NetworkError(
+                f"the optimizer was made for the weights {_shortened(self.shapes)}, but got the {type(model).__name__} "
+                f"with {_shortened(own)} and gradients of {_shortened(given)}; pass it the module that it was made for, "
+                "and gradients of that module"
+            )
+        return {
+            name: jnp.zeros_like(variable.get_raw_value())
+            if name not in given or variable.get_metadata(graph.FROZEN, False)
+            else given[name]
+            for name, variable in weights.items()
+        }
+
+    @staticmethod
+    def _are_finite(gradients: Mapping[str, Any], value: Any) -> jax.Array:
+        arrays = list(gradients.values()) if value is None else [*gradients.values(), value]
+        return jnp.stack([jnp.isfinite(array).all() for array in arrays]).all()
+
+    def _combine(self, gradients: dict[str, Any], is_fine: Any) -> tuple[dict[str, Any], Any] | None:
+        """Gradients to update with, and whether to (``None``: yes); ``None`` if more are to be added first."""
+        plan, state, accumulates = self.plan, dict(self.state), self.config.accumulation_steps > 1
+        pending = {name: state.pop(name) for name in PENDING if name in state}
+        total = jnp.asarray(self.n_samples, jnp.float32)
+        is_sum = False
+        if plan.is_part or plan.has_parts:
+            gradients, is_sum = _scaled(gradients, total), True
+            if plan.has_parts:
+                before = pending["parts"]
+                gradients, total = _added(gradients, before["sums"]), total + before["samples"]
+                is_fine = None if is_fine is None else is_fine & before["fine"]
+            if plan.is_part:
+                fine = {} if is_fine is None else {"fine": is_fine}
+                self.state = {**self.state, "parts": {"sums": gradients, "samples": total, **fine}}
+                return None
+        if is_fine is not None:
+            state["skipped"] = state["skipped"] + (~is_fine).astype(jnp.int32)
+        if accumulates:
+            gradients, is_sum = gradients if is_sum else _scaled(gradients, total), True
+            if is_fine is not None:
+                gradients = {name: jnp.where(is_fine, array, 0) for name, array in gradients.items()}
+                total = jnp.where(is_fine, total, 0)
+            if plan.has_group:
+                before = pending["group"]
+                gradients, total = _added(gradients, before["sums"]), total + before["samples"]
+            if not plan.applies:
+                self.state = {**state, "group": {"sums": gradients, "samples": total}}
+                return None
+            is_fine = None if is_fine is None else total > 0
+        self.state = state
+        if is_sum:
+            gradients = _scaled(gradients, 1 / jnp.maximum(total, 1))
+        return gradients, is_fine
+
+    def _apply(
+        self, weights: Mapping[str, Any], gradients: dict[str, Any], is_fine: Any, extra: Mapping[str, Any]
+    ) -> None:
+        """Clip, let optax compute the update, and change the weights."""
+        config, before = self.config, self.state["optax"]
+        values = {name: variable.get_raw_value() for name, variable in weights.items()}
+        if config.clip_norm is not None:
+            # as torch does: a norm of 0 must not divide
+            factor = jnp.minimum(1, config.clip_norm / (optax.tree.norm(gradients) + 1e-6))
+            gradients = _scaled(gradients, factor)
+        if config.clip_value is not None:
+            limit = config.clip_value
+            gradients = {name: jnp.clip(array, -limit, limit) for name, array in gradients.items()}
+        updates, after = self.transformation.update(gradients, before, values, **extra)
+        changed = optax.apply_updates(values, updates)
+        frozen = {name: bool(variable.get_metadata(graph.FROZEN, False)) for name, variable in weights.items()}
+        if any(frozen.values()):
+            changed = {name: values[name] if frozen[name] else array for name, array in changed.items()}
+            after = optax.tree_utils.tree_map_params(
+                self.transformation, lambda new, old, is_frozen: old if is_frozen else new, after, before, frozen
+            )
+        if is_fine is not None:
+            self.state["updates"] = self.state["updates"] + is_fine.astype(jnp.int32)
+            keep = lambda new, old: jnp.where(is_fine, new, old)  # noqa: E731
+            changed, after = jax.tree.map(keep, changed, values), jax.tree.map(keep, after, before)
+        self.state["optax"] = after
+        for name, variable in weights.items():
+            variable.set_raw_value(changed[name])
+
+    # ------------------------------------------------------------------ what the trainer calls
+
+    def begin_batch(self, n_samples: int, is_last: bool, part: bool = False) -> None:
+        """Say what the next closure call computes.
+
+        Parameters
+        ----------
+        n_samples
+            Number of samples of the batch, or of this part of it.
+        is_last
+            Whether the epoch ends with the batch.
+        part
+            Whether more parts of the same batch follow; only with ``in_parts``.
+        """
+        self._call = (n_samples, is_last, part)
+
+    def begin_call(self) -> Plan:
+        """What the update of the coming closure call will do."""
+        n_samples, is_last, part = self._call
+        steps = self.config.accumulation_steps
+        applies = not part and (is_last or self._group + 1 >= steps)
+        self.plan = Plan(part, self._n_parts > 0, self._group > 0, applies)
+        self.n_samples, self.num_calls = np.float32(n_samples), 0
+        return self.plan
+
+    def end_call(self, num_calls: int) -> None:
+        """Count what the closure call did."""
+        plan, self.num_calls = self.plan, num_calls
+        if not num_calls:
+            return
+        if plan.is_part:
+            self._n_parts += 1
+            return
+        self._n_parts = 0
+        if plan.applies:
+            self._group, self._num_updates = 0, self._num_updates + num_calls
+        else:
+            self._group += 1
+
+    def traced(self, plan: Plan, state: dict[str, Any], n_samples: Any) -> "JaxOptimizer":
+        """A twin with other arrays, for one call inside of a compiled step."""
+        twin = copy.copy(self)
+        twin.plan, twin.state, twin.n_samples, twin.num_calls = plan, state, n_samples, 0
+        return twin
+
+    def discard_parts(self) -> bool:
+        """Forget the parts of the batch at hand; whether it can be computed again: not if it is in an update."""
+        can_repeat = self.plan.is_part or not self.num_calls
+        self._n_parts = 0
+        self.state.pop("parts", None)
+        return can_repeat
+
+    def flush(self) -> None:
+        """Apply what is left of a group when the epoch ends."""
+        if not self._group:
+            return
+        group = self.state.pop("group")
+        is_fine = group["samples"] > 0 if self.config.skip_nonfinite else None
+        self.state = dict(self.state)
+        gradients = _scaled(group["sums"], 1 / jnp.maximum(group["samples"], 1))
+        self._apply(graph.weights_of(self.module), gradients, is_fine, {})
+        self._group, self._num_updates = 0, self._num_updates + 1
+
+    @property
+    def num_updates(self) -> int:
+        """Updates so far; waits for the device if some may have been left out."""
+        return int(self.state["updates"]) if "updates" in self.state else self._num_updates
+
+    @property
+    def num_skipped(self) -> int:
+        """Batches that were left out of updates so far."""
+        return int(self.state["skipped"]) if "skipped" in self.state else 0
+
+    # ------------------------------------------------------------------ the learning rate
+
+    def _hyperparams(self) -> Iterator[dict[str, Any]]:
+        """The places in optax' state that hold a learning rate."""
+        for node in _nodes(self.state["optax"]):
+            hyperparams = getattr(node, "hyperparams", None)
+            if isinstance(hyperparams, dict) and RATE in hyperparams:
+                yield hyperparams
+
+    @property
+    def rate(self) -> float | None:
+        """The learning rate; ``None`` if the transformation hides it."""
+        for hyperparams in self._hyperparams():
+            shown = float(hyperparams[RATE])
+            known = self._rate
+            return known if known is not None and np.float32(known) == np.float32(shown) else shown
+        return None
+
+    @rate.setter
+    def rate(self, rate: float) -> None:
+        scheduled = any(RATE in getattr(node, "hyperparams_states", {}) for node in _nodes(self.state["optax"]))
+        places = list(self._hyperparams())
+        if scheduled or not places:
+            why = "is a schedule of optax already" if scheduled else "is hidden inside of the transformation"
+            raise ConfigError(
+                f"the learning rate {why}, so nothing else can change it; give optimizer_cls and a number as lr, or "
+                "make the transformation by optax.inject_hyperparams(optax.adam)(learning_rate=1e-3)"
+            )
+        for hyperparams in places:
+            old = hyperparams[RATE]
+            hyperparams[RATE] = jax.device_put(np.asarray(rate, old.dtype), old.sharding)
+        self._rate = float(rate)
+
+    # ------------------------------------------------------------------ checkpoints
+
+    def pending_state(self) -> dict[str, Any]:
+        """What a checkpoint keeps besides optax' state: the counts and, inside a group, the group so far."""
+        state: dict[str, Any] = {"num_updates": self.num_updates, "num_skipped": self.num_skipped}
+        if self._rate is not None:
+            state["rate"] = self._rate
+        if self._group:
+            state |= {"length": self._group, **self.state["group"]}
+        return state
+
+    def load_pending_state(self, state: Mapping[str, Any]) -> None:
+        """Continue inside the group that :meth:`pending_state` described; the state of optax is put back before."""
+        self.state = {name: part for name, part in self.state.items() if name not in PENDING}
+        self._num_updates = int(state.get("num_updates", self._num_updates))
+        self._group, self._n_parts, self._rate = int(state.get("length", 0)), 0, state.get("rate", self._rate)
+        if "skipped" in self.state:
+            numbers = {"skipped": state.get("num_skipped", 0), "updates": self._num_updates}
+            self.state |= {name: jnp.asarray(number, jnp.int32) for name, number in numbers.items()}
+        if self._group:
+            weights = {name: variable.get_raw_value() for name, variable in graph.weights_of(self.module).items()}
+            group = {"sums": dict(state["sums"]), "samples": np.float32(state["samples"])}
+            self.state["group"] = self._placed(group, weights)
+
+
+def _strong(leaf: Any) -> Any:
+    """An array whose type does not depend on what it is combined with."""
+    if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        return leaf
+    return np.array(leaf, dtype=jnp.asarray(leaf).dtype)
+
+
+def _nodes(tree: Any) -> Iterator[Any]:
+    """Every container of a state of optax."""
+    yield tree
+    children: Iterable[Any] = ()
+    if isinstance(tree, Mapping):
+        children = tree.values()
+    elif isinstance(tree, (tuple, list)):
+        children = tree
+    for child in children:
+        yield from _nodes(child)
+
+
+def _scaled(gradients: Mapping[str, Any], factor: Any) -> dict[str, Any]:
+    return {name: array * factor for name, array in gradients.items()}
+
+
+def _added(gradients: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: array + others[name] for name, array in gradients.items()}
+
+
+def _shortened(names: Iterable[str]) -> str:
+    shown = list(names)
+    return ", ".join(shown[:4]) + (f" and {len(shown) - 4} more" if len(shown) > 4 else "") or "none"

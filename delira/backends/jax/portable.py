@@ -1,0 +1,89 @@
+"""Weights in the layout of every room (:meth:`delira.contract.Backend.portable_weights`)."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from flax import nnx
+
+from delira.backends.jax import graph
+from delira.backends.jax.values import to_device, to_host
+
+_NORMALISED = {"scale": "weight", "mean": "running_mean", "var": "running_var"}
+_NORMALISATIONS = (nnx.BatchNorm, nnx.LayerNorm, nnx.GroupNorm, nnx.InstanceNorm, nnx.RMSNorm)
+
+_Change = Callable[[np.ndarray], np.ndarray]
+
+
+class _Portable(NamedTuple):
+    """One weight: its variable, and the way from its array to the portable one and back."""
+
+    variable: Any
+    out: _Change
+    back: _Change
+
+
+def portable_weights(network: Any) -> dict[str, np.ndarray]:
+    """All weights in the layout of every room."""
+    return {name: part.out(to_host(part.variable.get_raw_value())).copy() for name, part in _parts(network)}
+
+
+def load_portable_weights(network: Any, weights: Mapping[str, np.ndarray]) -> None:
+    """Put weights of :func:`portable_weights` into the network."""
+    for name, part in _parts(network):
+        own = part.variable.get_raw_value()
+        part.variable.set_raw_value(to_device(np.ascontiguousarray(part.back(weights[name])), own))
+
+
+def _parts(network: Any) -> Iterator[tuple[str, _Portable]]:
+    modules = {graph.dotted(path): module for path, module in nnx.iter_modules(network)}
+    for name, variable in graph.state_variables(network).items():
+        prefix, _, entry = name.rpartition(".")
+        entry, out, back = _layout(modules.get(prefix), entry)
+        place = _without_layers(prefix, modules)
+        yield f"{place}.{entry}" if place else entry, _Portable(variable, out, back)
+
+
+def _without_layers(path: str, modules: Mapping[str, Any]) -> str:
+    """The path as other frameworks have it: what is in a sequence is ``body.0`` there, ``body.layers.0`` in flax."""
+    parts: list[str] = []
+    steps = path.split(".")
+    for number, step in enumerate(steps):
+        if step == "layers" and isinstance(modules.get(".".join(steps[:number])), nnx.Sequential):
+            continue
+        parts.append(step)
+    return ".".join(parts)
+
+
+def _layout(layer: Any, entry: str) -> tuple[str, _Change, _Change]:
+    if isinstance(layer, _NORMALISATIONS):
+        return _NORMALISED.get(entry, entry), _same, _same
+    if isinstance(layer, nnx.Embed) and entry == "embedding":
+        return "weight", _same, _same
+    if entry == "kernel":
+        if isinstance(layer, nnx.Linear):
+            return "weight", np.transpose, np.transpose
+        if isinstance(layer, nnx.Conv):  # (kernel axes, in, out) -> (out, in, kernel axes)
+            return "weight", _last_first, lambda array: np.moveaxis(array, (0, 1), (-1, -2))
+        if isinstance(layer, nnx.ConvTranspose) and layer.transpose_kernel:  # (kernel axes, out, in)
+            return "weight", _last_first, lambda array: np.moveaxis(array, (0, 1), (-1, -2))
+        if isinstance(layer, nnx.ConvTranspose):  # (kernel axes, in, out), and mirrored
+            return "weight", _mirrored, lambda array: _flip(np.moveaxis(array, (0, 1), (-2, -1)), 0)
+    return entry, _same, _same
+
+
+def _same(array: np.ndarray) -> np.ndarray:
+    return array
+
+
+def _last_first(array: np.ndarray) -> np.ndarray:
+    return np.moveaxis(array, (-1, -2), (0, 1))
+
+
+def _mirrored(array: np.ndarray) -> np.ndarray:
+    return _flip(np.moveaxis(array, (-2, -1), (0, 1)), 2)
+
+
+def _flip(array: np.ndarray, first: int) -> np.ndarray:
+    """Mirror the kernel axes, the first of which is ``first``."""
+    return np.flip(array, tuple(range(first, first + array.ndim - 2)))

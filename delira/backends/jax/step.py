@@ -1,0 +1,200 @@
+"""The step of a training, compiled: a pure function of weights, optimizers' states and batch, whose memory it reuses."""
+
+import inspect
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from delira.backends.jax import graph
+from delira.backends.jax.generator import GENERATOR, key_of
+from delira.backends.jax.optimizers import PENDING, JaxOptimizer, Plan
+from delira.contract import CompileConfig
+from delira.errors import ConfigError
+
+_log = logging.getLogger("delira")
+
+_COUNTERS = ("iter_num", "global_iter_num", "batch_nr")
+_DTYPES = {"32": None, "bf16": jnp.bfloat16, "auto": jnp.bfloat16}
+
+
+def bind_step(
+    closure: Callable[..., Any], network: Any, arguments: Mapping[str, Any], compiling: CompileConfig
+) -> Callable[[dict[str, Any], Mapping[str, int]], Any]:
+    """The closure as it is called at every step, compiled unless that is not wanted, or a hook cannot be traced.
+
+    Parameters
+    ----------
+    closure
+        The network's closure.
+    network
+        The network.
+    arguments
+        Keywords of the closure that stay the same.
+    compiling
+        ``compiled`` may hold options of the compiler (XLA) by name.
+
+    Raises
+    ------
+    ConfigError
+        If ``jit_compile`` is set, which is of TensorFlow.
+    """
+    if compiling.jit:
+        raise ConfigError("jit_compile is of TensorFlow; JAX compiles steps with XLA anyway, so leave it out")
+    hooks = arguments.get("hooks")
+    if compiling.compiled is False:
+        return EagerStep(closure, network, arguments)
+    if hooks is not None and not hooks.traceable:
+        _log.warning("the step is not compiled, since a hook inside of it is not marked traceable")
+        return EagerStep(closure, network, arguments)
+    options = dict(compiling.compiled) if isinstance(compiling.compiled, Mapping) else None
+    return CompiledStep(closure, network, arguments, options)
+
+
+class EagerStep:
+    """The closure called as it is, operation by operation."""
+
+    def __init__(self, closure: Callable[..., Any], network: Any, arguments: Mapping[str, Any]):
+        self._closure, self._network, self._arguments = closure, network, arguments
+        self._optimizers: Mapping[str, JaxOptimizer] = arguments.get("optimizers") or {}
+        self._dtype = _dtype_of(self._optimizers)
+
+    def __call__(self, batch: dict[str, Any], counters: Mapping[str, int]) -> Any:
+        for optimizer in self._optimizers.values():
+            optimizer.begin_call()
+        graph.reseed(self._network, GENERATOR.next_key())
+        with graph.computing_in(self._network, self._dtype):
+            result = self._closure(self._network, batch, **self._arguments, **counters)
+        for optimizer in self._optimizers.values():
+            optimizer.end_call(optimizer.num_calls)
+        return result
+
+
+class CompiledStep:
+    """The closure as one program, traced once for each shape of a batch and each :class:`Plan` of the optimizers."""
+
+    def __init__(
+        self,
+        closure: Callable[..., Any],
+        network: Any,
+        arguments: Mapping[str, Any],
+        options: dict[str, Any] | None = None,
+    ):
+        self._closure, self._network, self._arguments, self._options = closure, network, arguments, options
+        self._optimizers: Mapping[str, JaxOptimizer] = arguments.get("optimizers") or {}
+        self._dtype = _dtype_of(self._optimizers)
+        self._counters = [name for name in inspect.signature(closure).parameters if name in _COUNTERS]
+        # a batch may be computed again, with the same weights, when the memory ran out
+        self._donates = not any(optimizer.config.in_parts for optimizer in self._optimizers.values())
+        self._parts: graph.Parts | None = None
+        self._moulds: list[tuple[graph.Mould, dict[Any, Any]]] = []
+        self._functions: dict[Any, Any] = {}
+
+    def __call__(self, batch: dict[str, Any], counters: Mapping[str, int]) -> Any:
+        parts = graph.parts_of(self._network)
+        if parts is not self._parts:
+            self._parts, self._functions = parts, self._functions_of(parts)
+        optimizers = self._optimizers
+        plans = tuple([(name, optimizer.begin_call()) for name, optimizer in optimizers.items()])
+        function = self._functions.get(plans)
+        if function is None:
+            function = self._functions[plans] = self._compiled(graph.Mould.of(parts), plans)
+        states, pending = _split({name: optimizer.state for name, optimizer in optimizers.items()})
+        facts = {
+            "words": GENERATOR.next_words(),
+            "counters": {name: np.int32(counters[name]) for name in self._counters if name in counters},
+            "samples": {name: optimizer.n_samples for name, optimizer in optimizers.items() if needs_samples(optimizer)},
+        }
+        result, values, states, calls = function(parts.values(), states, pending, arrays_of(batch), facts)
+        parts.set_values(values)
+        for name, optimizer in optimizers.items():
+            optimizer.state = states[name]
+            optimizer.end_call(calls.numbers[name])
+        return result
+
+    def _functions_of(self, parts: graph.Parts) -> dict[Any, Any]:
+        """The functions compiled for a network like this; another one if a layer's settings changed."""
+        for mould, functions in self._moulds:
+            if mould.graphdef == parts.graphdef:
+                return functions
+        self._moulds.append((graph.Mould.of(parts), {}))
+        return self._moulds[-1][1]
+
+    def _compiled(self, mould: graph.Mould, plans: tuple[tuple[str, Plan], ...]) -> Any:
+        def step(values: Any, states: Any, pending: Any, batch: Any, facts: Any) -> Any:
+            network = mould.build(values, key_of(facts["words"]))
+            twins = {
+                name: self._optimizers[name].traced(
+                    plan, {**states[name], **pending[name]}, facts["samples"].get(name, 1)
+                )
+                for name, plan in plans
+            }
+            arguments = {**self._arguments, **facts["counters"]}
+            if "optimizers" in arguments:
+                arguments["optimizers"] = twins
+            with graph.computing_in(network, self._dtype):
+                result = self._closure(network, batch, **arguments)
+            calls = Calls({name: twin.num_calls for name, twin in twins.items()})
+            return result, mould.values_of(network, values), {name: twin.state for name, twin in twins.items()}, calls
+
+        # sums of gradients are gone after an update: there is nothing that their memory could be used for
+        donated = (0, 1) if any(plan.applies for _, plan in plans) else (0, 1, 2)
+        return jax.jit(step, donate_argnums=donated if self._donates else (), compiler_options=self._options)
+
+
+@jax.tree_util.register_static
+class Calls:
+    """How often a closure called each optimizer; found when it was traced."""
+
+    def __init__(self, numbers: dict[str, int]):
+        self.numbers = numbers
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Calls) and self.numbers == other.numbers
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.numbers.items()))
+
+
+def _split(states: Mapping[str, dict[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The states of optimizers, and apart from them the gradients that are added up."""
+    lasting = {
+        name: {key: part for key, part in state.items() if key not in PENDING} for name, state in states.items()
+    }
+    pending = {name: {key: state[key] for key in PENDING if key in state} for name, state in states.items()}
+    return lasting, pending
+
+
+def needs_samples(optimizer: JaxOptimizer) -> bool:
+    """Whether batches are weighted by their samples."""
+    return optimizer.config.accumulation_steps > 1 or optimizer.config.in_parts
+
+
+def _dtype_of(optimizers: Mapping[str, JaxOptimizer]) -> Any:
+    return next((_DTYPES[optimizer.config.precision] for optimizer in optimizers.values()), None)
+
+
+def arrays_of(batch: dict[str, Any]) -> dict[str, Any]:
+    """The entries of a batch that a compiled step takes: no texts, names or other objects."""
+    if all(isinstance(value, jax.Array) for value in batch.values()):
+        return batch
+    found = {key: _arrays(value) for key, value in batch.items()}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _arrays(value: Any) -> Any:
+    """The value without what is no array; ``None`` if nothing is left."""
+    if isinstance(value, Mapping):
+        kept = {key: part for key, item in value.items() if (part := _arrays(item)) is not None}
+        return kept or None
+    if isinstance(value, (list, tuple)):
+        parts = [_arrays(item) for item in value]
+        if not parts or any(part is None for part in parts):
+            return None
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value if value.dtype.kind in "biufc" else None
+    return value if isinstance(value, (jax.Array, bool, int, float)) else None

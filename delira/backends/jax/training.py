@@ -1,0 +1,17 @@
+"""Trainer and experiment of JAX: the common ones, bound to this room."""
+
+from delira.backends.jax.backend import BACKEND
+from delira.training.base_experiment import BaseExperiment
+from delira.training.base_trainer import BaseNetworkTrainer
+
+
+class JaxNetworkTrainer(BaseNetworkTrainer):
+    """Trains an :class:`AbstractJaxNetwork`; the arguments are those of :class:`BaseNetworkTrainer`."""
+
+    backend = BACKEND
+
+
+class JaxExperiment(BaseExperiment):
+    """Trains fresh :class:`AbstractJaxNetwork`s; the arguments are those of :class:`BaseExperiment`."""
+
+    trainer_cls = JaxNetworkTrainer

@@ -1,0 +1,18 @@
+"""The scikit-learn room.
+
+An estimator brings its own loss and its own optimizer, so a training has neither. One that learns batch by
+batch (``partial_fit``) does so in every epoch; any other one is fitted once, at the end of the first epoch, on
+all of its samples. skops writes estimators without pickle.
+"""
+
+from delira.backends.sklearn.io import load_checkpoint_sklearn, save_checkpoint_sklearn
+from delira.backends.sklearn.network import SklearnEstimator
+from delira.backends.sklearn.training import SklearnExperiment, SklearnNetworkTrainer
+
+__all__ = [
+    "SklearnEstimator",
+    "SklearnExperiment",
+    "SklearnNetworkTrainer",
+    "load_checkpoint_sklearn",
+    "save_checkpoint_sklearn",
+]

@@ -1,0 +1,213 @@
+"""The verbs of the contract for scikit-learn."""
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sklearn
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from delira.backends.sklearn import persistence
+from delira.backends.sklearn.fitting import WholeFit
+from delira.backends.sklearn.weights import own_weights
+from delira.contract import Backend, Devices, UpdateConfig
+from delira.errors import CheckpointError, ConfigError, NetworkError
+from delira.models.weights import check_named_weights
+from delira.utils.files import publish
+from delira.utils.references import safe_repr
+
+
+class SklearnBackend(Backend):
+    """Estimators on the CPU. They draw from their own ``random_state``, or from numpy's generator."""
+
+    name = "sklearn"
+    checkpoint_suffix = ".zip"
+    is_differentiable = False
+
+    def devices(self, gpu_ids: Sequence[int], device: str | None) -> Devices:
+        if gpu_ids or device not in (None, "auto", "cpu"):
+            raise ConfigError(f"scikit-learn computes on the CPU only, got gpu_ids={list(gpu_ids)}, device={device!r}")
+        return Devices("cpu", "cpu")
+
+    def devices_of(self, network: Any) -> Devices:
+        return Devices("cpu", "cpu")
+
+    def place(self, network: Any, losses: Mapping[str, Any], devices: Devices) -> Any:
+        return network
+
+    def training(self, network: Any) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+    def evaluating(self, network: Any) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+    @contextlib.contextmanager
+    def threads(self, number: int | None) -> Iterator[None]:
+        with threadpool_limits(number):
+            yield
+
+    def thread_count(self) -> int | None:
+        return max((pool["num_threads"] for pool in threadpool_info()), default=None)
+
+    # ------------------------------------------------------------------ the step
+
+    def key_mapping(self, network: Any) -> dict[str, str]:
+        return {"x": "data"}
+
+    def arguments_of(self, network: Any) -> frozenset[str]:
+        return frozenset(["x"])
+
+    def is_ready(self, network: Any) -> bool:
+        try:
+            check_is_fitted(network.estimator)
+        except NotFittedError:
+            return False
+        return True
+
+    def build_optimizers(
+        self,
+        network: Any,
+        builder: Callable[..., dict[str, Any]] | None,
+        optimizer_cls: Any,
+        optimizer_params: Mapping[str, Any],
+        update: UpdateConfig,
+    ) -> dict[str, Any]:
+        """None; where the estimator is fitted once, what fits it."""
+        if builder is not None or optimizer_cls is not None or optimizer_params or update != UpdateConfig():
+            raise ConfigError("scikit-learn estimators bring their own optimizer; leave optimizers and updates out")
+        if network.is_incremental:
+            return {}
+        network.forget()  # as fit does
+        return {"default": WholeFit(network)}
+
+    def finish_epoch(self, optimizers: Mapping[str, Any]) -> None:
+        for fit in optimizers.values():
+            fit.flush()
+
+    # ------------------------------------------------------------------ values and generators
+
+    def to_numpy(self, tree: Any) -> Any:
+        return tree
+
+    def read_scalars(self, values: Sequence[Any]) -> np.ndarray:
+        if wrong := [np.shape(value) for value in values if np.size(value) != 1]:
+            raise NetworkError(f"a training metric has the shape {wrong[0]}; the closure returns single numbers")
+        return np.array([np.asarray(value).item() for value in values], dtype=np.float64)
+
+    def seed(self, seed: int) -> None:
+        """Nothing: numpy's own generators are seeded with all others."""
+
+    def generator_state(self) -> Any:
+        return None
+
+    def set_generator_state(self, state: Any) -> None:
+        """Nothing, too."""
+
+    def not_resumable(self, network: Any) -> str | None:
+        if network.is_incremental or self.is_ready(network):
+            return None
+        return f"{type(network.estimator).__name__}, which is fitted at the end of the epoch,"
+
+    # ------------------------------------------------------------------ checkpoints
+
+    def state_tree(self, network: Any, optimizers: Mapping[str, Any]) -> dict[str, Any]:
+        content, unknown = persistence.dump(network.estimator)
+        network.written.update(unknown)
+        shape = network.label_shape
+        model = {"estimator": content, "label_shape": None if shape is None else [*shape]}
+        return {"model": model, "optimizer": {}, "sklearn": sklearn.__version__}
+
+    def load_state_tree(self, tree: Mapping[str, Any], network: Any, optimizers: Mapping[str, Any]) -> None:
+        model = tree.get("model", {})
+        content, shape = model.get("estimator"), model.get("label_shape")
+        if not isinstance(content, np.ndarray):
+            raise CheckpointError("it holds no estimator, so it is none of this room")
+        try:
+            estimator = persistence.load(content, {*_trusted(network), *network.written})
+        except CheckpointError as error:
+            error.add_note(f"written with scikit-learn {tree.get('sklearn')}, read with {sklearn.__version__}")
+            raise
+        _check_estimator(estimator, network.estimator)
+        network.estimator = estimator
+        network.label_shape = None if shape is None else tuple(shape)
+        for fit in optimizers.values():
+            fit.restart(is_done=self.is_ready(network))
+
+    # ------------------------------------------------------------------ for other programs
+
+    def export(self, network: Any, path: Path, example: Mapping[str, Any]) -> None:
+        """Write the estimator alone as ``.skops``, for ``skops.io.load``."""
+        if path.suffix != ".skops":
+            raise ConfigError(f"{path}: estimators are exported as .skops, or their weights as .safetensors")
+        if not self.is_ready(network):
+            raise NetworkError(f"{type(network.estimator).__name__} is not fitted, so it cannot be exported")
+        content, _ = persistence.dump(network.estimator)
+        publish(path, lambda file: file.write(content.tobytes()))
+
+    def named_weights(self, network: Any) -> dict[str, np.ndarray]:
+        return {name: np.array(holder[key]) for name, (holder, key) in own_weights(network.estimator).items()}
+
+    def load_named_weights(self, network: Any, weights: Mapping[str, np.ndarray]) -> None:
+        own = own_weights(network.estimator)
+        arrays = {name: np.asarray(holder[key]) for name, (holder, key) in own.items()}
+        check_named_weights(network, {name: (a.shape, a.dtype.name) for name, a in arrays.items()}, weights)
+        for name, (holder, key) in own.items():
+            if isinstance(holder[key], np.ndarray):
+                holder[key][...] = weights[name]  # in place: an averaging estimator knows the array by two names
+            else:
+                holder[key] = type(holder[key])(weights[name])
+
+
+def check_writable(network: Any) -> None:
+    """Refuse an estimator whose checkpoints nobody could read, before it learns.
+
+    Raises
+    ------
+    CheckpointError
+        Naming what skops cannot write, or cannot read without being told to trust it.
+    """
+    content, _ = persistence.dump(network.estimator)
+    try:
+        persistence.load(content, _trusted(network))
+    except CheckpointError as error:
+        raise CheckpointError(
+            f"checkpoints of the {type(network.estimator).__name__} could not be read: {error}"
+        ) from error
+
+
+def _trusted(network: Any) -> set[Any]:
+    return {*network.trusted, *persistence.type_names(network.estimator)}
+
+
+#: parameters that change nothing about what is learned
+_SILENT = ("n_jobs", "verbose")
+
+
+def _check_estimator(found: Any, own: Any) -> None:
+    """Refuse an estimator of another class or with other parameters; the silent ones become those of ``own``."""
+    if type(found) is not type(own):
+        raise CheckpointError(f"the checkpoint is of a {type(found).__name__}, the network is a {type(own).__name__}")
+    theirs, ours = _parameters(found), _parameters(own)
+    if differing := sorted(name for name in theirs | ours if theirs.get(name) != ours.get(name)):
+        listed = ", ".join(f"{name}={theirs.get(name)} (now {ours.get(name)})" for name in differing)
+        raise CheckpointError(f"the checkpoint is of a {type(own).__name__} with other parameters: {listed}")
+    silent = own.get_params(deep=True)
+    found.set_params(**{name: value for name, value in silent.items() if name.rpartition("__")[2] in _SILENT})
+
+
+def _parameters(estimator: Any) -> dict[str, str]:
+    """Plain parameters of an estimator and of those inside it, as text."""
+    deep = estimator.get_params(deep=True)
+    nested = {name.rpartition("__")[0] for name in deep} | {"steps", "transformers", "estimators", "transformer_list"}
+    return {
+        name: safe_repr(value)
+        for name, value in deep.items()
+        if name not in nested and name.rpartition("__")[2] not in (*_SILENT, *nested)
+    }
+
+
+BACKEND = SklearnBackend()

@@ -1,0 +1,60 @@
+"""Scores of classes, in columns that mean the same in every fold."""
+
+from typing import Any
+
+import numpy as np
+
+from delira.errors import DataError
+
+#: labels from here on are names of classes, not numbers of columns
+_MAX_COLUMNS = 1 << 12
+
+
+def class_scores(network: Any, rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Scores of shape ``(n, n_classes)`` of a fitted classifier with one label a sample.
+
+    Parameters
+    ----------
+    network
+        The :class:`SklearnEstimator`.
+    rows
+        Inputs of shape ``(n, n_features)``.
+    labels
+        What it predicts for them, of shape ``(n,)``.
+    """
+    estimator = network.estimator
+    classes = np.asarray(estimator.classes_)
+    for method, is_probability in (("predict_proba", True), ("decision_function", False)):
+        if not hasattr(estimator, method):
+            continue
+        scores = np.asarray(getattr(estimator, method)(rows))
+        if scores.ndim == 1 and len(classes) == 2:
+            scores = np.stack([np.zeros_like(scores), scores], axis=1)
+        if scores.shape == (len(rows), len(classes)):
+            return _spread(scores, classes, network.classes, is_probability)
+    return _spread((labels[:, None] == classes).astype(np.float64), classes, network.classes, True)
+
+
+def _spread(scores: np.ndarray, own: np.ndarray, given: list[Any] | None, is_probability: bool) -> np.ndarray:
+    """The scores in their columns; a class that the estimator never saw is the least likely one."""
+    columns, n_columns = _columns(own, given)
+    if n_columns == len(own) and (columns == np.arange(n_columns)).all():
+        return scores
+    least = 0 if is_probability else scores.min(axis=1, keepdims=True) - 1
+    spread = np.broadcast_to(least, (len(scores), n_columns)).astype(scores.dtype)
+    spread[:, columns] = scores
+    return spread
+
+
+def _columns(own: np.ndarray, given: list[Any] | None) -> tuple[np.ndarray, int]:
+    """The column of each class, and their number."""
+    if given is not None:
+        places = {name: column for column, name in enumerate(given)}
+        if unknown := [name for name in own.tolist() if name not in places]:
+            raise DataError(f"the estimator has learned the labels {unknown}, which are not among classes={given}")
+        return np.array([places[name] for name in own.tolist()]), len(given)
+    if own.dtype.kind in "iuf" and len(own) and own.min() >= 0 and own.max() < _MAX_COLUMNS:
+        columns = own.astype(np.int64)
+        if (columns == own).all():
+            return columns, int(columns[-1]) + 1
+    return np.arange(len(own)), len(own)

@@ -1,0 +1,65 @@
+"""Checkpoints of scikit-learn estimators outside of a training."""
+
+from pathlib import Path
+from typing import Any
+
+from delira.backends.sklearn.backend import BACKEND
+from delira.errors import CheckpointError
+from delira.io.verify import verify_zip
+from delira.utils.files import publish
+
+
+def save_checkpoint_sklearn(file: str | Path, model: Any, epoch: int | None = None) -> Path:
+    """Write an estimator to a file, completely or not at all; returns the file.
+
+    Parameters
+    ----------
+    file
+        Its name; ``.zip`` is added if it has no ending.
+    model
+        The :class:`SklearnEstimator`.
+    epoch
+        Number of finished epochs.
+
+    Raises
+    ------
+    CheckpointError
+        If it holds what skops cannot write.
+    """
+    tree = {**BACKEND.state_tree(model, {}), "epoch": epoch}
+    return publish(_named(file), lambda opened: BACKEND.write_checkpoint(opened, tree))
+
+
+def load_checkpoint_sklearn(file: str | Path, model: Any) -> dict[str, Any]:
+    """Read an estimator into a network; nothing in the file is executed.
+
+    Parameters
+    ----------
+    file
+        A checkpoint of a training or of :func:`save_checkpoint_sklearn`.
+    model
+        A :class:`SklearnEstimator` of the same class and parameters; its ``trusted`` says what else may be in it.
+
+    Returns
+    -------
+    dict
+        ``{"model": model, "epoch": number of finished epochs}``.
+
+    Raises
+    ------
+    CheckpointError
+        If the file is missing, damaged, of another estimator, or holds classes that are not trusted.
+    """
+    path = _named(file)
+    verify_zip(path)
+    tree = BACKEND.read_checkpoint(path)
+    try:
+        BACKEND.load_state_tree(tree, model, {})
+    except CheckpointError as error:
+        raise CheckpointError(f"{path}: {error}") from error
+    return {"model": model, "epoch": tree.get("epoch")}
+
+
+def _named(file: str | Path) -> Path:
+    path = Path(file)
+    return path if path.suffix else path.with_name(path.name + BACKEND.checkpoint_suffix)

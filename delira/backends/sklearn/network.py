@@ -1,0 +1,222 @@
+"""The network of the room: a scikit-learn estimator, with names for what goes in and comes out."""
+
+import functools
+import inspect
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone, is_classifier
+
+from delira.backends.sklearn.backend import BACKEND
+from delira.backends.sklearn.columns import class_scores
+from delira.contract import NO_HOOKS, Step, StepHooks, call_metrics, named_outputs, select_inputs
+from delira.errors import DataError, MissingKeyError, NetworkError
+from delira.models.abstract_network import AbstractNetwork
+from delira.utils.seeding import derive
+from delira.utils.trees import map_leaves
+
+
+class SklearnEstimator(AbstractNetwork):
+    """Any scikit-learn estimator: classifiers, regressors, pipelines, searches, all with ``fit`` and ``predict``.
+
+    Regressors predict ``pred`` in the shape of the labels. Classifiers predict ``pred``, scores of shape
+    (B, n_classes): probabilities if they have them, else what ``decision_function`` says (of two classes 0 and the
+    score), else 1 for the predicted class; and ``label_pred``, what ``predict`` says, in the shape of the labels.
+    Integer labels from 0 are numbers of columns of ``pred``, as in the other rooms; other labels have one column
+    each, in sorted order. With several labels a sample (or pixels), both are what ``predict`` says.
+
+    Parameters
+    ----------
+    estimator
+        The estimator. ``random_state=None`` anywhere in it gets a number made from seed and fold in a training.
+    target
+        Entry of a batch that it learns to predict; ``None``: it learns without labels.
+    classes
+        Labels in the order of the columns of ``pred``, and all that ``partial_fit`` will ever see; found in the
+        data if ``None``.
+    partial_fit
+        Whether it learns batch by batch, in every epoch, by ``partial_fit``. If not, it is fitted once, at the end
+        of the first epoch, on all of its samples. ``None``: batch by batch, if it can.
+    trusted
+        Further classes and functions, or their full names, that a checkpoint may hold: those that third parties'
+        estimators make while they learn.
+    """
+
+    __delira_backend__ = BACKEND
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        target: str | None = "label",
+        classes: Sequence[Any] | None = None,
+        partial_fit: bool | None = None,
+        trusted: Iterable[Any] = (),
+    ):
+        if isinstance(estimator, type):
+            name = estimator.__name__
+            raise NetworkError(f"the estimator {name} is a class, pass an instance: {name}()")
+        if not is_estimator(estimator):
+            raise NetworkError(f"{type(estimator).__name__} is no scikit-learn estimator: it has no fit and get_params")
+        if partial_fit and not hasattr(estimator, "partial_fit"):
+            raise NetworkError(f"{type(estimator).__name__} has no partial_fit; leave partial_fit=True out")
+        super().__init__(
+            estimator=clone(estimator), target=target, classes=classes, partial_fit=partial_fit, trusted=tuple(trusted)
+        )
+        self.estimator, self.target = estimator, target
+        self.classes = None if classes is None else [*classes]
+        self.partial_fit, self.trusted = partial_fit, tuple(trusted)
+        #: shape of the labels of one sample, once it has seen any
+        self.label_shape: tuple[int, ...] | None = None
+        #: labels that were found in the data
+        self.found_classes: Any = None
+        #: what skops does not know of the checkpoints that this process has written itself
+        self.written: set[str] = set()
+
+    @property
+    def is_incremental(self) -> bool:
+        """Whether it learns batch by batch."""
+        return hasattr(self.estimator, "partial_fit") if self.partial_fit is None else self.partial_fit
+
+    @property
+    def needs_classes(self) -> bool:
+        """Whether its next ``partial_fit`` must be told all classes."""
+        return (
+            self.is_incremental
+            and "classes" in inspect.signature(self.estimator.partial_fit).parameters
+            and not BACKEND.is_ready(self)
+        )
+
+    def set_random_states(self, seed: int, fold: int) -> None:
+        """Give every ``random_state`` that is ``None`` a number made from seed and fold."""
+        parameters = self.estimator.get_params(deep=True)
+        states = sorted(name for name in parameters if name.rpartition("__")[2] == "random_state")
+        self.estimator.set_params(
+            **{
+                name: int(derive(seed, fold, stream=name).generate_state(1)[0])
+                for name in states
+                if parameters[name] is None
+            }
+        )
+
+    def forget(self) -> None:
+        """Replace the estimator, if it was fitted, by a new one with the same parameters."""
+        if BACKEND.is_ready(self):
+            self.estimator = clone(self.estimator)
+
+    # ------------------------------------------------------------------ learning and predicting
+
+    def learn(self, x: np.ndarray, y: np.ndarray | None, *, batch: bool) -> None:
+        """Learn from samples.
+
+        Parameters
+        ----------
+        x
+            Inputs of shape (B, ...); everything behind the first axis is one row of features.
+        y
+            Labels of shape (B, ...), or ``None``.
+        batch
+            Whether to learn on, from these samples too (``partial_fit``), or anew, from these alone (``fit``).
+        """
+        labels: list[np.ndarray] = []
+        if y is not None:
+            self.label_shape = y.shape[1:]
+            labels = [y.reshape(len(y)) if y.size == len(y) else y.reshape(len(y), -1)]
+        if not batch:
+            self.estimator.fit(_rows(x), *labels)
+        elif self.needs_classes:
+            classes = self.found_classes if self.classes is None else np.asarray(self.classes)
+            self.estimator.partial_fit(_rows(x), *labels, classes=classes)
+        else:
+            self.estimator.partial_fit(_rows(x), *labels)
+
+    def __call__(self, x: np.ndarray) -> dict[str, np.ndarray]:
+        """Predict: ``x`` of shape (B, ...) gives ``pred``, and ``label_pred`` of classifiers."""
+        rows = _rows(x)
+        labels = np.asarray(self.estimator.predict(rows))
+        shaped = labels.reshape(len(rows), *(self.label_shape or labels.shape[1:]))
+        if not is_classifier(self.estimator):
+            return {"pred": shaped}
+        has_scores = labels.ndim == 1 and hasattr(self.estimator, "classes_")
+        return {"pred": class_scores(self, rows, labels) if has_scores else shaped, "label_pred": shaped}
+
+    @staticmethod
+    def prepare_batch(batch: Mapping[str, Any], input_device: Any = None, output_device: Any = None) -> dict[str, Any]:
+        """Numpy arrays, as they are."""
+        return {key: map_leaves(np.asarray, value) for key, value in batch.items()}
+
+    @staticmethod
+    def closure(
+        model: Any,
+        data_dict: dict[str, Any],
+        optimizers: Mapping[str, Any],
+        losses: Mapping[str, Any] | None = None,
+        metrics: Mapping[str, Any] | None = None,
+        fold: int = 0,
+        **kwargs: Any,
+    ) -> tuple[dict[str, Any], dict[str, Any], Mapping[str, Any]]:
+        """Learn from the batch, or keep it until the estimator is fitted; predictions are made if they are read."""
+        hooks: StepHooks = kwargs.get("hooks") or NO_HOOKS
+        step = Step(model, data_dict)
+        for hook in hooks.sample:
+            hook(step)
+        inputs = select_inputs(kwargs.get("key_mapping") or BACKEND.key_mapping(model), step.batch)
+        target = _target(model, step.batch)
+        if model.is_incremental:
+            model.learn(inputs["x"], target, batch=True)
+        else:
+            optimizers["default"].append(step.batch, inputs, target)
+        step.predictions = _Predictions(model, inputs) if BACKEND.is_ready(model) else {}
+        for hook in hooks.forward:
+            hook(step)
+        values = call_metrics(metrics or {}, kwargs.get("metric_keys") or {}, step.predictions, step.batch)
+        return values, {}, step.predictions
+
+    closure.__func__.is_room_default = True  # type: ignore[attr-defined]
+
+
+class _Predictions(Mapping[str, Any]):
+    """Predictions of a step that are computed when somebody reads them, which few trainings do."""
+
+    def __init__(self, network: Any, inputs: Mapping[str, Any]):
+        self._network, self._inputs = network, inputs
+
+    @functools.cached_property
+    def _values(self) -> Mapping[str, Any]:
+        return named_outputs(self._network, self._network(**self._inputs))
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
+def is_estimator(value: Any) -> bool:
+    """Whether a value has what every scikit-learn estimator has."""
+    return not isinstance(value, type) and callable(getattr(value, "fit", None)) and hasattr(value, "get_params")
+
+
+def _rows(x: np.ndarray) -> np.ndarray:
+    """One row of features a sample; texts stay a list of texts."""
+    array = np.asarray(x)
+    if array.ndim == 0:
+        raise DataError("the input of an estimator has no axis of samples")
+    if array.ndim == 1 and array.dtype.kind in "OSU":
+        return array
+    return array if array.ndim == 2 else array.reshape(len(array), -1)
+
+
+def _target(model: Any, batch: Mapping[str, Any]) -> np.ndarray | None:
+    if model.target is None:
+        return None
+    if model.target not in batch:
+        raise MissingKeyError(
+            f"the estimator learns {model.target!r}, but the batch has only {sorted(batch)}; name the entry: "
+            "SklearnEstimator(estimator, target=…), or target=None for one that learns without labels"
+        )
+    return batch[model.target]

@@ -1,0 +1,89 @@
+"""Estimators as bytes and back, by skops: no pickle, and nothing is built but classes that are trusted."""
+
+import io
+import re
+import zipfile
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from delira.errors import CheckpointError
+from delira.utils.optional import import_optional
+
+#: classes of scikit-learn itself, as skops names them; its functions and what it vendors are not among them
+_OF_SKLEARN = re.compile(r"sklearn(\.(?!externals\b|datasets\b|tests\b|_testing\b)\w+)*\._?[A-Z]\w*")
+
+
+def import_skops() -> Any:
+    """``skops.io``, without which there are no checkpoints.
+
+    Raises
+    ------
+    MissingBackendError
+        If skops is not installed.
+    """
+    return import_optional("skops.io", "a checkpoint of a scikit-learn estimator", "delira[sklearn]")
+
+
+def type_names(estimator: Any) -> set[str]:
+    """Names of the classes and functions that an estimator in memory is made of, as skops writes them."""
+    parts = [estimator, *estimator.get_params(deep=True).values()]
+    return {_name(part if isinstance(part, type) or hasattr(part, "__name__") else type(part)) for part in parts}
+
+
+def _name(value: Any) -> str:
+    return value if isinstance(value, str) else f"{getattr(value, '__module__', None)}.{value.__name__}"
+
+
+def dump(estimator: Any) -> tuple[np.ndarray, list[str]]:
+    """An estimator as a skops file, uint8 of shape ``(n_bytes,)``, and the names in it that skops does not know.
+
+    Raises
+    ------
+    CheckpointError
+        If it holds what skops cannot write.
+    """
+    skops = import_skops()
+    try:
+        content = skops.dumps(estimator)
+        return np.frombuffer(content, dtype=np.uint8), skops.get_untrusted_types(data=content)
+    except Exception as error:  # skops asks every object for its state, which may raise anything
+        raise CheckpointError(
+            f"skops cannot write the {type(estimator).__name__}: {error!r}. Objects must be of importable classes, "
+            "functions importable by name (no lambdas)"
+        ) from error
+
+
+def load(content: np.ndarray, trusted: Iterable[Any]) -> Any:
+    """An estimator out of a skops file.
+
+    Parameters
+    ----------
+    content
+        uint8 of shape ``(n_bytes,)``.
+    trusted
+        Names of further classes and functions, or these themselves, that may be in it.
+
+    Raises
+    ------
+    CheckpointError
+        If the file holds anything else, naming it, or is damaged.
+    """
+    skops = import_skops()
+    known = {_name(each) for each in trusted}
+    data = content.tobytes()
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            if any(entry.compress_type != zipfile.ZIP_STORED for entry in archive.infolist()):
+                raise ValueError("it is compressed, so nobody knows how large it will be")
+        found = skops.get_untrusted_types(data=data)
+        strange = [name for name in found if name not in known and not _OF_SKLEARN.fullmatch(name)]
+        if not strange:
+            return skops.loads(data, trusted=found)
+    except Exception as error:  # a made-up file can make skops raise anything
+        raise CheckpointError(f"it holds no estimator that skops can read: {error!r}") from error
+    raise CheckpointError(
+        f"it holds objects of {', '.join(strange)}, which could run code when loaded, so nothing was loaded. If you "
+        f"trust them: SklearnEstimator(estimator, trusted={strange!r})"
+    )

@@ -1,0 +1,50 @@
+"""The TensorFlow room.
+
+TensorFlow is fast where it computes a graph, so a step is traced once for each kind of batch and Python runs no more
+than that. What a step decides by Python is decided before it (its place in an accumulation, what is frozen); what it
+decides by numbers (batches left out, the scale of a loss) it decides inside the graph. Keras gives weights their shapes
+with the first batch, keeps generators inside the layers and numbers its names through the process: the room names
+variables by their place in the network.
+"""
+
+from delira.backends.tensorflow.io import (
+    load_checkpoint_tf,
+    save_checkpoint_tf,
+    tf_load_checkpoint,
+    tf_save_checkpoint,
+)
+from delira.backends.tensorflow.network import AbstractTfNetwork
+from delira.backends.tensorflow.optimizers import create_optims_default_tf, create_optims_gan_default_tf
+from delira.backends.tensorflow.schedules import (
+    CosineAnnealingLRCallbackTf,
+    DefaultTfSchedulerCallback,
+    ExponentialLRCallbackTf,
+    LambdaLRCallbackTf,
+    MultiStepLRCallbackTf,
+    ReduceLROnPlateauCallbackTf,
+    StepLRCallbackTf,
+    TfSchedulerCallback,
+)
+from delira.backends.tensorflow.training import TfExperiment, TfNetworkTrainer
+from delira.backends.tensorflow.values import convert_tf_tensor_to_npy
+
+__all__ = [
+    "AbstractTfNetwork",
+    "CosineAnnealingLRCallbackTf",
+    "DefaultTfSchedulerCallback",
+    "ExponentialLRCallbackTf",
+    "LambdaLRCallbackTf",
+    "MultiStepLRCallbackTf",
+    "ReduceLROnPlateauCallbackTf",
+    "StepLRCallbackTf",
+    "TfExperiment",
+    "TfNetworkTrainer",
+    "TfSchedulerCallback",
+    "convert_tf_tensor_to_npy",
+    "create_optims_default_tf",
+    "create_optims_gan_default_tf",
+    "load_checkpoint_tf",
+    "save_checkpoint_tf",
+    "tf_load_checkpoint",
+    "tf_save_checkpoint",
+]

@@ -1,0 +1,214 @@
+"""Networks that are ``keras.Model``s."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from delira.backends.tensorflow.backend import BACKEND
+from delira.backends.tensorflow.runtime import calls, runtime_of
+from delira.backends.tensorflow.state import finish_building
+from delira.contract import (
+    NO_HOOKS,
+    Step,
+    StepHooks,
+    call_losses,
+    call_metrics,
+    named_outputs,
+    select_inputs,
+)
+from delira.errors import ConfigError, NetworkError
+from delira.models.abstract_network import AbstractNetwork
+from delira.utils.trees import map_leaves
+
+
+class AbstractTfNetwork(AbstractNetwork, keras.Model):
+    """A Keras model: write ``__init__`` and ``call``, which returns a dict of named outputs.
+
+    The default :meth:`closure` feeds ``key_mapping`` to ``call``, calls every loss as ``loss(pred, label)``
+    (``loss_keys`` says otherwise), adds what layers add to the loss (regularisation) and updates with the optimizer
+    ``"default"``. Whether layers learn or predict follows the trainer, with or without an argument ``training``.
+
+    A network with several optimizers (a GAN) has a closure of its own and says in ``optim_fn`` what each trains::
+
+        def optimizers(network, cls, **params):
+            return {"gen": (cls(**params), network.gen), "discr": (cls(**params), network.discr)}
+
+        @staticmethod
+        def closure(model, data_dict, optimizers, losses=None, **kwargs):
+            with tf.GradientTape() as tape:
+                loss = …
+            optimizers["discr"].minimize(loss, tape)
+            …
+
+    Parameters
+    ----------
+    **kwargs
+        The arguments of the network, kept in ``init_kwargs``.
+
+    Examples
+    --------
+    >>> class Net(AbstractTfNetwork):
+    ...     def __init__(self, n_classes: int):
+    ...         super().__init__(n_classes=n_classes)
+    ...         self.dense = keras.layers.Dense(n_classes)
+    ...
+    ...     def call(self, x):
+    ...         return {"pred": self.dense(x)}
+    """
+
+    __delira_backend__ = BACKEND
+
+    def __init__(self, **kwargs: Any) -> None:
+        keras.Model.__init__(self)
+        AbstractNetwork.__init__(self, **kwargs)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Predict, in the mode of the scope around it."""
+        runtime = runtime_of(self)
+        if runtime.waiting is not None:  # the first call gives weights their shapes
+            self.call_untouched(*args, **kwargs)
+            finish_building(self)
+        with calls(self, runtime.mode):
+            outputs = self.call_untouched(*args, **kwargs)
+        return map_leaves(_as_float32, outputs) if runtime.is_mixed else outputs
+
+    def call_untouched(self, *args: Any, **kwargs: Any) -> Any:
+        """Call as Keras does."""
+        return keras.Model.__call__(self, *args, **kwargs)
+
+    @staticmethod
+    def prepare_batch(batch: Mapping[str, Any], input_device: Any, output_device: Any) -> dict[str, Any]:
+        """Make tensors of a batch, without changing it.
+
+        Parameters
+        ----------
+        batch
+            Arrays or tensors by name.
+        input_device
+            Where ``"data"`` goes.
+        output_device
+            Where every other entry goes.
+
+        Returns
+        -------
+        dict
+            ``"data"`` as float32. Other entries keep integer and boolean types, and float64 becomes
+            float32. What is no array (e.g. a file name) passes as it is.
+        """
+        prepared = {}
+        for key, value in batch.items():
+            is_input = key == "data"
+            with tf.device(input_device if is_input else output_device):
+                if type(value) is np.ndarray:
+                    prepared[key] = _to_tensor(value, is_input)
+                else:  # nested entries, tensors, lists, texts
+                    prepared[key] = map_leaves(lambda leaf, is_input=is_input: _to_tensor(leaf, is_input), value)
+        return prepared
+
+    prepare_batch.__func__.is_room_default = True  # type: ignore[attr-defined]
+
+    @staticmethod
+    def closure(
+        model: Any,
+        data_dict: dict[str, Any],
+        optimizers: Mapping[str, Any],
+        losses: Mapping[str, Any] | None = None,
+        metrics: Mapping[str, Any] | None = None,
+        fold: int = 0,
+        **kwargs: Any,
+    ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+        """Forward, losses, gradients, update.
+
+        Without ``optimizers`` nothing is learned: no gradients, and the names of losses and metrics get
+        the prefix ``val_``.
+
+        Returns
+        -------
+        tuple
+            ``(metrics, losses, predictions)``: dicts of tensors.
+        """
+        hooks: StepHooks = kwargs.get("hooks") or NO_HOOKS
+        step = Step(model, data_dict)
+        optimizer = _default_of(optimizers) if optimizers else None
+        with tf.GradientTape() as tape:
+            _run(hooks.sample, step)
+            mapping = kwargs.get("key_mapping") or BACKEND.key_mapping(model)
+            step.predictions = named_outputs(model, model(**select_inputs(mapping, step.batch)))
+            _run(hooks.forward, step)
+            step.losses = call_losses(losses or {}, kwargs.get("loss_keys") or {}, step.predictions, step.batch)
+            if optimizer is not None and model.losses:
+                step.losses["regularisation"] = tf.add_n([tf.cast(loss, tf.float32) for loss in model.losses])
+            _run(hooks.criterion, step)
+            scaled = None if optimizer is None else optimizer.scale_loss(_total(step.losses))
+        if optimizer is not None:
+            _update(optimizer, scaled, tape, step, hooks)
+        values = call_metrics(metrics or {}, kwargs.get("metric_keys") or {}, step.predictions, step.batch)
+        if optimizer is not None:
+            return values, step.losses, dict(step.predictions)
+        return _validation_names(values), _validation_names(step.losses), dict(step.predictions)
+
+    closure.__func__.is_room_default = True  # type: ignore[attr-defined]
+
+
+def _run(hooks: tuple[Callable[[Step], None], ...], step: Step) -> None:
+    for hook in hooks:
+        hook(step)
+
+
+def _default_of(optimizers: Mapping[str, Any]) -> Any:
+    if "default" not in optimizers:
+        raise ConfigError(
+            f"the default closure updates with the optimizer 'default', but there are only {sorted(optimizers)}; "
+            "give the network a closure of its own, or let optim_fn return {'default': optimizer}"
+        )
+    return optimizers["default"]
+
+
+def _total(losses: Mapping[str, Any]) -> Any:
+    values = iter(losses.values())
+    total = next(values)
+    for value in values:
+        total = total + value
+    if not tf.is_tensor(total):
+        raise NetworkError(
+            f"the loss ({', '.join(losses)}) is a {type(total).__name__}, so there is no gradient; a loss is computed "
+            "with TensorFlow on the predictions"
+        )
+    return total
+
+
+def _update(optimizer: Any, loss: Any, tape: tf.GradientTape, step: Step, hooks: StepHooks) -> None:
+    variables = optimizer.trainable_variables
+    gradients = tape.gradient(loss, [variable.value for variable in variables])
+    if all(gradient is None for gradient in gradients):
+        raise NetworkError(
+            f"the loss ({', '.join(step.losses)}) depends on no weight that is learned, so there is no gradient; a "
+            "loss is computed with TensorFlow on predictions that tf.stop_gradient has not touched"
+        )
+    _run(hooks.backward, step)
+    optimizer.apply(gradients, variables)
+
+
+def _validation_names(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"val_{name}": value for name, value in values.items()}
+
+
+def _as_float32(value: Any) -> Any:
+    is_half = tf.is_tensor(value) and value.dtype in (tf.bfloat16, tf.float16)
+    return tf.cast(value, tf.float32) if is_half else value
+
+
+def _to_tensor(value: Any, is_input: bool) -> Any:
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind not in "biufc":
+            return value
+        if is_input or value.dtype == np.float64:  # faster than tf.cast
+            value = value.astype(np.float32)
+        return tf.convert_to_tensor(value.astype(value.dtype.newbyteorder("="), copy=False))
+    if not isinstance(value, tf.Tensor):
+        array = np.asarray(value)
+        return _to_tensor(array, is_input) if array.dtype.kind in "biufc" else value
+    return tf.cast(value, tf.float32) if is_input or value.dtype is tf.float64 else value

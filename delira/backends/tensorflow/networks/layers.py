@@ -1,0 +1,167 @@
+"""Layers with the arithmetic of PyTorch's: symmetric padding, its statistics of batch normalisation, its start.
+
+They compute with channels last, which is what TensorFlow has on every device, and have their weights at once: the
+channels that come in are an argument.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+_CONVOLUTIONS = {2: keras.layers.Conv2D, 3: keras.layers.Conv3D}
+_TRANSPOSED = {2: keras.layers.Conv2DTranspose, 3: keras.layers.Conv3DTranspose}
+
+
+class Part(keras.layers.Layer):
+    """A layer whose layers have their weights when it is made, so that nothing is left to build at its first call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.built = True
+
+
+def channels_last(images: tf.Tensor) -> tf.Tensor:
+    """(B, C, *spatial) as (B, *spatial, C)."""
+    return tf.transpose(images, [0, *range(2, images.shape.rank), 1])
+
+
+def channels_first(images: tf.Tensor) -> tf.Tensor:
+    """(B, *spatial, C) as (B, C, *spatial)."""
+    return tf.transpose(images, [0, images.shape.rank - 1, *range(1, images.shape.rank - 1)])
+
+
+def padded(images: tf.Tensor, width: int, value: float = 0.0) -> tf.Tensor:
+    """Images of shape (B, *spatial, C) with ``width`` more entries at both ends of each spatial axis.
+
+    ``"same"`` pads the end only where a stride of 2 meets an even size; PyTorch does both ends always.
+    """
+    if width == 0:
+        return images
+    pads = [[0, 0], *[[width, width]] * (images.shape.rank - 2), [0, 0]]
+    return tf.pad(images, pads, constant_values=tf.cast(value, images.dtype))
+
+
+def convolution(
+    channels: tuple[int, int], size: int, *, stride: int = 1, n_axes: int = 2, bias: bool = True, kernel: Any = None
+) -> keras.layers.Layer:
+    """A convolution that pads nothing, with its weights.
+
+    Parameters
+    ----------
+    channels
+        How many come in and go out.
+    size
+        Entries of the kernel along each axis.
+    stride
+        Step along each axis.
+    n_axes
+        2 for images, 3 for volumes.
+    bias
+        Whether there is one.
+    kernel
+        Initializer of the kernel; PyTorch's default if ``None``.
+    """
+    bound = 1 / math.sqrt(channels[0] * size**n_axes)
+    return _built(
+        _CONVOLUTIONS[n_axes](
+            channels[1],
+            size,
+            strides=stride,
+            use_bias=bias,
+            kernel_initializer=kernel or uniform(bound),
+            bias_initializer="zeros" if kernel else uniform(bound),
+            data_format="channels_last",
+        ),
+        (*[None] * n_axes, channels[0]),
+    )
+
+
+def transposed_convolution(
+    channels: tuple[int, int], size: int, *, stride: int = 1, n_axes: int = 2, bias: bool = True, kernel: Any = None
+) -> keras.layers.Layer:
+    """A transposed convolution whose output has ``stride`` times the size of its input, with its weights.
+
+    Parameters
+    ----------
+    channels
+        How many come in and go out.
+    size
+        Entries of the kernel along each axis; even if the stride is 2.
+    stride
+        Step along each axis; with 1 nothing is cut off, and ``size - 1`` entries come to each axis.
+    n_axes
+        2 for images, 3 for volumes.
+    bias
+        Whether there is one.
+    kernel
+        Initializer of the kernel; PyTorch's default if ``None``.
+    """
+    bound = 1 / math.sqrt(channels[1] * size**n_axes)  # PyTorch counts the outputs here
+    return _built(
+        _TRANSPOSED[n_axes](
+            channels[1],
+            size,
+            strides=stride,
+            padding="valid" if stride == 1 else "same",
+            use_bias=bias,
+            kernel_initializer=kernel or uniform(bound),
+            bias_initializer="zeros" if kernel else uniform(bound),
+            data_format="channels_last",
+        ),
+        (*[None] * n_axes, channels[0]),
+    )
+
+
+def linear(n_inputs: int, n_outputs: int) -> keras.layers.Layer:
+    """A fully connected layer with its weights, which start as PyTorch's do."""
+    start = {"kernel_initializer": uniform(n_inputs**-0.5), "bias_initializer": uniform(n_inputs**-0.5)}
+    return _built(keras.layers.Dense(n_outputs, **start), (n_inputs,))
+
+
+def batch_norm(n_channels: int, **start: Any) -> keras.layers.Layer:
+    """Batch normalisation with its weights; ``start`` are initializers of Keras."""
+    return _built(_BatchNorm(momentum=0.9, epsilon=1e-5, **start), (None, n_channels))
+
+
+@keras.saving.register_keras_serializable(package="delira", name="BatchNorm")
+class _BatchNorm(keras.layers.BatchNormalization):
+    """Keras keeps the variance of a batch, PyTorch an estimate of the variance of the data, n / (n - 1) times that."""
+
+    def build(self, input_shape: Sequence[int | None]) -> None:
+        super().build(input_shape)
+        self.input_spec = None  # the weights fit images, volumes and vectors
+        self._reduction_axes = None
+
+    def call(self, inputs: tf.Tensor, training: bool | None = None, mask: tf.Tensor | None = None) -> tf.Tensor:
+        self._reduction_axes = list(range(inputs.shape.rank - 1))
+        if not (training and self.trainable):
+            return super().call(inputs, training=training, mask=mask)
+        kept = self.momentum * tf.convert_to_tensor(self.moving_variance)
+        outputs = super().call(inputs, training=training, mask=mask)
+        moved = tf.convert_to_tensor(self.moving_variance)
+        n_values = tf.cast(tf.size(inputs) // tf.shape(inputs)[-1], moved.dtype)
+        self.moving_variance.assign(moved + (moved - kept) / tf.maximum(n_values - 1, 1))
+        return outputs
+
+
+def uniform(bound: float) -> keras.initializers.Initializer:
+    """Start between ``-bound`` and ``bound``."""
+    return keras.initializers.RandomUniform(-bound, bound)
+
+
+def he_normal() -> keras.initializers.Initializer:
+    """Start of a convolution in front of a ReLU, by what goes out (He et al. 2015)."""
+    return keras.initializers.VarianceScaling(2.0, mode="fan_out", distribution="untruncated_normal")
+
+
+def xavier_normal() -> keras.initializers.Initializer:
+    """Start of a convolution by what comes in and goes out (Glorot & Bengio 2010)."""
+    return keras.initializers.VarianceScaling(1.0, mode="fan_avg", distribution="untruncated_normal")
+
+
+def _built(layer: keras.layers.Layer, shape: tuple[int | None, ...]) -> keras.layers.Layer:
+    layer.build((None, *shape))
+    return layer

@@ -1,0 +1,447 @@
+"""Optimizers of Keras, with what must happen between the gradients and the update."""
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from delira.backends.tensorflow.names import learnable
+from delira.contract import UpdateConfig
+from delira.errors import ConfigError, NetworkError
+
+_FIRST_SCALE, _STEPS_TO_GROW = 2.0**16, 2000
+
+
+class Role(NamedTuple):
+    """What a step does with its gradients; it is known before the step, so that each is compiled apart."""
+
+    is_part: bool = False
+    """A part of a batch, with more to come."""
+    has_parts: bool = False
+    """Parts of the batch came before."""
+    is_update: bool = True
+    """The group of batches is complete with this one."""
+
+
+class TfOptimizer:
+    """A Keras optimizer that scales losses, accumulates and clips as configured, inside a compiled step too.
+
+    A closure uses it so::
+
+        with tf.GradientTape() as tape:
+            loss = …
+            scaled = optimizers["default"].scale_loss(loss)
+        optimizers["default"].minimize(scaled, tape)
+
+    or with ``apply(gradients, variables)`` for gradients it has computed itself. ``scale_loss`` may be left out: it
+    is needed for fp16, and to leave out a batch whose loss is not finite while its gradients are.
+
+    With ``in_parts`` a batch may come in parts, one closure call for each: their gradients, weighted by samples, make
+    one update. A loss is a mean over samples; what the network itself computes over a batch (batch normalisation) it
+    computes over each part.
+
+    Parameters
+    ----------
+    optimizer
+        The Keras optimizer; its other attributes are reached through this object.
+    update
+        What is done with the gradients.
+    find
+        Gives the variables it is responsible for, once they exist.
+    """
+
+    def __init__(self, optimizer: Any, update: UpdateConfig, find: Callable[[], Sequence[Any]]):
+        self.optimizer, self.update, self._find = optimizer, update, find
+        # bf16 alone needs nothing here
+        self.is_plain = UpdateConfig(precision=update.precision) == update and update.precision != "fp16"
+        self.is_built = False
+        self.role, self.n_samples = Role(), 1.0
+        self.has_stepped = False  # in the call at hand
+        self._n_batches = self._n_parts = 0  # of the group, and of the batch at hand
+        self._is_scaled, self._loss_is_finite = False, None
+        self._accumulates = update.accumulation_steps > 1 or update.in_parts
+        self._notes: dict[str, tf.Variable] = {}
+        self._sums: dict[int, tf.Variable] = {}  # by id of the variable
+        self._part_sums: dict[int, tf.Variable] = {}
+
+    def build(self) -> None:
+        """Create the state, when the weights are there."""
+        if self.is_built:
+            return
+        self.variables_of_network = list(self._find())
+        if not self.optimizer.built:
+            self.optimizer.build(self.variables_of_network)
+        if not self.is_plain:
+            notes = {"skipped": 0.0, "samples": 0.0, "good": 0.0, "part_samples": 0.0, "part_is_bad": 0.0}
+            if self.update.precision == "fp16":
+                notes |= {"scale": _FIRST_SCALE, "good_updates": 0.0}
+            self._notes = {
+                name: tf.Variable(value, trainable=False, dtype=tf.float32, name=name) for name, value in notes.items()
+            }
+        if self._accumulates:
+            self._sums = {id(v): tf.Variable(tf.zeros(v.shape), trainable=False) for v in self.variables_of_network}
+        if self.update.in_parts:
+            self._part_sums = {key: tf.Variable(tf.zeros(v.shape), trainable=False) for key, v in self._sums.items()}
+        self.is_built = True
+
+    # ------------------------------------------------------------------ what a closure calls
+
+    @property
+    def trainable_variables(self) -> list[Any]:
+        """Those of its variables that are not frozen; the gradients of a closure are theirs."""
+        self.build()
+        return [variable for variable in self.variables_of_network if variable.trainable]
+
+    def scale_loss(self, loss: Any) -> Any:
+        """The loss to differentiate."""
+        if self.update.skip_nonfinite:
+            self._loss_is_finite = tf.reduce_all(tf.math.is_finite(loss))
+        if self.update.precision != "fp16":
+            return loss
+        self.build()
+        self._is_scaled = True
+        return tf.cast(loss, tf.float32) * self._notes["scale"]
+
+    def minimize(self, loss: Any, tape: tf.GradientTape) -> None:
+        """Update with the gradients of a loss that the tape has recorded, times the factor of :meth:`scale_loss`."""
+        variables = self.trainable_variables
+        self.apply(tape.gradient(loss, [variable.value for variable in variables]), variables)
+
+    def apply(self, gradients: Sequence[Any], variables: Sequence[Any] | None = None) -> None:
+        """Update variables, unless more parts of the batch, or more batches, are to be added first.
+
+        Parameters
+        ----------
+        gradients
+            Of each variable, of its shape; None where the loss does not depend on it.
+        variables
+            :attr:`trainable_variables` if None.
+
+        Raises
+        ------
+        NetworkError
+            If no variable has a gradient.
+        ConfigError
+            If the closure updates twice in a part of a batch.
+        """
+        self.build()
+        chosen = self.trainable_variables if variables is None else list(variables)
+        pairs = [pair for pair in zip(gradients, chosen, strict=True) if pair[0] is not None]
+        if not pairs:
+            raise NetworkError(
+                f"no gradient reaches the {len(chosen)} weights of the optimizer; a loss is computed with TensorFlow, "
+                "under the tape, from weights that are not frozen"
+            )
+        if self.is_plain:
+            self.has_stepped = True
+            self.optimizer.apply(*zip(*pairs, strict=True))
+            return
+        if self.role.is_part and self.has_stepped:
+            raise ConfigError(
+                "the closure updates the same weights twice in one batch, so the batch cannot be computed in parts; "
+                "use a smaller batch_size"
+            )
+        self.has_stepped = True
+        values = [tf.cast(tf.convert_to_tensor(gradient), tf.float32) for gradient, _ in pairs]
+        if self._is_scaled:
+            values = [value / self._notes["scale"] for value in values]
+        self._take(values, [variable for _, variable in pairs])
+        self._is_scaled, self._loss_is_finite = False, None
+
+    # ------------------------------------------------------------------ from gradients to the update
+
+    def _take(self, gradients: list[Any], variables: list[Any]) -> None:
+        """Add the gradients of a part or a batch, or update."""
+        update, notes = self.update, self._notes
+        is_bad: Any = tf.constant(False)
+        if update.skip_nonfinite:
+            finite = [] if self._loss_is_finite is None else [self._loss_is_finite]
+            if update.precision != "fp16":  # there, infinite gradients mean that the scale is too high
+                finite += [tf.reduce_all(tf.math.is_finite(gradient)) for gradient in gradients]
+            is_bad = tf.logical_not(tf.reduce_all(tf.stack([tf.constant(True), *finite])))
+        samples = tf.constant(self.n_samples) if isinstance(self.n_samples, float) else self.n_samples
+        if not self._accumulates:
+            self._end(gradients, variables, is_bad)
+            return
+        weighted = [gradient * samples for gradient in gradients]
+        if self.role.is_part or self.role.has_parts:
+            is_bad = tf.logical_or(is_bad, notes["part_is_bad"] > 0)
+            notes["part_is_bad"].assign(tf.cast(is_bad, tf.float32))
+            notes["part_samples"].assign_add(samples)
+            for gradient, variable in zip(weighted, variables, strict=True):
+                self._part_sums[id(variable)].assign_add(gradient)
+            if self.role.is_part:
+                return
+            variables = self.variables_of_network
+            weighted = [self._part_sums[id(variable)].read_value() for variable in variables]
+            samples = notes["part_samples"].read_value()
+            self._forget_parts()
+        keep = tf.where(is_bad, 0.0, 1.0)
+        for gradient, variable in zip(weighted, variables, strict=True):
+            self._sums[id(variable)].assign_add(tf.where(is_bad, tf.zeros_like(gradient), gradient))
+        notes["samples"].assign_add(keep * samples)
+        notes["good"].assign_add(keep)
+        notes["skipped"].assign_add(1.0 - keep)
+        if self.role.is_update:
+            self._end_group()
+
+    def _end_group(self) -> None:
+        """Update with what the batches of the group have brought."""
+        total = tf.maximum(self._notes["samples"].read_value(), 1.0)
+        is_empty = self._notes["good"] < 0.5  # every batch was left out
+        variables = self.trainable_variables
+        gradients = [self._sums[id(variable)] / total for variable in variables]
+        good = self._notes["good"].read_value()
+        self._forget_group()
+        self._update(gradients, variables, is_empty, good)
+
+    def _end(self, gradients: list[Any], variables: list[Any], is_bad: Any) -> None:
+        """Update with one batch."""
+        self._notes["skipped"].assign_add(tf.cast(is_bad, tf.float32))
+        self._update(gradients, variables, is_bad, tf.constant(1.0))
+
+    def _update(self, gradients: list[Any], variables: list[Any], leave_out: Any, good: Any) -> None:
+        notes, is_masked = self._notes, self.update.skip_nonfinite
+        if "scale" in notes:
+            found = [tf.reduce_all(tf.math.is_finite(gradient)) for gradient in gradients]
+            is_infinite = tf.logical_and(tf.logical_not(leave_out), tf.logical_not(tf.reduce_all(tf.stack(found))))
+            self._change_scale(is_infinite, leave_out)
+            notes["skipped"].assign_add(tf.where(is_infinite, good, 0.0))
+            leave_out, is_masked = tf.logical_or(leave_out, is_infinite), True
+
+        def change() -> None:
+            self.optimizer.apply(self._clipped(gradients), variables)
+
+        if is_masked:
+            tf.cond(leave_out, lambda: None, change)
+        else:
+            change()
+
+    def _clipped(self, gradients: list[Any]) -> list[Any]:
+        if self.update.clip_norm is not None:
+            gradients, _ = tf.clip_by_global_norm(gradients, self.update.clip_norm)
+        if (value := self.update.clip_value) is not None:
+            gradients = [tf.clip_by_value(gradient, -value, value) for gradient in gradients]
+        return gradients
+
+    def _change_scale(self, is_infinite: Any, leave_out: Any) -> None:
+        """Halve the factor of the loss, or double it after a long while without infinite gradients."""
+        scale, count = self._notes["scale"], self._notes["good_updates"]
+        after = tf.where(is_infinite, 0.0, count + tf.where(leave_out, 0.0, 1.0))
+        grows = after >= _STEPS_TO_GROW
+        factor = tf.where(is_infinite, 0.5, tf.where(grows, 2.0, 1.0))
+        scale.assign(scale * factor)
+        count.assign(tf.where(grows, 0.0, after))
+
+    def _forget_parts(self) -> None:
+        for total in self._part_sums.values():
+            total.assign(tf.zeros_like(total))
+        self._notes["part_samples"].assign(0.0)
+        self._notes["part_is_bad"].assign(0.0)
+
+    def _forget_group(self) -> None:
+        for total in self._sums.values():
+            total.assign(tf.zeros_like(total))
+        self._notes["samples"].assign(0.0)
+        self._notes["good"].assign(0.0)
+
+    # ------------------------------------------------------------------ what the trainer calls
+
+    @property
+    def num_updates(self) -> int:
+        """Updates so far; waits for the device."""
+        return int(self.optimizer.iterations.numpy())
+
+    @property
+    def num_skipped(self) -> int:
+        """Batches that were left out of updates; waits for the device."""
+        return int(self._notes["skipped"].numpy()) if self._notes else 0
+
+    def begin_batch(self, n_samples: int, is_last: bool, part: bool = False) -> None:
+        """Say what the next closure call computes.
+
+        Parameters
+        ----------
+        n_samples
+            Number of samples of the batch, or of this part of it.
+        is_last
+            Whether the epoch ends with the batch.
+        part
+            Whether more parts of the same batch follow; only with ``in_parts``.
+        """
+        is_full = is_last or self._n_batches + 1 >= self.update.accumulation_steps
+        self.n_samples, self.has_stepped = float(n_samples), False
+        self.role = Role(part, self._n_parts > 0, is_full and not part)
+
+    def end_batch(self) -> None:
+        """Count what was computed."""
+        if not self.has_stepped:
+            return
+        if self.role.is_part:
+            self._n_parts += 1
+        else:
+            self._n_parts = 0
+            self._n_batches = 0 if self.role.is_update else self._n_batches + 1
+
+    def discard_parts(self) -> bool:
+        """Forget the batch at hand, e.g. because the memory ran out; the group of earlier batches stays as it was.
+
+        Returns
+        -------
+        bool
+            Whether the batch can be computed again; not if it is part of an update or of the group already.
+        """
+        can_repeat = self._n_parts > 0 or not self.has_stepped
+        self._n_parts = 0
+        if self._part_sums:
+            self._forget_parts()
+        return can_repeat
+
+    def flush(self) -> None:
+        """Apply what is left of a group when the epoch ends."""
+        if self._n_batches:
+            self._end_group()
+            self._n_batches = 0
+
+    def pending_state(self) -> dict[str, Any]:
+        """What a checkpoint keeps besides the Keras optimizer: the counts and, inside a group, the group so far."""
+        if self.is_plain:
+            return {}
+        state: dict[str, Any] = {name: value.read_value() for name, value in self._notes.items()}
+        if self._n_batches:
+            sums = [self._sums[id(variable)].read_value() for variable in self.variables_of_network]
+            state |= {"batches": self._n_batches, "sums": sums}
+        return state
+
+    def load_pending_state(self, state: Mapping[str, Any]) -> None:
+        """Continue where :meth:`pending_state` was told."""
+        if self.is_plain:
+            return
+        for name, note in self._notes.items():
+            note.assign(state.get(name, _FIRST_SCALE if name == "scale" else 0.0))
+        self._n_batches, self._n_parts = int(state.get("batches", 0)), 0
+        for number, variable in enumerate(self.variables_of_network if self._accumulates else ()):
+            total = self._sums[id(variable)]
+            total.assign(state["sums"][number] if "sums" in state else tf.zeros_like(total))
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("optimizer", "variables_of_network"):  # not there yet
+            raise AttributeError(name)
+        return getattr(self.optimizer, name)
+
+
+def create_optims_default_tf(model: Any, optim_cls: Any = None, **optim_params: Any) -> dict[str, Any]:
+    """One optimizer of all weights, called ``"default"``; ``model`` may be left out, as it was once."""
+    return {"default": (model if optim_cls is None else optim_cls)(**_keras_names(optim_params))}
+
+
+def create_optims_gan_default_tf(model: Any, optim_cls: Any, **optim_params: Any) -> dict[str, Any]:
+    """Two optimizers: ``"gen"`` of ``model.gen`` and ``"discr"`` of ``model.discr``.
+
+    An entry of the dict is an optimizer of all weights, or ``(optimizer, layer)`` for those of a layer, or
+    ``(optimizer, [layer, …])``.
+    """
+    params = _keras_names(optim_params)
+    return {"gen": (optim_cls(**params), model.gen), "discr": (optim_cls(**params), model.discr)}
+
+
+def _keras_names(params: Mapping[str, Any]) -> dict[str, Any]:
+    """The learning rate under the name that Keras has for it."""
+    return {"learning_rate" if name == "lr" else name: value for name, value in params.items()}
+
+
+def build_optimizers(
+    network: Any,
+    builder: Callable[..., dict[str, Any]] | None,
+    optimizer_cls: Any,
+    optimizer_params: Mapping[str, Any],
+    update: UpdateConfig,
+) -> dict[str, TfOptimizer]:
+    """Create the optimizers and wrap each.
+
+    Raises
+    ------
+    ConfigError
+        If no optimizer is set, or the builder returns no dict of optimizers.
+    """
+    if builder is None:
+        made = _default_optimizers(network, optimizer_cls, optimizer_params)
+    else:
+        made = builder(network, optimizer_cls, **optimizer_params)
+    if not isinstance(made, Mapping) or not made:
+        found = "an empty dict" if isinstance(made, Mapping) else f"a {type(made).__name__}"
+        raise ConfigError(f"optim_fn returned {found}; it returns a dict, e.g. {{'default': optimizer}}")
+    if update.precision == "auto":
+        update = UpdateConfig(**{**vars(update), "precision": "bf16"})
+    return {name: _wrapped(name, entry, network, update) for name, entry in made.items()}
+
+
+def _wrapped(name: str, entry: Any, network: Any, update: UpdateConfig) -> TfOptimizer:
+    optimizer, of = entry if isinstance(entry, tuple) and len(entry) == 2 else (entry, network)
+    if not isinstance(optimizer, keras.optimizers.Optimizer):
+        raise ConfigError(
+            f"the optimizer {name!r} is a {type(optimizer).__name__}; it must be a Keras optimizer, or the tuple "
+            "(Keras optimizer, layer)"
+        )
+    layers = list(of) if isinstance(of, (list, tuple)) else [of]
+    if wrong := [type(layer).__name__ for layer in layers if not isinstance(layer, keras.Layer)]:
+        raise ConfigError(f"the optimizer {name!r} is to train a {wrong[0]}; give it a layer or a list of layers")
+
+    def find() -> list[Any]:
+        if optimizer.built:
+            return list(optimizer._trainable_variables)
+        found = {id(v): v for layer in layers for v in learnable(layer).values()}
+        return list(found.values())
+
+    return TfOptimizer(optimizer, update, find)
+
+
+def _default_optimizers(network: Any, optimizer_cls: Any, params: Mapping[str, Any]) -> dict[str, Any]:
+    cure = "pass optimizer_cls=keras.optimizers.Adam, optimizer_params={'learning_rate': 1e-3}"
+    if optimizer_cls is None:
+        raise ConfigError(f"no optimizer is set; {cure}")
+    if not callable(optimizer_cls):
+        raise ConfigError(f"optimizer_cls must be an optimizer class, got {optimizer_cls!r}; {cure}")
+    try:
+        return create_optims_default_tf(network, optimizer_cls, **params)
+    except (TypeError, ValueError) as error:
+        name = getattr(optimizer_cls, "__name__", repr(optimizer_cls))
+        raise ConfigError(f"{name} cannot be built from optimizer_params={dict(params)}: {error}") from error
+
+
+def learning_rates(optimizers: Mapping[str, Any]) -> dict[str, float]:
+    """The rates of the next update, by name."""
+    # a float32 of TensorFlow, as the number that a user would write
+    rates = {name: float(str(np.float32(o.learning_rate))) for name, o in optimizers.items()}
+    return {"lr" if len(rates) == 1 else f"lr_{name}": rate for name, rate in rates.items()}
+
+
+def scale_rates(optimizers: Mapping[str, Any], factor: float) -> None:
+    """Multiply the learning rates of all optimizers.
+
+    Raises
+    ------
+    ConfigError
+        If a rate is a schedule of Keras, which nobody can change.
+    """
+    for name, wrapped in optimizers.items():
+        if not isinstance(wrapped.optimizer._learning_rate, keras.Variable):
+            raise ConfigError(
+                f"the learning rate of the optimizer {name!r} is a schedule of Keras, which cannot be changed; give "
+                "the schedule as lr_scheduler_cls and lr_scheduler_params, and the optimizer a number"
+            )
+    for wrapped in optimizers.values():
+        wrapped.optimizer.learning_rate = float(wrapped.optimizer.learning_rate) * factor
+
+
+@contextlib.contextmanager
+def step_scope(optimizers: Mapping[str, Any], n_samples: int, is_last: bool, part: bool = False) -> Iterator[None]:
+    """Scope of one closure call, told as in :meth:`TfOptimizer.begin_batch`."""
+    for optimizer in optimizers.values():
+        optimizer.begin_batch(n_samples, is_last, part)
+    yield
+    for optimizer in optimizers.values():
+        optimizer.end_batch()

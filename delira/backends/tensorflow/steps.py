@@ -1,0 +1,295 @@
+"""Steps and predictions as graphs: traced once for each kind of batch."""
+
+import inspect
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from delira.backends.tensorflow.generators import GENERATORS
+from delira.backends.tensorflow.names import is_built, learnable
+from delira.backends.tensorflow.runtime import calls, precision, runtime_of
+from delira.backends.tensorflow.state import finish_building
+from delira.contract import NO_HOOKS, CompileConfig, select_inputs
+from delira.errors import ConfigError
+from delira.training.checks import unpack_closure
+
+_log = logging.getLogger("delira")
+
+#: kinds of batches that differ in more than their number of samples, before every axis may differ
+_MOST_KINDS = 8
+#: operations whose random numbers are a state that nobody can read
+_DRAWING = frozenset(
+    "RandomUniform RandomUniformInt RandomStandardNormal TruncatedNormal ParameterizedTruncatedNormal RandomGamma "
+    "RandomPoisson RandomPoissonV2 RandomShuffle Multinomial".split()
+)
+_COUNTERS = ("iter_num", "global_iter_num", "batch_nr")
+
+
+class Traces:
+    """A function of a tree of tensors, compiled for each kind of tree.
+
+    The number of samples is open from the first trace on: a graph for a fixed number rounds otherwise, and a run that
+    is continued would not see the same kinds of batches in the same order.
+
+    Parameters
+    ----------
+    function
+        ``function(tree)`` in TensorFlow.
+    network
+        Whose step it is.
+    options
+        Of ``tf.function``.
+    """
+
+    def __init__(self, function: Callable[[Any], Any], network: Any, options: Mapping[str, Any]):
+        self._function, self._network, self._options = function, network, dict(options)
+        self._made: dict[Any, Callable[[Any], Any]] = {}
+        self._seeding = 0
+
+    def __call__(self, tree: Any, kind: Any = None) -> Any:
+        """Compute; ``kind`` says what else the graph depends on."""
+        runtime = runtime_of(self._network)
+        if runtime.draws and self._seeding != GENERATORS.seeding:  # the seeds of a graph are fixed when it is made
+            self._made.clear()
+        leaves = tf.nest.flatten(tree)
+        key = (kind, _structure(tree), *((leaf.dtype, leaf.shape[1:]) for leaf in leaves))
+        try:
+            graph = self._made.get(key)
+        except TypeError:  # an unknown shape has no hash
+            graph = None
+        if graph is None:
+            self._seeding = GENERATORS.seeding
+            graph = self._made[key] = self._trace(tree)
+        return graph(tree)
+
+    def _trace(self, tree: Any) -> Callable[[Any], Any]:
+        is_open = len(self._made) >= _MOST_KINDS
+        specs = tf.nest.map_structure(lambda leaf: _spec(leaf, is_open), tree)
+        runtime = runtime_of(self._network)
+        try:
+            graph = tf.function(self._function, autograph=False, **self._options).get_concrete_function(specs)
+        except Exception as error:
+            error.add_note(
+                "This happened while a step was compiled by tf.function, which calls Python once, with tensors that "
+                "have no values and an open number of samples (tf.shape(x)[0]); compiled=False runs it as it is"
+            )
+            raise
+        runtime.draws = runtime.draws or any(kind in _DRAWING for kind in _operations(graph.graph))
+        return graph
+
+
+def _operations(graph: Any) -> Iterator[str]:
+    yield from (operation.type for operation in graph.get_operations())
+    for function in graph.as_graph_def().library.function:
+        yield from (node.op for node in function.node_def)
+
+
+def _structure(tree: Any) -> Any:
+    if isinstance(tree, Mapping):
+        return tuple((key, _structure(value)) for key, value in tree.items())
+    if isinstance(tree, (list, tuple)):
+        return tuple(map(_structure, tree))
+    return None
+
+
+def _spec(leaf: Any, is_open: bool) -> tf.TensorSpec:
+    if not leaf.shape.rank:
+        return tf.TensorSpec((), leaf.dtype)
+    rest = [None] * (leaf.shape.rank - 1) if is_open else leaf.shape[1:]
+    return tf.TensorSpec([None, *rest], leaf.dtype)
+
+
+def only_arrays(tree: Any) -> Any:
+    """A batch without what is no array, e.g. names; arrays become tensors."""
+    if isinstance(tree, Mapping):
+        found = {key: only_arrays(value) for key, value in tree.items()}
+        return {key: value for key, value in found.items() if value is not None}
+    if isinstance(tree, (list, tuple)):
+        items = [only_arrays(item) for item in tree]
+        return None if any(item is None for item in items) else type(tree)(items)
+    if isinstance(tree, tf.Tensor):
+        return None if tree.dtype is tf.string else tree
+    if isinstance(tree, (np.ndarray, np.generic, bool, int, float)) and np.asarray(tree).dtype.kind in "biufc":
+        return tf.convert_to_tensor(tree)
+    return None
+
+
+class Step:
+    """The closure as it is called at every step.
+
+    Parameters
+    ----------
+    closure
+        The network's.
+    network
+        The network.
+    arguments
+        What stays the same from step to step.
+    compiling
+        Whether and how it is compiled.
+    """
+
+    def __init__(
+        self, closure: Callable[..., Any], network: Any, arguments: Mapping[str, Any], compiling: CompileConfig
+    ):
+        self._closure, self._network, self._arguments = closure, network, dict(arguments)
+        runtime = runtime_of(network)
+        runtime.compiled, runtime.jit = compiling.compiled, compiling.jit
+        self._optimizers: Mapping[str, Any] = arguments.get("optimizers") or {}
+        self._precision = next((o.update.precision for o in self._optimizers.values()), "32")
+        names = inspect.signature(closure).parameters
+        self._counters = [name for name in _COUNTERS if name in names]
+        self._learnable: list[Any] | None = None
+        self._applied: dict[Any, list[Any]] = {}
+        self._traces = Traces(self._traced, network, options_of(network))
+        hooks = arguments.get("hooks") or NO_HOOKS
+        self._is_compiled = compiling.compiled is not False and hooks.traceable
+        if compiling.compiled is not False and not hooks.traceable:
+            _log.warning(
+                "the step is not compiled, since a hook inside it is not marked traceable; compiled=False says the same"
+            )
+
+    def __call__(self, batch: dict[str, Any], counters: Mapping[str, int]) -> Any:
+        """One step."""
+        if self._learnable is None:
+            self._build(batch)
+        if not self._is_compiled:
+            with self._scopes():
+                return self._closure(self._network, batch, **self._arguments, **counters)
+        special = tuple(o.role for o in self._optimizers.values() if not o.is_plain)
+        frozen = tuple(variable.trainable for variable in self._learnable or ())
+        kind = self._kind = (special, frozen)
+        arrays = batch if all(type(value) is _EAGER for value in batch.values()) else only_arrays(batch)
+        facts: dict[str, Any] = {name: tf.constant(counters[name], tf.int64) for name in self._counters}
+        if special:
+            samples = next(o.n_samples for o in self._optimizers.values() if not o.is_plain)
+            facts["n_samples"] = tf.constant(samples, tf.float32)
+        result = self._traces((arrays, facts), kind)
+        for optimizer in self._applied[kind]:
+            optimizer.has_stepped = True
+        return result
+
+    def _traced(self, given: tuple[dict[str, Any], dict[str, Any]]) -> Any:
+        """The Python of a step: it runs once for each kind of step."""
+        batch, facts = given
+        counters = dict(facts)
+        samples = counters.pop("n_samples", None)
+        optimizers = list(self._optimizers.values())
+        before = [(optimizer.n_samples, optimizer.has_stepped) for optimizer in optimizers]
+        for optimizer in optimizers:
+            optimizer.n_samples, optimizer.has_stepped = samples, False
+        try:
+            with self._scopes():
+                result = self._closure(self._network, dict(batch), **self._arguments, **counters)
+            result = unpack_closure(result)  # tf.function makes tensors of whatever it is
+            self._applied[self._kind] = [optimizer for optimizer in optimizers if optimizer.has_stepped]
+            return result
+        finally:
+            for optimizer, (number, has_stepped) in zip(optimizers, before, strict=True):
+                optimizer.n_samples, optimizer.has_stepped = number, has_stepped
+
+    def _scopes(self) -> Any:
+        return _Scopes(self._network, self._precision)
+
+    def _build(self, batch: Mapping[str, Any]) -> None:
+        """Give weights and optimizers their shapes."""
+        if not is_built(self._network):
+            mapping = self._arguments.get("key_mapping") or key_mapping(self._network)
+            build(self._network, select_inputs(mapping, batch))
+        for optimizer in self._optimizers.values():
+            optimizer.build()
+        self._learnable = list(learnable(self._network).values())
+
+
+_EAGER = type(tf.constant(0))
+
+
+class _Scopes:
+    """All scopes of a step; a class, since it is entered at every step that is not compiled."""
+
+    def __init__(self, network: Any, name: str):
+        self._network, self._name = network, name
+
+    def __enter__(self) -> None:
+        runtime = runtime_of(self._network)
+        self._entered = [
+            calls(self._network, runtime.mode),
+            precision(self._network, self._name),
+            tf.device(runtime.device),
+        ]
+        for scope in self._entered:
+            scope.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        for scope in reversed(self._entered):
+            scope.__exit__(*error)
+
+
+def options_of(network: Any) -> dict[str, Any]:
+    """Options of ``tf.function`` for what is compiled of a network."""
+    runtime = runtime_of(network)
+    options = dict(runtime.compiled) if isinstance(runtime.compiled, Mapping) else {}
+    if runtime.jit:
+        options["jit_compile"] = True
+    if unknown := options.keys() - inspect.signature(tf.function).parameters.keys():
+        raise ConfigError(f"tf.function has no option {sorted(unknown)[0]!r} (compiled={dict(options)})")
+    return options
+
+
+def build(network: Any, inputs: Mapping[str, Any]) -> None:
+    """Call the network once, so that its weights get their shapes; then load what waits for them."""
+    with GENERATORS.undisturbed(), calls(network, False), tf.device(runtime_of(network).device):
+        network.call_untouched(**inputs)
+    finish_building(network)
+
+
+def forward(network: Any, inputs: Mapping[str, Any]) -> Any:
+    """Call the network, compiled unless its training is not."""
+    runtime = runtime_of(network)
+    if not is_built(network):
+        build(network, inputs)
+    if runtime.compiled is False:
+        with calls(network, runtime.mode), tf.device(runtime.device):
+            return network(**inputs)
+    if runtime.forward is None or runtime.forward[0] != (runtime.compiled, runtime.jit):
+        options = options_of(network)
+
+        def call(given: dict[str, Any]) -> Any:
+            with calls(network, runtime.mode), tf.device(runtime.device):
+                return network(**given)
+
+        runtime.forward = ((runtime.compiled, runtime.jit), Traces(call, network, options))
+    arrays = only_arrays(inputs)
+    if arrays.keys() != inputs.keys():
+        with calls(network, runtime.mode), tf.device(runtime.device):
+            return network(**inputs)
+    frozen = tuple(layer.trainable for layer in network._flatten_layers())  # frozen normalisation predicts
+    return runtime.forward[1](arrays, (runtime.mode, frozen))
+
+
+def key_mapping(network: Any) -> dict[str, str]:
+    """Argument of the network -> batch entry, if the user did not say."""
+    parameters = call_parameters(network)
+    required = [
+        name
+        for name, parameter in parameters.items()
+        if parameter.default is parameter.empty
+        and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    ]
+    if len(required) == 1:
+        return {required[0]: "data"}
+    if "x" in parameters and not required:
+        return {"x": "data"}
+    raise ConfigError(
+        f"{type(network).__name__}.call takes {list(parameters)}, so it is not clear which of them gets the "
+        "batch entry 'data'; pass key_mapping={argument: batch entry}"
+    )
+
+
+def call_parameters(network: Any) -> dict[str, inspect.Parameter]:
+    """Arguments of ``call`` that a batch can fill."""
+    parameters = inspect.signature(network.call).parameters
+    return {name: parameter for name, parameter in parameters.items() if name not in ("training", "mask")}

@@ -1,0 +1,17 @@
+"""Trainer and experiment of TensorFlow: the common ones, bound to this room."""
+
+from delira.backends.tensorflow.backend import BACKEND
+from delira.training.base_experiment import BaseExperiment
+from delira.training.base_trainer import BaseNetworkTrainer
+
+
+class TfNetworkTrainer(BaseNetworkTrainer):
+    """Trains an :class:`AbstractTfNetwork`; the arguments are those of :class:`BaseNetworkTrainer`."""
+
+    backend = BACKEND
+
+
+class TfExperiment(BaseExperiment):
+    """Trains fresh :class:`AbstractTfNetwork`s; the arguments are those of :class:`BaseExperiment`."""
+
+    trainer_cls = TfNetworkTrainer

@@ -1,0 +1,20 @@
+"""Trainer and experiment of TorchScript: the common ones, bound to this room."""
+
+from delira.backends.torchscript.backend import BACKEND
+from delira.training.base_experiment import BaseExperiment
+from delira.training.base_trainer import BaseNetworkTrainer
+
+
+class TorchScriptNetworkTrainer(BaseNetworkTrainer):
+    """Trains an :class:`AbstractTorchScriptNetwork`; the arguments are those of :class:`BaseNetworkTrainer`.
+
+    Of several ``gpu_ids`` the first is used, with a warning.
+    """
+
+    backend = BACKEND
+
+
+class TorchScriptExperiment(BaseExperiment):
+    """Trains fresh :class:`AbstractTorchScriptNetwork`s; the arguments are those of :class:`BaseExperiment`."""
+
+    trainer_cls = TorchScriptNetworkTrainer

@@ -1,0 +1,11 @@
+"""What every room must do, as checks that anyone can run on his own.
+
+:class:`RoomUnderTest` says what has to be filled in; :func:`check_backend` runs the checks and gives a table.
+"""
+
+from delira.testing.spec.check import Check
+from delira.testing.spec.report import Outcome, SpecReport
+from delira.testing.spec.room import FEATURES, RoomUnderTest
+from delira.testing.spec.runner import check_backend, spec_checks
+
+__all__ = ["FEATURES", "Check", "Outcome", "RoomUnderTest", "SpecReport", "check_backend", "spec_checks"]

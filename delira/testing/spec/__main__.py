@@ -1,0 +1,52 @@
+"""``python -m delira.testing.spec my_package.my_room``: run the specification on rooms and show, or write, the table."""
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from delira.errors import ConfigError
+from delira.testing.spec.report import compare
+from delira.testing.spec.room import RoomUnderTest
+from delira.testing.spec.runner import check_backend
+from delira.utils.files import publish_text
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program.
+
+    Parameters
+    ----------
+    arguments
+        Those of the command line if ``None``.
+
+    Returns
+    -------
+    int
+        Number of broken promises, at most 1.
+    """
+    parser = argparse.ArgumentParser(prog="python -m delira.testing.spec", description=__doc__)
+    parser.add_argument("rooms", nargs="+", help="module that holds a RoomUnderTest as ROOM, or module:name")
+    parser.add_argument("--only", action="append", help="a check or an area; may be given several times")
+    parser.add_argument("--output", type=Path, help="file for the table of all rooms, as Markdown")
+    given = parser.parse_args(arguments)
+    reports = []
+    for place in given.rooms:
+        reports.append(check_backend(_load(place), given.only, raises=False))
+        sys.stdout.write(f"{reports[-1]}\n")
+    if given.output is not None:
+        publish_text(given.output, compare(reports))
+    return int(any(report.failures for report in reports))
+
+
+def _load(place: str) -> RoomUnderTest:
+    module, _, name = place.partition(":")
+    room = getattr(importlib.import_module(module), name or "ROOM", None)
+    if not isinstance(room, RoomUnderTest):
+        raise ConfigError(f"{module} has no RoomUnderTest called {name or 'ROOM'}; name it as module:name")
+    return room
+
+
+if __name__ == "__main__":
+    sys.exit(main())

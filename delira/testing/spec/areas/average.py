@@ -1,0 +1,70 @@
+"""Averages of the weights: followed exactly, validated, kept; the training itself goes on without them."""
+
+from typing import Any
+
+import numpy as np
+
+from delira.testing.spec.bench import Bench
+from delira.testing.spec.check import check
+from delira.testing.spec.reference import Dense, Sgd, descend, rmse
+from delira.training.callbacks import ExponentialMovingAverage
+
+
+def _by_hand(bench: Bench, n_epochs: int, decay: float) -> tuple[Dense, Dense]:
+    """The layer after the training, and its average."""
+    dense, average = bench.dense(), bench.dense()
+    optimizer = Sgd(0.1, 0.5)
+    for batch in n_epochs * bench.batches(8):
+        descend(dense, [batch], optimizer)
+        average.weight = decay * average.weight + (1 - decay) * dense.weight
+        average.bias = decay * average.bias + (1 - decay) * dense.bias
+    return dense, average
+
+
+def _averaged(bench: Bench, **settings: Any) -> Any:
+    return bench.trainer(callbacks=[ExponentialMovingAverage(0.8, warmup=False)], **settings)
+
+
+@check("gradients", "average")
+def averages_by_hand(bench: Bench) -> None:
+    """The average moves towards the weights after every update, and is what the network has in the end."""
+    network = _averaged(bench).train(2, bench.manager(8))
+    bench.assert_layer(network, _by_hand(bench, 2, 0.8)[1], "the averaged weight")
+
+
+@check("gradients", "average")
+def validates_the_average(bench: Bench) -> None:
+    """Validation sees the average, training the weights themselves."""
+    trainer = _averaged(bench, val_metrics={"rmse": rmse})
+    trainer.train(2, bench.manager(8), bench.manager(8))
+    arrays = bench.arrays(8)
+    expected = [rmse(arrays["label"], _by_hand(bench, n_epochs, 0.8)[1](arrays["data"])) for n_epochs in (1, 2)]
+    bench.assert_history(trainer, "val_rmse", expected)
+
+
+@check("gradients", "average")
+def trains_beside_the_average(bench: Bench) -> None:
+    """Training goes on from the weights, not from their average."""
+    trainer = _averaged(bench)
+    trainer.train(1, bench.manager(8))
+    trainer.train(2, bench.manager(8))
+    tree = trainer.load_state(trainer.checkpoints.path("last"))
+    network = bench.linear()
+    for name, expected in zip(("training_model", "model"), _by_hand(bench, 2, 0.8), strict=True):
+        bench.backend.load_state_tree({"model": tree[name]}, network, {})
+        bench.assert_layer(network, expected, f"the weight of {name!r} in the checkpoint")
+
+
+@check("gradients", "average", "mlp")
+def averages_learned_weights_only(bench: Bench) -> None:
+    """Statistics of batch normalisation are taken as they are, not averaged."""
+    trainer, plain = bench.trainer(bench.mlp(), callbacks=[ExponentialMovingAverage(0.9)]), bench.trainer(bench.mlp())
+    for one in (trainer, plain):
+        one.train(1, bench.manager(8))
+    learned = bench.backend.learned_names(plain.module)
+    found = bench.backend.to_numpy(bench.backend.state_tree(trainer.module, {})["model"])
+    expected = bench.backend.to_numpy(bench.backend.state_tree(plain.module, {})["model"])
+    statistics = {name for name in expected if name not in learned and np.asarray(expected[name]).dtype.kind == "f"}
+    bench.assert_same(
+        {name: found[name] for name in statistics}, {name: expected[name] for name in statistics}, "the statistics"
+    )

@@ -1,0 +1,166 @@
+"""Batches as users have them: of any type and layout, never changed, with things in them that are no numbers."""
+
+from typing import Any
+
+import numpy as np
+
+from delira.testing.spec.bench import Bench, split
+from delira.testing.spec.check import check
+from delira.testing.spec.reference import Batch, descend, rmse
+
+
+def _trained(bench: Bench, batches: Any, **settings: Any) -> Any:
+    return bench.trainer(**settings).train(1, batches)
+
+
+def _assert_like(bench: Bench, batches: list[Batch], as_floats: list[Batch]) -> None:
+    """Train on batches; the weights must be those of a descent on the same numbers as float64."""
+    if bench.is_differentiable:
+        dense = bench.dense()
+        descend(dense, as_floats)
+        bench.assert_layer(_trained(bench, batches), dense)
+    else:
+        trainers = [bench.trainer(), bench.trainer()]
+        for trainer, data in zip(trainers, (batches, as_floats), strict=True):
+            trainer.train(1, data)
+        found, expected = (trainer.predict(as_floats[0])["pred"] for trainer in trainers)
+        bench.assert_close(found, expected, "the prediction after a training")
+
+
+def _rounded(bench: Bench) -> list[Batch]:
+    """Batches of small whole numbers, so that every type holds them exactly."""
+    arrays = bench.arrays(8)
+    whole = {"data": np.clip(np.round(arrays["data"] * 2), -3, 3), "label": np.round(arrays["label"])}
+    return split(whole, 4)
+
+
+@check()
+def takes_every_floating_type(bench: Bench) -> None:
+    """Inputs of float16 and float64 train like float32; labels too."""
+    plain = _rounded(bench)
+    for dtype in (np.float16, np.float64):
+        _assert_like(bench, [{name: a.astype(dtype) for name, a in batch.items()} for batch in plain], plain)
+
+
+@check()
+def takes_integers_as_input(bench: Bench) -> None:
+    """Inputs of integers, e.g. uint8 images, train like the same numbers as floats."""
+    plain = [{"data": batch["data"] + 3, "label": batch["label"]} for batch in _rounded(bench)]
+    _assert_like(bench, [{**batch, "data": batch["data"].astype(np.uint8)} for batch in plain], plain)
+
+
+@check()
+def takes_bools_as_input(bench: Bench) -> None:
+    """Inputs of bools train like zeros and ones."""
+    plain = [{"data": (batch["data"] > 0).astype(float), "label": batch["label"]} for batch in bench.batches(8)]
+    _assert_like(bench, [{**batch, "data": batch["data"] > 0} for batch in plain], plain)
+
+
+@check()
+def takes_any_layout(bench: Bench) -> None:
+    """Arrays may be read-only, mirrored, strided, in Fortran's order or of foreign byte order."""
+    plain = bench.batches(8)
+
+    def odd(array: np.ndarray) -> list[np.ndarray]:
+        frozen = array.copy()
+        frozen.flags.writeable = False
+        wide = np.repeat(array, 2, axis=0)
+        return [frozen, array[::-1][::-1], wide[::2], np.asfortranarray(array), array.astype(">f8")]
+
+    variants = [[{name: odd(batch[name])[i] for name in ("data", "label")} for batch in plain] for i in range(5)]
+    mixed = [batch for variant in variants for batch in variant]  # one training, so that a room compiles once
+    mirrored = [{name: array[::-1] for name, array in batch.items()} for batch in plain]
+    if bench.is_differentiable:
+        _assert_like(bench, [*mixed, *mirrored], 5 * plain + mirrored)
+    else:
+        _assert_like(bench, mixed[:2], plain)
+
+
+@check()
+def never_changes_a_batch(bench: Bench) -> None:
+    """Training, validation and prediction leave batches and data sets as they were: same entries, same bits."""
+    batches = bench.batches(8)
+    held_out = bench.batches(8, seed=1)
+    copies = [{name: array.copy() for name, array in batch.items()} for batch in (*batches, *held_out)]
+    trainer = bench.trainer(val_metrics={"rmse": rmse})
+    trainer.train(2, batches, held_out)
+    trainer.predict(batches[0])
+    for batch, copied in zip((*batches, *held_out), copies, strict=True):
+        bench.assert_same(batch, copied, "a batch after training")
+    arrays = bench.arrays(8)
+    data = bench.manager(arrays={name: array.copy() for name, array in arrays.items()})
+    trainer.train(3, data, data)
+    bench.assert_same(dict(data.dataset.data), arrays, "the data set after training")
+
+
+@check()
+def passes_what_is_no_number(bench: Bench) -> None:
+    """Texts in a batch, e.g. names of files, disturb nothing and reach the callbacks."""
+    names = np.array([f"case {i}" for i in range(8)])
+    arrays = {**bench.arrays(8), "name": names}
+    seen: list[str] = []
+
+    class Look:
+        def at_iter_begin(self, trainer: Any, *, data_dict: Any, **facts: Any) -> None:
+            seen.extend(map(str, data_dict["name"]))
+
+    data = bench.manager(arrays=arrays)
+    trainer = bench.trainer(callbacks=[Look()], val_metrics={"rmse": rmse})
+    network = trainer.train(1, data, data)
+    if bench.is_differentiable:
+        assert seen == [f"case {i}" for i in range(8)], f"the callbacks saw {seen}"
+        dense = bench.dense()
+        descend(dense, bench.batches(8))
+        bench.assert_layer(network, dense)
+    listed = {**bench.arrays(2), "name": ["one", "two"], "note": {"a": "text"}}
+    assert trainer.predict(listed)["pred"].shape[0] == 2
+
+
+@check("gradients")
+def takes_batches_of_any_length(bench: Bench) -> None:
+    """Batches of one epoch may have different lengths, down to one sample."""
+    arrays = bench.arrays(9)
+    batches = [
+        {name: array[rows] for name, array in arrays.items()} for rows in (slice(0, 3), slice(3, 8), slice(8, 9))
+    ]
+    dense = bench.dense()
+    descend(dense, 2 * batches)
+    bench.assert_layer(bench.trainer().train(2, batches), dense)
+
+
+@check()
+def takes_other_iterables(bench: Bench) -> None:
+    """Any iterable of dicts serves as data, as long as it can be iterated once for each epoch."""
+    plain = bench.batches(8)
+    left, right = bench.trainer(val_metrics={"rmse": rmse}), bench.trainer(val_metrics={"rmse": rmse})
+    left.train(1, tuple(plain), plain)
+    right.train(1, bench.manager(8), bench.manager(8))
+    bench.assert_same(bench.state(left), bench.state(right), "training on a tuple of batches and on a manager")
+
+
+@check("gradients")
+def sees_transformed_batches(bench: Bench) -> None:
+    """Transforms of the manager act before the network sees a batch, on arrays of numpy."""
+
+    def double(**batch: Any) -> dict[str, Any]:
+        assert type(batch["data"]) is np.ndarray
+        return {**batch, "data": 2 * batch["data"]}
+
+    network = bench.trainer().train(1, bench.manager(8, transforms=double))
+    dense = bench.dense()
+    descend(dense, [{**batch, "data": 2 * batch["data"]} for batch in bench.batches(8)])
+    bench.assert_layer(network, dense)
+
+
+@check("gradients")
+def prepares_as_promised(bench: Bench) -> None:
+    """``prepare_batch`` keeps entries and values, floats as the room's floats, and gives a new dict."""
+    network = bench.linear()
+    devices = bench.backend.devices_of(network)
+    batch = {**bench.arrays(4), "flag": np.array([True, False, True, True])}
+    prepared = network.prepare_batch(batch, devices.input, devices.output)
+    assert prepared is not batch
+    found = bench.backend.to_numpy(prepared)
+    assert set(batch) <= set(found), f"prepare_batch lost {sorted(set(batch) - set(found))}"
+    for name, value in batch.items():
+        bench.assert_close(found[name], value, f"the prepared {name!r}")

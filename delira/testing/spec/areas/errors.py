@@ -1,0 +1,194 @@
+"""Mistakes are refused early, in words that say what to do."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from delira.errors import ConfigError, DataError, DeliraError, MissingKeyError, NetworkError
+from delira.testing.spec.bench import Bench
+from delira.testing.spec.check import check
+from delira.testing.spec.reference import rmse
+
+
+def _refused(kind: type[DeliraError] | tuple[type[DeliraError], ...], ask: Callable[[], Any], *words: str) -> None:
+    """Demand an error of a kind, with words in its message or notes."""
+    try:
+        ask()
+    except kind as error:
+        text = "\n".join([str(error), *getattr(error, "__notes__", ())])
+        for word in words:
+            assert word in text, f"the error does not say {word!r}: {text}"
+        return
+    names = kind.__name__ if isinstance(kind, type) else " or ".join(one.__name__ for one in kind)
+    raise AssertionError(f"no {names} was raised")
+
+
+@check()
+def refuses_unknown_settings(bench: Bench) -> None:
+    """Unknown settings are refused, all in one message, each with a guess."""
+    _refused(ConfigError, lambda: bench.trainer(vall_metrics={}, sead=1), "vall_metrics", "val_metrics", "sead", "seed")
+    _refused(ConfigError, lambda: bench.experiment(vall_metrics={}), "vall_metrics", "val_metrics")
+
+
+@check("gradients")
+def refuses_to_train_without_losses(bench: Bench) -> None:
+    """The default closure without a loss is refused."""
+    _refused(ConfigError, lambda: bench.trainer(losses={}), "losses")
+
+
+@check("gradients")
+def refuses_to_train_without_an_optimizer(bench: Bench) -> None:
+    """Settings without an optimizer are refused, or the room has a default one."""
+    settings = dict.fromkeys(bench.room.sgd(0.1))
+    try:
+        trainer = bench.trainer(**settings)
+    except ConfigError as error:
+        assert "optimizer" in str(error), f"the error does not say what is missing: {error}"
+        return
+    assert "default" in trainer.optimizers, f"the optimizers are called {sorted(trainer.optimizers)}"
+
+
+@check("gradients")
+def refuses_wrong_optimizer_arguments(bench: Bench) -> None:
+    """Arguments that the optimizer does not take are refused, before training, by name."""
+    try:
+        bench.trainer(optimizer_params={"lr": 0.1, "no_such_argument": 1})
+    except (ConfigError, TypeError, ValueError) as error:
+        assert "no_such_argument" in str(error), f"the error does not name the argument: {error}"
+        return
+    raise AssertionError("an argument that no optimizer takes was taken")
+
+
+@check("gradients")
+def names_missing_entries(bench: Bench) -> None:
+    """A batch without what the loss reads is refused before the first step; the error says who reads what."""
+    arrays = bench.arrays(8)
+    data = bench.manager(arrays={"data": arrays["data"], "target": arrays["label"]})
+    _refused(MissingKeyError, lambda: bench.trainer().train(1, data), "'mse'", "'label'", "loss_keys")
+
+
+@check("gradients")
+def names_missing_inputs(bench: Bench) -> None:
+    """A batch without what the network reads is refused; the error names ``key_mapping``."""
+    arrays = bench.arrays(8)
+    data = bench.manager(arrays={"image": arrays["data"], "label": arrays["label"]})
+    _refused(MissingKeyError, lambda: bench.trainer().train(1, data), "'data'", "key_mapping")
+
+
+@check("gradients")
+def refuses_wrong_key_mappings(bench: Bench) -> None:
+    """A ``key_mapping`` that names no argument of the network, or no entry of the batch, is refused."""
+    data = bench.manager(8)
+    kinds = (ConfigError, MissingKeyError)
+    _refused(kinds, lambda: bench.trainer(key_mapping={"x": "nothing"}).train(1, data), "nothing")
+
+    def ask() -> None:
+        bench.trainer(key_mapping={"no_argument": "data"}).train(1, data)
+
+    if bench.backend.arguments_of(bench.linear()) is not None:
+        _refused(ConfigError, ask, "no_argument")
+
+
+@check("gradients")
+def refuses_losses_that_are_no_number(bench: Bench) -> None:
+    """A loss with one value for each sample is refused, and named."""
+    data = bench.manager(8)
+    trainer = bench.trainer(losses={"unreduced": lambda prediction, target: (prediction - target) ** 2})
+    _refused(NetworkError, lambda: trainer.train(1, data), "loss")
+
+
+@check()
+def refuses_classes(bench: Bench) -> None:
+    """A network class in place of a network is refused."""
+    _refused(NetworkError, lambda: bench.trainer(bench.room.Linear), "instance")
+
+
+@check()
+def refuses_absent_gpus(bench: Bench) -> None:
+    """A GPU that is not there is an error, never silently the CPU."""
+    for settings in ({"gpu_ids": [99]}, {"device": "cuda:99"}):
+        try:
+            bench.trainer(**settings)
+        except ConfigError as error:
+            assert "99" in str(error), f"the error does not say which GPU: {error}"
+        else:
+            raise AssertionError(f"{settings} was taken")
+
+
+@check()
+def refuses_unknown_devices(bench: Bench) -> None:
+    """A device that does not exist is refused; ``"cpu"`` and ``"auto"`` are not."""
+    for device in ("cpu", "auto"):
+        bench.trainer(device=device)
+    _refused(ConfigError, lambda: bench.trainer(device="no such device"), "no such device")
+
+
+@check("gradients")
+def keeps_the_users_errors(bench: Bench) -> None:
+    """An error of the user's own loss keeps its type, and is told which loss it was."""
+
+    class Mine(Exception):
+        pass
+
+    def broken(prediction: Any, target: Any) -> Any:
+        raise Mine("of the user's")
+
+    trainer = bench.trainer(losses={"broken": broken})
+    try:
+        trainer.train(1, bench.manager(8))
+    except Mine as error:
+        assert any("broken" in note for note in getattr(error, "__notes__", ())), "the error was not told which loss"
+        return
+    raise AssertionError("an error of a loss was lost")
+
+
+@check()
+def refuses_data_without_batches(bench: Bench) -> None:
+    """Data that gives no batch is refused."""
+    _refused(DataError, lambda: bench.trainer().train(1, []), "no batch")
+
+
+@check()
+def refuses_unknown_scores(bench: Bench) -> None:
+    """A score that nothing computes is refused before training."""
+    trainer = bench.trainer(val_metrics={"rmse": rmse})
+    _refused(ConfigError, lambda: trainer.train(1, bench.manager(8), bench.manager(8), "accuracy"), "accuracy")
+
+
+@check()
+def refuses_wrong_features(bench: Bench) -> None:
+    """Inputs that do not fit the network raise an error, and leave the trainer usable."""
+    trainer = bench.trainer()
+    trainer.train(1, bench.manager(8))
+    before = bench.state(trainer)
+    try:
+        trainer.predict({"data": np.zeros((4, 5)), "label": np.zeros((4, 1))})
+    except Exception:
+        bench.assert_same(before, bench.state(trainer), "the state after a prediction that failed")
+        assert trainer.predict(bench.arrays(4))["pred"].shape[0] == 4
+        return
+    raise AssertionError("5 features went through a network of 3")
+
+
+@check()
+def refuses_unnamed_outputs(bench: Bench) -> None:
+    """What a network returns must be a dict of named outputs; the error names the network."""
+    trainer = bench.trainer()
+    trainer.train(1, bench.manager(8))
+    network = trainer.module
+    trainer.backend = _Unnamed(bench.backend)
+    _refused(NetworkError, lambda: trainer.predict(bench.arrays(4)), type(network).__name__)
+
+
+class _Unnamed:
+    """A room whose networks return an array."""
+
+    def __init__(self, backend: Any):
+        self._backend = backend
+
+    def forward(self, network: Any, inputs: Any) -> Any:
+        return next(iter(self._backend.forward(network, inputs).values()))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._backend, name)

@@ -1,0 +1,200 @@
+"""A training that was broken off and continued is, bit for bit, the one that was not."""
+
+from collections.abc import Callable
+from typing import Any
+
+from delira.testing.spec.bench import Bench
+from delira.testing.spec.check import check
+from delira.testing.spec.reference import rmse
+from delira.training.callbacks import EarlyStopping, ExponentialMovingAverage
+
+Build = Callable[..., Any]
+
+
+class Broken(Exception):
+    """What breaks a training off."""
+
+
+class BreakOff:
+    """Raises after a step."""
+
+    def __init__(self, global_step: int):
+        self.global_step = global_step
+
+    def at_iter_end(self, trainer: Any, *, global_iter_num: int, **facts: Any) -> None:
+        if global_iter_num + 1 == self.global_step:
+            raise Broken
+
+
+def _compare(bench: Bench, build: Build, broken_after: int | None, n_samples: int = 12, **settings: Any) -> None:
+    """Train two epochs of three steps unbroken, and broken off after a step of the run and continued."""
+    whole = build(**settings)
+    _train(bench, whole, 2, n_samples)
+    expected = bench.state(whole)
+    if broken_after is None:
+        first = build(**settings)
+        _train(bench, first, 1, n_samples)
+    else:
+        first = build(more=[BreakOff(broken_after + 1)], save_freq_steps=1, **settings)
+        try:
+            _train(bench, first, 2, n_samples)
+        except Broken:
+            pass
+        else:
+            raise AssertionError("the error of a callback did not end the training")
+    continued = build(path=first.save_path, **settings)
+    if broken_after is not None:
+        reached = continued.state.global_step
+        assert reached == broken_after, f"it continues from step {reached} of the run, not {broken_after}"
+    else:
+        assert continued.state.epoch == 1, f"it continues from epoch {continued.state.epoch}"
+    _train(bench, continued, 2, n_samples)
+    bench.assert_same(expected, bench.state(continued), "the unbroken and the continued training")
+    assert whole.state.best_epoch == continued.state.best_epoch
+
+
+def _train(bench: Bench, trainer: Any, n_epochs: int, n_samples: int) -> None:
+    trainer.train(n_epochs, bench.shuffled(n_samples), bench.manager(8), "rmse")
+
+
+def _build(bench: Bench, make: Callable[[], Any], *callbacks: Callable[[], Any], **settings: Any) -> Build:
+    def build(path: Any = None, more: Any = (), **changes: Any) -> Any:
+        given = {"val_metrics": {"rmse": rmse}, "seed": 3, **settings, **changes}
+        return bench.trainer(make(), path, callbacks=[*(make_one() for make_one in callbacks), *more], **given)
+
+    return build
+
+
+@check("gradients")
+def after_an_epoch(bench: Bench) -> None:
+    """Weights, momentum, history and best score go on after an epoch."""
+    _compare(bench, _build(bench, bench.linear), None)
+
+
+@check()
+def keeps_a_finished_training(bench: Bench) -> None:
+    """A trainer on the folder of a finished training has its weights and history, and trains no further."""
+    trainer = bench.trainer(val_metrics={"rmse": rmse})
+    trainer.train(2, bench.manager(8), bench.manager(8))
+    other = bench.trainer(path=trainer.save_path, val_metrics={"rmse": rmse})
+    bench.assert_same(bench.state(trainer), bench.state(other), "a finished training that was found again")
+    other.train(2, bench.manager(8), bench.manager(8))
+    bench.assert_same(bench.state(trainer), bench.state(other), "a finished training that was asked to train")
+    bench.assert_same(trainer.predict(bench.arrays(4)), other.predict(bench.arrays(4)), "its predictions")
+
+
+@check("gradients")
+def in_the_same_trainer(bench: Bench) -> None:
+    """``train(1)`` and then ``train(2)`` is ``train(2)``, though the best weights were loaded between."""
+    build = _build(bench, bench.linear)
+    whole, steps = build(), build()
+    _train(bench, whole, 2, 12)
+    for n_epochs in (1, 2):
+        _train(bench, steps, n_epochs, 12)
+    bench.assert_same(bench.state(whole), bench.state(steps), "training at once and epoch by epoch")
+
+
+@check("gradients", "resume_inside")
+def inside_an_epoch(bench: Bench) -> None:
+    """So does a training that was broken off between two steps of an epoch."""
+    _compare(bench, _build(bench, bench.linear), 4)
+
+
+@check("gradients", "resume_inside", "dropout")
+def with_dropout(bench: Bench) -> None:
+    """What dropout draws goes on inside an epoch."""
+    _compare(bench, _build(bench, lambda: bench.linear(dropout=0.5)), 4)
+
+
+@check("gradients", "resume_inside", "mlp")
+def with_statistics(bench: Bench) -> None:
+    """Statistics of batch normalisation go on inside an epoch, together with dropout."""
+    _compare(bench, _build(bench, lambda: bench.mlp(0.0 if "dropout" in bench.room.lacks else 0.4)), 4)
+
+
+@check("gradients", "adam", "resume_inside")
+def with_adam(bench: Bench) -> None:
+    """The moments and the step counter of Adam go on."""
+    _compare(bench, _build(bench, bench.linear, **bench.room.adam(0.05)), 4)
+
+
+@check("gradients")
+def with_a_schedule(bench: Bench) -> None:
+    """The learning rate goes on where its schedule was."""
+
+    def build(path: Any = None, more: Any = (), **changes: Any) -> Any:
+        settings = bench.room.halving()
+        callbacks = [*settings.pop("callbacks", ()), *more]
+        given = {"val_metrics": {"rmse": rmse}, "seed": 3, **settings, **changes}
+        return bench.trainer(None, path, callbacks=callbacks, **given)
+
+    _compare(bench, build, None)
+
+
+@check("gradients", "accumulation", "resume_inside")
+def inside_a_group(bench: Bench) -> None:
+    """Gradients that were accumulated before the end are there after it."""
+    _compare(bench, _build(bench, bench.linear, gradient_accumulation_steps=2), 1)
+    _compare(bench, _build(bench, bench.linear, gradient_accumulation_steps=2), 4)
+
+
+@check("gradients", "average", "resume_inside")
+def with_an_average(bench: Bench) -> None:
+    """The averaged weights go on, and so do those that are trained."""
+    _compare(bench, _build(bench, bench.linear, lambda: ExponentialMovingAverage(0.8)), 4)
+
+
+@check("gradients", "gan", "resume_inside")
+def with_two_optimizers(bench: Bench) -> None:
+    """Every optimizer goes on with its own state."""
+
+    def make() -> Any:
+        network = bench.room.Gan(n_features=3)
+        bench.layers(network, "gen", "discr")
+        return network
+
+    settings = {**bench.room.sgd(0.02, 0.5), **bench.room.gan_optimizers(), "losses": {}}
+
+    def train(trainer: Any, n_epochs: int) -> None:
+        arrays = bench.arrays(8)
+        data = bench.shuffled(arrays={"data": arrays["data"], "real": arrays["data"] + 1})
+        trainer.train(n_epochs, data)
+
+    whole, first = bench.trainer(make(), **settings), bench.trainer(make(), **settings)
+    train(whole, 2)
+    train(first, 1)
+    continued = bench.trainer(make(), first.save_path, **settings)
+    train(continued, 2)
+    bench.assert_same(bench.state(whole), bench.state(continued), "the unbroken and the continued training")
+
+
+@check("gradients")
+def with_callbacks(bench: Bench) -> None:
+    """Callbacks go on with what they had counted."""
+    build = _build(bench, bench.linear, lambda: EarlyStopping("rmse", min_delta=1e9, patience=2))
+    first = build()
+    _train(bench, first, 2, 12)
+    continued = build(path=first.save_path)
+    _train(bench, continued, 9, 12)
+    assert continued.state.epoch == 3, f"early stopping came after epoch {continued.state.epoch}, not 3"
+
+
+@check("gradients")
+def after_a_failure(bench: Bench) -> None:
+    """A training that failed inside an epoch begins that epoch again, in the same trainer too."""
+    whole = _build(bench, bench.linear)()
+    _train(bench, whole, 2, 12)
+    trainer = _build(bench, bench.linear)(more=[once := BreakOff(5)], save_freq=1)
+    try:
+        _train(bench, trainer, 2, 12)
+    except Broken:
+        once.global_step = -1
+    _train(bench, trainer, 2, 12)
+    bench.assert_same(bench.state(whole), bench.state(trainer), "the unbroken training and the one that failed")
+
+
+@check("resume_inside")
+def says_if_it_cannot(bench: Bench) -> None:
+    """A network whose training can be continued inside an epoch says nothing against it."""
+    why = bench.backend.not_resumable(bench.linear())
+    assert why is None, f"it says: {why}"

@@ -1,0 +1,177 @@
+"""One seed, one run; no run leaves a trace in another or in the caller's generators."""
+
+import random
+from typing import Any
+
+import numpy as np
+
+from delira.contract import Backend
+from delira.testing.spec.bench import Bench
+from delira.testing.spec.check import check
+from delira.training.generators import own_generators, seed_generators
+
+
+def _network(bench: Bench) -> Any:
+    """The network with most chance in it."""
+    if "mlp" not in bench.room.lacks and "dropout" not in bench.room.lacks:
+        return bench.mlp(dropout=0.4)
+    return bench.linear(dropout=0.0 if "dropout" in bench.room.lacks else 0.4)
+
+
+def _run(bench: Bench, network: Any = None, **settings: Any) -> Any:
+    """A trainer after two epochs with dropout, shuffled data and noise."""
+    trainer = bench.trainer(network or _network(bench), **settings)
+    trainer.train(2, bench.shuffled(8, transforms=_noise), bench.manager(8))
+    return trainer
+
+
+def _noise(**batch: Any) -> dict[str, Any]:
+    """Noise from numpy's global generator, as augmentations take it."""
+    return {**batch, "data": batch["data"] + np.random.normal(scale=0.1, size=batch["data"].shape)}  # noqa: NPY002
+
+
+def _disturb(backend: Backend, seed: int) -> None:
+    np.random.seed(seed)  # noqa: NPY002
+    random.seed(seed)
+    backend.seed(seed)
+
+
+@check()
+def repeats_itself(bench: Bench) -> None:
+    """Two runs of one seed are equal bit for bit, whatever state the caller's generators have."""
+    _disturb(bench.backend, 1)
+    first = bench.state(_run(bench, seed=3))
+    _disturb(bench.backend, 2)
+    bench.assert_same(first, bench.state(_run(bench, seed=3)), "two runs of one seed")
+
+
+@check("gradients")
+def obeys_its_seed(bench: Bench) -> None:
+    """Another seed gives another order and other noise, and so do other folds."""
+    first = bench.state(_run(bench, seed=3))
+    for other in ({"seed": 4}, {"seed": 3, "fold": 1}):
+        assert not bench.is_same(first, bench.state(_run(bench, **other))), f"{other} gives the run of seed 3, fold 0"
+
+
+@check("dropout")
+def draws_by_its_seed(bench: Bench) -> None:
+    """What the framework draws, e.g. what dropout leaves out, depends on the seed and on the epoch."""
+
+    def weight(seed: int) -> np.ndarray:
+        network = bench.trainer(bench.linear(dropout=0.5), seed=seed).train(1, bench.manager(8))
+        return bench.room.read(network)[0]
+
+    assert not bench.is_same(weight(3), weight(4)), "dropout leaves out the same inputs by either seed"
+
+
+@check()
+def gives_generators_back(bench: Bench) -> None:
+    """A training leaves the generators of Python, numpy and the framework as the caller had them."""
+    network = _network(bench)
+    _disturb(bench.backend, 5)
+    expected = random.random(), float(np.random.random()), bench.room.draw()  # noqa: NPY002
+    _disturb(bench.backend, 5)
+    _run(bench, network)
+    found = random.random(), float(np.random.random()), bench.room.draw()  # noqa: NPY002
+    assert found == expected, f"the next numbers of Python, numpy and {bench.room.name} are {found}, not {expected}"
+
+
+@check("gradients")
+def gives_generators_back_after_an_error(bench: Bench) -> None:
+    """So does one that fails."""
+
+    class Stop(Exception):
+        pass
+
+    class Fail:
+        def at_iter_end(self, trainer: Any, **facts: Any) -> None:
+            raise Stop
+
+    network = _network(bench)
+    _disturb(bench.backend, 5)
+    expected = random.random(), float(np.random.random()), bench.room.draw()  # noqa: NPY002
+    _disturb(bench.backend, 5)
+    try:
+        bench.trainer(network, callbacks=[Fail()]).train(1, bench.shuffled(8))
+    except Stop:
+        pass
+    found = random.random(), float(np.random.random()), bench.room.draw()  # noqa: NPY002
+    assert found == expected, f"the next numbers of Python, numpy and {bench.room.name} are {found}, not {expected}"
+
+
+@check("gradients")
+def keeps_runs_apart(bench: Bench) -> None:
+    """Two trainings in turn, epoch by epoch, give each the bits of a training alone."""
+    alone = bench.trainer(_network(bench), seed=3)
+    for epoch in (1, 2):
+        alone.train(epoch, bench.shuffled(8))
+    left, right = bench.trainer(_network(bench), seed=3), bench.trainer(_network(bench), seed=8)
+    for epoch in (1, 2):
+        right.train(epoch, bench.shuffled(10))
+        left.train(epoch, bench.shuffled(8))
+    bench.assert_same(bench.state(alone), bench.state(left), "a training alone and one in turn with another")
+
+
+@check()
+def keeps_networks_apart(bench: Bench) -> None:
+    """Training a network changes no other one of its class."""
+    first, second = bench.linear(), bench.linear()
+    before = bench.backend.snapshot(bench.backend.state_tree(second, {}))
+    bench.trainer(first).train(1, bench.manager(8))
+    bench.assert_same(before, bench.backend.state_tree(second, {}), "a network while another one was trained")
+
+
+@check()
+def seeds_the_framework(bench: Bench) -> None:
+    """``seed`` decides what the framework's generator draws next."""
+
+    def draw(seed: int) -> list[float]:
+        bench.backend.seed(seed)
+        return [bench.room.draw(), bench.room.draw()]
+
+    first, again, other = draw(2**62 + 1), draw(2**62 + 1), draw(2**62 + 2)
+    assert first == again, f"one seed draws {first} and then {again}"
+    assert first != other, f"two seeds draw {first}"
+    assert first[0] != first[1], f"two draws give {first}"
+
+
+@check()
+def continues_generators(bench: Bench) -> None:
+    """The state of the generators continues exactly where it was read, from a file too."""
+    backend = bench.backend
+    backend.seed(7)
+    bench.room.draw()
+    state = backend.snapshot(backend.generator_state())
+    expected = [bench.room.draw() for _ in range(3)]
+    with (bench.folder / f"state{backend.checkpoint_suffix}").open("wb") as file:
+        backend.write_checkpoint(file, {"generators": state})
+    backend.seed(8)
+    backend.set_generator_state(
+        backend.read_checkpoint(bench.folder / f"state{backend.checkpoint_suffix}")["generators"]
+    )
+    found = [bench.room.draw() for _ in range(3)]
+    assert found == expected, f"the restored generator draws {found}, not {expected}"
+
+
+@check()
+def builds_networks_by_the_seed(bench: Bench) -> None:
+    """A network built after the same seeding begins with the same weights."""
+
+    def fresh() -> Any:
+        with own_generators(bench.backend):
+            seed_generators(bench.backend, 3, 0, stream="network")
+            return bench.room.Linear(n_features=3, n_outputs=1)
+
+    first, second = (bench.backend.state_tree(fresh(), {}) for _ in range(2))
+    bench.assert_same(first, second, "two networks built after one seeding")
+
+
+@check()
+def needs_no_workers(bench: Bench) -> None:
+    """Processes that load data ahead change nothing: the bits are those of loading in the training's process."""
+    states = []
+    for workers in (0, 2):
+        trainer = bench.trainer(seed=3)
+        trainer.train(1, bench.shuffled(8, transforms=_noise, n_process_augmentation=workers))
+        states.append(bench.state(trainer))
+    bench.assert_same(*states, "training with and without workers")

@@ -1,0 +1,116 @@
+"""Weights by name, and networks as files for other programs."""
+
+from typing import Any
+
+import numpy as np
+
+from delira.errors import CheckpointError
+from delira.io import export
+from delira.models import load_named_weights, named_weights
+from delira.testing.spec.bench import Bench
+from delira.testing.spec.check import check
+
+
+@check("named_weights")
+def names_weights(bench: Bench) -> None:
+    """Weights have names, are arrays of numpy, and give another network the same predictions."""
+    trainer = bench.trainer()
+    network = trainer.train(1, bench.manager(8))
+    weights = named_weights(network)
+    assert weights, "the network has no weights by name"
+    for name, array in weights.items():
+        assert isinstance(name, str)
+        assert isinstance(array, np.ndarray), f"{name} is a {type(array).__name__}"
+    other = bench.trainer()
+    if not bench.is_differentiable:
+        return
+    load_named_weights(other.module, weights)
+    bench.assert_same(trainer.predict(bench.arrays(4)), other.predict(bench.arrays(4)), "the predictions")
+
+
+@check("gradients", "named_weights")
+def copies_weights(bench: Bench) -> None:
+    """Weights by name are copies: neither side changes the other."""
+    network = bench.linear()
+    weights = named_weights(network)
+    kept = {name: array.copy() for name, array in weights.items()}
+    bench.trainer(network).train(1, bench.manager(8))
+    bench.assert_same(weights, kept, "weights by name after training")
+    load_named_weights(network, weights)
+    for array in weights.values():
+        array[...] = 0
+    bench.assert_same(named_weights(network), kept, "the network after its given weights changed")
+
+
+@check("gradients", "named_weights")
+def names_weights_steadily(bench: Bench) -> None:
+    """Two networks of a class have the same names, whatever was built before."""
+    first = list(named_weights(bench.linear()))
+    bench.linear()
+    second = list(named_weights(bench.linear()))
+    assert first == second, f"the names are {first} and then {second}"
+
+
+@check("gradients", "named_weights")
+def refuses_other_weights(bench: Bench) -> None:
+    """Weights that are missing, unknown, of another shape or type are refused, by name, and nothing changes."""
+    network = bench.linear()
+    right = named_weights(network)
+    name = next(iter(right))
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({other: array for other, array in right.items() if other != name}, name),
+        ({**right, "nobody": np.zeros(1)}, "nobody"),
+        ({**right, name: np.zeros((7, 7), right[name].dtype)}, name),
+        ({**right, name: right[name].astype(np.complex128)}, name),
+    ]
+    for weights, named in wrong:
+        changed = {key: array + 1 if key != name else array for key, array in weights.items()}
+        try:
+            load_named_weights(network, changed)
+        except CheckpointError as error:
+            assert named in str(error), f"the error does not name {named}: {error}"
+        else:
+            raise AssertionError(f"weights that do not fit ({named}) were taken")
+        bench.assert_same(named_weights(network), right, "the weights after others were refused")
+
+
+@check("gradients", "named_weights")
+def trains_given_weights(bench: Bench) -> None:
+    """Weights that were given after the trainer was built are those that it trains on."""
+    left, right = bench.trainer(), bench.trainer()
+    given = {name: array * 2 for name, array in named_weights(left.module).items()}
+    load_named_weights(left.module, given)
+    load_named_weights(right.module, given)
+    start, _ = bench.room.read(left.module)
+    for trainer in (left, right):
+        trainer.train(1, bench.manager(8))
+    end, _ = bench.room.read(left.module)
+    assert not np.array_equal(start, end), "the given weights were not trained"
+    bench.assert_same(named_weights(left.module), named_weights(right.module), "the trained weights")
+
+
+@check("gradients", "export")
+def exports_what_it_predicts(bench: Bench) -> None:
+    """An exported network predicts without delira what it predicts here, for any number of samples."""
+    trainer = bench.trainer()
+    network = trainer.train(1, bench.manager(8))
+    before = bench.backend.snapshot(bench.backend.state_tree(network, {}))
+    for suffix in bench.room.exports:
+        path = export(network, bench.folder / f"exported{suffix}", bench.arrays(4))
+        for n in (4, 7, 1):
+            arrays = bench.arrays(n, seed=3)
+            found = bench.room.run_exported(path, {"x": arrays["data"].astype(np.float32)})
+            bench.assert_close(found["pred"], trainer.predict(arrays)["pred"], f"what {suffix} predicts of {n} samples")
+    bench.assert_same(before, bench.backend.state_tree(network, {}), "the network after its export")
+
+
+@check("gradients", "export", "dropout")
+def exports_evaluation(bench: Bench) -> None:
+    """An exported network drops nothing, and the network keeps its mode."""
+    network = bench.linear(dropout=0.5)
+    mode = bench.room.is_learning(network)
+    path = export(network, bench.folder / f"exported{bench.room.exports[0]}", bench.arrays(4))
+    arrays = bench.arrays(4)
+    found = bench.room.run_exported(path, {"x": arrays["data"].astype(np.float32)})
+    bench.assert_close(found["pred"], bench.dense()(arrays["data"]), "what an exported network with dropout predicts")
+    assert bench.room.is_learning(network) is mode, "the export kept the mode"

@@ -1,0 +1,191 @@
+"""What every check works with: small problems, networks that always begin the same, comparisons."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from delira.data_loading import BaseDataManager, SequentialSampler
+from delira.testing.spec.reference import Batch, Dense
+from delira.testing.spec.room import RoomUnderTest
+from delira.utils.trees import iterate_leaves
+
+
+class Bench:
+    """A room and a folder, with what is needed to try the room.
+
+    Parameters
+    ----------
+    room
+        The room.
+    folder
+        An empty folder.
+    """
+
+    def __init__(self, room: RoomUnderTest, folder: Path):
+        self.room, self.folder = room, folder
+        self.backend = room.backend
+        self._n_folders = 0
+
+    def new_folder(self) -> Path:
+        """A folder that is not there yet."""
+        self._n_folders += 1
+        return self.folder / f"run_{self._n_folders}"
+
+    # ------------------------------------------------------------------ data
+
+    def arrays(self, n: int = 8, n_features: int = 3, n_outputs: int = 1, seed: int = 7) -> dict[str, np.ndarray]:
+        """A linear problem with noise: ``data`` (n, n_features), ``label`` (n, n_outputs), ``number`` (n,)."""
+        rng = np.random.default_rng(seed)
+        data = rng.normal(size=(n, n_features))
+        slope = np.arange(1.0, n_features * n_outputs + 1).reshape(n_features, n_outputs)
+        label = data @ slope / n_outputs + 0.1 * rng.normal(size=(n, n_outputs))
+        if "bias" not in self.room.lacks:
+            label += 0.5
+        return {"data": data, "label": label, "number": np.arange(n)}
+
+    def manager(self, n: int = 8, batch_size: int = 4, **changes: Any) -> BaseDataManager:
+        """A manager of :meth:`arrays` in their order; ``n=10`` makes the last batch shorter."""
+        problem = {name: changes.pop(name) for name in ("n_features", "n_outputs", "seed") if name in changes}
+        arrays = changes.pop("arrays", None) or self.arrays(n, **problem)
+        return BaseDataManager(arrays, batch_size, **{"sampler_cls": SequentialSampler, **changes})
+
+    def shuffled(self, n: int = 8, batch_size: int = 4, **changes: Any) -> BaseDataManager:
+        """The same, in an order that depends on the seed."""
+        return self.manager(n, batch_size, sampler_cls=None, **changes)
+
+    def batches(self, n: int = 8, batch_size: int = 4, **problem: Any) -> list[Batch]:
+        """The batches of :meth:`manager`, as plain arrays."""
+        return split(self.arrays(n, **problem), batch_size)
+
+    # ------------------------------------------------------------------ networks and trainers
+
+    def linear(self, n_features: int = 3, n_outputs: int = 1, dropout: float = 0.0, cls: Any = None) -> Any:
+        """A ``Linear`` that begins as :meth:`dense` does."""
+        arguments = {"n_features": n_features, "n_outputs": n_outputs}
+        if dropout:
+            arguments["dropout"] = dropout  # type: ignore[assignment]
+        network = (cls or self.room.Linear)(**arguments)
+        if not self.is_differentiable:
+            return network
+        dense = self.dense(n_features, n_outputs)
+        self.room.write(network, dense.weight, dense.bias)
+        return network
+
+    def by_hand(self) -> Any:
+        """A ``ByHand`` that begins as :meth:`dense` does."""
+        return self.linear(cls=self.room.ByHand)
+
+    def mlp(self, dropout: float = 0.0) -> Any:
+        """An ``Mlp`` that always begins the same."""
+        network = self.room.Mlp(dropout=dropout) if dropout else self.room.Mlp()
+        for layer, shape, seed in (("body", (3, 5), 1), ("head", (5, 1), 2)):
+            self.room.write(network, np.random.default_rng(seed).normal(size=shape), np.zeros(shape[1]), layer)
+        return network
+
+    def layers(self, network: Any, *names: str, seed: int = 3) -> dict[str, Dense]:
+        """Give layers of a network weights of ours, and return these."""
+        rng, made = np.random.default_rng(seed), {}
+        for name in names:
+            weight, bias = self.room.read(network, name)
+            made[name] = Dense(rng.normal(size=weight.shape).astype(np.float32), rng.normal(size=bias.shape) / 4)
+            self.room.write(network, made[name].weight, made[name].bias, name)
+        return made
+
+    def dense(self, n_features: int = 3, n_outputs: int = 1) -> Dense:
+        """The layer that networks begin with, in numpy."""
+        weight = np.linspace(-0.5, 0.5, n_features * n_outputs).reshape(n_features, n_outputs)
+        bias = np.zeros(n_outputs) if "bias" in self.room.lacks else np.full(n_outputs, 0.25)
+        return Dense(weight, bias, has_bias="bias" not in self.room.lacks)
+
+    def trainer(self, network: Any = None, path: Path | None = None, **settings: Any) -> Any:
+        """A trainer in a new folder, of a :meth:`linear` unless told otherwise, that writes nothing it need not."""
+        quiet = {"logging_type": None, "verbose": False, "save_freq": None}
+        network = self.linear() if network is None else network
+        return self.room.trainer_cls(
+            network, path or self.new_folder(), **{**quiet, **self.room.settings(), **settings}
+        )
+
+    def experiment(self, cls: Any = None, model: Mapping[str, Any] | None = None, **training: Any) -> Any:
+        """An experiment in a new folder, of two epochs unless told otherwise."""
+        quiet = {"logging_type": None, "verbose": False, "save_freq": None, "num_epochs": 2}
+        parameters = {"fixed": {"model": dict(model or {}), "training": {**quiet, **self.room.settings(), **training}}}
+        return self.room.experiment_cls(parameters, cls or self.room.Linear, save_path=self.new_folder())
+
+    @property
+    def is_differentiable(self) -> bool:
+        """Whether networks learn by gradients."""
+        return "gradients" not in self.room.lacks
+
+    # ------------------------------------------------------------------ comparisons
+
+    def assert_close(self, found: Any, expected: Any, what: str, factor: float = 1.0) -> None:
+        """Compare with arithmetic by hand, to the room's ``rtol`` of the largest number.
+
+        Parameters
+        ----------
+        found, expected
+            Numbers or arrays.
+        what
+            For the message.
+        factor
+            How much further than ``rtol`` they may be apart.
+        """
+        found, expected = np.asarray(found, dtype=np.float64), np.asarray(expected, dtype=np.float64)
+        assert found.shape == expected.shape, f"{what}: the shape is {found.shape}, by hand {expected.shape}"
+        assert np.isfinite(found).all(), f"{what} is not finite: {found.tolist()}"
+        limit = factor * self.room.rtol * max(np.abs(expected).max(initial=0.0), 1e-3)
+        error = np.abs(found - expected).max(initial=0.0)
+        assert error <= limit, f"{what} is {found.tolist()}, by hand {expected.tolist()} (off by {error:.3g})"
+
+    def assert_layer(self, network: Any, dense: Dense, what: str = "the weight", layer: str = "") -> None:
+        """Compare the weights of a layer with those by hand."""
+        weight, bias = self.room.read(network, layer)
+        self.assert_close(weight, dense.weight, what)
+        self.assert_close(bias, dense.bias, f"{what} (its bias)")
+
+    def assert_history(self, trainer: Any, name: str, expected: Iterable[float]) -> None:
+        """Compare one value of every epoch."""
+        found = [record.get(name) for record in trainer.state.history]
+        assert None not in found, f"the history has no {name!r}: {trainer.state.history}"
+        self.assert_close(found, list(expected), f"{name} of the epochs")
+
+    def state(self, trainer: Any) -> dict[str, Any]:
+        """Copy of everything that later steps depend on."""
+        tree = self.backend.snapshot(self.backend.state_tree(trainer.module, trainer.optimizers))
+        return {"tree": tree, "history": list(trainer.state.history), "step": trainer.state.global_step}
+
+    def is_same(self, left: Any, right: Any) -> bool:
+        """Whether two trees are equal bit for bit."""
+        return not self.differences(left, right)
+
+    def differences(self, left: Any, right: Any) -> list[str]:
+        """Places at which two trees differ."""
+        ours = dict(iterate_leaves(self.backend.to_numpy(left)))
+        theirs = dict(iterate_leaves(self.backend.to_numpy(right)))
+        places = [*ours, *(place for place in theirs if place not in ours)]
+        return [
+            ".".join(map(str, place))
+            for place in places
+            if place not in ours or place not in theirs or not _is_same_leaf(ours[place], theirs[place])
+        ]
+
+    def assert_same(self, left: Any, right: Any, what: str) -> None:
+        """Demand that two trees are equal bit for bit."""
+        assert not (places := self.differences(left, right)), f"{what}: not the same bits in {', '.join(places[:5])}"
+
+
+def split(arrays: Mapping[str, np.ndarray], batch_size: int) -> list[Batch]:
+    """Arrays in consecutive batches."""
+    n = len(next(iter(arrays.values())))
+    return [
+        {name: array[start : start + batch_size] for name, array in arrays.items()} for start in range(0, n, batch_size)
+    ]
+
+
+def _is_same_leaf(left: Any, right: Any) -> bool:
+    left, right = np.asarray(left), np.asarray(right)
+    if left.dtype == object or right.dtype == object:
+        return bool(left.dtype == right.dtype and left.shape == right.shape and np.all(left == right))
+    return left.dtype == right.dtype and left.shape == right.shape and left.tobytes() == right.tobytes()

@@ -1,0 +1,141 @@
+"""One check of the specification: what it promises, and how it is run."""
+
+import contextlib
+import dataclasses
+import logging
+import random
+import shutil
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from delira.contract import Backend
+from delira.errors import ConfigError
+from delira.testing.spec.bench import Bench
+from delira.testing.spec.refusals import REFUSALS
+from delira.testing.spec.room import FEATURES, RoomUnderTest
+
+PASSED = "passed"
+REFUSED = "refused"
+LACKING = "not offered"
+FAILED = "failed"
+
+
+@dataclasses.dataclass(frozen=True)
+class Check:
+    """A promise that every room keeps."""
+
+    area: str
+    """What it is about, e.g. ``"resume"``."""
+    name: str
+    """Name of the function."""
+    promise: str
+    """One sentence."""
+    function: Callable[[Bench], None]
+    """Raises if the promise is broken."""
+    needs: tuple[str, ...] = ()
+    """Features without which there is nothing to check."""
+
+    def __str__(self) -> str:
+        return f"{self.area}-{self.name}"
+
+    def run(self, room: RoomUnderTest) -> tuple[str, str]:
+        """Run the check in a folder of its own and leave no trace.
+
+        Parameters
+        ----------
+        room
+            The room.
+
+        Returns
+        -------
+        tuple
+            ``("passed", "")``; or, if the room does not offer what is needed, ``("refused", reason)`` where asking
+            for it was refused as it must be, and ``("not offered", reason)`` where nobody can ask for it.
+
+        Raises
+        ------
+        AssertionError
+            If the promise is broken, or something is not refused.
+        """
+        if unknown := [feature for feature in room.lacks if feature not in FEATURES]:
+            raise ConfigError(f"{type(room).__name__}.lacks names {unknown[0]!r}; features are {', '.join(FEATURES)}")
+        missing = [feature for feature in self.needs if feature in room.lacks]
+        with undisturbed(room.backend), _quiet(), _folder() as folder:
+            bench = Bench(room, folder)
+            if not missing:
+                self.function(bench)
+                return PASSED, ""
+            for feature in missing:
+                if feature in REFUSALS and "gradients" not in missing:
+                    _demand_refusal(bench, feature)
+                    return REFUSED, room.lacks[feature]
+        return LACKING, room.lacks[missing[0]]
+
+
+def _demand_refusal(bench: Bench, feature: str) -> None:
+    try:
+        REFUSALS[feature](bench)
+    except ConfigError:
+        return
+    raise AssertionError(
+        f"the room lacks {feature!r} ({bench.room.lacks[feature]}), but asking for it raised no ConfigError: it was ignored"
+    )
+
+
+@contextlib.contextmanager
+def _folder() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="delira-spec-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Scope without warnings: what a check asks for on purpose is no news to the user."""
+    log = logging.getLogger("delira")
+    before, log.disabled = log.disabled, True
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        log.disabled = before
+
+
+@contextlib.contextmanager
+def undisturbed(backend: Backend) -> Iterator[None]:
+    """Scope after which the generators of Python, numpy and the framework go on as if nothing had been."""
+    python, legacy, framework = random.getstate(), np.random.get_state(), backend.generator_state()  # noqa: NPY002
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(legacy)  # noqa: NPY002
+        backend.set_generator_state(framework)
+
+
+_CHECKS: dict[str, Check] = {}
+
+
+def check(*needs: str) -> Callable[[Callable[[Bench], None]], Callable[[Bench], None]]:
+    """Make a function a check: its module names the area, its docstring is the promise."""
+
+    def register(function: Callable[[Bench], None]) -> Callable[[Bench], None]:
+        area = function.__module__.rpartition(".")[2]
+        promise = " ".join((function.__doc__ or "").split())
+        made = Check(area, function.__name__, promise, function, needs)
+        _CHECKS[str(made)] = made
+        return function
+
+    return register
+
+
+def registered() -> list[Check]:
+    """All checks of the modules imported so far."""
+    return list(_CHECKS.values())

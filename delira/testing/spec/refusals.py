@@ -1,0 +1,55 @@
+"""How a user asks for a feature: where a room lacks it, each of these must raise a ConfigError."""
+
+from collections.abc import Callable
+from typing import Any
+
+from delira.io import export
+from delira.models import load_named_weights, named_weights
+from delira.testing.spec.bench import Bench
+from delira.training.callbacks import ExponentialMovingAverage
+
+
+def _train(**settings: Any) -> Callable[[Bench], None]:
+    def ask(bench: Bench) -> None:
+        bench.trainer(**settings).train(1, bench.manager())
+
+    return ask
+
+
+def _schedule(bench: Bench) -> None:
+    bench.trainer(lr_scheduler_cls=object, lr_scheduler_params={}).train(1, bench.manager())
+
+
+def _average(bench: Bench) -> None:
+    bench.trainer(callbacks=[ExponentialMovingAverage(0.9)]).train(1, bench.manager())
+
+
+def _rollback(bench: Bench) -> None:
+    trainer = bench.trainer(nonfinite="rollback")
+    trainer.scale_rates(0.5)
+
+
+def _named_weights(bench: Bench) -> None:
+    network = bench.linear()
+    load_named_weights(network, named_weights(network))
+
+
+def _export(bench: Bench) -> None:
+    suffixes = bench.room.exports or (".pt2", ".onnx", ".zip", "")
+    for suffix in suffixes:
+        export(bench.linear(), bench.folder / f"exported{suffix}", bench.arrays())
+
+
+#: feature -> what asks for it
+REFUSALS: dict[str, Callable[[Bench], None]] = {
+    "schedules": _schedule,
+    "accumulation": _train(gradient_accumulation_steps=2),
+    "clipping": _train(gradient_clip_norm=1.0),
+    "skip_nonfinite": _train(nonfinite="skip"),
+    "rollback": _rollback,
+    "micro_batches": _train(micro_batches=2),
+    "average": _average,
+    "compiled": _train(compiled=True),
+    "named_weights": _named_weights,
+    "export": _export,
+}

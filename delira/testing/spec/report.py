@@ -1,0 +1,111 @@
+"""What became of the checks of a room."""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from delira.testing.spec.check import FAILED, LACKING, PASSED, REFUSED, Check
+from delira.testing.spec.room import FEATURES
+
+#: outcome -> how tables show it
+MARKS = {PASSED: "✓", REFUSED: "refused", LACKING: "–", FAILED: "FAILED"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What became of one check."""
+
+    check: Check
+    kind: str
+    """``"passed"``, ``"refused"``, ``"not offered"`` or ``"failed"``."""
+    reason: str = ""
+    """Why something is not offered, or the error."""
+    error: BaseException | None = None
+    seconds: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class SpecReport:
+    """The outcomes of all checks of a room; prints as a table."""
+
+    room: str
+    """Name of the room."""
+    outcomes: Sequence[Outcome]
+    lacks: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Feature -> why the room does not offer it."""
+
+    def __iter__(self) -> Iterator[Outcome]:
+        return iter(self.outcomes)
+
+    @property
+    def failures(self) -> list[Outcome]:
+        """The checks that failed."""
+        return [outcome for outcome in self.outcomes if outcome.kind == FAILED]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Number of checks by outcome."""
+        found = Counter(outcome.kind for outcome in self.outcomes)
+        return {kind: found[kind] for kind in MARKS}
+
+    def raise_failures(self) -> None:
+        """Raise if a check failed.
+
+        Raises
+        ------
+        AssertionError
+            With all failures; the first error is its cause.
+        """
+        if failures := self.failures:
+            lines = [f"{outcome.check}: {outcome.reason}" for outcome in failures]
+            text = f"the room {self.room!r} breaks {len(lines)} of {len(self.outcomes)} promises:\n" + "\n".join(lines)
+            raise AssertionError(text) from failures[0].error
+
+    def to_markdown(self) -> str:
+        """The table as Markdown: area, promise, outcome."""
+        lines = ["| area | promise | outcome |", "|---|---|---|"]
+        for outcome in self.outcomes:
+            why = f": {outcome.reason}" if outcome.reason else ""
+            text = f"{outcome.kind}{why}".replace("|", "\\|").replace("\n", " ")
+            lines.append(f"| {outcome.check.area} | {outcome.check.promise} | {text} |")
+        return "\n".join(lines) + "\n"
+
+    def __str__(self) -> str:
+        width = max((len(str(outcome.check)) for outcome in self.outcomes), default=0)
+        lines = [f"{outcome.check!s:{width}}  {outcome.kind}  {outcome.reason}".rstrip() for outcome in self.outcomes]
+        total = ", ".join(f"{number} {kind}" for kind, number in self.counts.items() if number)
+        return "\n".join([*lines, f"{self.room}: {total}"])
+
+
+def compare(reports: Sequence[SpecReport]) -> str:
+    """Rooms side by side, as Markdown: one row for each check, and what each room does not offer.
+
+    Parameters
+    ----------
+    reports
+        Of whole rooms.
+    """
+    rooms = [report.room for report in reports]
+    found = {(outcome.check, report.room): outcome for report in reports for outcome in report}
+    checks = list(dict.fromkeys(outcome.check for report in reports for outcome in report))
+    lines = ["# The specification", "", INTRODUCTION.format(n=len(checks)), ""]
+    lines += [f"| check | promise | {' | '.join(rooms)} |", "|---|---|" + "---|" * len(rooms)]
+    for check in checks:
+        marks = [MARKS[found[check, room].kind] if (check, room) in found else "" for room in rooms]
+        lines.append(f"| {check} | {check.promise} | {' | '.join(marks)} |".replace("||", "| |"))
+    counts = [", ".join(f"{n} {kind}" for kind, n in report.counts.items() if n) for report in reports]
+    lines.append(f"| | **in all** | {' | '.join(counts)} |")
+    for report in reports:
+        missing = {
+            (feature, report.lacks[feature]) for o in report for feature in o.check.needs if feature in report.lacks
+        }
+        if missing:
+            lines += ["", f"## What the room {report.room} does not offer", ""]
+            lines += [f"- {FEATURES[feature]}: {reason}" for feature, reason in sorted(missing)]
+    return "\n".join(lines) + "\n"
+
+
+INTRODUCTION = f"""\
+`delira.testing.check_backend(room)` runs {{n}} checks, the same for every room. {MARKS[PASSED]}: the promise is kept;
+{MARKS[REFUSED]}: the room does not offer it, and says so with a `ConfigError` when asked; {MARKS[LACKING]}: the room does
+not offer it, and nobody can ask. Written by `make spec`."""

@@ -1,0 +1,83 @@
+"""Running the specification."""
+
+import time
+from collections.abc import Callable, Sequence
+
+from delira.errors import ConfigError
+from delira.testing.spec import areas
+from delira.testing.spec.check import FAILED, Check, registered
+from delira.testing.spec.report import Outcome, SpecReport
+from delira.testing.spec.room import RoomUnderTest
+
+
+def spec_checks() -> list[Check]:
+    """All checks, in their order; ``check.run(room)`` runs one, ``str(check)`` is its name.
+
+    Examples
+    --------
+    >>> @pytest.mark.parametrize("check", spec_checks(), ids=str)  # doctest: +SKIP
+    ... def test_my_room(check):
+    ...     check.run(MyRoom())
+    """
+    order = {module: position for position, module in enumerate(areas.__all__)}
+    return sorted(registered(), key=lambda check: order[check.area])
+
+
+def check_backend(
+    room: RoomUnderTest, only: str | Sequence[str] | Callable[[Check], bool] | None = None, raises: bool = True
+) -> SpecReport:
+    """Run the specification on a room.
+
+    Parameters
+    ----------
+    room
+        The room, filled in.
+    only
+        Names or areas of the checks to run, one or several, or a function that chooses; all if ``None``.
+    raises
+        Whether a broken promise raises; if not, it stands in the report.
+
+    Returns
+    -------
+    SpecReport
+        What became of every check; ``print`` shows it as a table.
+
+    Raises
+    ------
+    AssertionError
+        With all promises that are broken.
+    ConfigError
+        If ``only`` names what does not exist.
+    """
+    wanted = [check for check in spec_checks() if _is_wanted(check, only)]
+    names = [only] if isinstance(only, str) else [] if only is None or callable(only) else list(only)
+    known = {name for check in wanted for name in _names(check)}
+    if unknown := [name for name in names if name not in known]:
+        raise ConfigError(f"only={unknown[0]!r} is no check and no area; areas are {', '.join(areas.__all__)}")
+    report = SpecReport(room.name, [_outcome(check, room) for check in wanted], room.lacks)
+    if raises:
+        report.raise_failures()
+    return report
+
+
+def _is_wanted(check: Check, only: str | Sequence[str] | Callable[[Check], bool] | None) -> bool:
+    if only is None:
+        return True
+    if callable(only):
+        return bool(only(check))
+    names = [only] if isinstance(only, str) else only
+    return bool(_names(check) & set(names))
+
+
+def _names(check: Check) -> set[str]:
+    return {str(check), check.name, check.area}
+
+
+def _outcome(check: Check, room: RoomUnderTest) -> Outcome:
+    begin = time.perf_counter()
+    try:
+        kind, reason = check.run(room)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        return Outcome(check, FAILED, reason, error, time.perf_counter() - begin)
+    return Outcome(check, kind, reason, None, time.perf_counter() - begin)
