@@ -59,7 +59,16 @@ NAMES = {
         ],
     },
     "torchscript": {
-        "models": ["AbstractTorchScriptNetwork"],
+        "models": [
+            "AbstractTorchScriptNetwork",
+            "ClassificationNetworkBaseTorchScript",
+            "GenerativeAdversarialNetworkBaseTorchScript",
+            "RegressionNetworkBaseTorchScript",
+            "UNet2dTorchScript",
+            "UNet3dTorchScript",
+            "VGG3DClassificationNetworkTorchScript",
+            "VariationalAutoencoderTorchScript",
+        ],
         "training": ["TorchScriptExperiment", "TorchScriptNetworkTrainer"],
         "io": ["load_checkpoint_torchscript", "save_checkpoint_torchscript"],
     },
@@ -69,7 +78,16 @@ NAMES = {
         "io": ["load_checkpoint_sklearn", "save_checkpoint_sklearn"],
     },
     "tensorflow": {
-        "models": ["AbstractTfNetwork"],
+        "models": [
+            "AbstractTfNetwork",
+            "ClassificationNetworkBaseTf",
+            "GenerativeAdversarialNetworkBaseTf",
+            "RegressionNetworkBaseTf",
+            "UNet2dTf",
+            "UNet3dTf",
+            "VGG3DClassificationNetworkTf",
+            "VariationalAutoencoderTf",
+        ],
         "training": [
             "TfExperiment",
             "TfNetworkTrainer",
@@ -87,6 +105,13 @@ NAMES = {
             "StepLRCallbackTf",
             "TfSchedulerCallback",
         ],
+        "training.losses": [
+            "BCEFocalLossLogitTf",
+            "BCEFocalLossTf",
+            "DiceCELossTf",
+            "DiceLossTf",
+            "TverskyLossTf",
+        ],
         "training.train_utils": [
             "convert_tf_tensor_to_npy",
             "create_optims_default_tf",
@@ -102,6 +127,13 @@ NAMES = {
     "jax": {
         "models": [
             "AbstractJaxNetwork",
+            "ClassificationNetworkBaseJax",
+            "GenerativeAdversarialNetworkBaseJax",
+            "RegressionNetworkBaseJax",
+            "UNet2dJax",
+            "UNet3dJax",
+            "VGG3DClassificationNetworkJax",
+            "VariationalAutoencoderJax",
         ],
         "training": [
             "JaxExperiment",
@@ -121,6 +153,13 @@ NAMES = {
             "OptaxScheduleCallbackJax",
             "ReduceLROnPlateauCallbackJax",
             "StepLRCallbackJax",
+        ],
+        "training.losses": [
+            "BCEFocalLossJax",
+            "BCEFocalLossLogitJax",
+            "DiceCELossJax",
+            "DiceLossJax",
+            "TverskyLossJax",
         ],
         "training.train_utils": [
             "convert_jax_array_to_npy",

@@ -10,7 +10,6 @@ from small_rooms import NORMAL_ROOMS, ROOMS, Room, build_room
 
 from delira.data_loading import BaseDataManager
 
-
 SPECIFICATION_MARKS = {"passed": ".", "refused": "r", "not offered": "-", "failed": "F"}
 
 

@@ -12,6 +12,7 @@ from small_rooms import Room
 
 from delira.data_loading import BaseDataManager, PrevalenceRandomSampler, WeightedRandomSampler
 from delira.training.callbacks import EarlyStopping, ExponentialMovingAverage
+from delira.training.generators import seed_generators
 
 #: what can be switched on, by room
 _ALL = ("augmentation", "dropout", "accumulation", "schedule", "EMA", "early stopping", "two optimizers")
@@ -105,7 +106,7 @@ def model(features: Collection[str]) -> dict[str, Any]:
 def build(room: Room, path: Path, features: Collection[str], *callbacks: Any, **more: Any) -> Any:
     """A trainer of a network that always begins with the same weights."""
     chosen = settings(room, features)
-    room.backend.seed(3)
+    seed_generators(room.backend, 3, stream="network")  # Keras initialises with Python's generator
     network = network_cls(room, features)(**model(features))
     chosen["callbacks"] += callbacks
     return room.trainer_cls(network, path, **{"save_freq": None, **chosen, **more})

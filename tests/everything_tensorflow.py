@@ -13,37 +13,37 @@ class Halves(AbstractTfNetwork):
 
     def __init__(self, dropout: float = 0.0):
         super().__init__(dropout=dropout)
-        layers = keras.layers.Dense(5), keras.layers.BatchNormalization(), keras.layers.Dropout(dropout)
-        self.body, self.head = keras.Sequential([keras.Input((3,)), *layers]), keras.layers.Dense(1)
-        self.head.build((None, 5))
+        layers = keras.layers
+        self.body = keras.Sequential(
+            [layers.Dense(5), layers.BatchNormalization(), layers.Activation("tanh"), layers.Dropout(dropout)]
+        )
+        self.head = layers.Dense(1)
+        self(tf.zeros((1, 3)))
 
     def call(self, x: Any) -> dict[str, Any]:
-        return {"pred": self.head(tf.tanh(self.body(x)))}
-
-
-def closure_of_two(model, data_dict, optimizers, losses=None, metrics=None, fold=0, **kwargs):  # type: ignore
-    """One update by each optimizer."""
-    values = {}
-    for name, optimizer in optimizers.items():
-        with tf.GradientTape() as tape:
-            pred = model(data_dict["data"])["pred"]
-            loss = losses["mse"](pred, data_dict["label"])
-            scaled = optimizer.scale_loss(loss)
-        optimizer.minimize(scaled, tape)
-        values[f"mse {name}"] = loss
-    return {}, values, {"pred": pred}
+        return {"pred": self.head(self.body(x))}
 
 
 class TwoOptimizers(Halves):
     """The same network with an optimizer for each of its halves."""
 
-    closure = staticmethod(closure_of_two)
+    @staticmethod
+    def closure(model, data_dict, optimizers, losses=None, metrics=None, fold=0, **kwargs):  # type: ignore
+        values = {}
+        for name, optimizer in optimizers.items():
+            with tf.GradientTape() as tape:
+                pred = model(data_dict["data"])["pred"]
+                loss = losses["mse"](pred, data_dict["label"])
+                scaled = optimizer.scale_loss(loss)
+            optimizer.minimize(scaled, tape)
+            values[f"mse {name}"] = loss
+        return {}, values, {"pred": pred}
 
 
 def two_optimizers(network: Any, cls: Any, **params: Any) -> dict[str, Any]:
     return {
         "body": (cls(**params), network.body),
-        "head": (keras.optimizers.SGD(learning_rate=0.05, momentum=0.9), network.head),
+        "head": (keras.optimizers.SGD(0.05, momentum=0.9), network.head),
     }
 
 

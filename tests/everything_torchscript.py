@@ -1,4 +1,4 @@
-"""Networks of ``everything`` in TorchScript; the optimizers are those of PyTorch."""
+"""Networks and optimizers of ``everything`` in TorchScript."""
 
 import torch
 from everything_torch import ADAM, closure_of_two, two_optimizers
@@ -17,7 +17,7 @@ class Halves(AbstractTorchScriptNetwork):
         self.body, self.head = torch.nn.Sequential(*layers), torch.nn.Linear(5, 1)
 
     @torch.jit.script_method
-    def forward(self, x):
+    def forward(self, x: torch.Tensor):
         return {"pred": self.head(self.body(x))}
 
 

@@ -19,7 +19,7 @@ class TfLinear(AbstractTfNetwork):
 
     def __init__(self, n_features: int = 3, dropout: float = 0.0):
         super().__init__(n_features=n_features, dropout=dropout)
-        self.drop = keras.layers.Dropout(dropout)
+        self.drop = keras.layers.Dropout(dropout) if dropout else keras.layers.Identity()
         self.linear = keras.layers.Dense(1, use_bias=False)
         self.linear.build((None, n_features))
 

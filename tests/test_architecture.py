@@ -21,6 +21,7 @@ UP_TO_TRAINING = BELOW_CONTRACT | {"contract", "training"}
 #: part of delira -> parts it may import, at the top of a file or inside a function
 ALLOWED = {
     "__init__": {"rooms", "utils"},
+    "__main__": {"cli"},
     "errors": set(),
     "rooms": set(),
     "utils": {"errors", "rooms"},

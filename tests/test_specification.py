@@ -1,12 +1,17 @@
 """Every room keeps the promises of the public specification; the table is printed at the end of the run."""
 
 import importlib
+import logging
 from pathlib import Path
+from typing import ClassVar
 
+import numpy as np
 import pytest
 
-from delira.testing import spec_checks
+from delira.errors import ConfigError
+from delira.testing import check_backend, spec_checks
 from delira.testing.spec import Check
+from delira.testing.spec.__main__ import main
 
 FOLDER = Path(__file__).parent / "spec_rooms"
 #: room -> packages that its fixture needs
@@ -40,6 +45,62 @@ def test_a_room_keeps_the_promise(name: str, check: Check, record_property):
     record_property("specification", [name, check.area, check.name, kind])
     if kind == "not offered":
         pytest.skip(f"the {name} room does not offer it: {reason}")
+
+
+def toy_room():
+    return importlib.import_module("spec_rooms.toy").ROOM
+
+
+def test_a_report_is_a_table():
+    report = check_backend(toy_room(), only=["learning-is_gradient_descent", "is_adam", "compiles"])
+    assert [outcome.kind for outcome in report] == ["passed", "not offered", "refused"]
+    assert report.counts == {"passed": 1, "refused": 1, "not offered": 1, "failed": 0}
+    assert (
+        "| learning | Adam is Adam by hand, its bias corrections included. | not offered: one" in report.to_markdown()
+    )
+    assert str(report).endswith("toy: 1 passed, 1 refused, 1 not offered")
+
+
+def test_broken_promises_are_raised_together_or_reported():
+    class Wrong(type(toy_room())):
+        def read(self, network, layer=""):
+            return 2 * network.weight, np.zeros(1)
+
+    with pytest.raises(AssertionError, match=r"the room 'toy' breaks 2 of 2 promises:\n.*descent.*\n.*momentum"):
+        check_backend(Wrong(), only=["is_gradient_descent", "has_momentum"])
+    report = check_backend(Wrong(), only="has_momentum", raises=False)
+    assert [type(outcome.error) for outcome in report.failures] == [AssertionError]
+
+
+def test_what_does_not_exist_is_refused():
+    with pytest.raises(ConfigError, match="only='learnin' is no check and no area; areas are learning, steps"):
+        check_backend(toy_room(), only=["learning-learns", "learnin"])
+
+    class Wrong(type(toy_room())):
+        lacks: ClassVar = {"wings": "no bird"}
+
+    with pytest.raises(ConfigError, match=r"Wrong\.lacks names 'wings'; features are gradients"):
+        spec_checks()[0].run(Wrong())
+
+
+def test_a_check_leaves_no_trace():
+    room = toy_room()
+    log, before = logging.getLogger("delira"), (np.random.get_state()[1].copy(), room.backend.generator_state())
+    spec_checks()[0].run(room)
+    assert np.array_equal(before[0], np.random.get_state()[1])
+    assert before[1] == room.backend.generator_state()
+    assert not log.disabled
+
+
+def test_the_program_writes_the_table(tmp_path, capsys):
+    path = tmp_path / "table.md"
+    assert main(["spec_rooms.toy", "--only", "compiles", "--only", "learns", "--output", str(path)]) == 0
+    assert "toy: 1 passed, 1 refused" in capsys.readouterr().out
+    text = path.read_text(encoding="utf-8")
+    assert "| learning-learns | Training makes predictions better than the mean of the labels. | ✓ |" in text
+    assert "- compiled steps: `compiled=True`: numpy has nothing to compile" in text
+    with pytest.raises(ConfigError, match=r"spec_rooms\.toy has no RoomUnderTest called 'Linear'"):
+        main(["spec_rooms.toy:Linear"])
 
 
 def test_every_check_makes_one_promise():

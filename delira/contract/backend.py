@@ -120,6 +120,8 @@ class Backend(abc.ABC):
 
     def threads(self, number: int | None) -> AbstractContextManager[None]:
         """Scope in which the framework computes with ``number`` threads (``None``: leave it alone)."""
+        if number is not None:
+            raise ConfigError(f"the room {self.name!r} cannot choose the number of threads; leave num_threads out")
         return contextlib.nullcontext()
 
     def thread_count(self) -> int | None:
@@ -189,12 +191,14 @@ class Backend(abc.ABC):
         """Scope of one closure call: number format, place in the accumulation.
 
         ``n_samples`` is the size of the batch; ``is_last`` says that the epoch ends with it; ``part`` that it is a
-        part of a batch with more to come, so that no optimizer updates yet.
+        part of a batch with more to come, so that no optimizer updates yet. Each part has a scope of its own.
         """
         return contextlib.nullcontext()
 
     def leaving_out(self, network: Any, optimizers: Mapping[str, Any]) -> AbstractContextManager[None]:
-        """Scope of one step that may be left out: what the network notes of a batch is taken back then."""
+        """Scope of one step that may be left out (``nonfinite="skip"``): what the network notes of a batch is taken
+        back then.
+        """
         return contextlib.nullcontext()
 
     def count_left_out(self, optimizers: Mapping[str, Any]) -> int:
@@ -213,7 +217,10 @@ class Backend(abc.ABC):
         return
 
     def learning_rates(self, optimizers: Mapping[str, Any]) -> dict[str, float]:
-        """``{"lr": …}``, or ``{"lr_<name>": …}`` where there are several optimizers."""
+        """``{"lr": …}``, or ``{"lr_<name>": …}`` where there are several optimizers.
+
+        The history has them, so a room with optimizers writes this.
+        """
         return {}
 
     def arguments_of(self, network: Any) -> frozenset[str] | None:
@@ -231,7 +238,11 @@ class Backend(abc.ABC):
         """Turn every tensor of a nested structure into a numpy array on the host."""
 
     def concatenate(self, trees: Sequence[Any]) -> Any:
-        """One tree of arrays out of those of the parts of a batch, along the samples."""
+        """One tree of arrays out of those of the parts of a batch, along the samples.
+
+        A prepared batch is cut by ``array[start:stop]``; ``len(array)`` is its number of samples, and what has
+        ``shape == ()`` is not cut.
+        """
         raise ConfigError(f"the room {self.name!r} cannot compute batches in parts; leave micro_batches out")
 
     @abc.abstractmethod
@@ -293,14 +304,17 @@ class Backend(abc.ABC):
         """Move an average of the learned weights by ``1 - decay`` towards the network's; ``None`` begins with a copy.
 
         Returns a dict by the names of ``state_tree(...)["model"]``; it may be the one that was passed, changed in
-        place.
+        place. Averages follow ``num_updates`` of the optimizers; where they have none, every step is an update.
         """
         raise ConfigError(f"the room {self.name!r} cannot average weights")
 
     # ------------------------------------------------------------------ checkpoints
 
     def learned_names(self, network: Any) -> frozenset[str]:
-        """Names of the entries of ``state_tree(...)["model"]`` that the training changes by gradients."""
+        """Names of the entries of ``state_tree(...)["model"]`` that the training changes by gradients.
+
+        Resuming and rolling back read them, so a room with optimizers writes this.
+        """
         return frozenset()
 
     def set_learned_names(self, network: Any, names: frozenset[str]) -> None:
@@ -316,7 +330,11 @@ class Backend(abc.ABC):
 
     @abc.abstractmethod
     def state_tree(self, network: Any, optimizers: Mapping[str, Any]) -> dict[str, Any]:
-        """``{"model": …, "optimizer": {name: …}}`` and whatever else the room must keep, as a tree."""
+        """``{"model": …, "optimizer": {name: …}}`` and whatever else the room must keep, as a tree.
+
+        It may hold the arrays of the network themselves: where they must not change, the trainer takes a
+        :meth:`snapshot`. Generators that belong to a layer are part of ``"model"``.
+        """
 
     @abc.abstractmethod
     def load_state_tree(self, tree: Mapping[str, Any], network: Any, optimizers: Mapping[str, Any]) -> None:

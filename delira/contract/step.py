@@ -8,6 +8,8 @@ from delira.errors import MissingKeyError, NetworkError
 
 #: entries a loss reads if ``loss_keys`` does not say otherwise: (prediction, target)
 DEFAULT_LOSS_KEYS = ("pred", "label")
+#: attribute of losses that a framework calls the other way round, ``loss(target, prediction)``; its room sets it
+TARGET_FIRST = "takes_target_first"
 #: entries a metric reads if ``metric_keys`` does not say otherwise: (target, prediction)
 DEFAULT_METRIC_KEYS = ("label", "pred")
 
@@ -142,6 +144,8 @@ def call_losses(
     values = {}
     for name, loss in losses.items():
         read = look_up("loss", name, loss_keys.get(name, DEFAULT_LOSS_KEYS), predictions, batch)
+        if getattr(loss, TARGET_FIRST, False):
+            read.reverse()
         try:
             values[name] = loss(*read)
         except Exception as error:

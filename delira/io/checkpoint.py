@@ -55,7 +55,8 @@ class CheckpointFolder:
         """Serialise ``tree``; the files beside it go first, and it names their checksums."""
         digests = {}
         for ending, write in self.beside.items():
-            digests[ending] = digest_of(publish(self._beside(path, ending), functools.partial(write, tree=tree)))
+            fill = functools.partial(_fill, write, tree)
+            digests[ending] = digest_of(publish(self._beside(path, ending), fill))
         whole = {**tree, BESIDE: digests} if digests else tree
         return publish(path, lambda file: self.write(file, whole))
 
@@ -134,8 +135,11 @@ class CheckpointFolder:
         """Delete the numbered checkpoints that are not in ``keep``; other names of the same files stay."""
         for _, path in self.numbered():
             if path not in keep:
-                for other in (*(self._beside(path, ending) for ending in self.beside), path):
-                    other.unlink(missing_ok=True)
+                path.unlink(missing_ok=True)
+        for ending in self.beside:  # of earlier ones too: after a power loss one of two may be back
+            for path in self.folder.glob(f"checkpoint_epoch_*{ending}"):
+                if not path.with_name(path.name.removesuffix(ending) + self.suffix).exists():
+                    path.unlink(missing_ok=True)
 
     def rewind(self, path: Path, tree: Mapping[str, Any]) -> None:
         """Make ``path``, with content ``tree``, the newest: later checkpoints are renamed (``.superseded``)."""
@@ -183,6 +187,10 @@ def digest_of(path: Path) -> str:
     """SHA-256 of a file."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _fill(write: Callable[[BinaryIO, Mapping[str, Any]], None], tree: Mapping[str, Any], file: BinaryIO) -> None:
+    write(file, tree)
 
 
 def place_of(tree: Mapping[str, Any]) -> tuple[int, int]:

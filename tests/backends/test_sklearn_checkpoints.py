@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_digits
 from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingRegressor, RandomForestClassifier
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -200,6 +200,17 @@ def test_a_cross_validation_whose_process_was_killed_goes_on(tmp_path):
 
 
 # ---- what is in the files
+
+
+@pytest.mark.parametrize("estimator", [RandomForestClassifier(3, random_state=0), MLPClassifier((4,), random_state=0)])
+def test_equal_estimators_give_equal_bytes(estimator):
+    trees = []
+    for _ in range(2):
+        network = SklearnEstimator(clone(estimator), classes=range(10))
+        network.learn(INPUTS, load_digits(return_X_y=True)[1][:200], batch=network.is_incremental)
+        trees.append(SklearnNetworkTrainer.backend.state_tree(network, {}))
+        network.keep = trees  # the memory of the first is not used again
+    assert trees[0]["model"]["estimator"].tobytes() == trees[1]["model"]["estimator"].tobytes()
 
 
 MADE_OF_CYTHON = [

@@ -265,7 +265,9 @@ def test_a_fitted_estimator_is_fitted_anew(tmp_path):
     data = arrays(load_digits)
     fitted = GaussianNB().fit(data["data"][:9], np.arange(9))
     network = SklearnEstimator(fitted, partial_fit=False)
-    trained = SklearnNetworkTrainer(network, tmp_path, **QUIET).train(1, BaseDataManager(data, 64))
+    trainer = SklearnNetworkTrainer(network, tmp_path, metrics={"accuracy": accuracy}, **QUIET)
+    trained = trainer.train(1, BaseDataManager(data, 64))
+    assert trainer.state.history[0]["accuracy"] == accuracy(data["label"], trained(data["data"])["pred"])
     assert trained.estimator.classes_.tolist() == list(range(10))
     assert trained.estimator.class_count_.sum() == len(data["label"])
 

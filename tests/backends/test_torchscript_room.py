@@ -411,16 +411,3 @@ def test_weights_move_between_this_room_and_the_pytorch_room():
     load_named_weights(eager, named_weights(scripted))
     inputs = torch.randn(4, 3)
     assert torch.equal(scripted(inputs)["pred"], eager(inputs)["pred"])
-
-
-# ---- warnings
-
-
-def test_delira_itself_does_not_warn_when_it_is_imported_or_defines_its_base():
-    script = (
-        "import delira.models, delira.training, delira.io\n"
-        "delira.models.AbstractTorchScriptNetwork, delira.training.TorchScriptNetworkTrainer\n"
-        "delira.io.load_checkpoint_torchscript"
-    )
-    done = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr

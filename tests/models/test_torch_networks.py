@@ -114,13 +114,9 @@ class Problem:
         return BaseDataManager(self.arrays(), batch_size=batch_size)
 
     def trainer(self, path, **more):
-        base = {
-            "optimizer_cls": torch.optim.Adam,
-            "optimizer_params": {"lr": 0.03},
-            "save_freq": None,
-            "num_threads": 1,
-        }
-        settings = {**base, "logging_type": None, "verbose": False, **self.settings, **more}
+        optimizer = {"optimizer_cls": torch.optim.Adam, "optimizer_params": {"lr": 0.03}}
+        quiet = {"save_freq": None, "num_threads": 1, "logging_type": None, "verbose": False}
+        settings = {**optimizer, **quiet, **self.settings, **more}
         return PyTorchNetworkTrainer(settings.pop("network", None) or self.build(), path, **settings)
 
     def batch(self, n=4):
@@ -255,6 +251,15 @@ def test_without_optimizers_nothing_is_learned(problem):
     assert same_weights(network, before)
 
 
+def test_what_a_step_returns_keeps_no_graph_alive(problem, tmp_path):
+    trainer, data = problem.trainer(tmp_path), problem.prepared()
+    network, losses = trainer.module.train(), problem.settings["losses"]
+    with torch.enable_grad():
+        _, values, predictions = network.closure(network, data, trainer.optimizers, losses)
+    assert values
+    assert not any(value.requires_grad for value in (*values.values(), *predictions.values()))
+
+
 def test_torchscript_takes_every_network(problem):
     network = problem.build().eval()
     for name, module in network.named_children():
@@ -271,9 +276,9 @@ def test_torchscript_takes_every_network(problem):
 
 # torch's own, when it reads a .pt2 file
 @pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.` is deprecated:FutureWarning")
+# a GAN draws its noise: see the one that is given it; the regression is the classification
+@pytest.mark.parametrize("problem", sorted(PROBLEMS.keys() - {"gan", "regression"}), indirect=True)
 def test_an_exported_network_takes_any_number_of_samples(problem, tmp_path):
-    if problem.network is GAN:
-        pytest.skip("a program draws other noise: see the export of a GAN with its noise as input")
     network = problem.build()
     path = export(network, tmp_path / "net.pt2", problem.batch(3))
     program = torch.export.load(path).module()
@@ -305,6 +310,9 @@ def test_settings_of_the_update_work_with_every_network(problem, tmp_path, setti
     trainer = problem.trainer(tmp_path, **settings)
     before = copy.deepcopy(trainer.module)
     arrays = {name: array[:8] for name, array in problem.arrays().items()}
+    if problem.network in (ClassificationNetworkBasePyTorch, RegressionNetworkBasePyTorch):
+        # in bfloat16, PyTorch has wrong gradients for strided convolutions of a single pixel: see ResNet18
+        arrays["data"] = np.kron(arrays["data"], np.ones((4, 4), np.float32))
     trainer.train(1, BaseDataManager(arrays, batch_size=4))
     assert not same_weights(trainer.module, before)
     assert all(np.isfinite(array).all() for array in named_weights(trainer.module).values())
@@ -333,6 +341,38 @@ def test_volumes_of_any_size_and_channels_have_logits(channels, size):
 
 def test_the_residual_network_has_the_published_size():
     assert count(ClassificationNetworkBasePyTorch(3, 1000)) == 11_689_512
+
+
+def test_the_residual_network_is_the_published_one():
+    """Every layer by hand, in evaluation mode."""
+    torch.manual_seed(0)
+    network = ClassificationNetworkBasePyTorch(2, 5, start_filts=3).double()
+    network.train()(torch.randn(4, 2, 40, 40, dtype=torch.float64))  # moves the averages of the batch norms
+    weights, F = network.eval().module.state_dict(), torch.nn.functional
+
+    def normalised(hidden, name):
+        mean, var = weights[f"{name}.running_mean"], weights[f"{name}.running_var"]
+        scale = weights[f"{name}.weight"] / (var + 1e-5).sqrt()
+        shift = weights[f"{name}.bias"] - mean * scale
+        return hidden * scale[:, None, None] + shift[:, None, None]
+
+    def block(hidden, name, stride):
+        out = F.conv2d(hidden, weights[f"{name}.conv1.weight"], stride=stride, padding=1)
+        out = normalised(out, f"{name}.bn1").clamp(min=0)
+        out = normalised(F.conv2d(out, weights[f"{name}.conv2.weight"], padding=1), f"{name}.bn2")
+        if stride == 2:
+            hidden = F.conv2d(hidden, weights[f"{name}.downsample.0.weight"], stride=2)
+            hidden = normalised(hidden, f"{name}.downsample.1")
+        return (out + hidden).clamp(min=0)
+
+    images = torch.randn(2, 2, 37, 50, dtype=torch.float64)
+    hidden = normalised(F.conv2d(images, weights["conv1.weight"], stride=2, padding=3), "bn1").clamp(min=0)
+    hidden = F.max_pool2d(hidden, 3, 2, 1)
+    for stage in range(1, 5):
+        hidden = block(hidden, f"layer{stage}.0", 1 if stage == 1 else 2)
+        hidden = block(hidden, f"layer{stage}.1", 1)
+    expected = hidden.mean((2, 3)) @ weights["fc.weight"].T + weights["fc.bias"]
+    torch.testing.assert_close(network(images)["pred"], expected)
 
 
 def test_weights_of_torchvision_fit():
@@ -673,11 +713,9 @@ def test_its_own_images_are_the_same_for_the_same_noise():
 @pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.` is deprecated:FutureWarning")
 def test_an_exported_gan_takes_its_noise(tmp_path):
     network = gan().eval()
-    path = export(
-        network, tmp_path / "gan.pt2", {"real_image_batch": torch.rand(2, 1, 64, 64), "noise": torch.rand(2, 3)}
-    )
-    program = torch.export.load(path).module()
     inputs = {"real_image_batch": torch.rand(3, 1, 64, 64), "noise": torch.randn(3, 3)}
+    path = export(network, tmp_path / "gan.pt2", {name: value[:2] for name, value in inputs.items()})
+    program = torch.export.load(path).module()
     for name, tensor in predicted(network, **inputs).items():
         torch.testing.assert_close(program(**inputs)[name], tensor, rtol=1e-4, atol=1e-5)
 
@@ -688,9 +726,8 @@ def test_an_exported_gan_takes_its_noise(tmp_path):
 @pytest.mark.parametrize(("channels", "size"), [(1, 8), (3, (12, 4)), (2, (28, 28))])
 def test_the_autoencoder_gives_images_of_the_same_shape(channels, size):
     shape = (size, size) if isinstance(size, int) else size
-    outputs = VariationalAutoencoderPyTorch(channels, size, latent_dim=3, start_filts=2)(
-        torch.rand(2, channels, *shape)
-    )
+    network = VariationalAutoencoderPyTorch(channels, size, latent_dim=3, start_filts=2)
+    outputs = network(torch.rand(2, channels, *shape))
     assert outputs["pred"].shape == (2, channels, *shape)
     assert outputs["mean"].shape == outputs["log_var"].shape == (2, 3)
 

@@ -197,7 +197,7 @@ def test_the_network_learns_while_it_trains_and_not_while_it_validates(room, tmp
             return super().__call__(*args, **kwargs)
 
     network = room.build(cls=Net)
-    trainer = room.trainer(tmp_path, network, val_metrics={"rmse": rmse})
+    trainer = room.trainer(tmp_path, network, val_metrics={"rmse": rmse}, compiled=False)
     mode_before = room.learns(network)
     network = trainer.train(1, manager(), manager(7))
     assert room.learns(network) is mode_before
@@ -297,7 +297,7 @@ def test_the_epochs_of_a_run_differ_in_order_and_in_what_is_dropped(room, tmp_pa
             dropped.append(np.asarray(data_dict["number"]).tolist())
             return {}, {"mse": room.step(model, data_dict, optimizers, losses)[0]}, {}
 
-    room.trainer(tmp_path, room.build(cls=Net)).train(2, manager(10, batch_size=10))
+    room.trainer(tmp_path, room.build(cls=Net), compiled=False).train(2, manager(10, batch_size=10))
     assert dropped[0] != dropped[1]
     assert sorted(dropped[0]) == sorted(dropped[1]) == list(range(10))
 
@@ -387,7 +387,8 @@ def test_a_closure_gets_only_what_its_signature_names(room, tmp_path, manager):
             loss, pred = room.step(model, data_dict, optimizers, losses)
             return {"mse": loss}, {"pred": pred}
 
-    room.trainer(tmp_path, room.build(cls=Net), fold=3, extra={"temperature": 0.5, "unused": 1}).train(2, manager())
+    settings = {"fold": 3, "extra": {"temperature": 0.5, "unused": 1}, "compiled": False}
+    room.trainer(tmp_path, room.build(cls=Net), **settings).train(2, manager())
     assert seen == [(3, 0.5, step % 3, step) for step in range(6)]
 
 
@@ -401,7 +402,7 @@ def test_a_closure_with_keywords_gets_everything(room, tmp_path, manager):
             loss, pred = room.step(model, data_dict, optimizers, losses)
             return {"mse": loss}, {"pred": pred}
 
-    room.trainer(tmp_path, room.build(cls=Net), extra={"temperature": 0.5}).train(1, manager())
+    room.trainer(tmp_path, room.build(cls=Net), extra={"temperature": 0.5}, compiled=False).train(1, manager())
     assert seen[0] == {
         "temperature": 0.5, "key_mapping": {"x": "data"}, "loss_keys": {}, "metric_keys": {},
         "hooks": StepHooks(), "iter_num": 0, "global_iter_num": 0, "batch_nr": 0,

@@ -136,7 +136,8 @@ def test_the_experiments_score_and_mode_reach_the_trainer(room, tmp_path, manage
             training={"val_metrics": {"score": scripted(3, 2, 1)}, "num_epochs": 3},
         )  # fmt: skip
         experiment.run(manager(), manager(7))
-        best_file = next((runs(experiment)[0] / "fold_00" / "checkpoints").glob(f"checkpoint_best{room.backend.checkpoint_suffix}"))
+        name = f"checkpoint_best{room.backend.checkpoint_suffix}"
+        best_file = runs(experiment)[0] / "fold_00" / "checkpoints" / name
         assert room.trainer_cls.load_state(best_file)["epoch"] == best
 
 

@@ -81,11 +81,11 @@ def test_a_target_of_another_shape_is_refused(name):
 
 
 def test_wrong_settings_are_refused():
-    with pytest.raises(ConfigError, match="reduction must be .*, got 'median'"):
+    with pytest.raises(ConfigError, match=r"reduction must be .*, got 'median'"):
         losses.BCEFocalLossTf(reduction="median")
-    with pytest.raises(ConfigError, match="activation must be .*, got 'relu'"):
+    with pytest.raises(ConfigError, match=r"activation must be .*, got 'relu'"):
         losses.DiceLossTf(activation="relu")
-    with pytest.raises(ConfigError, match="activation must be .*, got None"):
+    with pytest.raises(ConfigError, match=r"activation must be .*, got None"):
         losses.DiceCELossTf(activation=None)
     with pytest.raises(ConfigError, match="alpha must be between 0 and 1"):
         losses.BCEFocalLossLogitTf(alpha=2)

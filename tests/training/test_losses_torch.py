@@ -79,7 +79,7 @@ def test_cross_entropy_beside_dice_is_that_of_torch(masks):
         (DiceLossPyTorch, "DiceLoss", {}, {}),
         (DiceLossPyTorch, "DiceLoss", {"include_background": False}, {"include_background": False}),
         (DiceLossPyTorch, "DiceLoss", {"batch": True}, {"batch": True}),
-        (DiceLossPyTorch, "DiceLoss", {"squared": True, "reduction": "sum"}, {"squared_pred": True, "reduction": "sum"}),
+        (DiceLossPyTorch, "DiceLoss", {"squared": True}, {"squared_pred": True}),
         (DiceCELossPyTorch, "DiceCELoss", {}, {}),
         (DiceCELossPyTorch, "DiceCELoss", {"dice_weight": 2.0, "ce_weight": 0.5, "include_background": False},
          {"lambda_dice": 2.0, "lambda_ce": 0.5, "include_background": False}),

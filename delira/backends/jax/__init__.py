@@ -7,7 +7,23 @@ Keys of random numbers are made of the seed of the epoch and the number of the s
 
 from delira.backends.jax.building import create_optims_default_jax, create_optims_gan_default_jax
 from delira.backends.jax.io import load_checkpoint_jax, save_checkpoint_jax
+from delira.backends.jax.losses import (
+    BCEFocalLossJax,
+    BCEFocalLossLogitJax,
+    DiceCELossJax,
+    DiceLossJax,
+    TverskyLossJax,
+)
 from delira.backends.jax.network import AbstractJaxNetwork
+from delira.backends.jax.networks import (
+    ClassificationNetworkBaseJax,
+    GenerativeAdversarialNetworkBaseJax,
+    RegressionNetworkBaseJax,
+    UNet2dJax,
+    UNet3dJax,
+    VariationalAutoencoderJax,
+    VGG3DClassificationNetworkJax,
+)
 from delira.backends.jax.optimizers import JaxOptimizer
 from delira.backends.jax.plateau import ReduceLROnPlateauCallbackJax
 from delira.backends.jax.schedules import (
@@ -25,9 +41,15 @@ from delira.backends.jax.values import convert_jax_array_to_npy
 
 __all__ = [
     "AbstractJaxNetwork",
+    "BCEFocalLossJax",
+    "BCEFocalLossLogitJax",
+    "ClassificationNetworkBaseJax",
     "CosineAnnealingLRCallbackJax",
     "DefaultJaxSchedulerCallback",
+    "DiceCELossJax",
+    "DiceLossJax",
     "ExponentialLRCallbackJax",
+    "GenerativeAdversarialNetworkBaseJax",
     "JaxExperiment",
     "JaxNetworkTrainer",
     "JaxOptimizer",
@@ -36,7 +58,13 @@ __all__ = [
     "OneCycleLRCallbackJax",
     "OptaxScheduleCallbackJax",
     "ReduceLROnPlateauCallbackJax",
+    "RegressionNetworkBaseJax",
     "StepLRCallbackJax",
+    "TverskyLossJax",
+    "UNet2dJax",
+    "UNet3dJax",
+    "VGG3DClassificationNetworkJax",
+    "VariationalAutoencoderJax",
     "convert_jax_array_to_npy",
     "create_optims_default_jax",
     "create_optims_gan_default_jax",

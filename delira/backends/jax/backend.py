@@ -6,7 +6,7 @@ import inspect
 import os
 import weakref
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, BinaryIO
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +19,8 @@ from delira.backends.jax.device import batches_for, replicated, resolve_devices
 from delira.backends.jax.generator import GENERATOR, key_of
 from delira.contract import Backend, Devices
 from delira.errors import ConfigError, NetworkError
+from delira.io.container import write_tree
+from delira.utils.trees import map_leaves
 
 #: errors of Python that depends on traced values
 _UNTRACEABLE = (
@@ -109,12 +111,14 @@ class JaxBackend(Backend):
 
         Random streams begin with the same key in every call, which is no key of a training step.
         """
+        if step.is_eager(network):
+            return network(**inputs)
         parts = graph.parts_of(network)
         words = np.array([GENERATOR.seed & 0xFFFFFFFF, GENERATOR.seed >> 32, 0xFFFFFFFF], dtype=np.uint32)
         try:
             return _forward_of(network, parts)(parts.values(), step.arrays_of(dict(inputs)), words)
         except _UNTRACEABLE:
-            _FORWARDS[network] = [(graph.Mould.of(parts), _eagerly(network))]
+            step.be_eager(network)
             return network(**inputs)
 
     def step_scope(
@@ -167,6 +171,9 @@ class JaxBackend(Backend):
     def set_generator_state(self, state: Any) -> None:
         GENERATOR.set_state(state)
 
+    def write_checkpoint(self, file: BinaryIO, tree: Mapping[str, Any]) -> None:
+        write_tree(file, map_leaves(lambda leaf: values.to_host(leaf) if isinstance(leaf, jax.Array) else leaf, tree))
+
     @contextlib.contextmanager
     def deterministic(self) -> Iterator[None]:
         if jax.default_backend() == "gpu" and "--xla_gpu_deterministic_ops=true" not in os.environ.get("XLA_FLAGS", ""):
@@ -217,7 +224,17 @@ def _moved(average: Any, weights: Any, part: Any) -> Any:
 
 
 def _arguments(network: Any) -> Mapping[str, inspect.Parameter]:
-    return inspect.signature(type(network).__call__.__get__(network)).parameters
+    """Arguments of the call, without ``self``; those of the class above where a class passes on whatever it gets."""
+    found: Mapping[str, inspect.Parameter] = {}
+    for cls in type(network).__mro__:
+        if "__call__" in vars(cls):
+            own = inspect.signature(vars(cls)["__call__"]).parameters
+            found = dict(list(own.items())[1:])
+            if any(
+                parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) for parameter in found.values()
+            ):
+                break
+    return found
 
 
 #: network -> functions compiled for it, each with what the network was then
@@ -236,16 +253,6 @@ def _forward_of(network: Any, parts: graph.Parts) -> Any:
 
     known.append((mould, jax.jit(predict)))
     return known[-1][1]
-
-
-def _eagerly(network: Any) -> Any:
-    found = weakref.ref(network)
-
-    def predict(arrays: Any, inputs: Any, words: Any) -> Any:
-        here = found()
-        return None if here is None else here(**inputs)
-
-    return predict
 
 
 BACKEND = JaxBackend()

@@ -13,7 +13,6 @@ from delira.contract import UpdateConfig
 from delira.errors import ConfigError
 
 
-
 def create_optims_default_jax(model: nnx.Module, optim_cls: Any, **optim_params: Any) -> dict[str, JaxOptimizer]:
     """One optimizer of all weights, called ``"default"``; the learning rate is ``lr`` or ``learning_rate``."""
     return {"default": _make(model, optim_cls, optim_params)}

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import export as programs
 
 from delira.backends.jax import graph
 from delira.contract import named_outputs
@@ -23,7 +24,9 @@ def export(network: Any, path: Path, example: Mapping[str, Any]) -> None:
 
     The program takes its inputs and gives its outputs as dicts by name::
 
-        program = jax.export.deserialize(bytearray(open("net.stablehlo", "rb").read()))
+        from jax import export
+
+        program = export.deserialize(bytearray(open("net.stablehlo", "rb").read()))
         predictions = program.call({"x": array})
 
     Parameters
@@ -50,7 +53,7 @@ def export(network: Any, path: Path, example: Mapping[str, Any]) -> None:
         )
     inputs = map_leaves(_as_array, example)
     _check_samples(inputs)
-    (batch,) = jax.export.symbolic_shape("batch")
+    (batch,) = programs.symbolic_shape("batch")
     shapes = map_leaves(lambda leaf: jax.ShapeDtypeStruct((batch, *leaf.shape[1:]), leaf.dtype), inputs)
     with graph.mode(network, learns=False):
         parts = graph.parts_of(network)
@@ -61,7 +64,7 @@ def export(network: Any, path: Path, example: Mapping[str, Any]) -> None:
             return dict(named_outputs(network, copied(**arguments)))
 
         try:
-            program = jax.export.export(jax.jit(predict), platforms=PLATFORMS)(dict(shapes))
+            program = programs.export(jax.jit(predict), platforms=PLATFORMS)(dict(shapes))
         except Exception as error:
             error.add_note(
                 f"while jax.export traced {type(network).__name__}: what its __call__ does may not depend on values or "

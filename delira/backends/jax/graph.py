@@ -107,6 +107,7 @@ def raw(leaf: Any) -> Any:
 
 
 def dotted(path: Sequence[Any]) -> str:
+    """A path of attributes as one name."""
     return ".".join(map(str, path))
 
 

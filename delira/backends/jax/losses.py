@@ -247,8 +247,8 @@ def _aligned(prediction: jax.Array, target: jax.Array) -> tuple[jax.Array, jax.A
     numbers = target.squeeze(1) if target.ndim == prediction.ndim and target.shape[1] == 1 else target
     if prediction.ndim < 2 or numbers.shape != (prediction.shape[0], *prediction.shape[2:]):
         raise DataError(
-            f"the prediction has shape {prediction.shape} and the target {target.shape}; a target has the same shape, or class "
-            "numbers of shape (B, *spatial) or (B, 1, *spatial)"
+            f"the prediction has shape {prediction.shape} and the target {target.shape}; a target has the "
+            "same shape, or class numbers of shape (B, *spatial) or (B, 1, *spatial)"
         )
     n_channels = prediction.shape[1]
     if n_channels == 1:

@@ -81,9 +81,7 @@ class AbstractJaxNetwork(AbstractNetwork, nnx.Module):
         """
         return {
             key: map_leaves(
-                functools.partial(
-                    _to_array, key=key, place=_place(input_device if key == "data" else output_device)
-                ),
+                functools.partial(_to_array, key=key, place=_place(input_device if key == "data" else output_device)),
                 value,
             )
             for key, value in batch.items()

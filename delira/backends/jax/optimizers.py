@@ -1,7 +1,7 @@
 """Optimizers of JAX: an optax transformation with what must happen between the gradients and the update."""
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any, NamedTuple
 
 import jax
@@ -127,8 +127,8 @@ class JaxOptimizer:
         if own != self.shapes or given.keys() - own.keys():
             raise NetworkError(
                 f"the optimizer was made for the weights {_shortened(self.shapes)}, but got the {type(model).__name__} "
-                f"with {_shortened(own)} and gradients of {_shortened(given)}; pass it the module that it was made for, "
-                "and gradients of that module"
+                f"with {_shortened(own)} and gradients of {_shortened(given)}; pass it the module that it was made "
+                "for, and gradients of that module"
             )
         return {
             name: jnp.zeros_like(variable.get_raw_value())
@@ -192,12 +192,10 @@ class JaxOptimizer:
             gradients = {name: jnp.clip(array, -limit, limit) for name, array in gradients.items()}
         updates, after = self.transformation.update(gradients, before, values, **extra)
         changed = optax.apply_updates(values, updates)
-        frozen = {name: bool(variable.get_metadata(graph.FROZEN, False)) for name, variable in weights.items()}
-        if any(frozen.values()):
-            changed = {name: values[name] if frozen[name] else array for name, array in changed.items()}
-            after = optax.tree_utils.tree_map_params(
-                self.transformation, lambda new, old, is_frozen: old if is_frozen else new, after, before, frozen
-            )
+        frozen = {name for name, variable in weights.items() if variable.get_metadata(graph.FROZEN, False)}
+        if frozen:
+            changed = {name: values[name] if name in frozen else array for name, array in changed.items()}
+            after = _kept(after, before, frozen)
         if is_fine is not None:
             self.state["updates"] = self.state["updates"] + is_fine.astype(jnp.int32)
             keep = lambda new, old: jnp.where(is_fine, new, old)  # noqa: E731
@@ -354,6 +352,13 @@ def _nodes(tree: Any) -> Iterator[Any]:
         children = tree
     for child in children:
         yield from _nodes(child)
+
+
+def _kept(after: Any, before: Any, frozen: Set[str]) -> Any:
+    """A state of optax with the entries of frozen weights as they were."""
+    return jax.tree_util.tree_map_with_path(
+        lambda path, new, old: old if any(getattr(step, "key", None) in frozen for step in path) else new, after, before
+    )
 
 
 def _scaled(gradients: Mapping[str, Any], factor: Any) -> dict[str, Any]:

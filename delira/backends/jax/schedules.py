@@ -124,7 +124,7 @@ class MultiStepLRCallbackJax(DefaultJaxSchedulerCallback):
 class CosineAnnealingLRCallbackJax(DefaultJaxSchedulerCallback):
     """Let the rate follow a cosine down to ``eta_min`` in ``T_max`` epochs, and up again in as many."""
 
-    def __init__(self, optimizer: Any = "default", T_max: int = 1, eta_min: float = 0.0, step_on: str | None = None):  # noqa: N803
+    def __init__(self, optimizer: Any = "default", T_max: int = 1, eta_min: float = 0.0, step_on: str | None = None):
         super().__init__(optimizer, step_on)
         self.T_max, self.eta_min = T_max, eta_min
 

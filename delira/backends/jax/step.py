@@ -1,7 +1,8 @@
-"""The step of a training, compiled: a pure function of weights, optimizers' states and batch, whose memory it reuses."""
+"""The step of a training, compiled: a function of weights, optimizers' states and batch, whose memory it reuses."""
 
 import inspect
 import logging
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,6 +15,7 @@ from delira.backends.jax.generator import GENERATOR, key_of
 from delira.backends.jax.optimizers import PENDING, JaxOptimizer, Plan
 from delira.contract import CompileConfig
 from delira.errors import ConfigError
+from delira.training.checks import unpack_closure
 
 _log = logging.getLogger("delira")
 
@@ -54,6 +56,20 @@ def bind_step(
     return CompiledStep(closure, network, arguments, options)
 
 
+#: networks that are called as they are, operation by operation, in prediction too
+_EAGER: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def be_eager(network: Any) -> None:
+    """Do not compile the predictions of a network."""
+    _EAGER.add(network)
+
+
+def is_eager(network: Any) -> bool:
+    """Whether predictions of the network are not compiled."""
+    return network in _EAGER
+
+
 class EagerStep:
     """The closure called as it is, operation by operation."""
 
@@ -61,6 +77,7 @@ class EagerStep:
         self._closure, self._network, self._arguments = closure, network, arguments
         self._optimizers: Mapping[str, JaxOptimizer] = arguments.get("optimizers") or {}
         self._dtype = _dtype_of(self._optimizers)
+        be_eager(network)
 
     def __call__(self, batch: dict[str, Any], counters: Mapping[str, int]) -> Any:
         for optimizer in self._optimizers.values():
@@ -84,6 +101,7 @@ class CompiledStep:
         options: dict[str, Any] | None = None,
     ):
         self._closure, self._network, self._arguments, self._options = closure, network, arguments, options
+        _EAGER.discard(network)
         self._optimizers: Mapping[str, JaxOptimizer] = arguments.get("optimizers") or {}
         self._dtype = _dtype_of(self._optimizers)
         self._counters = [name for name in inspect.signature(closure).parameters if name in _COUNTERS]
@@ -106,7 +124,9 @@ class CompiledStep:
         facts = {
             "words": GENERATOR.next_words(),
             "counters": {name: np.int32(counters[name]) for name in self._counters if name in counters},
-            "samples": {name: optimizer.n_samples for name, optimizer in optimizers.items() if needs_samples(optimizer)},
+            "samples": {
+                name: optimizer.n_samples for name, optimizer in optimizers.items() if needs_samples(optimizer)
+            },
         }
         result, values, states, calls = function(parts.values(), states, pending, arrays_of(batch), facts)
         parts.set_values(values)
@@ -136,7 +156,7 @@ class CompiledStep:
             if "optimizers" in arguments:
                 arguments["optimizers"] = twins
             with graph.computing_in(network, self._dtype):
-                result = self._closure(network, batch, **arguments)
+                result = unpack_closure(self._closure(network, batch, **arguments))
             calls = Calls({name: twin.num_calls for name, twin in twins.items()})
             return result, mould.values_of(network, values), {name: twin.state for name, twin in twins.items()}, calls
 
@@ -161,9 +181,7 @@ class Calls:
 
 def _split(states: Mapping[str, dict[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The states of optimizers, and apart from them the gradients that are added up."""
-    lasting = {
-        name: {key: part for key, part in state.items() if key not in PENDING} for name, state in states.items()
-    }
+    lasting = {name: {key: part for key, part in state.items() if key not in PENDING} for name, state in states.items()}
     pending = {name: {key: state[key] for key in PENDING if key in state} for name, state in states.items()}
     return lasting, pending
 

@@ -22,7 +22,7 @@ from delira.utils.references import safe_repr
 
 
 class SklearnBackend(Backend):
-    """Estimators on the CPU. They draw from their own ``random_state``, or from numpy's generator."""
+    """Estimators on the CPU. They draw from their own ``random_state``, or from numpy's global generator."""
 
     name = "sklearn"
     checkpoint_suffix = ".zip"
@@ -99,13 +99,15 @@ class SklearnBackend(Backend):
         return np.array([np.asarray(value).item() for value in values], dtype=np.float64)
 
     def seed(self, seed: int) -> None:
-        """Nothing: numpy's own generators are seeded with all others."""
+        np.random.seed(np.random.SeedSequence(seed).generate_state(4))  # noqa: NPY002
 
-    def generator_state(self) -> Any:
-        return None
+    def generator_state(self) -> dict[str, Any]:
+        _, keys, position, has_gauss, cached = np.random.get_state()  # noqa: NPY002
+        return {"keys": keys, "rest": [int(position), int(has_gauss), float(cached)]}
 
-    def set_generator_state(self, state: Any) -> None:
-        """Nothing, too."""
+    def set_generator_state(self, state: Mapping[str, Any]) -> None:
+        position, has_gauss, cached = state["rest"]
+        np.random.set_state(("MT19937", state["keys"], position, has_gauss, cached))  # noqa: NPY002
 
     def not_resumable(self, network: Any) -> str | None:
         if network.is_incremental or self.is_ready(network):
@@ -129,8 +131,11 @@ class SklearnBackend(Backend):
         try:
             estimator = persistence.load(content, {*_trusted(network), *network.written})
         except CheckpointError as error:
-            error.add_note(f"written with scikit-learn {tree.get('sklearn')}, read with {sklearn.__version__}")
-            raise
+            if (written := tree.get("sklearn")) == sklearn.__version__:
+                raise
+            raise CheckpointError(
+                f"{error}. It was written with scikit-learn {written}, and {sklearn.__version__} is installed"
+            ) from error
         _check_estimator(estimator, network.estimator)
         network.estimator = estimator
         network.label_shape = None if shape is None else tuple(shape)

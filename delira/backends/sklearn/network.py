@@ -34,7 +34,7 @@ class SklearnEstimator(AbstractNetwork):
         Entry of a batch that it learns to predict; ``None``: it learns without labels.
     classes
         Labels in the order of the columns of ``pred``, and all that ``partial_fit`` will ever see; found in the
-        data if ``None``.
+        training data if ``None``. Name them where a fold may lack one, or its ``pred`` has fewer columns.
     partial_fit
         Whether it learns batch by batch, in every epoch, by ``partial_fit``. If not, it is fitted once, at the end
         of the first epoch, on all of its samples. ``None``: batch by batch, if it can.

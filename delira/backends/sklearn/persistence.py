@@ -1,6 +1,7 @@
 """Estimators as bytes and back, by skops: no pickle, and nothing is built but classes that are trusted."""
 
 import io
+import json
 import re
 import zipfile
 from collections.abc import Iterable
@@ -13,6 +14,7 @@ from delira.utils.optional import import_optional
 
 #: classes of scikit-learn itself, as skops names them; its functions and what it vendors are not among them
 _OF_SKLEARN = re.compile(r"sklearn(\.(?!externals\b|datasets\b|tests\b|_testing\b)\w+)*\._?[A-Z]\w*")
+_SCHEMA = "schema.json"
 
 
 def import_skops() -> Any:
@@ -46,13 +48,41 @@ def dump(estimator: Any) -> tuple[np.ndarray, list[str]]:
     """
     skops = import_skops()
     try:
-        content = skops.dumps(estimator)
+        content = _canonical(skops.dumps(estimator))
         return np.frombuffer(content, dtype=np.uint8), skops.get_untrusted_types(data=content)
     except Exception as error:  # skops asks every object for its state, which may raise anything
         raise CheckpointError(
             f"skops cannot write the {type(estimator).__name__}: {error!r}. Objects must be of importable classes, "
             "functions importable by name (no lambdas)"
         ) from error
+
+
+def _canonical(content: bytes) -> bytes:
+    """The same file without addresses, random names and the time of day: equal estimators give equal bytes."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        entries = {name: archive.read(name) for name in archive.namelist()}
+    numbers: dict[int, int] = {}
+    names: dict[str, str] = {}
+
+    def renamed(node: Any) -> Any:
+        if isinstance(node, list):
+            return [renamed(item) for item in node]
+        if not isinstance(node, dict):
+            return node
+        changed = {key: renamed(item) for key, item in node.items()}
+        if isinstance(node.get("__id__"), int):
+            changed["__id__"] = numbers.setdefault(node["__id__"], len(numbers))
+        if isinstance(name := node.get("file"), str):
+            changed["file"] = names.setdefault(name, f"{len(names)}.{name.rpartition('.')[2]}")
+        return changed
+
+    schema = json.dumps(renamed(json.loads(entries.pop(_SCHEMA))))
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for old, new in names.items():
+            archive.writestr(zipfile.ZipInfo(new), entries[old])
+        archive.writestr(zipfile.ZipInfo(_SCHEMA), schema)
+    return buffer.getvalue()
 
 
 def load(content: np.ndarray, trusted: Iterable[Any]) -> Any:

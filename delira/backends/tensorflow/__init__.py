@@ -13,7 +13,23 @@ from delira.backends.tensorflow.io import (
     tf_load_checkpoint,
     tf_save_checkpoint,
 )
+from delira.backends.tensorflow.losses import (
+    BCEFocalLossLogitTf,
+    BCEFocalLossTf,
+    DiceCELossTf,
+    DiceLossTf,
+    TverskyLossTf,
+)
 from delira.backends.tensorflow.network import AbstractTfNetwork
+from delira.backends.tensorflow.networks import (
+    ClassificationNetworkBaseTf,
+    GenerativeAdversarialNetworkBaseTf,
+    RegressionNetworkBaseTf,
+    UNet2dTf,
+    UNet3dTf,
+    VariationalAutoencoderTf,
+    VGG3DClassificationNetworkTf,
+)
 from delira.backends.tensorflow.optimizers import create_optims_default_tf, create_optims_gan_default_tf
 from delira.backends.tensorflow.schedules import (
     CosineAnnealingLRCallbackTf,
@@ -30,16 +46,28 @@ from delira.backends.tensorflow.values import convert_tf_tensor_to_npy
 
 __all__ = [
     "AbstractTfNetwork",
+    "BCEFocalLossLogitTf",
+    "BCEFocalLossTf",
+    "ClassificationNetworkBaseTf",
     "CosineAnnealingLRCallbackTf",
     "DefaultTfSchedulerCallback",
+    "DiceCELossTf",
+    "DiceLossTf",
     "ExponentialLRCallbackTf",
+    "GenerativeAdversarialNetworkBaseTf",
     "LambdaLRCallbackTf",
     "MultiStepLRCallbackTf",
     "ReduceLROnPlateauCallbackTf",
+    "RegressionNetworkBaseTf",
     "StepLRCallbackTf",
     "TfExperiment",
     "TfNetworkTrainer",
     "TfSchedulerCallback",
+    "TverskyLossTf",
+    "UNet2dTf",
+    "UNet3dTf",
+    "VGG3DClassificationNetworkTf",
+    "VariationalAutoencoderTf",
     "convert_tf_tensor_to_npy",
     "create_optims_default_tf",
     "create_optims_gan_default_tf",

@@ -5,14 +5,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import keras
 import tensorflow as tf
 from tensorflow.python.framework import config as settings
 
 from delira.backends.tensorflow.names import layers_of
 from delira.backends.tensorflow.runtime import runtime_of
-from delira.contract import Devices
+from delira.contract import TARGET_FIRST, Devices
 from delira.errors import ConfigError
-
 
 _NAME = re.compile(r"/?(?:device:)?(cpu|gpu|cuda)(?::(\d+))?", re.IGNORECASE)
 
@@ -78,7 +78,10 @@ def devices_of(network: Any) -> Devices:
 
 
 def place(network: Any, losses: Mapping[str, Any], devices: Devices) -> Any:
-    """Move the variables of a network, which Keras creates on the first GPU."""
+    """Move the variables of a network, which Keras creates on the first GPU; note which losses are Keras' own."""
+    for loss in losses.values():
+        if isinstance(loss, keras.losses.Loss):
+            setattr(loss, TARGET_FIRST, True)
     wanted = tf.DeviceSpec.from_string(devices.input)
     for variable in _variables(network):
         value = variable.value
@@ -152,5 +155,3 @@ def explain(error: BaseException) -> str | None:
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error says that the memory of the device did not suffice."""
     return isinstance(error, (MemoryError, tf.errors.ResourceExhaustedError))
-
-

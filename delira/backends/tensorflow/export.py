@@ -39,8 +39,8 @@ def export(network: Any, path: Path, example: Mapping[str, Any]) -> None:
     """
     if path.suffix not in _ENDINGS:
         raise ConfigError(
-            f"TensorFlow networks are not exported to {path.name!r}: a SavedModel is a folder whose name has no ending, "
-            "or '.savedmodel'; '.safetensors' holds the weights only"
+            f"TensorFlow networks are not exported to {path.name!r}: a SavedModel is a folder whose name has no "
+            "ending, or '.savedmodel'; '.safetensors' holds the weights only"
         )
     if path.is_file():
         raise ConfigError(f"{str(path)!r} is a file, and a SavedModel is a folder; choose another name")

@@ -1,6 +1,7 @@
 """TensorFlow's and Keras' generators: those of the process, and those inside a network."""
 
 import contextlib
+import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,22 +27,30 @@ class Generators:
     def __init__(self) -> None:
         self.seeding = 0
         self._seed: int | None = None
+        self._used: set[int] = set()  # seeds that operations may have been called with
 
     def seed(self, seed: int) -> None:
         """Seed the generators of the process."""
-        tf.random.set_seed(seed)
+        if seed in self._used:
+            tf.random.set_seed(seed)
+        else:  # the same, but it would forget all compiled kernels, which costs seconds for a large network
+            context = eager.context()
+            context._seed, context._rng = seed, random.Random(seed)
+            self._used.add(seed)
         self._set_keras(np.array([seed % 2**31, 0], dtype=np.uint32))
         self.seeding, self._seed = self.seeding + 1, seed
 
     def state(self) -> dict[str, Any]:
-        """State of the generators of the process."""
-        context = eager.context()
+        """State of the generators of the process; one that was never seeded is seeded by chance, to have a state."""
+        if eager.global_seed() is None:
+            tf.random.set_seed(int(np.random.SeedSequence().generate_state(1, np.uint64)[0] >> 1))
         own = global_state.get_global_attribute(GLOBAL_SEED_GENERATOR)
-        state: dict[str, Any] = {"seed": eager.global_seed(), "keras": None if own is None else own.state.numpy()}
-        if state["seed"] is not None:  # else TensorFlow has not begun to count
-            version, words, gauss = context._rng.getstate()
-            state["operations"] = {"version": version, "words": np.array(words, dtype=np.uint32), "gauss": gauss}
-        return state
+        version, words, gauss = eager.context()._rng.getstate()
+        return {
+            "seed": eager.global_seed(),
+            "operations": {"version": version, "words": np.array(words, dtype=np.uint32), "gauss": gauss},
+            "keras": None if own is None else own.state.numpy(),
+        }
 
     def set_state(self, state: Any) -> None:
         """Continue the generators of the process."""
@@ -59,9 +68,8 @@ class Generators:
 
     def _restore(self, state: Any) -> None:
         tf.random.set_seed(state["seed"])
-        if state["seed"] is not None:
-            kept = state["operations"]
-            eager.context()._rng.setstate((kept["version"], tuple(kept["words"].tolist()), kept["gauss"]))
+        kept = state["operations"]
+        eager.context()._rng.setstate((kept["version"], tuple(kept["words"].tolist()), kept["gauss"]))
         if state["keras"] is None:
             global_state.set_global_attribute(GLOBAL_SEED_GENERATOR, None)
         else:

@@ -249,8 +249,8 @@ def _aligned(prediction: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, tf.Te
     numbers = tf.squeeze(target, 1) if has_axis else target
     if prediction.shape.rank < 2 or not numbers.shape.is_compatible_with([prediction.shape[0], *prediction.shape[2:]]):
         raise DataError(
-            f"the prediction has shape {tuple(prediction.shape)} and the target {tuple(target.shape)}; a target has the same shape, or class "
-            "numbers of shape (B, *spatial) or (B, 1, *spatial)"
+            f"the prediction has shape {tuple(prediction.shape)} and the target {tuple(target.shape)}; a target has "
+            "the same shape, or class numbers of shape (B, *spatial) or (B, 1, *spatial)"
         )
     n_channels = prediction.shape[1]
     if n_channels == 1:

@@ -1,5 +1,6 @@
 """Networks that are ``keras.Model``s."""
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -28,8 +29,12 @@ class AbstractTfNetwork(AbstractNetwork, keras.Model):
     """A Keras model: write ``__init__`` and ``call``, which returns a dict of named outputs.
 
     The default :meth:`closure` feeds ``key_mapping`` to ``call``, calls every loss as ``loss(pred, label)``
-    (``loss_keys`` says otherwise), adds what layers add to the loss (regularisation) and updates with the optimizer
-    ``"default"``. Whether layers learn or predict follows the trainer, with or without an argument ``training``.
+    (``loss_keys`` says otherwise; a ``keras.losses.Loss`` gets the target first, as Keras has it), adds what layers
+    add to the loss (regularisation) and updates with the optimizer ``"default"``. Whether layers learn or predict
+    follows the trainer, with or without an argument ``training``.
+
+    A step is compiled: its Python runs once for each kind of batch, with tensors that have no values, and an open
+    number of samples (``tf.shape(x)[0]``). ``compiled=False`` runs it as it is, e.g. to debug.
 
     A network with several optimizers (a GAN) has a closure of its own and says in ``optim_fn`` what each trains::
 
@@ -95,8 +100,8 @@ class AbstractTfNetwork(AbstractNetwork, keras.Model):
         Returns
         -------
         dict
-            ``"data"`` as float32. Other entries keep integer and boolean types, and float64 becomes
-            float32. What is no array (e.g. a file name) passes as it is.
+            ``"data"`` as float32. Other entries keep integer and boolean types, and floating numbers become
+            float32, since TensorFlow does not mix types. What is no array (e.g. a file name) passes as it is.
         """
         prepared = {}
         for key, value in batch.items():
@@ -105,7 +110,7 @@ class AbstractTfNetwork(AbstractNetwork, keras.Model):
                 if type(value) is np.ndarray:
                     prepared[key] = _to_tensor(value, is_input)
                 else:  # nested entries, tensors, lists, texts
-                    prepared[key] = map_leaves(lambda leaf, is_input=is_input: _to_tensor(leaf, is_input), value)
+                    prepared[key] = map_leaves(functools.partial(_to_tensor, is_input=is_input), value)
         return prepared
 
     prepare_batch.__func__.is_room_default = True  # type: ignore[attr-defined]
@@ -205,10 +210,9 @@ def _to_tensor(value: Any, is_input: bool) -> Any:
     if isinstance(value, np.ndarray):
         if value.dtype.kind not in "biufc":
             return value
-        if is_input or value.dtype == np.float64:  # faster than tf.cast
-            value = value.astype(np.float32)
-        return tf.convert_to_tensor(value.astype(value.dtype.newbyteorder("="), copy=False))
+        is_float = is_input or value.dtype.kind == "f"
+        return tf.convert_to_tensor(value.astype(np.float32 if is_float else value.dtype.newbyteorder("="), copy=False))
     if not isinstance(value, tf.Tensor):
         array = np.asarray(value)
         return _to_tensor(array, is_input) if array.dtype.kind in "biufc" else value
-    return tf.cast(value, tf.float32) if is_input or value.dtype is tf.float64 else value
+    return tf.cast(value, tf.float32) if is_input or value.dtype.is_floating else value

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
@@ -117,7 +117,7 @@ class DefaultTfSchedulerCallback(TfSchedulerCallback):
     """Base of the named schedules: ``Schedule(optimizer, *args, **params)``, each a factor of the first rate."""
 
     #: arguments by position, and what they are by default; ``...`` where they must be given
-    _arguments: Mapping[str, Any] = {}
+    _arguments: ClassVar[Mapping[str, Any]] = {}
 
     def __init__(self, optimizer: Any = "default", *args: Any, step_on: str | None = None, **params: Any):
         super().__init__(optimizer, None, step_on, **self._named(args, params))
@@ -146,7 +146,7 @@ class DefaultTfSchedulerCallback(TfSchedulerCallback):
 class StepLRCallbackTf(DefaultTfSchedulerCallback):
     """Multiply the rate by a factor every few epochs: ``(optimizer, step_size, gamma=0.1)``."""
 
-    _arguments = {"step_size": ..., "gamma": 0.1}
+    _arguments: ClassVar[Mapping[str, Any]] = {"step_size": ..., "gamma": 0.1}
 
     def _factor(self, count: int) -> float:
         return self.params["gamma"] ** (count // self.params["step_size"])
@@ -155,7 +155,7 @@ class StepLRCallbackTf(DefaultTfSchedulerCallback):
 class ExponentialLRCallbackTf(DefaultTfSchedulerCallback):
     """Multiply the rate by a factor every epoch: ``(optimizer, gamma)``."""
 
-    _arguments = {"gamma": ...}
+    _arguments: ClassVar[Mapping[str, Any]] = {"gamma": ...}
 
     def _factor(self, count: int) -> float:
         return self.params["gamma"] ** count
@@ -164,7 +164,7 @@ class ExponentialLRCallbackTf(DefaultTfSchedulerCallback):
 class MultiStepLRCallbackTf(DefaultTfSchedulerCallback):
     """Multiply the rate by a factor at given epochs: ``(optimizer, milestones, gamma=0.1)``."""
 
-    _arguments = {"milestones": ..., "gamma": 0.1}
+    _arguments: ClassVar[Mapping[str, Any]] = {"milestones": ..., "gamma": 0.1}
 
     def _factor(self, count: int) -> float:
         return self.params["gamma"] ** sum(count >= milestone for milestone in self.params["milestones"])
@@ -173,7 +173,7 @@ class MultiStepLRCallbackTf(DefaultTfSchedulerCallback):
 class LambdaLRCallbackTf(DefaultTfSchedulerCallback):
     """Let a function of the epoch give the rate's factor: ``(optimizer, lr_lambda)``."""
 
-    _arguments = {"lr_lambda": ...}
+    _arguments: ClassVar[Mapping[str, Any]] = {"lr_lambda": ...}
 
     def _factor(self, count: int) -> float:
         return float(self.params["lr_lambda"](count))
@@ -182,7 +182,7 @@ class LambdaLRCallbackTf(DefaultTfSchedulerCallback):
 class CosineAnnealingLRCallbackTf(DefaultTfSchedulerCallback):
     """Let the rate follow a cosine: ``(optimizer, T_max, eta_min=0)``."""
 
-    _arguments = {"T_max": ..., "eta_min": 0.0}
+    _arguments: ClassVar[Mapping[str, Any]] = {"T_max": ..., "eta_min": 0.0}
 
     def _build(self) -> Callable[[int], float]:
         period, low = self.params["T_max"], self.params["eta_min"]
@@ -197,7 +197,7 @@ class ReduceLROnPlateauCallbackTf(DefaultTfSchedulerCallback):
     run's own; ``monitor`` is a value of the epoch, or the validation score of the run.
     """
 
-    _arguments = {
+    _arguments: ClassVar[Mapping[str, Any]] = {
         "mode": None, "factor": 0.1, "patience": 10, "threshold": 1e-4, "threshold_mode": "rel", "cooldown": 0,
         "min_lr": 0.0, "eps": 1e-8, "monitor": None,
     }  # fmt: skip

@@ -22,8 +22,18 @@ _log = logging.getLogger("delira")
 _MOST_KINDS = 8
 #: operations whose random numbers are a state that nobody can read
 _DRAWING = frozenset(
-    "RandomUniform RandomUniformInt RandomStandardNormal TruncatedNormal ParameterizedTruncatedNormal RandomGamma "
-    "RandomPoisson RandomPoissonV2 RandomShuffle Multinomial".split()
+    (
+        "Multinomial",
+        "ParameterizedTruncatedNormal",
+        "RandomGamma",
+        "RandomPoisson",
+        "RandomPoissonV2",
+        "RandomShuffle",
+        "RandomStandardNormal",
+        "RandomUniform",
+        "RandomUniformInt",
+        "TruncatedNormal",
+    )
 )
 _COUNTERS = ("iter_num", "global_iter_num", "batch_nr")
 
@@ -45,7 +55,7 @@ class Traces:
     """
 
     def __init__(self, function: Callable[[Any], Any], network: Any, options: Mapping[str, Any]):
-        self._function, self._network, self._options = function, network, dict(options)
+        self._function, self._network, self._options = function, network, {"autograph": False, **options}
         self._made: dict[Any, Callable[[Any], Any]] = {}
         self._seeding = 0
 
@@ -70,7 +80,7 @@ class Traces:
         specs = tf.nest.map_structure(lambda leaf: _spec(leaf, is_open), tree)
         runtime = runtime_of(self._network)
         try:
-            graph = tf.function(self._function, autograph=False, **self._options).get_concrete_function(specs)
+            graph = tf.function(self._function, **self._options).get_concrete_function(specs)
         except Exception as error:
             error.add_note(
                 "This happened while a step was compiled by tf.function, which calls Python once, with tensors that "

@@ -19,8 +19,8 @@ def bind_step(
     """The closure bound to its arguments, with the network's forward compiled while it runs.
 
     What the closure calls is compiled, the network as a whole or its direct parts (a GAN's generator); losses,
-    gradients, updates and hooks run as they are, so any closure and any hook will do. Outside of the step the network is
-    what it was: predictions, files and other trainers know nothing of it.
+    gradients, updates and hooks run as they are, so any closure and any hook will do. Outside of the step the
+    network is what it was: predictions, files and other trainers know nothing of it.
 
     Parameters
     ----------

@@ -113,6 +113,7 @@ def export(network: torch.nn.Module, path: Path, example: Mapping[str, Any]) -> 
 
 
 def on_cpu(value: Any) -> Any:
+    """An array or tensor as a tensor on the CPU, float64 arrays as float32; other values as they are."""
     if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
         tensor = torch.from_numpy(np.array(value, dtype=value.dtype.newbyteorder("=")))
         return tensor.float() if tensor.dtype is torch.float64 else tensor
@@ -120,7 +121,13 @@ def on_cpu(value: Any) -> Any:
 
 
 def check_samples(inputs: Mapping[str, Any]) -> None:
-    """Refuse inputs that are no arrays with the same number of samples first."""
+    """Refuse inputs that are no arrays with the same number of samples first.
+
+    Raises
+    ------
+    DataError
+        Naming the inputs.
+    """
     lengths = {}
     for place, leaf in iterate_leaves(inputs):
         if not isinstance(leaf, torch.Tensor):

@@ -7,12 +7,28 @@ deprecated TorchScript; for new work use the PyTorch room with ``compile=True`` 
 
 from delira.backends.torchscript.io import load_checkpoint_torchscript, save_checkpoint_torchscript
 from delira.backends.torchscript.network import AbstractTorchScriptNetwork
+from delira.backends.torchscript.networks import (
+    ClassificationNetworkBaseTorchScript,
+    GenerativeAdversarialNetworkBaseTorchScript,
+    RegressionNetworkBaseTorchScript,
+    UNet2dTorchScript,
+    UNet3dTorchScript,
+    VariationalAutoencoderTorchScript,
+    VGG3DClassificationNetworkTorchScript,
+)
 from delira.backends.torchscript.training import TorchScriptExperiment, TorchScriptNetworkTrainer
 
 __all__ = [
     "AbstractTorchScriptNetwork",
+    "ClassificationNetworkBaseTorchScript",
+    "GenerativeAdversarialNetworkBaseTorchScript",
+    "RegressionNetworkBaseTorchScript",
     "TorchScriptExperiment",
     "TorchScriptNetworkTrainer",
+    "UNet2dTorchScript",
+    "UNet3dTorchScript",
+    "VGG3DClassificationNetworkTorchScript",
+    "VariationalAutoencoderTorchScript",
     "load_checkpoint_torchscript",
     "save_checkpoint_torchscript",
 ]

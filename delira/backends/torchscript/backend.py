@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import torch
@@ -28,9 +27,7 @@ class TorchScriptBackend(TorchBackend):
     @staticmethod
     def devices(gpu_ids: Sequence[int], device: str | None) -> Devices:
         if len(gpu_ids) > 1:
-            _log.warning(
-                "a TorchScript network trains on one GPU: of gpu_ids=%s only the first is used", list(gpu_ids)
-            )
+            _log.warning("a TorchScript network trains on one GPU: of gpu_ids=%s only the first is used", list(gpu_ids))
         return resolve_devices(list(gpu_ids)[:1], device)
 
     def further_files(self, network: torch.nn.Module) -> Mapping[str, Callable[[BinaryIO, Mapping[str, Any]], None]]:
@@ -54,7 +51,7 @@ class TorchScriptBackend(TorchBackend):
 
 def _arguments(network: torch.nn.Module) -> dict[str, bool]:
     """Arguments of forward, and whether each has a default."""
-    forward = getattr(network, "forward", None)
+    forward: Any = getattr(network, "forward", None)
     if not hasattr(forward, "schema"):
         raise ConfigError(
             f"{type(network).__name__}.forward is no TorchScript; write @torch.jit.script_method above it, or subclass "

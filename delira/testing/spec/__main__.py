@@ -1,4 +1,4 @@
-"""``python -m delira.testing.spec my_package.my_room``: run the specification on rooms and show, or write, the table."""
+"""``python -m delira.testing.spec my_package.my_room`` runs the specification on rooms and shows the table."""
 
 import argparse
 import importlib
@@ -44,7 +44,7 @@ def _load(place: str) -> RoomUnderTest:
     module, _, name = place.partition(":")
     room = getattr(importlib.import_module(module), name or "ROOM", None)
     if not isinstance(room, RoomUnderTest):
-        raise ConfigError(f"{module} has no RoomUnderTest called {name or 'ROOM'}; name it as module:name")
+        raise ConfigError(f"{module} has no RoomUnderTest called {name or 'ROOM'!r}; name it as module:name")
     return room
 
 

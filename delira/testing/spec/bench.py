@@ -1,6 +1,6 @@
 """What every check works with: small problems, networks that always begin the same, comparisons."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -142,8 +142,8 @@ class Bench:
     def assert_layer(self, network: Any, dense: Dense, what: str = "the weight", layer: str = "") -> None:
         """Compare the weights of a layer with those by hand."""
         weight, bias = self.room.read(network, layer)
-        self.assert_close(weight, dense.weight, what)
-        self.assert_close(bias, dense.bias, f"{what} (its bias)")
+        expected = np.concatenate([dense.weight, dense.bias[None]])
+        self.assert_close(np.concatenate([weight, bias[None]]), expected, f"{what} (the last row is the bias)")
 
     def assert_history(self, trainer: Any, name: str, expected: Iterable[float]) -> None:
         """Compare one value of every epoch."""
@@ -174,6 +174,36 @@ class Bench:
     def assert_same(self, left: Any, right: Any, what: str) -> None:
         """Demand that two trees are equal bit for bit."""
         assert not (places := self.differences(left, right)), f"{what}: not the same bits in {', '.join(places[:5])}"
+
+
+def caught(kinds: type[Exception] | tuple[type[Exception], ...], ask: Callable[[], Any], *words: str) -> Exception:
+    """Demand an error.
+
+    Parameters
+    ----------
+    kinds
+        What it must be.
+    ask
+        What must raise it.
+    *words
+        What its message or its notes must contain.
+
+    Returns
+    -------
+    Exception
+        The error.
+    """
+    try:
+        ask()
+    except kinds as error:
+        found = error
+    else:
+        names = " or ".join(kind.__name__ for kind in (kinds if isinstance(kinds, tuple) else (kinds,)))
+        raise AssertionError(f"no {names} was raised")
+    text = "\n".join([str(found), *getattr(found, "__notes__", ())])
+    for word in words:
+        assert word in text, f"the error does not say {word!r}: {text}"
+    return found
 
 
 def split(arrays: Mapping[str, np.ndarray], batch_size: int) -> list[Batch]:

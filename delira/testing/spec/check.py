@@ -71,18 +71,20 @@ class Check:
                 return PASSED, ""
             for feature in missing:
                 if feature in REFUSALS and "gradients" not in missing:
-                    _demand_refusal(bench, feature)
+                    demand_refusal(bench, feature)
                     return REFUSED, room.lacks[feature]
         return LACKING, room.lacks[missing[0]]
 
 
-def _demand_refusal(bench: Bench, feature: str) -> None:
+def demand_refusal(bench: Bench, feature: str) -> None:
+    """Ask for a feature of :data:`REFUSALS` that the room lacks; anything but a ConfigError is a broken promise."""
     try:
         REFUSALS[feature](bench)
     except ConfigError:
         return
     raise AssertionError(
-        f"the room lacks {feature!r} ({bench.room.lacks[feature]}), but asking for it raised no ConfigError: it was ignored"
+        f"the room lacks {feature!r} ({bench.room.lacks[feature]}), but asking for it raised no ConfigError; it must "
+        "not be ignored"
     )
 
 

@@ -42,6 +42,7 @@ def _export(bench: Bench) -> None:
 
 #: feature -> what asks for it
 REFUSALS: dict[str, Callable[[Bench], None]] = {
+    "gradients": _train(optimizer_cls=object, optimizer_params={"lr": 0.1}),
     "schedules": _schedule,
     "accumulation": _train(gradient_accumulation_steps=2),
     "clipping": _train(gradient_clip_norm=1.0),

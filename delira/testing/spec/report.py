@@ -107,5 +107,5 @@ def compare(reports: Sequence[SpecReport]) -> str:
 
 INTRODUCTION = f"""\
 `delira.testing.check_backend(room)` runs {{n}} checks, the same for every room. {MARKS[PASSED]}: the promise is kept;
-{MARKS[REFUSED]}: the room does not offer it, and says so with a `ConfigError` when asked; {MARKS[LACKING]}: the room does
-not offer it, and nobody can ask. Written by `make spec`."""
+{MARKS[REFUSED]}: the room does not offer it, and says so with a `ConfigError` when asked; {MARKS[LACKING]}: the
+room does not offer it, and nobody can ask. Written by `make spec`."""

@@ -86,7 +86,9 @@ class RoomUnderTest:
         raise NotImplementedError
 
     def sgd(self, lr: float, momentum: float = 0.0) -> dict[str, Any]:
-        """Settings of gradient descent: ``v = momentum * v + g``, then ``w = w - lr * v``."""
+        """Settings of gradient descent: ``v = momentum * v + g``, then ``w = w - lr * v`` (or, as Keras has it,
+        ``v = momentum * v - lr * g``, then ``w = w + v``: the same while the rate is).
+        """
         raise NotImplementedError
 
     def adam(self, lr: float) -> dict[str, Any]:
@@ -162,6 +164,7 @@ class RoomUnderTest:
 #: what a room may lack -> what it is; those that users ask for by a setting must be refused with a ConfigError
 FEATURES = {
     "gradients": "learns by losses and optimizers (scikit-learn's estimators do not)",
+    "steps": "learns batch by batch (some estimators learn at once, from a whole data set)",
     "bias": "`Linear` has a bias (without: read gives zeros, write ignores it)",
     "several_outputs": "`Linear` may have more than one output",
     "dropout": "`Linear` can leave out inputs, with the framework's generator",

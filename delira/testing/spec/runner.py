@@ -1,10 +1,11 @@
 """Running the specification."""
 
+import importlib
 import time
 from collections.abc import Callable, Sequence
 
 from delira.errors import ConfigError
-from delira.testing.spec import areas
+from delira.testing.spec.areas import AREAS
 from delira.testing.spec.check import FAILED, Check, registered
 from delira.testing.spec.report import Outcome, SpecReport
 from delira.testing.spec.room import RoomUnderTest
@@ -19,8 +20,9 @@ def spec_checks() -> list[Check]:
     ... def test_my_room(check):
     ...     check.run(MyRoom())
     """
-    order = {module: position for position, module in enumerate(areas.__all__)}
-    return sorted(registered(), key=lambda check: order[check.area])
+    for area in AREAS:
+        importlib.import_module(f"delira.testing.spec.areas.{area}")
+    return sorted(registered(), key=lambda check: AREAS.index(check.area))
 
 
 def check_backend(
@@ -53,7 +55,7 @@ def check_backend(
     names = [only] if isinstance(only, str) else [] if only is None or callable(only) else list(only)
     known = {name for check in wanted for name in _names(check)}
     if unknown := [name for name in names if name not in known]:
-        raise ConfigError(f"only={unknown[0]!r} is no check and no area; areas are {', '.join(areas.__all__)}")
+        raise ConfigError(f"only={unknown[0]!r} is no check and no area; areas are {', '.join(AREAS)}")
     report = SpecReport(room.name, [_outcome(check, room) for check in wanted], room.lacks)
     if raises:
         report.raise_failures()

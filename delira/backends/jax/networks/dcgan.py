@@ -35,15 +35,15 @@ class Generator(nnx.Module):
     def __init__(self, n_channels: int, noise_length: int, start_filts: int = 64, *, rngs: nnx.Rngs) -> None:
         width = start_filts
         make = functools.partial(transposed_convolution, bias=False, kernel=normal(0.0, 0.02), rngs=rngs)
-        self.conv1 = make((noise_length, 8 * width), 4)
+        self.conv1 = make((noise_length, 8 * width), (4, 4))
         self.bn1 = _batch_norm(8 * width, rngs)
-        self.conv2 = make((8 * width, 4 * width), 4, stride=2, padding=1)
+        self.conv2 = make((8 * width, 4 * width), (4, 4), stride=2, padding=1)
         self.bn2 = _batch_norm(4 * width, rngs)
-        self.conv3 = make((4 * width, 2 * width), 4, stride=2, padding=1)
+        self.conv3 = make((4 * width, 2 * width), (4, 4), stride=2, padding=1)
         self.bn3 = _batch_norm(2 * width, rngs)
-        self.conv4 = make((2 * width, width), 4, stride=2, padding=1)
+        self.conv4 = make((2 * width, width), (4, 4), stride=2, padding=1)
         self.bn4 = _batch_norm(width, rngs)
-        self.conv5 = make((width, n_channels), 4, stride=2, padding=1)
+        self.conv5 = make((width, n_channels), (4, 4), stride=2, padding=1)
 
     def __call__(self, noise: jax.Array) -> jax.Array:
         """Map noise of shape (B, noise_length) to images of shape (B, n_channels, 64, 64) in [-1, 1]."""
@@ -71,14 +71,14 @@ class Discriminator(nnx.Module):
     def __init__(self, n_channels: int, start_filts: int = 64, *, rngs: nnx.Rngs) -> None:
         width = start_filts
         make = functools.partial(convolution, bias=False, kernel=normal(0.0, 0.02), rngs=rngs)
-        self.conv1 = make((n_channels, width), 4, stride=2, padding=1)
-        self.conv2 = make((width, 2 * width), 4, stride=2, padding=1)
+        self.conv1 = make((n_channels, width), (4, 4), stride=2, padding=1)
+        self.conv2 = make((width, 2 * width), (4, 4), stride=2, padding=1)
         self.bn2 = _batch_norm(2 * width, rngs)
-        self.conv3 = make((2 * width, 4 * width), 4, stride=2, padding=1)
+        self.conv3 = make((2 * width, 4 * width), (4, 4), stride=2, padding=1)
         self.bn3 = _batch_norm(4 * width, rngs)
-        self.conv4 = make((4 * width, 8 * width), 4, stride=2, padding=1)
+        self.conv4 = make((4 * width, 8 * width), (4, 4), stride=2, padding=1)
         self.bn4 = _batch_norm(8 * width, rngs)
-        self.conv5 = make((8 * width, 1), 4)
+        self.conv5 = make((8 * width, 1), (4, 4))
 
     def __call__(self, images: jax.Array) -> jax.Array:
         """Map images of shape (B, n_channels, 64, 64) to logits of shape (B, 1)."""

@@ -5,6 +5,7 @@ They compute with channels last, as all of flax.
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -13,7 +14,8 @@ import numpy as np
 from flax import nnx
 from jax.nn import initializers
 
-Start = initializers.Initializer
+#: an initializer of flax
+Start = Callable[..., jax.Array]
 
 
 def channels_last(images: jax.Array) -> jax.Array:
@@ -28,12 +30,11 @@ def channels_first(images: jax.Array) -> jax.Array:
 
 def convolution(
     channels: tuple[int, int],
-    size: int,
+    size: tuple[int, ...],
     *,
     rngs: nnx.Rngs,
     stride: int = 1,
     padding: int = 0,
-    n_axes: int = 2,
     bias: bool = True,
     kernel: Start | None = None,
 ) -> nnx.Conv:
@@ -51,19 +52,17 @@ def convolution(
         Step along each axis.
     padding
         Zeros at both ends of each axis.
-    n_axes
-        2 for images, 3 for volumes.
     bias
         Whether there is one.
     kernel
         Initializer of the kernel; PyTorch's default if ``None``.
     """
-    bound = 1 / math.sqrt(channels[0] * size**n_axes)
+    bound = 1 / math.sqrt(channels[0] * math.prod(size))
     return nnx.Conv(
         *channels,
-        (size,) * n_axes,
+        size,
         stride,
-        padding=((padding, padding),) * n_axes,
+        padding=((padding, padding),) * len(size),
         use_bias=bias,
         kernel_init=kernel or uniform(bound),
         bias_init=initializers.zeros if kernel else uniform(bound),
@@ -73,12 +72,11 @@ def convolution(
 
 def transposed_convolution(
     channels: tuple[int, int],
-    size: int,
+    size: tuple[int, ...],
     *,
     rngs: nnx.Rngs,
     stride: int = 1,
     padding: int = 0,
-    n_axes: int = 2,
     bias: bool = True,
     kernel: Start | None = None,
 ) -> nnx.ConvTranspose:
@@ -96,20 +94,17 @@ def transposed_convolution(
         Entries of the output for each one of the input.
     padding
         Entries that are cut off at both ends of each axis.
-    n_axes
-        2 for images, 3 for volumes.
     bias
         Whether there is one.
     kernel
         Initializer of the kernel; PyTorch's default if ``None``.
     """
-    bound = 1 / math.sqrt(channels[1] * size**n_axes)  # PyTorch counts the outputs here
-    zeros = size - 1 - padding  # around the input
+    bound = 1 / math.sqrt(channels[1] * math.prod(size))  # PyTorch counts the outputs here
     return nnx.ConvTranspose(
         *channels,
-        (size,) * n_axes,
+        size,
         stride,
-        padding=((zeros, zeros),) * n_axes,
+        padding=tuple((length - 1 - padding,) * 2 for length in size),  # of the input with gaps
         use_bias=bias,
         kernel_init=kernel or uniform(bound),
         bias_init=initializers.zeros if kernel else uniform(bound),

@@ -31,7 +31,7 @@ class ResNet18(nnx.Module):
 
     def __init__(self, in_channels: int, n_outputs: int, start_filts: int = 64, *, rngs: nnx.Rngs) -> None:
         width = start_filts
-        self.conv1 = convolution((in_channels, width), 7, stride=2, padding=3, bias=False, kernel=he_normal, rngs=rngs)
+        self.conv1 = _convolution((in_channels, width), (7, 7), 2, rngs)
         self.bn1 = BatchNorm(width, rngs=rngs)
         self.layer1 = _stage(width, width, 1, rngs)
         self.layer2 = _stage(width, 2 * width, 2, rngs)
@@ -62,17 +62,13 @@ class ResidualBlock(nnx.Module):
     """
 
     def __init__(self, in_channels: int, out_channels: int, stride: int, rngs: nnx.Rngs) -> None:
-        self.conv1 = convolution(
-            (in_channels, out_channels), 3, stride=stride, padding=1, bias=False, kernel=he_normal, rngs=rngs
-        )
+        self.conv1 = _convolution((in_channels, out_channels), (3, 3), stride, rngs)
         self.bn1 = BatchNorm(out_channels, rngs=rngs)
-        self.conv2 = convolution((out_channels, out_channels), 3, padding=1, bias=False, kernel=he_normal, rngs=rngs)
+        self.conv2 = _convolution((out_channels, out_channels), (3, 3), 1, rngs)
         self.bn2 = BatchNorm(out_channels, rngs=rngs)
         self.downsample = nnx.List([])
         if stride != 1 or in_channels != out_channels:
-            self.downsample.append(
-                convolution((in_channels, out_channels), 1, stride=stride, bias=False, kernel=he_normal, rngs=rngs)
-            )
+            self.downsample.append(_convolution((in_channels, out_channels), (1, 1), stride, rngs))
             self.downsample.append(BatchNorm(out_channels, rngs=rngs))
 
     def __call__(self, hidden: jax.Array) -> jax.Array:
@@ -86,3 +82,8 @@ class ResidualBlock(nnx.Module):
 def _stage(in_channels: int, out_channels: int, stride: int, rngs: nnx.Rngs) -> nnx.List:
     first = ResidualBlock(in_channels, out_channels, stride, rngs)
     return nnx.List([first, ResidualBlock(out_channels, out_channels, 1, rngs)])
+
+
+def _convolution(channels: tuple[int, int], size: tuple[int, int], stride: int, rngs: nnx.Rngs) -> nnx.Conv:
+    padding = size[0] // 2
+    return convolution(channels, size, stride=stride, padding=padding, bias=False, kernel=he_normal, rngs=rngs)

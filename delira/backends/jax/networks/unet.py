@@ -55,7 +55,7 @@ class UNet(nnx.Module):
             for before, width in zip([in_channels, *widths[:-1]], widths, strict=True)
         )
         self.up_convs = nnx.List(UpConv(n_axes, 2 * width, width, modes, rngs) for width in reversed(widths[:-1]))
-        self.conv_final = convolution((widths[0], num_classes), 1, n_axes=n_axes, kernel=xavier_normal, rngs=rngs)
+        self.conv_final = convolution((widths[0], num_classes), (1,) * n_axes, kernel=xavier_normal, rngs=rngs)
 
     def __call__(self, images: jax.Array) -> jax.Array:
         """Map (B, in_channels, *spatial) to logits of shape (B, num_classes, *spatial)."""
@@ -88,9 +88,9 @@ class DownConv(nnx.Module):
     """
 
     def __init__(self, n_axes: int, in_channels: int, out_channels: int, rngs: nnx.Rngs) -> None:
-        make = functools.partial(convolution, padding=1, n_axes=n_axes, kernel=xavier_normal, rngs=rngs)
-        self.conv1 = make((in_channels, out_channels), 3)
-        self.conv2 = make((out_channels, out_channels), 3)
+        make = functools.partial(convolution, size=(3,) * n_axes, padding=1, kernel=xavier_normal, rngs=rngs)
+        self.conv1 = make((in_channels, out_channels))
+        self.conv2 = make((out_channels, out_channels))
 
     def __call__(self, hidden: jax.Array) -> jax.Array:
         """Map (B, *spatial, in_channels) to (B, *spatial, out_channels)."""
@@ -115,16 +115,17 @@ class UpConv(nnx.Module):
     def __init__(
         self, n_axes: int, in_channels: int, out_channels: int, modes: tuple[str, str], rngs: nnx.Rngs
     ) -> None:
-        start = {"n_axes": n_axes, "kernel": xavier_normal, "rngs": rngs}
+        make = functools.partial(convolution, size=(3,) * n_axes, padding=1, kernel=xavier_normal, rngs=rngs)
+        channels, start = (in_channels, out_channels), {"kernel": xavier_normal, "rngs": rngs}
         self.upsamples, self.concatenates = modes[0] == "upsample", modes[1] == "concat"
         if self.upsamples:
             # copies of entries and a 1x1 convolution can be exchanged, and so the latter has less to do
-            self.upconv = convolution((in_channels, out_channels), 1, **start)
+            self.upconv = convolution(channels, (1,) * n_axes, **start)
         else:
-            self.upconv = transposed_convolution((in_channels, out_channels), 2, stride=2, **start)
+            self.upconv = transposed_convolution(channels, (2,) * n_axes, stride=2, **start)
         merged = out_channels * (2 if self.concatenates else 1)
-        self.conv1 = convolution((merged, out_channels), 3, padding=1, **start)
-        self.conv2 = convolution((out_channels, out_channels), 3, padding=1, **start)
+        self.conv1 = make((merged, out_channels))
+        self.conv2 = make((out_channels, out_channels))
 
     def __call__(self, hidden: jax.Array, skip: jax.Array) -> jax.Array:
         """Map (B, *half, in_channels) and a level (B, *spatial, out_channels) to (B, *spatial, out_channels)."""

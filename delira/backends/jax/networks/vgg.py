@@ -52,7 +52,7 @@ class VGG3D(nnx.Module):
 
 def _convolution(in_channels: int, out_channels: int, rngs: nnx.Rngs) -> tuple[nnx.Conv, BatchNorm]:
     channels = (in_channels, out_channels)
-    convolved = convolution(channels, 3, padding=1, n_axes=3, bias=False, kernel=he_normal, rngs=rngs)
+    convolved = convolution(channels, (3, 3, 3), padding=1, bias=False, kernel=he_normal, rngs=rngs)
     return convolved, BatchNorm(out_channels, rngs=rngs)
 
 

@@ -1,0 +1,20 @@
+"""Ready networks of the TensorFlow room: each is a plain layer behind the interface of the room."""
+
+from delira.backends.tensorflow.networks.classification import (
+    ClassificationNetworkBaseTf,
+    RegressionNetworkBaseTf,
+    VGG3DClassificationNetworkTf,
+)
+from delira.backends.tensorflow.networks.gan import GenerativeAdversarialNetworkBaseTf
+from delira.backends.tensorflow.networks.segmentation import UNet2dTf, UNet3dTf
+from delira.backends.tensorflow.networks.vae import VariationalAutoencoderTf
+
+__all__ = [
+    "ClassificationNetworkBaseTf",
+    "GenerativeAdversarialNetworkBaseTf",
+    "RegressionNetworkBaseTf",
+    "UNet2dTf",
+    "UNet3dTf",
+    "VGG3DClassificationNetworkTf",
+    "VariationalAutoencoderTf",
+]

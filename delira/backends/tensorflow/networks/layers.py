@@ -13,6 +13,8 @@ import tensorflow as tf
 
 _CONVOLUTIONS = {2: keras.layers.Conv2D, 3: keras.layers.Conv3D}
 _TRANSPOSED = {2: keras.layers.Conv2DTranspose, 3: keras.layers.Conv3DTranspose}
+#: what has a kernel
+CONVOLUTIONS = (*_CONVOLUTIONS.values(), *_TRANSPOSED.values())
 
 
 class Part(keras.layers.Layer):
@@ -133,7 +135,7 @@ class _BatchNorm(keras.layers.BatchNormalization):
     def build(self, input_shape: Sequence[int | None]) -> None:
         super().build(input_shape)
         self.input_spec = None  # the weights fit images, volumes and vectors
-        self._reduction_axes = None
+        self._reduction_axes: list[int] = []
 
     def call(self, inputs: tf.Tensor, training: bool | None = None, mask: tf.Tensor | None = None) -> tf.Tensor:
         self._reduction_axes = list(range(inputs.shape.rank - 1))

@@ -5,7 +5,6 @@ from typing import Any
 
 import torch
 
-from delira.backends.torch.backend import BACKEND
 from delira.backends.torch.network import AbstractPyTorchNetwork
 from delira.backends.torch.networks.dcgan import Discriminator, Generator
 from delira.contract import NO_HOOKS, select_inputs
@@ -80,7 +79,7 @@ class GenerativeAdversarialNetworkBasePyTorch(AbstractPyTorchNetwork):
         """
         if kwargs.get("hooks", NO_HOOKS) not in (None, NO_HOOKS):
             raise ConfigError("the closure of a GAN makes two updates, so it runs no hooks of a step; write a closure")
-        mapping = kwargs.get("key_mapping") or BACKEND.key_mapping(model)
+        mapping = kwargs.get("key_mapping") or model.__delira_backend__.key_mapping(model)
         inputs = select_inputs(mapping, data_dict)
         real = inputs["real_image_batch"]
         with torch.set_grad_enabled(bool(optimizers)):

@@ -8,6 +8,9 @@ from torch.nn import functional
 class ResNet18(nn.Module):
     """Eight residual blocks of two 3x3 convolutions; weights have the names that torchvision gives them.
 
+    Images of at most 16 pixels are a single position in the last stages. There PyTorch 2.13 reads gradients of strided
+    convolutions from memory that was never written, in bfloat16 on a CPU: make them larger, or stay in 32 bit.
+
     Parameters
     ----------
     in_channels

@@ -8,7 +8,6 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from delira.backends.torch.backend import BACKEND
 from delira.backends.torch.network import AbstractPyTorchNetwork
 from delira.contract import NO_HOOKS, Step
 from delira.errors import ConfigError
@@ -132,7 +131,7 @@ class VariationalAutoencoderPyTorch(AbstractPyTorchNetwork):
         tuple
             ``(metrics, losses, predictions)``: dicts of detached tensors.
         """
-        mapping = kwargs.get("key_mapping") or BACKEND.key_mapping(model)
+        mapping = kwargs.get("key_mapping") or model.__delira_backend__.key_mapping(model)
         images = next(iter(mapping.values()))
         hooks = kwargs.get("hooks") or NO_HOOKS
         kwargs |= {

@@ -1,23 +1,6 @@
-"""The checks, by area; the order is that of the tables."""
+"""The checks, by area, from the plain to the special: the order is that of the tables."""
 
-from delira.testing.spec.areas import (
-    average,
-    checkpoints,
-    data,
-    errors,
-    evaluation,
-    experiments,
-    guards,
-    learning,
-    moments,
-    resume,
-    seeds,
-    steps,
-    updates,
-    weights,
-)
-
-__all__ = [  # noqa: RUF022 - from the plain to the special
+AREAS = (
     "learning",
     "steps",
     "updates",
@@ -32,4 +15,6 @@ __all__ = [  # noqa: RUF022 - from the plain to the special
     "experiments",
     "weights",
     "errors",
-]
+)
+
+__all__ = ["AREAS"]

@@ -159,7 +159,7 @@ def prepares_as_promised(bench: Bench) -> None:
     devices = bench.backend.devices_of(network)
     batch = {**bench.arrays(4), "flag": np.array([True, False, True, True])}
     prepared = network.prepare_batch(batch, devices.input, devices.output)
-    assert prepared is not batch
+    assert prepared is not batch, "prepare_batch returned the batch itself"
     found = bench.backend.to_numpy(prepared)
     assert set(batch) <= set(found), f"prepare_batch lost {sorted(set(batch) - set(found))}"
     for name, value in batch.items():

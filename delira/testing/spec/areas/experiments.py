@@ -13,7 +13,7 @@ from delira.utils.trees import iterate_leaves
 
 def _kfold(bench: Bench, experiment: Any = None, n: int = 12, **options: Any) -> Any:
     experiment = bench.experiment(val_metrics={"rmse": rmse}) if experiment is None else experiment
-    given = {"num_splits": 3, "val_split": None, "shuffle": True, "random_seed": 1, **options}
+    given = {"num_splits": 2, "val_split": None, "shuffle": True, "random_seed": 1, **options}
     return experiment.kfold(bench.shuffled(n), metrics={"rmse": rmse}, **given)
 
 
@@ -36,7 +36,7 @@ def repeats_runs(bench: Bench) -> None:
     experiment = bench.experiment(seed=4)
     before = str(experiment.params)
     states = [bench.backend.snapshot(bench.backend.state_tree(experiment.run(bench.shuffled(8)), {})) for _ in range(2)]
-    bench.assert_same(*states, "two runs of an experiment")
+    bench.assert_same(states[0], states[1], "two runs of an experiment")
     assert str(experiment.params) == before, "a run changed the experiment's parameters"
 
 
@@ -48,8 +48,8 @@ def resumes_runs(bench: Bench) -> None:
     experiment.run(bench.shuffled(8), num_epochs=1)
     folder = experiment.last_trainer.save_path.parent
     continued = experiment.run(bench.shuffled(8), num_epochs=2, resume=folder)
-    states = (bench.backend.state_tree(network, {}) for network in (whole, continued))
-    bench.assert_same(*states, "an unbroken run and a continued one")
+    states = [bench.backend.state_tree(network, {}) for network in (whole, continued)]
+    bench.assert_same(states[0], states[1], "an unbroken run and a continued one")
 
 
 @check()
@@ -61,7 +61,7 @@ def divides_samples(bench: Bench) -> None:
     for fold in result.folds:
         both = set(fold.train_indices) & set(fold.test_indices)
         assert not both, f"fold {fold.fold} was trained and tested on {sorted(both)}"
-    assert result.oof.mask.all()
+    assert result.oof.mask.all(), f"the out-of-fold predictions lack {np.flatnonzero(~result.oof.mask).tolist()}"
 
 
 @check()
@@ -78,10 +78,10 @@ def predicts_out_of_fold(bench: Bench) -> None:
 
 @check()
 def unpacks_as_ever(bench: Bench) -> None:
-    """A cross-validation unpacks as ``outputs, metrics``, dicts with the folds "0", "1", … as keys."""
+    """A cross-validation unpacks as ``outputs, metrics``, dicts with the folds "0" and "1" as keys."""
     result = _kfold(bench)
     outputs, metrics = result
-    assert list(outputs) == list(metrics) == ["0", "1", "2"], f"the keys are {list(outputs)}"
+    assert list(outputs) == list(metrics) == ["0", "1"], f"the keys are {list(outputs)}"
     for number, fold in enumerate(result.folds):
         bench.assert_same(outputs[str(number)]["pred"], fold.predictions["pred"], f"the outputs of fold {number}")
 
@@ -95,7 +95,7 @@ def repeats_cross_validations(bench: Bench) -> None:
         bench.assert_same(left.history, right.history, f"the history of fold {left.fold}")
 
 
-@check("gradients")
+@check()
 def begins_each_fold_anew(bench: Bench) -> None:
     """Each fold trains a fresh network: its bits are those of a run on its samples alone."""
     experiment = bench.experiment(seed=4)
@@ -113,9 +113,10 @@ def records_every_fold(bench: Bench) -> None:
     """Every fold has its number, history, checkpoint and parameters."""
     result = _kfold(bench, val_split=0.25)
     for number, fold in enumerate(result.folds):
-        assert fold.fold == number
+        assert fold.fold == number, f"fold {number} is called {fold.fold}"
         assert fold.history, f"fold {number} has no history"
-        assert fold.val_indices is not None and not set(fold.val_indices) & set(fold.test_indices)  # noqa: PT018
+        both = {*(fold.val_indices if fold.val_indices is not None else fold.test_indices)} & {*fold.test_indices}
+        assert not both, f"fold {number} was validated and tested on {sorted(both)}"
         assert "val_rmse" in fold.history[-1], f"fold {number} was not validated: {fold.history[-1]}"
         last = fold.path / "checkpoints" / f"checkpoint_last{bench.backend.checkpoint_suffix}"
         tree = bench.backend.read_checkpoint(last)

@@ -35,9 +35,9 @@ for _event in EVENTS:
     setattr(Recorder, _event, _recording(_event))
 
 
-@check("gradients")
+@check("steps")
 def tells_moments_in_order(bench: Bench) -> None:
-    """Six moments, in this order: training begins; each epoch begins, its steps begin and end, it ends; training ends."""
+    """Six moments in order: training begins; each epoch begins, its steps begin and end, it ends; training ends."""
     recorder = Recorder()
     bench.trainer(callbacks=[recorder]).train(2, bench.manager(8), bench.manager(8))
     step = ["at_iter_begin", "at_iter_end"]
@@ -118,17 +118,17 @@ def tells_the_end_of_a_failure(bench: Bench) -> None:
     )
 
 
-@check("gradients")
+@check("steps")
 def stops_early(bench: Bench) -> None:
     """``EarlyStopping`` ends the training after its patience, and the epoch is whole."""
     stopping = EarlyStopping("rmse", min_delta=1e9, patience=2)
     trainer = bench.trainer(callbacks=[stopping], val_metrics={"rmse": rmse})
     trainer.train(9, bench.manager(8), bench.manager(8))
     assert (trainer.state.epoch, len(trainer.state.history)) == (3, 3), f"it stopped after epoch {trainer.state.epoch}"
-    assert trainer.state.step_in_epoch == 0
+    assert trainer.state.step_in_epoch == 0, "it stopped inside an epoch"
 
 
-@check("gradients")
+@check("steps")
 def stops_when_told(bench: Bench) -> None:
     """A callback that sets ``stop_training`` inside an epoch ends the training after that epoch."""
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from delira.testing.spec.bench import Bench
+from delira.testing.spec.bench import Bench, caught
 from delira.testing.spec.check import check
 from delira.testing.spec.reference import rmse
 from delira.training.callbacks import EarlyStopping, ExponentialMovingAverage
@@ -36,12 +36,7 @@ def _compare(bench: Bench, build: Build, broken_after: int | None, n_samples: in
         _train(bench, first, 1, n_samples)
     else:
         first = build(more=[BreakOff(broken_after + 1)], save_freq_steps=1, **settings)
-        try:
-            _train(bench, first, 2, n_samples)
-        except Broken:
-            pass
-        else:
-            raise AssertionError("the error of a callback did not end the training")
+        caught(Broken, lambda: _train(bench, first, 2, n_samples))
     continued = build(path=first.save_path, **settings)
     if broken_after is not None:
         reached = continued.state.global_step
@@ -50,7 +45,7 @@ def _compare(bench: Bench, build: Build, broken_after: int | None, n_samples: in
         assert continued.state.epoch == 1, f"it continues from epoch {continued.state.epoch}"
     _train(bench, continued, 2, n_samples)
     bench.assert_same(expected, bench.state(continued), "the unbroken and the continued training")
-    assert whole.state.best_epoch == continued.state.best_epoch
+    assert whole.state.best_epoch == continued.state.best_epoch, "the best epoch is another one"
 
 
 def _train(bench: Bench, trainer: Any, n_epochs: int, n_samples: int) -> None:
@@ -65,7 +60,7 @@ def _build(bench: Bench, make: Callable[[], Any], *callbacks: Callable[[], Any],
     return build
 
 
-@check("gradients")
+@check("steps")
 def after_an_epoch(bench: Bench) -> None:
     """Weights, momentum, history and best score go on after an epoch."""
     _compare(bench, _build(bench, bench.linear), None)
@@ -83,7 +78,7 @@ def keeps_a_finished_training(bench: Bench) -> None:
     bench.assert_same(trainer.predict(bench.arrays(4)), other.predict(bench.arrays(4)), "its predictions")
 
 
-@check("gradients")
+@check("steps")
 def in_the_same_trainer(bench: Bench) -> None:
     """``train(1)`` and then ``train(2)`` is ``train(2)``, though the best weights were loaded between."""
     build = _build(bench, bench.linear)
@@ -94,7 +89,7 @@ def in_the_same_trainer(bench: Bench) -> None:
     bench.assert_same(bench.state(whole), bench.state(steps), "training at once and epoch by epoch")
 
 
-@check("gradients", "resume_inside")
+@check("steps", "resume_inside")
 def inside_an_epoch(bench: Bench) -> None:
     """So does a training that was broken off between two steps of an epoch."""
     _compare(bench, _build(bench, bench.linear), 4)
@@ -134,7 +129,6 @@ def with_a_schedule(bench: Bench) -> None:
 @check("gradients", "accumulation", "resume_inside")
 def inside_a_group(bench: Bench) -> None:
     """Gradients that were accumulated before the end are there after it."""
-    _compare(bench, _build(bench, bench.linear, gradient_accumulation_steps=2), 1)
     _compare(bench, _build(bench, bench.linear, gradient_accumulation_steps=2), 4)
 
 
@@ -168,7 +162,7 @@ def with_two_optimizers(bench: Bench) -> None:
     bench.assert_same(bench.state(whole), bench.state(continued), "the unbroken and the continued training")
 
 
-@check("gradients")
+@check("steps")
 def with_callbacks(bench: Bench) -> None:
     """Callbacks go on with what they had counted."""
     build = _build(bench, bench.linear, lambda: EarlyStopping("rmse", min_delta=1e9, patience=2))
@@ -179,16 +173,14 @@ def with_callbacks(bench: Bench) -> None:
     assert continued.state.epoch == 3, f"early stopping came after epoch {continued.state.epoch}, not 3"
 
 
-@check("gradients")
+@check("steps")
 def after_a_failure(bench: Bench) -> None:
     """A training that failed inside an epoch begins that epoch again, in the same trainer too."""
     whole = _build(bench, bench.linear)()
     _train(bench, whole, 2, 12)
     trainer = _build(bench, bench.linear)(more=[once := BreakOff(5)], save_freq=1)
-    try:
-        _train(bench, trainer, 2, 12)
-    except Broken:
-        once.global_step = -1
+    caught(Broken, lambda: _train(bench, trainer, 2, 12))
+    once.global_step = -1
     _train(bench, trainer, 2, 12)
     bench.assert_same(bench.state(whole), bench.state(trainer), "the unbroken training and the one that failed")
 

@@ -1,0 +1,237 @@
+"""What is installed, what of it works, and what to type where something is missing.
+
+Every package is imported in a process of its own, so that a broken one is reported and breaks nothing here.
+"""
+
+import concurrent.futures
+import dataclasses
+import importlib.util
+import json
+import os
+import platform
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from delira.rooms import FRAMEWORKS
+
+_TIMEOUT = 180.0  # seconds; the first import of TensorFlow from a cold disk takes long
+
+#: room -> all packages that it needs, the first one with the devices
+_PACKAGES = {
+    "torch": ("torch",),
+    "torchscript": ("torch",),
+    "tensorflow": ("tensorflow", "keras"),
+    "jax": ("jax", "flax", "optax"),
+    "sklearn": ("sklearn", "skops"),
+}
+#: package -> Python that gives the names of the devices it sees
+_DEVICES = {
+    "torch": "['cpu'] + [first.cuda.get_device_name(i) for i in range(first.cuda.device_count())]",
+    "tensorflow": "[device.name for device in first.config.list_physical_devices()]",
+    "jax": "[str(device) for device in first.devices()]",
+    "sklearn": "['cpu']",
+}
+#: package -> (extra that brings it, what it is for)
+OPTIONAL = {
+    "tensorboardX": ("logging", "event files of TensorBoard"),
+    "tensorboard": ("logging", "showing them"),
+    "imageio": ("images", "images from files"),
+    "skimage": ("images", "transforms of images"),
+    "PIL": ("images", "images from files"),
+    "nibabel": ("medical", "NIfTI files"),
+    "SimpleITK": ("medical", "medical images"),
+    "safetensors": ("export", "weights for other programs"),
+    "onnx": ("export", "networks for other programs"),
+    "onnxscript": ("export", "networks for other programs"),
+    "ml_dtypes": ("export", "bfloat16 in numpy"),
+}
+_THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TF_NUM_INTRAOP_THREADS")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One package."""
+
+    package: str
+    """Name that is imported; of a room the first one of those it needs."""
+    rooms: tuple[str, ...] = ()
+    """Rooms that need it; none of an optional package."""
+    purpose: str = ""
+    state: str
+    """``"works"``, ``"missing"``, ``"incomplete"`` (a package that it needs is missing) or ``"broken"``."""
+    versions: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Of all packages that were imported, by name."""
+    devices: tuple[str, ...] = ()
+    """What a framework computes on."""
+    problem: str | None = None
+    install: str
+    """The command that installs it, with all that it needs."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Findings:
+    """What :func:`examine` found; prints as a page."""
+
+    system: Mapping[str, Any]
+    """Versions, processors, threads."""
+    folder: Mapping[str, Any]
+    """The working folder, and why it cannot be written to, if it cannot."""
+    frameworks: Sequence[Finding]
+    optional: Sequence[Finding]
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether something is installed and does not work."""
+        return any(finding.state == "broken" for finding in (*self.frameworks, *self.optional))
+
+    def to_json(self) -> str:
+        """Everything as JSON."""
+        return json.dumps({**dataclasses.asdict(self), "is_broken": self.is_broken}, indent=1)
+
+    def __str__(self) -> str:
+        lines = [f"{name:<11} {_told(value)}" for name, value in self.system.items()]
+        problem = self.folder["problem"]
+        lines.append(f"{'folder':<11} {self.folder['path']} ({problem or 'can be written to'})")
+        lines += ["", "rooms"]
+        for finding in self.frameworks:
+            lines += [*_lines(finding, ", ".join(finding.rooms))]
+        lines += ["", "optional packages"]
+        for finding in self.optional:
+            lines += [*_lines(finding, finding.package)]
+        return "\n".join(lines)
+
+
+def examine() -> Findings:
+    """Look at this installation; takes some seconds, since every framework is imported."""
+    rooms: dict[tuple[str, ...], tuple[str, ...]] = {}
+    for room, package in FRAMEWORKS.items():
+        packages = _PACKAGES.get(room, (package,))
+        rooms[packages] = (*rooms.get(packages, ()), room)
+    with concurrent.futures.ThreadPoolExecutor(max_workers=_processors()) as pool:
+        frameworks = [pool.submit(_framework, *each) for each in rooms.items()]
+        optional = [pool.submit(_optional, package) for package in OPTIONAL]
+        return Findings(
+            system=_system(),
+            folder=_folder(Path.cwd()),
+            frameworks=[each.result() for each in frameworks],
+            optional=[each.result() for each in optional],
+        )
+
+
+def _system() -> dict[str, Any]:
+    import numpy
+
+    delira = sys.modules["delira"]
+    has_driver = shutil.which("nvidia-smi") is not None or Path("/proc/driver/nvidia").exists()
+    return {
+        "delira": f"{delira.__version__} in {Path(__file__).parents[1]}",
+        "python": f"{platform.python_version()}, {sys.executable}",
+        "numpy": numpy.__version__,
+        "platform": platform.platform(),
+        "processors": _processors(),
+        "threads": {name: os.environ[name] for name in _THREAD_VARIABLES if name in os.environ},
+        "NVIDIA GPU": "there is a driver" if has_driver else "no driver",
+    }
+
+
+def _processors() -> int | None:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+
+
+def _folder(path: Path) -> dict[str, Any]:
+    """Runs are written here unless a ``save_path`` says otherwise."""
+    try:
+        with tempfile.TemporaryFile(dir=path):
+            problem = None
+    except OSError as error:
+        problem = f"cannot be written to: {error}; give experiments a save_path"
+    return {"path": str(path), "problem": problem}
+
+
+# ------------------------------------------------------------------ one package
+
+
+def _framework(packages: tuple[str, ...], rooms: tuple[str, ...]) -> Finding:
+    found = _probe(packages, [f"delira.backends.{room}" for room in rooms], _DEVICES.get(packages[0], "[]"))
+    return Finding(package=packages[0], rooms=rooms, install=f"pip install 'delira[{rooms[0]}]'", **found)
+
+
+def _optional(package: str) -> Finding:
+    extra, purpose = OPTIONAL[package]
+    return Finding(package=package, purpose=purpose, install=f"pip install 'delira[{extra}]'", **_probe([package]))
+
+
+def _probe(packages: Sequence[str], modules: Sequence[str] = (), devices: str = "[]") -> dict[str, Any]:
+    """Import packages, and modules that need them, in a process of its own."""
+    if importlib.util.find_spec(packages[0]) is None:
+        return {"state": "missing"}
+    script = _SCRIPT.format(packages=[*packages], modules=[*modules], devices=devices, mark=_MARK)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
+    command = [sys.executable, "-c", script]
+    try:
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_TIMEOUT, check=False)
+    except subprocess.TimeoutExpired:
+        return {"state": "broken", "problem": f"its import did not end within {_TIMEOUT:.0f} s"}
+    try:
+        said = json.loads(done.stdout.rpartition(_MARK)[2])
+    except ValueError:
+        return {"state": "broken", "problem": _last_words(done)}
+    return {**said, "devices": tuple(said["devices"])}
+
+
+_MARK = "delira doctor: "
+_SCRIPT = """
+import importlib, json
+said = {{"state": "works", "versions": {{}}, "devices": []}}
+try:
+    imported = [importlib.import_module(name) for name in {packages}]
+    for module in imported:
+        said["versions"][module.__name__] = str(getattr(module, "__version__", "of unknown version"))
+    for name in {modules}:
+        importlib.import_module(name)
+    first = imported[0]
+    said["devices"] = {devices}
+except ModuleNotFoundError as error:
+    said.update(state="incomplete", problem=f"the package {{error.name!r}} is missing")
+except Exception as error:
+    said.update(state="broken", problem=f"{{type(error).__name__}}: {{error}}")
+print()
+print({mark!r} + json.dumps(said))
+"""
+
+
+def _last_words(done: "subprocess.CompletedProcess[str]") -> str:
+    if done.returncode < 0:
+        return f"its import ended the process with {signal.Signals(-done.returncode).name}"
+    last = (done.stderr.strip().splitlines() or ["nothing was said"])[-1]
+    return f"its import ended the process with exit code {done.returncode}: {last}"
+
+
+# ------------------------------------------------------------------ as text
+
+
+def _told(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}={setting}" for name, setting in value.items()) or "not limited by the environment"
+    return str(value)
+
+
+def _lines(finding: Finding, name: str) -> list[str]:
+    """One line, and more where something is to be done."""
+    versions = [f"{package} {version}" for package, version in finding.versions.items()]
+    devices = f"devices: {', '.join(finding.devices)}" if finding.devices else ""
+    what = "; ".join(filter(None, [", ".join(versions), devices, finding.purpose]))
+    lines = [f"  {finding.state:<10} {name:<19} {what}".rstrip()]
+    if finding.problem:
+        lines.append(f"{'':13}{finding.problem}")
+    if finding.state != "works":
+        again = " --force-reinstall" if finding.state == "broken" else ""
+        lines.append(f"{'':13}{finding.install}{again}")
+    return lines

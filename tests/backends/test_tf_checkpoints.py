@@ -1,0 +1,228 @@
+"""What the TensorFlow room keeps: names, checkpoints, resumed runs, exports."""
+
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+from delira.data_loading import BaseDataManager
+from delira.errors import CheckpointError, ConfigError, DataError
+
+tf = pytest.importorskip("tensorflow")
+keras = pytest.importorskip("keras")
+
+from delira.backends.tensorflow.backend import BACKEND  # noqa: E402
+from delira.backends.tensorflow.names import named_variables  # noqa: E402
+from delira.io import export, load_checkpoint_tf, save_checkpoint_tf  # noqa: E402
+from delira.models import AbstractTfNetwork, load_named_weights, named_weights  # noqa: E402
+from delira.training import TfNetworkTrainer, convert_tf_tensor_to_npy  # noqa: E402
+from delira.training.callbacks import ExponentialMovingAverage  # noqa: E402
+
+
+def mse(prediction, target):
+    return tf.reduce_mean(tf.square(prediction - target))
+
+
+class Block(keras.layers.Layer):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = keras.layers.Dense(4), keras.layers.BatchNormalization()
+
+    def call(self, x):
+        return self.norm(self.conv(x))
+
+
+class Net(AbstractTfNetwork):
+    """Everything that a name can go through; its weights get their shapes with the first batch."""
+
+    def __init__(self, n=2):
+        super().__init__(n=n)
+        self.encoder = keras.Sequential([keras.layers.Dense(4), keras.layers.Dropout(0.3)])
+        self.blocks = [Block() for _ in range(n)]
+        self.heads = {"main": keras.layers.Dense(1)}
+        self.scale = self.add_weight(shape=(), initializer="ones")
+
+    def call(self, x):
+        x = self.encoder(x)
+        for block in self.blocks:
+            x = block(x)
+        return {"pred": self.heads["main"](x) * self.scale}
+
+
+def data(n=12):
+    rng = np.random.default_rng(7)
+    x = rng.normal(size=(n, 3))
+    return BaseDataManager({"data": x, "label": x @ np.arange(1.0, 4.0).reshape(-1, 1)}, 4)
+
+
+def build(path, network=None, **settings):
+    BACKEND.seed(3)
+    keras.utils.set_random_seed(3)
+    chosen = {
+        "losses": {"mse": mse},
+        "optimizer_cls": keras.optimizers.Adam,
+        "optimizer_params": {"lr": 0.01},
+        "logging_type": None,
+        "verbose": False,
+        "save_freq": None,
+        **settings,
+    }
+    return TfNetworkTrainer(network or Net(), path, **chosen)
+
+
+def built():
+    network = Net()
+    network(tf.ones((1, 3)))
+    return network
+
+
+def same(left, right):
+    ours, theirs = BACKEND.to_numpy(left), BACKEND.to_numpy(right)
+    np.testing.assert_equal(ours, theirs)
+
+
+def test_names_say_where_a_variable_is_and_are_the_same_in_every_instance():
+    first, second = built(), built()
+    names = list(named_variables(first))
+    assert names == list(named_variables(second))
+    assert {"scale", "encoder.0.kernel", "encoder.1.seed_generator.state", "blocks.1.norm.moving_mean"} <= {*names}
+    assert {"blocks.0.conv.bias", "heads.main.kernel"} <= {*names}
+    assert len(names) == len(first.variables)
+
+
+def test_weights_go_from_one_network_to_another_by_name():
+    first, second = built(), built()
+    weights = named_weights(first)
+    assert not any("seed_generator" in name for name in weights)
+    load_named_weights(second, weights)
+    x = tf.ones((2, 3))
+    np.testing.assert_array_equal(first(x)["pred"], second(x)["pred"])
+    with pytest.raises(CheckpointError, match=r"scale is a float|scale is float32 \(1,\), in the network float32 \(\)"):
+        load_named_weights(second, {**weights, "scale": np.ones(1, np.float32)})
+
+
+class Stop(Exception):
+    pass
+
+
+class StopAfter:
+    def __init__(self, step):
+        self.step = step
+
+    def at_iter_end(self, trainer, **facts):
+        if trainer.state.global_step == self.step:
+            raise Stop
+
+
+@pytest.mark.parametrize("step", [3, 5])
+def test_a_network_without_shapes_continues_in_the_same_bits(tmp_path, step):
+    whole = build(tmp_path / "whole", gradient_accumulation_steps=2)
+    whole.train(3, data())
+    broken = build(tmp_path / "broken", gradient_accumulation_steps=2, save_freq_steps=1, callbacks=[StopAfter(step)])
+    with pytest.raises(Stop):
+        broken.train(3, data())
+    again = build(tmp_path / "broken", gradient_accumulation_steps=2)
+    assert again.state.global_step >= step - 1
+    again.train(3, data())
+    same(whole._checkpoint_tree()["model"], again._checkpoint_tree()["model"])
+    same(whole._checkpoint_tree()["optimizer"], again._checkpoint_tree()["optimizer"])
+    assert whole.state.history == again.state.history
+
+
+def test_a_checkpoint_of_another_network_or_optimizer_is_refused_and_changes_nothing(tmp_path):
+    build(tmp_path / "run").train(1, data())
+    network = Net(3)
+    network(tf.ones((1, 3)))
+    with pytest.raises(CheckpointError, match=r"missing in the checkpoint: blocks\.2\.conv"):
+        build(tmp_path / "run", network)
+    with pytest.raises(CheckpointError, match="it is of a Adam, not of a SGD"):
+        build(tmp_path / "run", built(), optimizer_cls=keras.optimizers.SGD)
+
+
+def test_save_and_load_a_network_by_the_places_of_its_variables(tmp_path):
+    first, second = built(), built()
+    save_checkpoint_tf(tmp_path / "net.zip", first, epoch=3, note="mine")
+    tree = load_checkpoint_tf(tmp_path / "net.zip", second)
+    assert (tree["epoch"], tree["note"]) == (3, "mine")
+    same(BACKEND.state_tree(first, {}), BACKEND.state_tree(second, {}))
+    damaged = bytearray((tmp_path / "net.zip").read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    (tmp_path / "net.zip").write_bytes(damaged)
+    with pytest.raises(CheckpointError):
+        load_checkpoint_tf(tmp_path / "net.zip", second)
+
+
+def test_the_average_of_the_weights_is_what_a_checkpoint_holds(tmp_path):
+    class Seen:
+        weights = ()
+
+        def at_iter_end(self, trainer, **facts):
+            self.weights = [*self.weights, trainer.network.scale.numpy()]
+
+    seen = Seen()
+    trainer = build(tmp_path, built(), callbacks=[seen, ExponentialMovingAverage(0.5, warmup=False)])
+    average = trainer.network.scale.numpy()
+    trainer.train(1, data())
+    for weight in seen.weights:
+        average = average + 0.5 * (weight - average)
+    np.testing.assert_allclose(trainer.network.scale.numpy(), average, rtol=1e-6)
+
+
+def test_frozen_weights_are_frozen_again(tmp_path):
+    network = built()
+    names = BACKEND.learned_names(network)
+    network.blocks[0].trainable = False
+    frozen = BACKEND.learned_names(network)
+    assert names - frozen == {name for name in names if name.startswith("blocks.0.")}
+    other = built()
+    BACKEND.set_learned_names(other, frozen)
+    assert BACKEND.learned_names(other) == frozen
+    assert not other.blocks[0].norm.trainable  # it predicts
+    BACKEND.set_learned_names(other, names)
+    assert BACKEND.learned_names(other) == names
+    assert other.blocks[0].norm.trainable
+
+
+def test_an_export_runs_without_delira_for_any_number_of_samples(tmp_path):
+    network = built()
+    x = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+    export(network, tmp_path / "net.savedmodel", {"data": x})
+    export(network, tmp_path / "net.savedmodel", {"data": x})  # replaces it
+    np.save(tmp_path / "x.npy", x)
+    program = """
+        import sys
+        import numpy as np, tensorflow as tf
+        x = np.load(sys.argv[1] + "/x.npy")
+        serve = tf.saved_model.load(sys.argv[1] + "/net.savedmodel").signatures["serving_default"]
+        assert "delira" not in sys.modules
+        np.save(sys.argv[1] + "/y.npy", serve(x=tf.constant(x))["pred"].numpy())
+        """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(program), str(tmp_path)], check=True, capture_output=True)
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), network(x)["pred"], rtol=1e-5, atol=1e-6)
+    assert {path.name for path in tmp_path.iterdir()} == {"net.savedmodel", "x.npy", "y.npy"}
+
+
+@pytest.mark.parametrize(
+    ("name", "example", "error", "message"),
+    [
+        ("net.onnx", {"data": np.ones((2, 3))}, ConfigError, "a SavedModel is a folder"),
+        ("net", {"x": "text"}, DataError, "an array is needed"),
+        ("net", {"data": np.float32(3)}, DataError, "samples first"),
+    ],
+)
+def test_what_cannot_be_exported_is_refused(tmp_path, name, example, error, message):
+    with pytest.raises(error, match=message):
+        export(built(), tmp_path / name, example)
+    assert not list(tmp_path.iterdir())
+
+
+def test_tensors_become_arrays():
+    (listed, text), named = convert_tf_tensor_to_npy(
+        [tf.ones((2, 3))], "name", loss=tf.constant(3.0), half=tf.ones(2, tf.bfloat16)
+    )
+    assert listed[0].shape == (2, 3)
+    assert text == "name"
+    assert named["loss"].shape == (1,)
+    assert named["half"].dtype == np.float32
