@@ -32,7 +32,7 @@ def test_the_loss_is_its_formula_when_it_is_compiled(case: Case):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_gradient_is_the_slope(name):
-    loss = getattr(losses, name)()
+    loss = jax.jit(getattr(losses, name)())
     logits = np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32)
     prediction = 1 / (1 + np.exp(-logits)) if name == "BCEFocalLossJax" else logits
     target = np.array([[0, 1, 2, 1], [2, 2, 0, 1]])
