@@ -27,7 +27,7 @@ def export(
     path
         Name of the file; an existing one is replaced. Its ending says the format: ``.safetensors`` for the
         weights alone, in every room (:func:`delira.io.save_weights`); in the PyTorch room ``.pt2`` for
-        ``torch.export.load`` and ``.onnx``.
+        ``torch.export.load`` and ``.onnx``; in the TorchScript room ``.ptj`` for ``torch.jit.load``.
     example
         A batch as a data manager gives it, prepared by the network's ``prepare_batch``; or the network's own
         arguments by name, taken as they are. Arrays with the samples first. Weights alone need none.

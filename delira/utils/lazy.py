@@ -30,7 +30,7 @@ def lazy_names(module: str) -> tuple[Callable[[str], Any], Callable[[], list[str
             if (error.name or "").startswith("delira"):
                 raise
             raise MissingBackendError(
-                f"{module}.{name} needs the package {error.name!r}, which is not installed. "
+                f"{module}.{name} needs the package {str(error.name).split('.')[0]!r}, which is not installed. "
                 f"Install it with: pip install 'delira[{room}]'"
             ) from error
         setattr(sys.modules[module], name, value)

@@ -98,7 +98,7 @@ def test_a_state_is_not_changed_by_later_steps(tmp_path):
     tree, weights = BACKEND.state_tree(network, trainer.optimizers)["model"], named_weights(network)
     arrays = {"data": np.eye(3, dtype=np.float32), "label": np.ones((3, 1), np.float32)}
     trainer.train(1, BaseDataManager(arrays, 3))
-    assert not np.allclose(named_weights(network)["linear.kernel"], weights["linear.kernel"])
+    assert not np.allclose(named_weights(network)["norm.bias"], weights["norm.bias"])
     assert all(tree[name].tobytes() == array.tobytes() for name, array in weights.items())
 
 
@@ -204,10 +204,8 @@ def test_a_schedule_follows_its_formula(callback, expected):
 
 
 def test_schedules_of_optax_count_updates():
-    trainer = Trainer()
-    (callback,) = build_schedules(trainer.optimizers, optax.linear_schedule, {
-        "init_value": 1.0, "end_value": 0.0, "transition_steps": 4,
-    })  # fmt: skip
+    params = {"init_value": 1.0, "end_value": 0.0, "transition_steps": 4}
+    (callback,) = build_schedules({"default": "default"}, optax.linear_schedule, params)
     assert rates_of(callback, 2) == pytest.approx([1.0, 0.75, 0.5])
 
 
@@ -249,15 +247,15 @@ def test_an_exported_network_runs_without_delira_for_any_number_of_samples(tmp_p
 
 
 def test_an_export_says_what_is_wrong(tmp_path):
-    with pytest.raises(ConfigError, match="the ending says the format, which is '.stablehlo'"):
+    with pytest.raises(ConfigError, match=r"the ending says the format, which is '.stablehlo'"):
         export(Net(), tmp_path / "net.onnx", {"data": np.ones((4, 3))})
     with pytest.raises(DataError, match="need the samples first"):
-        export(Net(), tmp_path / "net.stablehlo", {"x": np.float32(1)})
+        export(Net(), tmp_path / "net.stablehlo", {"x": np.ones(())})
     assert not list(tmp_path.iterdir())
 
 
 def test_weights_of_another_network_are_refused():
-    with pytest.raises(CheckpointError, match="missing: norm.var"):
+    with pytest.raises(CheckpointError, match=r"missing: norm\.var"):
         load_named_weights(Net(), {n: a for n, a in named_weights(Net()).items() if n != "norm.var"})
 
 

@@ -88,10 +88,10 @@ def outcome(path, epochs=2, network=None, manager=None, **settings):
     return named_weights(done.module)
 
 
-def assert_close(left, right, rtol=1e-5):
+def assert_close(left, right, rtol=1e-4):
     assert left.keys() == right.keys()
     for name in left:
-        np.testing.assert_allclose(left[name], right[name], rtol=rtol, atol=1e-6, err_msg=name)
+        np.testing.assert_allclose(left[name], right[name], rtol=rtol, atol=1e-5, err_msg=name)
 
 
 # ------------------------------------------------------------------ compiled or not
@@ -99,7 +99,11 @@ def assert_close(left, right, rtol=1e-5):
 
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"gradient_accumulation_steps": 2}, {"gradient_clip_norm": 0.1, "gradient_clip_value": 0.02}],
+    [
+        {},
+        pytest.param({"gradient_accumulation_steps": 2}, marks=pytest.mark.slow),
+        pytest.param({"gradient_clip_norm": 0.1, "gradient_clip_value": 0.02}, marks=pytest.mark.slow),
+    ],
     ids=["plain", "accumulation", "clipping"],
 )
 def test_compiled_and_step_by_step_give_the_same_weights(tmp_path, settings):

@@ -9,7 +9,7 @@ tf = pytest.importorskip("tensorflow")
 keras = pytest.importorskip("keras")
 
 from delira.backends.tensorflow.backend import BACKEND  # noqa: E402
-from delira.backends.tensorflow.optimizers import build_optimizers, step_scope  # noqa: E402
+from delira.backends.tensorflow.builders import build_optimizers, step_scope  # noqa: E402
 from delira.contract import UpdateConfig  # noqa: E402
 from delira.models import AbstractTfNetwork  # noqa: E402
 from delira.training import TfNetworkTrainer, create_optims_default_tf, create_optims_gan_default_tf  # noqa: E402

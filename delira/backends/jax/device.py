@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
@@ -91,4 +92,8 @@ def put(array: Any, place: Any) -> jax.Array:
     """An array of a batch on its device; on several, on each of them whole if the samples cannot be shared out."""
     if isinstance(place, NamedSharding) and (not array.ndim or len(array) % place.mesh.size):
         return jax.device_put(array, replicated(place))
+    if (
+        isinstance(array, np.ndarray) and place == jax.devices()[0]
+    ):  # where arrays go anyway: half the time of device_put
+        return jnp.asarray(array)
     return jax.device_put(array, place)

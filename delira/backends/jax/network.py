@@ -79,13 +79,14 @@ class AbstractJaxNetwork(AbstractNetwork, nnx.Module):
         DataError
             If an integer does not fit into 32 bit.
         """
-        return {
-            key: map_leaves(
-                functools.partial(_to_array, key=key, place=_place(input_device if key == "data" else output_device)),
-                value,
-            )
-            for key, value in batch.items()
-        }
+        prepared = {}
+        for key, value in batch.items():
+            place = _place(input_device if key == "data" else output_device)
+            if type(value) is np.ndarray:
+                prepared[key] = _to_array(value, key, place)
+            else:  # nested entries, arrays of JAX, lists, texts
+                prepared[key] = map_leaves(functools.partial(_to_array, key=key, place=place), value)
+        return prepared
 
     prepare_batch.__func__.is_room_default = True  # type: ignore[attr-defined]
 

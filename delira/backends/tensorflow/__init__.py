@@ -7,6 +7,7 @@ with the first batch, keeps generators inside the layers and numbers its names t
 variables by their place in the network.
 """
 
+from delira.backends.tensorflow.builders import create_optims_default_tf, create_optims_gan_default_tf
 from delira.backends.tensorflow.io import (
     load_checkpoint_tf,
     save_checkpoint_tf,
@@ -30,7 +31,6 @@ from delira.backends.tensorflow.networks import (
     VariationalAutoencoderTf,
     VGG3DClassificationNetworkTf,
 )
-from delira.backends.tensorflow.optimizers import create_optims_default_tf, create_optims_gan_default_tf
 from delira.backends.tensorflow.schedules import (
     CosineAnnealingLRCallbackTf,
     DefaultTfSchedulerCallback,

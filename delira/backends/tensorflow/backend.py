@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from delira.backends.tensorflow import device, optimizers, portable, schedules, state, steps, values
+from delira.backends.tensorflow import builders, device, portable, schedules, state, steps, values
 from delira.backends.tensorflow import export as exports
 from delira.backends.tensorflow.generators import GENERATORS
 from delira.backends.tensorflow.names import refuse_foreign
@@ -28,10 +28,10 @@ class TfBackend(Backend):
     is_out_of_memory = staticmethod(device.is_out_of_memory)
     key_mapping = staticmethod(steps.key_mapping)
     forward = staticmethod(steps.forward)
-    build_optimizers = staticmethod(optimizers.build_optimizers)
+    build_optimizers = staticmethod(builders.build_optimizers)
     build_schedules = staticmethod(schedules.build_schedules)
-    learning_rates = staticmethod(optimizers.learning_rates)
-    scale_rates = staticmethod(optimizers.scale_rates)
+    learning_rates = staticmethod(builders.learning_rates)
+    scale_rates = staticmethod(builders.scale_rates)
     to_numpy = staticmethod(values.to_numpy)
     concatenate = staticmethod(values.concatenate)
     read_scalars = staticmethod(values.read_scalars)
@@ -118,6 +118,6 @@ class TfBackend(Backend):
 
 
 _NOTHING = contextlib.nullcontext()
-step_scope = optimizers.step_scope
+step_scope = builders.step_scope
 
 BACKEND = TfBackend()

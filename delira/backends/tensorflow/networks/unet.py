@@ -64,7 +64,7 @@ class UNet(Part):
         skips = []
         hidden = channels_last(images)
         for level, down in enumerate(self.down_convs):
-            hidden = down(hidden if level == 0 else tf.nn.max_pool(hidden, 2, 2, "VALID"))
+            hidden = down(hidden if level == 0 else _pool(hidden))
             skips.append(hidden)
         for level, up in enumerate(self.up_convs):
             hidden = up(hidden, skips[-2 - level])
@@ -133,6 +133,12 @@ class UpConv(Part):
         hidden = tf.concat([hidden, skip], -1) if self.concatenates else hidden + skip
         hidden = tf.nn.relu(self.conv1(padded(hidden, 1)))
         return tf.nn.relu(self.conv2(padded(hidden, 1)))
+
+
+def _pool(hidden: tf.Tensor) -> tf.Tensor:
+    # by its own name: tf.nn.max_pool of volumes has no gradient outside a graph (TensorFlow 2.21)
+    pool = tf.nn.max_pool2d if hidden.shape.rank == 4 else tf.nn.max_pool3d
+    return pool(hidden, 2, 2, "VALID")
 
 
 def _check(depth: int, up_mode: str, merge_mode: str) -> None:

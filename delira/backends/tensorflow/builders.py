@@ -1,0 +1,146 @@
+"""The optimizers of a training: made, and changed from outside."""
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import keras
+import numpy as np
+
+from delira.backends.tensorflow.names import learnable
+from delira.backends.tensorflow.optimizers import TfOptimizer
+from delira.contract import UpdateConfig
+from delira.errors import ConfigError
+
+
+def create_optims_default_tf(model: Any, optim_cls: Any = None, **optim_params: Any) -> dict[str, Any]:
+    """One optimizer of all weights, called ``"default"``.
+
+    Parameters
+    ----------
+    model
+        The network; it may be left out, as it was once.
+    optim_cls
+        A class of ``keras.optimizers``.
+    **optim_params
+        Its arguments; ``lr`` means ``learning_rate``.
+    """
+    return {"default": (model if optim_cls is None else optim_cls)(**_keras_names(optim_params))}
+
+
+def create_optims_gan_default_tf(model: Any, optim_cls: Any, **optim_params: Any) -> dict[str, Any]:
+    """Two optimizers: ``"gen"`` of ``model.gen`` and ``"discr"`` of ``model.discr``.
+
+    An entry of the dict is an optimizer of all weights, or ``(optimizer, layer)`` for those of a layer, or
+    ``(optimizer, [layer, …])``.
+
+    Parameters
+    ----------
+    model
+        The network.
+    optim_cls
+        A class of ``keras.optimizers``.
+    **optim_params
+        Its arguments, for both; ``lr`` means ``learning_rate``.
+    """
+    params = _keras_names(optim_params)
+    return {"gen": (optim_cls(**params), model.gen), "discr": (optim_cls(**params), model.discr)}
+
+
+def _keras_names(params: Mapping[str, Any]) -> dict[str, Any]:
+    """The learning rate under the name that Keras has for it."""
+    return {"learning_rate" if name == "lr" else name: value for name, value in params.items()}
+
+
+def build_optimizers(
+    network: Any,
+    builder: Callable[..., dict[str, Any]] | None,
+    optimizer_cls: Any,
+    optimizer_params: Mapping[str, Any],
+    update: UpdateConfig,
+) -> dict[str, TfOptimizer]:
+    """Create the optimizers and wrap each.
+
+    Raises
+    ------
+    ConfigError
+        If no optimizer is set, or the builder returns no dict of optimizers.
+    """
+    if builder is None:
+        made = _default_optimizers(network, optimizer_cls, optimizer_params)
+    else:
+        made = builder(network, optimizer_cls, **optimizer_params)
+    if not isinstance(made, Mapping) or not made:
+        found = "an empty dict" if isinstance(made, Mapping) else f"a {type(made).__name__}"
+        raise ConfigError(f"optim_fn returned {found}; it returns a dict, e.g. {{'default': optimizer}}")
+    if update.precision == "auto":
+        update = UpdateConfig(**{**vars(update), "precision": "bf16"})
+    return {name: _wrapped(name, entry, network, update) for name, entry in made.items()}
+
+
+def _wrapped(name: str, entry: Any, network: Any, update: UpdateConfig) -> TfOptimizer:
+    optimizer, of = entry if isinstance(entry, tuple) and len(entry) == 2 else (entry, network)
+    if not isinstance(optimizer, keras.optimizers.Optimizer):
+        raise ConfigError(
+            f"the optimizer {name!r} is a {type(optimizer).__name__}; it must be a Keras optimizer, or the tuple "
+            "(Keras optimizer, layer)"
+        )
+    layers = list(of) if isinstance(of, (list, tuple)) else [of]
+    if wrong := [type(layer).__name__ for layer in layers if not isinstance(layer, keras.Layer)]:
+        raise ConfigError(f"the optimizer {name!r} is to train a {wrong[0]}; give it a layer or a list of layers")
+
+    def find() -> list[Any]:
+        if optimizer.built:
+            return list(optimizer._trainable_variables)
+        found = {id(v): v for layer in layers for v in learnable(layer).values()}
+        return list(found.values())
+
+    return TfOptimizer(optimizer, update, find)
+
+
+def _default_optimizers(network: Any, optimizer_cls: Any, params: Mapping[str, Any]) -> dict[str, Any]:
+    cure = "pass optimizer_cls=keras.optimizers.Adam, optimizer_params={'learning_rate': 1e-3}"
+    if optimizer_cls is None:
+        raise ConfigError(f"no optimizer is set; {cure}")
+    if not callable(optimizer_cls):
+        raise ConfigError(f"optimizer_cls must be an optimizer class, got {optimizer_cls!r}; {cure}")
+    try:
+        return create_optims_default_tf(network, optimizer_cls, **params)
+    except (TypeError, ValueError) as error:
+        name = getattr(optimizer_cls, "__name__", repr(optimizer_cls))
+        raise ConfigError(f"{name} cannot be built from optimizer_params={dict(params)}: {error}") from error
+
+
+def learning_rates(optimizers: Mapping[str, Any]) -> dict[str, float]:
+    """The rates of the next update, by name."""
+    # a float32 of TensorFlow, as the number that a user would write
+    rates = {name: float(str(np.float32(o.learning_rate))) for name, o in optimizers.items()}
+    return {"lr" if len(rates) == 1 else f"lr_{name}": rate for name, rate in rates.items()}
+
+
+def scale_rates(optimizers: Mapping[str, Any], factor: float) -> None:
+    """Multiply the learning rates of all optimizers.
+
+    Raises
+    ------
+    ConfigError
+        If a rate is a schedule of Keras, which nobody can change.
+    """
+    for name, wrapped in optimizers.items():
+        if not isinstance(wrapped.optimizer._learning_rate, keras.Variable):
+            raise ConfigError(
+                f"the learning rate of the optimizer {name!r} is a schedule of Keras, which cannot be changed; give "
+                "the schedule as lr_scheduler_cls and lr_scheduler_params, and the optimizer a number"
+            )
+    for wrapped in optimizers.values():
+        wrapped.optimizer.learning_rate = float(wrapped.optimizer.learning_rate) * factor
+
+
+@contextlib.contextmanager
+def step_scope(optimizers: Mapping[str, Any], n_samples: int, is_last: bool, part: bool = False) -> Iterator[None]:
+    """Scope of one closure call, told as in :meth:`TfOptimizer.begin_batch`."""
+    for optimizer in optimizers.values():
+        optimizer.begin_batch(n_samples, is_last, part)
+    yield
+    for optimizer in optimizers.values():
+        optimizer.end_batch()
