@@ -26,6 +26,7 @@ ONLY_none :=
 ONLY_torch := -r requirements/torch.txt
 ONLY_tensorflow := $(TENSORFLOW_FOR_TESTS)
 ONLY_jax := -r requirements/jax.txt
+ROOMS := toy torch torchscript tensorflow jax sklearn
 NOTEBOOKS := $(wildcard notebooks/*.ipynb)
 BENCHMARKS := $(filter-out %_gpu.py,$(wildcard benchmarks/[!_]*.py))
 GPU_BENCHMARKS := $(wildcard benchmarks/[!_]*_gpu.py)
@@ -108,7 +109,7 @@ test-only-%:
 	@.venv-$*/bin/pytest -n $(WORKERS) -m "$(FAST)" $(ARGS)
 
 spec: .venv/.stamp-dev
-	@$(BIN)/python tests/write_specification.py
+	@PYTHONPATH=tests $(BIN)/python -m delira.testing.spec $(ROOMS:%=spec_rooms.%) --output docs/specification.md
 
 parity: .venv/.stamp-dev
 	@PYTHONPATH=tests $(BIN)/python -m parity.compare --write docs/parity.md

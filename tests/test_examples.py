@@ -187,7 +187,9 @@ def test_the_table_of_splits_has_every_one_with_its_default():
     assert table_of("Settings of the splits") == defaults
 
 
-@pytest.mark.parametrize("page", ["docs/how_to.md", "docs/data.md", "docs/nothing_lost.md", "docs/rooms.md", "docs/own_backend.md", "examples/README.md"])
+@pytest.mark.parametrize(
+    "page", [*sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")), "examples/README.md"]
+)
 def test_every_link_leads_somewhere(page):
     text = re.sub(r"^```.*?^```", "", (ROOT / page).read_text(), flags=re.MULTILINE | re.DOTALL)
     links = re.findall(r"\]\(([^)#]+)\)", text)

@@ -185,6 +185,7 @@ def test_frozen_weights_are_frozen_again(tmp_path):
     assert other.blocks[0].norm.trainable
 
 
+@pytest.mark.slow
 def test_an_export_runs_without_delira_for_any_number_of_samples(tmp_path):
     network = built()
     x = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)

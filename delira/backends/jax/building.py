@@ -14,12 +14,15 @@ from delira.errors import ConfigError
 
 
 def create_optims_default_jax(model: nnx.Module, optim_cls: Any, **optim_params: Any) -> dict[str, JaxOptimizer]:
-    """One optimizer of all weights, called ``"default"``; the learning rate is ``lr`` or ``learning_rate``."""
+    """One optimizer of all weights, called ``"default"``: ``optim_cls`` is a function of optax, e.g. ``optax.adam``.
+
+    The learning rate is ``lr`` or ``learning_rate``.
+    """
     return {"default": _make(model, optim_cls, optim_params)}
 
 
 def create_optims_gan_default_jax(model: Any, optim_cls: Any, **optim_params: Any) -> dict[str, JaxOptimizer]:
-    """Two optimizers: ``"gen"`` of ``model.gen`` and ``"discr"`` of ``model.discr``."""
+    """Two optimizers by ``optim_cls``: ``"gen"`` of ``model.gen`` and ``"discr"`` of ``model.discr``."""
     return {"gen": _make(model.gen, optim_cls, optim_params), "discr": _make(model.discr, optim_cls, optim_params)}
 
 

@@ -92,8 +92,7 @@ def put(array: Any, place: Any) -> jax.Array:
     """An array of a batch on its device; on several, on each of them whole if the samples cannot be shared out."""
     if isinstance(place, NamedSharding) and (not array.ndim or len(array) % place.mesh.size):
         return jax.device_put(array, replicated(place))
-    if (
-        isinstance(array, np.ndarray) and place == jax.devices()[0]
-    ):  # where arrays go anyway: half the time of device_put
+    # where arrays go anyway: half the time of device_put
+    if isinstance(array, np.ndarray) and place == jax.devices()[0]:
         return jnp.asarray(array)
     return jax.device_put(array, place)

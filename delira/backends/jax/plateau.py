@@ -23,20 +23,14 @@ class ReduceLROnPlateauCallbackJax(DefaultJaxSchedulerCallback):
     patience
         Epochs without improvement that are waited for.
     threshold
-        An improvement is more than this part of the best value, or, with ``threshold_mode="abs"``, more than this.
-    threshold_mode
-        ``"rel"`` or ``"abs"``.
-    cooldown
-        Epochs after a change in which nothing is counted.
+        An improvement is more than this part of the best value.
     min_lr
         The lowest rate.
-    eps
-        A smaller change of the rate is not made.
     monitor
         Value of the epoch that is looked at; ``None``: the validation score of the run.
     """
 
-    def __init__(  # noqa: PLR0913 - the arguments of PyTorch's schedule
+    def __init__(
         self,
         optimizer: Any = "default",
         mode: str | None = None,
@@ -44,25 +38,19 @@ class ReduceLROnPlateauCallbackJax(DefaultJaxSchedulerCallback):
         patience: int = 10,
         *,
         threshold: float = 1e-4,
-        threshold_mode: str = "rel",
-        cooldown: int = 0,
         min_lr: float = 0.0,
-        eps: float = 1e-8,
         monitor: str | None = None,
     ):
         super().__init__(optimizer)
         modes = {None: None, "min": "min", "max": "max", "lowest": "min", "highest": "max"}
-        if mode not in modes or threshold_mode not in ("rel", "abs"):
-            raise ConfigError(
-                f"mode must be 'min' or 'max' and threshold_mode 'rel' or 'abs', got {mode!r} and {threshold_mode!r}"
-            )
+        if mode not in modes:
+            raise ConfigError(f"mode must be 'min' or 'max', got {mode!r}")
         if not 0 < factor < 1:
             raise ConfigError(f"factor must be above 0 and below 1, got {factor!r}")
         self.mode, self.factor, self.patience, self.monitor = modes[mode], factor, patience, monitor
-        self.threshold, self.threshold_mode, self.cooldown = threshold, threshold_mode, cooldown
-        self.min_lr, self.eps = min_lr, eps
+        self.threshold, self.min_lr = threshold, min_lr
         self.best: float | None = None
-        self.num_bad, self.cooling = 0, 0
+        self.num_bad = 0
 
     def rate_after(self, count: int) -> float:
         """The rate as it is: it changes by scores."""
@@ -96,30 +84,25 @@ class ReduceLROnPlateauCallbackJax(DefaultJaxSchedulerCallback):
             self.best, self.num_bad = value, 0
         else:
             self.num_bad += 1
-        if self.cooling > 0:
-            self.cooling, self.num_bad = self.cooling - 1, 0
         if self.num_bad > self.patience:
-            self.cooling, self.num_bad = self.cooldown, 0
-            before = self.rate_after(self.count)
-            after = max(before * self.factor, self.min_lr)
-            if before - after > self.eps:
-                self.optimizer.rate = after
+            self.num_bad = 0
+            self.optimizer.rate = max(self.rate_after(self.count) * self.factor, self.min_lr)
 
     def _is_better(self, value: float) -> bool:
         if self.best is None:
             return not math.isnan(value)
-        margin = self.threshold * (abs(self.best) if self.threshold_mode == "rel" else 1)
+        margin = self.threshold * abs(self.best)
         return value > self.best + margin if self.mode == "max" else value < self.best - margin
 
     def state_dict(self) -> dict[str, Any]:
         """Best value and what was counted."""
-        own = {"best": self.best, "num_bad": self.num_bad, "cooling": self.cooling, "min_lr": self.min_lr}
+        own = {"best": self.best, "num_bad": self.num_bad, "min_lr": self.min_lr}
         return {**super().state_dict(), **own, "mode": self.mode}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue the schedule."""
         super().load_state_dict(state)
-        self.best, self.num_bad, self.cooling = state["best"], state["num_bad"], state["cooling"]
+        self.best, self.num_bad = state["best"], state["num_bad"]
         self.min_lr, self.mode = state["min_lr"], state["mode"]
 
     def scale_rates(self, factor: float) -> None:

@@ -148,7 +148,7 @@ class CosineAnnealingLRCallbackJax(DefaultJaxSchedulerCallback):
 
 
 class LambdaLRCallbackJax(DefaultJaxSchedulerCallback):
-    """Let a function of the number of epochs give the rate's factor."""
+    """Let ``lr_lambda``, a function of the number of epochs, give the rate's factor."""
 
     def __init__(
         self,
@@ -213,9 +213,7 @@ class OneCycleLRCallbackJax(DefaultJaxSchedulerCallback):
     max_lr
         The highest rate.
     total_steps
-        Number of updates of the run; or ``epochs`` and ``steps_per_epoch``.
-    epochs, steps_per_epoch
-        Their product is the number of updates.
+        Number of updates of the run.
     pct_start
         Part of the steps in which the rate rises.
     div_factor, final_div_factor
@@ -228,25 +226,19 @@ class OneCycleLRCallbackJax(DefaultJaxSchedulerCallback):
 
     step_on = "iter"
 
-    def __init__(  # noqa: PLR0913 - the arguments of PyTorch's schedule
+    def __init__(
         self,
         optimizer: Any = "default",
         max_lr: float | None = None,
         total_steps: int | None = None,
-        epochs: int | None = None,
-        steps_per_epoch: int | None = None,
         *,
         pct_start: float = 0.3,
         div_factor: float = 25.0,
         final_div_factor: float = 1e4,
     ):
         super().__init__(optimizer)
-        if total_steps is None and epochs is not None and steps_per_epoch is not None:
-            total_steps = epochs * steps_per_epoch
         if max_lr is None or total_steps is None or total_steps < 2:
-            raise ConfigError(
-                "OneCycleLRCallbackJax needs max_lr and total_steps (at least 2), or epochs and steps_per_epoch"
-            )
+            raise ConfigError("OneCycleLRCallbackJax needs max_lr and total_steps, the updates of the run (at least 2)")
         self.max_lr, self.total_steps, self.pct_start = max_lr, total_steps, pct_start
         self.div_factor, self.final_div_factor = div_factor, final_div_factor
 
