@@ -12,6 +12,7 @@ from delira.contract.step import (
     call_metrics,
     look_up,
     named_outputs,
+    room_default,
     select_inputs,
 )
 
@@ -30,5 +31,6 @@ __all__ = [
     "call_metrics",
     "look_up",
     "named_outputs",
+    "room_default",
     "select_inputs",
 ]

@@ -2,9 +2,11 @@
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from delira.errors import MissingKeyError, NetworkError
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 #: entries a loss reads if ``loss_keys`` does not say otherwise: (prediction, target)
 DEFAULT_LOSS_KEYS = ("pred", "label")
@@ -48,6 +50,22 @@ class StepHooks:
 
 
 NO_HOOKS = StepHooks()
+
+
+def room_default(function: _Function) -> _Function:
+    """Mark the closure or the ``prepare_batch`` of a room, as opposed to one that a user wrote.
+
+    Put it below ``@staticmethod``. A closure that is marked only computes the losses by name, besides the update, so
+    the trainer may validate them, and try them on one batch. A ``prepare_batch`` that is marked draws no random
+    numbers and changes nothing, so batches may be prepared ahead.
+
+    Parameters
+    ----------
+    function
+        The function.
+    """
+    function.is_room_default = True  # type: ignore[attr-defined]
+    return function
 
 
 def look_up(kind: str, name: str, keys: Iterable[str], *sources: Mapping[str, Any]) -> list[Any]:

@@ -15,6 +15,11 @@ class AbstractNetwork:
     **kwargs
         The arguments the network was built with. They are kept in :attr:`init_kwargs`, so that the
         same network can be built again.
+
+    Attributes
+    ----------
+    __delira_backend__
+        Of the class of a room: its verbs, a :class:`delira.contract.Backend`.
     """
 
     # No abc.ABC: its metaclass conflicts with the one of torch.jit.ScriptModule.

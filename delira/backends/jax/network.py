@@ -13,7 +13,16 @@ from delira.backends.jax.backend import BACKEND
 from delira.backends.jax.device import put
 from delira.backends.jax.generator import GENERATOR
 from delira.backends.jax.graph import LEARNED
-from delira.contract import NO_HOOKS, Step, StepHooks, call_losses, call_metrics, named_outputs, select_inputs
+from delira.contract import (
+    NO_HOOKS,
+    Step,
+    StepHooks,
+    call_losses,
+    call_metrics,
+    named_outputs,
+    room_default,
+    select_inputs,
+)
 from delira.errors import ConfigError, DataError, NetworkError
 from delira.models.abstract_network import AbstractNetwork
 from delira.utils.trees import map_leaves
@@ -56,6 +65,7 @@ class AbstractJaxNetwork(AbstractNetwork, nnx.Module):
         self.rngs = nnx.Rngs(GENERATOR.next_key())
 
     @staticmethod
+    @room_default
     def prepare_batch(batch: Mapping[str, Any], input_device: Any, output_device: Any) -> dict[str, Any]:
         """Make arrays of JAX of a batch, without changing it.
 
@@ -88,9 +98,8 @@ class AbstractJaxNetwork(AbstractNetwork, nnx.Module):
                 prepared[key] = map_leaves(functools.partial(_to_array, key=key, place=place), value)
         return prepared
 
-    prepare_batch.__func__.is_room_default = True  # type: ignore[attr-defined]
-
     @staticmethod
+    @room_default
     def closure(
         model: Any,
         data_dict: dict[str, Any],
@@ -138,8 +147,6 @@ class AbstractJaxNetwork(AbstractNetwork, nnx.Module):
         if optimizers:
             return values, dict(step.losses), step.predictions
         return _validation_names(values), _validation_names(step.losses), step.predictions
-
-    closure.__func__.is_room_default = True  # type: ignore[attr-defined]
 
 
 class _Arguments(dict[str, Any]):

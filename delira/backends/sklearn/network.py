@@ -10,7 +10,7 @@ from sklearn.base import clone, is_classifier
 
 from delira.backends.sklearn.backend import BACKEND
 from delira.backends.sklearn.columns import class_scores
-from delira.contract import NO_HOOKS, Step, StepHooks, call_metrics, named_outputs, select_inputs
+from delira.contract import NO_HOOKS, Step, StepHooks, call_metrics, named_outputs, room_default, select_inputs
 from delira.errors import DataError, MissingKeyError, NetworkError
 from delira.models.abstract_network import AbstractNetwork
 from delira.utils.seeding import derive
@@ -147,6 +147,7 @@ class SklearnEstimator(AbstractNetwork):
         return {key: map_leaves(np.asarray, value) for key, value in batch.items()}
 
     @staticmethod
+    @room_default
     def closure(
         model: Any,
         data_dict: dict[str, Any],
@@ -172,8 +173,6 @@ class SklearnEstimator(AbstractNetwork):
             hook(step)
         values = call_metrics(metrics or {}, kwargs.get("metric_keys") or {}, step.predictions, step.batch)
         return values, {}, step.predictions
-
-    closure.__func__.is_room_default = True  # type: ignore[attr-defined]
 
 
 class _Predictions(Mapping[str, Any]):

@@ -18,6 +18,7 @@ from delira.contract import (
     call_losses,
     call_metrics,
     named_outputs,
+    room_default,
     select_inputs,
 )
 from delira.errors import ConfigError, NetworkError
@@ -85,6 +86,7 @@ class AbstractTfNetwork(AbstractNetwork, keras.Model):
         return keras.Model.__call__(self, *args, **kwargs)
 
     @staticmethod
+    @room_default
     def prepare_batch(batch: Mapping[str, Any], input_device: Any, output_device: Any) -> dict[str, Any]:
         """Make tensors of a batch, without changing it.
 
@@ -113,9 +115,8 @@ class AbstractTfNetwork(AbstractNetwork, keras.Model):
                     prepared[key] = map_leaves(functools.partial(_to_tensor, is_input=is_input), value)
         return prepared
 
-    prepare_batch.__func__.is_room_default = True  # type: ignore[attr-defined]
-
     @staticmethod
+    @room_default
     def closure(
         model: Any,
         data_dict: dict[str, Any],
@@ -154,8 +155,6 @@ class AbstractTfNetwork(AbstractNetwork, keras.Model):
         if optimizer is not None:
             return values, step.losses, dict(step.predictions)
         return _validation_names(values), _validation_names(step.losses), dict(step.predictions)
-
-    closure.__func__.is_room_default = True  # type: ignore[attr-defined]
 
 
 def _run(hooks: tuple[Callable[[Step], None], ...], step: Step) -> None:

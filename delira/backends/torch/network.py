@@ -15,6 +15,7 @@ from delira.contract import (
     call_losses,
     call_metrics,
     named_outputs,
+    room_default,
     select_inputs,
 )
 from delira.errors import ConfigError, NetworkError
@@ -53,6 +54,7 @@ class AbstractPyTorchNetwork(AbstractNetwork, torch.nn.Module):
     __call__: Callable[..., Any] = torch.nn.Module.__call__
 
     @staticmethod
+    @room_default
     def prepare_batch(
         batch: Mapping[str, Any], input_device: torch.device, output_device: torch.device
     ) -> dict[str, Any]:
@@ -83,9 +85,8 @@ class AbstractPyTorchNetwork(AbstractNetwork, torch.nn.Module):
                 prepared[key] = map_leaves(functools.partial(_to_tensor, device=device, is_input=is_input), value)
         return prepared
 
-    prepare_batch.__func__.is_room_default = True  # type: ignore[attr-defined]
-
     @staticmethod
+    @room_default
     def closure(
         model: Any,
         data_dict: dict[str, Any],
@@ -123,8 +124,6 @@ class AbstractPyTorchNetwork(AbstractNetwork, torch.nn.Module):
         if optimizers:
             return metric_values, loss_values, predictions
         return _validation_names(metric_values), _validation_names(loss_values), predictions
-
-    closure.__func__.is_room_default = True  # type: ignore[attr-defined]
 
 
 def _run(hooks: tuple[Callable[[Step], None], ...], step: Step) -> None:

@@ -7,6 +7,7 @@ import torch
 
 from delira.backends.torch.network import AbstractPyTorchNetwork
 from delira.backends.torchscript.backend import BACKEND
+from delira.contract import room_default
 from delira.models.abstract_network import AbstractNetwork
 from delira.utils.trees import map_leaves
 
@@ -48,6 +49,7 @@ class AbstractTorchScriptNetwork(AbstractNetwork, torch.jit.ScriptModule):
     __call__: Callable[..., Any] = torch.nn.Module.__call__
 
     @staticmethod
+    @room_default
     def prepare_batch(
         batch: Mapping[str, Any], input_device: torch.device, output_device: torch.device
     ) -> dict[str, Any]:
@@ -69,8 +71,6 @@ class AbstractTorchScriptNetwork(AbstractNetwork, torch.jit.ScriptModule):
         """
         prepared = AbstractPyTorchNetwork.prepare_batch(batch, input_device, output_device)
         return {key: map_leaves(_as_float, value) for key, value in prepared.items()}
-
-    prepare_batch.__func__.is_room_default = True  # type: ignore[attr-defined]
 
     closure = staticmethod(AbstractPyTorchNetwork.closure)
 

@@ -13,6 +13,7 @@ from delira.contract import (
     call_losses,
     call_metrics,
     named_outputs,
+    room_default,
     select_inputs,
 )
 from delira.models.abstract_network import AbstractNetwork
@@ -54,6 +55,7 @@ class ToyNetwork(AbstractNetwork):
         return {key: value.astype(np.float64) if value.dtype.kind in "biuf" else value for key, value in arrays.items()}
 
     @staticmethod
+    @room_default
     def closure(
         model: Any,
         data_dict: dict[str, Any],
@@ -87,5 +89,3 @@ class ToyNetwork(AbstractNetwork):
         optimizers["default"].apply(gradient)
         values = call_metrics(metrics or {}, kwargs.get("metric_keys") or {}, step.predictions, step.batch)
         return values, step.losses, step.predictions
-
-    closure.__func__.is_room_default = True  # type: ignore[attr-defined]

@@ -14,6 +14,7 @@ from delira.contract import (
     call_losses,
     call_metrics,
     named_outputs,
+    room_default,
     select_inputs,
 )
 from delira.errors import ConfigError, NetworkError
@@ -57,6 +58,7 @@ class AbstractNumpyNetwork(AbstractNetwork, Module):
         }
 
     @staticmethod
+    @room_default
     def closure(
         model: Any,
         data_dict: dict[str, Any],
@@ -85,8 +87,6 @@ class AbstractNumpyNetwork(AbstractNetwork, Module):
         with recording(False):
             values = call_metrics(metrics or {}, kwargs.get("metric_keys") or {}, predictions, step.batch)
         return values, {name: _detached(loss) for name, loss in step.losses.items()}, predictions
-
-    closure.__func__.is_room_default = True  # type: ignore[attr-defined]
 
 
 def _to_tensor(value: Any, is_input: bool) -> Any:

@@ -10,6 +10,7 @@ from flax import nnx
 from delira.backends.jax.network import AbstractJaxNetwork
 from delira.backends.jax.networks.resnet import ResNet18
 from delira.backends.jax.networks.vgg import VGG3D
+from delira.contract import room_default
 
 
 class ClassificationNetworkBaseJax(AbstractJaxNetwork):
@@ -50,6 +51,7 @@ class ClassificationNetworkBaseJax(AbstractJaxNetwork):
         return {"pred": self.module(input_batch)}
 
     @staticmethod
+    @room_default
     def prepare_batch(batch: Mapping[str, Any], input_device: Any, output_device: Any) -> dict[str, Any]:
         """Make arrays of a batch, as every network of the room; ``"label"`` becomes class numbers.
 
@@ -59,9 +61,6 @@ class ClassificationNetworkBaseJax(AbstractJaxNetwork):
         if isinstance(label := prepared.get("label"), jax.Array):
             prepared["label"] = (label[..., 0] if label.ndim > 1 and label.shape[-1] == 1 else label).astype(jnp.int32)
         return prepared
-
-    # it draws no random numbers
-    prepare_batch.__func__.is_room_default = True  # type: ignore[attr-defined]
 
 
 class VGG3DClassificationNetworkJax(ClassificationNetworkBaseJax):
@@ -123,6 +122,7 @@ class RegressionNetworkBaseJax(AbstractJaxNetwork):
         return {"pred": self.module(input_batch)}
 
     @staticmethod
+    @room_default
     def prepare_batch(batch: Mapping[str, Any], input_device: Any, output_device: Any) -> dict[str, Any]:
         """Make arrays of a batch, as every network of the room; ``"label"`` becomes float32 of shape (B, n_outputs).
 
@@ -132,5 +132,3 @@ class RegressionNetworkBaseJax(AbstractJaxNetwork):
         if isinstance(label := prepared.get("label"), jax.Array):
             prepared["label"] = (label[:, None] if label.ndim == 1 else label).astype(jnp.float32)
         return prepared
-
-    prepare_batch.__func__.is_room_default = True  # type: ignore[attr-defined]

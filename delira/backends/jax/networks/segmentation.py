@@ -11,6 +11,7 @@ from delira.backends.jax.generator import GENERATOR
 from delira.backends.jax.network import AbstractJaxNetwork
 from delira.backends.jax.networks.layers import xavier_normal
 from delira.backends.jax.networks.unet import UNet
+from delira.contract import room_default
 
 
 class _SegmentationNetwork(AbstractJaxNetwork):
@@ -101,6 +102,7 @@ class UNet2dJax(_SegmentationNetwork):
         )
 
     @staticmethod
+    @room_default
     def prepare_batch(batch: Mapping[str, Any], input_device: Any, output_device: Any) -> dict[str, Any]:
         """Make arrays of a batch, as every network of the room; ``"label"`` becomes class numbers.
 
@@ -108,9 +110,6 @@ class UNet2dJax(_SegmentationNetwork):
         channels (one-hot, or several labels at once) become float32.
         """
         return _with_classes(AbstractJaxNetwork.prepare_batch(batch, input_device, output_device), n_axes=2)
-
-    # it draws no random numbers
-    prepare_batch.__func__.is_room_default = True  # type: ignore[attr-defined]
 
 
 class UNet3dJax(_SegmentationNetwork):
@@ -155,6 +154,7 @@ class UNet3dJax(_SegmentationNetwork):
         )
 
     @staticmethod
+    @room_default
     def prepare_batch(batch: Mapping[str, Any], input_device: Any, output_device: Any) -> dict[str, Any]:
         """Make arrays of a batch, as every network of the room; ``"label"`` becomes class numbers.
 
@@ -162,9 +162,6 @@ class UNet3dJax(_SegmentationNetwork):
         channels (one-hot, or several labels at once) become float32.
         """
         return _with_classes(AbstractJaxNetwork.prepare_batch(batch, input_device, output_device), n_axes=3)
-
-    # it draws no random numbers
-    prepare_batch.__func__.is_room_default = True  # type: ignore[attr-defined]
 
 
 def _with_classes(prepared: dict[str, Any], n_axes: int) -> dict[str, Any]:

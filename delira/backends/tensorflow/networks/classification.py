@@ -9,6 +9,7 @@ import tensorflow as tf
 from delira.backends.tensorflow.network import AbstractTfNetwork
 from delira.backends.tensorflow.networks.resnet import ResNet18
 from delira.backends.tensorflow.networks.vgg import VGG3D
+from delira.contract import room_default
 
 
 class ClassificationNetworkBaseTf(AbstractTfNetwork):
@@ -48,6 +49,7 @@ class ClassificationNetworkBaseTf(AbstractTfNetwork):
         return {"pred": self.module(input_batch)}
 
     @staticmethod
+    @room_default
     def prepare_batch(batch: Mapping[str, Any], input_device: Any, output_device: Any) -> dict[str, Any]:
         """Make tensors of a batch, as every network of the room; ``"label"`` becomes class numbers.
 
@@ -59,9 +61,6 @@ class ClassificationNetworkBaseTf(AbstractTfNetwork):
                 label = tf.squeeze(label, -1)
             prepared["label"] = tf.cast(label, tf.int64)
         return prepared
-
-    # it draws no random numbers
-    prepare_batch.__func__.is_room_default = True  # type: ignore[attr-defined]
 
 
 class VGG3DClassificationNetworkTf(ClassificationNetworkBaseTf):
@@ -121,6 +120,7 @@ class RegressionNetworkBaseTf(AbstractTfNetwork):
         return {"pred": self.module(input_batch)}
 
     @staticmethod
+    @room_default
     def prepare_batch(batch: Mapping[str, Any], input_device: Any, output_device: Any) -> dict[str, Any]:
         """Make tensors of a batch, as every network of the room; ``"label"`` becomes float32 of shape (B, n_outputs).
 
@@ -130,5 +130,3 @@ class RegressionNetworkBaseTf(AbstractTfNetwork):
         if isinstance(label := prepared.get("label"), tf.Tensor) and label.dtype is not tf.string:
             prepared["label"] = tf.cast(tf.expand_dims(label, -1) if label.shape.rank == 1 else label, tf.float32)
         return prepared
-
-    prepare_batch.__func__.is_room_default = True  # type: ignore[attr-defined]

@@ -9,6 +9,7 @@ import tensorflow as tf
 from delira.backends.tensorflow.network import AbstractTfNetwork
 from delira.backends.tensorflow.networks.layers import CONVOLUTIONS, xavier_normal
 from delira.backends.tensorflow.networks.unet import UNet
+from delira.contract import room_default
 
 
 class _SegmentationNetwork(AbstractTfNetwork):
@@ -98,6 +99,7 @@ class UNet2dTf(_SegmentationNetwork):
         )
 
     @staticmethod
+    @room_default
     def prepare_batch(batch: Mapping[str, Any], input_device: Any, output_device: Any) -> dict[str, Any]:
         """Make tensors of a batch, as every network of the room; ``"label"`` becomes class numbers.
 
@@ -105,9 +107,6 @@ class UNet2dTf(_SegmentationNetwork):
         channels (one-hot, or several labels at once) become float32.
         """
         return _with_classes(AbstractTfNetwork.prepare_batch(batch, input_device, output_device), n_axes=2)
-
-    # it draws no random numbers
-    prepare_batch.__func__.is_room_default = True  # type: ignore[attr-defined]
 
 
 class UNet3dTf(_SegmentationNetwork):
@@ -152,6 +151,7 @@ class UNet3dTf(_SegmentationNetwork):
         )
 
     @staticmethod
+    @room_default
     def prepare_batch(batch: Mapping[str, Any], input_device: Any, output_device: Any) -> dict[str, Any]:
         """Make tensors of a batch, as every network of the room; ``"label"`` becomes class numbers.
 
@@ -159,9 +159,6 @@ class UNet3dTf(_SegmentationNetwork):
         channels (one-hot, or several labels at once) become float32.
         """
         return _with_classes(AbstractTfNetwork.prepare_batch(batch, input_device, output_device), n_axes=3)
-
-    # it draws no random numbers
-    prepare_batch.__func__.is_room_default = True  # type: ignore[attr-defined]
 
 
 def _with_classes(prepared: dict[str, Any], n_axes: int) -> dict[str, Any]:

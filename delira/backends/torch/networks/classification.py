@@ -8,6 +8,7 @@ import torch
 from delira.backends.torch.network import AbstractPyTorchNetwork
 from delira.backends.torch.networks.resnet import ResNet18
 from delira.backends.torch.networks.vgg import VGG3D
+from delira.contract import room_default
 
 
 class ClassificationNetworkBasePyTorch(AbstractPyTorchNetwork):
@@ -46,6 +47,7 @@ class ClassificationNetworkBasePyTorch(AbstractPyTorchNetwork):
         return {"pred": self.module(input_batch)}
 
     @staticmethod
+    @room_default
     def prepare_batch(
         batch: Mapping[str, Any], input_device: torch.device, output_device: torch.device
     ) -> dict[str, Any]:
@@ -59,9 +61,6 @@ class ClassificationNetworkBasePyTorch(AbstractPyTorchNetwork):
                 label = label.squeeze(-1)
             prepared["label"] = label.long()
         return prepared
-
-    # it draws no random numbers, so a batch may be on its way to the GPU ahead of its step
-    prepare_batch.__func__.is_room_default = True  # type: ignore[attr-defined]
 
 
 class VGG3DClassificationNetworkPyTorch(ClassificationNetworkBasePyTorch):
@@ -122,6 +121,7 @@ class RegressionNetworkBasePyTorch(AbstractPyTorchNetwork):
         return {"pred": self.module(input_batch)}
 
     @staticmethod
+    @room_default
     def prepare_batch(
         batch: Mapping[str, Any], input_device: torch.device, output_device: torch.device
     ) -> dict[str, Any]:
@@ -133,5 +133,3 @@ class RegressionNetworkBasePyTorch(AbstractPyTorchNetwork):
         if isinstance(label := prepared.get("label"), torch.Tensor):
             prepared["label"] = (label.unsqueeze(-1) if label.ndim == 1 else label).float()
         return prepared
-
-    prepare_batch.__func__.is_room_default = True  # type: ignore[attr-defined]

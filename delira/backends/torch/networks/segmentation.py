@@ -7,6 +7,7 @@ import torch
 
 from delira.backends.torch.network import AbstractPyTorchNetwork
 from delira.backends.torch.networks.unet import UNet, init_xavier
+from delira.contract import room_default
 
 
 class _SegmentationNetwork(AbstractPyTorchNetwork):
@@ -93,6 +94,7 @@ class UNet2dPyTorch(_SegmentationNetwork):
         )
 
     @staticmethod
+    @room_default
     def prepare_batch(
         batch: Mapping[str, Any], input_device: torch.device, output_device: torch.device
     ) -> dict[str, Any]:
@@ -102,9 +104,6 @@ class UNet2dPyTorch(_SegmentationNetwork):
         channels (one-hot, or several labels at once) become float32.
         """
         return _with_classes(AbstractPyTorchNetwork.prepare_batch(batch, input_device, output_device), n_axes=2)
-
-    # it draws no random numbers, so a batch may be on its way to the GPU ahead of its step
-    prepare_batch.__func__.is_room_default = True  # type: ignore[attr-defined]
 
 
 class UNet3dPyTorch(_SegmentationNetwork):
@@ -149,6 +148,7 @@ class UNet3dPyTorch(_SegmentationNetwork):
         )
 
     @staticmethod
+    @room_default
     def prepare_batch(
         batch: Mapping[str, Any], input_device: torch.device, output_device: torch.device
     ) -> dict[str, Any]:
@@ -158,9 +158,6 @@ class UNet3dPyTorch(_SegmentationNetwork):
         channels (one-hot, or several labels at once) become float32.
         """
         return _with_classes(AbstractPyTorchNetwork.prepare_batch(batch, input_device, output_device), n_axes=3)
-
-    # it draws no random numbers, so a batch may be on its way to the GPU ahead of its step
-    prepare_batch.__func__.is_room_default = True  # type: ignore[attr-defined]
 
 
 def _with_classes(prepared: dict[str, Any], n_axes: int) -> dict[str, Any]:
