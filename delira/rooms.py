@@ -101,6 +101,7 @@ NAMES = {
             "ExponentialLRCallbackTf",
             "LambdaLRCallbackTf",
             "MultiStepLRCallbackTf",
+            "OneCycleLRCallbackTf",
             "ReduceLROnPlateauCallbackTf",
             "StepLRCallbackTf",
             "TfSchedulerCallback",

@@ -1,5 +1,7 @@
 """What the tests share: one fixture for all rooms, and data."""
 
+import sys
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +11,9 @@ from problems import linear_problem
 from small_rooms import NORMAL_ROOMS, ROOMS, Room, build_room
 
 from delira.data_loading import BaseDataManager
+
+#: where this process keeps what JAX compiled: its own, for JAX writes in place what another process may read
+JAX_CACHE = tempfile.TemporaryDirectory(prefix="delira-tests-jax-", ignore_cleanup_errors=True)
 
 SPECIFICATION_MARKS = {"passed": ".", "refused": "r", "not offered": "-", "failed": "F"}
 
@@ -25,6 +30,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "room" in metafunc.fixturenames and not has_its_own:
         asked = metafunc.config.getoption("rooms")
         metafunc.parametrize("room", list(ROOMS) if asked == "all" else asked.split(","), indirect=True)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> None:
+    """Let JAX compile a step once for all tests: that is most of the time of its tests."""
+    if "jax" in sys.modules and sys.modules["jax"].config.jax_compilation_cache_dir is None:
+        import jax
+
+        jax.config.update("jax_compilation_cache_dir", JAX_CACHE.name)
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+        jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

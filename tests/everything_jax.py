@@ -45,8 +45,8 @@ class TwoOptimizers(Halves):
 
 def two_optimizers(network: Any, cls: Any, learning_rate: float) -> dict[str, Any]:
     return {
-        "body": JaxOptimizer(network.body, cls(learning_rate)),
-        "head": JaxOptimizer(network.head, optax.sgd(0.05, momentum=0.9)),
+        "body": JaxOptimizer(network.body, optax.inject_hyperparams(cls)(learning_rate)),
+        "head": JaxOptimizer(network.head, optax.inject_hyperparams(optax.sgd)(0.05, momentum=0.9)),
     }
 
 

@@ -125,7 +125,7 @@ def test_a_step_is_traced_once_for_each_shape_of_a_batch(tmp_path):
 
 def test_a_changed_rate_takes_no_new_trace(tmp_path):
     network = build()
-    done = trainer(tmp_path, network, callbacks=[StepLRCallbackJax(gamma=0.5)])
+    done = trainer(tmp_path, network, callbacks=[StepLRCallbackJax(step_size=1, gamma=0.5)])
     done.train(1, data(8))
     before = network.traces.number
     done.train(3, data(8))

@@ -176,11 +176,13 @@ def test_the_short_form_has_every_pair(room_name):
     assert len(rows) <= 20
 
 
+@pytest.mark.timeout(900)  # each life traces its step again
 def test_a_pair_of_mixtures(room, tmp_path):
     for number, row in enumerate(pairwise(room.name)):
         check(room, tmp_path / str(number), case_of(row))
 
 
+@pytest.mark.timeout(900)
 def test_every_part_changes_the_outcome(room):
     """Else it would not be tested."""
     plain, _ = unbroken(room, frozenset(), "shuffle")

@@ -25,7 +25,6 @@ from delira.backends.jax.networks import (
     VGG3DClassificationNetworkJax,
 )
 from delira.backends.jax.optimizers import JaxOptimizer
-from delira.backends.jax.plateau import ReduceLROnPlateauCallbackJax
 from delira.backends.jax.schedules import (
     CosineAnnealingLRCallbackJax,
     DefaultJaxSchedulerCallback,
@@ -34,6 +33,7 @@ from delira.backends.jax.schedules import (
     MultiStepLRCallbackJax,
     OneCycleLRCallbackJax,
     OptaxScheduleCallbackJax,
+    ReduceLROnPlateauCallbackJax,
     StepLRCallbackJax,
 )
 from delira.backends.jax.training import JaxExperiment, JaxNetworkTrainer

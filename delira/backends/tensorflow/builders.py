@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import keras
-import numpy as np
 
 from delira.backends.tensorflow.names import learnable
 from delira.backends.tensorflow.optimizers import TfOptimizer
+from delira.backends.tensorflow.runtime import runtime_of
 from delira.contract import UpdateConfig
 from delira.errors import ConfigError
 
@@ -95,7 +95,7 @@ def _wrapped(name: str, entry: Any, network: Any, update: UpdateConfig) -> TfOpt
         found = {id(v): v for layer in layers for v in learnable(layer).values()}
         return list(found.values())
 
-    return TfOptimizer(optimizer, update, find)
+    return TfOptimizer(optimizer, update, find, runtime_of(network).strategy)
 
 
 def _default_optimizers(network: Any, optimizer_cls: Any, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -113,9 +113,7 @@ def _default_optimizers(network: Any, optimizer_cls: Any, params: Mapping[str, A
 
 def learning_rates(optimizers: Mapping[str, Any]) -> dict[str, float]:
     """The rates of the next update, by name."""
-    # a float32 of TensorFlow, as the number that a user would write
-    rates = {name: float(str(np.float32(o.learning_rate))) for name, o in optimizers.items()}
-    return {"lr" if len(rates) == 1 else f"lr_{name}": rate for name, rate in rates.items()}
+    return {"lr" if len(optimizers) == 1 else f"lr_{name}": wrapped.rate for name, wrapped in optimizers.items()}
 
 
 def scale_rates(optimizers: Mapping[str, Any], factor: float) -> None:
@@ -126,14 +124,8 @@ def scale_rates(optimizers: Mapping[str, Any], factor: float) -> None:
     ConfigError
         If a rate is a schedule of Keras, which nobody can change.
     """
-    for name, wrapped in optimizers.items():
-        if not isinstance(wrapped.optimizer._learning_rate, keras.Variable):
-            raise ConfigError(
-                f"the learning rate of the optimizer {name!r} is a schedule of Keras, which cannot be changed; give "
-                "the schedule as lr_scheduler_cls and lr_scheduler_params, and the optimizer a number"
-            )
     for wrapped in optimizers.values():
-        wrapped.optimizer.learning_rate = float(wrapped.optimizer.learning_rate) * factor
+        wrapped.rate = wrapped.rate * factor
 
 
 @contextlib.contextmanager

@@ -9,12 +9,13 @@ import keras
 import tensorflow as tf
 from tensorflow.python.framework import config as settings
 
-from delira.backends.tensorflow.names import layers_of
+from delira.backends.tensorflow.names import generators_of, layers_of
+from delira.backends.tensorflow.replicas import Several, is_mirrored, mirrored, strategy_for
 from delira.backends.tensorflow.runtime import runtime_of
 from delira.contract import TARGET_FIRST, Devices
 from delira.errors import ConfigError
 
-_NAME = re.compile(r"/?(?:device:)?(cpu|gpu|cuda)(?::(\d+))?", re.IGNORECASE)
+_NAME = re.compile(r"/?(?:device:)?(cpu|gpu|cuda)(?::(\d+(?:,\d+)*))?", re.IGNORECASE)
 
 
 def resolve_devices(gpu_ids: Sequence[int], device: str | None) -> Devices:
@@ -23,41 +24,40 @@ def resolve_devices(gpu_ids: Sequence[int], device: str | None) -> Devices:
     Parameters
     ----------
     gpu_ids
-        Historic spelling: empty for the CPU, ``[i]`` for one GPU.
+        Historic spelling: empty for the CPU, ``[i]`` for one GPU, several for a batch that is shared out.
     device
-        ``"auto"`` (the first GPU if there is one), ``"cpu"``, ``"gpu"``, ``"gpu:1"`` or ``"cuda:1"``.
+        ``"auto"`` (the first GPU if there is one), ``"cpu"``, ``"gpu"``, ``"gpu:1"`` or ``"cuda:1"``; with several
+        numbers (``"gpu:0,1"``) for a batch that is shared out.
 
     Raises
     ------
     ConfigError
-        If both are given, if the device is unknown or not there, or if several GPUs are asked for.
+        If both are given, or if a device is unknown or not there.
     """
     gpu_ids = list(gpu_ids)
     if gpu_ids and device is not None:
         raise ConfigError(f"gpu_ids={gpu_ids} and device={device!r} say the same; give only one of them")
-    if len(gpu_ids) > 1:
-        raise ConfigError(
-            f"gpu_ids={gpu_ids} asks for several GPUs, on which the TensorFlow room does not train yet; "
-            f"use gpu_ids=[{gpu_ids[0]}]"
-        )
     asked = f"gpu_ids={gpu_ids}" if gpu_ids else f"device={device!r}"
     if gpu_ids:
-        device = f"gpu:{gpu_ids[0]}"
+        device = f"gpu:{','.join(map(str, gpu_ids))}"
     _grow_memory()
     if device == "auto":
         device = "gpu:0" if tf.config.list_physical_devices("GPU") else "cpu"
     found = _NAME.fullmatch(device or "cpu")
     if found is None:
-        raise ConfigError(f"{asked} is no device of TensorFlow; use 'cpu', 'gpu', 'gpu:1' or 'auto'")
-    kind, number = "CPU" if found[1].lower() == "cpu" else "GPU", int(found[2] or 0)
+        raise ConfigError(f"{asked} is no device of TensorFlow; use 'cpu', 'gpu', 'gpu:1', 'gpu:0,1' or 'auto'")
+    kind = "CPU" if found[1].lower() == "cpu" else "GPU"
+    numbers = [int(number) for number in (found[2] or "0").split(",")]
     there = tf.config.list_logical_devices(kind)
     if not there:
         raise ConfigError(
             f"{asked} was asked for, but TensorFlow sees no GPU; leave gpu_ids empty, or use device='cpu' or 'auto'"
         )
-    if number >= len(there):
+    if max(numbers) >= len(there) or len(set(numbers)) != len(numbers):
         raise ConfigError(f"{asked} was asked for, but TensorFlow sees only {len(there)} {kind}(s)")
-    return Devices(f"/{kind}:{number}", f"/{kind}:{number}")
+    names = [f"/{kind}:{number}" for number in numbers]
+    where = names[0] if len(names) == 1 else Several(names)
+    return Devices(where, where)
 
 
 def _grow_memory() -> None:
@@ -69,7 +69,8 @@ def _grow_memory() -> None:
 
 def devices_of(network: Any) -> Devices:
     """Where the network is."""
-    device = runtime_of(network).device
+    runtime = runtime_of(network)
+    device = runtime.several or runtime.device
     if device is None:
         first = next(iter(network.variables), None)
         found = None if first is None else tf.DeviceSpec.from_string(first.value.device)
@@ -78,28 +79,42 @@ def devices_of(network: Any) -> Devices:
 
 
 def place(network: Any, losses: Mapping[str, Any], devices: Devices) -> Any:
-    """Move the variables of a network, which Keras creates on the first GPU; note which losses are Keras' own."""
+    """Move the weights of a network, which Keras creates on the first GPU; note which losses are Keras' own."""
     for loss in losses.values():
         if isinstance(loss, keras.losses.Loss):
             setattr(loss, TARGET_FIRST, True)
-    wanted = tf.DeviceSpec.from_string(devices.input)
-    for variable in _variables(network):
-        value = variable.value
-        at = tf.DeviceSpec.from_string(value.device)
-        if (at.device_type, at.device_index) != (wanted.device_type, wanted.device_index):
-            with tf.device(devices.input):
-                variable._value = tf.Variable(
-                    value.read_value(), trainable=value.trainable, dtype=value.dtype, name=variable.name
-                )
-    runtime_of(network).device = devices.input
-    runtime_of(network).forward = None
+    runtime = runtime_of(network)
+    several = devices.input if isinstance(devices.input, Several) else None
+    runtime.several, runtime.device = several, several.devices[0] if several else devices.input
+    runtime.strategy = None if several is None else strategy_for(several.devices)
+    runtime.forward = None
+    settle(network)
     return network
 
 
-def _variables(network: Any) -> list[Any]:
+def settle(network: Any) -> None:
+    """Bring weights to the devices of the network, e.g. when they have got their shapes."""
+    runtime = runtime_of(network)
     layers = layers_of(network)
-    own = [v for layer in layers for v in (*layer._trainable_variables, *layer._non_trainable_variables)]
-    return [*own, *(generator.state for layer in layers for generator in layer._seed_generators)]
+    for layer in layers:
+        for variable in (*layer._trainable_variables, *layer._non_trainable_variables):
+            if runtime.strategy is None:
+                _move(variable, runtime.device)
+            elif getattr(variable.value, "distribute_strategy", None) is not runtime.strategy:
+                variable._value = mirrored(variable.value, runtime.strategy, variable.name)
+    # shares draw one after the other from the same generator, so that each draws something else
+    for generator in generators_of(network):
+        _move(generator.state, runtime.device)
+
+
+def _move(variable: Any, device: Any) -> None:
+    value = variable.value
+    at, wanted = tf.DeviceSpec.from_string(value.device), tf.DeviceSpec.from_string(device)
+    if is_mirrored(value) or (at.device_type, at.device_index) != (wanted.device_type, wanted.device_index):
+        with tf.device(device):
+            variable._value = tf.Variable(
+                value.read_value(), trainable=value.trainable, dtype=value.dtype, name=variable.name
+            )
 
 
 @contextlib.contextmanager

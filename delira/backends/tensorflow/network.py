@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from delira.backends.tensorflow.backend import BACKEND
+from delira.backends.tensorflow.replicas import of_this_share
 from delira.backends.tensorflow.runtime import calls, runtime_of
 from delira.backends.tensorflow.state import finish_building
 from delira.contract import (
@@ -80,6 +81,11 @@ class AbstractTfNetwork(AbstractNetwork, keras.Model):
         with calls(self, runtime.mode):
             outputs = self.call_untouched(*args, **kwargs)
         return map_leaves(_as_float32, outputs) if runtime.is_mixed else outputs
+
+    @property
+    def losses(self) -> list[Any]:
+        """What the layers add to the loss; of several devices, on the one that computes."""
+        return of_this_share(super().losses)
 
     def call_untouched(self, *args: Any, **kwargs: Any) -> Any:
         """Call as Keras does."""

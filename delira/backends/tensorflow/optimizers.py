@@ -3,8 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import keras
+import numpy as np
 import tensorflow as tf
 
+from delira.backends.tensorflow.replicas import in_share, share_number, together, updating
 from delira.contract import UpdateConfig
 from delira.errors import ConfigError, NetworkError
 
@@ -47,14 +50,19 @@ class TfOptimizer:
         What is done with the gradients.
     find
         Gives the variables it is responsible for, once they exist.
+    strategy
+        Of the devices that share out a batch, if there are several.
     """
 
-    def __init__(self, optimizer: Any, update: UpdateConfig, find: Callable[[], Sequence[Any]]):
-        self.optimizer, self.update, self._find = optimizer, update, find
+    def __init__(
+        self, optimizer: Any, update: UpdateConfig, find: Callable[[], Sequence[Any]], strategy: Any = None
+    ):
+        self.optimizer, self.update, self._find, self._strategy = optimizer, update, find, strategy
         # bf16 alone needs nothing here
-        self.is_plain = UpdateConfig(precision=update.precision) == update and update.precision != "fp16"
+        self.is_plain = UpdateConfig(precision=update.precision) == update and update.precision != "fp16" and strategy is None
         self.is_built = False
         self.role, self.n_samples = Role(), 1.0
+        self.weights: Sequence[Any] = ()  # of the shares of the devices in the call at hand
         self.has_stepped = False  # in the call at hand
         self._n_batches = self._n_parts = 0  # of the group, and of the batch at hand
         self._is_scaled, self._loss_is_finite = False, None
@@ -69,7 +77,12 @@ class TfOptimizer:
             return
         self.variables_of_network = list(self._find())
         if not self.optimizer.built:
-            self.optimizer.build(self.variables_of_network)
+            self._build_state()
+        elif self._strategy is not None:
+            raise ConfigError(
+                "an optimizer that is built already cannot train on several devices; return from optim_fn one that "
+                "has not seen the weights"
+            )
         if not self.is_plain:
             notes = {"skipped": 0.0, "samples": 0.0, "good": 0.0, "part_samples": 0.0, "part_is_bad": 0.0}
             if self.update.precision == "fp16":
@@ -82,6 +95,14 @@ class TfOptimizer:
         if self.update.in_parts:
             self._part_sums = {key: tf.Variable(tf.zeros(v.shape), trainable=False) for key, v in self._sums.items()}
         self.is_built = True
+
+    def _build_state(self) -> None:
+        if self._strategy is None:
+            self.optimizer.build(self.variables_of_network)
+            return
+        self.optimizer._distribution_strategy = self._strategy
+        with self._strategy.scope():
+            self.optimizer.build(self.variables_of_network)
 
     # ------------------------------------------------------------------ what a closure calls
 
@@ -135,26 +156,36 @@ class TfOptimizer:
             self.has_stepped = True
             self.optimizer.apply(*zip(*pairs, strict=True))
             return
+        values = [tf.cast(tf.convert_to_tensor(gradient), tf.float32) for gradient, _ in pairs]
+        variables_of_pairs = [variable for _, variable in pairs]
+        if self._is_scaled:
+            values = [value / self._notes["scale"] for value in values]
+        # the next share comes here before this one is at the end
+        is_finite, self._is_scaled, self._loss_is_finite = self._loss_is_finite, False, None
+        if in_share():
+            weight = self.weights[share_number()]
+            bad = tf.constant(0.0) if is_finite is None else 1.0 - tf.cast(is_finite, tf.float32)
+            together(
+                lambda sums: self._take(sums[1:], variables_of_pairs, sums[0] < 0.5),
+                [bad, *(value * weight for value in values)],
+            )
+        else:
+            self._take(values, variables_of_pairs, is_finite)
+
+    # ------------------------------------------------------------------ from gradients to the update
+
+    def _take(self, gradients: list[Any], variables: list[Any], loss_is_finite: Any) -> None:
+        """Add the gradients of a part or a batch, or update."""
         if self.role.is_part and self.has_stepped:
             raise ConfigError(
                 "the closure updates the same weights twice in one batch, so the batch cannot be computed in parts; "
                 "use a smaller batch_size"
             )
         self.has_stepped = True
-        values = [tf.cast(tf.convert_to_tensor(gradient), tf.float32) for gradient, _ in pairs]
-        if self._is_scaled:
-            values = [value / self._notes["scale"] for value in values]
-        self._take(values, [variable for _, variable in pairs])
-        self._is_scaled, self._loss_is_finite = False, None
-
-    # ------------------------------------------------------------------ from gradients to the update
-
-    def _take(self, gradients: list[Any], variables: list[Any]) -> None:
-        """Add the gradients of a part or a batch, or update."""
         update, notes = self.update, self._notes
         is_bad: Any = tf.constant(False)
         if update.skip_nonfinite:
-            finite = [] if self._loss_is_finite is None else [self._loss_is_finite]
+            finite = [] if loss_is_finite is None else [loss_is_finite]
             if update.precision != "fp16":  # there, infinite gradients mean that the scale is too high
                 finite += [tf.reduce_all(tf.math.is_finite(gradient)) for gradient in gradients]
             is_bad = tf.logical_not(tf.reduce_all(tf.stack([tf.constant(True), *finite])))
@@ -209,7 +240,8 @@ class TfOptimizer:
             leave_out, is_masked = tf.logical_or(leave_out, is_infinite), True
 
         def change() -> None:
-            self.optimizer.apply(self._clipped(gradients), variables)
+            with updating(self._strategy):
+                self.optimizer.apply(self._clipped(gradients), variables)
 
         if is_masked:
             tf.cond(leave_out, lambda: None, change)
@@ -245,6 +277,20 @@ class TfOptimizer:
         self._notes["good"].assign(0.0)
 
     # ------------------------------------------------------------------ what the trainer calls
+
+    @property
+    def rate(self) -> float:
+        """The learning rate; it cannot be set if it is a schedule of Keras."""
+        return float(str(np.float32(self.optimizer.learning_rate)))
+
+    @rate.setter
+    def rate(self, rate: float) -> None:
+        if not isinstance(self.optimizer._learning_rate, keras.Variable):
+            raise ConfigError(
+                "the learning rate of the optimizer is a schedule of Keras, which cannot be changed; give the schedule "
+                "as lr_scheduler_cls and lr_scheduler_params, and the optimizer a number"
+            )
+        self.optimizer.learning_rate = rate
 
     @property
     def num_updates(self) -> int:

@@ -9,6 +9,8 @@ import keras
 from keras.src.backend.common import global_state
 from keras.src.layers.layer import CallContext
 
+from delira.backends.tensorflow.replicas import in_share
+
 _ATTRIBUTE = "_delira_runtime"
 _CONTEXT = "current_call_ctx"  # where Keras keeps the context of the running call
 _DTYPES = {"bf16": "mixed_bfloat16", "fp16": "mixed_float16"}
@@ -26,7 +28,11 @@ class Runtime:
     is_mixed: bool = False
     """Whether its layers compute in half precision for now, and its outputs are float32 all the same."""
     device: str | None = None
-    """Where it computes; None leaves that to TensorFlow."""
+    """Where it computes, the first of several; None leaves that to TensorFlow."""
+    several: Any = None
+    """The devices that share out its batches, if there are several."""
+    strategy: Any = None
+    """The strategy of these devices."""
     draws: bool = False
     """Whether a compiled step has random operations whose state nobody can read."""
     seeding: int = 0
@@ -71,7 +77,8 @@ def calls(network: Any, training: bool | None) -> Iterator[None]:
         return
     context = CallContext(entry_layer=None)
     context.set_value("training", training)
-    network._clear_losses()
+    if not in_share():  # losses of the other shares are there too
+        network._clear_losses()
     global_state.set_global_attribute(_CONTEXT, context)
     try:
         yield

@@ -1,5 +1,6 @@
 """Steps and predictions as graphs: traced once for each kind of batch."""
 
+import functools
 import inspect
 import logging
 from collections.abc import Callable, Iterator, Mapping
@@ -8,8 +9,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from delira.backends.tensorflow.device import settle
 from delira.backends.tensorflow.generators import GENERATORS
 from delira.backends.tensorflow.names import is_built, learnable
+from delira.backends.tensorflow.replicas import Shares
 from delira.backends.tensorflow.runtime import calls, precision, runtime_of
 from delira.backends.tensorflow.state import finish_building
 from delira.contract import NO_HOOKS, CompileConfig, select_inputs
@@ -167,8 +170,7 @@ class Step:
         if self._learnable is None:
             self._build(batch)
         if not self._is_compiled:
-            with self._scopes():
-                return self._closure(self._network, batch, **self._arguments, **counters)
+            return self._call(batch, counters)
         special = tuple(o.role for o in self._optimizers.values() if not o.is_plain)
         frozen = tuple(variable.trainable for variable in self._learnable or ())
         kind = self._kind = (special, frozen)
@@ -192,23 +194,39 @@ class Step:
         for optimizer in optimizers:
             optimizer.n_samples, optimizer.has_stepped = samples, False
         try:
-            with self._scopes():
-                result = self._closure(self._network, dict(batch), **self._arguments, **counters)
-            result = unpack_closure(result)  # tf.function makes tensors of whatever it is
+            result = unpack_closure(self._call(batch, counters))  # tf.function makes tensors of whatever it is
             self._applied[self._kind] = [optimizer for optimizer in optimizers if optimizer.has_stepped]
             return result
         finally:
             for optimizer, (number, has_stepped) in zip(optimizers, before, strict=True):
                 optimizer.n_samples, optimizer.has_stepped = number, has_stepped
 
-    def _scopes(self) -> Any:
-        return _Scopes(self._network, self._precision)
+    def _call(self, batch: Mapping[str, Any], counters: Mapping[str, Any]) -> Any:
+        """The closure, on the device of the network or with a share on each of several."""
+        runtime = runtime_of(self._network)
+        if runtime.strategy is None:
+            with _Scopes(self._network, self._precision):
+                return self._closure(self._network, dict(batch), **self._arguments, **counters)
+
+        def compute(share: dict[str, Any]) -> Any:
+            with calls(self._network, runtime.mode):
+                return unpack_closure(self._closure(self._network, share, **self._arguments, **counters))
+
+        samples = next((optimizer.n_samples for optimizer in self._optimizers.values()), None)
+        shares = Shares(only_arrays(batch), samples, runtime.strategy)
+        for optimizer in self._optimizers.values():
+            optimizer.weights = shares.weights
+        self._network._clear_losses()
+        with precision(self._network, self._precision):
+            metrics, losses, predictions = zip(*shares.compute(compute), strict=True)
+        return shares.mean(metrics), shares.mean(losses), shares.join(predictions)
 
     def _build(self, batch: Mapping[str, Any]) -> None:
         """Give weights and optimizers their shapes."""
         if not is_built(self._network):
             mapping = self._arguments.get("key_mapping") or key_mapping(self._network)
             build(self._network, select_inputs(mapping, batch))
+        settle(self._network)
         for optimizer in self._optimizers.values():
             optimizer.build()
         self._learnable = list(learnable(self._network).values())
@@ -244,6 +262,8 @@ def options_of(network: Any) -> dict[str, Any]:
     options = dict(runtime.compiled) if isinstance(runtime.compiled, Mapping) else {}
     if runtime.jit:
         options["jit_compile"] = True
+    if runtime.strategy is not None and options.get("jit_compile"):
+        raise ConfigError("jit_compile=True does not work with several devices; leave it out, or use one device")
     if unknown := options.keys() - inspect.signature(tf.function).parameters.keys():
         raise ConfigError(f"tf.function has no option {sorted(unknown)[0]!r} (compiled={dict(options)})")
     return options
@@ -253,6 +273,7 @@ def build(network: Any, inputs: Mapping[str, Any]) -> None:
     """Call the network once, so that its weights get their shapes; then load what waits for them."""
     with GENERATORS.undisturbed(), calls(network, False), tf.device(runtime_of(network).device):
         network.call_untouched(**inputs)
+    settle(network)
     finish_building(network)
 
 
@@ -261,23 +282,30 @@ def forward(network: Any, inputs: Mapping[str, Any]) -> Any:
     runtime = runtime_of(network)
     if not is_built(network):
         build(network, inputs)
-    if runtime.compiled is False:
-        with calls(network, runtime.mode), tf.device(runtime.device):
-            return network(**inputs)
-    if runtime.forward is None or runtime.forward[0] != (runtime.compiled, runtime.jit):
-        options = options_of(network)
-
-        def call(given: dict[str, Any]) -> Any:
-            with calls(network, runtime.mode), tf.device(runtime.device):
-                return network(**given)
-
-        runtime.forward = ((runtime.compiled, runtime.jit), Traces(call, network, options))
     arrays = only_arrays(inputs)
-    if arrays.keys() != inputs.keys():
-        with calls(network, runtime.mode), tf.device(runtime.device):
-            return network(**inputs)
+    if runtime.compiled is False or arrays.keys() != inputs.keys():
+        return _predict(network, inputs)
+    if runtime.forward is None or runtime.forward[0] != (runtime.compiled, runtime.jit):
+        traces = Traces(functools.partial(_predict, network), network, options_of(network))
+        runtime.forward = ((runtime.compiled, runtime.jit), traces)
     frozen = tuple(layer.trainable for layer in network._flatten_layers())  # frozen normalisation predicts
     return runtime.forward[1](arrays, (runtime.mode, frozen))
+
+
+def _predict(network: Any, inputs: Mapping[str, Any]) -> Any:
+    """Call the network on its device, or with a share on each of several."""
+    runtime = runtime_of(network)
+
+    def call(given: Mapping[str, Any]) -> Any:
+        with calls(network, runtime.mode):
+            return network(**given)
+
+    if runtime.strategy is None or only_arrays(inputs).keys() != inputs.keys():
+        with tf.device(runtime.device):
+            return call(inputs)
+    shares = Shares(only_arrays(inputs), None, runtime.strategy)
+    network._clear_losses()
+    return shares.join(shares.compute(call))
 
 
 def key_mapping(network: Any) -> dict[str, str]:

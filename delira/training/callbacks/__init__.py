@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; at run time see lazy_na
     from delira.backends.tensorflow import ExponentialLRCallbackTf as ExponentialLRCallbackTf
     from delira.backends.tensorflow import LambdaLRCallbackTf as LambdaLRCallbackTf
     from delira.backends.tensorflow import MultiStepLRCallbackTf as MultiStepLRCallbackTf
+    from delira.backends.tensorflow import OneCycleLRCallbackTf as OneCycleLRCallbackTf
     from delira.backends.tensorflow import ReduceLROnPlateauCallbackTf as ReduceLROnPlateauCallbackTf
     from delira.backends.tensorflow import StepLRCallbackTf as StepLRCallbackTf
     from delira.backends.tensorflow import TfSchedulerCallback as TfSchedulerCallback

@@ -1,0 +1,297 @@
+"""Learning-rate schedules for rooms without their own: the rate as a function of the epochs, or updates, so far.
+
+They set ``optimizer.rate`` and count ``optimizer.num_updates``, which a room's optimizers have. The arguments are those
+of PyTorch's schedules of the same names.
+"""
+
+import bisect
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from delira.errors import ConfigError
+from delira.training.callbacks.abstract_callback import AbstractCallback
+from delira.utils.suggest import did_you_mean
+
+
+class RateSchedule(AbstractCallback):
+    """Base of the schedules: ``Schedule(optimizer, *args, step_on=…, **params)``.
+
+    Parameters
+    ----------
+    optimizer
+        Its optimizer: one of the trainer's, or its name.
+    *args, **params
+        The arguments that :attr:`arguments` names, by position or by name.
+    step_on
+        ``"epoch"``: step after each epoch; ``"iter"``: after each update.
+
+    Raises
+    ------
+    ConfigError
+        If an argument is missing or unknown.
+    """
+
+    step_on = "epoch"
+    #: arguments after the optimizer, in order, and what they are by default; ``...`` where one must be given
+    arguments: ClassVar[Mapping[str, Any]] = {}
+
+    def __init__(self, optimizer: Any = "default", *args: Any, step_on: str | None = None, **params: Any):
+        self.optimizer, self.step_on = optimizer, step_on or self.step_on
+        if self.step_on not in ("epoch", "iter"):
+            raise ConfigError(f"step_on must be 'epoch' or 'iter', got {self.step_on!r}")
+        self.params = self._named(args, params)
+        self.count, self._updates = 0, 0
+        self.base = math.nan  # the rate that the optimizer began with
+        self.scale = 1.0  # by which somebody has changed all rates
+
+    def rate_after(self, count: int) -> float:
+        """The rate after ``count`` steps, but for the scale."""
+        raise NotImplementedError(f"{type(self).__name__} has no rate_after")
+
+    def _named(self, args: Sequence[Any], params: Mapping[str, Any]) -> dict[str, Any]:
+        name, known = type(self).__name__, self.arguments
+        if len(args) > len(known):
+            raise ConfigError(
+                f"{name} takes at most {len(known)} positional arguments after the optimizer: {', '.join(known)}"
+            )
+        given = {**dict(zip(known, args, strict=False)), **params}
+        if unknown := sorted(given.keys() - known.keys()):
+            guess = did_you_mean(unknown[0], known)
+            raise ConfigError(f"{name} takes {', '.join(known) or 'no arguments'}, not {unknown[0]!r}{guess}")
+        merged = {**known, **given}
+        if missing := [argument for argument, value in merged.items() if value is ...]:
+            raise ConfigError(f"{name} needs {missing[0]!r}")
+        return merged
+
+    def attach(self, trainer: Any) -> None:
+        """Take the optimizer out of the trainer, and set its first rate."""
+        if isinstance(self.optimizer, str):
+            if self.optimizer not in trainer.optimizers:
+                raise ConfigError(f"there is no optimizer {self.optimizer!r}; there are {sorted(trainer.optimizers)}")
+            self.optimizer = trainer.optimizers[self.optimizer]
+        if not hasattr(self.optimizer, "num_updates"):
+            raise ConfigError(
+                f"{type(self).__name__} takes the name of an optimizer, or one of the trainer's, got {self.optimizer!r}"
+            )
+        if math.isnan(self.base):
+            rate = self.optimizer.rate
+            self.base = math.nan if rate is None else rate
+            self._set()  # says why, if the rate cannot be changed
+        self._updates = self.optimizer.num_updates
+
+    def at_iter_end(self, trainer: Any, **facts: Any) -> None:
+        """Step after an update."""
+        if self.step_on == "iter" and (updates := self.optimizer.num_updates) != self._updates:
+            self.count, self._updates = self.count + 1, updates
+            self._set()
+
+    def at_epoch_end(self, trainer: Any, **facts: Any) -> None:
+        """Step after an epoch; its end may bring one more update."""
+        if self.step_on == "iter":
+            self.at_iter_end(trainer)
+        else:
+            self.count += 1
+            self._set()
+
+    def _set(self) -> None:
+        self.optimizer.rate = self.rate_after(self.count) * self.scale
+
+    def state_dict(self) -> dict[str, Any]:
+        """The steps so far, and the rates it began with."""
+        return {"count": self.count, "base": self.base, "scale": self.scale}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue the schedule."""
+        self.count, self.base, self.scale = int(state["count"]), float(state["base"]), float(state["scale"])
+        self._updates = self.optimizer.num_updates
+
+    def scale_rates(self, factor: float) -> None:
+        """Multiply all rates to come; the optimizer's own is scaled elsewhere."""
+        self.scale *= factor
+
+
+class StepRate(RateSchedule):
+    """Multiply the rate by ``gamma`` every ``step_size`` epochs."""
+
+    arguments: ClassVar[Mapping[str, Any]] = {"step_size": ..., "gamma": 0.1}
+
+    def rate_after(self, count: int) -> float:
+        """The rate after ``count`` steps."""
+        return float(self.base * self.params["gamma"] ** (count // self.params["step_size"]))
+
+
+class MultiStepRate(RateSchedule):
+    """Multiply the rate by ``gamma`` at each of the epochs ``milestones``."""
+
+    arguments: ClassVar[Mapping[str, Any]] = {"milestones": ..., "gamma": 0.1}
+
+    def rate_after(self, count: int) -> float:
+        """The rate after ``count`` steps."""
+        passed = bisect.bisect_right(sorted(self.params["milestones"]), count)
+        return float(self.base * self.params["gamma"] ** passed)
+
+
+class ExponentialRate(RateSchedule):
+    """Multiply the rate by ``gamma`` every epoch."""
+
+    arguments: ClassVar[Mapping[str, Any]] = {"gamma": ...}
+
+    def rate_after(self, count: int) -> float:
+        """The rate after ``count`` steps."""
+        return float(self.base * self.params["gamma"] ** count)
+
+
+class LambdaRate(RateSchedule):
+    """Let ``lr_lambda``, a function of the number of epochs, give the rate's factor."""
+
+    arguments: ClassVar[Mapping[str, Any]] = {"lr_lambda": ...}
+
+    def rate_after(self, count: int) -> float:
+        """The rate after ``count`` steps."""
+        return self.base * float(self.params["lr_lambda"](count))
+
+
+class CosineAnnealingRate(RateSchedule):
+    """Let the rate follow a cosine down to ``eta_min`` in ``T_max`` epochs, and up again in as many."""
+
+    arguments: ClassVar[Mapping[str, Any]] = {"T_max": ..., "eta_min": 0.0}
+
+    def rate_after(self, count: int) -> float:
+        """The rate after ``count`` steps."""
+        return _cosine(self.base, self.params["eta_min"], count / self.params["T_max"])
+
+
+class OneCycleRate(RateSchedule):
+    """Raise the rate once over the run and lower it again along cosines, stepped after each update.
+
+    ``max_lr`` is the highest rate; ``total_steps`` the updates of the run, or ``epochs`` and ``steps_per_epoch`` are
+    given; the rate rises in the part ``pct_start`` of them, from ``max_lr / div_factor``; the last rate is that
+    divided by ``final_div_factor``.
+
+    References
+    ----------
+    Smith and Topin, Super-convergence, arXiv:1708.07120 (2017).
+    """
+
+    step_on = "iter"
+    arguments: ClassVar[Mapping[str, Any]] = {
+        "max_lr": ..., "total_steps": None, "epochs": None, "steps_per_epoch": None, "pct_start": 0.3,
+        "div_factor": 25.0, "final_div_factor": 1e4,
+    }  # fmt: skip
+
+    def __init__(self, optimizer: Any = "default", *args: Any, step_on: str | None = None, **params: Any):
+        super().__init__(optimizer, *args, step_on=step_on, **params)
+        total, epochs, steps = (self.params[name] for name in ("total_steps", "epochs", "steps_per_epoch"))
+        if total is None and epochs is not None and steps is not None:
+            total = epochs * steps
+        if total is None or total < 2:
+            raise ConfigError(
+                f"{type(self).__name__} needs total_steps, the updates of the run (at least 2), or epochs and "
+                "steps_per_epoch"
+            )
+        self.params["total_steps"] = total
+
+    def rate_after(self, count: int) -> float:
+        """The rate after ``count`` steps; that of the last one stays."""
+        params = self.params
+        highest, end = params["max_lr"], params["total_steps"] - 1
+        first, top = highest / params["div_factor"], params["pct_start"] * params["total_steps"] - 1
+        count = min(count, end)
+        if count <= top:
+            return _cosine(first, highest, count / top)
+        return _cosine(highest, first / params["final_div_factor"], (count - top) / (end - top))
+
+
+def _cosine(start: float, end: float, part: float) -> float:
+    return float(end + (start - end) * (1 + math.cos(math.pi * part)) / 2)
+
+
+class PlateauRate(RateSchedule):
+    """Lower the rate when a value no longer improves.
+
+    ``mode`` is ``"min"``/``"lowest"`` or ``"max"``/``"highest"``, ``None``: as for the score of the run. After
+    ``patience`` epochs without an improvement by more than ``threshold`` (a part of the best value, or with
+    ``threshold_mode="abs"`` a difference) the rate is multiplied by ``factor``, down to ``min_lr``; then ``cooldown``
+    epochs are not looked at. Changes of at most ``eps`` are left out. ``monitor`` is the value of the epoch; ``None``:
+    the validation score of the run.
+    """
+
+    arguments: ClassVar[Mapping[str, Any]] = {
+        "mode": None, "factor": 0.1, "patience": 10, "threshold": 1e-4, "threshold_mode": "rel", "cooldown": 0,
+        "min_lr": 0.0, "eps": 1e-8, "monitor": None,
+    }  # fmt: skip
+
+    def __init__(self, optimizer: Any = "default", *args: Any, step_on: str | None = None, **params: Any):
+        super().__init__(optimizer, *args, step_on=step_on, **params)
+        if self.step_on == "iter":
+            raise ConfigError(f"{type(self).__name__} looks at values of epochs; leave step_on out")
+        modes = {None: None, "min": "min", "max": "max", "lowest": "min", "highest": "max"}
+        if self.params["mode"] not in modes:
+            raise ConfigError(f"mode must be 'min' or 'max', got {self.params['mode']!r}")
+        if self.params["threshold_mode"] not in ("rel", "abs"):
+            raise ConfigError(f"threshold_mode must be 'rel' or 'abs', got {self.params['threshold_mode']!r}")
+        if not 0 < self.params["factor"] < 1:
+            raise ConfigError(f"factor must be above 0 and below 1, got {self.params['factor']!r}")
+        self.mode = modes[self.params["mode"]]
+        self.best: float | None = None
+        self.bad_epochs = self.cooldown = 0
+
+    def rate_after(self, count: int) -> float:
+        """The rate as it is: it changes by scores."""
+        return float(self.optimizer.rate / self.scale)
+
+    def at_training_begin(self, trainer: Any, **facts: Any) -> None:
+        """Refuse to look at nothing; hear which scores are good."""
+        monitor = self.params["monitor"]
+        if monitor is None and trainer.score_key is None:
+            raise ConfigError(
+                "ReduceLROnPlateau needs a value to look at: train with validation data and val_score_key, or pass "
+                "monitor= (e.g. lr_scheduler_params={'monitor': 'loss name'})"
+            )
+        if self.mode is None:
+            self.mode = "max" if monitor is None and trainer.score_mode == "highest" else "min"
+
+    def at_epoch_end(self, trainer: Any, **facts: Any) -> None:
+        """Look at the value of the epoch."""
+        metrics: Mapping[str, float] = facts["metrics"]
+        key = self.params["monitor"] or facts["val_score_key"] or ""
+        if key not in metrics and f"val_{key}" in metrics:
+            key = f"val_{key}"
+        if key in metrics:
+            self._look_at(float(metrics[key]))
+        elif not trainer.skips_validation:
+            raise ConfigError(f"ReduceLROnPlateau looks at {key!r}, but the epoch has only {sorted(metrics)}")
+
+    def _look_at(self, value: float) -> None:
+        self.count += 1
+        if self._is_better(value):
+            self.best, self.bad_epochs = value, 0
+        else:
+            self.bad_epochs += 1
+        if self.cooldown > 0:
+            self.cooldown, self.bad_epochs = self.cooldown - 1, 0
+        if self.bad_epochs > self.params["patience"]:
+            self.cooldown, self.bad_epochs = self.params["cooldown"], 0
+            rate = self.optimizer.rate
+            lower = max(rate * self.params["factor"], self.params["min_lr"] * self.scale)
+            if rate - lower > self.params["eps"]:
+                self.optimizer.rate = lower
+
+    def _is_better(self, value: float) -> bool:
+        if self.best is None:
+            return not math.isnan(value)
+        threshold = self.params["threshold"]
+        margin = threshold * abs(self.best) if self.params["threshold_mode"] == "rel" else threshold
+        return value > self.best + margin if self.mode == "max" else value < self.best - margin
+
+    def state_dict(self) -> dict[str, Any]:
+        """The best value, and how long ago it was."""
+        own = {"best": self.best, "bad_epochs": self.bad_epochs, "cooldown": self.cooldown, "mode": self.mode}
+        return {**super().state_dict(), **own}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue to look."""
+        super().load_state_dict(state)
+        self.best, self.mode = state["best"], state["mode"]
+        self.bad_epochs, self.cooldown = state["bad_epochs"], state["cooldown"]
