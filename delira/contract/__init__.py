@@ -10,10 +10,13 @@ from delira.contract.step import (
     StepHooks,
     call_losses,
     call_metrics,
+    default_optimizer,
     look_up,
     named_outputs,
     room_default,
+    run_hooks,
     select_inputs,
+    validation_names,
 )
 
 __all__ = [
@@ -29,8 +32,11 @@ __all__ = [
     "UpdateConfig",
     "call_losses",
     "call_metrics",
+    "default_optimizer",
     "look_up",
     "named_outputs",
     "room_default",
+    "run_hooks",
     "select_inputs",
+    "validation_names",
 ]

@@ -90,6 +90,9 @@ class Backend(abc.ABC):
     checkpoint_suffix: str
     """Ending of checkpoint files, with the dot."""
 
+    other_suffixes: tuple[str, ...] = ()
+    """Endings of names that users may give to checkpoints, in place of ``checkpoint_suffix``, the longest first."""
+
     channels_last: bool = False
     """Whether images have their channels last where networks of the framework compute."""
 

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from delira.errors import MissingKeyError, NetworkError
+from delira.errors import ConfigError, MissingKeyError, NetworkError
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -66,6 +66,52 @@ def room_default(function: _Function) -> _Function:
     """
     function.is_room_default = True  # type: ignore[attr-defined]
     return function
+
+
+def run_hooks(hooks: Iterable[Callable[[Step], None]], step: Step) -> None:
+    """Call the hooks of one moment.
+
+    Parameters
+    ----------
+    hooks
+        A field of :class:`StepHooks`.
+    step
+        The step that they see and change.
+    """
+    for hook in hooks:
+        hook(step)
+
+
+def default_optimizer(optimizers: Mapping[str, Any]) -> Any:
+    """The optimizer that a room's default closure updates with.
+
+    Parameters
+    ----------
+    optimizers
+        The trainer's optimizers by name.
+
+    Raises
+    ------
+    ConfigError
+        If none is called ``"default"``.
+    """
+    if "default" not in optimizers:
+        raise ConfigError(
+            f"the default closure updates with the optimizer 'default', but there are only {sorted(optimizers)}; "
+            "give the network a closure of its own, or let optim_fn return {'default': optimizer}"
+        )
+    return optimizers["default"]
+
+
+def validation_names(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of a closure that was called without optimizers, under the names that they have then.
+
+    Parameters
+    ----------
+    values
+        Losses or metrics by name.
+    """
+    return {f"val_{name}": value for name, value in values.items()}
 
 
 def look_up(kind: str, name: str, keys: Iterable[str], *sources: Mapping[str, Any]) -> list[Any]:

@@ -40,7 +40,8 @@ def transfer_weights(
     Raises
     ------
     CheckpointError
-        If a weight is missing, is left over, or has another shape; it says which, and nothing is changed.
+        If a weight is missing, is left over, has another shape, or would become an integer, or if ``dst`` has one array
+        (tied weights) where ``src`` has several that differ; it says which, and nothing is changed.
     """
     source, target = find_backend(src), find_backend(dst)
     given, wanted = source.portable_weights(src), target.portable_weights(dst)
@@ -60,7 +61,15 @@ def transfer_weights(
         layer = next(iter(images))
         raise CheckpointError(f"flattened names {layer!r}, which is no dense layer{did_you_mean(layer, wanted)}")
     _check_shapes(src, dst, names, weights, wanted)
-    target.load_portable_weights(dst, {name: array.astype(wanted[name].dtype) for name, array in weights.items()})
+    weights = {name: array.astype(wanted[name].dtype) for name, array in weights.items()}
+    target.load_portable_weights(dst, weights)
+    taken = target.portable_weights(dst)
+    if lost := [name for name, array in weights.items() if taken[name].tobytes() != array.tobytes()]:
+        target.load_portable_weights(dst, wanted)
+        raise CheckpointError(
+            f"{type(dst).__name__} has one array for several of {', '.join(lost)} and further names, for which "
+            f"{type(src).__name__} has different ones"
+        )
 
 
 def _source_name(name: str, mapping: Mapping[str, str]) -> str:
@@ -94,8 +103,10 @@ def _check_shapes(
 ) -> None:
     if wrong := [
         f"{name} is {wanted[name].shape}, {names[name]} is {array.shape}"
-        for name, array in weights.items()
         if array.shape != wanted[name].shape
+        else f"{name} is of {wanted[name].dtype}, {names[name]} of {array.dtype}"
+        for name, array in weights.items()
+        if array.shape != wanted[name].shape or (array.dtype.kind == "f" and wanted[name].dtype.kind in "biu")
     ]:
         raise CheckpointError(
             f"the weights of {type(src).__name__} do not fit {type(dst).__name__} (shapes with the outputs first): "

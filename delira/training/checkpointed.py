@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
+from delira.contract import Backend
 from delira.errors import CheckpointError
 from delira.io.checkpoint import CheckpointFolder
 from delira.io.verify import verify_zip
@@ -56,7 +57,7 @@ class CheckpointedRun(RunState):
         epoch
             Number of finished epochs to record; the trainer's own if ``None``.
         """
-        path = _complete_name(Path(file_name), self.backend.checkpoint_suffix)
+        path = _complete_name(Path(file_name), self.backend)
         with self._filled_state():
             tree = self._consistent_tree()
             if epoch is not None:
@@ -81,9 +82,7 @@ class CheckpointedRun(RunState):
         CheckpointError
             If the file is missing, damaged or no checkpoint.
         """
-        path = Path(file_name)
-        if not path.exists():
-            path = _complete_name(path, cls.backend.checkpoint_suffix)
+        path = _existing(Path(file_name), cls.backend)
         verify_zip(path)
         return cls.backend.read_checkpoint(path)
 
@@ -191,6 +190,7 @@ class CheckpointedRun(RunState):
 
     def _rewind(self, path: Path) -> None:
         """Continue from a checkpoint, and set later ones of the folder aside."""
+        path = _existing(path, self.backend)
         tree = self.load_state(path)
         self._continue_from(path, tree)
         self._restore_learned(tree)
@@ -366,11 +366,20 @@ class CheckpointedRun(RunState):
         return self.module
 
 
-def _complete_name(path: Path, ending: str) -> Path:
-    """The file with the room's ending, if it has none or a part of it (``.pt`` of ``_trainer_state.pt``)."""
-    if path.name.endswith(ending) or (path.suffix and not ending.endswith(path.suffix)):
+def _complete_name(path: Path, backend: Backend) -> Path:
+    """The file with the room's ending, if it has none; a room whose ending is more than a suffix adds it always."""
+    ending, name = backend.checkpoint_suffix, path.name
+    if name.endswith(ending) or (path.suffix and ending.startswith(".")):
         return path
-    return path.with_name(path.stem + ending)
+    other = next((other for other in backend.other_suffixes if name.endswith(other)), "")
+    return path.with_name(name.removesuffix(other) + ending)
+
+
+def _existing(path: Path, backend: Backend) -> Path:
+    """The file that is there under this name, or the complete one; not another file of the same checkpoint."""
+    is_other = path.name.endswith(backend.other_suffixes) and not path.name.endswith(backend.checkpoint_suffix)
+    complete = _complete_name(path, backend)
+    return complete if not path.exists() or (is_other and complete.exists()) else path
 
 
 def _describe(network: Any) -> dict[str, Any]:

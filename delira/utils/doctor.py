@@ -118,7 +118,7 @@ def examine() -> Findings:
         optional = [pool.submit(_optional, package) for package in OPTIONAL]
         return Findings(
             system=_system(),
-            folder=_folder(Path.cwd()),
+            folder=_folder(),
             frameworks=[each.result() for each in frameworks],
             optional=[each.result() for each in optional],
         )
@@ -145,14 +145,16 @@ def _processors() -> int | None:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 
-def _folder(path: Path) -> dict[str, Any]:
+def _folder() -> dict[str, Any]:
     """Runs are written here unless a ``save_path`` says otherwise."""
+    path, problem = "unknown", None
     try:
+        path = os.getcwd()  # it may have been deleted
         with tempfile.TemporaryFile(dir=path):
-            problem = None
+            pass
     except OSError as error:
         problem = f"cannot be written to: {error}; give experiments a save_path"
-    return {"path": str(path), "problem": problem}
+    return {"path": path, "problem": problem}
 
 
 # ------------------------------------------------------------------ one package
@@ -173,15 +175,16 @@ def _probe(packages: Sequence[str], modules: Sequence[str] = (), devices: str = 
     if importlib.util.find_spec(packages[0]) is None:
         return {"state": "missing"}
     script = _SCRIPT.format(packages=[*packages], modules=[*modules], devices=devices, mark=_MARK)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or os.curdir for path in sys.path)}
     command = [sys.executable, "-c", script]
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_TIMEOUT, check=False)
     except subprocess.TimeoutExpired:
         return {"state": "broken", "problem": f"its import did not end within {_TIMEOUT:.0f} s"}
     try:
-        said = json.loads(done.stdout.rpartition(_MARK)[2])
-    except ValueError:
+        # packages may say something when the process ends
+        said = json.loads(done.stdout.rpartition(_MARK)[2].splitlines()[0])
+    except (ValueError, IndexError):
         return {"state": "broken", "problem": _last_words(done)}
     return {**said, "devices": tuple(said["devices"])}
 

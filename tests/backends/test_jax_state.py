@@ -210,9 +210,9 @@ def test_schedules_of_optax_count_updates():
 
 
 def test_a_schedule_continues_where_it_was_and_its_rates_can_be_scaled():
-    first = StepLRCallbackJax(gamma=0.5)
+    first = StepLRCallbackJax(step_size=1, gamma=0.5)
     rates_of(first, 3)
-    trainer, second = Trainer(), StepLRCallbackJax(gamma=0.5)
+    trainer, second = Trainer(), StepLRCallbackJax(step_size=1, gamma=0.5)
     second.attach(trainer)
     second.load_state_dict(first.state_dict())
     second.scale_rates(0.1)

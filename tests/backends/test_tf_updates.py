@@ -177,6 +177,37 @@ def test_parts_that_are_discarded_leave_the_group_as_it_was():
     np.testing.assert_allclose(network.dense.kernel.numpy(), 0, atol=1e-6)
 
 
+@pytest.mark.parametrize("compiled", [None, False])
+def test_masks_are_those_of_the_parts_if_a_batch_had_to_be_computed_again(tmp_path, compiled):
+    class Hungry(Net):
+        """Fits into the memory with two samples."""
+
+        def __init__(self):
+            super().__init__()
+            self.drop = keras.layers.Dropout(0.5)
+            self.most = 100
+
+        def call(self, x):
+            dropped = self.drop(x)
+            with tf.control_dependencies([dropped, *([self.check(x)] if self.most < 100 else [])]):
+                return {"pred": self.dense(tf.identity(dropped))}
+
+        def check(self, x):
+            def run_out(n):
+                if n > self.most:
+                    raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
+                return n
+
+            return tf.py_function(run_out, [tf.shape(x)[0]], tf.int32)
+
+    data, network = batches([6, 6]), Hungry()
+    network.most = 2
+    auto = train(tmp_path / "auto", data, network, micro_batches="auto", compiled=compiled)
+    parts = train(tmp_path / "parts", data, Hungry(), micro_batches=4, compiled=compiled)
+    assert auto.state.micro_batches == 4
+    np.testing.assert_array_equal(weight(auto), weight(parts))
+
+
 def test_two_optimizers_change_their_own_layers(tmp_path):
     class Gan(AbstractTfNetwork):
         def __init__(self):

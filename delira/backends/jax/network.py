@@ -19,11 +19,14 @@ from delira.contract import (
     StepHooks,
     call_losses,
     call_metrics,
+    default_optimizer,
     named_outputs,
     room_default,
+    run_hooks,
     select_inputs,
+    validation_names,
 )
-from delira.errors import ConfigError, DataError, NetworkError
+from delira.errors import DataError, NetworkError
 from delira.models.abstract_network import AbstractNetwork
 from delira.utils.trees import map_leaves
 
@@ -121,7 +124,7 @@ class AbstractJaxNetwork(AbstractNetwork, nnx.Module):
         """
         hooks: StepHooks = kwargs.get("hooks") or NO_HOOKS
         step = Step(model, data_dict)
-        _run(hooks.sample, step)
+        run_hooks(hooks.sample, step)
         mapping = kwargs.get("key_mapping") or BACKEND.key_mapping(model)
 
         def compute(network: Any) -> tuple[Any, tuple[Any, dict[str, Any]]]:
@@ -129,24 +132,24 @@ class AbstractJaxNetwork(AbstractNetwork, nnx.Module):
             step.predictions = map_leaves(
                 _precise, named_outputs(network, network(**select_inputs(mapping, step.batch)))
             )
-            _run(hooks.forward, step)
+            run_hooks(hooks.forward, step)
             step.losses = call_losses(losses or {}, kwargs.get("loss_keys") or {}, step.predictions, step.batch)
-            _run(hooks.criterion, step)
+            run_hooks(hooks.criterion, step)
             return _total(step.losses), (step.predictions, step.losses)
 
         if optimizers:
-            optimizer = _default_of(optimizers)
+            optimizer = default_optimizer(optimizers)
             differentiate = nnx.value_and_grad(compute, argnums=nnx.DiffState(0, LEARNED), has_aux=True)
             (total, (step.predictions, step.losses)), gradients = differentiate(model)
             step.network = model
-            _run(hooks.backward, step)
+            run_hooks(hooks.backward, step)
             optimizer.update(model, gradients, value=total)
         else:
             compute(model)
         values = call_metrics(metrics or {}, kwargs.get("metric_keys") or {}, step.predictions, step.batch)
         if optimizers:
             return values, dict(step.losses), step.predictions
-        return _validation_names(values), _validation_names(step.losses), step.predictions
+        return validation_names(values), validation_names(step.losses), step.predictions
 
 
 class _Arguments(dict[str, Any]):
@@ -162,20 +165,6 @@ class _Arguments(dict[str, Any]):
             return self is other
 
     __ne__: Callable[..., bool] = object.__ne__
-
-
-def _run(hooks: tuple[Callable[[Step], None], ...], step: Step) -> None:
-    for hook in hooks:
-        hook(step)
-
-
-def _default_of(optimizers: Mapping[str, Any]) -> Any:
-    if "default" not in optimizers:
-        raise ConfigError(
-            f"the default closure updates with the optimizer 'default', but there are only {sorted(optimizers)}; "
-            "give the network a closure of its own, or let optim_fn return {'default': optimizer}"
-        )
-    return optimizers["default"]
 
 
 def _total(losses: Mapping[str, Any]) -> jax.Array:
@@ -194,10 +183,6 @@ def _precise(value: Any) -> Any:
     """Losses are computed in float32."""
     half = isinstance(value, jax.Array) and value.dtype in (jnp.bfloat16, jnp.float16)
     return value.astype(jnp.float32) if half else value
-
-
-def _validation_names(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {f"val_{name}": value for name, value in values.items()}
 
 
 def _place(device: Any) -> Any:

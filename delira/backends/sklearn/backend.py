@@ -120,7 +120,7 @@ class SklearnBackend(Backend):
         content, unknown = persistence.dump(network.estimator)
         network.written.update(unknown)
         shape = network.label_shape
-        model = {"estimator": content, "label_shape": None if shape is None else [*shape]}
+        model = {"estimator": content, "label_shape": None if shape is None else [*shape], "target": network.target}
         return {"model": model, "optimizer": {}, "sklearn": sklearn.__version__}
 
     def load_state_tree(self, tree: Mapping[str, Any], network: Any, optimizers: Mapping[str, Any]) -> None:
@@ -137,6 +137,10 @@ class SklearnBackend(Backend):
                 f"{error}. It was written with scikit-learn {written}, and {sklearn.__version__} is installed"
             ) from error
         _check_estimator(estimator, network.estimator)
+        if (target := model.get("target", network.target)) != network.target:
+            raise CheckpointError(
+                f"the checkpoint's estimator learned {target!r}, the network learns {network.target!r}"
+            )
         network.estimator = estimator
         network.label_shape = None if shape is None else tuple(shape)
         for fit in optimizers.values():
@@ -197,6 +201,9 @@ def _check_estimator(found: Any, own: Any) -> None:
     if type(found) is not type(own):
         raise CheckpointError(f"the checkpoint is of a {type(found).__name__}, the network is a {type(own).__name__}")
     theirs, ours = _parameters(found), _parameters(own)
+    for name, value in ours.items():
+        if name.rpartition("__")[2] == "random_state" and value == "None" and name in theirs:
+            theirs[name] = value  # the training drew a number
     if differing := sorted(name for name in theirs | ours if theirs.get(name) != ours.get(name)):
         listed = ", ".join(f"{name}={theirs.get(name)} (now {ours.get(name)})" for name in differing)
         raise CheckpointError(f"the checkpoint is of a {type(own).__name__} with other parameters: {listed}")
@@ -208,11 +215,13 @@ def _parameters(estimator: Any) -> dict[str, str]:
     """Plain parameters of an estimator and of those inside it, as text."""
     deep = estimator.get_params(deep=True)
     nested = {name.rpartition("__")[0] for name in deep} | {"steps", "transformers", "estimators", "transformer_list"}
-    return {
+    plain = {
         name: safe_repr(value)
         for name, value in deep.items()
         if name not in nested and name.rpartition("__")[2] not in (*_SILENT, *nested)
     }
+    inside = {name: type(deep[name]).__name__ for name in nested if hasattr(deep.get(name), "get_params")}
+    return {**plain, **inside}
 
 
 BACKEND = SklearnBackend()

@@ -30,9 +30,17 @@ def class_scores(network: Any, rows: np.ndarray, labels: np.ndarray) -> np.ndarr
         scores = np.asarray(getattr(estimator, method)(rows))
         if scores.ndim == 1 and len(classes) == 2:
             scores = np.stack([np.zeros_like(scores), scores], axis=1)
-        if scores.shape == (len(rows), len(classes)):
+        if scores.shape == (len(rows), len(classes)) and (is_probability or not _has_pairs(estimator, classes)):
             return _spread(scores, classes, network.classes, is_probability)
     return _spread((labels[:, None] == classes).astype(np.float64), classes, network.classes, True)
+
+
+def _has_pairs(estimator: Any, classes: np.ndarray) -> bool:
+    """Whether scores are of pairs of classes (``SVC(decision_function_shape="ovo")``): of 3 there are 3, too."""
+    parameters = estimator.get_params(deep=True).items()
+    return len(classes) == 3 and any(
+        n.rpartition("__")[2] == "decision_function_shape" and v == "ovo" for n, v in parameters
+    )
 
 
 def _spread(scores: np.ndarray, own: np.ndarray, given: list[Any] | None, is_probability: bool) -> np.ndarray:

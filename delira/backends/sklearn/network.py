@@ -10,7 +10,16 @@ from sklearn.base import clone, is_classifier
 
 from delira.backends.sklearn.backend import BACKEND
 from delira.backends.sklearn.columns import class_scores
-from delira.contract import NO_HOOKS, Step, StepHooks, call_metrics, named_outputs, room_default, select_inputs
+from delira.contract import (
+    NO_HOOKS,
+    Step,
+    StepHooks,
+    call_metrics,
+    named_outputs,
+    room_default,
+    run_hooks,
+    select_inputs,
+)
 from delira.errors import DataError, MissingKeyError, NetworkError
 from delira.models.abstract_network import AbstractNetwork
 from delira.utils.seeding import derive
@@ -59,6 +68,11 @@ class SklearnEstimator(AbstractNetwork):
             raise NetworkError(f"the estimator {name} is a class, pass an instance: {name}()")
         if not is_estimator(estimator):
             raise NetworkError(f"{type(estimator).__name__} is no scikit-learn estimator: it has no fit and get_params")
+        if not hasattr(type(estimator), "predict"):  # an instance may get it by fit
+            raise NetworkError(
+                f"{type(estimator).__name__} has no predict, so there is nothing to test; put it into a pipeline before "
+                "an estimator that has"
+            )
         if partial_fit and not hasattr(estimator, "partial_fit"):
             raise NetworkError(f"{type(estimator).__name__} has no partial_fit; leave partial_fit=True out")
         super().__init__(
@@ -160,8 +174,7 @@ class SklearnEstimator(AbstractNetwork):
         """Learn from the batch, or keep it until the estimator is fitted; predictions are made if they are read."""
         hooks: StepHooks = kwargs.get("hooks") or NO_HOOKS
         step = Step(model, data_dict)
-        for hook in hooks.sample:
-            hook(step)
+        run_hooks(hooks.sample, step)
         inputs = select_inputs(kwargs.get("key_mapping") or BACKEND.key_mapping(model), step.batch)
         target = _target(model, step.batch)
         if model.is_incremental:
@@ -169,8 +182,7 @@ class SklearnEstimator(AbstractNetwork):
         else:
             optimizers["default"].append(step.batch, inputs, target)
         step.predictions = _Predictions(model, inputs) if BACKEND.is_ready(model) else {}
-        for hook in hooks.forward:
-            hook(step)
+        run_hooks(hooks.forward, step)
         values = call_metrics(metrics or {}, kwargs.get("metric_keys") or {}, step.predictions, step.batch)
         return values, {}, step.predictions
 

@@ -57,8 +57,7 @@ class TfBackend(Backend):
 
     @contextlib.contextmanager
     def training(self, network: Any) -> Iterator[None]:
-        GENERATORS.enter(network)
-        with mode(network, True):
+        with GENERATORS.learning(network), mode(network, True):
             yield
 
     @contextlib.contextmanager

@@ -28,6 +28,7 @@ class Generators:
         self.seeding = 0
         self._seed: int | None = None
         self._used: set[int] = set()  # seeds that operations may have been called with
+        self._learning: list[Any] = []  # networks, the innermost scope last
 
     def seed(self, seed: int) -> None:
         """Seed the generators of the process."""
@@ -41,7 +42,12 @@ class Generators:
         self.seeding, self._seed = self.seeding + 1, seed
 
     def state(self) -> dict[str, Any]:
-        """State of the generators of the process; one that was never seeded is seeded by chance, to have a state."""
+        """State of the generators of the process and, while a network learns, of its own ones."""
+        own = [generator.state.numpy() for network in self._learning[-1:] for generator in generators_of(network)]
+        return {**self._process_state(), **({"network": own} if own else {})}
+
+    def _process_state(self) -> dict[str, Any]:
+        """One that was never seeded is seeded by chance, to have a state."""
         if eager.global_seed() is None:
             tf.random.set_seed(int(np.random.SeedSequence().generate_state(1, np.uint64)[0] >> 1))
         own = global_state.get_global_attribute(GLOBAL_SEED_GENERATOR)
@@ -53,14 +59,18 @@ class Generators:
         }
 
     def set_state(self, state: Any) -> None:
-        """Continue the generators of the process."""
+        """Continue the generators; a network that is not learning has its own in its weights."""
         self._restore(state)
+        own = state.get("network", ())
+        for network in self._learning[-1:] if own else ():
+            for generator, value in zip(generators_of(network), own, strict=True):
+                generator.state.assign(value)
         self.seeding, self._seed = self.seeding + 1, None
 
     @contextlib.contextmanager
     def undisturbed(self) -> Iterator[None]:
         """Scope after which the generators of the process stand where they stood."""
-        state = self.state()
+        state = self._process_state()
         try:
             yield
         finally:
@@ -83,11 +93,21 @@ class Generators:
             global_state.set_global_attribute(GLOBAL_SEED_GENERATOR, generator)
         generator.state.assign(state)
 
-    def enter(self, network: Any) -> None:
-        """Let the network's own generators follow before it learns: the last seed, or the checkpoint it was given.
+    @contextlib.contextmanager
+    def learning(self, network: Any) -> Iterator[None]:
+        """Scope in which a network learns.
 
-        A generator that got a seed from the author of the network is left alone.
+        Its own generators follow first: the last seed, or the checkpoint it was given. One that got a seed from the
+        author of the network is left alone.
         """
+        self._follow(network)
+        self._learning.append(network)
+        try:
+            yield
+        finally:
+            self._learning.pop()
+
+    def _follow(self, network: Any) -> None:
         runtime = runtime_of(network)
         if runtime.seeding == self.seeding:
             return

@@ -1,7 +1,7 @@
 """Networks that are ``keras.Model``s."""
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -18,11 +18,14 @@ from delira.contract import (
     StepHooks,
     call_losses,
     call_metrics,
+    default_optimizer,
     named_outputs,
     room_default,
+    run_hooks,
     select_inputs,
+    validation_names,
 )
-from delira.errors import ConfigError, NetworkError
+from delira.errors import NetworkError
 from delira.models.abstract_network import AbstractNetwork
 from delira.utils.trees import map_leaves
 
@@ -144,37 +147,23 @@ class AbstractTfNetwork(AbstractNetwork, keras.Model):
         """
         hooks: StepHooks = kwargs.get("hooks") or NO_HOOKS
         step = Step(model, data_dict)
-        optimizer = _default_of(optimizers) if optimizers else None
+        optimizer = default_optimizer(optimizers) if optimizers else None
         with tf.GradientTape() as tape:
-            _run(hooks.sample, step)
+            run_hooks(hooks.sample, step)
             mapping = kwargs.get("key_mapping") or BACKEND.key_mapping(model)
             step.predictions = named_outputs(model, model(**select_inputs(mapping, step.batch)))
-            _run(hooks.forward, step)
+            run_hooks(hooks.forward, step)
             step.losses = call_losses(losses or {}, kwargs.get("loss_keys") or {}, step.predictions, step.batch)
             if optimizer is not None and model.losses:
                 step.losses["regularisation"] = tf.add_n([tf.cast(loss, tf.float32) for loss in model.losses])
-            _run(hooks.criterion, step)
+            run_hooks(hooks.criterion, step)
             scaled = None if optimizer is None else optimizer.scale_loss(_total(step.losses))
         if optimizer is not None:
             _update(optimizer, scaled, tape, step, hooks)
         values = call_metrics(metrics or {}, kwargs.get("metric_keys") or {}, step.predictions, step.batch)
         if optimizer is not None:
             return values, step.losses, dict(step.predictions)
-        return _validation_names(values), _validation_names(step.losses), dict(step.predictions)
-
-
-def _run(hooks: tuple[Callable[[Step], None], ...], step: Step) -> None:
-    for hook in hooks:
-        hook(step)
-
-
-def _default_of(optimizers: Mapping[str, Any]) -> Any:
-    if "default" not in optimizers:
-        raise ConfigError(
-            f"the default closure updates with the optimizer 'default', but there are only {sorted(optimizers)}; "
-            "give the network a closure of its own, or let optim_fn return {'default': optimizer}"
-        )
-    return optimizers["default"]
+        return validation_names(values), validation_names(step.losses), dict(step.predictions)
 
 
 def _total(losses: Mapping[str, Any]) -> Any:
@@ -198,12 +187,8 @@ def _update(optimizer: Any, loss: Any, tape: tf.GradientTape, step: Step, hooks:
             f"the loss ({', '.join(step.losses)}) depends on no weight that is learned, so there is no gradient; a "
             "loss is computed with TensorFlow on predictions that tf.stop_gradient has not touched"
         )
-    _run(hooks.backward, step)
+    run_hooks(hooks.backward, step)
     optimizer.apply(gradients, variables)
-
-
-def _validation_names(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {f"val_{name}": value for name, value in values.items()}
 
 
 def _as_float32(value: Any) -> Any:

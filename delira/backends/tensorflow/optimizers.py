@@ -54,12 +54,12 @@ class TfOptimizer:
         Of the devices that share out a batch, if there are several.
     """
 
-    def __init__(
-        self, optimizer: Any, update: UpdateConfig, find: Callable[[], Sequence[Any]], strategy: Any = None
-    ):
+    def __init__(self, optimizer: Any, update: UpdateConfig, find: Callable[[], Sequence[Any]], strategy: Any = None):
         self.optimizer, self.update, self._find, self._strategy = optimizer, update, find, strategy
         # bf16 alone needs nothing here
-        self.is_plain = UpdateConfig(precision=update.precision) == update and update.precision != "fp16" and strategy is None
+        self.is_plain = (
+            UpdateConfig(precision=update.precision) == update and update.precision != "fp16" and strategy is None
+        )
         self.is_built = False
         self.role, self.n_samples = Role(), 1.0
         self.weights: Sequence[Any] = ()  # of the shares of the devices in the call at hand

@@ -72,7 +72,8 @@ def of_this_share(values: list[Any]) -> list[Any]:
     """Those of some tensors that were computed on the device of this share."""
     if not in_share():
         return values
-    own = tf.DeviceSpec.from_string(tf.distribute.get_replica_context().devices[0])
+    devices = tf.distribute.get_strategy().extended.worker_devices
+    own = tf.DeviceSpec.from_string(devices[share_number()])
 
     def is_own(value: Any) -> bool:
         at = tf.DeviceSpec.from_string(value.device)

@@ -48,27 +48,50 @@ def bind_step(
     if compiling.compiled is None or compiling.compiled is False:
         return step
     options = _options({} if compiling.compiled is True else compiling.compiled)
-    parts = [module for module in (network, *network.children()) if _has_forward(module)]
-    forwards = [(vars(module), _compiled(module.forward, options)) for module in parts]
+    parts = [_Part(module, options) for module in (network, *network.children()) if _has_forward(module)]
+
+    # else a hook that a module gets after the first step is silently never called
+    watching_hooks = torch._dynamo.config.patch(skip_nnmodule_hook_guards=False)
 
     def compiled_step(batch: dict[str, Any], counters: Mapping[str, int]) -> Any:
-        before = [(attributes, attributes.get("forward")) for attributes, _ in forwards]
-        for attributes, forward in forwards:
-            attributes["forward"] = forward
         try:
-            return step(batch, counters)
+            for part in parts:
+                part.switch_on()
+            with watching_hooks:
+                return step(batch, counters)
         finally:
-            for attributes, own in before:
-                if own is None:
-                    del attributes["forward"]
-                else:
-                    attributes["forward"] = own
+            for part in parts:
+                part.switch_off()
 
     return compiled_step
 
 
+class _Part:
+    """A module whose forward is a compiled one during a step."""
+
+    def __init__(self, module: torch.nn.Module, options: Mapping[str, Any]):
+        self._module, self._options = module, options
+        self._compile()
+
+    def _compile(self) -> None:
+        self._own = vars(self._module).get("forward")
+        self._forward = _compiled(self._module.forward, self._options)
+
+    def switch_on(self) -> None:
+        if vars(self._module).get("forward") is not self._own:  # somebody gave it another one
+            self._compile()
+        vars(self._module)["forward"] = self._forward
+
+    def switch_off(self) -> None:
+        if self._own is None:
+            vars(self._module).pop("forward", None)
+        else:
+            vars(self._module)["forward"] = self._own
+
+
 def _has_forward(module: torch.nn.Module) -> bool:
-    return type(module).forward is not torch.nn.Module.forward
+    # what is a script was compiled by TorchScript
+    return not isinstance(module, torch.jit.ScriptModule) and type(module).forward is not torch.nn.Module.forward
 
 
 def _compiled(forward: Callable[..., Any], options: Mapping[str, Any]) -> Callable[..., Any]:

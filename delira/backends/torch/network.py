@@ -14,11 +14,14 @@ from delira.contract import (
     StepHooks,
     call_losses,
     call_metrics,
+    default_optimizer,
     named_outputs,
     room_default,
+    run_hooks,
     select_inputs,
+    validation_names,
 )
-from delira.errors import ConfigError, NetworkError
+from delira.errors import NetworkError
 from delira.models.abstract_network import AbstractNetwork
 from delira.utils.trees import map_leaves
 
@@ -109,35 +112,21 @@ class AbstractPyTorchNetwork(AbstractNetwork, torch.nn.Module):
         hooks: StepHooks = kwargs.get("hooks") or NO_HOOKS
         step = Step(model, data_dict)
         with torch.set_grad_enabled(bool(optimizers)):
-            _run(hooks.sample, step)
+            run_hooks(hooks.sample, step)
             mapping = kwargs.get("key_mapping") or getattr(model, "__delira_backend__", BACKEND).key_mapping(model)
             step.predictions = named_outputs(model, model(**select_inputs(mapping, step.batch)))
-            _run(hooks.forward, step)
+            run_hooks(hooks.forward, step)
             step.losses = call_losses(losses or {}, kwargs.get("loss_keys") or {}, step.predictions, step.batch)
-            _run(hooks.criterion, step)
+            run_hooks(hooks.criterion, step)
         if optimizers:
-            _update(_default_of(optimizers), step, hooks)
+            _update(default_optimizer(optimizers), step, hooks)
         predictions = map_leaves(_detached, step.predictions)
         with torch.no_grad():
             metric_values = call_metrics(metrics or {}, kwargs.get("metric_keys") or {}, predictions, step.batch)
         loss_values = {name: _detached(value) for name, value in step.losses.items()}
         if optimizers:
             return metric_values, loss_values, predictions
-        return _validation_names(metric_values), _validation_names(loss_values), predictions
-
-
-def _run(hooks: tuple[Callable[[Step], None], ...], step: Step) -> None:
-    for hook in hooks:
-        hook(step)
-
-
-def _default_of(optimizers: Mapping[str, Any]) -> Any:
-    if "default" not in optimizers:
-        raise ConfigError(
-            f"the default closure updates with the optimizer 'default', but there are only {sorted(optimizers)}; "
-            "give the network a closure of its own, or let optim_fn return {'default': optimizer}"
-        )
-    return optimizers["default"]
+        return validation_names(metric_values), validation_names(loss_values), predictions
 
 
 def _update(optimizer: Any, step: Step, hooks: StepHooks) -> None:
@@ -154,16 +143,12 @@ def _update(optimizer: Any, step: Step, hooks: StepHooks) -> None:
     optimizer.zero_grad()
     with optimizer.scale_loss(total) as scaled:
         scaled.backward()
-    _run(hooks.backward, step)
+    run_hooks(hooks.backward, step)
     optimizer.step()
 
 
 def _detached(value: Any) -> Any:
     return value.detach() if isinstance(value, torch.Tensor) else value
-
-
-def _validation_names(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {f"val_{name}": value for name, value in values.items()}
 
 
 def _to_tensor(value: Any, device: torch.device, is_input: bool) -> Any:

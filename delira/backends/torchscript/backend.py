@@ -20,6 +20,7 @@ class TorchScriptBackend(TorchBackend):
 
     name = "torchscript"
     checkpoint_suffix = io.STATE
+    other_suffixes = io.OTHERS
 
     bind_step = Backend.bind_step
     export = staticmethod(io.export)

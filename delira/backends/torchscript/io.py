@@ -23,7 +23,8 @@ from delira.utils.trees import map_leaves
 
 #: endings of the two files
 MODEL, STATE = "_model.ptj", "_trainer_state.pt"
-_ENDINGS = (MODEL, STATE, ".pth", ".ptj", ".pt")
+#: further endings of names that users give
+OTHERS = (MODEL, ".pth", ".ptj", ".pt")
 
 
 def write_program(file: BinaryIO, network: torch.nn.Module, weights: Mapping[str, torch.Tensor]) -> None:
@@ -167,7 +168,7 @@ def load_checkpoint_torchscript(file: str | Path, map_location: Any = "cpu") -> 
 
 def _base(file: str | Path) -> Path:
     path = Path(file)
-    ending = next((ending for ending in _ENDINGS if path.name.endswith(ending)), "")
+    ending = next((ending for ending in (STATE, *OTHERS) if path.name.endswith(ending)), "")
     return path.with_name(path.name.removesuffix(ending)) if path.name != ending else path
 
 

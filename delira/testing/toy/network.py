@@ -14,6 +14,7 @@ from delira.contract import (
     call_metrics,
     named_outputs,
     room_default,
+    run_hooks,
     select_inputs,
 )
 from delira.models.abstract_network import AbstractNetwork
@@ -68,24 +69,20 @@ class ToyNetwork(AbstractNetwork):
         """Forward, loss, gradient by hand, update."""
         hooks: StepHooks = kwargs.get("hooks") or NO_HOOKS
         step = Step(model, data_dict)
-        for hook in hooks.sample:
-            hook(step)
+        run_hooks(hooks.sample, step)
         inputs = select_inputs(kwargs.get("key_mapping") or BACKEND.key_mapping(model), step.batch)["x"]
         if model.dropout and model.is_training:
             inputs = inputs * (BACKEND.generator.random(inputs.shape) >= model.dropout)
         step.predictions = named_outputs(model, model(inputs))
-        for hook in hooks.forward:
-            hook(step)
+        run_hooks(hooks.forward, step)
         loss_keys = kwargs.get("loss_keys") or {}
         step.losses = call_losses(losses or {}, loss_keys, step.predictions, step.batch)
-        for hook in hooks.criterion:
-            hook(step)
+        run_hooks(hooks.criterion, step)
         _, target = loss_keys.get(next(iter(losses or {}), ""), DEFAULT_LOSS_KEYS)
         error = step.predictions["pred"] - step.batch[target]
         with np.errstate(invalid="ignore", over="ignore"):  # a loss that is not finite is the trainer's business
             gradient = 2 * inputs.T @ error / error.size
-        for hook in hooks.backward:
-            hook(step)
+        run_hooks(hooks.backward, step)
         optimizers["default"].apply(gradient)
         values = call_metrics(metrics or {}, kwargs.get("metric_keys") or {}, step.predictions, step.batch)
         return values, step.losses, step.predictions

@@ -1,7 +1,7 @@
 """Networks of the room: what they make of a batch, and how they learn from it."""
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,13 @@ from delira.contract import (
     StepHooks,
     call_losses,
     call_metrics,
+    default_optimizer,
     named_outputs,
     room_default,
+    run_hooks,
     select_inputs,
 )
-from delira.errors import ConfigError, NetworkError
+from delira.errors import NetworkError
 from delira.models import AbstractNetwork
 from delira.utils.trees import map_leaves
 from numpy_room.backend import BACKEND
@@ -71,16 +73,16 @@ class AbstractNumpyNetwork(AbstractNetwork, Module):
         """Forward, losses, gradients, update; returns ``(metrics, losses, predictions)``, all without history."""
         hooks: StepHooks = kwargs.get("hooks") or NO_HOOKS
         step = Step(model, data_dict)
-        _run(hooks.sample, step)
+        run_hooks(hooks.sample, step)
         mapping = kwargs.get("key_mapping") or BACKEND.key_mapping(model)
         step.predictions = named_outputs(model, model(**select_inputs(mapping, step.batch)))
-        _run(hooks.forward, step)
+        run_hooks(hooks.forward, step)
         step.losses = call_losses(losses or {}, kwargs.get("loss_keys") or {}, step.predictions, step.batch)
-        _run(hooks.criterion, step)
+        run_hooks(hooks.criterion, step)
 
-        optimizer = _default_of(optimizers)
+        optimizer = default_optimizer(optimizers)
         optimizer.differentiate(_total(step.losses))
-        _run(hooks.backward, step)
+        run_hooks(hooks.backward, step)
         optimizer.step()
 
         predictions = map_leaves(_detached, step.predictions)
@@ -97,20 +99,6 @@ def _to_tensor(value: Any, is_input: bool) -> Any:
     if array.dtype.kind not in "biuf":
         return value
     return Tensor(np.array(array, dtype=np.float64 if is_input or array.dtype.kind == "f" else array.dtype))
-
-
-def _run(hooks: tuple[Callable[[Step], None], ...], step: Step) -> None:
-    for hook in hooks:
-        hook(step)
-
-
-def _default_of(optimizers: Mapping[str, Any]) -> Any:
-    if "default" not in optimizers:
-        raise ConfigError(
-            f"the default closure updates with the optimizer 'default', but there are only {sorted(optimizers)}; "
-            "give the network a closure of its own, or let optim_fn return {'default': optimizer}"
-        )
-    return optimizers["default"]
 
 
 def _total(losses: Mapping[str, Any]) -> Tensor:
