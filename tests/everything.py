@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from small_rooms import Room
+from small_rooms import Room, build_room
 
 from delira.data_loading import BaseDataManager, PrevalenceRandomSampler, WeightedRandomSampler
 from delira.training.callbacks import EarlyStopping, ExponentialMovingAverage
@@ -22,6 +22,7 @@ FEATURES = {
     "torchscript": _ALL,
     "tensorflow": _ALL,
     "jax": _ALL,
+    "sklearn": ("augmentation", "early stopping"),
 }
 SAMPLERS: dict[str, dict[str, Any]] = {
     "shuffle": {},
@@ -63,6 +64,11 @@ def data(n: int = N_SAMPLES, sampler: str = "shuffle", **kw: Any) -> BaseDataMan
     label = x @ np.arange(1.0, 4.0).reshape(-1, 1) + 0.1 * rng.normal(size=(n, 1))
     arrays = {"data": x, "label": label, "kind": (np.arange(n) % 3 == 0).astype(int)}
     return BaseDataManager(arrays, BATCH_SIZE, **SAMPLERS[sampler], **kw)
+
+
+def room_of(name: str) -> Any:
+    """The room; an estimator has only what a training needs of one."""
+    return importlib.import_module("everything_sklearn").ROOM if name == "sklearn" else build_room(name)
 
 
 def parts(room: Room) -> Any:

@@ -68,6 +68,8 @@ class Room:
     """One number of the framework's own generator."""
     learns: Callable[[Any], bool]
     """Whether the network is in training mode, or gradients are recorded."""
+    weight_name: str
+    """What the weight is called in checkpoints."""
 
     @property
     def backend(self) -> Any:
@@ -99,6 +101,10 @@ class Room:
         training = {**self.settings, "num_epochs": 2, "save_freq": None, **kw.pop("training", {})}
         params = {"fixed": {"model": {"n_features": 3, **(model or {})}, "training": training}}
         return self.experiment_cls(params, cls or self.network, save_path=path, **kw)
+
+    def weight_in(self, model: Mapping[str, Any]) -> np.ndarray:
+        """The weight in a checkpoint's entry ``"model"``, shape (n_features, 1)."""
+        return self.backend.to_numpy(model[self.weight_name]).reshape(-1, 1)
 
     def prepared(self, arrays: Mapping[str, Any]) -> Any:
         """What the room computes on the input of a batch."""
@@ -158,6 +164,7 @@ def toy_room() -> Room:
         halving=lambda: {"callbacks": [HalveTheRate()]},
         draw=lambda: float(ToyTrainer.backend.generator.random()),
         learns=lambda network: network.is_training,
+        weight_name="weight",
     )
 
 
@@ -221,4 +228,5 @@ def torch_room() -> Room:
         halving=lambda: dict(schedule),
         draw=lambda: float(torch.rand(())),
         learns=lambda network: network.training or torch.is_grad_enabled(),
+        weight_name="linear.weight",
     )

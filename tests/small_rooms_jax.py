@@ -64,6 +64,7 @@ def jax_room() -> Room:
         halving=lambda: dict(schedule),
         draw=draw,
         learns=lambda network: not network.drop.deterministic,
+        weight_name="linear.kernel",
     )
 
 

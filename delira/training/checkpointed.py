@@ -202,8 +202,9 @@ class CheckpointedRun(RunState):
         learned = tree.get("learned")
         if learned is None or frozenset(learned) == self.learned_names:
             return
-        names = ", ".join(sorted(self.learned_names ^ frozenset(learned))[:5])
-        _log.warning("weights are frozen and learned as when the checkpoint was written; that changes: %s", names)
+        if self.learned_names:  # a network without shapes has no names yet
+            names = ", ".join(sorted(self.learned_names ^ frozenset(learned))[:5])
+            _log.warning("weights are frozen and learned as when the checkpoint was written; that changes: %s", names)
         self.backend.set_learned_names(self.module, frozenset(learned))
 
     def try_resume_training(self) -> bool:

@@ -118,7 +118,7 @@ def examine() -> Findings:
         optional = [pool.submit(_optional, package) for package in OPTIONAL]
         return Findings(
             system=_system(),
-            folder=_folder(),
+            folder=_folder(_here()),
             frameworks=[each.result() for each in frameworks],
             optional=[each.result() for each in optional],
         )
@@ -145,16 +145,21 @@ def _processors() -> int | None:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 
-def _folder() -> dict[str, Any]:
-    """Runs are written here unless a ``save_path`` says otherwise."""
-    path, problem = "unknown", None
+def _here() -> Path:
     try:
-        path = os.getcwd()  # it may have been deleted
+        return Path.cwd()
+    except OSError:  # it was deleted
+        return Path(os.curdir)
+
+
+def _folder(path: Path) -> dict[str, Any]:
+    """Runs are written here unless a ``save_path`` says otherwise."""
+    try:
         with tempfile.TemporaryFile(dir=path):
-            pass
+            problem = None
     except OSError as error:
         problem = f"cannot be written to: {error}; give experiments a save_path"
-    return {"path": path, "problem": problem}
+    return {"path": str(path), "problem": problem}
 
 
 # ------------------------------------------------------------------ one package
@@ -175,7 +180,7 @@ def _probe(packages: Sequence[str], modules: Sequence[str] = (), devices: str = 
     if importlib.util.find_spec(packages[0]) is None:
         return {"state": "missing"}
     script = _SCRIPT.format(packages=[*packages], modules=[*modules], devices=devices, mark=_MARK)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or os.curdir for path in sys.path)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     command = [sys.executable, "-c", script]
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_TIMEOUT, check=False)

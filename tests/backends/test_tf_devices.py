@@ -105,11 +105,39 @@ def check_two_devices_compute_what_one_does(path):
     assert [tf.DeviceSpec.from_string(v.device).device_index for v in kernel.values] == [0, 1]
     np.testing.assert_array_equal(kernel.values[0].numpy(), kernel.values[1].numpy())
     equal_outcomes(path / "eager", compiled=False)
-    equal_outcomes(path / "clipped", gradient_clip_norm=0.3, optimizer_cls=keras.optimizers.AdamW, optimizer_params={"lr": 0.05})
+    equal_outcomes(
+        path / "clipped", gradient_clip_norm=0.3, optimizer_cls=keras.optimizers.AdamW, optimizer_params={"lr": 0.05}
+    )
     equal_outcomes(path / "accumulated", gradient_accumulation_steps=2)
     equal_outcomes(path / "parts", micro_batches=2)
     rate = {"lr_scheduler_cls": keras.optimizers.schedules.ExponentialDecay}
     equal_outcomes(path / "rate", **rate, lr_scheduler_params={"decay_steps": 1, "decay_rate": 0.5})
+
+
+def check_state_is_where_the_weights_are(path):
+    trainer = train(path, "cpu:1", gradient_accumulation_steps=2)
+    optimizer = trainer.optimizers["default"]
+    slots = [v.value for v in optimizer.optimizer.variables if v.shape.rank]
+    for variable in (trainer.network.head.kernel.value, *slots, *optimizer._sums.values(), *optimizer._notes.values()):
+        assert variable.device.endswith("CPU:1")
+
+
+def check_a_group_is_applied_when_an_epoch_of_unknown_length_ends(path):
+    outcomes = []
+    for device in ("cpu", "cpu:0,1"):
+        trainer = build(path / device, device, gradient_accumulation_steps=2)
+        trainer.train(1, Unknown())
+        assert trainer.optimizers["default"].num_updates == 2
+        outcomes.append(named_weights(trainer.network))
+    same(*outcomes)
+
+
+class Unknown:
+    """Three batches; nobody knows how many."""
+
+    def __iter__(self):
+        data = arrays(9)
+        return ({name: array[n : n + 3] for name, array in data.items()} for n in (0, 3, 6))
 
 
 def check_fp16_scales_its_loss(path):
@@ -145,7 +173,9 @@ def check_every_device_drops_something_else(path):
             return {}, {"mse": loss}, {"mask": mask}
 
     for compiled in (None, False):
-        trainer = build(path / str(compiled), "cpu:0,1", lambda: Masks(dropout=0.5), train_metrics=None, compiled=compiled)
+        trainer = build(
+            path / str(compiled), "cpu:0,1", lambda: Masks(dropout=0.5), train_metrics=None, compiled=compiled
+        )
         seen = Seen()
         trainer.register_callback(seen)
         trainer.train(1, BaseDataManager(arrays(4), 4))
@@ -200,7 +230,12 @@ class Pair(AbstractTfNetwork):
 
 
 def check_two_optimizers(path):
-    settings = {"optim_fn": create_optims_gan_default_tf, "train_metrics": None, "make": Pair, "optimizer_params": {"lr": 0.01}}
+    settings = {
+        "optim_fn": create_optims_gan_default_tf,
+        "train_metrics": None,
+        "make": Pair,
+        "optimizer_params": {"lr": 0.01},
+    }
     one, two = (train(path / device, device, **settings) for device in ("cpu", "cpu:0,1"))
     same(named_weights(one.network), named_weights(two.network))
     for name in ("discr", "gen"):
@@ -320,7 +355,12 @@ def test_two_devices_are_like_one(tmp_path):
     here = Path(__file__).parent
     code = textwrap.dedent(PROGRAM.format(here=str(here), path=str(tmp_path)))
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=os.environ, cwd=here.parent.parent
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ,
+        cwd=here.parent.parent,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("check_") >= 9
@@ -361,7 +401,7 @@ class Determinism(AbstractCallback):
 def test_an_operation_that_is_not_deterministic_is_explained(tmp_path):
     class Drawing(Net):
         def call(self, x):
-            return {"pred": self.head(x) + tf.raw_ops.RandomStandardNormal(shape=[1], dtype=tf.float32)}
+            return {"pred": self.head(self.hidden(x)) + tf.raw_ops.RandomStandardNormal(shape=[1], dtype=tf.float32)}
 
     with pytest.raises(Exception, match="determinis") as caught:
         train(tmp_path, "cpu", Drawing, deterministic=True, compiled=False)

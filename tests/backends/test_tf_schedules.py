@@ -23,7 +23,7 @@ from delira.training.callbacks import (  # noqa: E402
 )
 
 schedules = keras.optimizers.schedules
-N_EPOCHS = 5
+N_EPOCHS = 4
 
 
 class Net(AbstractTfNetwork):
@@ -55,7 +55,7 @@ def train(path, epochs=N_EPOCHS, **settings):
         "optimizer_params": {"lr": 0.1},
         "logging_type": None,
         "verbose": False,
-        "save_freq": 1,
+        "save_freq": None,
         "compiled": False,
         **settings,
     }
@@ -76,7 +76,7 @@ CASES = [
     (LambdaLRCallbackTf, {"lr_lambda": lambda n: 1 / (1 + n)}, lambda n: 0.1 / (1 + n)),
     (CosineAnnealingLRCallbackTf, {"T_max": 4}, lambda n: 0.05 * (1 + math.cos(math.pi * n / 4))),
     # the scores of the second and third epoch are too many
-    (ReduceLROnPlateauCallbackTf, {"patience": 1, "factor": 0.5, "mode": "min"}, [0.1, 0.1, 0.1, 0.05, 0.05]),
+    (ReduceLROnPlateauCallbackTf, {"patience": 1, "factor": 0.5, "mode": "min"}, [0.1, 0.1, 0.1, 0.05]),
     (
         schedules.CosineDecay,
         {"decay_steps": 4, "step_on": "epoch"},

@@ -31,7 +31,7 @@ from typing import Any
 import everything
 import numpy as np
 from everything import EPOCHS, FEATURES
-from small_rooms import ROOMS, Room, build_room
+from small_rooms import Room
 
 from delira.io import verify_zip
 from delira.utils.trees import iterate_leaves
@@ -39,10 +39,12 @@ from delira.utils.trees import iterate_leaves
 FOLDS = 3
 SHORT = 20
 """Up to so many kills the chosen places are visited once, and not with all settings."""
-TIMEOUT = 60
+TIMEOUT = 300
 """Seconds after which a training that was not killed must have ended."""
 BURIED_AFTER = 10.0
 """Seconds that the workers of a dead training may need to notice."""
+HAVE_THREADS = ("tensorflow", "jax")
+"""They begin threads with their first array, which no child would have; nothing is computed before it is forked."""
 OUTCOME, STARTS, ERROR = "outcome.json", "starts.jsonl", "error.txt"
 SETTINGS = (
     {"save_freq_steps": 1, "save_in_background": True},
@@ -418,14 +420,16 @@ def supervise(room: Room, kills: int, seed: int) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--room", choices=ROOMS, default="toy")
+    parser.add_argument("--room", choices=FEATURES, default="toy")
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    room = build_room(arguments.room)
-    with tempfile.TemporaryDirectory() as folder:  # what is imported late is imported once, for all
-        everything.build(room, Path(folder), FEATURES[room.name])
-        everything.augmentation()
+    room = everything.room_of(arguments.room)
+    everything.network_cls(room, FEATURES[room.name])
+    everything.augmentation()
+    if room.name not in HAVE_THREADS:
+        with tempfile.TemporaryDirectory() as folder:  # what is imported late is imported once, for all
+            everything.build(room, Path(folder), FEATURES[room.name])
     print(json.dumps(supervise(room, arguments.kills, arguments.seed)))
 
 

@@ -10,6 +10,7 @@ import contextlib
 import functools
 import importlib.util
 import json
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from delira.data_loading import BaseDataManager
+from delira.models import named_weights
 from delira.training.callbacks import EarlyStopping, ExponentialMovingAverage
 from delira.utils.trees import iterate_leaves
 
@@ -32,7 +34,16 @@ CASES = {
     "torch": {"EMA", "accumulation"},
     "torch_two_optimizers": {"two optimizers", "schedule"},
     "torch_fp16": {"fp16"},
+    "torchscript": {"EMA", "accumulation"},
+    "torchscript_two_optimizers": {"two optimizers", "schedule"},
+    "tensorflow": {"EMA", "accumulation"},
+    "tensorflow_two_optimizers": {"two optimizers", "schedule"},
+    "jax": {"EMA", "accumulation"},
+    "jax_two_optimizers": {"two optimizers", "schedule"},
+    "sklearn": set(),
 }
+#: packages without which a room is not there
+NEEDS = {"toy": (), "torchscript": ("torch",), "jax": ("jax", "flax", "optax"), "sklearn": ("sklearn", "skops")}
 
 
 class Stop(Exception):
@@ -49,6 +60,25 @@ class StopAt:
         # a step is written after its callbacks
         if (curr_epoch - 1, iter_num) == (self.epoch, self.step):
             raise Stop
+
+
+def room_of(case: str) -> str:
+    """The room of a case."""
+    return case.split("_")[0]
+
+
+def missing(case: str) -> list[str]:
+    """Packages that a case needs and that are not installed."""
+    room = room_of(case)
+    return [name for name in NEEDS.get(room, (room,)) if importlib.util.find_spec(name) is None]
+
+
+def part(name: str) -> Any:
+    """A module of this folder."""
+    folder = str(Path(__file__).parent)
+    if folder not in sys.path:
+        sys.path.append(folder)
+    return importlib.import_module(f"golden_{name}")
 
 
 def rmse(y_true: np.ndarray, y_pred: np.ndarray) -> float:
@@ -116,12 +146,12 @@ def toy_trainer(path: Path, settings: dict[str, Any]) -> Any:
     return ToyTrainer(network, path, optimizer_params={"lr": 0.05, "momentum": 0.5}, **settings)
 
 
-def torch_trainer(path: Path, settings: dict[str, Any], features: set[str]) -> Any:
+def torch_trainer(path: Path, settings: dict[str, Any], features: set[str], scripted: bool) -> Any:
     import torch
 
-    from delira.training import PyTorchNetworkTrainer
+    from delira.training import PyTorchNetworkTrainer, TorchScriptNetworkTrainer
 
-    network = torch_network()()
+    network = part("torchscript").network(features) if scripted else torch_network()()
     with torch.no_grad():
         for number, weight in enumerate(network.parameters()):
             weight.copy_(torch.linspace(-0.5, 0.7, weight.numel()).reshape(weight.shape) + 0.01 * number)
@@ -137,7 +167,8 @@ def torch_trainer(path: Path, settings: dict[str, Any], features: set[str]) -> A
     if "fp16" in features:
         settings["mixed_precision"] = "fp16"
     settings |= {"losses": {"mse": torch.nn.functional.mse_loss}, "optimizer_cls": torch.optim.Adam}
-    return PyTorchNetworkTrainer(network, path, optimizer_params={"lr": 0.01}, **settings)
+    trainer_cls = TorchScriptNetworkTrainer if scripted else PyTorchNetworkTrainer
+    return trainer_cls(network, path, optimizer_params={"lr": 0.01}, **settings)
 
 
 def build(case: str, path: Path, *callbacks: Any) -> Any:
@@ -150,7 +181,14 @@ def build(case: str, path: Path, *callbacks: Any) -> Any:
         "metrics": {"rmse": rmse}, "val_score_key": "rmse", "save_freq": 1, "save_freq_steps": 1, "seed": 5,
         "logging_type": None, "verbose": False, "callbacks": callbacks,
     }  # fmt: skip
-    return toy_trainer(path, settings) if case == "toy" else torch_trainer(path, settings, features)
+    room = room_of(case)
+    if room == "toy":
+        return toy_trainer(path, settings)
+    if room in ("torch", "torchscript"):
+        return torch_trainer(path, settings, features, room == "torchscript")
+    if "accumulation" in features:
+        settings["gradient_accumulation_steps"] = 3
+    return part(room).trainer(path, settings, features)
 
 
 def train(trainer: Any) -> Any:
@@ -172,10 +210,16 @@ def exact(tree: Any) -> dict[str, str]:
     return found
 
 
+def held(trainer: Any) -> dict[str, Any]:
+    """Weights and optimizers; of an estimator, whose file has the versions of its packages in it, what it learned."""
+    if trainer.backend.name == "sklearn":
+        return {"model": {**named_weights(trainer.module), "t": trainer.module.estimator.t_}, "optimizer": {}}
+    return trainer.backend.to_numpy(trainer.backend.state_tree(trainer.module, trainer.optimizers))
+
+
 def loaded(trainer: Any) -> dict[str, str]:
     """What a trainer holds that has loaded a checkpoint."""
-    to_numpy, state = trainer.backend.to_numpy, dict(trainer.state.to_tree())
-    tree = to_numpy(trainer.backend.state_tree(trainer.module, trainer.optimizers))
+    to_numpy, state, tree = trainer.backend.to_numpy, dict(trainer.state.to_tree()), held(trainer)
     average = {} if trainer.weight_average is None else to_numpy(trainer.weight_average.weights())
     return exact({**tree, "average": average, "state": to_numpy(state)})
 
@@ -192,7 +236,7 @@ def write(case: str, place: str) -> None:
         content = trainer.checkpoints.path("last").read_bytes()
         found = loaded(trainer)
         end = train(trainer)
-        weights = end.backend.to_numpy(end.backend.state_tree(end.module, {})["model"])
+        weights = held(end)["model"]
         final = {name: np.asarray(array, dtype=np.float64).ravel().tolist() for name, array in weights.items()}
         answer = {"loaded": found, "final": final, "history": end.state.history}
     name = f"{case}_{place}_{VERSION}"
@@ -205,8 +249,8 @@ def write(case: str, place: str) -> None:
 
 def main(cases: Callable[[str], bool] = lambda case: True) -> None:
     for case in filter(cases, CASES):
-        if case != "toy" and importlib.util.find_spec("torch") is None:
-            raise SystemExit("the golden checkpoints of torch need torch")
+        if absent := missing(case):
+            raise SystemExit(f"the golden checkpoints of {room_of(case)} need {', '.join(absent)}")
         for place in PLACES:
             if found := sorted(path.name for path in HERE.glob(f"{case}_{place}_{VERSION}.*")):
                 print(f"{', '.join(found)}: there already, and kept as they are")

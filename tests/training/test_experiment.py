@@ -123,8 +123,7 @@ def test_without_validation_data_the_score_is_ignored_with_one_warning(room, tmp
     assert len(caught) == 1
     (folder,) = runs(experiment)
     last = next((folder / "fold_00" / "checkpoints").glob(f"checkpoint_last{room.backend.checkpoint_suffix}"))
-    (weight,) = room.trainer_cls.load_state(last)["model"].values()
-    assert room.same(np.asarray(weight).reshape(-1, 1), room.read(network))
+    assert room.same(room.weight_in(room.trainer_cls.load_state(last)["model"]), room.read(network))
     assert not list(last.parent.glob("checkpoint_best*"))
 
 

@@ -249,10 +249,11 @@ class Anneal:
 def test_a_callback_that_holds_a_loss_changes_the_very_loss_that_is_trained(room, tmp_path, manager, place, method):
     loss = Weighted(room.loss)
     losses, callbacks = {"losses": {"ce": loss}}, {"callbacks": [Anneal(loss)]}
+    plain = {"compiled": False}  # a compiled step keeps the factor it was traced with
     experiment = {
-        "call": lambda: room.experiment(tmp_path),
-        "experiment": lambda: room.experiment(tmp_path, **losses, callbacks=callbacks["callbacks"]),
-        "parameters": lambda: room.experiment(tmp_path, training=losses),
+        "call": lambda: room.experiment(tmp_path, training=plain),
+        "experiment": lambda: room.experiment(tmp_path, **losses, callbacks=callbacks["callbacks"], training=plain),
+        "parameters": lambda: room.experiment(tmp_path, training={**losses, **plain}),
     }[place]()
     given = {"call": {**losses, **callbacks}, "experiment": {}, "parameters": callbacks}[place]
     if method == "run":

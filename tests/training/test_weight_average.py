@@ -36,10 +36,8 @@ def by_hand(weights, decay, warmup, start=START):
     return averages
 
 
-def model_of(trainer, name, key="model"):
-    tree = trainer.backend.to_numpy(trainer.load_state(trainer.checkpoints.path(name)))
-    (weight,) = tree[key].values()
-    return weight.reshape(-1, 1)
+def model_of(room, trainer, name, key="model"):
+    return room.weight_in(trainer.load_state(trainer.checkpoints.path(name))[key])
 
 
 def close(room, found, expected):
@@ -56,8 +54,8 @@ def test_it_is_the_formula(room, tmp_path, manager, decay, warmup):
     assert average.n_updates == len(watch.weights) == 12
     expected = by_hand(watch.weights, decay, warmup)[-1]
     close(room, room.read(trainer.module), expected)  # what train gives back
-    close(room, model_of(trainer, "last"), expected)
-    close(room, model_of(trainer, "last", "training_model"), watch.weights[-1])
+    close(room, model_of(room, trainer, "last"), expected)
+    close(room, model_of(room, trainer, "last", "training_model"), watch.weights[-1])
 
 
 def test_the_order_of_the_callbacks_does_not_matter(room, tmp_path, manager):
@@ -119,8 +117,8 @@ def test_best_last_and_numbered_checkpoints_have_the_average_and_the_weights(roo
     trainer.train(3, manager(), manager(7))
     averages = by_hand(watch.weights, 0.5, True)
     for name, step in (("best", 3), ("epoch_1", 3), ("epoch_0_step_2", 2), ("epoch_1_step_3", 6), ("last", 9)):
-        close(room, model_of(trainer, name), averages[step - 1])
-        close(room, model_of(trainer, name, "training_model"), watch.weights[step - 1])
+        close(room, model_of(room, trainer, name), averages[step - 1])
+        close(room, model_of(room, trainer, name, "training_model"), watch.weights[step - 1])
     close(room, room.read(trainer.module), averages[2])  # the best ones
 
 
@@ -194,7 +192,7 @@ def test_a_further_train_goes_on_with_the_trained_weights(room, tmp_path, manage
     unbroken.train(4, manager(), manager(7), val_score_key=score)
     trainer = build(tmp_path / "twice")
     network = trainer.train(2, manager(), manager(7), val_score_key=score)
-    assert np.array_equal(room.read(network), model_of(trainer, "last" if score is None else "best"))
+    assert np.array_equal(room.read(network), model_of(room, trainer, "last" if score is None else "best"))
     trainer.train(4, manager(), manager(7), val_score_key=score)
     assert room.same(trainer._checkpoint_tree(), unbroken._checkpoint_tree())
 
@@ -342,5 +340,4 @@ def test_an_experiment_tests_and_gives_back_the_average(room, tmp_path, manager)
     trainer = room.trainer(tmp_path / "by hand", callbacks=[watch, ExponentialMovingAverage(0.5)])
     assert room.read(network).shape == room.read(trainer.module).shape
     path = next((tmp_path / "average").rglob(f"checkpoint_last{room.backend.checkpoint_suffix}"))
-    (weight,) = room.backend.to_numpy(trainer.load_state(path)["model"]).values()
-    assert np.array_equal(room.read(network), weight.reshape(-1, 1))
+    assert np.array_equal(room.read(network), room.weight_in(trainer.load_state(path)["model"]))

@@ -46,6 +46,32 @@ class Parts:
         """The arrays as they are now; ``None`` for the random streams."""
         return [None if isinstance(leaf, nnx.RngState) else raw(leaf) for leaf in self.leaves]
 
+    def arrays(self) -> list[Any]:
+        """The arrays that are no variables; ``None`` for all variables."""
+        return [None if isinstance(leaf, nnx.Variable) else leaf for leaf in self.leaves]
+
+    def variable_values(self) -> list[Any]:
+        """The arrays of variables, no two of which share memory; ``None`` for all else."""
+        values = [
+            leaf.get_raw_value() if isinstance(leaf, nnx.Variable) and not isinstance(leaf, nnx.RngState) else None
+            for leaf in self.leaves
+        ]
+        there = [id(value) for value in values if value is not None]
+        if len(set(there)) == len(there):
+            return values
+        seen: set[int] = set()
+        for number, value in enumerate(values):
+            if value is not None and id(value) in seen:  # a callback gave two variables one array
+                values[number] = jax.tree.map(jnp.copy, value)
+            seen.add(id(value))
+        return values
+
+    def copy_values(self) -> None:
+        """Give all variables memory that is nobody else's."""
+        for leaf in self.leaves:
+            if isinstance(leaf, nnx.Variable) and not isinstance(leaf, nnx.RngState):
+                leaf.set_raw_value(jax.tree.map(jnp.copy, leaf.get_raw_value()))
+
     def set_values(self, values: Sequence[Any]) -> None:
         """Put arrays into the network's variables."""
         for leaf, value in zip(self.leaves, values, strict=True):
@@ -85,8 +111,20 @@ class Mould:
         return nnx.merge(self.graphdef, nnx.from_flat_state(list(zip(self.paths, leaves, strict=True))))
 
     def values_of(self, network: Any, before: Sequence[Any]) -> list[Any]:
-        """The arrays of a network that :meth:`build` made; variables that came to it since are left out."""
+        """The arrays of a network that :meth:`build` made; variables that came to it since are left out.
+
+        Raises
+        ------
+        NetworkError
+            If an array that is no variable has changed.
+        """
         now = dict(nnx.to_flat_state(nnx.split(network)[1]))
+        for kind, path, value in zip(self.kinds, self.paths, before, strict=True):
+            if kind is None and now.get(path) is not value:
+                raise NetworkError(
+                    f"the step changed {type(network).__name__}.{dotted(path)}, which is an array that nobody keeps; "
+                    "make it a variable, e.g. nnx.BatchStat(array), or a class of your own derived from nnx.Variable"
+                )
         return [
             None if kind is None or kind[2] is not None else raw(now[path]) if path in now else value
             for kind, path, value in zip(self.kinds, self.paths, before, strict=True)

@@ -108,13 +108,16 @@ class CompiledStep:
         # a batch may be computed again, with the same weights, when the memory ran out
         self._donates = not any(optimizer.config.in_parts for optimizer in self._optimizers.values())
         self._parts: graph.Parts | None = None
+        self._arrays: list[Any] = []  # of the network, but no variables: never donated
         self._moulds: list[tuple[graph.Mould, dict[Any, Any]]] = []
         self._functions: dict[Any, Any] = {}
 
     def __call__(self, batch: dict[str, Any], counters: Mapping[str, int]) -> Any:
         parts = graph.parts_of(self._network)
         if parts is not self._parts:
-            self._parts, self._functions = parts, self._functions_of(parts)
+            self._parts, self._functions, self._arrays = parts, self._functions_of(parts), parts.arrays()
+            if self._donates:  # whoever kept a weight between epochs keeps it
+                parts.copy_values()
         optimizers = self._optimizers
         plans = tuple([(name, optimizer.begin_call()) for name, optimizer in optimizers.items()])
         function = self._functions.get(plans)
@@ -128,7 +131,9 @@ class CompiledStep:
                 name: optimizer.n_samples for name, optimizer in optimizers.items() if needs_samples(optimizer)
             },
         }
-        result, values, states, calls = function(parts.values(), states, pending, arrays_of(batch), facts)
+        if any(array is not None for array in self._arrays):
+            facts["arrays"] = self._arrays
+        result, values, states, calls = function(parts.variable_values(), states, pending, arrays_of(batch), facts)
         parts.set_values(values)
         for name, optimizer in optimizers.items():
             optimizer.state = states[name]
@@ -145,6 +150,8 @@ class CompiledStep:
 
     def _compiled(self, mould: graph.Mould, plans: tuple[tuple[str, Plan], ...]) -> Any:
         def step(values: Any, states: Any, pending: Any, batch: Any, facts: Any) -> Any:
+            if "arrays" in facts:
+                values = [v if array is None else array for v, array in zip(values, facts["arrays"], strict=True)]
             network = mould.build(values, key_of(facts["words"]))
             twins = {
                 name: self._optimizers[name].traced(

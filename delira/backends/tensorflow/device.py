@@ -159,7 +159,7 @@ def deterministic() -> Iterator[None]:
 
 def explain(error: BaseException) -> str | None:
     """The note for an error of an operation that is not deterministic; ``None`` for any other error."""
-    if isinstance(error, (tf.errors.UnimplementedError, RuntimeError)) and "determinis" in str(error).lower():
+    if isinstance(error, (tf.errors.OpError, RuntimeError)) and "determinis" in str(error).lower():
         return (
             "TensorFlow has no deterministic form of this operation on this device: replace it in the network, the "
             "losses or the closure, or train with deterministic=False"

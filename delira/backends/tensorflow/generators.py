@@ -28,6 +28,7 @@ class Generators:
         self.seeding = 0
         self._seed: int | None = None
         self._used: set[int] = set()  # seeds that operations may have been called with
+        self._keras: Any = None  # Keras' own, even while there is none
         self._learning: list[Any] = []  # networks, the innermost scope last
 
     def seed(self, seed: int) -> None:
@@ -85,12 +86,12 @@ class Generators:
         else:
             self._set_keras(state["keras"])
 
-    @staticmethod
-    def _set_keras(state: np.ndarray) -> None:
+    def _set_keras(self, state: np.ndarray) -> None:
         generator = global_state.get_global_attribute(GLOBAL_SEED_GENERATOR)
-        if generator is None:
-            generator = keras.random.SeedGenerator(0)
+        if generator is None:  # the same again: compiled steps draw from the one that was there when they were made
+            generator = self._keras or keras.random.SeedGenerator(0)
             global_state.set_global_attribute(GLOBAL_SEED_GENERATOR, generator)
+        self._keras = generator
         generator.state.assign(state)
 
     @contextlib.contextmanager

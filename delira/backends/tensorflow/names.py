@@ -58,17 +58,31 @@ def refuse_foreign(network: Any) -> None:
         Naming the attribute.
     """
     for layer in layers_of(network):
-        for name, value in vars(layer).items():
-            if isinstance(value, tf.Variable):
-                raise NetworkError(
-                    f"{type(layer).__name__}.{name} is a tf.Variable, which Keras neither trains nor saves; make it "
-                    f"with self.add_weight(shape=…, name={name!r})"
-                )
-            if isinstance(value, tf.random.Generator):
-                raise NetworkError(
-                    f"{type(layer).__name__}.{name} is a tf.random.Generator, whose state Keras does not save; use "
-                    "keras.random.SeedGenerator(seed) and keras.random.normal(shape, seed=it)"
-                )
+        for attribute, found in vars(layer).items():
+            for name, value in _items(found, attribute):
+                _refuse_foreign_value(layer, name, value)
+
+
+def _items(value: Any, place: str) -> Iterator[tuple[str, Any]]:
+    """The value, or what is in the list or dict."""
+    if isinstance(value, (list, tuple, Mapping)) and not place.startswith("_self_"):
+        for key, item in value.items() if isinstance(value, Mapping) else enumerate(value):
+            yield from _items(item, f"{place}[{key!r}]")
+    else:
+        yield place, value
+
+
+def _refuse_foreign_value(layer: Any, name: str, value: Any) -> None:
+    if isinstance(value, tf.Variable):
+        raise NetworkError(
+            f"{type(layer).__name__}.{name} is a tf.Variable, which Keras neither trains nor saves; make it "
+            "with self.add_weight(shape=…, name=…)"
+        )
+    if isinstance(value, tf.random.Generator):
+        raise NetworkError(
+            f"{type(layer).__name__}.{name} is a tf.random.Generator, whose state Keras does not save; use "
+            "keras.random.SeedGenerator(seed) and keras.random.normal(shape, seed=it)"
+        )
 
 
 def _walk(layer: Any, prefix: str, above: tuple[int, ...]) -> Iterator[tuple[str, Any]]:

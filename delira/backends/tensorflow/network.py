@@ -160,6 +160,9 @@ class AbstractTfNetwork(AbstractNetwork, keras.Model):
             scaled = None if optimizer is None else optimizer.scale_loss(_total(step.losses))
         if optimizer is not None:
             _update(optimizer, scaled, tape, step, hooks)
+        for metric in (metrics or {}).values():
+            if isinstance(metric, keras.metrics.Metric):  # the value of this step, not of all steps so far
+                metric.reset_state()
         values = call_metrics(metrics or {}, kwargs.get("metric_keys") or {}, step.predictions, step.batch)
         if optimizer is not None:
             return values, step.losses, dict(step.predictions)

@@ -76,8 +76,13 @@ class TfOptimizer:
         if self.is_built:
             return
         self.variables_of_network = list(self._find())
-        if not self.optimizer.built:
+        with tf.device(next((variable.value.device for variable in self.variables_of_network), None)):
             self._build_state()
+        self.is_built = True
+
+    def _build_state(self) -> None:
+        if not self.optimizer.built:
+            self._build_slots()
         elif self._strategy is not None:
             raise ConfigError(
                 "an optimizer that is built already cannot train on several devices; return from optim_fn one that "
@@ -94,9 +99,8 @@ class TfOptimizer:
             self._sums = {id(v): tf.Variable(tf.zeros(v.shape), trainable=False) for v in self.variables_of_network}
         if self.update.in_parts:
             self._part_sums = {key: tf.Variable(tf.zeros(v.shape), trainable=False) for key, v in self._sums.items()}
-        self.is_built = True
 
-    def _build_state(self) -> None:
+    def _build_slots(self) -> None:
         if self._strategy is None:
             self.optimizer.build(self.variables_of_network)
             return

@@ -11,6 +11,8 @@ from keras.src.random.seed_generator import GLOBAL_SEED_GENERATOR
 
 from delira.backends.tensorflow.values import concatenate
 
+_HOST = "/CPU:0"
+
 
 class Several(str):
     """Where a batch goes that several devices share out; as a text, where it waits for that.
@@ -24,7 +26,7 @@ class Several(str):
     devices: tuple[str, ...]
 
     def __new__(cls, devices: Sequence[str]) -> "Several":
-        self = super().__new__(cls, "/CPU:0")
+        self = super().__new__(cls, _HOST)
         self.devices = tuple(devices)
         return self
 
@@ -99,15 +101,16 @@ class Shares:
 
     def __init__(self, tree: Any, n_samples: Any, strategy: Any):
         self._strategy, number = strategy, strategy.num_replicas_in_sync
-        if n_samples is None:
-            sized = [leaf for leaf in tf.nest.flatten(tree) if leaf.shape.rank]
-            n_samples = tf.shape(sized[0])[0] if sized else 0
-        self._n_samples = tf.cast(n_samples, tf.int32)
-        is_whole = self._n_samples < number
-        bounds = [self._n_samples * i // number for i in range(number + 1)]
-        starts = [tf.where(is_whole, 0, bound) for bound in bounds[:-1]]
-        stops = [tf.where(is_whole, self._n_samples, bound) for bound in bounds[1:]]
-        self.trees = [_cut(tree, self._n_samples, *edges) for edges in zip(starts, stops, strict=True)]
+        with tf.device(_HOST):  # or the whole batch would go to the first device
+            if n_samples is None:
+                sized = [leaf for leaf in tf.nest.flatten(tree) if leaf.shape.rank]
+                n_samples = tf.shape(sized[0])[0] if sized else 0
+            self._n_samples = tf.cast(n_samples, tf.int32)
+            is_whole = self._n_samples < number
+            bounds = [self._n_samples * i // number for i in range(number + 1)]
+            starts = [tf.where(is_whole, 0, bound) for bound in bounds[:-1]]
+            stops = [tf.where(is_whole, self._n_samples, bound) for bound in bounds[1:]]
+            self.trees = [_cut(tree, self._n_samples, *edges) for edges in zip(starts, stops, strict=True)]
         sizes = [tf.cast(stop - start, tf.float32) for start, stop in zip(starts, stops, strict=True)]
         self.weights = [size / tf.maximum(tf.add_n(sizes), 1.0) for size in sizes]
         """Part of each share in a mean over samples; 0-d float32 tensors."""

@@ -41,6 +41,8 @@ class Runtime:
     """States of its generators in the checkpoint that was loaded, until the training goes on."""
     waiting: Any = None
     """Checkpoint, and its optimizers, to be loaded when the weights are there."""
+    learned: frozenset[str] | None = None
+    """Names of the variables that learn, to be set when the weights are there."""
     forward: Any = None
     """The compiled prediction."""
 

@@ -76,8 +76,11 @@ def finish_building(network: Any) -> None:
     """Load what has waited for the weights to have a shape."""
     runtime = runtime_of(network)
     waiting, runtime.waiting = runtime.waiting, None
+    learned, runtime.learned = runtime.learned, None
     if waiting is not None:
         load_state_tree(waiting[0], network, waiting[1])
+    if learned is not None:
+        set_learned_names(network, learned)
 
 
 def _assign(variables: Sequence[Any], values: Sequence[Any]) -> None:
@@ -167,7 +170,13 @@ def learned_names(network: Any) -> frozenset[str]:
 
 
 def set_learned_names(network: Any, names: frozenset[str]) -> None:
-    """Freeze and unfreeze variables; a layer that has none left that learns is frozen as a whole."""
+    """Freeze and unfreeze variables; a layer that has none left that learns is frozen as a whole.
+
+    Weights that have no shape yet follow when they get theirs.
+    """
+    if not is_built(network):
+        runtime_of(network).learned = names
+        return
     learned = {id(variable) for name, variable in named_variables(network).items() if name in names}
     for layer in layers_of(network):
         inside = [v for part in layer._flatten_layers() for v in part._trainable_variables]

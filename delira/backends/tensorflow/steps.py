@@ -68,11 +68,14 @@ class Traces:
         if runtime.draws and self._seeding != GENERATORS.seeding:  # the seeds of a graph are fixed when it is made
             self._made.clear()
         leaves = tf.nest.flatten(tree)
-        key = (kind, _structure(tree), *((leaf.dtype, leaf.shape[1:]) for leaf in leaves))
+        key: Any = (kind, _structure(tree), *((leaf.dtype, leaf.shape[1:]) for leaf in leaves))
         try:
             graph = self._made.get(key)
         except TypeError:  # an unknown shape has no hash
             graph = None
+        if graph is None and len(self._made) >= _MOST_KINDS:  # one graph for all shapes
+            key = (kind, _structure(tree), *((leaf.dtype, leaf.shape.rank) for leaf in leaves))
+            graph = self._made.get(key)
         if graph is None:
             self._seeding = GENERATORS.seeding
             graph = self._made[key] = self._trace(tree)
@@ -217,9 +220,9 @@ class Step:
         for optimizer in self._optimizers.values():
             optimizer.weights = shares.weights
         self._network._clear_losses()
-        with precision(self._network, self._precision):
+        with precision(self._network, self._precision), tf.device(runtime.device):
             metrics, losses, predictions = zip(*shares.compute(compute), strict=True)
-        return shares.mean(metrics), shares.mean(losses), shares.join(predictions)
+            return shares.mean(metrics), shares.mean(losses), shares.join(predictions)
 
     def _build(self, batch: Mapping[str, Any]) -> None:
         """Give weights and optimizers their shapes."""
@@ -232,7 +235,7 @@ class Step:
         self._learnable = list(learnable(self._network).values())
 
 
-_EAGER = type(tf.constant(0))
+_EAGER = tf.__internal__.EagerTensor  # making one would start the runtime, which could not be set up any more
 
 
 class _Scopes:
@@ -305,7 +308,8 @@ def _predict(network: Any, inputs: Mapping[str, Any]) -> Any:
             return call(inputs)
     shares = Shares(only_arrays(inputs), None, runtime.strategy)
     network._clear_losses()
-    return shares.join(shares.compute(call))
+    with tf.device(runtime.device):
+        return shares.join(shares.compute(call))
 
 
 def key_mapping(network: Any) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from delira.errors import ConfigError
 from delira.io import export
 from delira.models import load_named_weights, named_weights
 from delira.testing.spec.bench import Bench
@@ -12,6 +13,22 @@ from delira.training.callbacks import ExponentialMovingAverage
 def _train(**settings: Any) -> Callable[[Bench], None]:
     def ask(bench: Bench) -> None:
         bench.trainer(**settings).train(1, bench.manager())
+
+    return ask
+
+
+def _every(*asks: Callable[[Bench], None]) -> Callable[[Bench], None]:
+    """Raises if each of these does."""
+
+    def ask(bench: Bench) -> None:
+        errors = []
+        for each in asks:
+            try:
+                each(bench)
+            except ConfigError as error:
+                errors.append(error)
+        if len(errors) == len(asks):
+            raise errors[0]
 
     return ask
 
@@ -45,12 +62,12 @@ REFUSALS: dict[str, Callable[[Bench], None]] = {
     "gradients": _train(optimizer_cls=object, optimizer_params={"lr": 0.1}),
     "schedules": _schedule,
     "accumulation": _train(gradient_accumulation_steps=2),
-    "clipping": _train(gradient_clip_norm=1.0),
+    "clipping": _every(_train(gradient_clip_norm=1.0), _train(gradient_clip_value=1.0)),
     "skip_nonfinite": _train(nonfinite="skip"),
     "rollback": _rollback,
     "micro_batches": _train(micro_batches=2),
     "average": _average,
-    "compiled": _train(compiled=True),
+    "compiled": _every(_train(compiled=True), _train(jit_compile=True)),
     "named_weights": _named_weights,
     "export": _export,
 }

@@ -1,5 +1,7 @@
 """Mistakes are refused early, in words that say what to do."""
 
+import functools
+import itertools
 from typing import Any
 
 import numpy as np
@@ -116,11 +118,19 @@ def keeps_the_users_errors(bench: Bench) -> None:
     class Mine(Exception):
         pass
 
-    def broken(prediction: Any, target: Any) -> Any:
-        raise Mine("of the user's")
+    def breaks_after(n_calls: int) -> Any:
+        calls = itertools.count()
 
-    trainer = bench.trainer(losses={"broken": broken})
-    caught(Mine, lambda: trainer.train(1, bench.manager(8)), "broken")
+        def loss(prediction: Any, target: Any) -> Any:
+            if next(calls) < n_calls:
+                return bench.room.mse(prediction, target)
+            raise Mine("of the user's")
+
+        return loss
+
+    for n_calls in (0, 1):  # the first call tries the loss before the training, the second one is in a step
+        trainer = bench.trainer(losses={"broken": breaks_after(n_calls)})
+        caught(Mine, functools.partial(trainer.train, 1, bench.manager(8)), "broken")
 
 
 @check()

@@ -9,6 +9,7 @@ from delira.errors import NonFiniteLossError
 from delira.testing.spec.bench import Bench, caught
 from delira.testing.spec.check import check
 from delira.testing.spec.reference import Batch, Sgd, descend, weighted
+from delira.utils.trees import iterate_leaves
 
 
 class Spoil:
@@ -135,8 +136,11 @@ def knows_bad_weights(bench: Bench) -> None:
     bad = bench.backend.nonfinite({name: weights[name] for name in learned})
     assert not bad, f"finite weights are said not to be: {bad}"
     weight, bias = bench.room.read(network)
-    weight[0, 0] = np.nan
-    bench.room.write(network, weight, bias)
-    weights = bench.backend.state_tree(network, {})["model"]
-    bad = bench.backend.nonfinite({name: weights[name] for name in learned})
-    assert len(bad) == 1, f"one weight is not finite; said to be so are {bad}"
+    leaves = [np.asarray(leaf) for _, leaf in iterate_leaves(bench.backend.to_numpy(weights))]
+    largest = min(np.finfo(leaf.dtype).max for leaf in leaves if leaf.dtype.kind == "f")
+    # of the largest numbers the sum is infinite, though none of them is
+    for value, number in ((np.nan, 1), (np.inf, 1), (-np.inf, 1), (largest, 0)):
+        bench.room.write(network, np.full_like(weight, value), bias)
+        weights = bench.backend.state_tree(network, {})["model"]
+        bad = bench.backend.nonfinite({name: weights[name] for name in learned})
+        assert len(bad) == number, f"of weights that are {value}, said to be not finite are {bad}"

@@ -95,6 +95,26 @@ def _pairs(bench: Bench) -> dict[str, np.ndarray]:
     }
 
 
+@check("gradients")
+def reads_entries_of_other_names(bench: Bench) -> None:
+    """``key_mapping``, ``loss_keys`` and ``metric_keys`` say what the network, a loss and a training metric read."""
+    plain = bench.arrays(8)
+    arrays = {"image": plain["data"], "goal": plain["label"], "data": -plain["data"], "label": plain["label"] + 3}
+    losses = {"fit": bench.room.mse}
+    keys: dict[str, Any] = {
+        "key_mapping": {"x": "image"},
+        "loss_keys": {"fit": ("pred", "goal")},
+        "metric_keys": {"error": ("goal", "pred")},
+    }
+    trainer = bench.trainer(losses=losses, train_metrics={"error": bench.room.mse}, **keys)
+    network = trainer.train(1, bench.manager(arrays=arrays))
+    dense, batches = bench.dense(), bench.batches(8)
+    expected, _ = descend(dense, batches)
+    bench.assert_layer(network, dense)
+    for name in ("fit", "error"):
+        bench.assert_history(trainer, name, [weighted(expected, batches)])
+
+
 @check("gradients", "two")
 def maps_several_inputs_and_outputs(bench: Bench) -> None:
     """``key_mapping`` names the entries of several arguments, ``loss_keys`` what each of several losses reads."""

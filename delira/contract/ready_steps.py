@@ -1,0 +1,163 @@
+"""What the closures of the ready networks of all rooms have in common."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from delira.contract.step import NO_HOOKS, Step, select_inputs, validation_names
+from delira.errors import ConfigError
+
+#: what a GAN is judged by -> the target of its logits
+GAN_PARTS = {"discr_real": 1, "discr_fake": 0, "adversarial": 1}
+
+# ------------------------------------------------------------------ generative adversarial networks
+
+
+def gan_inputs(model: Any, batch: Mapping[str, Any], arguments: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Real images, and the noise that others are made of, or ``None``.
+
+    Parameters
+    ----------
+    model
+        The network.
+    batch
+        The prepared batch.
+    arguments
+        What else the closure was called with.
+
+    Raises
+    ------
+    ConfigError
+        If there are hooks.
+    """
+    if arguments.get("hooks", NO_HOOKS) not in (None, NO_HOOKS):
+        raise ConfigError("the closure of a GAN makes two updates, so it runs no hooks of a step; write a closure")
+    inputs = select_inputs(arguments.get("key_mapping") or model.__delira_backend__.key_mapping(model), batch)
+    return inputs["real_image_batch"], inputs.get("noise")
+
+
+def gan_losses(
+    losses: Mapping[str, Callable[..., Any]] | None, part: str, logits: Any, full_like: Callable[[Any, int], Any]
+) -> dict[str, Any]:
+    """Every loss of one of ``GAN_PARTS``, as ``<name>_<part>``.
+
+    Parameters
+    ----------
+    losses
+        Functions by name.
+    part, logits
+        Which part, and what the discriminator says there.
+    full_like
+        Makes an array of one number, in the shape of another.
+    """
+    target = full_like(logits, GAN_PARTS[part])
+    return {f"{name}_{part}": loss(logits, target) for name, loss in (losses or {}).items()}
+
+
+def gan_optimizer(optimizers: Mapping[str, Any], name: str, builder: str) -> Any:
+    """The optimizer of one of the two networks.
+
+    Parameters
+    ----------
+    optimizers
+        The trainer's optimizers by name.
+    name
+        ``"gen"`` or ``"discr"``.
+    builder
+        What builds both.
+
+    Raises
+    ------
+    ConfigError
+        If it is not there.
+    """
+    if name not in optimizers:
+        raise ConfigError(
+            f"a GAN is trained with the optimizers 'gen' and 'discr', but there are only {sorted(optimizers)}; pass "
+            f"optim_fn={builder}"
+        )
+    return optimizers[name]
+
+
+def gan_results(
+    images: Any,
+    logits: Mapping[str, Any],
+    losses: dict[str, Any],
+    metrics: Mapping[str, Callable[..., Any]] | None,
+    learns: bool,
+    full_like: Callable[[Any, int], Any],
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """What the closure returns: metrics, losses and predictions.
+
+    Parameters
+    ----------
+    images
+        Those that were made.
+    logits
+        What the discriminator says, by part.
+    losses
+        Values by name.
+    metrics
+        Functions by name, called with targets and logits of each part.
+    learns
+        Whether there were updates; without any, names get the prefix ``val_``.
+    full_like
+        Makes an array of one number, in the shape of another.
+    """
+    values = {
+        f"{name}_{part}": metric(full_like(logits[part], wanted), logits[part])
+        for part, wanted in GAN_PARTS.items()
+        for name, metric in (metrics or {}).items()
+    }
+    predictions = {"fake_images": images, "discr_fake": logits["discr_fake"], "discr_real": logits["discr_real"]}
+    if learns:
+        return values, losses, predictions
+    return validation_names(values), validation_names(losses), predictions
+
+
+# ------------------------------------------------------------------ variational autoencoders
+
+
+def autoencoder_closure(closure: Callable[..., Any], divergence: Callable[[Mapping[str, Any]], Any]) -> Any:
+    """A room's default closure with one more loss, ``"kl"``.
+
+    Parameters
+    ----------
+    closure
+        The default closure.
+    divergence
+        The loss, out of the predictions.
+    """
+
+    def add_divergence(step: Step) -> None:
+        step.losses["kl"] = divergence(step.predictions)
+
+    add_divergence.traceable = True  # type: ignore[attr-defined]
+
+    def with_divergence(
+        model: Any,
+        data_dict: dict[str, Any],
+        optimizers: Mapping[str, Any],
+        losses: Mapping[str, Any] | None = None,
+        metrics: Mapping[str, Any] | None = None,
+        fold: int = 0,
+        **kwargs: Any,
+    ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+        """The default closure with one more loss, ``"kl"``; ``loss_keys`` and ``metric_keys`` default to the images.
+
+        Returns
+        -------
+        tuple
+            ``(metrics, losses, predictions)``: dicts of arrays.
+        """
+        mapping = kwargs.get("key_mapping") or model.__delira_backend__.key_mapping(model)
+        images = next(iter(mapping.values()))
+        hooks = kwargs.get("hooks") or NO_HOOKS
+        kwargs |= {
+            "hooks": dataclasses.replace(hooks, criterion=(add_divergence, *hooks.criterion)),
+            "loss_keys": dict.fromkeys(losses or {}, ("pred", images)) | dict(kwargs.get("loss_keys") or {}),
+            "metric_keys": dict.fromkeys(metrics or {}, (images, "pred")) | dict(kwargs.get("metric_keys") or {}),
+        }
+        return closure(model, data_dict, optimizers, losses, metrics, fold, **kwargs)  # type: ignore[no-any-return]
+
+    return with_divergence

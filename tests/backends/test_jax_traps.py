@@ -1,0 +1,108 @@
+"""Donated memory: nobody loses an array because a step reuses it, and nothing that a step changes is forgotten."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+jax = pytest.importorskip("jax")
+nnx = pytest.importorskip("flax.nnx")
+optax = pytest.importorskip("optax")
+import jax.numpy as jnp
+
+from delira.data_loading import BaseDataManager
+from delira.errors import NetworkError
+from delira.models import AbstractJaxNetwork, named_weights
+from delira.training import JaxNetworkTrainer
+
+N_SAMPLES, N_FEATURES, N_CLASSES = 22, 5, 3
+
+
+def make_data() -> BaseDataManager:
+    rng = np.random.default_rng(0)
+    arrays = {
+        "data": rng.normal(size=(N_SAMPLES, N_FEATURES)).astype("float32"),
+        "label": rng.integers(0, N_CLASSES, N_SAMPLES),
+    }
+    return BaseDataManager(arrays, batch_size=8)
+
+
+def cross_entropy(pred: Any, label: Any) -> Any:
+    return optax.softmax_cross_entropy_with_integer_labels(pred, label).mean()
+
+
+def make_trainer(network: Any, folder: Path, **settings: Any) -> JaxNetworkTrainer:
+    return JaxNetworkTrainer(
+        network, folder, losses={"ce": cross_entropy}, optimizer_cls=optax.adam, optimizer_params={"lr": 1e-2},
+        logging_type=None, **settings,
+    )  # fmt: skip
+
+
+class Pair(AbstractJaxNetwork):
+    """Two layers that begin with the same arrays."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.student = nnx.Linear(N_FEATURES, N_CLASSES, rngs=self.rngs)
+        self.teacher = nnx.clone(self.student)
+
+    def __call__(self, x: Any) -> dict[str, Any]:
+        return {"pred": self.student(x), "wanted": self.teacher(x)}
+
+
+class TeachesEveryStep:
+    def at_iter_end(self, trainer: Any, **facts: Any) -> None:
+        trainer.module.teacher.kernel.set_value(trainer.module.student.kernel.get_value())
+
+
+def test_two_variables_may_have_one_array(tmp_path: Path) -> None:
+    network = Pair()
+    make_trainer(network, tmp_path, callbacks=[TeachesEveryStep()]).train(2, make_data(), verbose=False)
+    weights = named_weights(network)
+    np.testing.assert_array_equal(weights["teacher.kernel"], weights["student.kernel"])
+
+
+class KeepsEveryEpoch:
+    def __init__(self) -> None:
+        self.kept: list[Any] = []
+
+    def at_epoch_end(self, trainer: Any, **facts: Any) -> None:
+        self.kept.append((nnx.clone(trainer.module), named_weights(trainer.module)))
+
+
+def test_what_is_kept_between_epochs_stays_as_it_was(tmp_path: Path) -> None:
+    network, keeps = Pair(), KeepsEveryEpoch()
+    before = (nnx.clone(network), named_weights(network))
+    make_trainer(network, tmp_path, callbacks=[keeps]).train(3, make_data(), verbose=False)
+    for clone, weights in (before, *keeps.kept):
+        for name, weight in named_weights(clone).items():
+            np.testing.assert_array_equal(weight, weights[name], err_msg=name)
+
+
+class WithArray(Pair):
+    """An array that is no variable, of the shape of a weight, whose memory could be taken for it."""
+
+    counts = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shift = nnx.data(jnp.ones(N_CLASSES))
+
+    def __call__(self, x: Any) -> dict[str, Any]:
+        if self.counts:
+            self.shift = self.shift + 1
+        return {"pred": self.student(x) + self.shift}
+
+
+def test_an_array_that_is_no_variable_outlives_the_steps(tmp_path: Path) -> None:
+    network = WithArray()
+    make_trainer(network, tmp_path).train(2, make_data(), verbose=False)
+    np.testing.assert_array_equal(network.shift, np.ones(N_CLASSES))
+
+
+def test_an_array_that_a_step_changes_without_anybody_keeping_it_is_refused(tmp_path: Path) -> None:
+    network = WithArray()
+    network.counts = True
+    with pytest.raises(NetworkError, match=r"WithArray\.shift"):
+        make_trainer(network, tmp_path).train(1, make_data(), verbose=False)

@@ -1,0 +1,136 @@
+"""What looks like TensorFlow and trains something else: metrics with a memory, hidden generators, lazy networks."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+tf = pytest.importorskip("tensorflow")
+import keras
+from keras.src.backend.common import global_state
+from keras.src.random.seed_generator import GLOBAL_SEED_GENERATOR
+
+from delira.data_loading import BaseDataManager
+from delira.errors import NetworkError
+from delira.models import AbstractTfNetwork, named_weights
+from delira.training import TfNetworkTrainer
+
+N_SAMPLES, N_FEATURES, N_CLASSES = 22, 5, 3
+
+
+def make_data() -> BaseDataManager:
+    rng = np.random.default_rng(0)
+    arrays = {
+        "data": rng.normal(size=(N_SAMPLES, N_FEATURES)).astype("float32"),
+        "label": rng.integers(0, N_CLASSES, N_SAMPLES),
+    }
+    return BaseDataManager(arrays, batch_size=8)
+
+
+def make_trainer(network: Any, folder: Path, **settings: Any) -> TfNetworkTrainer:
+    return TfNetworkTrainer(
+        network, folder, losses={"ce": keras.losses.SparseCategoricalCrossentropy(from_logits=True)},
+        optimizer_cls=keras.optimizers.Adam, optimizer_params={"learning_rate": 1e-2}, logging_type=None, **settings,
+    )  # fmt: skip
+
+
+class TwoLayers(AbstractTfNetwork):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = keras.layers.Dense(4, kernel_initializer="ones")
+        self.last = keras.layers.Dense(N_CLASSES, kernel_initializer="ones")
+
+    def call(self, x: Any) -> dict[str, Any]:
+        return {"pred": self.last(self.first(x))}
+
+
+class FreezesInEpoch:
+    """Freezes the first layer when an epoch begins; not again when a run continues after it."""
+
+    def __init__(self, epoch: int):
+        self.epoch = epoch
+
+    def at_epoch_begin(self, trainer: Any, curr_epoch: int = 0, **facts: Any) -> None:
+        if curr_epoch == self.epoch:
+            trainer.module.first.trainable = False
+
+
+def test_a_lazy_network_is_frozen_again_when_a_run_continues(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    unbroken = TwoLayers()
+    make_trainer(unbroken, tmp_path / "a", callbacks=[FreezesInEpoch(2)]).train(3, make_data(), verbose=False)
+    make_trainer(TwoLayers(), tmp_path / "b", callbacks=[FreezesInEpoch(2)]).train(2, make_data(), verbose=False)
+    continued = TwoLayers()
+    make_trainer(continued, tmp_path / "b", callbacks=[FreezesInEpoch(2)]).train(3, make_data(), verbose=False)
+    expected = named_weights(unbroken)
+    for name, weight in named_weights(continued).items():
+        np.testing.assert_array_equal(weight, expected[name], err_msg=name)
+    assert not continued.first.trainable
+    assert "frozen and learned" not in caplog.text
+
+
+class DrawsFromKeras(TwoLayers):
+    def call(self, x: Any) -> dict[str, Any]:
+        return super().call(x + keras.random.normal(tf.shape(x)))
+
+
+def test_the_generator_of_keras_is_followed_in_every_training_of_a_trainer(tmp_path: Path) -> None:
+    global_state.set_global_attribute(GLOBAL_SEED_GENERATOR, None)  # as in a process that begins
+    in_one, in_two = DrawsFromKeras(), DrawsFromKeras()
+    make_trainer(in_one, tmp_path / "one").train(2, make_data(), verbose=False)
+    global_state.set_global_attribute(GLOBAL_SEED_GENERATOR, None)
+    trainer = make_trainer(in_two, tmp_path / "two")
+    trainer.train(1, make_data(), verbose=False)
+    trainer.train(2, make_data(), verbose=False)
+    expected = named_weights(in_one)
+    for name, weight in named_weights(in_two).items():
+        np.testing.assert_array_equal(weight, expected[name], err_msg=name)
+
+
+@pytest.mark.parametrize("compiled", [None, False])
+def test_a_metric_of_keras_is_that_of_its_step(tmp_path: Path, compiled: Any) -> None:
+    seen = []
+
+    class Looks:
+        def at_iter_end(self, trainer: Any, data_dict: Any, metrics: Any, predictions: Any, **facts: Any) -> None:
+            right = np.argmax(predictions["pred"].numpy(), axis=1) == data_dict["label"]
+            seen.append((float(metrics["accuracy"]), right.mean()))
+
+    metrics = {"accuracy": keras.metrics.SparseCategoricalAccuracy()}
+    trainer = make_trainer(TwoLayers(), tmp_path, train_metrics=metrics, callbacks=[Looks()], compiled=compiled)
+    trainer.train(2, make_data(), verbose=False)
+    shown, expected = np.array(seen).T
+    np.testing.assert_allclose(shown, expected, rtol=1e-6)
+
+
+class AnyLength(AbstractTfNetwork):
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = keras.layers.Dense(N_CLASSES)
+        self.n_traces = 0
+
+    def call(self, x: Any) -> dict[str, Any]:
+        self.n_traces += 1
+        return {"pred": self.last(tf.reduce_mean(x, axis=1))}
+
+
+def test_many_lengths_share_a_graph() -> None:
+    network = AnyLength()
+    backend = network.__delira_backend__
+    with backend.evaluating(network):
+        for length in (*range(1, 31), 30):
+            x = np.ones((2, length, N_FEATURES), np.float32)
+            found = backend.forward(network, {"x": tf.constant(x)})
+            assert found["pred"].shape == (2, N_CLASSES)
+    assert network.n_traces < 15
+
+
+@pytest.mark.parametrize("make", [lambda v: [v], lambda v: {"a": (v,)}])
+def test_a_foreign_variable_is_found_in_lists_and_dicts(tmp_path: Path, make: Any) -> None:
+    class Hides(TwoLayers):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = make(tf.Variable(tf.ones(N_CLASSES)))
+
+    with pytest.raises(NetworkError, match=r"Hides\.scale\["):
+        make_trainer(Hides(), tmp_path)
