@@ -70,6 +70,8 @@ class Room:
     """Whether the network is in training mode, or gradients are recorded."""
     weight_name: str
     """What the weight is called in checkpoints."""
+    compiles: bool = False
+    """Whether the network's Python runs only while it is traced, unless ``compiled=False``."""
 
     @property
     def backend(self) -> Any:

@@ -65,6 +65,7 @@ def jax_room() -> Room:
         draw=draw,
         learns=lambda network: not network.drop.deterministic,
         weight_name="linear.kernel",
+        compiles=True,
     )
 
 

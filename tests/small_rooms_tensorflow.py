@@ -64,4 +64,5 @@ def tensorflow_room() -> Room:
         draw=lambda: float(tf.random.uniform(())),
         learns=lambda network: runtime_of(network).mode is True,
         weight_name="linear.kernel",
+        compiles=True,
     )

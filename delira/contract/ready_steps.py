@@ -37,21 +37,24 @@ def gan_inputs(model: Any, batch: Mapping[str, Any], arguments: Mapping[str, Any
 
 
 def gan_losses(
-    losses: Mapping[str, Callable[..., Any]] | None, part: str, logits: Any, full_like: Callable[[Any, int], Any]
+    losses: Mapping[str, Callable[..., Any]] | None, logits: Mapping[str, Any], full_like: Callable[[Any, int], Any]
 ) -> dict[str, Any]:
-    """Every loss of one of ``GAN_PARTS``, as ``<name>_<part>``.
+    """Every loss of every part that there are logits of, as ``<name>_<part>``.
 
     Parameters
     ----------
     losses
         Functions by name.
-    part, logits
-        Which part, and what the discriminator says there.
+    logits
+        What the discriminator says, by the names in ``GAN_PARTS``.
     full_like
         Makes an array of one number, in the shape of another.
     """
-    target = full_like(logits, GAN_PARTS[part])
-    return {f"{name}_{part}": loss(logits, target) for name, loss in (losses or {}).items()}
+    return {
+        f"{name}_{part}": loss(values, full_like(values, GAN_PARTS[part]))
+        for part, values in logits.items()
+        for name, loss in (losses or {}).items()
+    }
 
 
 def gan_optimizer(optimizers: Mapping[str, Any], name: str, builder: str) -> Any:

@@ -79,7 +79,13 @@ def _labels(name: str, true: np.ndarray, pred: np.ndarray, axis: int) -> tuple[n
         true = true.squeeze(axis)  # the channel of a label that has only one
     if pred.ndim == true.ndim + 1 and pred.ndim > axis:
         # A single score is no class score: it must be a label, which is checked below.
-        pred = pred.argmax(axis) if pred.shape[axis] > 1 else pred.squeeze(axis)
+        is_score = pred.shape[axis] > 1
+        if is_score and true.dtype.kind in "OSU":
+            raise DataError(
+                f"{name} got texts as labels and class scores as predictions; compare them with predicted labels "
+                f"(scikit-learn: metric_keys={{{name!r}: ('label', 'label_pred')}}), or number the classes from 0"
+            )
+        pred = pred.argmax(axis) if is_score else pred.squeeze(axis)
     if true.shape != pred.shape:
         raise DataError(
             f"{name} got labels of shape {true.shape} and predictions of shape {pred.shape}; predictions are "

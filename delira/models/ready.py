@@ -17,9 +17,9 @@ from delira.errors import ConfigError
 class ReadyNetwork:
     """What all ready networks share."""
 
-    def _drawing(self) -> Mapping[str, Any]:
-        """Arguments of ``_build_model`` that say where weights are drawn from, in rooms where a layer must be told."""
-        return {}
+    def _sources(self) -> Mapping[str, Any]:
+        """Arguments of layers that say where weights are drawn from, in rooms where a network has ``drawn_from``."""
+        return getattr(self, "drawn_from", {})
 
 
 class WholeImage(ReadyNetwork):
@@ -29,7 +29,7 @@ class WholeImage(ReadyNetwork):
 
     def __init__(self, in_channels: int, n_outputs: int, **kwargs: Any) -> None:
         super().__init__(in_channels=in_channels, n_outputs=n_outputs, **kwargs)  # type: ignore[call-arg]
-        self.module = self._build_model(in_channels, n_outputs, **self._drawing(), **kwargs)
+        self.module = self._build_model(in_channels, n_outputs, **self._sources(), **kwargs)
 
 
 class Classification(WholeImage):
@@ -133,7 +133,7 @@ class UNet2d(ReadyNetwork):
             "merge_mode": merge_mode,
         }
         super().__init__(**arguments)
-        self.module = self._build_model(n_axes=self._n_axes, **self._drawing(), **arguments)
+        self.module = self._build_model(n_axes=self._n_axes, **self._sources(), **arguments)
 
 
 class UNet3d(UNet2d):
@@ -197,7 +197,7 @@ class GenerativeAdversarialNetwork(ReadyNetwork):
     def __init__(self, n_channels: int, noise_length: int, **kwargs: Any) -> None:
         super().__init__(n_channels=n_channels, noise_length=noise_length, **kwargs)  # type: ignore[call-arg]
         self.nz = noise_length
-        self.gen, self.discr = self._build_models(n_channels, noise_length, **self._drawing(), **kwargs)
+        self.gen, self.discr = self._build_models(n_channels, noise_length, **self._sources(), **kwargs)
 
 
 class VariationalAutoencoder(ReadyNetwork):
@@ -241,7 +241,7 @@ class VariationalAutoencoder(ReadyNetwork):
             raise ConfigError(f"image_size must be a multiple of 4, or two of them (height, width), got {image_size!r}")
         quarter = (size[0] // 4, size[1] // 4)
         self.encoder, self.decoder = self._build_models(
-            in_channels, quarter, latent_dim, start_filts, **self._drawing()
+            in_channels, quarter, latent_dim, start_filts, **self._sources()
         )
 
 
@@ -261,20 +261,23 @@ class Labels:
 
     def class_numbers(self, prepared: dict[str, Any]) -> dict[str, Any]:
         """For classification: integers, of shape (B,) instead of (B, 1)."""
-        if self.is_numeric(label := prepared.get("label")):
+        label: Any = prepared.get("label")
+        if self.is_numeric(label):
             has_axis = len(label.shape) > 1 and label.shape[-1] == 1
             prepared["label"] = self.integers(label[..., 0] if has_axis else label)
         return prepared
 
     def values(self, prepared: dict[str, Any]) -> dict[str, Any]:
         """For regression: float32, of shape (B, 1) instead of (B,)."""
-        if self.is_numeric(label := prepared.get("label")):
+        label: Any = prepared.get("label")
+        if self.is_numeric(label):
             prepared["label"] = self.floats(label[:, None] if len(label.shape) == 1 else label)
         return prepared
 
     def masks(self, prepared: dict[str, Any], n_axes: int) -> dict[str, Any]:
         """For segmentation of ``n_axes`` dimensions: class numbers instead of masks of one channel, else float32."""
-        if self.is_numeric(label := prepared.get("label")):
+        label: Any = prepared.get("label")
+        if self.is_numeric(label):
             if len(label.shape) != n_axes + 2:
                 prepared["label"] = self.integers(label)
             else:

@@ -53,9 +53,8 @@ def transfer_weights(
         layer, _, entry = name.rpartition(".")
         array = given[origin]
         if entry == "weight" and layer in images:
-            shape = images.pop(layer)
-            if source.channels_last != target.channels_last:
-                array = _reordered(name, array, shape, to_last=target.channels_last)
+            reordered = _reordered(name, array, images.pop(layer), to_last=target.channels_last)
+            array = array if source.channels_last == target.channels_last else reordered
         weights[name] = array
     if images:
         layer = next(iter(images))

@@ -1,7 +1,7 @@
 """Donated memory: nobody loses an array because a step reuses it, and nothing that a step changes is forgotten."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -106,3 +106,36 @@ def test_an_array_that_a_step_changes_without_anybody_keeping_it_is_refused(tmp_
     network.counts = True
     with pytest.raises(NetworkError, match=r"WithArray\.shift"):
         make_trainer(network, tmp_path).train(1, make_data(), verbose=False)
+
+
+class Both(NamedTuple):
+    left: Any
+    right: Any
+
+
+class TakesBoth(Pair):
+    @staticmethod
+    def prepare_batch(batch: Any, input_device: Any, output_device: Any) -> dict[str, Any]:
+        prepared = AbstractJaxNetwork.prepare_batch(batch, input_device, output_device)
+        return {**prepared, "both": Both(prepared["data"], {"label": prepared["label"]})}
+
+    def __call__(self, x: Any) -> dict[str, Any]:
+        predictions = super().__call__(x)
+        return {**predictions, "both": Both(predictions["pred"], 2 * predictions["pred"])}
+
+
+class LooksAtBoth:
+    def __init__(self) -> None:
+        self.n_steps = 0
+
+    def at_iter_end(self, trainer: Any, predictions: Any, **facts: Any) -> None:
+        both, self.n_steps = predictions["both"], self.n_steps + 1
+        np.testing.assert_array_equal(np.asarray(both.right), 2 * np.asarray(predictions["pred"]))
+
+
+@pytest.mark.parametrize("micro_batches", [1, 2])
+def test_named_tuples_pass_through_a_step_whole_or_in_parts(tmp_path: Path, micro_batches: int) -> None:
+    looks = LooksAtBoth()
+    trainer = make_trainer(TakesBoth(), tmp_path, callbacks=[looks], micro_batches=micro_batches)
+    trainer.train(1, make_data(), verbose=False)
+    assert looks.n_steps == 3

@@ -1,7 +1,7 @@
 """What looks like TensorFlow and trains something else: metrics with a memory, hidden generators, lazy networks."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -134,3 +134,36 @@ def test_a_foreign_variable_is_found_in_lists_and_dicts(tmp_path: Path, make: An
 
     with pytest.raises(NetworkError, match=r"Hides\.scale\["):
         make_trainer(Hides(), tmp_path)
+
+
+class Both(NamedTuple):
+    left: Any
+    right: Any
+
+
+class TakesBoth(TwoLayers):
+    @staticmethod
+    def prepare_batch(batch: Any, input_device: Any, output_device: Any) -> dict[str, Any]:
+        prepared = AbstractTfNetwork.prepare_batch(batch, input_device, output_device)
+        return {**prepared, "both": Both(prepared["data"], {"label": prepared["label"]})}
+
+    def call(self, x: Any) -> dict[str, Any]:
+        predictions = super().call(x)
+        return {**predictions, "both": Both(predictions["pred"], 2 * predictions["pred"])}
+
+
+class LooksAtBoth:
+    def __init__(self) -> None:
+        self.n_steps = 0
+
+    def at_iter_end(self, trainer: Any, predictions: Any, **facts: Any) -> None:
+        both, self.n_steps = predictions["both"], self.n_steps + 1
+        np.testing.assert_array_equal(np.asarray(both.right), 2 * np.asarray(predictions["pred"]))
+
+
+@pytest.mark.parametrize("micro_batches", [1, 2])
+def test_named_tuples_pass_through_a_step_whole_or_in_parts(tmp_path: Path, micro_batches: int) -> None:
+    looks = LooksAtBoth()
+    trainer = make_trainer(TakesBoth(), tmp_path, callbacks=[looks], micro_batches=micro_batches)
+    trainer.train(1, make_data(), verbose=False)
+    assert looks.n_steps == 3

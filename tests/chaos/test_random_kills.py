@@ -11,7 +11,7 @@ from pathlib import Path
 import everything
 import killed_training
 import pytest
-from killed_training import PLACES, SETTINGS, Supervisor, Training
+from killed_training import PLACES, SETTINGS, SHORT, Supervisor, Training
 from small_rooms import toy_room
 
 if not Path("/proc/self/stat").exists():
@@ -43,7 +43,7 @@ def check(report, tmp_path, kills, placed):
     assert list(tmp_path.glob("killed-*")) == []
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_trainings_that_are_killed_at_random_times_end_in_the_same_bits(room, tmp_path):
     kills, seed = 10, int.from_bytes(os.urandom(3), "big")
     check(killed(room, tmp_path, kills, seed), tmp_path, kills, len(PLACES))
@@ -58,6 +58,21 @@ def test_two_hundred_kills(room, tmp_path, seed):
     check(report, tmp_path, kills, len(PLACES) * len(SETTINGS))
     assert report["by training"].keys() == {f"{kind}, {n} workers" for kind in ("run", "kfold") for n in (0, 1)}
     assert report["found on disk"].keys() == {"nothing yet", "inside an epoch", "between epochs", "a half-written file"}
+
+
+#: rooms of the tests of every room have the two above; these need seconds for each life
+OTHERS = {"torchscript": 30, "tensorflow": 30, "jax": 30, "sklearn": 10}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("name", OTHERS)
+def test_the_other_rooms_lose_nothing_either(name, tmp_path):
+    if name == "sklearn":
+        pytest.importorskip("skops", reason="the checkpoints of the sklearn room need the package 'skops'")
+    room, kills = everything.room_of(name), OTHERS[name]
+    settings = len(SETTINGS) if kills > SHORT else 1
+    check(killed(room, tmp_path, kills, 1), tmp_path, kills, len(PLACES) * settings)
 
 
 # ---- the supervisor sees what it looks for

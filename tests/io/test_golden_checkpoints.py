@@ -28,7 +28,14 @@ golden = _writer()
 NAMES = sorted(path.stem for path in GOLDEN.glob("*.json"))
 
 
-@pytest.fixture(params=NAMES)
+#: what is compiled takes seconds to begin with
+CONTINUED = [
+    pytest.param(name, marks=[pytest.mark.slow] if name.startswith(("tensorflow", "jax")) and "_epoch_" in name else [])
+    for name in NAMES
+]
+
+
+@pytest.fixture
 def found(request, tmp_path):
     """``(trainer, what its checkpoint must give)``."""
     name = request.param
@@ -50,12 +57,14 @@ def test_there_is_one_of_every_kind():
     assert all(path.stat().st_size < 30_000 for path in files)
 
 
+@pytest.mark.parametrize("found", NAMES, indirect=True)
 def test_it_gives_every_bit_that_it_held(found):
     trainer, answer = found
     loaded = golden.loaded(trainer)
     assert {place: loaded.get(place) for place in answer["loaded"]} == answer["loaded"]
 
 
+@pytest.mark.parametrize("found", CONTINUED, indirect=True)
 def test_its_run_goes_on_to_the_same_end(found):
     """With the same data, augmentation and dropout; the last bits belong to the processor and the framework."""
     trainer, answer = found
@@ -81,7 +90,7 @@ def test_the_states_are_those_of_a_run_at_work():
         return [place for place in held(name) if part in place]
 
     for name in golden.CASES:
-        values = "metric_set" if name == "sklearn" else "losses"  # an estimator has metrics alone
+        values = "over_epoch" if name == "sklearn" else "losses"  # an estimator has metrics alone
         assert places(f"{name}_inside", f"state/accumulators/{values}")
         assert places(f"{name}_inside", "state/generators")
         assert places(f"{name}_inside", "state/callbacks/EarlyStopping/best")

@@ -117,3 +117,10 @@ def test_dice_is_computed_per_sample():
     metrics.update({"label": true[:3], "pred": pred[:3]})
     metrics.update({"label": true[3:], "pred": pred[3:]})
     np.testing.assert_array_equal(metrics.compute()["dice"], [dice(t, p) for t, p in zip(true, pred, strict=True)])
+
+
+def test_texts_are_not_compared_with_numbers_of_classes():
+    scores = np.array([[0.9, 0.1], [0.2, 0.8]])
+    with pytest.raises(DataError, match="texts as labels and class scores"):
+        accuracy(np.array(["cat", "dog"]), scores)
+    assert accuracy(np.array(["cat", "dog"]), np.array(["cat", "cat"])) == 0.5

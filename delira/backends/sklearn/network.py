@@ -70,8 +70,8 @@ class SklearnEstimator(AbstractNetwork):
             raise NetworkError(f"{type(estimator).__name__} is no scikit-learn estimator: it has no fit and get_params")
         if not hasattr(type(estimator), "predict"):  # an instance may get it by fit
             raise NetworkError(
-                f"{type(estimator).__name__} has no predict, so there is nothing to test; put it into a pipeline before an "
-                "estimator that has"
+                f"{type(estimator).__name__} has no predict, so there is nothing to test; put it into a "
+                "pipeline before an estimator that has"
             )
         if partial_fit and not hasattr(estimator, "partial_fit"):
             raise NetworkError(f"{type(estimator).__name__} has no partial_fit; leave partial_fit=True out")

@@ -125,7 +125,9 @@ def only_arrays(tree: Any) -> Any:
         return {key: value for key, value in found.items() if value is not None}
     if isinstance(tree, (list, tuple)):
         items = [only_arrays(item) for item in tree]
-        return None if any(item is None for item in items) else type(tree)(items)
+        if any(item is None for item in items):
+            return None
+        return type(tree)(*items) if hasattr(tree, "_fields") else type(tree)(items)
     if isinstance(tree, tf.Tensor):
         return None if tree.dtype is tf.string else tree
     if isinstance(tree, (np.ndarray, np.generic, bool, int, float)) and np.asarray(tree).dtype.kind in "biufc":
