@@ -7,6 +7,10 @@ import numpy as np
 from small_rooms import Room
 
 
+def mean_squared_error(prediction: Any, target: Any) -> Any:
+    return ((prediction - target) ** 2).mean()
+
+
 @functools.cache
 def jax_room() -> Room:
     import jax
@@ -33,9 +37,6 @@ def jax_room() -> Room:
     JaxLinear.__qualname__ = "JaxLinear"
     globals()["JaxLinear"] = JaxLinear
 
-    def mse(prediction: Any, target: Any) -> Any:
-        return jnp.mean((prediction - target) ** 2)
-
     def write(network: Any, weight: np.ndarray) -> None:
         network.linear.kernel.set_value(jnp.array(weight, jnp.float32))
 
@@ -54,7 +55,7 @@ def jax_room() -> Room:
         network=JaxLinear,
         trainer_cls=JaxNetworkTrainer,
         experiment_cls=JaxExperiment,
-        loss=mse,
+        loss=mean_squared_error,
         optimizer_cls=optax.sgd,
         rtol=1e-4,
         # inside of a gradient too

@@ -1,6 +1,7 @@
 """The contract between the training loop and a room: what each side may expect of the other."""
 
-from delira.contract.backend import Backend, CompileConfig, Devices, UpdateConfig
+from delira.contract.backend import Backend
+from delira.contract.settings import CompileConfig, Devices, UpdateConfig
 from delira.contract.step import (
     DEFAULT_LOSS_KEYS,
     DEFAULT_METRIC_KEYS,

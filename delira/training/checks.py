@@ -21,14 +21,41 @@ def check_network(network: Any, config: TrainerConfig, backend: Backend) -> None
     """Refuse what cannot be trained."""
     if isinstance(network, type):
         raise NetworkError(f"the network {network.__name__} is a class, pass an instance: {network.__name__}(...)")
+    check_room(type(network), backend)
     for name in ("closure", "prepare_batch"):
         if not callable(getattr(network, name, None)):
-            raise NetworkError(
-                f"{type(network).__name__} has no {name}; subclass the network class of a room "
-                "(e.g. delira.models.AbstractPyTorchNetwork)"
-            )
+            raise NetworkError(f"{type(network).__name__} has no {name}; subclass {backend.network_class}")
+    _check_frameworks(config, backend)
     if getattr(network.closure, "is_room_default", False) and backend.is_differentiable and not config.losses:
         raise ConfigError("losses is empty; pass losses={'name': function} or give the network a closure of its own")
+
+
+def check_room(cls: Any, backend: Backend) -> None:
+    """Refuse a network class of another room."""
+    own = getattr(cls, "__delira_backend__", backend)
+    if not (isinstance(own, type(backend)) or isinstance(backend, type(own))):
+        raise NetworkError(
+            f"{cls.__name__} is a network of the room {own.name!r}, and this is the room {backend.name!r}; use the "
+            f"trainer and experiment of {own.name!r}, or subclass {backend.network_class}"
+        )
+
+
+def _check_frameworks(config: TrainerConfig, backend: Backend) -> None:
+    """Refuse optimizers, schedules and losses of another framework: they fail with messages that name no cause."""
+    losses = {f"losses[{name!r}]": loss for name, loss in config.losses.items()}
+    given = {"optimizer_cls": config.optimizer.cls, "lr_scheduler_cls": config.schedule.cls, **losses}
+    for setting, value in given.items():
+        named = value if hasattr(value, "__name__") else type(value)
+        package = str(getattr(named, "__module__", "")).split(".", 1)[0]
+        if backend.packages and package in _PACKAGES and package not in backend.packages:
+            raise ConfigError(
+                f"{setting} is {named.__name__} of the package {package!r}, but the network is of the room "
+                f"{backend.name!r}, which takes those of {' and '.join(backend.packages)}"
+            )
+
+
+#: packages of frameworks
+_PACKAGES = frozenset({"torch", "tensorflow", "keras", "jax", "flax", "optax"})
 
 
 def report_at_start(trainer: Any, plan: Any) -> None:

@@ -31,6 +31,7 @@ _RECORDED = (
     "scikit-learn",
     "torch",
     "tensorflow",
+    "tensorflow-cpu",
     "keras",
     "jax",
     "flax",

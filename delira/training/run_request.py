@@ -191,9 +191,14 @@ def check_model_arguments(model_cls: Any, arguments: Mapping[str, Any]) -> None:
     """Refuse arguments that the network class does not take, before anything is built."""
     if isinstance(model_cls, yaml_codec.Unresolved):
         return  # of a loaded file; it complains when it is used
-    if not isinstance(model_cls, type):
-        raise ConfigError(f"model_cls must be a network class, got {model_cls!r}")
-    signature = inspect.signature(model_cls)
+    if not inspect.isclass(model_cls):
+        name = type(model_cls).__name__
+        raise ConfigError(
+            f"model_cls must be a network class, got an instance of {name}; pass the class itself ({name}, not "
+            f"{name}(…)), and its arguments under 'model' of the parameters"
+        )
+    signature = inspect.signature(model_cls.__init__)  # not of the class: a metaclass may take anything
+    signature = signature.replace(parameters=list(signature.parameters.values())[1:])
     parameters = signature.parameters
     is_open = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     if not is_open and (unknown := [name for name in arguments if name not in parameters]):

@@ -6,13 +6,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-jax = pytest.importorskip("jax")
-nnx = pytest.importorskip("flax.nnx")
-optax = pytest.importorskip("optax")
-import jax.numpy as jnp
-
 from delira.data_loading import BaseDataManager
 from delira.errors import NetworkError
+
+pytest.importorskip("flax")
+pytest.importorskip("optax")
+
+import jax.numpy as jnp
+import optax
+from flax import nnx
+
 from delira.models import AbstractJaxNetwork, named_weights
 from delira.training import JaxNetworkTrainer
 

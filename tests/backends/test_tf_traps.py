@@ -6,13 +6,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-tf = pytest.importorskip("tensorflow")
+from delira.data_loading import BaseDataManager
+from delira.errors import NetworkError
+
+pytest.importorskip("tensorflow")
+
 import keras
+import tensorflow as tf
 from keras.src.backend.common import global_state
 from keras.src.random.seed_generator import GLOBAL_SEED_GENERATOR
 
-from delira.data_loading import BaseDataManager
-from delira.errors import NetworkError
 from delira.models import AbstractTfNetwork, named_weights
 from delira.training import TfNetworkTrainer
 

@@ -51,7 +51,7 @@ def test_callbacks_see_the_six_moments_in_order(room, tmp_path, manager):
 
 def test_callbacks_are_told_the_documented_facts(room, tmp_path, manager):
     recorder = Recorder()
-    trainer = room.trainer(tmp_path, callbacks=[recorder], train_metrics={"m": lambda a, b: (a - b).mean()})
+    trainer = room.trainer(tmp_path, callbacks=[recorder], train_metrics={"m": lambda a, b: room.loss(a, b)})
     trainer.train(2, manager(), manager(7), "mse")
     assert recorder.facts("at_training_begin") == [{"num_epochs": 2, "num_batches": 3}]
     assert recorder.facts("at_training_end") == [{"error": None}]

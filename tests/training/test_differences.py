@@ -124,7 +124,7 @@ def other_class(room):
 CASES = {
     "lr": (r"its parameters differ .*training\.optimizer_params\.lr: 0\.1 in the run, 0\.2 now", {}, {}),
     "two": (r"parameters and data differ.*val_freq: not given in the run, 2 now.*dataset: 10 samples", {}, {"seed": 8}),
-    "model": (r"its parameters differ .*model\.dropout: 0\.0 in the run, 0\.5 now", {"model": {"dropout": 0.5}}, {}),
+    "model": (r"its parameters differ .*model\.dropout: 0\.25 in the run, 0\.5 now", {"model": {"dropout": 0.5}}, {}),
     "data": (r"its data differ .*dataset: 10 samples then, 8 now; fingerprint \w{12}… then, \w{12}… now", {}, {"n": 8}),
     "batch": (r"its batches differ .*data\.batch_size: 4 in the run, 3 now", {}, {"batch_size": 3}),
     "transforms": (r"batches differ .*data\.transforms: null in the run, .*:shifted now", {}, {"transforms": shifted}),
@@ -137,9 +137,9 @@ def test_a_changed_run_is_refused_with_the_difference_and_allowed_on_request(roo
     match, build, data = CASES[case]
     run = {"lr": {"optimizer_params": {"lr": 0.2, "momentum": 0.5}}, "two": {"val_freq": 2}}.get(case, {})
     with pytest.raises(Stop):
-        room.experiment(tmp_path, {"dropout": 0.0}, training={"save_freq": 1}).run(manager(), callbacks=[StopAt(2)])
+        room.experiment(tmp_path, {"dropout": 0.25}, training={"save_freq": 1}).run(manager(), callbacks=[StopAt(2)])
     (folder,) = (tmp_path / "UnnamedExperiment").iterdir()
-    build = {"model": {"dropout": 0.0}, **build, **({"cls": other_class(room)} if case == "network" else {})}
+    build = {"model": {"dropout": 0.25}, **build, **({"cls": other_class(room)} if case == "network" else {})}
     changed = room.experiment(tmp_path, training={"save_freq": 1}, **build)
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     for call in (changed.resume, lambda path, data, **kw: changed.run(data, resume=path, **kw)):

@@ -21,6 +21,29 @@ KINDS = ("inside", "twice", "before the end", "at the end")
 FILES = ("history.csv", "history.jsonl")
 
 
+@pytest.fixture(autouse=True)
+def compiled_once(request, tmp_path_factory):
+    """Trainers of JAX, of which there are more than a hundred, share what XLA has compiled."""
+    if "room" not in request.fixturenames or request.getfixturevalue("room").name != "jax":
+        yield
+        return
+    import jax
+    from jax.experimental.compilation_cache import compilation_cache
+
+    chosen = {
+        "jax_compilation_cache_dir": str(tmp_path_factory.getbasetemp() / "compiled"),
+        "jax_persistent_cache_min_compile_time_secs": 0,
+        "jax_persistent_cache_min_entry_size_bytes": -1,
+    }
+    before = {name: getattr(jax.config, name) for name in chosen}
+    for settings in (chosen, before):
+        for name, value in settings.items():
+            jax.config.update(name, value)
+        compilation_cache.reset_cache()
+        if settings is chosen:
+            yield
+
+
 class Interrupted(BaseException):
     """The process ends here."""
 
@@ -176,10 +199,20 @@ def test_the_short_form_has_every_pair(room_name):
     assert len(rows) <= 20
 
 
-@pytest.mark.timeout(900)  # each life traces its step again
+@pytest.mark.timeout(900)
 def test_a_pair_of_mixtures(room, tmp_path):
     for number, row in enumerate(pairwise(room.name)):
         check(room, tmp_path / str(number), case_of(row))
+
+
+def test_pairs_of_mixtures_of_an_estimator(tmp_path):
+    pytest.importorskip("skops", reason="the checkpoints of the sklearn room need the package 'skops'")
+    room = everything.room_of("sklearn")
+    for number, row in enumerate(pairwise("sklearn")):
+        check(room, tmp_path / str(number), case_of(row))
+    plain, _ = unbroken(room, frozenset(), "shuffle")
+    for feature in FEATURES["sklearn"]:
+        assert not room.same(unbroken(room, frozenset([feature]), "shuffle")[0], plain), feature
 
 
 @pytest.mark.timeout(900)

@@ -37,6 +37,8 @@ class JaxBackend(Backend):
 
     name = "jax"
     checkpoint_suffix = ".zip"
+    network_class = "delira.models.AbstractJaxNetwork"
+    packages = ("jax", "flax", "optax")
     channels_last = True
 
     devices = staticmethod(resolve_devices)

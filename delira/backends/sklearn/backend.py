@@ -26,6 +26,8 @@ class SklearnBackend(Backend):
 
     name = "sklearn"
     checkpoint_suffix = ".zip"
+    network_class = "delira.models.SklearnEstimator"
+    packages = ("sklearn",)
     is_differentiable = False
 
     def devices(self, gpu_ids: Sequence[int], device: str | None) -> Devices:

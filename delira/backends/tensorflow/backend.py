@@ -17,6 +17,8 @@ class TfBackend(Backend):
 
     name = "tensorflow"
     checkpoint_suffix = ".zip"
+    network_class = "delira.models.AbstractTfNetwork"
+    packages = ("keras", "tensorflow")
     channels_last = True
 
     devices = staticmethod(device.resolve_devices)

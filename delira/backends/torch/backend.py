@@ -23,6 +23,8 @@ class TorchBackend(Backend):
 
     name = "torch"
     checkpoint_suffix = ".pt"
+    network_class = "delira.models.AbstractPyTorchNetwork"
+    packages = ("torch",)
 
     devices = staticmethod(resolve_devices)
     feed = staticmethod(feed)

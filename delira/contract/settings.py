@@ -1,0 +1,70 @@
+"""What a room is told besides networks and batches: devices, and how a step is computed."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from delira.errors import ConfigError
+
+
+class Devices(NamedTuple):
+    """Where inputs and where targets go."""
+
+    input: Any
+    output: Any
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class UpdateConfig:
+    """How gradients become an update."""
+
+    precision: str = "32"
+    """Number format of the forward pass: ``"32"``, ``"bf16"``, ``"fp16"``, or ``"auto"`` for the device's best."""
+
+    accumulation_steps: int = 1
+    """Batches whose gradients are combined, weighted by their samples, into one update."""
+
+    clip_norm: float | None = None
+    """Largest 2-norm of all gradients of an optimizer together."""
+
+    clip_value: float | None = None
+    """Largest absolute value of a gradient entry."""
+
+    skip_nonfinite: bool = False
+    """Leave out the update of a batch whose loss or gradients are infinite or not a number."""
+
+    in_parts: bool = False
+    """Batches may come in parts, which make one update."""
+
+    def __post_init__(self) -> None:
+        if self.precision not in ("32", "bf16", "fp16", "auto"):
+            raise ConfigError(f"mixed_precision must be False, True, 'bf16' or 'fp16', got {self.precision!r}")
+        if not isinstance(self.accumulation_steps, int) or self.accumulation_steps < 1:
+            raise ConfigError(
+                f"gradient_accumulation_steps must be an integer of at least 1 (batch), got {self.accumulation_steps!r}"
+            )
+        for name in ("clip_norm", "clip_value"):
+            if (value := getattr(self, name)) is not None and not value > 0:
+                raise ConfigError(f"gradient_{name} must be above 0 (or None for no clipping), got {value!r}")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CompileConfig:
+    """Whether the step is compiled, and how."""
+
+    compiled: bool | Mapping[str, Any] | None = None
+    """True, False for plain Python (to debug), ``None`` for what the room does by default; options of the
+    framework's compiler mean True."""
+
+    jit: bool = False
+    """Let TensorFlow compile the step with XLA."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.compiled, (bool, Mapping, type(None))):
+            raise ConfigError(
+                f"compiled must be True, False or a dict of options of the framework's compiler, got {self.compiled!r}"
+            )
+        if not isinstance(self.jit, bool):
+            raise ConfigError(f"jit_compile must be True or False, got {self.jit!r}")
+        if self.jit and self.compiled is False:
+            raise ConfigError("jit_compile=True needs a compiled step; leave compiled=False out")
