@@ -2,13 +2,14 @@
 
 import warnings
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 
-from delira.backends.torch import networks as ready
+from delira.backends.torch import networks as eager
 from delira.backends.torch.networks.gan import draw_noise
 from delira.backends.torchscript.network import AbstractTorchScriptNetwork
+from delira.models import ready
 
 
 def _scripted(forward: Callable[..., Any]) -> Any:
@@ -21,7 +22,7 @@ def _scripted(forward: Callable[..., Any]) -> Any:
         return torch.jit.script_method(forward)
 
 
-class ClassificationNetworkBaseTorchScript(AbstractTorchScriptNetwork):
+class ClassificationNetworkBaseTorchScript(ready.Classification, AbstractTorchScriptNetwork):
     """:class:`delira.models.ClassificationNetworkBasePyTorch` as a script.
 
     Parameters
@@ -30,33 +31,29 @@ class ClassificationNetworkBaseTorchScript(AbstractTorchScriptNetwork):
         As there. What :meth:`_build_model` returns must be a module that TorchScript understands.
     """
 
-    def __init__(self, in_channels: int, n_outputs: int, **kwargs: Any) -> None:
-        super().__init__(in_channels=in_channels, n_outputs=n_outputs, **kwargs)
-        self.module = self._build_model(in_channels, n_outputs, **kwargs)
-
     @_scripted
     def forward(self, input_batch: torch.Tensor) -> dict[str, torch.Tensor]:
         """Logits of a batch (B, in_channels, *spatial), float32."""
         return {"pred": self.module(input_batch)}
 
-    _build_model = staticmethod(ready.ClassificationNetworkBasePyTorch._build_model)
-    prepare_batch = staticmethod(ready.ClassificationNetworkBasePyTorch.prepare_batch)
+    _build_model = staticmethod(eager.ClassificationNetworkBasePyTorch._build_model)
+    prepare_batch = staticmethod(eager.ClassificationNetworkBasePyTorch.prepare_batch)
 
 
 class VGG3DClassificationNetworkTorchScript(ClassificationNetworkBaseTorchScript):
     """:class:`delira.models.VGG3DClassificationNetworkPyTorch` as a script; the arguments are those of its base."""
 
-    _build_model = staticmethod(ready.VGG3DClassificationNetworkPyTorch._build_model)
+    _build_model = staticmethod(eager.VGG3DClassificationNetworkPyTorch._build_model)
 
 
 class RegressionNetworkBaseTorchScript(ClassificationNetworkBaseTorchScript):
     """:class:`delira.models.RegressionNetworkBasePyTorch` as a script; the arguments are those of its base."""
 
-    _build_model = staticmethod(ready.RegressionNetworkBasePyTorch._build_model)
-    prepare_batch = staticmethod(ready.RegressionNetworkBasePyTorch.prepare_batch)
+    _build_model = staticmethod(eager.RegressionNetworkBasePyTorch._build_model)
+    prepare_batch = staticmethod(eager.RegressionNetworkBasePyTorch.prepare_batch)
 
 
-class UNet2dTorchScript(AbstractTorchScriptNetwork):
+class UNet2dTorchScript(ready.UNet2d, AbstractTorchScriptNetwork):
     """:class:`delira.models.UNet2dPyTorch` as a script.
 
     Parameters
@@ -64,27 +61,6 @@ class UNet2dTorchScript(AbstractTorchScriptNetwork):
     num_classes, in_channels, depth, start_filts, up_mode, merge_mode
         As there.
     """
-
-    _n_axes: ClassVar[int] = 2
-
-    def __init__(
-        self,
-        num_classes: int,
-        in_channels: int = 1,
-        depth: int = 5,
-        start_filts: int = 64,
-        up_mode: str = "transpose",
-        merge_mode: str = "concat",
-    ) -> None:
-        super().__init__(
-            num_classes=num_classes,
-            in_channels=in_channels,
-            depth=depth,
-            start_filts=start_filts,
-            up_mode=up_mode,
-            merge_mode=merge_mode,
-        )
-        self.module = self._build_model(n_axes=self._n_axes, **self.init_kwargs)
 
     @_scripted
     def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -96,12 +72,12 @@ class UNet2dTorchScript(AbstractTorchScriptNetwork):
         # the layers of a script cannot be told apart any more
         self.module.load_state_dict(self._build_model(n_axes=self._n_axes, **self.init_kwargs).state_dict())
 
-    _build_model = staticmethod(ready.UNet2dPyTorch._build_model)
-    weight_init = staticmethod(ready.UNet2dPyTorch.weight_init)
-    prepare_batch = staticmethod(ready.UNet2dPyTorch.prepare_batch)
+    _build_model = staticmethod(eager.UNet2dPyTorch._build_model)
+    weight_init = staticmethod(eager.UNet2dPyTorch.weight_init)
+    prepare_batch = staticmethod(eager.UNet2dPyTorch.prepare_batch)
 
 
-class UNet3dTorchScript(UNet2dTorchScript):
+class UNet3dTorchScript(ready.UNet3d, UNet2dTorchScript):
     """:class:`delira.models.UNet3dPyTorch` as a script.
 
     Parameters
@@ -110,15 +86,10 @@ class UNet3dTorchScript(UNet2dTorchScript):
         As there.
     """
 
-    _n_axes = 3
-
-    def __init__(self, num_classes: int, in_channels: int = 3, **kwargs: Any) -> None:
-        super().__init__(num_classes, in_channels, **kwargs)
-
-    prepare_batch = staticmethod(ready.UNet3dPyTorch.prepare_batch)
+    prepare_batch = staticmethod(eager.UNet3dPyTorch.prepare_batch)
 
 
-class GenerativeAdversarialNetworkBaseTorchScript(AbstractTorchScriptNetwork):
+class GenerativeAdversarialNetworkBaseTorchScript(ready.GenerativeAdversarialNetwork, AbstractTorchScriptNetwork):
     """:class:`delira.models.GenerativeAdversarialNetworkBasePyTorch` as a script.
 
     Parameters
@@ -126,11 +97,6 @@ class GenerativeAdversarialNetworkBaseTorchScript(AbstractTorchScriptNetwork):
     n_channels, noise_length, **kwargs
         As there. What :meth:`_build_models` returns must be modules that TorchScript understands.
     """
-
-    def __init__(self, n_channels: int, noise_length: int, **kwargs: Any) -> None:
-        super().__init__(n_channels=n_channels, noise_length=noise_length, **kwargs)
-        self.nz = noise_length
-        self.gen, self.discr = self._build_models(n_channels, noise_length, **kwargs)
 
     @_scripted
     def forward(self, real_image_batch: torch.Tensor, noise: torch.Tensor | None = None) -> dict[str, torch.Tensor]:
@@ -140,11 +106,11 @@ class GenerativeAdversarialNetworkBaseTorchScript(AbstractTorchScriptNetwork):
         fake = self.gen(noise)
         return {"fake_images": fake, "discr_fake": self.discr(fake), "discr_real": self.discr(real_image_batch)}
 
-    _build_models = staticmethod(ready.GenerativeAdversarialNetworkBasePyTorch._build_models)
-    closure = staticmethod(ready.GenerativeAdversarialNetworkBasePyTorch.closure)
+    _build_models = staticmethod(eager.GenerativeAdversarialNetworkBasePyTorch._build_models)
+    closure = staticmethod(eager.GenerativeAdversarialNetworkBasePyTorch.closure)
 
 
-class VariationalAutoencoderTorchScript(AbstractTorchScriptNetwork):
+class VariationalAutoencoderTorchScript(ready.VariationalAutoencoder, AbstractTorchScriptNetwork):
     """:class:`delira.models.VariationalAutoencoderPyTorch` as a script.
 
     Parameters
@@ -152,13 +118,6 @@ class VariationalAutoencoderTorchScript(AbstractTorchScriptNetwork):
     in_channels, image_size, latent_dim, start_filts
         As there.
     """
-
-    def __init__(
-        self, in_channels: int, image_size: int | tuple[int, int], latent_dim: int = 20, start_filts: int = 32
-    ) -> None:
-        super().__init__(in_channels=in_channels, image_size=image_size, latent_dim=latent_dim, start_filts=start_filts)
-        eager = ready.VariationalAutoencoderPyTorch(**self.init_kwargs)
-        self.encoder, self.decoder = eager.encoder, eager.decoder
 
     @_scripted
     def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -169,4 +128,5 @@ class VariationalAutoencoderTorchScript(AbstractTorchScriptNetwork):
             latent = mean + torch.exp(0.5 * log_var) * torch.randn_like(mean)
         return {"pred": self.decoder(latent), "mean": mean, "log_var": log_var}
 
-    closure = staticmethod(ready.VariationalAutoencoderPyTorch.closure)
+    _build_models = staticmethod(eager.VariationalAutoencoderPyTorch._build_models)
+    closure = staticmethod(eager.VariationalAutoencoderPyTorch.closure)

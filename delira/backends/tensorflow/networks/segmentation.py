@@ -1,25 +1,22 @@
 """Networks that give each pixel or voxel a class."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import keras
 import tensorflow as tf
 
 from delira.backends.tensorflow.network import AbstractTfNetwork
+from delira.backends.tensorflow.networks.classification import LABELS
 from delira.backends.tensorflow.networks.layers import CONVOLUTIONS, xavier_normal
 from delira.backends.tensorflow.networks.unet import UNet
 from delira.contract import room_default
+from delira.models import ready
+from delira.utils.docstrings import described_by_base
 
 
 class _SegmentationNetwork(AbstractTfNetwork):
     """What the U-Nets for images and volumes have in common."""
-
-    _n_axes: ClassVar[int]
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.module = self._build_model(n_axes=self._n_axes, **kwargs)
 
     @staticmethod
     def _build_model(**kwargs: Any) -> keras.Layer:
@@ -50,53 +47,9 @@ class _SegmentationNetwork(AbstractTfNetwork):
             self.weight_init(layer)
 
 
-class UNet2dTf(_SegmentationNetwork):
-    """Segmentation of images, by a U-Net (Ronneberger et al. 2015) with padded convolutions.
-
-    It takes images (B, in_channels, H, W), H and W at least ``2 ** (depth - 1)`` and otherwise of any size, and returns
-    ``{"pred": logits}`` of shape (B, num_classes, H, W), for the losses of ``delira.training.losses``.
-
-    Parameters
-    ----------
-    num_classes
-        Number of classes, with the background.
-    in_channels
-        Channels of the images.
-    depth
-        Number of levels.
-    start_filts
-        Channels of the first level; each further one has twice as many.
-    up_mode
-        ``"transpose"``: transposed convolutions; ``"upsample"``: every pixel twice in each direction, and a 1x1
-        convolution.
-    merge_mode
-        How a level on the way up meets the one on the way down: ``"concat"`` or ``"add"`` (not with ``"upsample"``).
-
-    Raises
-    ------
-    ConfigError
-        If a mode is none of these.
-    """
-
-    _n_axes = 2
-
-    def __init__(
-        self,
-        num_classes: int,
-        in_channels: int = 1,
-        depth: int = 5,
-        start_filts: int = 64,
-        up_mode: str = "transpose",
-        merge_mode: str = "concat",
-    ) -> None:
-        super().__init__(
-            num_classes=num_classes,
-            in_channels=in_channels,
-            depth=depth,
-            start_filts=start_filts,
-            up_mode=up_mode,
-            merge_mode=merge_mode,
-        )
+@described_by_base
+class UNet2dTf(ready.UNet2d, _SegmentationNetwork):
+    """A U-Net for images in TensorFlow."""
 
     @staticmethod
     @room_default
@@ -106,67 +59,15 @@ class UNet2dTf(_SegmentationNetwork):
         Masks of shape (B, 1, H, W) lose the axis of channels, and all without one become int64. Masks with several
         channels (one-hot, or several labels at once) become float32.
         """
-        return _with_classes(AbstractTfNetwork.prepare_batch(batch, input_device, output_device), n_axes=2)
+        return LABELS.masks(AbstractTfNetwork.prepare_batch(batch, input_device, output_device), n_axes=2)
 
 
-class UNet3dTf(_SegmentationNetwork):
-    """Segmentation of volumes, by a U-Net (Çiçek et al. 2016) with padded convolutions and no batch normalisation.
-
-    It takes volumes (B, in_channels, D, H, W), each axis at least ``2 ** (depth - 1)`` and otherwise of any size, and
-    returns ``{"pred": logits}`` of shape (B, num_classes, D, H, W).
-
-    Parameters
-    ----------
-    num_classes
-        Number of classes, with the background.
-    in_channels
-        Channels of the volumes.
-    depth, start_filts, up_mode, merge_mode
-        As in :class:`UNet2dTf`.
-
-    Raises
-    ------
-    ConfigError
-        If a mode is none of those.
-    """
-
-    _n_axes = 3
-
-    def __init__(
-        self,
-        num_classes: int,
-        in_channels: int = 3,
-        depth: int = 5,
-        start_filts: int = 64,
-        up_mode: str = "transpose",
-        merge_mode: str = "concat",
-    ) -> None:
-        super().__init__(
-            num_classes=num_classes,
-            in_channels=in_channels,
-            depth=depth,
-            start_filts=start_filts,
-            up_mode=up_mode,
-            merge_mode=merge_mode,
-        )
+@described_by_base
+class UNet3dTf(ready.UNet3d, _SegmentationNetwork):
+    """A U-Net for volumes in TensorFlow."""
 
     @staticmethod
     @room_default
     def prepare_batch(batch: Mapping[str, Any], input_device: Any, output_device: Any) -> dict[str, Any]:
-        """Make tensors of a batch, as every network of the room; ``"label"`` becomes class numbers.
-
-        Masks of shape (B, 1, D, H, W) lose the axis of channels, and all without one become int64. Masks with several
-        channels (one-hot, or several labels at once) become float32.
-        """
-        return _with_classes(AbstractTfNetwork.prepare_batch(batch, input_device, output_device), n_axes=3)
-
-
-def _with_classes(prepared: dict[str, Any], n_axes: int) -> dict[str, Any]:
-    """The batch with class numbers instead of masks of one channel."""
-    if isinstance(label := prepared.get("label"), tf.Tensor) and label.dtype is not tf.string:
-        has_channels = label.shape.rank == n_axes + 2
-        if has_channels and label.shape[1] == 1:
-            prepared["label"] = tf.cast(tf.squeeze(label, 1), tf.int64)
-        else:
-            prepared["label"] = tf.cast(label, tf.float32 if has_channels else tf.int64)
-    return prepared
+        """Make tensors of a batch, as :class:`UNet2dTf`, of masks of shape (B, 1, D, H, W) or (B, D, H, W)."""
+        return LABELS.masks(AbstractTfNetwork.prepare_batch(batch, input_device, output_device), n_axes=3)

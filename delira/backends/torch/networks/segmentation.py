@@ -1,23 +1,22 @@
 """Networks that give each pixel or voxel a class."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 
 from delira.backends.torch.network import AbstractPyTorchNetwork
+from delira.backends.torch.networks.classification import LABELS
 from delira.backends.torch.networks.unet import UNet, init_xavier
 from delira.contract import room_default
+from delira.models import ready
+from delira.utils.docstrings import described_by_base
 
 
 class _SegmentationNetwork(AbstractPyTorchNetwork):
     """What the U-Nets for images and volumes have in common."""
 
-    _n_axes: ClassVar[int]
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.module = self._build_model(n_axes=self._n_axes, **kwargs)
+    module: torch.nn.Module
 
     @staticmethod
     def _build_model(**kwargs: Any) -> torch.nn.Module:
@@ -44,54 +43,9 @@ class _SegmentationNetwork(AbstractPyTorchNetwork):
         self.apply(self.weight_init)
 
 
-class UNet2dPyTorch(_SegmentationNetwork):
-    """Segmentation of images, by a U-Net (Ronneberger et al. 2015) with padded convolutions.
-
-    It takes images (B, in_channels, H, W), H and W at least ``2 ** (depth - 1)`` and otherwise of any size, and returns
-    ``{"pred": logits}`` of shape (B, num_classes, H, W), for ``torch.nn.CrossEntropyLoss`` and the losses of
-    ``delira.training.losses``.
-
-    Parameters
-    ----------
-    num_classes
-        Number of classes, with the background.
-    in_channels
-        Channels of the images.
-    depth
-        Number of levels.
-    start_filts
-        Channels of the first level; each further one has twice as many.
-    up_mode
-        ``"transpose"``: transposed convolutions; ``"upsample"``: every pixel twice in each direction, and a 1x1
-        convolution.
-    merge_mode
-        How a level on the way up meets the one on the way down: ``"concat"`` or ``"add"`` (not with ``"upsample"``).
-
-    Raises
-    ------
-    ConfigError
-        If a mode is none of these.
-    """
-
-    _n_axes = 2
-
-    def __init__(
-        self,
-        num_classes: int,
-        in_channels: int = 1,
-        depth: int = 5,
-        start_filts: int = 64,
-        up_mode: str = "transpose",
-        merge_mode: str = "concat",
-    ) -> None:
-        super().__init__(
-            num_classes=num_classes,
-            in_channels=in_channels,
-            depth=depth,
-            start_filts=start_filts,
-            up_mode=up_mode,
-            merge_mode=merge_mode,
-        )
+@described_by_base
+class UNet2dPyTorch(ready.UNet2d, _SegmentationNetwork):
+    """A U-Net for images in PyTorch, e.g. for ``torch.nn.CrossEntropyLoss``."""
 
     @staticmethod
     @room_default
@@ -103,69 +57,17 @@ class UNet2dPyTorch(_SegmentationNetwork):
         Masks of shape (B, 1, H, W) lose the axis of channels, and all without one become int64. Masks with several
         channels (one-hot, or several labels at once) become float32.
         """
-        return _with_classes(AbstractPyTorchNetwork.prepare_batch(batch, input_device, output_device), n_axes=2)
+        return LABELS.masks(AbstractPyTorchNetwork.prepare_batch(batch, input_device, output_device), n_axes=2)
 
 
-class UNet3dPyTorch(_SegmentationNetwork):
-    """Segmentation of volumes, by a U-Net (Çiçek et al. 2016) with padded convolutions and no batch normalisation.
-
-    It takes volumes (B, in_channels, D, H, W), each axis at least ``2 ** (depth - 1)`` and otherwise of any size, and
-    returns ``{"pred": logits}`` of shape (B, num_classes, D, H, W).
-
-    Parameters
-    ----------
-    num_classes
-        Number of classes, with the background.
-    in_channels
-        Channels of the volumes.
-    depth, start_filts, up_mode, merge_mode
-        As in :class:`UNet2dPyTorch`.
-
-    Raises
-    ------
-    ConfigError
-        If a mode is none of those.
-    """
-
-    _n_axes = 3
-
-    def __init__(
-        self,
-        num_classes: int,
-        in_channels: int = 3,
-        depth: int = 5,
-        start_filts: int = 64,
-        up_mode: str = "transpose",
-        merge_mode: str = "concat",
-    ) -> None:
-        super().__init__(
-            num_classes=num_classes,
-            in_channels=in_channels,
-            depth=depth,
-            start_filts=start_filts,
-            up_mode=up_mode,
-            merge_mode=merge_mode,
-        )
+@described_by_base
+class UNet3dPyTorch(ready.UNet3d, _SegmentationNetwork):
+    """A U-Net for volumes in PyTorch, e.g. for ``torch.nn.CrossEntropyLoss``."""
 
     @staticmethod
     @room_default
     def prepare_batch(
         batch: Mapping[str, Any], input_device: torch.device, output_device: torch.device
     ) -> dict[str, Any]:
-        """Make tensors of a batch, as every network of the room; ``"label"`` becomes class numbers.
-
-        Masks of shape (B, 1, D, H, W) lose the axis of channels, and all without one become int64. Masks with several
-        channels (one-hot, or several labels at once) become float32.
-        """
-        return _with_classes(AbstractPyTorchNetwork.prepare_batch(batch, input_device, output_device), n_axes=3)
-
-
-def _with_classes(prepared: dict[str, Any], n_axes: int) -> dict[str, Any]:
-    """The batch with class numbers instead of masks of one channel."""
-    if isinstance(label := prepared.get("label"), torch.Tensor):
-        has_channels = label.ndim == n_axes + 2
-        if has_channels and label.shape[1] == 1:
-            prepared["label"] = label.squeeze(1).long()
-        else:
-            prepared["label"] = label.float() if has_channels else label.long()
-    return prepared
+        """Make tensors of a batch, as :class:`UNet2dPyTorch`, of masks of shape (B, 1, D, H, W) or (B, D, H, W)."""
+        return LABELS.masks(AbstractPyTorchNetwork.prepare_batch(batch, input_device, output_device), n_axes=3)
