@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from delira.contract.step import NO_HOOKS, Step, select_inputs, validation_names
+from delira.contract.step import NO_HOOKS, Step, call_loss, select_inputs, validation_names
 from delira.errors import ConfigError
 
 #: what a GAN is judged by -> the target of its logits
@@ -51,7 +51,7 @@ def gan_losses(
         Makes an array of one number, in the shape of another.
     """
     return {
-        f"{name}_{part}": loss(values, full_like(values, GAN_PARTS[part]))
+        f"{name}_{part}": call_loss(name, loss, (values, full_like(values, GAN_PARTS[part])))
         for part, values in logits.items()
         for name, loss in (losses or {}).items()
     }
@@ -77,7 +77,7 @@ def gan_optimizer(optimizers: Mapping[str, Any], name: str, builder: str) -> Any
     if name not in optimizers:
         raise ConfigError(
             f"a GAN is trained with the optimizers 'gen' and 'discr', but there are only {sorted(optimizers)}; pass "
-            f"optim_fn={builder}"
+            f"optim_fn={builder}, which is in delira.training"
         )
     return optimizers[name]
 

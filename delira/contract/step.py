@@ -208,14 +208,29 @@ def call_losses(
     values = {}
     for name, loss in losses.items():
         read = look_up("loss", name, loss_keys.get(name, DEFAULT_LOSS_KEYS), predictions, batch)
-        if getattr(loss, TARGET_FIRST, False):
-            read.reverse()
-        try:
-            values[name] = loss(*read)
-        except Exception as error:
-            error.add_note(f"while loss {name!r} read {', '.join(map(_describe, read))}")
-            raise
+        values[name] = call_loss(name, loss, read)
     return values
+
+
+def call_loss(name: str, loss: Callable[..., Any], read: Sequence[Any]) -> Any:
+    """Evaluate one loss, in the order of its framework; an error is told its name and what it read.
+
+    Parameters
+    ----------
+    name
+        What it is called.
+    loss
+        The function.
+    read
+        What it reads, as ``(prediction, target)``.
+    """
+    if getattr(loss, TARGET_FIRST, False):
+        read = read[::-1]
+    try:
+        return loss(*read)
+    except Exception as error:
+        error.add_note(f"while loss {name!r} read {', '.join(map(_describe, read))}")
+        raise
 
 
 def _describe(value: Any) -> str:

@@ -178,9 +178,9 @@ class GenerativeAdversarialNetwork(ReadyNetwork):
     real from made by one logit for each image, (B, 1). The outputs are ``"fake_images"``, ``"discr_fake"`` and
     ``"discr_real"``. Losses are called as ``loss(logits, target)`` with ones or zeros as target: binary cross-entropy
     of logits, or the mean squared error for a least-squares GAN. The optimizers are called ``"gen"`` and ``"discr"``:
-    train with the ``create_optims_gan_default`` of the room as ``optim_fn``. A loss or metric ``name`` gives three values:
-    ``<name>_discr_real`` and ``<name>_discr_fake``, which the discriminator lowers, and ``<name>_adversarial``, which
-    the generator does.
+    train with the ``create_optims_gan_default`` of the room as ``optim_fn``. A loss or metric ``name`` gives three
+    values: ``<name>_discr_real`` and ``<name>_discr_fake``, which the discriminator lowers, and
+    ``<name>_adversarial``, which the generator does.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ class VariationalAutoencoder(ReadyNetwork):
 
     It takes images (B, in_channels, H, W) and returns ``{"pred", "mean", "log_var"}``: the reconstruction, and mean and
     logarithm of the variance of the latent variables, both (B, latent_dim). In training the latent variables are drawn;
-    in evaluation they are the mean. New images: ``model.decoder`` of normal noise of shape (n, latent_dim).
+    in evaluation they are the mean.
 
     Losses compare ``"pred"`` with ``"data"`` and are means over all values: binary cross-entropy of logits for images
     in [0, 1] (``"pred"`` are logits then), the squared error for others. The loss ``"kl"`` is added; with the former

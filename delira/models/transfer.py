@@ -10,6 +10,10 @@ from delira.utils.room_of import find_backend
 from delira.utils.suggest import did_you_mean
 
 
+#: how many weights a message names
+_SHOWN = 3
+
+
 def transfer_weights(
     src: Any,
     dst: Any,
@@ -66,7 +70,7 @@ def transfer_weights(
     if lost := [name for name, array in weights.items() if taken[name].tobytes() != array.tobytes()]:
         target.load_portable_weights(dst, wanted)
         raise CheckpointError(
-            f"{type(dst).__name__} has one array for several of {', '.join(lost)} and further names, for which "
+            f"{type(dst).__name__} has one array for several of {_listed(lost, ', ')} and further names, for which "
             f"{type(src).__name__} has different ones"
         )
 
@@ -85,11 +89,11 @@ def _check_names(names: Mapping[str, str], given: Mapping[str, Any], mapping: Ma
     complaints = []
     if missing := [name if name == origin else f"{name} (from {origin})" for name, origin in names.items()
                    if origin not in given]:  # fmt: skip
-        complaints.append(f"the source has no {', '.join(missing)}")
+        complaints.append(f"the source has no {_listed(missing, ', ')}")
     if left := [name for name in given if name not in names.values()]:
-        complaints.append(f"nothing takes {', '.join(left)}")
+        complaints.append(f"the destination has nothing that takes {_listed(left, ', ')}")
     if idle := [key for key in mapping if not any(name == key or name.startswith(f"{key}.") for name in names)]:
-        complaints.append(f"mapping names {', '.join(idle)}, which the destination does not have")
+        complaints.append(f"mapping names {_listed(idle, ', ')}, which the destination does not have")
     if complaints:
         raise CheckpointError(
             "the weights cannot be transferred: " + "; ".join(complaints) + ". Say with mapping={layer of the "
@@ -101,16 +105,21 @@ def _check_shapes(
     src: Any, dst: Any, names: Mapping[str, str], weights: Mapping[str, np.ndarray], wanted: Mapping[str, np.ndarray]
 ) -> None:
     if wrong := [
-        f"{name} is {wanted[name].shape}, {names[name]} is {array.shape}"
+        f"{names[name]} of the source is {array.shape}, {name} of the destination {wanted[name].shape}"
         if array.shape != wanted[name].shape
-        else f"{name} is of {wanted[name].dtype}, {names[name]} of {array.dtype}"
+        else f"{names[name]} of the source is of {array.dtype}, {name} of the destination of {wanted[name].dtype}"
         for name, array in weights.items()
         if array.shape != wanted[name].shape or (array.dtype.kind == "f" and wanted[name].dtype.kind in "biu")
     ]:
         raise CheckpointError(
             f"the weights of {type(src).__name__} do not fit {type(dst).__name__} (shapes with the outputs first): "
-            + "; ".join(wrong)
+            + _listed(wrong, "; ")
         )
+
+
+def _listed(lines: list[str], separator: str) -> str:
+    shown = separator.join(lines[:_SHOWN])
+    return f"{shown}{separator}and {len(lines) - _SHOWN} more" if len(lines) > _SHOWN else shown
 
 
 def _reordered(name: str, weight: np.ndarray, shape: tuple[int, ...], *, to_last: bool) -> np.ndarray:

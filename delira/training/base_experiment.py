@@ -308,7 +308,7 @@ class BaseExperiment:
         with own_generators(backend):
             seed_generators(backend, request.seed, request.fold, stream="network")
             return self.trainer_cls(
-                self.model_cls(**copy.deepcopy(request.params.model_kwargs())),
+                self._build_network(request),
                 folder,
                 request.key_mapping,
                 fold=request.fold,
@@ -317,6 +317,9 @@ class BaseExperiment:
                 **start,
                 **request.settings,
             )
+
+    def _build_network(self, request: RunRequest) -> Any:
+        return self.model_cls(**copy.deepcopy(request.params.model_kwargs()))
 
     def open_folder(
         self,

@@ -10,6 +10,7 @@ from delira.contract import DEFAULT_LOSS_KEYS, DEFAULT_METRIC_KEYS, Backend, cal
 from delira.data_loading import AbstractDataset
 from delira.errors import ConfigError, DataError, NetworkError
 from delira.metrics import MetricSet
+from delira.models.abstract_network import AbstractNetwork
 from delira.training.config import TrainerConfig
 from delira.training.data_position import has_epochs
 from delira.training.state import TrainingState
@@ -22,6 +23,8 @@ def check_network(network: Any, config: TrainerConfig, backend: Backend) -> None
     if isinstance(network, type):
         raise NetworkError(f"the network {network.__name__} is a class, pass an instance: {network.__name__}(...)")
     check_room(type(network), backend)
+    if isinstance(network, AbstractNetwork) and not hasattr(network, "init_kwargs"):
+        raise NetworkError(f"{type(network).__name__}.__init__ must call super().__init__() first")
     for name in ("closure", "prepare_batch"):
         if not callable(getattr(network, name, None)):
             raise NetworkError(f"{type(network).__name__} has no {name}; subclass {backend.network_class}")

@@ -441,14 +441,15 @@ def noisy(room):
 
 
 def test_kfold_leaves_the_callers_generators_as_they_were(room, tmp_path, data, noisy):
-    experiment = room.experiment(tmp_path, {"dropout": 0.3}, noisy)
+    experiment = room.experiment(tmp_path, {"dropout": 0.3}, noisy, training={"compiled": False})
     with room.undisturbed():
         experiment.kfold(data, METRICS, 1, 2, shuffle=True)
         experiment.kfold(data, METRICS, 1, split_type=model_selection.ShuffleSplit(2))
 
 
 def test_the_same_seed_gives_the_same_bits_whatever_the_global_state(room, tmp_path, data, noisy):
-    experiment = room.experiment(tmp_path, {"dropout": 0.3}, noisy, training={"val_metrics": METRICS})
+    training = {"val_metrics": METRICS, "compiled": False}
+    experiment = room.experiment(tmp_path, {"dropout": 0.3}, noisy, training=training)
 
     def bits(seed, **kw):
         result = experiment.kfold(data, num_epochs=1, **{"num_splits": 2, "shuffle": True, "random_seed": seed, **kw})

@@ -205,6 +205,7 @@ def test_a_pair_of_mixtures(room, tmp_path):
         check(room, tmp_path / str(number), case_of(row))
 
 
+@pytest.mark.slow
 def test_pairs_of_mixtures_of_an_estimator(tmp_path):
     pytest.importorskip("skops", reason="the checkpoints of the sklearn room need the package 'skops'")
     room = everything.room_of("sklearn")

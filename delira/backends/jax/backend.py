@@ -20,6 +20,7 @@ from delira.backends.jax.generator import GENERATOR, key_of
 from delira.contract import Backend, Devices
 from delira.errors import ConfigError, NetworkError
 from delira.io.container import write_tree
+from delira.models.abstract_network import AbstractNetwork
 from delira.utils.trees import map_leaves
 
 #: errors of Python that depends on traced values
@@ -87,6 +88,8 @@ class JaxBackend(Backend):
         yield
 
     def key_mapping(self, network: Any) -> dict[str, str]:
+        if type(network).__call__ is AbstractNetwork.__call__:
+            raise NetworkError(f"{type(network).__name__} has no __call__; write __call__, which is what flax calls")
         parameters = _arguments(network)
         required = [
             name
@@ -98,9 +101,15 @@ class JaxBackend(Backend):
             return {required[0]: "data"}
         if "x" in parameters and not required:
             return {"x": "data"}
+        modes = [name for name in required if name in _MODES]
+        cure = (
+            f"give {modes[0]} a default (layers learn and predict as the trainer says, whatever it is)"
+            if modes
+            else "pass key_mapping={argument: batch entry}"
+        )
         raise ConfigError(
             f"{type(network).__name__}.__call__ takes {list(parameters)}, so it is not clear which of them gets the "
-            "batch entry 'data'; pass key_mapping={argument: batch entry}"
+            f"batch entry 'data'; {cure}"
         )
 
     def arguments_of(self, network: Any) -> frozenset[str] | None:
@@ -113,6 +122,7 @@ class JaxBackend(Backend):
 
         Random streams begin with the same key in every call, which is no key of a training step.
         """
+        step.refuse_texts(inputs)
         if step.is_eager(network):
             return network(**inputs)
         parts = graph.parts_of(network)
@@ -199,6 +209,8 @@ class JaxBackend(Backend):
                 "the step is compiled, so Python cannot decide by values that are only known later: use jnp.where or "
                 "jax.lax.cond, or train with compiled=False"
             )
+        if isinstance(error, (TypeError, ValueError)) and "rngs" in str(error):
+            return "layers draw from the random streams of the network: pass rngs=self.rngs to each that takes rngs"
         return None
 
     def average(self, average: Any, network: Any, decay: float) -> dict[str, Any]:
@@ -218,6 +230,8 @@ class JaxBackend(Backend):
 
 
 _NOTHING = contextlib.nullcontext()
+#: usual names of arguments that say whether a network learns
+_MODES = frozenset({"train", "training", "is_training", "deterministic"})
 
 
 @jax.jit

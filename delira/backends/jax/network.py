@@ -31,6 +31,15 @@ from delira.models.abstract_network import AbstractNetwork
 from delira.utils.trees import map_leaves
 
 
+class _MadeByInit:
+    """Stands where ``__init__`` puts the random streams; a layer that asks before would get a message of no help."""
+
+    def __get__(self, network: Any, cls: type) -> Any:
+        if network is None:
+            return self
+        raise NetworkError(f"{cls.__name__}.__init__ must call super().__init__() first")
+
+
 class AbstractJaxNetwork(AbstractNetwork, nnx.Module):
     """A network of flax: write ``__init__`` and ``__call__``, which returns a dict of named outputs.
 
@@ -61,6 +70,8 @@ class AbstractJaxNetwork(AbstractNetwork, nnx.Module):
     """
 
     __delira_backend__ = BACKEND
+
+    rngs = _MadeByInit()
 
     def __init__(self, **kwargs: Any) -> None:
         AbstractNetwork.__init__(self, **_Arguments(kwargs))

@@ -14,7 +14,7 @@ from delira.backends.jax import graph
 from delira.backends.jax.generator import GENERATOR, key_of
 from delira.backends.jax.optimizers import PENDING, JaxOptimizer, Plan
 from delira.contract import CompileConfig
-from delira.errors import ConfigError
+from delira.errors import ConfigError, DataError
 from delira.training.checks import unpack_closure
 
 _log = logging.getLogger("delira")
@@ -200,6 +200,22 @@ def needs_samples(optimizer: JaxOptimizer) -> bool:
 
 def _dtype_of(optimizers: Mapping[str, JaxOptimizer]) -> Any:
     return next((_DTYPES[optimizer.config.precision] for optimizer in optimizers.values()), None)
+
+
+def refuse_texts(inputs: Mapping[str, Any]) -> None:
+    """Refuse texts as arguments of a network.
+
+    Raises
+    ------
+    DataError
+        Naming the argument.
+    """
+    for name, value in inputs.items():
+        if not isinstance(value, jax.Array) and np.asarray(value).dtype.kind in "US":
+            raise DataError(
+                f"the argument {name!r} of the network holds text, and JAX computes with numbers only; make numbers of "
+                "it in the dataset, or name another batch entry in key_mapping"
+            )
 
 
 def arrays_of(batch: dict[str, Any]) -> dict[str, Any]:

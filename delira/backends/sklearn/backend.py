@@ -1,6 +1,7 @@
 """The verbs of the contract for scikit-learn."""
 
 import contextlib
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -120,9 +121,15 @@ class SklearnBackend(Backend):
 
     def state_tree(self, network: Any, optimizers: Mapping[str, Any]) -> dict[str, Any]:
         content, unknown = persistence.dump(network.estimator)
+        _warn_of_strange(network, unknown)
         network.written.update(unknown)
         shape = network.label_shape
-        model = {"estimator": content, "label_shape": None if shape is None else [*shape], "target": network.target}
+        model = {
+            "estimator": content,
+            "label_shape": None if shape is None else [*shape],
+            "target": network.target,
+            "columns": network.columns,
+        }
         return {"model": model, "optimizer": {}, "sklearn": sklearn.__version__}
 
     def load_state_tree(self, tree: Mapping[str, Any], network: Any, optimizers: Mapping[str, Any]) -> None:
@@ -145,6 +152,7 @@ class SklearnBackend(Backend):
             )
         network.estimator = estimator
         network.label_shape = None if shape is None else tuple(shape)
+        network.columns = model.get("columns")
         for fit in optimizers.values():
             fit.restart(is_done=self.is_ready(network))
 
@@ -190,12 +198,24 @@ def check_writable(network: Any) -> None:
         ) from error
 
 
+def _warn_of_strange(network: Any, unknown: list[str]) -> None:
+    """Say at the first checkpoint, not when a run is continued, what was learned that nobody else trusts."""
+    strange = persistence.strange(unknown, {*_trusted(network), *network.written})
+    if strange:
+        warnings.warn(
+            f"the fitted {type(network.estimator).__name__} holds objects of {', '.join(strange)}; its checkpoints can "
+            "be read only where these are trusted. If you trust them: SklearnEstimator(estimator, "
+            f"trusted={strange!r})",
+            stacklevel=3,
+        )
+
+
 def _trusted(network: Any) -> set[Any]:
     return {*network.trusted, *persistence.type_names(network.estimator)}
 
 
 #: parameters that change nothing about what is learned
-_SILENT = ("n_jobs", "verbose")
+SILENT = ("n_jobs", "verbose")
 
 
 def _check_estimator(found: Any, own: Any) -> None:
@@ -210,7 +230,7 @@ def _check_estimator(found: Any, own: Any) -> None:
         listed = ", ".join(f"{name}={theirs.get(name)} (now {ours.get(name)})" for name in differing)
         raise CheckpointError(f"the checkpoint is of a {type(own).__name__} with other parameters: {listed}")
     silent = own.get_params(deep=True)
-    found.set_params(**{name: value for name, value in silent.items() if name.rpartition("__")[2] in _SILENT})
+    found.set_params(**{name: value for name, value in silent.items() if name.rpartition("__")[2] in SILENT})
 
 
 def _parameters(estimator: Any) -> dict[str, str]:
@@ -220,7 +240,7 @@ def _parameters(estimator: Any) -> dict[str, str]:
     plain = {
         name: safe_repr(value)
         for name, value in deep.items()
-        if name not in nested and name.rpartition("__")[2] not in (*_SILENT, *nested)
+        if name not in nested and name.rpartition("__")[2] not in (*SILENT, *nested)
     }
     inside = {name: type(deep[name]).__name__ for name in nested if hasattr(deep.get(name), "get_params")}
     return {**plain, **inside}

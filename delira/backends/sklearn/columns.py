@@ -31,8 +31,8 @@ def class_scores(network: Any, rows: np.ndarray, labels: np.ndarray) -> np.ndarr
         if scores.ndim == 1 and len(classes) == 2:
             scores = np.stack([np.zeros_like(scores), scores], axis=1)
         if scores.shape == (len(rows), len(classes)) and (is_probability or not _has_pairs(estimator, classes)):
-            return _spread(scores, classes, network.classes, is_probability)
-    return _spread((labels[:, None] == classes).astype(np.float64), classes, network.classes, True)
+            return _spread(scores, _columns(classes, network), is_probability)
+    return _spread((labels[:, None] == classes).astype(np.float64), _columns(classes, network), True)
 
 
 def _has_pairs(estimator: Any, classes: np.ndarray) -> bool:
@@ -43,10 +43,10 @@ def _has_pairs(estimator: Any, classes: np.ndarray) -> bool:
     )
 
 
-def _spread(scores: np.ndarray, own: np.ndarray, given: list[Any] | None, is_probability: bool) -> np.ndarray:
+def _spread(scores: np.ndarray, places: tuple[np.ndarray, int], is_probability: bool) -> np.ndarray:
     """The scores in their columns; a class that the estimator never saw is the least likely one."""
-    columns, n_columns = _columns(own, given)
-    if n_columns == len(own) and (columns == np.arange(n_columns)).all():
+    columns, n_columns = places
+    if n_columns == len(columns) and (columns == np.arange(n_columns)).all():
         return scores
     least = 0 if is_probability else scores.min(axis=1, keepdims=True) - 1
     spread = np.broadcast_to(least, (len(scores), n_columns)).astype(scores.dtype)
@@ -54,15 +54,21 @@ def _spread(scores: np.ndarray, own: np.ndarray, given: list[Any] | None, is_pro
     return spread
 
 
-def _columns(own: np.ndarray, given: list[Any] | None) -> tuple[np.ndarray, int]:
+def _columns(own: np.ndarray, network: Any) -> tuple[np.ndarray, int]:
     """The column of each class, and their number."""
-    if given is not None:
-        places = {name: column for column, name in enumerate(given)}
-        if unknown := [name for name in own.tolist() if name not in places]:
-            raise DataError(f"the estimator has learned the labels {unknown}, which are not among classes={given}")
-        return np.array([places[name] for name in own.tolist()]), len(given)
-    if own.dtype.kind in "iuf" and len(own) and own.min() >= 0 and own.max() < _MAX_COLUMNS:
-        columns = own.astype(np.int64)
-        if (columns == own).all():
-            return columns, int(columns[-1]) + 1
-    return np.arange(len(own)), len(own)
+    learned, given, found = own.tolist(), network.classes, network.columns
+    if given is not None and (unknown := [name for name in learned if name not in given]):
+        raise DataError(f"the estimator has learned the labels {unknown}, which are not among classes={given}")
+    if given is None:  # a transform may have made other labels than those of the data set
+        given = found if found is not None and set(learned) <= set(found) else learned
+        if _are_numbers(np.asarray(given)):
+            return own.astype(np.int64), int(max(given)) + 1
+    places = {name: column for column, name in enumerate(given)}
+    return np.array([places[name] for name in learned]), len(given)
+
+
+def _are_numbers(classes: np.ndarray) -> bool:
+    """Whether labels are numbers of columns."""
+    if classes.dtype.kind not in "iuf" or not len(classes):
+        return False
+    return bool(classes.min() >= 0 and classes.max() < _MAX_COLUMNS and (classes == classes.astype(np.int64)).all())

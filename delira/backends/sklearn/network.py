@@ -33,7 +33,8 @@ class SklearnEstimator(AbstractNetwork):
     (B, n_classes): probabilities if they have them, else what ``decision_function`` says (of two classes 0 and the
     score), else 1 for the predicted class; and ``label_pred``, what ``predict`` says, in the shape of the labels.
     Integer labels from 0 are numbers of columns of ``pred``, as in the other rooms; other labels have one column
-    each, in sorted order. With several labels a sample (or pixels), both are what ``predict`` says.
+    each, in sorted order. Where the training data are a part of a data set, as in a fold, they are those of the whole:
+    every fold has the same columns. With several labels a sample (or pixels), both are what ``predict`` says.
 
     Parameters
     ----------
@@ -43,7 +44,7 @@ class SklearnEstimator(AbstractNetwork):
         Entry of a batch that it learns to predict; ``None``: it learns without labels.
     classes
         Labels in the order of the columns of ``pred``, and all that ``partial_fit`` will ever see; found in the
-        training data if ``None``. Name them where a fold may lack one, or its ``pred`` has fewer columns.
+        data if ``None``.
     partial_fit
         Whether it learns batch by batch, in every epoch, by ``partial_fit``. If not, it is fitted once, at the end
         of the first epoch, on all of its samples. ``None``: batch by batch, if it can.
@@ -85,6 +86,8 @@ class SklearnEstimator(AbstractNetwork):
         self.label_shape: tuple[int, ...] | None = None
         #: labels that were found in the data
         self.found_classes: Any = None
+        #: all labels of the data set that it was trained on a part of, which columns of ``pred`` stand for
+        self.columns: list[Any] | None = None
         #: what skops does not know of the checkpoints that this process has written itself
         self.written: set[str] = set()
 
@@ -101,6 +104,11 @@ class SklearnEstimator(AbstractNetwork):
             and "classes" in inspect.signature(self.estimator.partial_fit).parameters
             and not BACKEND.is_ready(self)
         )
+
+    @property
+    def needs_columns(self) -> bool:
+        """Whether the columns of ``pred`` are to be found in the data."""
+        return self.target is not None and self.classes is None and is_classifier(self.estimator)
 
     def set_random_states(self, seed: int, fold: int) -> None:
         """Give every ``random_state`` that is ``None`` a number made from seed and fold."""

@@ -12,8 +12,11 @@ import numpy as np
 from delira.errors import CheckpointError
 from delira.utils.optional import import_optional
 
-#: classes of scikit-learn itself, as skops names them; its functions and what it vendors are not among them
-_OF_SKLEARN = re.compile(r"sklearn(\.(?!externals\b|datasets\b|tests\b|_testing\b)\w+)*\._?[A-Z]\w*")
+#: classes of scikit-learn itself, as skops names them (its functions and what it vendors are not among them), and
+#: the sparse matrices in which it keeps what it learned
+_OF_SKLEARN = re.compile(
+    r"sklearn(\.(?!externals\b|datasets\b|tests\b|_testing\b)\w+)*\._?[A-Z]\w*|scipy\.sparse\._\w+\.[a-z]+_(array|matrix)"
+)
 _SCHEMA = "schema.json"
 
 
@@ -55,6 +58,20 @@ def dump(estimator: Any) -> tuple[np.ndarray, list[str]]:
             f"skops cannot write the {type(estimator).__name__}: {error!r}. Objects must be of importable classes, "
             "functions importable by name (no lambdas)"
         ) from error
+
+
+def strange(names: Iterable[str], trusted: Iterable[Any]) -> list[str]:
+    """Those of some names that :func:`load` would refuse.
+
+    Parameters
+    ----------
+    names
+        Of classes and functions, as skops writes them.
+    trusted
+        As of :func:`load`.
+    """
+    known = {_name(each) for each in trusted}
+    return [name for name in names if name not in known and not _OF_SKLEARN.fullmatch(name)]
 
 
 def _canonical(content: bytes) -> bytes:
@@ -101,19 +118,22 @@ def load(content: np.ndarray, trusted: Iterable[Any]) -> Any:
         If the file holds anything else, naming it, or is damaged.
     """
     skops = import_skops()
-    known = {_name(each) for each in trusted}
     data = content.tobytes()
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             if any(entry.compress_type != zipfile.ZIP_STORED for entry in archive.infolist()):
                 raise ValueError("it is compressed, so nobody knows how large it will be")
         found = skops.get_untrusted_types(data=data)
-        strange = [name for name in found if name not in known and not _OF_SKLEARN.fullmatch(name)]
-        if not strange:
+        refused = strange(found, trusted)
+        if not refused:
             return skops.loads(data, trusted=found)
     except Exception as error:  # a made-up file can make skops raise anything
-        raise CheckpointError(f"it holds no estimator that skops can read: {error!r}") from error
+        is_missing = isinstance(error, (AttributeError, ImportError))
+        advice = ". Write functions by def and classes in a module, not as lambda or inside a function: skops finds "
+        raise CheckpointError(
+            f"it holds no estimator that skops can read: {error!r}" + (f"{advice}them by name" if is_missing else "")
+        ) from error
     raise CheckpointError(
-        f"it holds objects of {', '.join(strange)}, which could run code when loaded, so nothing was loaded. If you "
-        f"trust them: SklearnEstimator(estimator, trusted={strange!r})"
+        f"it holds objects of {', '.join(refused)}, which could run code when loaded, so nothing was loaded. If you "
+        f"trust them: SklearnEstimator(estimator, trusted={refused!r})"
     )

@@ -1,18 +1,21 @@
 """Trainer and experiment of scikit-learn: the common ones, bound to this room."""
 
+import dataclasses
 import logging
 from typing import Any, Self
 
-import numpy as np
-
 from delira.backends.sklearn.backend import BACKEND, check_writable
+from delira.backends.sklearn.labels import find_classes, find_columns
+from delira.backends.sklearn.naming import name_of
 from delira.backends.sklearn.network import SklearnEstimator, is_estimator
-from delira.data_loading.dataset import read_labels
 from delira.errors import ConfigError
 from delira.metrics import MetricSet
 from delira.training.base_experiment import BaseExperiment
 from delira.training.base_trainer import BaseNetworkTrainer
+from delira.training.callbacks import ProgressBar
 from delira.training.config import TrainerConfig
+from delira.training.data_position import has_epochs
+from delira.training.run_request import RunRequest, as_parameters
 
 _log = logging.getLogger("delira")
 
@@ -21,7 +24,8 @@ class SklearnNetworkTrainer(BaseNetworkTrainer):
     """Trains a :class:`SklearnEstimator`; the arguments are those of :class:`BaseNetworkTrainer`.
 
     A scikit-learn estimator that is passed as it is gets wrapped. An estimator without ``partial_fit`` is fitted at
-    the end of the first epoch; the training stops then, since further epochs would bring nothing.
+    the end of the first epoch; the training stops then, since further epochs would bring nothing. It gets the
+    samples in the order of the data, as scikit-learn alone would, unless the manager names a sampler.
     """
 
     backend = BACKEND
@@ -41,9 +45,16 @@ class SklearnNetworkTrainer(BaseNetworkTrainer):
             fit.after = self._after_fit
 
     def _at_training_begin(self, *args: Any, **facts: Any) -> None:
-        if self.module.needs_classes and self.module.classes is None:
-            self.module.found_classes = _find_classes(self.module.target, self.train_data)
+        network = self.module
+        if network.needs_classes and network.classes is None:
+            network.found_classes = find_classes(network.target, self.train_data)
+        if network.needs_columns:
+            network.columns = find_columns(network.target, self.train_data)
         super()._at_training_begin(*args, **facts)
+
+    def _training_batches(self, data: Any, epoch: int) -> Any:
+        in_order = has_epochs(data) and not self.module.is_incremental
+        return super()._training_batches(_InOrder(data) if in_order else data, epoch)
 
     def _after_fit(self, batches: list[tuple[dict[str, Any], dict[str, Any]]]) -> None:
         """The metrics over the epoch, which had to wait for the fit."""
@@ -55,7 +66,8 @@ class SklearnNetworkTrainer(BaseNetworkTrainer):
     def _at_epoch_end(self, *args: Any, **facts: Any) -> None:
         if any(fit.is_done for fit in self.optimizers.values()):
             self.stop_training = True
-            if facts["num_epochs"] > self.state.epoch:
+            is_shown = any(isinstance(callback, ProgressBar) for callback in self.callbacks)
+            if facts["num_epochs"] > self.state.epoch and is_shown and self.fold == 0:
                 _log.warning(
                     "%s is fitted after epoch %d; further epochs would bring nothing, so the training ends",
                     type(self.module.estimator).__name__, self.state.epoch,
@@ -67,7 +79,8 @@ class SklearnExperiment(BaseExperiment):
     """Runs experiments with scikit-learn estimators; the arguments are those of :class:`BaseExperiment`.
 
     ``model_cls`` is :class:`SklearnEstimator` or any estimator class, whose arguments the model parameters are then.
-    The number of epochs is 1 unless it is set.
+    Where no number of epochs is set, every estimator is fitted once, by its own ``fit``. With ``num_epochs``, or
+    ``SklearnEstimator(estimator, partial_fit=True)``, one that can learns batch by batch.
 
     Examples
     --------
@@ -87,7 +100,8 @@ class SklearnExperiment(BaseExperiment):
         estimator
             An estimator or a :class:`SklearnEstimator`; every run gets an unfitted copy.
         name
-            Name of the experiment; the estimator's class if ``None``.
+            Name of the experiment; the estimator's class and what of its parameters is no default if ``None``, e.g.
+            ``"SVC-kernel=linear"``.
         save_path
             Parent folder of the runs; the working directory if ``None``.
         **settings
@@ -95,14 +109,42 @@ class SklearnExperiment(BaseExperiment):
         """
         network = estimator if isinstance(estimator, SklearnEstimator) else SklearnEstimator(estimator)
         own = network.init_kwargs if network is estimator else {"estimator": network.init_kwargs["estimator"]}
-        name = name or type(network.estimator).__name__
+        name = name or name_of(network.estimator)
         return cls({"model": dict(own)}, SklearnEstimator, name=name, save_path=save_path, **settings)
 
-    def _check(self) -> None:
-        stated = {**self.params.training_settings(), **self.settings}
-        if self.n_epochs is None and stated.get("num_epochs") is None and stated.get("n_epochs") is None:
-            self.n_epochs = 1
-        super()._check()
+    def _resolve(self, params: Any, kwargs: Any, seed: int | None = None) -> RunRequest:
+        given = {} if params is None else as_parameters(params).training_settings()
+        stated = [self.params.training_settings(), given, self.settings, kwargs, {"n_epochs": self.n_epochs}]
+        if any(each.get(name) is not None for each in stated for name in ("num_epochs", "n_epochs")):
+            return super()._resolve(params, kwargs, seed)
+        request = super()._resolve(params, {**kwargs, "num_epochs": 1}, seed)
+        return _WithoutEpochs(**{field.name: getattr(request, field.name) for field in dataclasses.fields(request)})
+
+    def _build_network(self, request: RunRequest) -> Any:
+        network = super()._build_network(request)
+        if is_estimator(network) and not hasattr(network, "closure"):
+            network = SklearnEstimator(network)
+        if isinstance(request, _WithoutEpochs) and network.partial_fit is None:
+            network.partial_fit = False
+        return network
+
+
+class _WithoutEpochs(RunRequest):
+    """Of a run for which nobody set a number of epochs."""
+
+    def fingerprint(self, data: Any) -> dict[str, Any]:
+        return {**super().fingerprint(data), "epochs": "not set"}
+
+
+class _InOrder:
+    """A manager that shuffles only if a sampler says so."""
+
+    def __init__(self, data: Any):
+        self._data = data
+
+    def epoch(self, seed: int, fold: int, epoch: int, start: int = 0, *, shuffle: bool = False) -> Any:
+        """The batches of an epoch."""
+        return self._data.epoch(seed, fold, epoch, start=start, shuffle=False)
 
 
 def _refuse(config: TrainerConfig, network: SklearnEstimator) -> None:
@@ -133,21 +175,3 @@ def _refuse(config: TrainerConfig, network: SklearnEstimator) -> None:
             f"train_metrics are values of single steps, but {type(network.estimator).__name__} is fitted once; use "
             "metrics, which are computed over the epoch"
         )
-
-
-def _find_classes(target: str | None, data: Any) -> Any:
-    """All classes of the training data; an estimator that is told of more may divide by their number of samples."""
-    dataset = getattr(data, "dataset", None)
-    if target is not None and dataset is not None:
-        labels = read_labels(dataset, target)
-    elif target is not None and isinstance(data, (list, tuple)):
-        labels = np.concatenate([batch[target] for batch in data])
-    else:
-        raise ConfigError(
-            f"partial_fit must know all classes beforehand, which cannot be found in a {type(data).__name__}; name "
-            "them: SklearnEstimator(estimator, classes=[…])"
-        )
-    labels = np.asarray(labels).reshape(len(labels), -1)
-    if labels.shape[1] == 1:
-        return np.unique(labels)
-    return [np.unique(column) for column in labels.T]

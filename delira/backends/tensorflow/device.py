@@ -1,6 +1,8 @@
 """Devices of TensorFlow."""
 
 import contextlib
+import functools
+import inspect
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -90,6 +92,26 @@ def place(network: Any, losses: Mapping[str, Any], devices: Devices) -> Any:
     runtime.forward = None
     settle(network)
     return network
+
+
+def refuse_functions(losses: Mapping[str, Any]) -> None:
+    """Refuse functions of ``keras.losses``: they take the target first, and give a value for each sample.
+
+    Raises
+    ------
+    ConfigError
+        Naming the class to use.
+    """
+    for name, loss in losses.items():
+        function = loss.func if isinstance(loss, functools.partial) else loss
+        own = getattr(function, "__name__", "")
+        if not inspect.isfunction(function) or getattr(keras.losses, own, None) is not function:
+            continue
+        classes = [cls for cls in dir(keras.losses) if cls != own and cls.lower() == own.replace("_", "")]
+        raise ConfigError(
+            f"losses[{name!r}] is the function keras.losses.{own}, which takes the target first and gives a value for "
+            f"each sample; pass an object: keras.losses.{''.join(classes[:1]) or 'Loss'}(…)"
+        )
 
 
 def settle(network: Any) -> None:

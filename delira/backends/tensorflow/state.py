@@ -164,7 +164,9 @@ def load_named_weights(network: Any, weights: Mapping[str, np.ndarray]) -> None:
 
 
 def learned_names(network: Any) -> frozenset[str]:
-    """Names of the variables that training changes by gradients."""
+    """Names of the variables that training changes by gradients; none as long as some of them have no shape."""
+    if not is_built(network):
+        return frozenset()
     ids = {id(variable) for variable in learnable(network).values()}
     return frozenset(name for name, v in named_variables(network).items() if id(v) in ids and v.trainable)
 

@@ -1,5 +1,6 @@
 """Steps and predictions as graphs: traced once for each kind of batch."""
 
+import contextlib
 import functools
 import inspect
 import logging
@@ -9,14 +10,14 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from delira.backends.tensorflow.device import settle
+from delira.backends.tensorflow.device import refuse_functions, settle
 from delira.backends.tensorflow.generators import GENERATORS
 from delira.backends.tensorflow.names import is_built, learnable
 from delira.backends.tensorflow.replicas import Shares
 from delira.backends.tensorflow.runtime import calls, precision, runtime_of
 from delira.backends.tensorflow.state import finish_building
 from delira.contract import NO_HOOKS, CompileConfig, select_inputs
-from delira.errors import ConfigError
+from delira.errors import ConfigError, DataError, DeliraError
 from delira.training.checks import unpack_closure
 
 _log = logging.getLogger("delira")
@@ -87,6 +88,8 @@ class Traces:
         runtime = runtime_of(self._network)
         try:
             graph = tf.function(self._function, **self._options).get_concrete_function(specs)
+        except DeliraError:  # says what to do
+            raise
         except Exception as error:
             error.add_note(
                 "This happened while a step was compiled by tf.function, which calls Python once, with tensors that "
@@ -154,6 +157,7 @@ class Step:
         self, closure: Callable[..., Any], network: Any, arguments: Mapping[str, Any], compiling: CompileConfig
     ):
         self._closure, self._network, self._arguments = closure, network, dict(arguments)
+        refuse_functions(arguments.get("losses") or {})
         runtime = runtime_of(network)
         runtime.compiled, runtime.jit = compiling.compiled, compiling.jit
         self._optimizers: Mapping[str, Any] = arguments.get("optimizers") or {}
@@ -276,10 +280,26 @@ def options_of(network: Any) -> dict[str, Any]:
 
 def build(network: Any, inputs: Mapping[str, Any]) -> None:
     """Call the network once, so that its weights get their shapes; then load what waits for them."""
-    with GENERATORS.undisturbed(), calls(network, False), tf.device(runtime_of(network).device):
+    with GENERATORS.undisturbed(), calls(network, False), tf.device(runtime_of(network).device), _blaming_texts(inputs):
         network.call_untouched(**inputs)
     settle(network)
     finish_building(network)
+
+
+@contextlib.contextmanager
+def _blaming_texts(inputs: Mapping[str, Any]) -> Iterator[None]:
+    """Scope of a call in which texts are the likely cause of any error; some layers do take them."""
+    try:
+        yield
+    except Exception as error:
+        texts = [name for name, value in inputs.items() if only_arrays(value) is None]
+        texts = [name for name in texts if np.asarray(inputs[name]).dtype.kind in "SUO"]
+        if not texts or isinstance(error, DeliraError):
+            raise
+        raise DataError(
+            f"the argument {texts[0]!r} of the network holds text, which its layers do not take; make numbers of it in "
+            "the dataset, or name another batch entry in key_mapping"
+        ) from error
 
 
 def forward(network: Any, inputs: Mapping[str, Any]) -> Any:
@@ -289,7 +309,8 @@ def forward(network: Any, inputs: Mapping[str, Any]) -> Any:
         build(network, inputs)
     arrays = only_arrays(inputs)
     if runtime.compiled is False or arrays.keys() != inputs.keys():
-        return _predict(network, inputs)
+        with _blaming_texts(inputs):
+            return _predict(network, inputs)
     if runtime.forward is None or runtime.forward[0] != (runtime.compiled, runtime.jit):
         traces = Traces(functools.partial(_predict, network), network, options_of(network))
         runtime.forward = ((runtime.compiled, runtime.jit), traces)

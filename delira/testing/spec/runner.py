@@ -49,8 +49,10 @@ def check_backend(
     AssertionError
         With all promises that are broken.
     ConfigError
-        If ``only`` names what does not exist.
+        If ``only`` names what does not exist, or the room is a class.
     """
+    if isinstance(room, type):
+        raise ConfigError(f"check_backend takes an instance, got the class {room.__name__}; write {room.__name__}()")
     wanted = [check for check in spec_checks() if _is_wanted(check, only)]
     names = [only] if isinstance(only, str) else [] if only is None or callable(only) else list(only)
     known = {name for check in wanted for name in _names(check)}

@@ -1,5 +1,6 @@
 """The moments a callback can act on, and the list that calls callbacks."""
 
+import importlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -95,7 +96,7 @@ class CallbackList:
         if not heard and not isinstance(callback, AbstractCallback):
             raise ConfigError(
                 f"{callback!r} is no callback: it has none of the methods {', '.join(EVENTS)}"
-                + ("; it is a class, pass an instance" if isinstance(callback, type) else "")
+                + ("; it is a class, pass an instance" if isinstance(callback, type) else _own_of_the_name(callback))
             )
         self._callbacks.append(callback)
         for event in heard:
@@ -165,6 +166,13 @@ def _listens(callback: Any, event: str) -> bool:
     if not callable(method) or isinstance(callback, type):
         return False
     return getattr(method, "__func__", method) is not getattr(AbstractCallback, event)
+
+
+def _own_of_the_name(callback: Any) -> str:
+    """Advice for callbacks of other libraries, many of which delira has, too."""
+    name = type(callback).__name__
+    own = importlib.import_module("delira.training.callbacks")
+    return f"; use delira.training.callbacks.{name}" if name in own.__all__ else ""
 
 
 def _apply(trainer: Any, callback: Any, event: str, returned: Any) -> None:

@@ -78,7 +78,9 @@ class ProgressBar(AbstractCallback):
             self._bar.set_postfix_str(shown, refresh=False)
         else:
             width = len(str(num_epochs))
-            print(f"{self.label}epoch {curr_epoch:{width}d}/{num_epochs}  {shown}", file=sys.stderr, flush=True)
+            print(
+                f"{self.label}epoch {curr_epoch:{width}d}/{num_epochs}  {shown or 'done'}", file=sys.stderr, flush=True
+            )
 
     def at_training_end(self, trainer: Any, **facts: Any) -> None:
         """Close the bar."""
