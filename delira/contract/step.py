@@ -68,6 +68,24 @@ def room_default(function: _Function) -> _Function:
     return function
 
 
+def needs_losses(example: str) -> Callable[[_Function], _Function]:
+    """Mark a closure that learns nothing of use without losses, so that the trainer refuses to begin without any.
+
+    Put it below ``@staticmethod``.
+
+    Parameters
+    ----------
+    example
+        Losses as an example of Python, ``{'name': function}``.
+    """
+
+    def mark(function: _Function) -> _Function:
+        function.needs_losses = example  # type: ignore[attr-defined]
+        return function
+
+    return mark
+
+
 def run_hooks(hooks: Iterable[Callable[[Step], None]], step: Step) -> None:
     """Call the hooks of one moment.
 

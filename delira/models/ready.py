@@ -6,10 +6,10 @@ can be transferred.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from delira.errors import ConfigError
+from delira.errors import ConfigError, DataError
 
 # ------------------------------------------------------------------ networks
 
@@ -242,6 +242,29 @@ class VariationalAutoencoder(ReadyNetwork):
         quarter = (size[0] // 4, size[1] // 4)
         self.encoder, self.decoder = self._build_models(
             in_channels, quarter, latent_dim, start_filts, **self._sources()
+        )
+
+
+def check_channels(shape: Sequence[int | None], n_channels: int) -> None:
+    """Refuse images of other channels than a network takes, e.g. images that have them last.
+
+    Parameters
+    ----------
+    shape
+        Of the images, (B, C, ...).
+    n_channels
+        What the network takes.
+
+    Raises
+    ------
+    DataError
+        Naming both.
+    """
+    if shape[1] != n_channels:
+        axes = ", ".join(map(str, shape[1:]))
+        raise DataError(
+            f"the images have {shape[1]} channels (shape (B, {axes})), and the network is built for {n_channels}; the "
+            f"channels come first: (B, {n_channels}, …)"
         )
 
 

@@ -132,9 +132,8 @@ class BaseNetworkTrainer(CheckpointedRun):
         )
         self.closure_fn = network.closure
         optimizer, schedule = config.optimizer, config.schedule
-        self.optimizers = backend.build_optimizers(
-            network, optimizer.builder, optimizer.cls, optimizer.params, config.update
-        )
+        how = optimizer.builder, optimizer.cls, optimizer.params, config.update
+        self.optimizers = backend.build_optimizers(network, *how)
         if schedule.cls is not None:
             for callback in backend.build_schedules(self.optimizers, schedule.cls, schedule.params):
                 self.callbacks.append(callback)
@@ -148,9 +147,10 @@ class BaseNetworkTrainer(CheckpointedRun):
             backend.read_checkpoint,
             backend.further_files(self.module),
         )
-        inspect_tree = functools.partial(guards.refuse_nonfinite, self)
-        self.saver = Saver(self.checkpoints, config.saving, backend.snapshot, inspect_tree)
+        refuse = functools.partial(guards.refuse_nonfinite, self)
+        self.saver = Saver(self.checkpoints, config.saving, backend.snapshot, refuse)
         self.callbacks.attach(self)
+        _ = self._step  # a room refuses what it cannot compile
 
     # ------------------------------------------------------------------ the loop
 

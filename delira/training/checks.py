@@ -29,6 +29,8 @@ def check_network(network: Any, config: TrainerConfig, backend: Backend) -> None
         if not callable(getattr(network, name, None)):
             raise NetworkError(f"{type(network).__name__} has no {name}; subclass {backend.network_class}")
     _check_frameworks(config, backend)
+    if not config.losses and (example := getattr(network.closure, "needs_losses", None)):
+        raise ConfigError(f"losses is empty, so {type(network).__name__} would learn nothing; pass losses={example}")
     if getattr(network.closure, "is_room_default", False) and backend.is_differentiable and not config.losses:
         raise ConfigError("losses is empty; pass losses={'name': function} or give the network a closure of its own")
 
@@ -87,7 +89,6 @@ def check_first_batches(trainer: Any, plan: Any) -> None:
     closure or a validation will call it anyway. Other iterables than managers are left alone, since
     what is taken from them may be gone.
     """
-    _ = trainer._step  # a room refuses what it cannot compile
     roles = (("training", plan.train_data), ("validation", plan.val_data))
     for role, data in roles:
         if data is None and role == "validation":
@@ -119,7 +120,11 @@ def _check_reading(trainer: Any, role: str, batch: Mapping[str, Any], prepared: 
     """Call the network once and look whether losses and metrics find what they read."""
     config: TrainerConfig = trainer.config
     with trainer.backend.evaluating(trainer.module):
-        predictions = trainer.forward(prepared)
+        try:
+            predictions = trainer.forward(prepared)
+        except Exception as error:
+            _add_shapes(error, trainer.key_mapping, prepared)
+            raise
         if trainer.has_default_closure:
             _check_losses(trainer, predictions, prepared)
     metrics = config.metrics if role == "training" else config.epoch_metrics
@@ -128,6 +133,15 @@ def _check_reading(trainer: Any, role: str, batch: Mapping[str, Any], prepared: 
             look_up("metric", name, config.metric_keys.get(name, DEFAULT_METRIC_KEYS), prepared, predictions)
     if metrics:
         check_metrics(trainer, metrics, config.keys_of(metrics), batch, predictions)
+
+
+def _add_shapes(error: Exception, key_mapping: Mapping[str, str], prepared: Mapping[str, Any]) -> None:
+    """Say what the network was called with."""
+    shapes = {key: tuple(prepared[key].shape) for key in key_mapping.values() if hasattr(prepared.get(key), "shape")}
+    if shapes:
+        read = ", ".join(f"{key!r} of shape {shape}" for key, shape in shapes.items())
+        has_images = any(len(shape) > 3 for shape in shapes.values())
+        error.add_note(f"the network was called with {read}" + "; images have the channels first" * has_images)
 
 
 def _check_losses(trainer: Any, predictions: Mapping[str, Any], prepared: Mapping[str, Any]) -> None:

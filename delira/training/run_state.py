@@ -217,6 +217,7 @@ class RunState(Predictor):
         """The closure as the room calls it, bound to what stays the same from step to step."""
         bound_to = (self.closure_fn, self.module, self.hooks, self.fold)
         if self._bound is None or self._bound[0] != bound_to:
+            self.__dict__.pop("_closure_names", None)  # of another closure, perhaps
             step = self.backend.bind_step(self.closure_fn, self.module, self._arguments(), self.config.compiling)
             self._bound = (bound_to, step)
         return self._bound[1]

@@ -211,7 +211,7 @@ def refuse_texts(inputs: Mapping[str, Any]) -> None:
         Naming the argument.
     """
     for name, value in inputs.items():
-        if not isinstance(value, jax.Array) and np.asarray(value).dtype.kind in "US":
+        if isinstance(value, np.ndarray) and value.size and isinstance(value.flat[0], (str, bytes)):
             raise DataError(
                 f"the argument {name!r} of the network holds text, and JAX computes with numbers only; make numbers of "
                 "it in the dataset, or name another batch entry in key_mapping"

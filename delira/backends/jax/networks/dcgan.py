@@ -82,10 +82,11 @@ class Discriminator(nnx.Module):
 
     def __call__(self, images: jax.Array) -> jax.Array:
         """Map images of shape (B, n_channels, 64, 64) to logits of shape (B, 1)."""
+        last = channels_last(images, self.conv1.in_features)
         if images.shape[2:] != (64, 64):
             height, width = images.shape[2:]
             raise DataError(f"the images are {height} x {width} pixels; DCGAN takes 64 x 64: resize them")
-        hidden = nnx.leaky_relu(self.conv1(channels_last(images)), 0.2)
+        hidden = nnx.leaky_relu(self.conv1(last), 0.2)
         hidden = nnx.leaky_relu(self.bn2(self.conv2(hidden)), 0.2)
         hidden = nnx.leaky_relu(self.bn3(self.conv3(hidden)), 0.2)
         hidden = nnx.leaky_relu(self.bn4(self.conv4(hidden)), 0.2)

@@ -10,6 +10,7 @@ from flax import nnx
 from delira.backends.jax.graph import LEARNED
 from delira.backends.jax.networks.classification import ReadyJaxNetwork
 from delira.backends.jax.networks.dcgan import Discriminator, Generator
+from delira.contract import needs_losses
 from delira.contract.ready_steps import gan_inputs, gan_losses, gan_optimizer, gan_results
 from delira.models import ready
 from delira.utils.docstrings import described_by_base
@@ -48,6 +49,7 @@ class GenerativeAdversarialNetworkBaseJax(ready.GenerativeAdversarialNetwork, Re
         return jax.random.normal(self.rngs.noise(), (len(images), self.nz))
 
     @staticmethod
+    @needs_losses("{'bce': lambda pred, target: optax.sigmoid_binary_cross_entropy(pred, target).mean()}")
     def closure(
         model: Any,
         data_dict: dict[str, Any],

@@ -14,12 +14,16 @@ import numpy as np
 from flax import nnx
 from jax.nn import initializers
 
+from delira.models.ready import check_channels
+
 #: an initializer of flax
 Start = Callable[..., jax.Array]
 
 
-def channels_last(images: jax.Array) -> jax.Array:
-    """(B, C, *spatial) as (B, *spatial, C)."""
+def channels_last(images: jax.Array, n_channels: int | None = None) -> jax.Array:
+    """(B, C, *spatial) as (B, *spatial, C); refuses others than ``n_channels`` channels, if it is given."""
+    if n_channels is not None:
+        check_channels(images.shape, n_channels)
     return jnp.moveaxis(images, 1, -1)
 
 

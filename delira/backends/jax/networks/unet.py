@@ -59,13 +59,13 @@ class UNet(nnx.Module):
 
     def __call__(self, images: jax.Array) -> jax.Array:
         """Map (B, in_channels, *spatial) to logits of shape (B, num_classes, *spatial)."""
+        hidden = channels_last(images, self.down_convs[0].conv1.in_features)
         if min(images.shape[2:]) < self.min_size:
             raise DataError(
                 f"images of shape {list(images.shape[2:])} are too small: every axis needs at least {self.min_size} "
                 "entries (2 ** (depth - 1)); pad them, or build the network with a smaller depth"
             )
         skips: list[jax.Array] = []
-        hidden = channels_last(images)
         for level, down in enumerate(self.down_convs):
             hidden = down(hidden if level == 0 else max_pool(hidden, 2))
             skips.append(hidden)

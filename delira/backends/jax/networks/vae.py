@@ -16,6 +16,7 @@ from delira.backends.jax.networks.layers import (
     linear,
     transposed_convolution,
 )
+from delira.contract import needs_losses
 from delira.contract.ready_steps import autoencoder_closure
 from delira.errors import DataError
 from delira.models import ready
@@ -63,9 +64,10 @@ class Encoder(nnx.Module):
 
     def __call__(self, images: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Map images of shape (B, in_channels, H, W) to two arrays of shape (B, latent_dim)."""
+        last = channels_last(images, self.conv1.in_features)
         if images.shape[2:] != self.image_size:
             raise DataError(f"the images are {images.shape[2:]}, but the network takes {self.image_size}")
-        hidden = nnx.relu(self.conv2(nnx.relu(self.conv1(channels_last(images)))))
+        hidden = nnx.relu(self.conv2(nnx.relu(self.conv1(last))))
         hidden = jnp.reshape(channels_first(hidden), (len(images), -1))
         return self.mean(hidden), self.log_var(hidden)
 
@@ -127,4 +129,8 @@ class VariationalAutoencoderJax(ready.VariationalAutoencoder, ReadyJaxNetwork):
             latent = mean.astype(jnp.float32) + deviation * jax.random.normal(self.rngs.noise(), mean.shape)
         return {"pred": self.decoder(latent), "mean": mean, "log_var": log_var}
 
-    closure = staticmethod(autoencoder_closure(AbstractJaxNetwork.closure, _divergence))
+    closure = staticmethod(
+        needs_losses("{'bce': lambda pred, target: optax.sigmoid_binary_cross_entropy(pred, target).mean()}")(
+            autoencoder_closure(AbstractJaxNetwork.closure, _divergence)
+        )
+    )

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from delira.backends.tensorflow.network import AbstractTfNetwork
 from delira.backends.tensorflow.networks.dcgan import Discriminator, Generator
+from delira.contract import needs_losses
 from delira.contract.ready_steps import gan_inputs, gan_losses, gan_optimizer, gan_results
 from delira.models import ready
 from delira.utils.docstrings import described_by_base
@@ -50,6 +51,7 @@ class GenerativeAdversarialNetworkBaseTf(ready.GenerativeAdversarialNetwork, Abs
         return keras.random.normal((tf.shape(images)[0], self.nz), dtype="float32", seed=self.noise_generator)
 
     @staticmethod
+    @needs_losses("{'bce': keras.losses.BinaryCrossentropy(from_logits=True)}")
     def closure(
         model: Any,
         data_dict: dict[str, Any],

@@ -55,6 +55,7 @@ class UNet(Part):
 
     def call(self, images: tf.Tensor) -> tf.Tensor:
         """Map (B, in_channels, *spatial) to logits of shape (B, num_classes, *spatial)."""
+        hidden = channels_last(images, self.down_convs[0].conv1.kernel.shape[-2])
         spatial = images.shape[2:]
         if any(length is not None and length < self.min_size for length in spatial):
             raise DataError(
@@ -62,7 +63,6 @@ class UNet(Part):
                 "entries (2 ** (depth - 1)); pad them, or build the network with a smaller depth"
             )
         skips = []
-        hidden = channels_last(images)
         for level, down in enumerate(self.down_convs):
             hidden = down(hidden if level == 0 else _pool(hidden))
             skips.append(hidden)

@@ -16,6 +16,7 @@ from delira.backends.tensorflow.networks.layers import (
     padded,
     transposed_convolution,
 )
+from delira.contract import needs_losses
 from delira.contract.ready_steps import autoencoder_closure
 from delira.errors import DataError
 from delira.models import ready
@@ -61,9 +62,10 @@ class Encoder(Part):
 
     def call(self, images: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Map images of shape (B, in_channels, H, W) to two tensors of shape (B, latent_dim)."""
+        last = channels_last(images, self.conv1.kernel.shape[-2])
         if not images.shape[2:].is_compatible_with(self.image_size):
             raise DataError(f"the images are {tuple(images.shape[2:])}, but the network takes {self.image_size}")
-        hidden = tf.nn.relu(self.conv1(padded(channels_last(images), 1)))
+        hidden = tf.nn.relu(self.conv1(padded(last, 1)))
         hidden = tf.nn.relu(self.conv2(padded(hidden, 1)))
         hidden = tf.reshape(channels_first(hidden), [-1, self.n_features])
         return self.mean(hidden), self.log_var(hidden)
@@ -128,4 +130,8 @@ class VariationalAutoencoderTf(ready.VariationalAutoencoder, AbstractTfNetwork):
             latent = tf.cast(mean, tf.float32) + deviation * noise
         return {"pred": self.decoder(latent), "mean": mean, "log_var": log_var}
 
-    closure = staticmethod(autoencoder_closure(AbstractTfNetwork.closure, _divergence))
+    closure = staticmethod(
+        needs_losses("{'bce': keras.losses.BinaryCrossentropy(from_logits=True)}")(
+            autoencoder_closure(AbstractTfNetwork.closure, _divergence)
+        )
+    )

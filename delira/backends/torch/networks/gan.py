@@ -7,6 +7,7 @@ import torch
 
 from delira.backends.torch.network import AbstractPyTorchNetwork
 from delira.backends.torch.networks.dcgan import Discriminator, Generator
+from delira.contract import needs_losses
 from delira.contract.ready_steps import gan_inputs, gan_losses, gan_optimizer, gan_results
 from delira.models import ready
 from delira.utils.docstrings import described_by_base
@@ -43,6 +44,7 @@ class GenerativeAdversarialNetworkBasePyTorch(ready.GenerativeAdversarialNetwork
         return {"fake_images": fake, "discr_fake": self.discr(fake), "discr_real": self.discr(real_image_batch)}
 
     @staticmethod
+    @needs_losses("{'bce': torch.nn.BCEWithLogitsLoss()}")
     def closure(
         model: Any,
         data_dict: dict[str, Any],

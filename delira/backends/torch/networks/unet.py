@@ -46,6 +46,7 @@ class UNet(nn.Module):
     ) -> None:
         super().__init__()
         _check(depth, up_mode, merge_mode)
+        self.in_channels = in_channels
         self.min_size = 2 ** (depth - 1)
         widths = [start_filts * 2**level for level in range(depth)]
         self.pool = _LAYERS[n_axes][2](2)
@@ -60,6 +61,11 @@ class UNet(nn.Module):
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Map (B, in_channels, *spatial) to logits of shape (B, num_classes, *spatial)."""
+        if images.shape[1] != self.in_channels:
+            raise DataError(
+                f"the images have {images.shape[1]} channels (shape {list(images.shape)}), and the network is built for "
+                f"{self.in_channels}; the channels come first"
+            )
         if min(images.shape[2:]) < self.min_size:
             raise DataError(
                 f"images of shape {list(images.shape[2:])} are too small: every axis needs at least {self.min_size} "

@@ -8,6 +8,7 @@ from torch import nn
 from torch.nn import functional
 
 from delira.backends.torch.network import AbstractPyTorchNetwork
+from delira.contract import needs_losses
 from delira.contract.ready_steps import autoencoder_closure
 from delira.models import ready
 from delira.utils.docstrings import described_by_base
@@ -102,4 +103,8 @@ class VariationalAutoencoderPyTorch(ready.VariationalAutoencoder, AbstractPyTorc
             latent = mean + torch.exp(0.5 * log_var) * torch.randn_like(mean)
         return {"pred": self.decoder(latent), "mean": mean, "log_var": log_var}
 
-    closure = staticmethod(autoencoder_closure(AbstractPyTorchNetwork.closure, _divergence))
+    closure = staticmethod(
+        needs_losses("{'bce': torch.nn.BCEWithLogitsLoss()}")(
+            autoencoder_closure(AbstractPyTorchNetwork.closure, _divergence)
+        )
+    )
