@@ -32,7 +32,7 @@ BENCHMARKS := $(filter-out %_gpu.py,$(wildcard benchmarks/[!_]*.py))
 GPU_BENCHMARKS := $(wildcard benchmarks/[!_]*_gpu.py)
 
 # Workers share the cores, so each computes with one thread: faster, and the same bits on every machine.
-test chaos spec test-all test-notebooks test-only-%: export OMP_NUM_THREADS := 1
+test chaos spec parity test-all test-rooms test-notebooks test-only-%: export OMP_NUM_THREADS := 1
 # No target needs a screen.
 export MPLBACKEND := Agg
 
@@ -87,9 +87,12 @@ full: .venv/.stamp-dev
 test-all: .venv/.stamp-peers
 	@$(BIN)/python -m pytest -n $(WORKERS) -m "not gpu" $(ARGS)
 
-# What "make test" runs for two rooms and the specification for the others, for these too.
+# What "make test" runs for two rooms and the specification for the others, for these too. A room without a writer of its
+# own needs no chaos of its own: TorchScript has one.
 test-rooms: .venv/.stamp-dev
-	@$(BIN)/python -m pytest -n $(WORKERS) -m "$(FAST)" --rooms torchscript,tensorflow,jax -k "torchscript or tensorflow or jax" tests/training $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) -m "$(FAST)" --rooms torchscript,tensorflow,jax -k "torchscript or tensorflow or jax" \
+		tests/training tests/io tests/test_bad_input.py $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) -m "$(FAST)" --rooms torchscript -k torchscript tests/chaos $(ARGS)
 
 test-notebooks: .venv/.stamp-dev
 ifeq ($(NOTEBOOKS),)

@@ -140,6 +140,8 @@ def test_a_recipe_runs(page, section, tmp_path, monkeypatch):
     blocks = [*code_of(sections_of(page)[0]), *code_of(section)]
     for package in re.findall(r"^(?:from|import) (\w+)", "\n".join(blocks), flags=re.MULTILINE):
         pytest.importorskip(package)
+    if "SklearnExperiment" in section:
+        pytest.importorskip("skops")
     names = {"__name__": "how_to"}
     monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)  # so that it is given back
     cudnn = torch.backends.cudnn
@@ -192,7 +194,8 @@ def test_the_table_of_splits_has_every_one_with_its_default():
 )
 def test_every_link_leads_somewhere(page):
     text = re.sub(r"^```.*?^```", "", (ROOT / page).read_text(), flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"`[^`\n]*`", "", text)
     links = re.findall(r"\]\(([^)#]+)\)", text)
-    assert links
+    assert links or page != "docs/how_to.md"
     for link in links:
         assert ((ROOT / page).parent / link).exists(), link

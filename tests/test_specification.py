@@ -51,6 +51,11 @@ def toy_room():
     return importlib.import_module("spec_rooms.toy").ROOM
 
 
+def test_a_class_is_no_room():
+    with pytest.raises(ConfigError, match=r"got the class \w+; write \w+\(\)"):
+        check_backend(type(toy_room()))
+
+
 def test_a_report_is_a_table():
     report = check_backend(toy_room(), only=["learning-is_gradient_descent", "is_adam", "compiles"])
     assert [outcome.kind for outcome in report] == ["passed", "not offered", "refused"]

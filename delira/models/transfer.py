@@ -9,7 +9,6 @@ from delira.errors import CheckpointError
 from delira.utils.room_of import find_backend
 from delira.utils.suggest import did_you_mean
 
-
 #: how many weights a message names
 _SHOWN = 3
 

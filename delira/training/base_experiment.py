@@ -41,8 +41,6 @@ _SPLIT_NAMES = tuple(field.name for field in dataclasses.fields(SplitConfig))
 class BaseExperiment:
     """Trains fresh networks of one class: once, or once for each fold.
 
-    A room's experiment is this class with ``trainer_cls`` set; it adds no code.
-
     Parameters
     ----------
     params
@@ -344,13 +342,12 @@ class BaseExperiment:
         **facts
             For the manifest; ``splits`` is part of the fingerprint.
         """
-        fingerprint = {"kind": kind, **request.fingerprint(data), "splits": facts.pop("splits", None)}
         stated = {
             "name": self.name,
             "model": f"{self.model_cls.__module__}:{self.model_cls.__qualname__}",
             "num_threads": request.settings.get("num_threads") or self.trainer_cls.backend.thread_count(),
             **request.facts(data),
-            "fingerprint": fingerprint,
+            "fingerprint": {"kind": kind, **request.fingerprint(data), "splits": facts.pop("splits", None)},
             **facts,
         }
         return RunFolder.opened(self.save_path, request.params, stated, resume, allow_changes)

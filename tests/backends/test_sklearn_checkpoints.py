@@ -11,6 +11,7 @@ import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_digits
 from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingRegressor, RandomForestClassifier
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.linear_model import LogisticRegression, Ridge, SGDClassifier, SGDRegressor
 from sklearn.model_selection import GridSearchCV
@@ -255,7 +256,10 @@ class Majority(ClassifierMixin, BaseEstimator):
 
 def test_an_estimator_of_a_third_party_says_what_must_be_trusted(tmp_path):
     trained = SklearnNetworkTrainer(Majority(), tmp_path, val_score_key="accuracy", val_score_mode="max", **SETTINGS)
-    network = trained.train(1, data(), data(100))  # in the same process its own files are trusted
+    said = r"the fitted Majority holds objects of .*Learned; .*SklearnEstimator\(estimator, trusted=\['.*Learned'\]\)"
+    with pytest.warns(UserWarning, match=said) as caught:
+        network = trained.train(1, data(), data(100))  # in the same process its own files are trusted
+    assert len(caught) == 1
     assert network(INPUTS[:3])["pred"].shape == (3, 10)
     with pytest.raises(CheckpointError, match=r"objects of .*Learned, which could run code.*trusted=\['.*Learned'\]"):
         SklearnNetworkTrainer(Majority(), tmp_path, **SETTINGS)
@@ -264,9 +268,18 @@ def test_an_estimator_of_a_third_party_says_what_must_be_trusted(tmp_path):
         assert np.array_equal(again.module(INPUTS)["pred"], network(INPUTS)["pred"])
 
 
+def test_a_pipeline_of_texts_goes_on_from_its_checkpoint(tmp_path):
+    texts = {"data": np.array(["good film", "bad film", "very good", "so bad"] * 5), "label": np.tile([1, 0], 10)}
+    pipeline = make_pipeline(TfidfVectorizer(), SVC())
+    network = SklearnNetworkTrainer(pipeline, tmp_path, **SETTINGS).train(1, BaseDataManager(texts, 5))
+    again = SklearnNetworkTrainer(make_pipeline(TfidfVectorizer(), SVC()), tmp_path, **SETTINGS)
+    assert again.state.epoch == 1
+    assert np.array_equal(again.module(texts["data"])["pred"], network(texts["data"])["pred"])
+
+
 def test_what_cannot_be_written_is_refused_before_the_training(tmp_path):
     odd = make_pipeline(FunctionTransformer(lambda x: x), SVC())
-    with pytest.raises(CheckpointError, match=r"checkpoints of the Pipeline could not be read: .*lambda"):
+    with pytest.raises(CheckpointError, match=r"of the Pipeline could not be read: .*lambda.*Write functions by def"):
         SklearnNetworkTrainer(odd, tmp_path, **SETTINGS)
 
 

@@ -7,7 +7,7 @@ from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier, RandomForestRegressor
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier, SGDClassifier, SGDRegressor
-from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
 from sklearn.multioutput import MultiOutputClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from delira.data_loading import BaseDataManager, SequentialSampler
+from delira.data_loading import AbstractDataset, BaseDataManager, SequentialSampler
 from delira.errors import ConfigError, DataError, MissingKeyError, NetworkError
 from delira.metrics import AurocMetric, SklearnAccuracyScore, SklearnLogLoss, accuracy
 
@@ -185,8 +185,6 @@ def test_a_fold_that_never_saw_a_class_has_its_column_if_the_classes_are_named(t
     data = arrays(load_digits)
     order = np.argsort(data["label"], kind="stable")
     data = {key: value[order] for key, value in data.items()}  # no split trains on the classes that it tests
-    unnamed = cross_validate(tmp_path, GaussianNB(), data, {"accuracy": accuracy})
-    assert {fold.predictions["pred"].shape[1] for fold in unnamed.folds} == {7, 10}
     for estimator in (SGDClassifier(loss="log_loss"), SVC()):
         network = SklearnEstimator(estimator, classes=range(10))
         result = cross_validate(tmp_path, network, data, {"accuracy": accuracy})
@@ -250,7 +248,7 @@ def test_random_states_come_from_seed_and_fold(tmp_path):
 def test_numpys_generator_is_left_alone(tmp_path):
     np.random.seed(4)
     before = np.random.get_state()[1].tolist()
-    cross_validate(tmp_path, MLPClassifier((3,)), arrays(load_digits, 60), {"accuracy": accuracy})
+    cross_validate(tmp_path, MLPClassifier((3,)), arrays(load_digits, 60), {"accuracy": accuracy}, num_epochs=1)
     assert np.random.get_state()[1].tolist() == before
 
 
@@ -275,12 +273,14 @@ def test_a_fitted_estimator_is_fitted_anew(tmp_path):
 def test_one_epoch_is_enough(tmp_path, caplog):
     data = BaseDataManager(arrays(load_digits), 64)
     trainer = SklearnNetworkTrainer(RandomForestClassifier(3), tmp_path, **QUIET)
-    first = trainer.train(5, data).estimator
+    first = trainer.train(5, data, verbose=True).estimator
     assert [record["epoch"] for record in trainer.state.history] == [1]
     assert "RandomForestClassifier is fitted after epoch 1; further epochs would bring nothing" in caplog.text
+    caplog.clear()
     trainer.stop_training = False
     again = trainer.train(5, data).estimator
     assert trainer.state.epoch == 2
+    assert not caplog.text  # not verbose
     assert np.array_equal(first.predict_proba(np.ones((1, 64))), again.predict_proba(np.ones((1, 64))))
 
 
@@ -292,6 +292,113 @@ def test_without_labels(tmp_path):
     trained = SklearnNetworkTrainer(network, tmp_path, **QUIET).train(2, data)
     assert trained.estimator.cluster_centers_.shape == (3, 64)
     assert SklearnNetworkTrainer.backend.is_ready(trained)
+
+
+# ---- as a baseline
+
+
+BASELINES = [
+    MLPClassifier((16,), max_iter=60, random_state=3),
+    SGDClassifier(random_state=3),
+    make_pipeline(StandardScaler(), LogisticRegression(max_iter=50)),
+]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("estimator", BASELINES, ids=lambda estimator: type(estimator).__name__)
+@pytest.mark.parametrize("way", ["of", "class"])
+def test_a_baseline_has_the_scores_of_scikit_learns_own_cross_validation(estimator, way, tmp_path):
+    data = arrays(load_digits)
+    expected = cross_val_score(estimator, data["data"], data["label"], cv=StratifiedKFold(3))
+    if way == "of":
+        experiment = SklearnExperiment.of(estimator, save_path=tmp_path, **QUIET)
+    else:
+        model = {"fixed": {"model": estimator.get_params(deep=False), "training": {}}}
+        experiment = SklearnExperiment(model, type(estimator), save_path=tmp_path, **QUIET)
+    result = experiment.kfold(
+        BaseDataManager(data, 32), {"accuracy": accuracy}, num_splits=3, split_type="stratified", val_split=None
+    )
+    assert [fold.metrics["accuracy"].item() for fold in result.folds] == expected.tolist()
+
+
+def test_epochs_or_partial_fit_bring_batch_by_batch_back(tmp_path):
+    data = BaseDataManager(arrays(load_digits), 64, **IN_ORDER)
+    by_hand = SGDClassifier(random_state=3)
+    for batch in data:
+        by_hand.partial_fit(batch["data"], batch["label"], classes=np.arange(10))
+    estimator = SGDClassifier(random_state=3)
+    networks = [
+        SklearnExperiment.of(estimator, "a", tmp_path, n_epochs=1, **QUIET).run(data),
+        SklearnExperiment.of(estimator, "b", tmp_path, **QUIET).run(data, num_epochs=1),
+        SklearnExperiment.of(SklearnEstimator(estimator, partial_fit=True), "c", tmp_path, **QUIET).run(data),
+    ]
+    for network in networks:
+        assert np.array_equal(network.estimator.coef_, by_hand.coef_)
+
+
+def test_a_run_does_not_go_on_as_one_of_the_other_kind(tmp_path):
+    data = BaseDataManager(arrays(load_digits), 64)
+    experiment = SklearnExperiment.of(SGDClassifier(), "sgd", tmp_path, **QUIET)
+    experiment.run(data)
+    with pytest.raises(ConfigError, match='epochs: "not set" in the run, "set" now'):
+        experiment.run(data, num_epochs=3, resume=experiment.last_trainer.save_path)
+
+
+def test_experiments_are_named_by_what_is_no_default(tmp_path):
+    def name(estimator):
+        return SklearnExperiment.of(estimator, save_path=tmp_path).name
+
+    assert name(SVC()) == "SVC"
+    assert name(SVC(kernel="linear", C=0.5, verbose=True)) == "SVC-C=0.5-kernel=linear"
+    assert name(make_pipeline(StandardScaler(), SVC(C=2))) == "StandardScaler+SVC-C=2"
+    assert name(GridSearchCV(SVC(), {"C": [1, 2]})) == "GridSearchCV"
+    assert len(name(RandomForestClassifier(criterion="x" * 300))) == 80
+
+
+def test_a_cross_validation_says_once_that_one_fit_is_enough_and_prints_no_empty_line(tmp_path, caplog, capsys):
+    data = arrays(load_digits, 90)
+    cross_validate(tmp_path, SVC(), data, {"accuracy": accuracy}, num_epochs=2, verbose=True)
+    assert caplog.text.count("SVC is fitted after epoch 1") == 1
+    assert [line for line in capsys.readouterr().err.splitlines() if line.endswith("epoch 1/2  done")]
+    caplog.clear()
+    cross_validate(tmp_path, SVC(), data, {"accuracy": accuracy}, num_epochs=2)
+    assert not caplog.text
+
+
+@pytest.mark.parametrize("labels", [["a", "b", "c"], [-1, 5, 7], [0, 1, 2]], ids=str)
+@pytest.mark.parametrize("estimator", [SVC(), GaussianNB()], ids=lambda estimator: type(estimator).__name__)
+@pytest.mark.parametrize("epochs", [None, 1])
+def test_every_fold_has_a_column_for_every_class_of_the_data(labels, estimator, epochs, tmp_path):
+    numbers = np.repeat([0, 1, 2], 20)  # in order: no fold trains on the class that it tests
+    points = np.random.default_rng(0).normal(size=(60, 2)) + 5 * numbers[:, None]
+    data = {"data": points, "label": np.array(labels)[numbers]}
+    keys = {"exact": ("label", "label_pred")}
+    result = cross_validate(tmp_path, estimator, data, {"exact": exact}, metric_keys=keys, num_epochs=epochs)
+    pred = result.oof.predictions["pred"]
+    assert pred.shape == (60, 3)
+    assert pred.dtype == float
+    for number, fold in enumerate(result.folds):
+        found = fold.predictions["pred"]
+        assert np.array_equal(np.array(labels)[found.argmax(1)], fold.predictions["label_pred"])
+        assert (found.argmin(1) == number).all() or not found[:, number].any()
+
+
+def test_classes_that_cannot_be_read_are_missed_aloud(tmp_path):
+    class Lazy(AbstractDataset):
+        def __init__(self):
+            super().__init__()
+            self.data = list(range(40))
+
+        def __getitem__(self, index):
+            return {"data": np.full(2, float(index))}
+
+    def labelled(batch):
+        return {**batch, "label": np.where(batch["data"][:, 0] % 2 < 1, "even", "odd")}
+
+    manager = BaseDataManager(Lazy(), 10, transforms=labelled)
+    experiment = SklearnExperiment.of(SVC(), save_path=tmp_path, **QUIET)
+    with pytest.warns(UserWarning, match=r"columns of 'pred' may differ between folds; name them: .*classes="):
+        experiment.kfold(manager, {}, num_splits=2, val_split=None)
 
 
 # ---- what is refused

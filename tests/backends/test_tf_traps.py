@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from delira.data_loading import BaseDataManager
-from delira.errors import NetworkError
+from delira.errors import ConfigError, DataError, NetworkError
 
 pytest.importorskip("tensorflow")
 
@@ -170,3 +170,67 @@ def test_named_tuples_pass_through_a_step_whole_or_in_parts(tmp_path: Path, micr
     trainer = make_trainer(TakesBoth(), tmp_path, callbacks=[looks], micro_batches=micro_batches)
     trainer.train(1, make_data(), verbose=False)
     assert looks.n_steps == 3
+
+
+def test_a_partly_built_network_continues_without_a_word(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def partly_built() -> TwoLayers:
+        network = TwoLayers()
+        network.first.build((None, N_FEATURES))
+        return network
+
+    make_trainer(partly_built(), tmp_path).train(1, make_data(), verbose=False)
+    make_trainer(partly_built(), tmp_path).train(2, make_data(), verbose=False)
+    assert "frozen and learned" not in caplog.text
+
+
+class NotMade(AbstractTfNetwork):
+    def __init__(self) -> None:
+        self.first = keras.layers.Dense(N_CLASSES)
+
+
+def test_a_network_that_was_not_initialised_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(NetworkError, match=r"NotMade.__init__ must call super\(\).__init__\(\) first"):
+        make_trainer(NotMade(), tmp_path)
+
+
+@pytest.mark.parametrize("compiled", [None, False])
+def test_texts_as_data_are_called_texts(tmp_path: Path, compiled: bool | None) -> None:
+    texts = BaseDataManager({"data": np.array(["word"] * 8), "label": np.zeros(8, int)}, batch_size=4)
+    with pytest.raises(DataError, match="the argument 'x' of the network holds text"):
+        make_trainer(TwoLayers(), tmp_path, compiled=compiled).train(1, texts, verbose=False)
+
+
+def test_a_function_of_keras_is_refused_as_a_loss(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"takes the target first.*keras.losses.SparseCategoricalCrossentropy"):
+        TfNetworkTrainer(
+            TwoLayers(), tmp_path, losses={"ce": keras.losses.sparse_categorical_crossentropy},
+            optimizer_cls=keras.optimizers.Adam, logging_type=None,
+        ).train(1, make_data(), verbose=False)  # fmt: skip
+
+
+class Refuses(TwoLayers):
+    @staticmethod
+    def closure(*args: Any, **kwargs: Any) -> Any:
+        raise ConfigError("of the closure")
+
+
+def test_an_error_that_says_what_to_do_gets_no_note_on_compiling(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="of the closure") as caught:
+        make_trainer(Refuses(), tmp_path).train(1, make_data(), verbose=False)
+    assert not any("tf.function" in note for note in getattr(caught.value, "__notes__", ()))
+
+
+def test_averages_that_only_keras_own_fit_takes_over_are_refused(tmp_path):
+    class Dense(AbstractTfNetwork):
+        def __init__(self):
+            super().__init__()
+            self.head = keras.layers.Dense(1)
+
+        def call(self, x):
+            return {"pred": self.head(x)}
+
+    with pytest.raises(ConfigError, match=r"use the callback .*ExponentialMovingAverage"):
+        TfNetworkTrainer(
+            Dense(), tmp_path, losses={"mse": keras.losses.MeanSquaredError()}, optimizer_cls=keras.optimizers.SGD,
+            optimizer_params={"learning_rate": 0.1, "use_ema": True},
+        )  # fmt: skip

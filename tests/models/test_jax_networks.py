@@ -295,3 +295,16 @@ def test_a_resumed_training_equals_an_unbroken_one(ready, tmp_path):
 
     whole, resumed = run(tmp_path / "whole", 2), run(tmp_path / "resumed", 1, 2)
     assert all(np.array_equal(whole[name], resumed[name]) for name in whole)
+
+
+@pytest.mark.parametrize("ready", [GAN, READY[-1]], ids=str)
+def test_a_network_with_a_closure_of_its_own_needs_losses_too(tmp_path, ready):
+    with pytest.raises(ConfigError, match=r"would learn nothing; pass losses=\{'bce': lambda pred"):
+        JaxNetworkTrainer(build(ready), tmp_path, losses={}, optimizer_cls=optax.sgd)
+
+
+@pytest.mark.parametrize("ready", READY, ids=str)
+def test_images_with_the_channels_last_are_told_by_their_channels(ready):
+    network, images = build(ready), ready.arrays()["data"][:2]
+    with pytest.raises(DataError, match="channels come first"):
+        network(jnp.moveaxis(images, 1, -1))

@@ -250,6 +250,40 @@ def test_a_gan_names_its_losses_and_draws_its_noise(tmp_path):
         network.closure(network, batch, {"default": None}, {"bce": LOSSES["bce"]})
 
 
+def test_losses_and_metrics_of_keras_judge_logits_by_targets_in_a_gan(tmp_path):
+    """Against the formula: cross-entropy is softplus of the logit for zeros, of its negative for ones."""
+    network = build(GAN)
+    loss, metric = keras.losses.BinaryCrossentropy(from_logits=True), keras.metrics.BinaryAccuracy(threshold=0.0)
+    TfNetworkTrainer(
+        network, tmp_path, losses={"bce": loss}, key_mapping=GAN.key_mapping, logging_type=None,
+        optim_fn=create_optims_gan_default_tf, optimizer_cls=keras.optimizers.SGD,
+    )  # fmt: skip
+    batch = network.prepare_batch({"data": GAN.arrays()["data"][:3]}, "cpu", "cpu")
+    metrics, losses, predictions = network.closure(network, batch, {}, {"bce": loss}, {"accuracy": metric})
+    for part, logits, wanted in (
+        ("discr_real", "discr_real", 1),
+        ("discr_fake", "discr_fake", 0),
+        ("adversarial", "discr_fake", 1),
+    ):
+        values = predictions[logits].numpy()
+        expected = np.logaddexp(0, -values if wanted else values).mean()
+        np.testing.assert_allclose(losses[f"val_bce_{part}"], expected, rtol=1e-5, err_msg=part)
+        assert float(metrics[f"val_accuracy_{part}"]) == pytest.approx(np.mean((values > 0) == wanted)), part
+
+
+@pytest.mark.parametrize("ready", [GAN, READY[-1]], ids=str)
+def test_a_network_with_a_closure_of_its_own_needs_losses_too(tmp_path, ready):
+    with pytest.raises(ConfigError, match=r"would learn nothing; pass losses=\{'bce': keras.losses.Binary"):
+        TfNetworkTrainer(build(ready), tmp_path, losses={}, optimizer_cls=keras.optimizers.SGD)
+
+
+@pytest.mark.parametrize("ready", READY, ids=str)
+def test_images_with_the_channels_last_are_told_by_their_channels(ready):
+    network, images = build(ready), ready.arrays()["data"][:2]
+    with pytest.raises(DataError, match="channels come first"):
+        network(np.moveaxis(images, 1, -1))
+
+
 def test_an_autoencoder_draws_in_training_only():
     network = build(READY[-1])
     images = READY[-1].arrays()["data"][:3]

@@ -228,10 +228,10 @@ def test_layers_are_mapped_by_their_names():
 @pytest.mark.parametrize(
     ("sizes", "mapping", "says"),
     [
-        ({"first": (3, 4)}, None, r"the source has no first.weight, first.bias; nothing takes body.weight"),
+        ({"first": (3, 4)}, None, r"source has no first.weight, first.bias; .* nothing that takes body.weight"),
         ({"body": (3, 4), "head": (4, 2), "more": (2, 2)}, None, "the source has no more.weight"),
-        ({"body": (3, 4)}, None, "nothing takes head.weight, head.bias"),
-        ({"body": (3, 5), "head": (5, 2)}, None, r"body.weight is \(5, 3\), body.weight is \(4, 3\)"),
+        ({"body": (3, 4)}, None, "nothing that takes head.weight, head.bias"),
+        ({"body": (3, 5), "head": (5, 2)}, None, r"body.weight of the source is \(4, 3\), .* destination \(5, 3\)"),
         ({"body": (3, 4), "head": (4, 2)}, {"haed": "head"}, "mapping names haed"),
     ],
 )
@@ -242,6 +242,16 @@ def test_what_does_not_fit_is_refused_and_nothing_changes(sizes, mapping, says):
         transfer_weights(source, target, mapping)
     for name, value in named_weights(target).items():
         np.testing.assert_array_equal(value, before[name])
+
+
+def test_a_message_names_three_weights_at_most():
+    layers = dict.fromkeys(["layer0", "layer1", "layer2", "layer3"], (3, 4))
+    wider = dict.fromkeys(layers, (3, 5))
+    with pytest.raises(CheckpointError, match=r"layer1\.weight .*; and 5 more$") as caught:
+        transfer_weights(two(**layers), two(**wider))
+    assert "layer2" not in str(caught.value)
+    with pytest.raises(CheckpointError, match=r"layer1\.weight, and 5 more; .*layer9"):
+        transfer_weights(two(layer9=(3, 4)), two(**layers))
 
 
 def test_a_flattened_layer_that_is_none_is_refused():

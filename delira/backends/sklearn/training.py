@@ -14,7 +14,7 @@ from delira.training.base_experiment import BaseExperiment
 from delira.training.base_trainer import BaseNetworkTrainer
 from delira.training.callbacks import ProgressBar
 from delira.training.config import TrainerConfig
-from delira.training.data_position import has_epochs
+from delira.training.data_position import has_epochs as can_give_epochs
 from delira.training.run_request import RunRequest, as_parameters
 
 _log = logging.getLogger("delira")
@@ -53,7 +53,7 @@ class SklearnNetworkTrainer(BaseNetworkTrainer):
         super()._at_training_begin(*args, **facts)
 
     def _training_batches(self, data: Any, epoch: int) -> Any:
-        in_order = has_epochs(data) and not self.module.is_incremental
+        in_order = can_give_epochs(data) and not self.module.is_incremental
         return super()._training_batches(_InOrder(data) if in_order else data, epoch)
 
     def _after_fit(self, batches: list[tuple[dict[str, Any], dict[str, Any]]]) -> None:
@@ -115,25 +115,28 @@ class SklearnExperiment(BaseExperiment):
     def _resolve(self, params: Any, kwargs: Any, seed: int | None = None) -> RunRequest:
         given = {} if params is None else as_parameters(params).training_settings()
         stated = [self.params.training_settings(), given, self.settings, kwargs, {"n_epochs": self.n_epochs}]
-        if any(each.get(name) is not None for each in stated for name in ("num_epochs", "n_epochs")):
-            return super()._resolve(params, kwargs, seed)
-        request = super()._resolve(params, {**kwargs, "num_epochs": 1}, seed)
-        return _WithoutEpochs(**{field.name: getattr(request, field.name) for field in dataclasses.fields(request)})
+        has_epochs = any(each.get(name) is not None for each in stated for name in ("num_epochs", "n_epochs"))
+        request = super()._resolve(params, kwargs if has_epochs else {**kwargs, "num_epochs": 1}, seed)
+        fields = {field.name: getattr(request, field.name) for field in dataclasses.fields(request)}
+        return _Request(**fields, has_epochs=has_epochs)
 
     def _build_network(self, request: RunRequest) -> Any:
         network = super()._build_network(request)
         if is_estimator(network) and not hasattr(network, "closure"):
             network = SklearnEstimator(network)
-        if isinstance(request, _WithoutEpochs) and network.partial_fit is None:
+        if not getattr(request, "has_epochs", True) and network.partial_fit is None:
             network.partial_fit = False
         return network
 
 
-class _WithoutEpochs(RunRequest):
-    """Of a run for which nobody set a number of epochs."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Request(RunRequest):
+    has_epochs: bool
+    """Whether a number of epochs was set; if not, an estimator is fitted once, though it may have ``partial_fit``."""
 
     def fingerprint(self, data: Any) -> dict[str, Any]:
-        return {**super().fingerprint(data), "epochs": "not set"}
+        """A run does not continue one that learned in the other way."""
+        return {**super().fingerprint(data), "epochs": "set" if self.has_epochs else "not set"}
 
 
 class _InOrder:

@@ -85,6 +85,11 @@ def _wrapped(name: str, entry: Any, network: Any, update: UpdateConfig) -> TfOpt
             f"the optimizer {name!r} is a {type(optimizer).__name__}; it must be a Keras optimizer, or the tuple "
             "(Keras optimizer, layer)"
         )
+    if optimizer.use_ema:
+        raise ConfigError(
+            f"the optimizer {name!r} has use_ema=True, whose averages Keras takes over only at the end of its own fit; "
+            "use the callback delira.training.callbacks.ExponentialMovingAverage"
+        )
     layers = list(of) if isinstance(of, (list, tuple)) else [of]
     if wrong := [type(layer).__name__ for layer in layers if not isinstance(layer, keras.Layer)]:
         raise ConfigError(f"the optimizer {name!r} is to train a {wrong[0]}; give it a layer or a list of layers")

@@ -160,13 +160,23 @@ class AbstractTfNetwork(AbstractNetwork, keras.Model):
             scaled = None if optimizer is None else optimizer.scale_loss(_total(step.losses))
         if optimizer is not None:
             _update(optimizer, scaled, tape, step, hooks)
-        for metric in (metrics or {}).values():
-            if isinstance(metric, keras.metrics.Metric):  # the value of this step, not of all steps so far
-                metric.reset_state()
-        values = call_metrics(metrics or {}, kwargs.get("metric_keys") or {}, step.predictions, step.batch)
+        values = call_metrics(of_each_call(metrics), kwargs.get("metric_keys") or {}, step.predictions, step.batch)
         if optimizer is not None:
             return values, step.losses, dict(step.predictions)
         return validation_names(values), validation_names(step.losses), dict(step.predictions)
+
+
+def of_each_call(metrics: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Metrics that forget what they have seen: a value is of one call, not of all calls so far."""
+
+    def forget_and_call(metric: Any, target: Any, prediction: Any) -> Any:
+        metric.reset_state()
+        return metric(target, prediction)
+
+    return {
+        name: functools.partial(forget_and_call, metric) if isinstance(metric, keras.metrics.Metric) else metric
+        for name, metric in (metrics or {}).items()
+    }
 
 
 def _total(losses: Mapping[str, Any]) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from delira.backends.tensorflow.network import AbstractTfNetwork
+from delira.backends.tensorflow.network import AbstractTfNetwork, of_each_call
 from delira.backends.tensorflow.networks.dcgan import Discriminator, Generator
 from delira.contract import needs_losses
 from delira.contract.ready_steps import gan_inputs, gan_losses, gan_optimizer, gan_results
@@ -76,7 +76,9 @@ class GenerativeAdversarialNetworkBaseTf(ready.GenerativeAdversarialNetwork, Abs
             adversarial = gan_losses(losses, fooled, _full_like)
             scaled = _scaled(optimizers, "gen", adversarial)
         _update(optimizers, "gen", scaled, of_generator)
-        return gan_results(fake, logits | fooled, values | adversarial, metrics, bool(optimizers), _full_like)
+        return gan_results(
+            fake, logits | fooled, values | adversarial, of_each_call(metrics), bool(optimizers), _full_like
+        )
 
 
 def _logits(model: Any, images: tf.Tensor) -> tf.Tensor:

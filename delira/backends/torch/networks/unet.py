@@ -63,8 +63,8 @@ class UNet(nn.Module):
         """Map (B, in_channels, *spatial) to logits of shape (B, num_classes, *spatial)."""
         if images.shape[1] != self.in_channels:
             raise DataError(
-                f"the images have {images.shape[1]} channels (shape {list(images.shape)}), and the network is built for "
-                f"{self.in_channels}; the channels come first"
+                f"the images have {images.shape[1]} channels (shape {list(images.shape)}), and the network is built "
+                f"for {self.in_channels}; the channels come first"
             )
         if min(images.shape[2:]) < self.min_size:
             raise DataError(
