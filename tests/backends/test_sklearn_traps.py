@@ -1,11 +1,17 @@
 """Where the scikit-learn room could go wrong in silence: scores of pairs, estimators that only look alike."""
 
+import io
+import zipfile
+
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier, VotingClassifier
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
 from delira.data_loading import BaseDataManager
@@ -14,6 +20,7 @@ from delira.metrics import accuracy
 
 pytest.importorskip("skops.io", reason="checkpoints of the scikit-learn room need skops")
 
+from delira.backends.sklearn import persistence
 from delira.io import load_checkpoint_sklearn
 from delira.models import SklearnEstimator
 from delira.training import SklearnNetworkTrainer
@@ -66,3 +73,17 @@ def test_a_run_does_not_go_on_with_another_target(tmp_path):
 def test_what_predicts_nothing_is_refused_at_once():
     with pytest.raises(NetworkError, match="PCA has no predict"):
         SklearnEstimator(PCA(2), target=None)
+
+
+def test_sparse_arrays_are_stored_as_they_are_and_compressed_ones_refused():
+    skops_io = pytest.importorskip("skops.io")
+    texts, labels = np.array(["a cat sat", "a dog ran", "cats sit", "dogs run"] * 3), np.arange(12) % 2
+    learned = make_pipeline(TfidfVectorizer(), SVC()).fit(texts, labels)
+    content, _ = persistence.dump(learned)
+    again = persistence.load(content, ())
+    assert (again.predict(texts) == learned.predict(texts)).all()
+    with zipfile.ZipFile(io.BytesIO(content.tobytes())) as archive:
+        assert any(name.endswith(".npz") for name in archive.namelist())
+    bomb = np.frombuffer(skops_io.dumps(sparse.csr_matrix(np.zeros((1, 2)))), np.uint8)  # skops compresses them
+    with pytest.raises(CheckpointError, match="nobody knows how large"):
+        persistence.load(bomb, ())

@@ -97,9 +97,23 @@ def _canonical(content: bytes) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for old, new in names.items():
-            archive.writestr(zipfile.ZipInfo(new), entries[old])
+            archive.writestr(zipfile.ZipInfo(new), _stored(entries[old]) if old.endswith(".npz") else entries[old])
         archive.writestr(zipfile.ZipInfo(_SCHEMA), schema)
     return buffer.getvalue()
+
+
+def _stored(packed: bytes) -> bytes:
+    """An archive of arrays, without compression and times."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(packed)) as old, zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as new:
+        for name in old.namelist():
+            new.writestr(zipfile.ZipInfo(name), old.read(name))
+    return buffer.getvalue()
+
+
+def _refuse_compressed(archive: zipfile.ZipFile) -> None:
+    if any(entry.compress_type != zipfile.ZIP_STORED for entry in archive.infolist()):
+        raise ValueError("it is compressed, so nobody knows how large it will be")
 
 
 def load(content: np.ndarray, trusted: Iterable[Any]) -> Any:
@@ -121,8 +135,11 @@ def load(content: np.ndarray, trusted: Iterable[Any]) -> Any:
     data = content.tobytes()
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            if any(entry.compress_type != zipfile.ZIP_STORED for entry in archive.infolist()):
-                raise ValueError("it is compressed, so nobody knows how large it will be")
+            _refuse_compressed(archive)
+            for name in archive.namelist():
+                if name.endswith(".npz"):  # sparse arrays
+                    with zipfile.ZipFile(io.BytesIO(archive.read(name))) as inner:
+                        _refuse_compressed(inner)
         found = skops.get_untrusted_types(data=data)
         refused = strange(found, trusted)
         if not refused:
