@@ -61,7 +61,7 @@ def test_two_weights_that_differ_do_not_become_one():
 
 def test_fractions_do_not_become_integers():
     network = torch_pair()
-    with pytest.raises(CheckpointError, match="level is of int64, level of float32"):
+    with pytest.raises(CheckpointError, match="level of the source is of float32, level of the destination of int64"):
         transfer_weights(network(False, level=[0.5]), network(False, level=[3]))
 
 
