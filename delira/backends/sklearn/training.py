@@ -124,7 +124,8 @@ class SklearnExperiment(BaseExperiment):
         network = super()._build_network(request)
         if is_estimator(network) and not hasattr(network, "closure"):
             network = SklearnEstimator(network)
-        if not getattr(request, "has_epochs", True) and network.partial_fit is None:
+        is_open = isinstance(network, SklearnEstimator) and network.partial_fit is None
+        if is_open and not getattr(request, "has_epochs", True):
             network.partial_fit = False
         return network
 
