@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from delira.backends.tensorflow.generators import GENERATORS as BACKEND_GENERATORS
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError, DataError, NetworkError
 
@@ -234,3 +235,30 @@ def test_averages_that_only_keras_own_fit_takes_over_are_refused(tmp_path):
             Dense(), tmp_path, losses={"mse": keras.losses.MeanSquaredError()}, optimizer_cls=keras.optimizers.SGD,
             optimizer_params={"learning_rate": 0.1, "use_ema": True},
         )  # fmt: skip
+
+
+def test_a_seed_that_comes_again_draws_the_same_again():
+    from delira.backends.tensorflow.backend import BACKEND
+
+    with BACKEND_GENERATORS.undisturbed():
+        drawn = []
+        for seed in (5, 6, 5, 7, 5):  # between the last two nothing is drawn with 7
+            BACKEND.seed(seed)
+            drawn.append(tf.random.uniform((3,)).numpy().tolist() if seed != 7 else None)
+        assert drawn[0] == drawn[2] == drawn[4] != drawn[1]
+
+
+def test_only_seeds_that_were_drawn_with_cost_the_compiled_kernels(monkeypatch):
+    from delira.backends.tensorflow.backend import BACKEND
+
+    with BACKEND_GENERATORS.undisturbed():
+        forgotten = []
+        monkeypatch.setattr(tf.random, "set_seed", forgotten.append)  # forgets all compiled kernels
+        for seed in (11, 12, 11, 12):
+            BACKEND.seed(seed)
+        assert forgotten == []
+        tf.random.uniform(())
+        BACKEND.seed(11)
+        BACKEND.seed(12)
+        assert forgotten == [12]
+        monkeypatch.undo()

@@ -28,19 +28,33 @@ class Generators:
         self.seeding = 0
         self._seed: int | None = None
         self._used: set[int] = set()  # seeds that operations may have been called with
+        #: whether operations may have drawn with a seed of their own, of which nobody is told
+        self.may_draw = False
+        self._fresh: tuple[int, Any] | None = None  # the last seed, and what it made of the generator of operations
         self._keras: Any = None  # Keras' own, even while there is none
         self._learning: list[Any] = []  # networks, the innermost scope last
 
     def seed(self, seed: int) -> None:
         """Seed the generators of the process."""
+        context = eager.context()
+        self._note_unused()
         if seed in self._used:
             tf.random.set_seed(seed)
         else:  # the same, but it would forget all compiled kernels, which costs seconds for a large network
-            context = eager.context()
             context._seed, context._rng = seed, random.Random(seed)
             self._used.add(seed)
+        self._fresh = (seed, context._rng.getstate())
         self._set_keras(np.array([seed % 2**31, 0], dtype=np.uint32))
         self.seeding, self._seed = self.seeding + 1, seed
+
+    def _note_unused(self) -> None:
+        """No kernel has a state from the last seed if no operation has drawn since: it may come again."""
+        context = eager.context()
+        if self._fresh is not None and not self.may_draw:
+            seed, state = self._fresh
+            if eager.global_seed() == seed and context._rng.getstate() == state:
+                self._used.discard(seed)
+        self._fresh, self.may_draw = None, False
 
     def state(self) -> dict[str, Any]:
         """State of the generators of the process and, while a network learns, of its own ones."""
@@ -78,6 +92,7 @@ class Generators:
             self._restore(state)
 
     def _restore(self, state: Any) -> None:
+        self._note_unused()
         tf.random.set_seed(state["seed"])
         kept = state["operations"]
         eager.context()._rng.setstate((kept["version"], tuple(kept["words"].tolist()), kept["gauss"]))

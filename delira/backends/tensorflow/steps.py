@@ -80,6 +80,7 @@ class Traces:
         if graph is None:
             self._seeding = GENERATORS.seeding
             graph = self._made[key] = self._trace(tree)
+        GENERATORS.may_draw = GENERATORS.may_draw or runtime.draws
         return graph(tree)
 
     def _trace(self, tree: Any) -> Callable[[Any], Any]:
@@ -180,6 +181,7 @@ class Step:
         if self._learnable is None:
             self._build(batch)
         if not self._is_compiled:
+            GENERATORS.may_draw = True
             return self._call(batch, counters)
         special = tuple(o.role for o in self._optimizers.values() if not o.is_plain)
         frozen = tuple(variable.trainable for variable in self._learnable or ())
