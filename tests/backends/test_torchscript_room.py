@@ -102,11 +102,9 @@ def test_several_gpus_become_the_first_with_a_warning(tmp_path, caplog):
     assert "of gpu_ids=[1, 0] only the first is used" in record.getMessage()
 
 
-def test_a_compiled_step_is_refused_before_the_training_begins(tmp_path, manager):
-    trainer = ROOM.trainer(tmp_path, compile=True)
+def test_a_compiled_step_is_refused_when_the_trainer_is_built(tmp_path):
     with pytest.raises(ConfigError, match="the room 'torchscript' does not compile steps"):
-        trainer.train(1, manager())
-    assert trainer.state.is_new
+        ROOM.trainer(tmp_path, compile=True)
 
 
 def test_it_trains_as_a_network_of_the_pytorch_room(tmp_path, manager):
