@@ -1,6 +1,5 @@
 """What a trainer keeps besides the loop and the checkpoints: its counters, and the moments it tells."""
 
-import functools
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -35,6 +34,7 @@ class RunState(Predictor):
     _running: RunningEpoch | None = None
     _epoch_data: EpochData | None = None
     _bound: tuple[Any, Callable[..., Any]] | None = None
+    _named: tuple[Any, frozenset[str] | None] | None = None
 
     # ------------------------------------------------------------------ counters
 
@@ -217,7 +217,6 @@ class RunState(Predictor):
         """The closure as the room calls it, bound to what stays the same from step to step."""
         bound_to = (self.closure_fn, self.module, self.hooks, self.fold)
         if self._bound is None or self._bound[0] != bound_to:
-            self.__dict__.pop("_closure_names", None)  # of another closure, perhaps
             step = self.backend.bind_step(self.closure_fn, self.module, self._arguments(), self.config.compiling)
             self._bound = (bound_to, step)
         return self._bound[1]
@@ -242,13 +241,15 @@ class RunState(Predictor):
         names = self._closure_names
         return dict(arguments) if names is None else {name: arguments[name] for name in names if name in arguments}
 
-    @functools.cached_property
+    @property
     def _closure_names(self) -> frozenset[str] | None:
         """Names the closure takes; ``None``: all."""
-        parameters = inspect.signature(self.closure_fn).parameters.values()
-        if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
-            return None
-        return frozenset(parameter.name for parameter in parameters)
+        if self._named is None or self._named[0] is not self.closure_fn:
+            parameters = inspect.signature(self.closure_fn).parameters.values()
+            is_open = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+            names = None if is_open else frozenset(parameter.name for parameter in parameters)
+            self._named = (self.closure_fn, names)
+        return self._named[1]
 
     def _default_metrics(self) -> Mapping[str, Any]:
         return self.config.epoch_metrics

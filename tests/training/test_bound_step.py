@@ -1,0 +1,27 @@
+"""The step is bound once, and again when what it is bound to changes."""
+
+
+def test_another_closure_with_other_arguments_is_called_from_then_on(room, tmp_path, manager):
+    trainer = room.trainer(tmp_path)
+    trainer.train(1, manager())
+    seen = []
+
+    def closure(model, data_dict, optimizers, losses, iter_num):
+        seen.append(int(iter_num))
+        loss, pred = room.step(model, data_dict, optimizers, losses)
+        return {"mse": loss}, {"pred": pred}
+
+    trainer.closure_fn = closure
+    trainer.train(2, manager())
+    assert seen == [0, 1, 2]
+
+
+def test_a_step_is_bound_once_for_all_epochs(room, tmp_path, manager, monkeypatch):
+    bound, bind = [], room.backend.bind_step
+    monkeypatch.setattr(room.backend, "bind_step", lambda *given: bound.append(given) or bind(*given))
+    trainer = room.trainer(tmp_path)
+    trainer.train(3, manager())
+    assert len(bound) == 1
+    trainer.fold = 1
+    assert trainer._step is not None
+    assert len(bound) == 2
