@@ -1,6 +1,6 @@
 """Weights by name, as numpy arrays, in every room."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import numpy as np
@@ -45,7 +45,10 @@ def load_named_weights(network: Any, weights: Mapping[str, np.ndarray]) -> None:
 
 
 def check_named_weights(
-    network: Any, own: Mapping[str, tuple[tuple[int, ...], str]], weights: Mapping[str, Any]
+    network: Any,
+    own: Mapping[str, tuple[tuple[int, ...], str]],
+    weights: Mapping[str, Any],
+    memory: Mapping[str, Hashable] | None = None,
 ) -> None:
     """Refuse weights of another network.
 
@@ -57,11 +60,13 @@ def check_named_weights(
         Shape and name of the numpy type of each weight of the network.
     weights
         What it is to get.
+    memory
+        Name -> what tells the weight from others; shared weights have several names and are the same.
 
     Raises
     ------
     CheckpointError
-        With all the names that differ.
+        With all the names that differ, or that would give a shared weight several values.
     """
     complaints = []
     if missing := [name for name in own if name not in weights]:
@@ -74,5 +79,11 @@ def check_named_weights(
             complaints.append(f"{name} is a {type(array).__name__}, not a numpy array")
         elif array is not None and (array.shape, array.dtype.name) != (shape, dtype):
             complaints.append(f"{name} is {array.dtype.name} {array.shape}, in the network {dtype} {shape}")
+    if not complaints:
+        first: dict[Hashable, str] = {}
+        for name, place in (memory or {}).items():
+            other = first.setdefault(place, name)
+            if weights[name].tobytes() != weights[other].tobytes():
+                complaints.append(f"{other} and {name} share their memory in the network, but differ in the weights")
     if complaints:
         raise CheckpointError(f"the weights do not fit the network {type(network).__name__}: " + "; ".join(complaints))

@@ -1,14 +1,15 @@
 """What is looked at before the first step, so that a mistake does not cost an hour of training."""
 
+import contextlib
 import copy
 import logging
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from delira.contract import DEFAULT_LOSS_KEYS, DEFAULT_METRIC_KEYS, Backend, call_losses, look_up
 from delira.data_loading import AbstractDataset
-from delira.errors import ConfigError, DataError, NetworkError
+from delira.errors import CheckpointError, ConfigError, DataError, NetworkError
 from delira.metrics import MetricSet
 from delira.models.abstract_network import AbstractNetwork
 from delira.training.config import TrainerConfig
@@ -71,6 +72,8 @@ def report_at_start(trainer: Any, plan: Any) -> None:
     names = trainer.callbacks.state_dict().keys()
     if gone := [name for name, kept in state.callbacks.items() if kept and name not in names]:
         _log.warning("the checkpoint has the state of %s, which this training does not have", ", ".join(gone))
+    if trainer.config.schedule.params and trainer.config.schedule.cls is None:
+        _log.warning("lr_scheduler_params has no effect without lr_scheduler_cls: the learning rate stays as it is")
 
 
 def check_length(state: TrainingState, num_epochs: int) -> None:
@@ -108,12 +111,33 @@ def check_first_batches(trainer: Any, plan: Any) -> None:
         prepared = trainer._prepare_batch(batch)
         if trainer.backend.is_ready(trainer.module) and (role == "validation" or trainer.has_default_closure):
             try:
-                _check_reading(trainer, role, batch, prepared)
+                with _counters_kept(trainer):
+                    _check_reading(trainer, role, batch, prepared)
             except Exception as error:
                 # the training will not compute this batch at once
                 in_parts = role == "training" and trainer.config.guards.micro_batches != 1
                 if not in_parts or not trainer.backend.is_out_of_memory(error):
                     raise
+
+
+@contextlib.contextmanager
+def _counters_kept(trainer: Any) -> Iterator[None]:
+    """Put back what a layer keeps beside its weights: one that counts its calls must not see more of them on resume."""
+    backend, network = trainer.backend, trainer.module
+    if not backend.is_differentiable:  # its only state is what it learned
+        yield
+        return
+    learned = backend.learned_names(network)
+    try:
+        model = backend.state_tree(network, {})["model"]
+    except CheckpointError:  # there are no weights yet
+        yield
+        return
+    kept = backend.snapshot({name: value for name, value in model.items() if name not in learned})
+    yield
+    if kept:
+        model = backend.state_tree(network, {})["model"]
+        backend.load_state_tree({"model": {**model, **kept}}, network, {})
 
 
 def _check_reading(trainer: Any, role: str, batch: Mapping[str, Any], prepared: Mapping[str, Any]) -> None:

@@ -1,12 +1,13 @@
 """Resolve public names on first use, so that no framework is imported early."""
 
 import importlib
+import importlib.util
 import sys
 from collections.abc import Callable
 from typing import Any
 
 from delira.errors import MissingBackendError
-from delira.rooms import NAMES
+from delira.rooms import FRAMEWORKS, NAMES
 
 
 def lazy_names(module: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
@@ -29,8 +30,11 @@ def lazy_names(module: str) -> tuple[Callable[[str], Any], Callable[[], list[str
         except ModuleNotFoundError as error:
             if (error.name or "").startswith("delira"):
                 raise
+            # the framework itself, if it is missing, and not the part of it that happened to be imported first
+            framework = FRAMEWORKS[room]
+            missing = framework if importlib.util.find_spec(framework) is None else str(error.name).split(".")[0]
             raise MissingBackendError(
-                f"{module}.{name} needs the package {str(error.name).split('.')[0]!r}, which is not installed. "
+                f"{module}.{name} needs the package {missing!r}, which is not installed. "
                 f"Install it with: pip install 'delira[{room}]'"
             ) from error
         setattr(sys.modules[module], name, value)

@@ -217,6 +217,19 @@ def test_other_programs_read_the_file_and_tied_weights_stay_tied(deep, tmp_path)
         assert np.array_equal(value, state[name].numpy()), name
 
 
+def test_a_tied_weight_is_refused_two_values(deep):
+    weights = named_weights(deep)
+    before = {name: array.copy() for name, array in weights.items()}
+    weights["last.weight"] = weights["last.weight"] + 1
+    weights["conv.bias"] = weights["conv.bias"] + 1
+    with pytest.raises(CheckpointError, match=r"first\.weight and last\.weight share their memory"):
+        load_named_weights(deep, weights)
+    assert all(np.array_equal(array, before[name]) for name, array in named_weights(deep).items())
+    weights["first.weight"] = weights["last.weight"]
+    load_named_weights(deep, weights)
+    assert np.array_equal(named_weights(deep)["first.weight"], weights["last.weight"])
+
+
 def test_bfloat16_keeps_its_bits(deep, tmp_path):
     torch = pytest.importorskip("torch")
     ml_dtypes = pytest.importorskip("ml_dtypes")

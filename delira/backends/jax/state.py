@@ -124,6 +124,6 @@ def named_weights(network: Any) -> dict[str, np.ndarray]:
 def load_named_weights(network: Any, weights: Mapping[str, np.ndarray]) -> None:
     """Put weights by name into the network; refuses others than its own, and changes nothing then."""
     own = {name: (array.shape, array.dtype.name) for name, array in named_weights(network).items()}
-    check_named_weights(network, own, weights)
+    check_named_weights(network, own, weights, {name: name for name in own} | graph.aliases(network))
     for name, variable in graph.state_variables(network).items():
         variable.set_raw_value(to_device(weights[name], variable.get_raw_value()))

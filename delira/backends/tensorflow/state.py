@@ -159,7 +159,8 @@ def load_named_weights(network: Any, weights: Mapping[str, np.ndarray]) -> None:
     """Put weights by name into the network; refuses others than its own, and changes nothing then."""
     refuse_lazy(network, NetworkError, "so they cannot get values")
     own = _weights(network)
-    check_named_weights(network, {name: (tuple(v.shape), v.dtype) for name, v in own.items()}, weights)
+    shapes = {name: (tuple(variable.shape), variable.dtype) for name, variable in own.items()}
+    check_named_weights(network, shapes, weights, {name: id(variable) for name, variable in own.items()})
     _assign(list(own.values()), [weights[name] for name in own])
 
 

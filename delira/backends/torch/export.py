@@ -38,11 +38,13 @@ def named_weights(network: torch.nn.Module) -> dict[str, np.ndarray]:
 
 def load_named_weights(network: torch.nn.Module, weights: Mapping[str, np.ndarray]) -> None:
     """Put weights by name into the network; refuses others than its own, and changes nothing then."""
-    own = {
-        name: (tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
-        for name, tensor in _tensors(network).items()
+    tensors = _tensors(network)
+    own = {name: (tuple(value.shape), str(value.dtype).removeprefix("torch.")) for name, value in tensors.items()}
+    memory = {
+        name: (value.data_ptr(), value.shape, value.stride()) if value.numel() else name
+        for name, value in tensors.items()
     }
-    check_named_weights(network, own, weights)
+    check_named_weights(network, own, weights, memory)
     # not strict: what a module keeps besides tensors is no weight
     network.load_state_dict({name: _to_tensor(weights[name]) for name in own}, strict=False)
 
