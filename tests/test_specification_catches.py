@@ -392,6 +392,38 @@ def draws_from_the_operating_system(faulty):
     faulty.network_changes["closure"] = default_closure(change)
 
 
+@fault("seeds-obeys_its_threads")
+def ignores_the_number_of_threads(faulty):
+    faulty.backend_changes |= {"threads": lambda self, number: contextlib.nullcontext(), "thread_count": lambda self: 4}
+
+
+@fault("seeds-obeys_its_threads")
+def keeps_the_number_of_threads(faulty):
+    @contextlib.contextmanager
+    def threads(self, number):
+        self.number = number or getattr(self, "number", 4)
+        yield
+
+    faulty.backend_changes |= {"threads": threads, "thread_count": lambda self: getattr(self, "number", 4)}
+
+
+@fault("seeds-repeats_itself_deterministically")
+def draws_anew_where_it_is_to_be_deterministic(faulty):
+    @contextlib.contextmanager
+    def deterministic(self):
+        noise["scale"] = 1e-3
+        yield
+        noise["scale"] = 0.0
+
+    class Noisy(ToySGD):
+        def apply(self, gradient):
+            super().apply(gradient + noise["scale"] * generator.normal(size=gradient.shape))
+
+    noise, generator = {"scale": 0.0}, np.random.default_rng(0)
+    faulty.optimizer = Noisy
+    faulty.backend_changes |= {"deterministic": deterministic}
+
+
 @fault("seeds-gives_generators_back", "seeds-continues_generators", "resume-with_dropout")
 def forgets_its_generator(faulty):
     faulty.backend_changes["set_generator_state"] = lambda self, state: None

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from delira.backends.tensorflow.generators import GENERATORS as BACKEND_GENERATORS
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError, DataError, NetworkError
 
@@ -17,6 +16,7 @@ import tensorflow as tf
 from keras.src.backend.common import global_state
 from keras.src.random.seed_generator import GLOBAL_SEED_GENERATOR
 
+from delira.backends.tensorflow.generators import GENERATORS as BACKEND_GENERATORS
 from delira.models import AbstractTfNetwork, named_weights
 from delira.training import TfNetworkTrainer
 

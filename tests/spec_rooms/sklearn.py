@@ -25,6 +25,7 @@ class SklearnRoom(RoomUnderTest):
         **dict.fromkeys(("gradients", "own_closure", "gan"), "estimators bring their own loss and optimizer"),
         **dict.fromkeys(("absolute", "cross_entropy", "adam", "schedules"), "estimators have their own as parameters"),
         **dict.fromkeys(("accumulation", "clipping", "skip_nonfinite", "rollback", "micro_batches"), "no gradients"),
+        "mixed_precision": "estimators compute with numpy",
         **dict.fromkeys(("average", "freezing"), "estimators own their weights"),
         **dict.fromkeys(("several_outputs", "dropout", "mlp", "two", "nested"), "not of this estimator"),
         "compiled": "there is no step to compile",

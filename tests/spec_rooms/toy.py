@@ -43,6 +43,7 @@ class ToyRoom(RoomUnderTest):
         "loss_hooks": "the gradient is that of the mean squared error, whatever hooks make of it",
         "schedules": "a callback does it",
         **dict.fromkeys(("accumulation", "clipping", "skip_nonfinite", "micro_batches"), "every batch is one update"),
+        "mixed_precision": "numpy computes in float64",
         "compiled": "numpy has nothing to compile",
         "export": "there is no format for it",
     }

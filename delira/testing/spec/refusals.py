@@ -66,6 +66,7 @@ REFUSALS: dict[str, Callable[[Bench], None]] = {
     "skip_nonfinite": _train(nonfinite="skip"),
     "rollback": _rollback,
     "micro_batches": _train(micro_batches=2),
+    "mixed_precision": _train(mixed_precision="bf16"),
     "average": _average,
     "compiled": _every(_train(compiled=True), _train(jit_compile=True)),
     "named_weights": _named_weights,

@@ -184,6 +184,7 @@ FEATURES = {
     "skip_nonfinite": '`nonfinite="skip"`',
     "rollback": '`nonfinite="rollback"`',
     "micro_batches": "`micro_batches`",
+    "mixed_precision": '`mixed_precision="bf16"`',
     "average": "`ExponentialMovingAverage`",
     "compiled": "compiled steps: `compiled=True`",
     "freezing": "weights that are not learned",

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from delira.contract import Backend
+from delira.errors import ConfigError
 from delira.testing.spec.bench import Bench, caught
 from delira.testing.spec.check import check
 from delira.training.generators import own_generators, seed_generators
@@ -48,6 +49,35 @@ def repeats_itself(bench: Bench) -> None:
     first = bench.state(_run(bench, seed=3))
     _disturb(bench.backend, 2)
     bench.assert_same(first, bench.state(_run(bench, seed=3)), "two runs of one seed")
+
+
+@check()
+def repeats_itself_deterministically(bench: Bench) -> None:
+    """So are two with ``deterministic=True``, and what it chose for the framework ends with the training."""
+    first, second = (bench.state(_run(bench, seed=3, deterministic=True)) for _ in range(2))
+    bench.assert_same(first, second, "two runs with deterministic=True")
+    bench.assert_same(bench.state(_run(bench, seed=3)), bench.state(_run(bench, seed=3)), "two runs after them")
+
+
+@check()
+def obeys_its_threads(bench: Bench) -> None:
+    """``num_threads`` is the number of threads during the training and no longer, or it is refused."""
+
+    class Count:
+        """Asks at every step."""
+
+        def at_iter_end(self, trainer: Any, **facts: Any) -> None:
+            found.add(trainer.backend.thread_count())
+
+    found: set[int | None] = set()
+    before = bench.backend.thread_count()
+    try:
+        bench.trainer(num_threads=1, callbacks=[Count()]).train(1, bench.manager(8))
+    except ConfigError:
+        assert not found, "it was refused after the first step"
+        return
+    assert found <= {1, None}, f"num_threads=1, but it trained with {found}"
+    assert bench.backend.thread_count() == before, "the number of threads stays changed after the training"
 
 
 @check()

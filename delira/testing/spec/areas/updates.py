@@ -110,6 +110,21 @@ def computes_in_unequal_parts(bench: Bench) -> None:
     bench.assert_layer(network, dense)
 
 
+@check("gradients", "mixed_precision")
+def computes_in_half_precision(bench: Bench) -> None:
+    """``mixed_precision="bf16"`` computes in half precision, and keeps weights and losses in single precision."""
+    trainer = bench.trainer(mixed_precision="bf16")
+    before = _dtypes(bench, trainer.module)
+    network = trainer.train(2, bench.manager(8))
+    dense, batches = bench.dense(), bench.batches(8)
+    losses, _ = descend(dense, 2 * batches)
+    found = [values["mse"] for values in trainer.state.history]
+    exact = [weighted(losses[:2], batches), weighted(losses[2:], batches)]
+    np.testing.assert_allclose(found, exact, rtol=0.05)
+    assert not np.allclose(found, exact, rtol=1e-5), "the losses are those of single precision"
+    assert _dtypes(bench, network) == before, "the weights have another dtype"
+
+
 @check("gradients")
 def follows_a_schedule(bench: Bench) -> None:
     """A learning rate that halves after every epoch is applied, and recorded as it was in the epoch."""
@@ -166,3 +181,7 @@ def leaves_frozen_weights_alone(bench: Bench) -> None:
 
 def _weights(bench: Bench, network: Any) -> Any:
     return bench.backend.to_numpy(bench.backend.snapshot(bench.backend.state_tree(network, {})["model"]))
+
+
+def _dtypes(bench: Bench, network: Any) -> dict[str, np.dtype]:
+    return {name: array.dtype for name, array in _weights(bench, network).items()}
