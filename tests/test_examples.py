@@ -140,8 +140,9 @@ def test_a_recipe_runs(page, section, tmp_path, monkeypatch):
     blocks = [*code_of(sections_of(page)[0]), *code_of(section)]
     for package in re.findall(r"^(?:from|import) (\w+)", "\n".join(blocks), flags=re.MULTILINE):
         pytest.importorskip(package)
-    if "SklearnExperiment" in section:
-        pytest.importorskip("skops")
+    for sign, package in (("SklearnExperiment", "skops"), (".onnx", "onnxscript")):
+        if sign in section:
+            pytest.importorskip(package)
     names = {"__name__": "how_to"}
     monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)  # so that it is given back
     cudnn = torch.backends.cudnn
