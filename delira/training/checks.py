@@ -228,6 +228,8 @@ def unpack_closure(result: Any) -> tuple[Mapping[str, Any], Mapping[str, Any], M
     NetworkError
         If it is neither ``(metrics, losses, predictions)`` nor ``(losses, predictions)``.
     """
+    if type(result) is tuple and [type(part) for part in result] == [dict, dict, dict]:
+        return result
     if isinstance(result, tuple) and len(result) == 2:
         result = ({}, *result)
     if not isinstance(result, tuple) or len(result) != 3:

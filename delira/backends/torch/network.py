@@ -1,5 +1,6 @@
 """Networks that are ``torch.nn.Module``s."""
 
+import contextlib
 import functools
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -24,6 +25,8 @@ from delira.contract import (
 from delira.errors import NetworkError
 from delira.models.abstract_network import AbstractNetwork
 from delira.utils.trees import map_leaves
+
+_NOTHING = contextlib.nullcontext()
 
 
 class AbstractPyTorchNetwork(AbstractNetwork, torch.nn.Module):
@@ -78,6 +81,7 @@ class AbstractPyTorchNetwork(AbstractNetwork, torch.nn.Module):
             ``"data"`` as float32. Other entries keep integer and boolean types, and float64 becomes
             float32. What is no array (e.g. a file name) passes as it is.
         """
+        input_device, output_device = torch.device(input_device), torch.device(output_device)
         prepared = {}
         for key, value in batch.items():
             is_input = key == "data"
@@ -111,7 +115,7 @@ class AbstractPyTorchNetwork(AbstractNetwork, torch.nn.Module):
         """
         hooks: StepHooks = kwargs.get("hooks") or NO_HOOKS
         step = Step(model, data_dict)
-        with torch.set_grad_enabled(bool(optimizers)):
+        with _grad_mode(bool(optimizers)):
             run_hooks(hooks.sample, step)
             mapping = kwargs.get("key_mapping") or getattr(model, "__delira_backend__", BACKEND).key_mapping(model)
             step.predictions = named_outputs(model, model(**select_inputs(mapping, step.batch)))
@@ -120,7 +124,7 @@ class AbstractPyTorchNetwork(AbstractNetwork, torch.nn.Module):
             run_hooks(hooks.criterion, step)
         if optimizers:
             _update(default_optimizer(optimizers), step, hooks)
-        predictions = map_leaves(_detached, step.predictions)
+        predictions = {name: _detached(value) for name, value in step.predictions.items()}
         with torch.no_grad():
             metric_values = call_metrics(metrics or {}, kwargs.get("metric_keys") or {}, predictions, step.batch)
         loss_values = {name: _detached(value) for name, value in step.losses.items()}
@@ -147,27 +151,34 @@ def _update(optimizer: Any, step: Step, hooks: StepHooks) -> None:
     optimizer.step()
 
 
-def _detached(value: Any) -> Any:
-    return value.detach() if isinstance(value, torch.Tensor) else value
+def _grad_mode(is_enabled: bool) -> contextlib.AbstractContextManager[Any]:
+    """``torch.set_grad_enabled``, where it changes anything: it is entered at every step."""
+    return _NOTHING if torch.is_grad_enabled() is is_enabled else torch.set_grad_enabled(is_enabled)
+
+
+def _detached(tree: Any) -> Any:
+    if isinstance(tree, torch.Tensor):
+        return tree.detach()
+    return map_leaves(_detached, tree) if isinstance(tree, (Mapping, list, tuple)) else tree
 
 
 def _to_tensor(value: Any, device: torch.device, is_input: bool) -> Any:
-    if isinstance(value, np.ndarray):
-        value = _takeable(value)
     try:
-        tensor = torch.as_tensor(value)
+        tensor = torch.from_numpy(_takeable(value)) if isinstance(value, np.ndarray) else torch.as_tensor(value)
     except (TypeError, ValueError, RuntimeError):
         return value
-    is_ahead = torch.device(device).type == "cuda"  # the copy runs while the host goes on, if the memory is pinned
-    if is_input or tensor.dtype is torch.float64:
-        return tensor.to(device, torch.float32, non_blocking=is_ahead)
-    return tensor.to(device, non_blocking=is_ahead)
+    dtype = torch.float32 if is_input or tensor.dtype is torch.float64 else tensor.dtype
+    if tensor.dtype is dtype and tensor.device == device:
+        return tensor
+    # the copy runs while the host goes on, if the memory is pinned
+    return tensor.to(device, dtype, non_blocking=device.type == "cuda")
 
 
 def _takeable(array: np.ndarray) -> np.ndarray:
     """The array, or a copy where torch does not take it: mirrored, of foreign byte order, read-only (a warning)."""
-    if array.dtype.kind not in "biufc":
+    flags, dtype = array.flags, array.dtype
+    if dtype.kind not in "biufc" or (flags.c_contiguous and flags.writeable and dtype.isnative):
         return array
-    if array.flags.writeable and array.dtype.isnative and min(array.strides, default=0) >= 0:
+    if flags.writeable and dtype.isnative and min(array.strides, default=0) >= 0:
         return array
     return np.array(array, dtype=array.dtype.newbyteorder("="))
