@@ -13,6 +13,7 @@ from delira.backends.jax import graph
 from delira.contract import named_outputs
 from delira.errors import ConfigError, DataError
 from delira.utils.files import publish
+from delira.utils.optional import import_optional
 from delira.utils.trees import iterate_leaves, map_leaves
 
 #: kinds of device that the program can start on
@@ -45,12 +46,15 @@ def export(network: Any, path: Path, example: Mapping[str, Any]) -> None:
         If the ending is another one.
     DataError
         If the inputs have no samples first, or not the same number of them.
+    MissingBackendError
+        If flatbuffers is not installed.
     """
     if path.suffix != ".stablehlo":
         raise ConfigError(
             f"JAX networks are not exported to {path.name!r}: the ending says the format, which is '.stablehlo' "
             "(jax.export), or '.safetensors' (weights only)"
         )
+    import_optional("flatbuffers", f"exporting to {path.name!r}", "delira[jax]")  # jax.export fails without, at the end
     inputs = map_leaves(_as_array, example)
     _check_samples(inputs)
     (batch,) = programs.symbolic_shape("batch")
