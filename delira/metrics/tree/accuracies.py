@@ -1,0 +1,291 @@
+"""Shares of right predictions."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from delira.errors import ConfigError
+from delira.metrics.tree.aggregators import mean, running_mean
+from delira.metrics.tree.criteria import describe_criterion, threshold_of
+from delira.metrics.tree.labels import (
+    binary_labels,
+    categorical_labels,
+    class_axis,
+    counted,
+    pair_of,
+    without_last,
+)
+from delira.metrics.tree.metric import Metric, MetricTree, as_tree
+from delira.metrics.tree.moments import Weighted
+from delira.metrics.tree.registry import default_for_key, default_metric
+from delira.state import CRITERION, MIXUP_LAMBDA, Y_PRED, Y_TRUE
+from delira.utils.arrays import as_array, ops_of
+
+
+class Stateless(Metric):
+    """A metric that compares two arrays of the state and remembers nothing between batches.
+
+    Parameters
+    ----------
+    name
+        What it is reported under.
+    pred_key, target_key
+        Keys of the state.
+    """
+
+    is_fresh = True
+
+    def __init__(self, name: str, pred_key: Any = Y_PRED, target_key: Any = Y_TRUE):
+        super().__init__(name)
+        self.pred_key, self.target_key = pred_key, target_key
+
+    def pair(self, state: Any) -> tuple[Any, Any]:
+        """Prediction and target."""
+        return pair_of(self.name, state, self.pred_key, self.target_key)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing is kept."""
+        return {}
+
+
+@default_for_key("cat_acc")
+@default_for_key("cat_accuracy")
+@running_mean
+@mean
+class CategoricalAccuracy(Stateless):
+    """The share of labels, of samples or of pixels, that have the highest score.
+
+    Parameters
+    ----------
+    pred_key, target_key
+        Keys of the state: scores of shape ``(B, C, ...)`` or ``(B, ..., C)``, or labels; and labels of shape
+        ``(B, ...)`` or, of the shape of the scores, one-hot ones or probabilities.
+    ignore_index
+        Targets that do not count; ``None`` for none.
+    class_axis
+        Axis of the classes. By default 1 for PyTorch and numpy, the last one for TensorFlow and JAX, or the other of
+        the two if only that fits the target.
+    """
+
+    def __init__(
+        self,
+        pred_key: Any = Y_PRED,
+        target_key: Any = Y_TRUE,
+        ignore_index: int | None = -100,
+        class_axis: int | None = None,
+    ):
+        super().__init__("acc", pred_key, target_key)
+        self.ignore_index, self.class_axis = ignore_index, class_axis
+
+    def process(self, *args: Any) -> Any:
+        """Whether each is right."""
+        pred, true, _ = categorical_labels(self.name, *self.pair(args[0]), self.class_axis)
+        right = ops_of(pred).equal(pred, true)
+        mask = counted(true, self.ignore_index)
+        return right if mask is None else Weighted(right, mask)
+
+
+@default_for_key("top_5_acc", 5)
+@default_for_key("top_5_accuracy", 5)
+@default_for_key("top_10_acc", 10)
+@default_for_key("top_10_accuracy", 10)
+@running_mean
+@mean
+class TopKCategoricalAccuracy(Stateless):
+    """The share of labels that are among the ``k`` highest scores.
+
+    Of equal scores the first counts as the highest, as everywhere where one is taken. With fewer than ``k`` classes
+    every finite score is among the highest.
+
+    Parameters
+    ----------
+    k
+        How many scores count.
+    pred_key, target_key, ignore_index, class_axis
+        As for :class:`CategoricalAccuracy`.
+
+    Raises
+    ------
+    ConfigError
+        If ``k`` is below 1.
+    """
+
+    def __init__(
+        self,
+        k: int = 5,
+        pred_key: Any = Y_PRED,
+        target_key: Any = Y_TRUE,
+        ignore_index: int | None = -100,
+        class_axis: int | None = None,
+    ):
+        if k < 1:
+            raise ConfigError(f"k must be at least 1, got {k}")
+        super().__init__(f"top_{k}_acc", pred_key, target_key)
+        self.k, self.ignore_index, self.class_axis = k, ignore_index, class_axis
+
+    def process(self, *args: Any) -> Any:
+        """Whether each is among the highest."""
+        pred, true = self.pair(args[0])
+        ops, true = ops_of(pred), without_last(pred, true)
+        axis = class_axis(self.name, pred, true, self.class_axis)
+        if tuple(true.shape) == tuple(pred.shape):
+            true = ops.argmax(true, axis)
+        shape = [1] * len(pred.shape)
+        shape[axis] = int(pred.shape[axis])
+        classes = ops.reshape(ops.arange(shape[axis], pred), shape)
+        target = ops.expand(true, axis)
+        score = ops.expand(ops.largest(ops.where(ops.equal(classes, target), pred, float("-inf")), axis), axis)
+        higher = (pred > score) | (ops.equal(pred, score) & ops.less(classes, target))
+        is_number = ops.largest(ops.to_integer(ops.equal(score, score)), axis) > 0
+        right = (ops.sum(higher, axis) < self.k) & is_number
+        mask = counted(true, self.ignore_index)
+        return right if mask is None else Weighted(right, mask)
+
+
+@default_for_key("binary_acc")
+@default_for_key("binary_accuracy")
+@running_mean
+@mean
+class BinaryAccuracy(Stateless):
+    """The share of values for which prediction and target say the same, yes or no.
+
+    Parameters
+    ----------
+    pred_key, target_key
+        Keys of the state: two arrays of one shape. Targets above 0.5 mean yes.
+    threshold
+        Predictions above it mean yes. By default 0.5, and 0 with a criterion of logits.
+    """
+
+    def __init__(self, pred_key: Any = Y_PRED, target_key: Any = Y_TRUE, threshold: float | None = None):
+        super().__init__("binary_acc", pred_key, target_key)
+        self.threshold = threshold
+
+    def process(self, *args: Any) -> Any:
+        """Whether each is right."""
+        threshold = threshold_of(args[0].get(CRITERION)) if self.threshold is None else self.threshold
+        pred, true = binary_labels(self.name, *self.pair(args[0]), threshold)
+        return ops_of(pred).equal(pred, true)
+
+
+@default_for_key("mixup_acc")
+@running_mean
+@mean
+class MixupAcc(CategoricalAccuracy):
+    """The share of right labels among mixed samples, each right by the weight of the sample that has the label.
+
+    In an evaluation, where nothing is mixed, the accuracy.
+
+    Parameters
+    ----------
+    pred_key, target_key
+        Keys of the state: scores as for :class:`CategoricalAccuracy`; in training the two targets that were mixed.
+    class_axis
+        As for :class:`CategoricalAccuracy`.
+
+    References
+    ----------
+    H. Zhang, M. Cisse, Y. N. Dauphin, D. Lopez-Paz, "mixup: Beyond Empirical Risk Minimization", ICLR 2018.
+    """
+
+    def __init__(self, pred_key: Any = Y_PRED, target_key: Any = Y_TRUE, class_axis: int | None = None):
+        super().__init__(pred_key, target_key, None, class_axis)
+        self.name = "mixup_acc"
+
+    def process(self, *args: Any) -> Any:
+        """How right each is."""
+        state = args[0]
+        if not isinstance(state[self.target_key], (tuple, list)):
+            return super().process(state)
+        rights = []
+        for target in state[self.target_key]:
+            right = super().process({self.pred_key: state[self.pred_key], self.target_key: target})
+            rights.append(ops_of(right).as_float(right))
+        weight = state[MIXUP_LAMBDA]
+        weight = weight if isinstance(weight, float) else as_array(weight, rights[0])
+        return rights[0] * weight + rights[1] * (1 - weight)
+
+
+@default_for_key("acc")
+@default_for_key("accuracy")
+class DefaultAccuracy(Metric):
+    """The accuracy that fits the criterion, which is looked at whenever a pass begins.
+
+    Cross entropies: :class:`CategoricalAccuracy`; binary ones: :class:`BinaryAccuracy`; squared error: ``mse``;
+    absolute error: ``mae``. With the criterion's own ``ignore_index``, and with the threshold 0 if it takes logits.
+
+    Raises
+    ------
+    ConfigError
+        At the start of a pass, if none is known for the criterion.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("acc")
+        self._tree: MetricTree | None = None
+        self._data_key: Any = None
+
+    def reset(self, state: Any) -> None:
+        """Begin a pass: choose by the criterion."""
+        self._tree = as_tree(accuracy_for(state.get(CRITERION)))
+        if self.is_training:
+            self._tree.train()
+        else:
+            self._tree.eval(self._data_key)
+        self._tree.reset(state)
+
+    def train(self) -> None:
+        """What follows is a pass of training."""
+        super().train()
+        if self._tree is not None:
+            self._tree.train()
+
+    def eval(self, data_key: Any = None) -> None:
+        """What follows is an evaluation."""
+        super().eval(data_key)
+        self._data_key = data_key
+        if self._tree is not None:
+            self._tree.eval(data_key)
+
+    def process(self, *args: Any) -> Any:
+        """What the chosen metric reports."""
+        return self._chosen().process(*args)
+
+    def process_final(self, *args: Any) -> Any:
+        """What the chosen metric reports."""
+        return self._chosen().process_final(*args)
+
+    def _chosen(self) -> MetricTree:
+        if self._tree is None:
+            raise ConfigError("the metric 'acc' chooses by the criterion when a pass begins: call reset(state) first")
+        return self._tree
+
+    def state_dict(self) -> dict[str, Any]:
+        """That of the chosen metric."""
+        return {} if self._tree is None else self._tree.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue after the batches that a state has seen."""
+        if state:
+            self._chosen().load_state_dict(state)
+
+
+def accuracy_for(criterion: Any) -> Metric:
+    """A new accuracy that fits a criterion.
+
+    Raises
+    ------
+    ConfigError
+        If none is known.
+    """
+    known = describe_criterion(criterion)
+    if known.kind == "categorical":
+        return CategoricalAccuracy(ignore_index=-100 if known.ignore_index is None else known.ignore_index)
+    if known.kind in ("binary", "logits"):
+        return BinaryAccuracy()
+    if known.kind is not None:
+        return as_tree(default_metric({"mixup": "mixup_acc"}.get(known.kind, known.kind)))
+    what = "there is no criterion" if criterion is None else f"the criterion {known.name} is none it knows"
+    raise ConfigError(
+        f"the metric 'acc' is chosen by the criterion, and {what}; name the one you mean: 'cat_acc', 'binary_acc', "
+        "'top_5_acc', 'mse', 'mae', or a metric of your own"
+    )

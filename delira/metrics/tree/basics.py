@@ -1,0 +1,98 @@
+"""Loss, epoch and learning rate as metrics."""
+
+from typing import Any
+
+from delira.errors import ConfigError
+from delira.metrics.tree.aggregators import mean, running_mean
+from delira.metrics.tree.metric import Metric
+from delira.metrics.tree.registry import default_for_key
+from delira.metrics.tree.roots import for_samples
+from delira.state import EPOCH, LOSS, OPTIMIZER, SELF
+from delira.utils.arrays import as_array, read_arrays
+
+
+@default_for_key("loss")
+@running_mean
+@mean
+class Loss(Metric):
+    """The loss; that of a batch, which is a mean over its samples, counts for all of them."""
+
+    is_fresh = True
+
+    def __init__(self) -> None:
+        super().__init__("loss")
+
+    def process(self, *args: Any) -> Any:
+        """The loss of the batch."""
+        return for_samples(args[0][LOSS], args[0])
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing is kept."""
+        return {}
+
+
+@default_for_key("epoch")
+class Epoch(Metric):
+    """The number of the epoch, from 0."""
+
+    is_fresh = True
+
+    def __init__(self) -> None:
+        super().__init__("epoch")
+
+    def process(self, *args: Any) -> Any:
+        """The number."""
+        return args[0][EPOCH]
+
+    def process_final(self, *args: Any) -> Any:
+        """The number."""
+        return args[0][EPOCH]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing is kept."""
+        return {}
+
+
+@default_for_key("lr")
+class LR(Metric):
+    """The learning rate, in training only; a list for an optimizer with several groups of parameters.
+
+    Asked for is ``learning_rates()`` of what the state has under ``SELF``, which gives a list; without it, what the
+    optimizer itself has: ``param_groups`` of PyTorch, ``learning_rate`` of Keras.
+    """
+
+    is_fresh = True
+
+    def __init__(self) -> None:
+        super().__init__("lr")
+
+    def process(self, *args: Any) -> Any:
+        """The rate."""
+        return _rates(args[0]) if self.is_training else None
+
+    def process_final(self, *args: Any) -> Any:
+        """The rate."""
+        return self.process(*args)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing is kept."""
+        return {}
+
+
+def _rates(state: Any) -> Any:
+    rates = _own_rates(state)
+    return rates[0] if len(rates) == 1 else rates
+
+
+def _own_rates(state: Any) -> list[float]:
+    owner, optimizer = state.get(SELF), state[OPTIMIZER]
+    if callable(getattr(owner, "learning_rates", None)):
+        return [float(rate) for rate in owner.learning_rates()]
+    if hasattr(optimizer, "param_groups"):
+        return [float(group["lr"]) for group in optimizer.param_groups]
+    if hasattr(optimizer, "learning_rate"):
+        return [float(str(read_arrays([as_array(optimizer.learning_rate)])[0]))]
+    raise ConfigError(
+        f"the metric 'lr' does not know the learning rate of {type(optimizer).__name__}; "
+        "leave it out, or list a function of the state, e.g. to_dict(lambda state: ...)"
+    )

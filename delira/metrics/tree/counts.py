@@ -1,0 +1,283 @@
+"""Metrics that follow from how often which label was taken for which."""
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from delira.errors import DataError
+from delira.metrics.tree.accuracies import Stateless
+from delira.metrics.tree.labels import labels_of
+from delira.metrics.tree.moments import LARGE
+from delira.metrics.tree.pending import Pending
+from delira.metrics.tree.registry import default_for_key
+from delira.state import CRITERION
+from delira.utils.arrays import as_array, ops_of, shape_of, to_plain
+
+
+class Counting(Stateless):
+    """Counts pairs of a true and a predicted label; what follows is computed by scikit-learn, of the pairs as weights.
+
+    Scores with an axis for the classes are argmaxed; scores of the shape of the target say yes or no, above 0.5, or
+    above 0 with a criterion of logits. Whole numbers are labels.
+
+    Parameters
+    ----------
+    name
+        What it is reported under.
+    threshold
+        Instead of 0.5 or 0.
+    ignore_index
+        Targets that do not count; ``None`` for none.
+    pred_key, target_key
+        Keys of the state.
+    """
+
+    def __init__(self, name: str, threshold: float | None = None, ignore_index: int | None = -100, **keys: Any):
+        super().__init__(name, **keys)
+        self.threshold, self.ignore_index = threshold, ignore_index
+        self._clear()
+
+    def _clear(self) -> None:
+        self._pending = Pending()
+        self._counts: dict[tuple[int, int], int] = {}
+        self._n_classes = 0
+
+    def reset(self, state: Any) -> None:
+        """Begin a pass."""
+        self._clear()
+
+    def process(self, *args: Any) -> Any:
+        """Take in the labels of a batch: many are counted on their device, few are kept as they are."""
+        pred, true, n_classes = labels_of(self.name, *self.pair(args[0]), args[0].get(CRITERION), self.threshold)
+        self._n_classes = max(self._n_classes, n_classes)
+        ops = ops_of(pred)
+        if n_classes and math.prod(shape_of(pred)) > LARGE and n_classes**2 <= LARGE:
+            self._pending.append([self._counted(pred, true, n_classes)], n_classes)
+        else:
+            self._pending.append([ops.keep(pred), ops.keep(true)])
+        if self._pending.is_full:
+            self._read()
+
+    def _counted(self, pred: Any, true: Any, n_classes: int) -> Any:
+        ops = ops_of(pred)
+        pred, true = ops.to_integer(pred), ops.to_integer(true)
+        none, wrong = n_classes**2, n_classes**2 + 1
+        index = ops.where((true >= 0) & (true < n_classes), true * n_classes + pred, wrong)
+        if self.ignore_index is not None:
+            index = ops.where(true != self.ignore_index, index, none)
+        return ops.bincount(index, n_classes**2 + 2)
+
+    def _read(self) -> None:
+        for n_classes, arrays in self._pending.read():
+            if n_classes is None:
+                pred, true = (array.ravel() for array in arrays)
+                counts = true != self.ignore_index if self.ignore_index is not None else np.full(true.shape, True)
+                pairs, numbers = np.unique(np.stack([true[counts], pred[counts]]), axis=1, return_counts=True)
+                found: Iterable[tuple[int, ...]] = zip(*pairs.astype(np.int64).tolist(), numbers.tolist(), strict=True)
+            else:
+                *counted, _, n_wrong = arrays[0].tolist()
+                if n_wrong:
+                    raise DataError(
+                        f"the metric {self.name!r} got {n_wrong} targets that are none of the {n_classes} classes of "
+                        "the prediction, which are 0 and above; name the one that does not count by ignore_index="
+                    )
+                found = ((*divmod(index, n_classes), number) for index, number in enumerate(counted) if number)
+            for true_label, pred_label, number in found:
+                pair = true_label, pred_label
+                self._counts[pair] = self._counts.get(pair, 0) + number
+
+    def process_final(self, *args: Any) -> Any:
+        """The value of the pass; not a number if there was no target."""
+        self._read()
+        if not self._counts:
+            return float("nan")
+        true, pred = (np.array(labels) for labels in zip(*self._counts, strict=True))
+        with np.errstate(invalid="ignore", divide="ignore"):  # of one class only, some are not defined
+            return to_plain(as_array(self.compute(true, pred, np.array(list(self._counts.values())))))
+
+    def compute(self, true: np.ndarray, pred: np.ndarray, weight: np.ndarray) -> Any:
+        """The value: from labels of shape ``(n,)``, and how often each pair of them occurred."""
+        raise NotImplementedError
+
+    def state_dict(self) -> dict[str, Any]:
+        """The pairs and their numbers."""
+        self._read()
+        rows = [(*pair, number) for pair, number in self._counts.items()]
+        return {"pairs": np.array(rows, dtype=np.int64).reshape(-1, 3), "classes": self._n_classes}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue with what a state has counted."""
+        self._clear()
+        self._counts = {(true, pred): number for true, pred, number in np.asarray(state["pairs"]).tolist()}
+        self._n_classes = int(state["classes"])
+
+    def _average(self, true: np.ndarray, pred: np.ndarray, average: str | None) -> str:
+        is_binary = self._n_classes <= 2 and len({*true.tolist(), *pred.tolist()}) <= 2
+        return average or ("binary" if is_binary else "macro")
+
+
+@default_for_key("confusion_matrix")
+class ConfusionMatrix(Counting):
+    """How often which label was taken for which: a list for each true label, of the numbers of predicted ones.
+
+    Parameters
+    ----------
+    num_classes
+        By default as many as the scores have, or as labels occur.
+    **settings
+        ``threshold``, ``ignore_index``, ``pred_key`` and ``target_key`` as for all metrics that count labels:
+        above ``threshold`` a score means yes, targets that are ``ignore_index`` do not count, and the keys are those
+        of the state.
+    """
+
+    def __init__(self, num_classes: int | None = None, **settings: Any):
+        super().__init__("confusion_matrix", **settings)
+        self.num_classes = num_classes
+
+    def compute(self, true: np.ndarray, pred: np.ndarray, weight: np.ndarray) -> Any:
+        """The matrix."""
+        size = self.num_classes or max(self._n_classes, int(true.max()) + 1, int(pred.max()) + 1)
+        from sklearn.metrics import confusion_matrix
+
+        return confusion_matrix(true, pred, labels=np.arange(size), sample_weight=weight).astype(np.int64)
+
+
+@default_for_key("balanced_acc")
+@default_for_key("balanced_accuracy")
+class BalancedAccuracy(Counting):
+    """The mean of the recalls of the classes that occur in the targets, ``sklearn.metrics.balanced_accuracy_score``.
+
+    Parameters
+    ----------
+    **settings
+        As for :class:`ConfusionMatrix`.
+    """
+
+    def __init__(self, **settings: Any):
+        super().__init__("balanced_acc", **settings)
+
+    def compute(self, true: np.ndarray, pred: np.ndarray, weight: np.ndarray) -> Any:
+        """The mean of the recalls."""
+        from sklearn.metrics import recall_score
+
+        # balanced_accuracy_score itself warns of labels that were only predicted
+        return recall_score(true, pred, labels=np.unique(true), average="macro", sample_weight=weight)
+
+
+@default_for_key("precision")
+class Precision(Counting):
+    """The share of predictions of a class that are right, ``sklearn.metrics.precision_score``; 0 if there are none.
+
+    Parameters
+    ----------
+    average
+        As in scikit-learn; by default ``"binary"`` for two classes, 1 being the positive one, else ``"macro"``.
+    **settings
+        As for :class:`ConfusionMatrix`.
+    """
+
+    def __init__(self, average: str | None = None, **settings: Any):
+        super().__init__("precision", **settings)
+        self.average = average
+
+    def compute(self, true: np.ndarray, pred: np.ndarray, weight: np.ndarray) -> Any:
+        """The precision."""
+        from sklearn.metrics import precision_score
+
+        average = self._average(true, pred, self.average)
+        return precision_score(true, pred, average=average, sample_weight=weight, zero_division=0.0)
+
+
+@default_for_key("recall")
+class Recall(Counting):
+    """The share of targets of a class that are found, ``sklearn.metrics.recall_score``; 0 if there are none.
+
+    Parameters
+    ----------
+    average, **settings
+        As for :class:`Precision`.
+    """
+
+    def __init__(self, average: str | None = None, **settings: Any):
+        super().__init__("recall", **settings)
+        self.average = average
+
+    def compute(self, true: np.ndarray, pred: np.ndarray, weight: np.ndarray) -> Any:
+        """The recall."""
+        from sklearn.metrics import recall_score
+
+        average = self._average(true, pred, self.average)
+        return recall_score(true, pred, average=average, sample_weight=weight, zero_division=0.0)
+
+
+@default_for_key("f1")
+class FBeta(Counting):
+    """The weighted harmonic mean of precision and recall, ``sklearn.metrics.fbeta_score``.
+
+    Parameters
+    ----------
+    beta
+        How much more the recall counts; named ``f1`` for 1, ``f2`` for 2, ``f0.5`` for 0.5.
+    average, **settings
+        As for :class:`Precision`.
+    """
+
+    def __init__(self, beta: float = 1.0, average: str | None = None, **settings: Any):
+        super().__init__(f"f{beta:g}", **settings)
+        self.beta, self.average = beta, average
+
+    def compute(self, true: np.ndarray, pred: np.ndarray, weight: np.ndarray) -> Any:
+        """The mean of both."""
+        from sklearn.metrics import fbeta_score
+
+        average = self._average(true, pred, self.average)
+        return fbeta_score(true, pred, beta=self.beta, average=average, sample_weight=weight, zero_division=0.0)
+
+
+@default_for_key("cohen_kappa")
+class CohenKappa(Counting):
+    """The agreement beyond that of chance, ``sklearn.metrics.cohen_kappa_score``; not a number for one class.
+
+    Parameters
+    ----------
+    weights
+        ``None``, ``"linear"`` or ``"quadratic"``: how much a prediction far away costs.
+    **settings
+        As for :class:`ConfusionMatrix`.
+    """
+
+    def __init__(self, weights: str | None = None, **settings: Any):
+        super().__init__("cohen_kappa", **settings)
+        self.weights = weights
+
+    def compute(self, true: np.ndarray, pred: np.ndarray, weight: np.ndarray) -> Any:
+        """The agreement."""
+        if len({*true.tolist(), *pred.tolist()}) < 2:
+            return np.nan
+        from sklearn.metrics import cohen_kappa_score
+
+        return cohen_kappa_score(true, pred, weights=self.weights, sample_weight=weight)
+
+
+@default_for_key("mcc")
+class MatthewsCorrCoef(Counting):
+    """The correlation of targets and predictions, ``sklearn.metrics.matthews_corrcoef``; 0 for one class.
+
+    Parameters
+    ----------
+    **settings
+        As for :class:`ConfusionMatrix`.
+    """
+
+    def __init__(self, **settings: Any):
+        super().__init__("mcc", **settings)
+
+    def compute(self, true: np.ndarray, pred: np.ndarray, weight: np.ndarray) -> Any:
+        """The correlation."""
+        if len({*true.tolist(), *pred.tolist()}) < 2:
+            return 0.0
+        from sklearn.metrics import matthews_corrcoef
+
+        return matthews_corrcoef(true, pred, sample_weight=weight)

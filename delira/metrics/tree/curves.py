@@ -1,0 +1,141 @@
+"""Metrics of the order and the honesty of scores, and the share of variance that is explained."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from delira.metrics.tree.criteria import threshold_of
+from delira.metrics.tree.dataset import OverDataset
+from delira.metrics.tree.labels import same_shape, scores_of
+from delira.metrics.tree.registry import default_for_key
+from delira.metrics.tree.scores import one_score, probabilities
+from delira.state import CRITERION
+from delira.utils.arrays import ops_of
+
+
+class _OfScores(OverDataset):
+    """A metric of scores and labels, averaged over the classes that occur, each against all others."""
+
+    def prepare(self, pred: Any, true: Any, state: Any) -> tuple[Any, Any]:
+        """Scores with the classes on the last axis, or one-dimensional ones."""
+        self.is_logit = threshold_of(state.get(CRITERION)) == 0.0
+        return scores_of(self.name, pred, true)
+
+    def over_classes(self, function: Callable[..., Any], true: np.ndarray, pred: np.ndarray) -> float:
+        """The mean of ``function(is_class, score)``, not a number if no class has others beside it."""
+        if true.ndim == 1 and pred.ndim == 2 and pred.shape[1] > 2:
+            pred, true = probabilities(pred), true[:, None] == np.arange(pred.shape[1])
+        else:
+            pred = one_score(pred) if true.ndim == 1 else pred
+            true = (true > 0.5).reshape(len(true), -1)
+        columns = zip(true.T, pred.reshape(true.shape).T, strict=True)
+        values = [function(is_class, score) for is_class, score in columns if 0 < is_class.sum() < len(is_class)]
+        return float(np.mean(values)) if values else float("nan")
+
+
+@default_for_key("roc_auc")
+@default_for_key("roc_auc_score")
+class RocAuc(_OfScores):
+    """The area under the receiver operating characteristic, ``sklearn.metrics.roc_auc_score``.
+
+    Scores of shape ``(B, 2)``, ``(B,)`` or ``(B, 1)`` for two classes. Of more classes each against all others, after
+    a softmax unless they are probabilities; the mean over those that occur. Scores of the shape of the target, with
+    more columns than one, are yes or no for each column: the mean over these.
+
+    Parameters
+    ----------
+    pred_key, target_key
+        Keys of the state, e.g. ``RocAuc(pred_key=KEY)``.
+    """
+
+    def __init__(self, **keys: Any):
+        super().__init__("roc_auc_score", **keys)
+
+    def compute(self, true: np.ndarray, pred: np.ndarray) -> Any:
+        """The area."""
+        from sklearn.metrics import roc_auc_score
+
+        return self.over_classes(roc_auc_score, true, pred)
+
+
+@default_for_key("pr_auc")
+class PrAuc(_OfScores):
+    """The area under the curve of precision and recall, ``sklearn.metrics.average_precision_score``.
+
+    Parameters
+    ----------
+    pred_key, target_key
+        Keys of the state; scores and classes as for :class:`RocAuc`.
+    """
+
+    def __init__(self, **keys: Any):
+        super().__init__("pr_auc", **keys)
+
+    def compute(self, true: np.ndarray, pred: np.ndarray) -> Any:
+        """The area."""
+        from sklearn.metrics import average_precision_score
+
+        return self.over_classes(average_precision_score, true, pred)
+
+
+@default_for_key("ece")
+@default_for_key("calibration_error")
+class CalibrationError(_OfScores):
+    """The expected calibration error: how far confidence and accuracy are apart, in bins of the confidence.
+
+    The confidence is the highest probability; of one score per sample the probability of yes, which is compared with
+    the share of yes. Scores that are no probabilities go through a softmax or a sigmoid.
+
+    Parameters
+    ----------
+    n_bins
+        Bins of equal width from 0 to 1, each without its lower edge.
+    pred_key, target_key
+        Keys of the state.
+
+    References
+    ----------
+    C. Guo, G. Pleiss, Y. Sun, K. Q. Weinberger, "On Calibration of Modern Neural Networks", ICML 2017, equation 3.
+    """
+
+    def __init__(self, n_bins: int = 15, **keys: Any):
+        super().__init__("ece", **keys)
+        self.n_bins = n_bins
+
+    def compute(self, true: np.ndarray, pred: np.ndarray) -> Any:
+        """The error."""
+        pred = probabilities(pred, self.is_logit)
+        if pred.ndim == 2 and true.ndim == 2:
+            true = true.argmax(1)
+        confidence = pred if pred.ndim == 1 else pred.max(1)
+        right = true > 0.5 if pred.ndim == 1 else pred.argmax(1) == true
+        bins = np.clip(np.ceil(confidence * self.n_bins).astype(int) - 1, 0, self.n_bins - 1)
+        gap = np.bincount(bins, weights=right - confidence, minlength=self.n_bins)
+        return np.abs(gap).sum() / len(bins)
+
+
+@default_for_key("r2")
+class R2(OverDataset):
+    """The share of the variance that is explained, ``sklearn.metrics.r2_score``; the mean over outputs.
+
+    Parameters
+    ----------
+    pred_key, target_key
+        Keys of the state: two arrays of one shape ``(B, ...)``.
+    """
+
+    def __init__(self, **keys: Any):
+        super().__init__("r2", **keys)
+
+    def prepare(self, pred: Any, true: Any, state: Any) -> tuple[Any, Any]:
+        """Both in one shape, ``(B, outputs)``."""
+        pred, true = same_shape(self.name, pred, true)
+        ops, shape = ops_of(pred), (int(pred.shape[0]), -1)
+        return ops.reshape(pred, shape), ops.reshape(true, shape)
+
+    def compute(self, true: np.ndarray, pred: np.ndarray) -> Any:
+        """The share; not a number for one sample."""
+        from sklearn.metrics import r2_score
+
+        return r2_score(true.astype(np.float64), pred.astype(np.float64)) if len(true) > 1 else np.nan

@@ -1,0 +1,167 @@
+"""From predictions to labels, on the device: argmax over the classes, or a threshold."""
+
+from typing import Any
+
+from delira.errors import DataError
+from delira.metrics.tree.criteria import describe_criterion, threshold_of
+from delira.utils.arrays import as_array, ops_of
+
+
+def pair_of(metric: str, state: Any, pred_key: Any, target_key: Any) -> tuple[Any, Any]:
+    """Prediction and target of a metric, as arrays of the framework of the prediction.
+
+    Raises
+    ------
+    DataError
+        If one of them is a list, a tuple or a dictionary.
+    """
+    pair = state[pred_key], state[target_key]
+    for what, key, value in (("prediction", pred_key, pair[0]), ("target", target_key, pair[1])):
+        if isinstance(value, (list, tuple, dict)):
+            raise DataError(
+                f"the metric {metric!r} compares two arrays, but the {what} {str(key)!r} is a {type(value).__name__}; "
+                "let a callback set the one it is about under a key of its own (delira.state_key), and make the "
+                "metric with pred_key= and target_key="
+            )
+    pred = as_array(pair[0])
+    return pred, as_array(pair[1], pred)
+
+
+def class_axis(metric: str, pred: Any, true: Any, axis: int | None = None) -> int:
+    """On which axis of scores the classes lie, so that the other axes are those of the target.
+
+    Parameters
+    ----------
+    metric
+        For the message.
+    pred
+        Scores.
+    true
+        Labels of the shape of the scores without the axis of the classes, or one value per class.
+    axis
+        Where they lie, if that is known. By default 1 for PyTorch and numpy, the last one for TensorFlow and JAX, or
+        the other of the two if only that fits.
+
+    Raises
+    ------
+    DataError
+        If the shapes do not fit.
+    """
+    usual = ops_of(pred).class_axis
+    tried = (usual, 1 if usual == -1 else -1) if axis is None else (axis,)
+    for candidate in tried:
+        if len(pred.shape) < 2:
+            break
+        position = candidate % len(pred.shape)
+        rest = tuple(size for at, size in enumerate(pred.shape) if at != position)
+        if tuple(true.shape) in (rest, tuple(pred.shape)) and pred.shape[position] > 1:
+            return position
+    raise DataError(
+        f"the metric {metric!r} got predictions of shape {tuple(pred.shape)} and targets of shape "
+        f"{tuple(true.shape)}; it needs scores with one axis for at least two classes, and labels of the shape of the "
+        "others. For yes or no there is 'binary_acc', for numbers 'mse'"
+    )
+
+
+def categorical_labels(metric: str, pred: Any, true: Any, axis: int | None = None) -> tuple[Any, Any, int | None]:
+    """Predicted and true labels, and how many classes there are (``None`` if predictions are labels already).
+
+    Parameters
+    ----------
+    metric
+        For the messages.
+    pred
+        Scores of shape ``(B, C, ...)`` or ``(B, ..., C)``, or labels: whole numbers.
+    true
+        Labels of shape ``(B, ...)`` or ``(B, 1)``; or, of the shape of the scores, one-hot ones or probabilities.
+    axis
+        Of the classes, see :func:`class_axis`.
+    """
+    ops = ops_of(pred)
+    if not ops.is_float(pred):
+        return (*same_shape(metric, pred, true), None)
+    true = without_last(pred, true)
+    axis = class_axis(metric, pred, true, axis)
+    if tuple(true.shape) == tuple(pred.shape):
+        true = ops.argmax(true, axis)
+    return ops.argmax(pred, axis), true, int(pred.shape[axis])
+
+
+def binary_labels(metric: str, pred: Any, true: Any, threshold: float) -> tuple[Any, Any]:
+    """Yes or no, predicted and true, for every value of the prediction; targets above 0.5 mean yes."""
+    pred, true = same_shape(metric, pred, true)
+    is_label = not ops_of(pred).is_float(pred)
+    return (as_integer(pred) > 0 if is_label else pred > threshold), (
+        true > 0.5 if ops_of(true).is_float(true) else as_integer(true) > 0
+    )
+
+
+def without_last(pred: Any, true: Any) -> Any:
+    """Targets of shape ``(B, 1)`` as ``(B,)``, where the scores are ``(B, C)``."""
+    if len(true.shape) == len(pred.shape) and true.shape[-1] == 1 != pred.shape[-1]:
+        return ops_of(true).reshape(true, tuple(true.shape)[:-1])
+    return true
+
+
+def counted(true: Any, ignore_index: int | None) -> Any:
+    """Which targets count; ``None`` if all do: a type without negative numbers has no -100."""
+    if ignore_index is None or (ignore_index < 0 and str(true.dtype).rpartition(".")[2].startswith(("uint", "bool"))):
+        return None
+    return true != ignore_index
+
+
+def as_integer(array: Any) -> Any:
+    """Truth values as numbers, which can be compared with numbers; anything else as it is."""
+    return ops_of(array).to_integer(array) if "bool" in str(array.dtype) else array
+
+
+def same_shape(metric: str, pred: Any, true: Any) -> tuple[Any, Any]:
+    """Both, the target in the shape of the prediction; refused where that is more than axes of length 1.
+
+    Raises
+    ------
+    DataError
+        If the shapes do not fit.
+    """
+    if tuple(pred.shape) == tuple(true.shape):
+        return pred, true
+    if [size for size in pred.shape if size != 1] != [size for size in true.shape if size != 1]:
+        raise DataError(
+            f"the metric {metric!r} got predictions of shape {tuple(pred.shape)} and targets of shape "
+            f"{tuple(true.shape)}; it compares arrays of one shape"
+        )
+    return pred, ops_of(true).reshape(true, pred.shape)
+
+
+def labels_of(
+    metric: str, pred: Any, true: Any, criterion: Any, threshold: float | None = None
+) -> tuple[Any, Any, int]:
+    """Predicted and true labels of one shape, and the number of classes (0: unknown, predictions are labels).
+
+    Scores with an axis more than the target are argmaxed over it. Those of the shape of the target say yes or no by
+    their threshold, each, or, with a criterion for classes, are argmaxed as the target is.
+    """
+    is_float = ops_of(pred).is_float(pred)
+    same = [size for size in pred.shape if size != 1] == [size for size in true.shape if size != 1]
+    if not is_float and same:
+        pred, true = same_shape(metric, pred, true)
+        return as_integer(pred), as_integer(true), 0
+    if same and (len(pred.shape) < 2 or describe_criterion(criterion).kind != "categorical"):
+        limit = threshold_of(criterion) if threshold is None else threshold
+        pred, true = binary_labels(metric, pred, true, limit)
+        return as_integer(pred), as_integer(true), 2
+    pred, true, n_classes = categorical_labels(metric, pred, true)
+    return pred, as_integer(true), n_classes or 0
+
+
+def scores_of(metric: str, pred: Any, true: Any) -> tuple[Any, Any]:
+    """Scores of shape ``(N, C)`` with labels ``(N,)``; both of shape ``(N,)``; or both ``(N, L)``, L yes or no's."""
+    ops = ops_of(pred)
+    sizes = [size for size in pred.shape if size != 1]
+    if sizes == [size for size in true.shape if size != 1]:
+        shape = tuple(pred.shape) if len(pred.shape) == 2 and pred.shape[1] > 1 else (-1,)
+        return ops.reshape(pred, shape), ops.reshape(true, shape)
+    true = without_last(pred, true)
+    axis = class_axis(metric, pred, true)
+    scores = ops.moveaxis(pred, axis) if axis != len(pred.shape) - 1 else pred
+    return ops.reshape(scores, (-1, int(pred.shape[axis]))), ops.reshape(true, (-1,))

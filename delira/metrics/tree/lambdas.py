@@ -1,0 +1,115 @@
+"""Metrics out of functions of predictions and targets."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from delira.metrics.tree.metric import Metric
+from delira.metrics.tree.roots import BatchLambda
+from delira.state import Y_PRED, Y_TRUE
+from delira.utils.arrays import Lazy, as_array, ops_of, read_arrays, to_plain
+from delira.utils.trees import iterate_leaves, map_leaves
+
+
+class EpochLambda(Metric):
+    """A function of all predictions and targets of a pass, joined along the first axis, on their device.
+
+    Parameters
+    ----------
+    name
+        What it is reported under.
+    function
+        Called as ``function(y_pred, y_true)``.
+    running
+        Whether to report in training, during the pass, what it is over the batches so far: a lazy number, computed
+        if it is read.
+    step_size
+        That is done for every ``step_size``-th batch, beginning with the first.
+    """
+
+    def __init__(self, name: str, function: Callable[..., Any], running: bool = True, step_size: int = 50):
+        super().__init__(name)
+        self.function, self.running, self.step_size = function, running, step_size
+        self._clear()
+
+    def _clear(self) -> None:
+        self._predictions: list[Any] = []
+        self._targets: list[Any] = []
+        self._n_batches = 0
+        self._value: Any = None
+
+    def reset(self, state: Any) -> None:
+        """Begin a pass."""
+        self._clear()
+
+    def process(self, *args: Any) -> Any:
+        """Keep the predictions and targets of a batch."""
+        state = args[0]
+        self._predictions.append(map_leaves(_kept, state[Y_PRED]))
+        self._targets.append(map_leaves(_kept, state[Y_TRUE]))
+        if self.running and self.is_training and self._n_batches % self.step_size == 0:
+            seen = list(self._predictions), list(self._targets)
+            self._value = Lazy(lambda: self._compute(*seen))
+        self._n_batches += 1
+        return self._value
+
+    def process_final(self, *args: Any) -> Any:
+        """The value of the function; ``None`` if there was no batch."""
+        return self._compute(self._predictions, self._targets) if self._predictions else None
+
+    def _compute(self, predictions: list[Any], targets: list[Any]) -> Any:
+        value = self.function(_joined(predictions), _joined(targets))
+        return to_plain(read_arrays([as_array(value)])[0])
+
+    def state_dict(self) -> dict[str, Any]:
+        """What was kept, on the host."""
+        kept = {"predictions": _joined(self._predictions), "targets": _joined(self._targets)} if self._n_batches else {}
+        host = map_leaves(lambda leaf: read_arrays([leaf])[0], kept)
+        return {"batches": self._n_batches, "value": _read(self._value), **host}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue with what a state kept."""
+        self._clear()
+        self._n_batches, self._value = int(state["batches"]), state["value"]
+        if self._n_batches:
+            self._predictions, self._targets = [state["predictions"]], [state["targets"]]
+
+
+def _read(value: Any) -> Any:
+    """A lazy number read; anything else as it is."""
+    return value.item() if isinstance(value, Lazy) else value
+
+
+def _kept(leaf: Any) -> Any:
+    array = as_array(leaf)
+    return ops_of(array).keep(array)
+
+
+def _joined(batches: list[Any]) -> Any:
+    like = dict(iterate_leaves(batches[-1]))
+    leaves = [dict(iterate_leaves(batch)) for batch in batches]
+    # what comes from a checkpoint is on the host
+    joined = {
+        path: ops_of(last).concatenate([as_array(each[path], last) for each in leaves]) for path, last in like.items()
+    }
+    values = iter(joined.values())
+    return map_leaves(lambda leaf: next(values), batches[-1])
+
+
+def lambda_metric(name: str, on_epoch: bool = False) -> Callable[[Callable[..., Any]], Metric]:
+    """Make a metric of a function ``f(y_pred, y_true)``; a decorator.
+
+    Parameters
+    ----------
+    name
+        What it is reported under.
+    on_epoch
+        Whether it is called with the predictions and targets of a whole pass (:class:`EpochLambda`), or with those
+        of each batch (:class:`BatchLambda`).
+
+    Examples
+    --------
+    >>> @lambda_metric("error")
+    ... def error(y_pred, y_true):
+    ...     return abs(y_pred - y_true)
+    """
+    return lambda function: EpochLambda(name, function) if on_epoch else BatchLambda(name, function)

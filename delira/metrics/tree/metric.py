@@ -1,0 +1,280 @@
+"""What a metric of a tree is: a root that is computed once per batch, and what hangs on it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from delira.errors import ConfigError
+from delira.metrics.stream_state import is_plain
+from delira.metrics.tree.moments import Weighted
+from delira.state import TEST_DATA, TRAIN_DATA, VALIDATION_DATA
+from delira.utils.arrays import Lazy, as_array, ops_of, read_arrays, to_plain
+from delira.utils.trees import map_leaves
+
+#: data that is evaluated -> prefix of the names
+PREFIXES = {VALIDATION_DATA: "val_", TEST_DATA: "test_", TRAIN_DATA: "train_"}
+
+
+class Metric:
+    """A number about a batch, or about a pass over the data.
+
+    A metric in the list of a trial is a *root*: it is given the state, whose arrays are detached. One that hangs on
+    another is given what that one returned.
+
+    Parameters
+    ----------
+    name
+        What it is reported under.
+
+    Examples
+    --------
+    >>> from delira.metrics import mean, std
+    >>> from delira.state import Y_PRED, Y_TRUE
+    >>> @std
+    ... @mean
+    ... class Distance(Metric):
+    ...     def __init__(self):
+    ...         super().__init__("distance")
+    ...
+    ...     def process(self, state):
+    ...         return abs(state[Y_TRUE] - state[Y_PRED])
+    """
+
+    #: what hangs on every instance; set by the decorators: functions of the name that give a metric
+    aggregates: ClassVar[tuple[Callable[[str], "Metric"], ...]] = ()
+    #: whether nothing that follows can change what :meth:`process` returned, so that it need not be copied
+    is_fresh: ClassVar[bool] = False
+
+    name = "metric"
+    is_training = True
+    #: of the names it reports: ``""`` in training, ``val_``, ``test_``, or ``train_`` where that data is evaluated
+    prefix = ""
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def process(self, *args: Any) -> Any:
+        """Take in one batch.
+
+        Parameters
+        ----------
+        *args
+            The state for a root, what the root returned for any other.
+
+        Returns
+        -------
+        Any
+            A number or an array, values by name, or ``None`` if there is nothing to report.
+        """
+        return None
+
+    def process_final(self, *args: Any) -> Any:
+        """End a pass over the data; arguments and result as those of :meth:`process`."""
+        return None
+
+    def train(self) -> None:
+        """What follows is a pass of training."""
+        self.is_training, self.prefix = True, ""
+
+    def eval(self, data_key: Any = None) -> None:
+        """What follows is an evaluation.
+
+        Parameters
+        ----------
+        data_key
+            Of which data, e.g. ``delira.state.TEST_DATA``; by default those to validate on.
+        """
+        self.is_training, self.prefix = False, PREFIXES.get(data_key, "val_")
+
+    def reset(self, state: Any) -> None:
+        """Begin a pass: forget what was seen in the one before.
+
+        Parameters
+        ----------
+        state
+            As it is before the first batch.
+        """
+
+    def state_dict(self) -> dict[str, Any]:
+        """What the batches so far have brought, as a checkpoint tree.
+
+        Here: the attributes that are numbers, texts, and arrays of numpy. A metric that keeps other things overrides
+        this and :meth:`load_state_dict`.
+        """
+        return {name: map_leaves(_copied, value) for name, value in vars(self).items() if is_plain(value)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue after the batches that a state has seen; called after :meth:`reset`.
+
+        Parameters
+        ----------
+        state
+            From :meth:`state_dict`.
+        """
+        vars(self).update({name: map_leaves(_copied, value) for name, value in state.items()})
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+
+def _copied(leaf: Any) -> Any:
+    return leaf.copy() if hasattr(leaf, "copy") else leaf
+
+
+class AdvancedMetric(Metric):
+    """A metric that is computed otherwise in training than in evaluation.
+
+    Override ``process_train`` and ``process_validate``, and ``process_final_train`` and ``process_final_validate``;
+    they are given what ``process`` and ``process_final`` are given, and return the same.
+
+    Parameters
+    ----------
+    name
+        What it is reported under.
+    """
+
+    def process(self, *args: Any) -> Any:
+        """One of the two, by what :meth:`train` or :meth:`eval` said."""
+        return self.process_train(*args) if self.is_training else self.process_validate(*args)
+
+    def process_final(self, *args: Any) -> Any:
+        """One of the two, by what :meth:`train` or :meth:`eval` said."""
+        return self.process_final_train(*args) if self.is_training else self.process_final_validate(*args)
+
+    def process_train(self, *args: Any) -> Any:
+        """Take in a batch of training."""
+
+    def process_validate(self, *args: Any) -> Any:
+        """Take in a batch of an evaluation."""
+
+    def process_final_train(self, *args: Any) -> Any:
+        """End an epoch of training."""
+
+    def process_final_validate(self, *args: Any) -> Any:
+        """End an evaluation."""
+
+
+class MetricTree(Metric):
+    """A root, computed once per batch, and any number of metrics that are given what it returned.
+
+    Only those report. If the root returns values by name, they are given the first of them. A root on which nothing
+    hangs reports itself, under its name.
+
+    Parameters
+    ----------
+    metric
+        The root.
+    children
+        What hangs on it: metrics, or further trees.
+    """
+
+    def __init__(self, metric: Metric, children: Sequence[Metric] = ()):
+        super().__init__(metric.name)
+        self.root, self.children = metric, list(children)
+
+    def add_child(self, metric: Metric) -> None:
+        """Hang a further metric on the root."""
+        self.children.append(metric)
+
+    def process(self, *args: Any) -> dict[str, Any]:
+        """Compute the root, and what hangs on it.
+
+        Returns
+        -------
+        dict
+            Values of this batch by name, arrays of the device as lazy numbers.
+        """
+        value = self.root.process(*args)
+        if value is None:
+            return {}
+        if not self.root.is_fresh:
+            value = _safe(value)
+        return self._reported(value, lambda child, value: child.process(value))
+
+    def process_final(self, *args: Any) -> dict[str, Any]:
+        """End a pass.
+
+        Returns
+        -------
+        dict
+            Values of the pass by name: numbers, and lists of numbers.
+        """
+        value = self.root.process_final(*args)
+        return self._reported(value, lambda child, value: child.process_final(value))
+
+    def _reported(self, value: Any, call: Callable[[Metric, Any], Any]) -> dict[str, Any]:
+        if not self.children:
+            return by_name(self.root, value)
+        first = next(iter(value.values()), None) if isinstance(value, Mapping) else value
+        reported: dict[str, Any] = {}
+        for child in self.children:
+            reported.update(by_name(child, call(child, first)))
+        return reported
+
+    def train(self) -> None:
+        """What follows is a pass of training."""
+        super().train()
+        for metric in (self.root, *self.children):
+            metric.train()
+
+    def eval(self, data_key: Any = None) -> None:
+        """What follows is an evaluation."""
+        super().eval(data_key)
+        for metric in (self.root, *self.children):
+            metric.eval(data_key)
+
+    def reset(self, state: Any) -> None:
+        """Begin a pass."""
+        for metric in (self.root, *self.children):
+            metric.reset(state)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What the batches so far have brought, as a checkpoint tree."""
+        return {"root": self.root.state_dict(), "children": [child.state_dict() for child in self.children]}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue after the batches that a state has seen."""
+        self.root.load_state_dict(state["root"])
+        for child, kept in zip(self.children, state["children"], strict=True):
+            child.load_state_dict(kept)
+
+    def __repr__(self) -> str:
+        return f"MetricTree({self.root!r}, {self.children!r})"
+
+
+def as_tree(metric: Metric) -> MetricTree:
+    """A tree of a metric: with what its class was decorated with."""
+    if isinstance(metric, MetricTree):
+        return metric
+    if not isinstance(metric, Metric):
+        raise ConfigError(f"{metric!r} is no metric; subclass delira.metrics.Metric, or use lambda_metric")
+    return MetricTree(metric, [make(metric.name) for make in metric.aggregates])
+
+
+def by_name(metric: Metric, value: Any) -> dict[str, Any]:
+    """What a metric returned, by name; what is on a device as lazy numbers."""
+    if value is None:
+        return {}
+    values = value if isinstance(value, Mapping) else {f"{metric.prefix}{metric.name}": value}
+    return {str(name): reported(value) for name, value in values.items()}
+
+
+def reported(value: Any) -> Any:
+    """A number as it is; an array as a lazy number."""
+    if isinstance(value, Weighted):
+        value = value.value
+    if value is None or isinstance(value, (bool, int, float, str, list, Lazy)):
+        return value
+    array = as_array(value)
+    return Lazy(lambda: to_plain(read_arrays([array])[0]))
+
+
+def _safe(value: Any) -> Any:
+    """A copy that nothing changes any more: later steps write into weights, and loaders into their arrays."""
+    if isinstance(value, Mapping):
+        return {name: _safe(each) for name, each in value.items()}
+    if isinstance(value, Weighted):
+        return Weighted(_safe(value.value), _safe(value.weight))
+    if value is None or isinstance(value, (bool, int, float, str, Lazy)):
+        return value
+    array = as_array(value)
+    return ops_of(array).snapshot(array)

@@ -1,0 +1,183 @@
+"""The metrics of a fit: whatever stands for a metric, in one list."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, cast
+
+from delira.errors import CheckpointError, ConfigError
+from delira.metrics.tree.adapters import adapted
+from delira.metrics.tree.aggregators import Mean, ToDict
+from delira.metrics.tree.metric import Metric, MetricTree, as_tree
+from delira.metrics.tree.registry import default_metric
+from delira.metrics.tree.roots import BatchLambda, KeyMetric, root_of
+from delira.state import StateKey
+from delira.utils.arrays import read_lazy
+
+
+class MetricList:
+    """Any number of metrics that see the same batches.
+
+    Parameters
+    ----------
+    metrics
+        Metrics, classes of metrics, strings (:func:`~delira.metrics.default_for_key`), keys of the state, objects of
+        torchmetrics, functions of scikit-learn, and lists of these. What hangs on one and the same metric is joined,
+        so that it is computed once.
+
+    Raises
+    ------
+    ConfigError
+        If something is none of these, or a string stands for no metric.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from delira.metrics import MetricList
+    >>> from delira.state import LOSS, X, State
+    >>> metrics = MetricList(["loss"])
+    >>> state = State()
+    >>> metrics.train()
+    >>> metrics.reset(state)
+    >>> for loss, batch in ((1.0, np.zeros(3)), (5.0, np.zeros(1))):
+    ...     state[LOSS], state[X] = loss, batch
+    ...     print(metrics.process(state))
+    {'running_loss': 1.0}
+    {'running_loss': 1.0}
+    >>> metrics.process_final(state)
+    {'loss': 2.0}
+    """
+
+    def __init__(self, metrics: Any = ()):
+        self.trees: list[MetricTree] = []
+        for tree in map(_resolved, _flat(metrics)):
+            same = next((other for other in self.trees if other.root is tree.root), None)
+            if same is None:
+                self.trees.append(MetricTree(tree.root, tree.children))
+            else:  # a root that remembers would see each batch twice
+                bare = [ToDict(tree.root.name)]
+                same.children = [*(same.children or bare), *(tree.children or bare)]
+
+    def __iter__(self) -> Iterator[MetricTree]:
+        return iter(self.trees)
+
+    def __len__(self) -> int:
+        return len(self.trees)
+
+    @property
+    def names(self) -> list[str]:
+        """Of the metrics, in their order."""
+        return [tree.root.name for tree in self.trees]
+
+    def process(self, state: Any) -> dict[str, Any]:
+        """Take in the batch that the state has.
+
+        Returns
+        -------
+        dict
+            Values of the batch by name; those on a device are lazy (:class:`~delira.utils.arrays.Lazy`). If two have
+            the same name, the later one is there.
+        """
+        values: dict[str, Any] = {}
+        for tree in self.trees:
+            values.update(tree.process(state))
+        return values
+
+    def process_final(self, state: Any) -> dict[str, Any]:
+        """End the pass.
+
+        Returns
+        -------
+        dict
+            Values of the pass by name: numbers, and lists of numbers.
+        """
+        values: dict[str, Any] = {}
+        for tree in self.trees:
+            values.update(tree.process_final(state))
+        return read_lazy(values)
+
+    def train(self) -> None:
+        """What follows is a pass of training."""
+        for tree in self.trees:
+            tree.train()
+
+    def eval(self, data_key: Any = None) -> None:
+        """What follows is an evaluation.
+
+        Parameters
+        ----------
+        data_key
+            Of which data, e.g. ``delira.state.TEST_DATA``; by default those to validate on.
+        """
+        for tree in self.trees:
+            tree.eval(data_key)
+
+    def reset(self, state: Any) -> None:
+        """Begin a pass.
+
+        Parameters
+        ----------
+        state
+            As it is before the first batch.
+        """
+        for tree in self.trees:
+            tree.reset(state)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What the batches of the pass so far have brought, as a checkpoint tree."""
+        return {"names": self.names, "metrics": [tree.state_dict() for tree in self.trees]}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue after the batches that a state has seen; to be called after :meth:`reset`.
+
+        Parameters
+        ----------
+        state
+            From :meth:`state_dict`.
+
+        Raises
+        ------
+        CheckpointError
+            If it is of other metrics.
+        """
+        if list(state["names"]) != self.names:
+            raise CheckpointError(
+                f"the state is of the metrics {list(state['names'])}, but these are {self.names}; "
+                "give the same metrics in the same order"
+            )
+        for tree, kept in zip(self.trees, state["metrics"], strict=True):
+            tree.load_state_dict(kept)
+
+    def __repr__(self) -> str:
+        return f"MetricList({self.names})"
+
+
+def _flat(metrics: Any) -> Iterator[Any]:
+    if isinstance(metrics, Iterable) and not isinstance(metrics, (str, Mapping)) and not hasattr(metrics, "compute"):
+        for metric in metrics:
+            yield from _flat(metric)
+    else:
+        yield metrics
+
+
+def _resolved(metric: Any) -> MetricTree:
+    if isinstance(metric, str) and not isinstance(metric, StateKey):
+        metric = default_metric(metric)
+    if isinstance(metric, type) and issubclass(metric, Metric):
+        metric = cast(Any, metric)()
+    if isinstance(metric, StateKey):
+        metric = root_of(metric)
+    if not isinstance(metric, Metric):
+        metric = _adapted(metric)
+    tree = as_tree(metric)
+    if not tree.children and isinstance(tree.root, (BatchLambda, KeyMetric)):
+        return MetricTree(tree.root, [ToDict(tree.root.name), Mean(tree.root.name)])
+    return tree
+
+
+def _adapted(metric: Any) -> Metric:
+    if (found := adapted(metric)) is not None:
+        return found
+    name = getattr(metric, "__name__", type(metric).__name__)
+    raise ConfigError(
+        f"{name} is no metric; for a function f(y_pred, y_true) write "
+        f"lambda_metric({name!r})({name}), with on_epoch=True if it needs all predictions at once"
+    )

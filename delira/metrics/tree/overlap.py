@@ -1,0 +1,218 @@
+"""Metrics of masks: overlap, on the device; distance of the edges, on the host."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from delira.errors import DataError
+from delira.metrics.tree.accuracies import Stateless
+from delira.metrics.tree.aggregators import mean, running_mean
+from delira.metrics.tree.labels import labels_of
+from delira.metrics.tree.pending import Pending
+from delira.metrics.tree.registry import default_for_key
+from delira.state import CRITERION
+from delira.utils.arrays import ops_of, shape_of
+
+
+class OfMasks(Stateless):
+    """A metric of masks of shape ``(B, ...)``.
+
+    Scores with an axis for the classes are argmaxed; scores of the shape of the target say yes or no, above 0.5, or
+    above 0 with a criterion of logits. Class 0 is the background, unless there is only yes and no.
+
+    Parameters
+    ----------
+    name
+        What it is reported under.
+    num_classes
+        Needed if predictions are labels.
+    threshold
+        Instead of 0.5 or 0.
+    pred_key, target_key
+        Keys of the state.
+    """
+
+    def __init__(self, name: str, num_classes: int | None = None, threshold: float | None = None, **keys: Any):
+        super().__init__(name, **keys)
+        self.num_classes, self.threshold = num_classes, threshold
+
+    def masks(self, state: Any) -> tuple[Any, Any, int]:
+        """Predicted and true labels of shape ``(B, n)``, and the number of classes."""
+        pred, true = self.pair(state)
+        shape = shape_of(true)
+        pred, true, n_classes = labels_of(self.name, pred, true, state.get(CRITERION), self.threshold)
+        if len(shape) < 2:
+            raise DataError(f"the metric {self.name!r} compares masks of shape (B, ...), got targets of shape {shape}")
+        n_classes = n_classes or self.num_classes or 0
+        if not n_classes:
+            raise DataError(
+                f"the metric {self.name!r} got labels as predictions, of shape {shape}, and does not know how many "
+                "there are; make it with num_classes="
+            )
+        return pred, true, n_classes
+
+
+class _Overlap(OfMasks):
+    def process(self, *args: Any) -> Any:
+        """The value of each sample, shape ``(B,)``."""
+        pred, true, n_classes = self.masks(args[0])
+        ops, n_samples = ops_of(pred), int(pred.shape[0])
+        pred, true = (ops.reshape(ops.to_integer(labels), (n_samples, -1)) for labels in (pred, true))
+        wrong = n_samples * n_classes  # the bin of what is no class
+        first = ops.reshape(ops.to_integer(ops.arange(n_samples, pred)), (n_samples, 1)) * n_classes
+        is_class = (true >= 0) & (true < n_classes)
+        at_pred, at_true = first + pred, ops.where(is_class, first + true, wrong)
+        at_both = ops.where(ops.equal(pred, true), at_pred, wrong)
+        in_pred, in_true, in_both = (
+            ops.reshape(ops.bincount(index, wrong + 1)[:-1], (n_samples, n_classes))[:, 1:]
+            for index in (at_pred, at_true, at_both)
+        )
+        sizes = ops.as_float(in_pred + in_true)
+        both = ops.as_float(in_both)
+        present = sizes > 0
+        values = ops.where(present, self.value(both, ops.where(present, sizes, 1.0)), 0.0)
+        n_present = ops.as_float(ops.sum(ops.to_integer(present), 1))
+        some = ops.sum(values, 1) / ops.where(n_present > 0, n_present, 1.0)
+        values = ops.where(n_present > 0, some, 1.0)
+        return ops.where(ops.sum(ops.to_integer(is_class), 1) == shape_of(pred)[1], values, np.nan)
+
+    def value(self, both: Any, sizes: Any) -> Any:
+        """From the size of the intersection, and the sum of both sizes."""
+        raise NotImplementedError
+
+
+@default_for_key("dice")
+@running_mean
+@mean
+class Dice(_Overlap):
+    """The Sørensen-Dice coefficient: for each sample the mean over its foreground classes, and the mean of these.
+
+    ``2 |A ∩ B| / (|A| + |B|)`` for each class that occurs in the target or in the prediction; 1 for a sample
+    without any foreground in both; not a number for one with a target that is no class.
+
+    Parameters
+    ----------
+    num_classes
+        Needed if predictions are labels.
+    **settings
+        ``threshold``, above which a score means yes, and the keys of the state, ``pred_key`` and ``target_key``.
+
+    References
+    ----------
+    L. R. Dice, "Measures of the Amount of Ecologic Association Between Species", Ecology 26(3), 1945.
+    """
+
+    def __init__(self, num_classes: int | None = None, **settings: Any):
+        super().__init__("dice", num_classes, **settings)
+
+    def value(self, both: Any, sizes: Any) -> Any:
+        """The coefficient."""
+        return 2 * both / sizes
+
+
+@default_for_key("iou")
+@running_mean
+@mean
+class IoU(_Overlap):
+    """The intersection over the union, ``|A ∩ B| / (|A| + |B| - |A ∩ B|)``, averaged as :class:`Dice`.
+
+    Parameters
+    ----------
+    num_classes, **settings
+        As for :class:`Dice`.
+
+    References
+    ----------
+    P. Jaccard, "The distribution of the flora in the alpine zone", New Phytologist 11(2), 1912.
+    """
+
+    def __init__(self, num_classes: int | None = None, **settings: Any):
+        super().__init__("iou", num_classes, **settings)
+
+    def value(self, both: Any, sizes: Any) -> Any:
+        """The share."""
+        return both / (sizes - both)
+
+
+@default_for_key("hausdorff")
+class Hausdorff(OfMasks):
+    """The Hausdorff distance of the edges of masks: for each sample the mean over its foreground classes.
+
+    The largest, or a percentile, of the distances from the edge of one mask to the other's, the larger of both ways;
+    infinite for a class that is in only one of the masks. Samples without any foreground in both do not count. By
+    the distance transform of scipy, on the host: scikit-learn needs scipy anyway, MONAI would bring PyTorch along.
+
+    Parameters
+    ----------
+    percentile
+        Instead of the largest distance, e.g. 95; named ``hausdorff_95`` then.
+    spacing
+        Size of a pixel along each axis, or along all of them.
+    num_classes, **settings
+        As for :class:`Dice`.
+
+    References
+    ----------
+    D. P. Huttenlocher, G. A. Klanderman, W. J. Rucklidge, "Comparing Images Using the Hausdorff Distance", IEEE
+    Transactions on Pattern Analysis and Machine Intelligence 15(9), 1993.
+    """
+
+    def __init__(
+        self,
+        percentile: float | None = None,
+        spacing: float | tuple[float, ...] = 1.0,
+        num_classes: int | None = None,
+        **settings: Any,
+    ):
+        super().__init__("hausdorff" if percentile is None else f"hausdorff_{percentile:g}", num_classes, **settings)
+        self.percentile, self.spacing = percentile, spacing
+        self._clear()
+
+    def _clear(self) -> None:
+        self._pending = Pending()
+        self._values: list[float] = []
+
+    def reset(self, state: Any) -> None:
+        """Begin a pass."""
+        self._clear()
+
+    def process(self, *args: Any) -> Any:
+        """Keep the masks of a batch."""
+        pred, true, n_classes = self.masks(args[0])
+        ops = ops_of(pred)
+        self._pending.append([ops.keep(pred), ops.keep(true)], n_classes)
+        if self._pending.is_full:
+            self._read()
+
+    def _read(self) -> None:
+        for n_classes, (pred, true) in self._pending.read():
+            for one, other in zip(pred, true, strict=True):
+                distances = [self._distance(one == label, other == label) for label in range(1, n_classes)]
+                present = [distance for distance in distances if distance is not None]
+                self._values += [float(np.mean(present))] if present else []
+
+    def _distance(self, one: np.ndarray, other: np.ndarray) -> float | None:
+        if not one.any() or not other.any():
+            return None if one.any() == other.any() else np.inf
+        from scipy.ndimage import binary_erosion, distance_transform_edt
+
+        one, other = one.squeeze(), other.squeeze()
+        edges = [mask & ~binary_erosion(mask) for mask in (one, other)]
+        ways = [distance_transform_edt(~edge, sampling=self.spacing)[start] for edge, start in (edges, edges[::-1])]
+        return max(float(way.max() if self.percentile is None else np.percentile(way, self.percentile)) for way in ways)
+
+    def process_final(self, *args: Any) -> Any:
+        """The mean over samples; not a number if none has a foreground."""
+        self._read()
+        return float(np.mean(self._values)) if self._values else float("nan")
+
+    def state_dict(self) -> dict[str, Any]:
+        """The distances so far."""
+        self._read()
+        return {"values": np.array(self._values)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue with the distances of a state."""
+        self._clear()
+        self._values = np.asarray(state["values"]).tolist()

@@ -1,0 +1,30 @@
+"""Scores on the host: what a function of probabilities, or of one score per sample, can be given."""
+
+import numpy as np
+
+
+def probabilities(scores: np.ndarray, is_logit: bool = False) -> np.ndarray:
+    """Probabilities of shape ``(N, C)`` or ``(N,)`` out of scores of that shape, in float64.
+
+    Rows that are not negative and sum to 1 within 1e-3, and single scores from 0 to 1, are taken as they are unless
+    they are known to be logits; others go through a softmax, or a sigmoid.
+    """
+    from scipy.special import expit, softmax
+
+    scores = scores.astype(np.float64)
+    if scores.ndim == 1:
+        are_probabilities = not is_logit and bool(np.all((scores >= 0) & (scores <= 1)))
+        return scores if are_probabilities else expit(scores)
+    if not is_logit and np.all(scores >= 0) and np.allclose(scores.sum(1), 1, atol=1e-3):
+        return scores / scores.sum(1, keepdims=True)
+    return softmax(scores, axis=1)
+
+
+def second_of_two(scores: np.ndarray) -> np.ndarray:
+    """Of two columns the second, shape ``(N,)``; any others as they are."""
+    return scores[:, 1] if scores.ndim == 2 and scores.shape[1] == 2 else scores
+
+
+def one_score(scores: np.ndarray) -> np.ndarray:
+    """One score per sample, shape ``(N,)``: of two columns what speaks for the second, any others as they are."""
+    return scores[:, 1] - scores[:, 0] if scores.ndim == 2 and scores.shape[1] == 2 else scores

@@ -1,0 +1,373 @@
+"""The few operations that metrics need on arrays of any framework, which this file never imports.
+
+The framework is found by the type of the array, and is loaded then: nobody holds one of its arrays without it.
+"""
+
+import functools
+import math
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+#: package in which the type of an array is defined -> framework
+_ROOTS = {"torch": "torch", "tensorflow": "tensorflow", "jax": "jax", "jaxlib": "jax"}
+#: packages whose variables hold an array
+_VARIABLES = ("keras", "flax")
+#: what is exact enough to calculate with
+_FLOATS = {f"{prefix}float{bits}" for prefix in ("", "torch.") for bits in (32, 64)}
+
+
+class Ops:
+    """Operations on arrays of numpy, and of whatever has numpy's functions: arguments and results as there."""
+
+    #: axis of the classes in scores of shape ``(B, C, ...)``; ``-1``: ``(B, ..., C)``
+    class_axis = 1
+
+    def __init__(self, xp: Any = np):
+        self.xp = xp
+
+    def asarray(self, value: Any, like: Any = None) -> Any:
+        """An array of this framework, where ``like`` is."""
+        return self.xp.asarray(value)
+
+    def argmax(self, array: Any, axis: int) -> Any:
+        """Position of the largest value; of equal ones, the first."""
+        return self.xp.argmax(array, axis=axis)
+
+    def reshape(self, array: Any, shape: Sequence[int]) -> Any:
+        """The same values in another shape."""
+        return self.xp.reshape(array, tuple(shape))
+
+    def sum(self, array: Any, axis: int | None = None) -> Any:
+        """The sum; of truth values, how many are true."""
+        return self.xp.sum(array, axis=axis)
+
+    def least(self, array: Any) -> Any:
+        """The smallest value."""
+        return self.xp.min(array)
+
+    def largest(self, array: Any, axis: int | None = None) -> Any:
+        """The largest value."""
+        return self.xp.max(array, axis=axis)
+
+    def where(self, condition: Any, array: Any, number: float) -> Any:
+        """The array where the condition holds, elsewhere one number."""
+        return self.xp.where(condition, array, number)
+
+    def concatenate(self, arrays: Sequence[Any]) -> Any:
+        """Join along the first axis."""
+        return self.xp.concatenate([self.xp.atleast_1d(array) for array in arrays])
+
+    def arange(self, stop: int, like: Any) -> Any:
+        """Whole numbers from 0, where ``like`` is."""
+        return self.xp.arange(stop)
+
+    def is_float(self, array: Any) -> bool:
+        """Whether it holds floating-point numbers (of JAX and TensorFlow also bfloat16)."""
+        return "float" in str(array.dtype)
+
+    def as_float(self, array: Any) -> Any:
+        """Of a floating-point type of 32 bits at least."""
+        return array if str(array.dtype) in _FLOATS else array.astype(self.xp.float32)
+
+    def to_integer(self, array: Any) -> Any:
+        """As whole numbers."""
+        return array.astype(self.xp.int32)
+
+    def equal(self, first: Any, second: Any) -> Any:
+        """Where two arrays, whose numbers may be of two types, are the same."""
+        return first == second
+
+    def less(self, first: Any, second: Any) -> Any:
+        """Where the first is below the second."""
+        return first < second
+
+    def expand(self, array: Any, axis: int) -> Any:
+        """With a further axis of length 1."""
+        return self.xp.expand_dims(array, axis)
+
+    def moveaxis(self, array: Any, axis: int) -> Any:
+        """With one axis as the last one."""
+        return self.xp.moveaxis(array, axis, -1)
+
+    def wide(self, array: Any) -> Any:
+        """In the widest floating-point type there is."""
+        return array.astype(self.xp.float64)
+
+    def bincount(self, array: Any, length: int) -> Any:
+        """How often each of the numbers below ``length`` occurs in an array of whole numbers, shape ``(length,)``."""
+        return self.xp.bincount(self.xp.ravel(array), minlength=length)
+
+    def snapshot(self, array: Any) -> Any:
+        """The same values, which nothing that follows can change, or differentiate."""
+        return self.xp.array(array)
+
+    def keep(self, array: Any) -> Any:
+        """The same for what no optimizer updates: of arrays that nobody can write into, the array itself."""
+        return self.snapshot(array)
+
+    def read(self, arrays: Sequence[Any]) -> list[np.ndarray]:
+        """Bring arrays to the host, all at once."""
+        return [np.asarray(array) for array in arrays]
+
+
+class _Jax(Ops):
+    class_axis = -1
+
+    def keep(self, array: Any) -> Any:
+        return array
+
+    def wide(self, array: Any) -> Any:
+        # float64 where it is switched on; asked for where it is not, it would warn
+        return array.astype(self.xp.result_type(float))
+
+    def bincount(self, array: Any, length: int) -> Any:
+        return self.xp.bincount(self.xp.ravel(array), length=length)
+
+    def read(self, arrays: Sequence[Any]) -> list[np.ndarray]:
+        return [_readable(array) for array in sys.modules["jax"].device_get(list(arrays))]
+
+
+class _Torch(Ops):
+    def asarray(self, value: Any, like: Any = None) -> Any:
+        return self.xp.as_tensor(value, device=None if like is None else like.device)
+
+    def largest(self, array: Any, axis: int | None = None) -> Any:
+        return self.xp.max(array) if axis is None else self.xp.amax(array, dim=axis)
+
+    def concatenate(self, arrays: Sequence[Any]) -> Any:
+        return self.xp.cat([self.xp.atleast_1d(array) for array in arrays])
+
+    def arange(self, stop: int, like: Any) -> Any:
+        return self.xp.arange(stop, device=like.device)
+
+    def as_float(self, array: Any) -> Any:
+        return array if str(array.dtype) in _FLOATS else array.float()
+
+    def to_integer(self, array: Any) -> Any:
+        return array.long()
+
+    def expand(self, array: Any, axis: int) -> Any:
+        return array.unsqueeze(axis)
+
+    def wide(self, array: Any) -> Any:
+        return array.to(self.xp.float32 if array.device.type == "mps" else self.xp.float64)
+
+    def bincount(self, array: Any, length: int) -> Any:
+        flat = array.reshape(-1).long()
+        # torch.bincount waits for a GPU, to learn the largest number
+        counts = self.xp.zeros(length, dtype=self.xp.int64, device=flat.device)
+        return counts.scatter_add_(0, flat, self.xp.ones_like(flat))
+
+    def snapshot(self, array: Any) -> Any:
+        return array.detach().clone()
+
+    def read(self, arrays: Sequence[Any]) -> list[np.ndarray]:
+        # one copy for all that have the same type and place: each copy waits for the GPU
+        return _read_together(arrays, lambda array: (array.dtype, array.device), self._read_flat)
+
+    def _read_flat(self, arrays: list[Any]) -> np.ndarray:
+        flat = self.xp.cat([array.detach().reshape(-1) for array in arrays])
+        return (flat.float() if flat.dtype == self.xp.bfloat16 else flat).cpu().numpy()
+
+
+class _TensorFlow(Ops):
+    class_axis = -1
+
+    def asarray(self, value: Any, like: Any = None) -> Any:
+        return self.xp.convert_to_tensor(value)
+
+    def sum(self, array: Any, axis: int | None = None) -> Any:
+        return self.xp.reduce_sum(self.xp.cast(array, self.xp.int64) if array.dtype.is_bool else array, axis=axis)
+
+    def least(self, array: Any) -> Any:
+        return self.xp.reduce_min(array)
+
+    def largest(self, array: Any, axis: int | None = None) -> Any:
+        return self.xp.reduce_max(array, axis=axis)
+
+    def where(self, condition: Any, array: Any, number: float) -> Any:
+        return self.xp.where(condition, array, self.xp.cast(number, array.dtype))
+
+    def concatenate(self, arrays: Sequence[Any]) -> Any:
+        return self.xp.concat([array if array.shape.rank else array[None] for array in arrays], axis=0)
+
+    def arange(self, stop: int, like: Any) -> Any:
+        return self.xp.range(stop, dtype=self.xp.int64)
+
+    def as_float(self, array: Any) -> Any:
+        return array if array.dtype in (self.xp.float32, self.xp.float64) else self.xp.cast(array, self.xp.float32)
+
+    def to_integer(self, array: Any) -> Any:
+        return self.xp.cast(array, self.xp.int64)
+
+    def equal(self, first: Any, second: Any) -> Any:
+        return first == self.xp.cast(second, first.dtype)
+
+    def less(self, first: Any, second: Any) -> Any:
+        return first < self.xp.cast(second, first.dtype)
+
+    def moveaxis(self, array: Any, axis: int) -> Any:
+        order = [at for at in range(len(array.shape)) if at != axis % len(array.shape)]
+        return self.xp.transpose(array, [*order, axis % len(array.shape)])
+
+    def wide(self, array: Any) -> Any:
+        return self.xp.cast(array, self.xp.float64)
+
+    def bincount(self, array: Any, length: int) -> Any:
+        flat = self.xp.cast(self.xp.reshape(array, [-1]), self.xp.int32)
+        return self.xp.math.bincount(flat, minlength=length, maxlength=length, dtype=self.xp.int64)
+
+    def snapshot(self, array: Any) -> Any:
+        return self.xp.identity(array)
+
+    def keep(self, array: Any) -> Any:
+        return self.xp.convert_to_tensor(array)
+
+    def read(self, arrays: Sequence[Any]) -> list[np.ndarray]:
+        return _read_together(arrays, lambda array: (array.dtype, array.device), self._read_flat)
+
+    def _read_flat(self, arrays: list[Any]) -> np.ndarray:
+        return _readable(self.xp.concat([self.xp.reshape(array, [-1]) for array in arrays], axis=0).numpy())
+
+
+def _read_together(
+    arrays: Sequence[Any], kind: Callable[[Any], Any], read_flat: Callable[[list[Any]], np.ndarray]
+) -> list[np.ndarray]:
+    groups: dict[Any, list[int]] = {}
+    for position, array in enumerate(arrays):
+        groups.setdefault(kind(array), []).append(position)
+    found: dict[int, np.ndarray] = {}
+    for positions in groups.values():
+        shapes = [tuple(arrays[position].shape) for position in positions]
+        ends = np.cumsum([math.prod(shape) for shape in shapes])[:-1]
+        parts = np.split(read_flat([arrays[position] for position in positions]), ends)
+        found.update((at, part.reshape(shape)) for at, part, shape in zip(positions, parts, shapes, strict=True))
+    return [found[position] for position in range(len(arrays))]
+
+
+def _readable(array: Any) -> np.ndarray:
+    """Of a type that numpy itself has: bfloat16 becomes float32."""
+    array = np.asarray(array)
+    return array.astype(np.float32) if array.dtype.name == "bfloat16" else array
+
+
+_NUMPY = Ops()
+
+
+@functools.cache
+def _ops_of(kind: type) -> Ops:
+    for parent in kind.__mro__:
+        root = _ROOTS.get(parent.__module__.partition(".")[0])
+        if root == "torch":
+            return _Torch(sys.modules["torch"])
+        if root == "tensorflow":
+            return _TensorFlow(sys.modules["tensorflow"])
+        if root == "jax":
+            return _Jax(sys.modules["jax"].numpy)
+    return _NUMPY
+
+
+@functools.cache
+def _is_variable(kind: type) -> bool:
+    return any(parent.__module__.partition(".")[0] in _VARIABLES for parent in kind.__mro__)
+
+
+def ops_of(array: Any) -> Ops:
+    """The operations on arrays like this one; numpy's for numbers, lists and whatever else it can read."""
+    return _ops_of(type(array))  # type: ignore[arg-type]
+
+
+def as_array(value: Any, like: Any = None) -> Any:
+    """An array of the framework of ``like``, or of its own; a variable of Keras or Flax gives what it holds.
+
+    Numbers and lists become arrays of numpy.
+    """
+    if _is_variable(type(value)):  # type: ignore[arg-type]
+        value = value[...]
+    ops = ops_of(value)
+    target = ops if like is None else ops_of(like)
+    if ops is target:
+        return np.asarray(value) if ops is _NUMPY else value
+    return target.asarray(value, like)
+
+
+def read_arrays(arrays: Sequence[Any]) -> list[np.ndarray]:
+    """Bring arrays of any framework to the host: those of one framework together.
+
+    Returns
+    -------
+    list of ndarray
+        In the order of ``arrays``; bfloat16 becomes float32.
+    """
+    groups: dict[Ops, list[int]] = {}
+    for position, array in enumerate(arrays):
+        groups.setdefault(ops_of(array), []).append(position)
+    found: dict[int, np.ndarray] = {}
+    for ops, positions in groups.items():
+        found.update(zip(positions, ops.read([arrays[position] for position in positions]), strict=True))
+    return [found[position] for position in range(len(arrays))]
+
+
+def shape_of(array: Any) -> tuple[int, ...]:
+    """The shape of an array of any framework; ``()`` of what has none."""
+    return tuple(getattr(array, "shape", ()))
+
+
+def to_plain(array: Any) -> Any:
+    """A Python number for an array of one value, nested lists for any other."""
+    array = np.asarray(array)
+    return array.item() if array.size == 1 else array.tolist()
+
+
+class Lazy(NDArrayOperatorsMixin):
+    """A number, or nested lists of numbers, computed when it is first read.
+
+    It compares, calculates and formats like the number that it stands for.
+
+    Parameters
+    ----------
+    read
+        Gives it; called once at most.
+    """
+
+    __slots__ = ("_read", "_value")
+
+    def __init__(self, read: Callable[[], Any]):
+        self._read: Callable[[], Any] | None = read
+        self._value: Any = None
+
+    def item(self) -> Any:
+        """The number or the lists."""
+        if self._read is not None:
+            self._value, self._read = self._read(), None
+        return self._value
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(self.item(), dtype=dtype)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return getattr(ufunc, method)(*(each.item() if isinstance(each, Lazy) else each for each in inputs), **kwargs)
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __bool__(self) -> bool:
+        return bool(self.item())
+
+    def __format__(self, specification: str) -> str:
+        return format(self.item(), specification)
+
+    def __repr__(self) -> str:
+        return repr(self.item())
+
+
+def read_lazy(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The same values, numbers and lists in the place of lazy ones."""
+    return {name: value.item() if isinstance(value, Lazy) else value for name, value in values.items()}
