@@ -133,8 +133,8 @@ def test_callbacks_are_called_in_the_order_they_were_given(room, tmp_path, manag
     [
         (object(), "is no callback: it has none of the methods at_training_begin"),
         (type("EarlyStopping", (), {})(), "is no callback: .*; use delira.training.callbacks.EarlyStopping"),
-        (EarlyStopping, "is no callback: .*; it is a class, pass an instance"),
-        (print, "is no callback"),
+        (EarlyStopping, "is no callback: it is a class, pass an instance"),
+        (print, "is no callback: decorate the function with its moment"),
     ],
 )
 def test_what_is_no_callback_is_refused(room, tmp_path, thing, message):

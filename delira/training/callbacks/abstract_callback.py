@@ -1,10 +1,12 @@
 """The moments a callback can act on, and the list that calls callbacks."""
 
 import importlib
+import inspect
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from delira.errors import ConfigError
+from delira.utils.suggest import did_you_mean
 
 EVENTS = (
     "at_training_begin",
@@ -14,6 +16,28 @@ EVENTS = (
     "at_iter_begin",
     "at_iter_end",
 )
+#: what runs at a hook gets the state: hook -> when it runs, in the order of one epoch
+HOOKS = {
+    "on_init": "the trial, or the trainer, is complete",
+    "on_start": "a fit, an evaluation or a prediction begins",
+    "on_start_epoch": "an epoch begins",
+    "on_start_training": "the training pass of an epoch begins",
+    "on_sample": "a batch is there: change X and Y_TRUE",
+    "on_forward": "the network was called: change Y_PRED",
+    "on_criterion": "the loss is there, and not differentiated yet: change LOSS",
+    "on_backward": "the gradients are there, and no update was made yet",
+    "on_step_training": "a step is done",
+    "on_end_training": "the training pass is done",
+    "on_start_validation": "a pass without learning begins: a validation, an evaluation, a prediction",
+    "on_sample_validation": "as on_sample, in a pass without learning",
+    "on_forward_validation": "as on_forward, in a pass without learning",
+    "on_criterion_validation": "as on_criterion, in a pass without learning; not without targets",
+    "on_step_validation": "a batch of a pass without learning is done",
+    "on_end_validation": "the pass is done",
+    "on_end_epoch": "an epoch is done and not recorded yet: changes of METRICS are recorded",
+    "on_checkpoint": "an epoch is recorded: the moment to store it",
+    "on_end": "the fit, evaluation or prediction ends, whatever ended it",
+}
 
 
 class AbstractCallback:
@@ -65,6 +89,9 @@ class AbstractCallback:
         """Take a state back."""
 
 
+for _event in EVENTS:
+    getattr(AbstractCallback, _event).does_nothing = True
+
 #: what a dictionary returned by an old callback may set
 _RETURNABLE = ("stop_training",)
 
@@ -74,7 +101,7 @@ class CallbackList:
 
     def __init__(self, callbacks: Iterable[Any] = ()):
         self._callbacks: list[Any] = []
-        self._listeners: dict[str, list[tuple[Any, Any]]] = {event: [] for event in EVENTS}
+        self._listeners: dict[str, list[tuple[Any, Any]]] = {event: [] for event in (*EVENTS, *HOOKS)}
         for callback in callbacks:
             self.append(callback)
 
@@ -90,21 +117,29 @@ class CallbackList:
         Raises
         ------
         ConfigError
-            If the object has none of the methods of a callback.
+            If the object has none of the methods of a callback, or one whose name is none of a moment.
         """
-        heard = [event for event in EVENTS if _listens(callback, event)]
+        heard = [event for event in self._listeners if _listens(callback, event)]
         if not heard and not isinstance(callback, AbstractCallback):
-            raise ConfigError(
-                f"{callback!r} is no callback: it has none of the methods {', '.join(EVENTS)}"
-                + ("; it is a class, pass an instance" if isinstance(callback, type) else _own_of_the_name(callback))
-            )
+            raise ConfigError(f"{callback!r} is no callback{_advice(callback)}")
+        _check_names(callback)
         self._callbacks.append(callback)
         for event in heard:
             self._listeners[event].append((callback, getattr(callback, event)))
 
     def hears(self, event: str) -> bool:
-        """Whether any callback listens to ``event``."""
+        """Whether any callback listens to an event, or a hook."""
         return bool(self._listeners[event])
+
+    def at_hook(self, hook: str) -> list[Any]:
+        """The callbacks that listen to a hook."""
+        return [callback for callback, _ in self._listeners[hook]]
+
+    def fire(self, hook: str, state: Any, phase: str) -> None:
+        """Call a hook of every callback that listens to it, and acts in this phase."""
+        for callback, method in self._listeners[hook]:
+            if phase in getattr(callback, "phases", (phase,)):
+                method(state)
 
     def notify(self, event: str, trainer: Any, **facts: Any) -> None:
         """Call ``event`` of every callback that listens to it."""
@@ -114,19 +149,27 @@ class CallbackList:
                 _apply(trainer, callback, event, returned)
 
     def conclude(self, trainer: Any, error: BaseException | None) -> None:
-        """Call ``at_training_end`` of every callback, whatever fails; the first error is the one that is raised."""
+        """Call ``at_training_end`` and ``on_end`` of every callback, whatever fails; the first error is raised."""
         first = error
         for callback, method in self._listeners["at_training_end"]:
             try:
                 if returned := method(trainer, error=error):
                     _apply(trainer, callback, "at_training_end", returned)
             except Exception as failure:
-                if first is None:
-                    first = failure
-                else:
-                    first.add_note(f"then {type(callback).__name__}.at_training_end failed as well: {failure!r}")
+                first = _first_of(first, failure, f"{type(callback).__name__}.at_training_end")
+        first = self.end(trainer.facts, "fit", first)
         if first is not None and first is not error:
             raise first
+
+    def end(self, state: Any, phase: str, error: BaseException | None) -> BaseException | None:
+        """Call ``on_end`` of every callback, whatever fails; returns the first error."""
+        for callback, method in self._listeners["on_end"]:
+            if phase in getattr(callback, "phases", (phase,)):
+                try:
+                    method(state)
+                except Exception as failure:
+                    error = _first_of(error, failure, f"{type(callback).__name__}.on_end")
+        return error
 
     def attach(self, trainer: Any) -> None:
         """Show every callback the complete trainer."""
@@ -136,8 +179,8 @@ class CallbackList:
 
     def state_dict(self) -> dict[str, Any]:
         """States by name; a second callback of a class is called ``<Class>_1``."""
-        named = ((name, callback.state_dict()) for name, callback in self._named())
-        return {name: dict(state) for name, state in named}
+        named = [(name, callback) for name, callback in self._named() if _has_state(callback)]
+        return {name: {**callback.state_dict(), **_memory_of(callback)} for name, callback in named}
 
     def state_of(self, callback: Any, states: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """The state of one callback among states by name, if there is one."""
@@ -147,32 +190,77 @@ class CallbackList:
         """Give states back by name; callbacks without one stay as they are."""
         for name, callback in self._named():
             if name in states:
-                callback.load_state_dict(states[name])
+                load_callback(callback, states[name])
 
     def _named(self) -> Iterator[tuple[str, Any]]:
         seen: dict[str, int] = {}
         for callback in self._callbacks:
             if not hasattr(callback, "state_dict") or not hasattr(callback, "load_state_dict"):
                 continue
-            has_none = getattr(callback.state_dict, "__func__", None) is AbstractCallback.state_dict
             name = type(callback).__name__
             number = seen[name] = seen.get(name, -1) + 1
-            if not has_none:
-                yield (f"{name}_{number}" if number else name), callback
+            yield (f"{name}_{number}" if number else name), callback
+
+
+#: attribute of a callback that holds what the conditions of its methods remember (``once``)
+MEMORY = "delira_memory"
+
+
+def _first_of(error: BaseException | None, failure: Exception, where: str) -> BaseException:
+    """The first of two errors, told of the second."""
+    if error is None:
+        return failure
+    error.add_note(f"then {where} failed as well: {failure!r}")
+    return error
+
+
+def _has_state(callback: Any) -> bool:
+    is_default = getattr(callback.state_dict, "__func__", None) is AbstractCallback.state_dict
+    return not is_default or bool(_memory_of(callback))
+
+
+def _memory_of(callback: Any) -> dict[str, Any]:
+    memory = getattr(callback, "__dict__", {}).get(MEMORY)
+    return {MEMORY: memory} if memory else {}
+
+
+def load_callback(callback: Any, state: Mapping[str, Any]) -> None:
+    """Give a callback its state back, and what its conditions remember."""
+    own = dict(state)
+    if (memory := own.pop(MEMORY, None)) is not None:
+        vars(callback)[MEMORY] = {name: dict(part) for name, part in memory.items()}
+    if own or not _memory_of(callback):
+        callback.load_state_dict(own)
 
 
 def _listens(callback: Any, event: str) -> bool:
     method = getattr(callback, event, None)
     if not callable(method) or isinstance(callback, type):
         return False
-    return getattr(method, "__func__", method) is not getattr(AbstractCallback, event)
+    return not getattr(method, "does_nothing", False)
 
 
-def _own_of_the_name(callback: Any) -> str:
-    """Advice for callbacks of other libraries, many of which delira has, too."""
+def _check_names(callback: Any) -> None:
+    """Refuse methods that look like moments and are none: they would never be called."""
+    known = {*EVENTS, *HOOKS, *getattr(callback, "not_hooks", ())}
+    for name in dir(type(callback)):
+        if name.startswith(("on_", "at_")) and name not in known and callable(getattr(type(callback), name)):
+            raise ConfigError(
+                f"{type(callback).__name__}.{name} would never be called: it is no moment of a training"
+                f"{did_you_mean(name, known)}"
+            )
+
+
+def _advice(callback: Any) -> str:
+    """How something becomes a callback; many callbacks of other libraries are here, too."""
+    if isinstance(callback, type):
+        return ": it is a class, pass an instance"
+    if inspect.isroutine(callback):
+        return ": decorate the function with its moment, e.g. @delira.training.callbacks.on_step_training"
     name = type(callback).__name__
     own = importlib.import_module("delira.training.callbacks")
-    return f"; use delira.training.callbacks.{name}" if name in own.__all__ else ""
+    here = f"; use delira.training.callbacks.{name}" if name in own.__all__ else ""
+    return f": it has none of the methods {', '.join((*EVENTS, *HOOKS))}{here}"
 
 
 def _apply(trainer: Any, callback: Any, event: str, returned: Any) -> None:

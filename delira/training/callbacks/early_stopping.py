@@ -4,57 +4,107 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from delira import state as keys
 from delira.errors import ConfigError, MissingKeyError
-from delira.training.callbacks.abstract_callback import AbstractCallback
+from delira.state import State
+from delira.training.callbacks.hooks import Callback
+from delira.training.callbacks.monitor import number, sign_of, watched_value
 
-_SIGNS = {"min": 1.0, "lowest": 1.0, "max": -1.0, "highest": -1.0}
 
-
-class EarlyStopping(AbstractCallback):
+class EarlyStopping(Callback):
     """Stop when ``patience`` epochs in a row brought no improvement.
 
     Parameters
     ----------
-    monitor_key
+    monitor
         Value of the epoch that is watched, e.g. ``"val_loss"``; ``val_`` may be left out.
     min_delta
         An improvement is a change by more than this.
     patience
-        Epochs to wait; 0 stops at the first epoch that is no improvement.
+        Epochs to wait; 0 and 1 stop at the first epoch that is no improvement.
     mode
-        ``"min"``/``"lowest"`` or ``"max"``/``"highest"``: which values are good.
+        ``"min"``/``"lowest"`` or ``"max"``/``"highest"``: which values are good; ``"auto"``: by the name, so that
+        accuracies, AUC, F1, IoU, Dice and their like are better the larger they are.
+    step_on_batch
+        Count training steps instead of epochs; ``monitor`` is a value of the step then, e.g. ``"running_loss"``, and
+        every step waits for it. A trial ends in the midst of the epoch, an experiment after it.
+    monitor_key
+        Historic name of ``monitor``.
+
+    Raises
+    ------
+    ConfigError
+        If an argument is impossible.
+    MissingKeyError
+        When the first epoch ends without such a value.
     """
 
-    def __init__(self, monitor_key: str, min_delta: float = 0.0, patience: int = 0, mode: str = "min"):
-        if mode not in _SIGNS:
-            raise ConfigError(f"EarlyStopping: mode must be one of {', '.join(map(repr, _SIGNS))}, got {mode!r}")
+    phases = ("fit", "replay")
+
+    def __init__(
+        self,
+        monitor: str = "val_loss",
+        min_delta: float = 0.0,
+        patience: int = 0,
+        mode: str = "auto",
+        step_on_batch: bool = False,
+        monitor_key: str | None = None,
+    ):
+        self.monitor = monitor if monitor_key is None else monitor_key
+        self._sign = sign_of(mode, self.monitor, "EarlyStopping")
         if min_delta < 0 or patience < 0:
             raise ConfigError(
                 f"EarlyStopping: min_delta and patience must not be negative, got {min_delta!r} and {patience!r}"
             )
-        self.monitor_key, self.min_delta, self.patience, self.mode = monitor_key, min_delta, patience, mode
+        self.min_delta, self.patience, self.mode, self.step_on_batch = min_delta, patience, mode, step_on_batch
         self.best = math.inf
         self.epochs_waited = 0
+        self._was_seen = False
+
+    def on_step_training(self, state: State) -> None:
+        """Look at the step's value."""
+        if self.step_on_batch and self.monitor in state[keys.METRICS]:
+            self._was_seen = True
+            self._look_at(state, number(state[keys.METRICS][self.monitor]))
+
+    def on_end_training(self, state: State) -> None:
+        """Refuse to look at nothing."""
+        if self.step_on_batch and not self._was_seen:
+            raise MissingKeyError(
+                f"EarlyStopping watches {self.monitor!r} of steps, but no step had it; there are "
+                f"{sorted(state[keys.METRICS])}, some of them at the end of an epoch only"
+            )
 
     def at_epoch_end(self, trainer: Any, *, metrics: Mapping[str, float], **facts: Any) -> None:
-        """Look at the epoch's value."""
-        key = self.monitor_key if self.monitor_key in metrics else f"val_{self.monitor_key}"
-        if key not in metrics:
-            if any(key in record for record in trainer.state.history) or trainer.skips_validation:
-                return  # this epoch was not validated
-            raise MissingKeyError(
-                f"EarlyStopping watches {self.monitor_key!r}, but the epoch has only {sorted(metrics)}"
-            )
-        value = _SIGNS[self.mode] * metrics[key]
+        """Look at the value of an epoch, which is recorded already."""
+        state = State({**trainer.facts, keys.METRICS: metrics})
+        self._look_at_epoch(state)
+        if state.get(keys.STOP_TRAINING):
+            trainer.facts[keys.STOP_TRAINING] = trainer.state.stop_training = True
+
+    def on_end_epoch(self, state: State) -> None:
+        """Look at the value of an epoch that is replayed."""
+        if state[keys.PHASE] == "replay":
+            self._look_at_epoch(state)
+
+    def _look_at_epoch(self, state: State) -> None:
+        if self.step_on_batch:
+            return
+        value = watched_value(state, self.monitor, "EarlyStopping")
+        if value is not None:
+            self._look_at(state, value)
+
+    def _look_at(self, state: State, value: float) -> None:
+        value = self._sign * value
         if value < self.best - self.min_delta:
             self.best, self.epochs_waited = value, 0
             return
         self.epochs_waited += 1
         if self.epochs_waited >= self.patience:
-            trainer.state.stop_training = True
+            state[keys.STOP_TRAINING] = True
 
     def state_dict(self) -> dict[str, Any]:
-        """Best value and epochs waited."""
+        """Best value and epochs, or steps, waited."""
         return {"best": self.best, "epochs_waited": self.epochs_waited}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -48,7 +48,8 @@ class ProgressBar(AbstractCallback):
         if done or step:
             inside = f"step {step} of epoch {done + 1}" if step else f"epoch {done}"
             text = f"continues after {inside}" if done < num_epochs else f"has {done} epochs already, of {num_epochs}"
-            print(f"{self.label}{text} ({trainer.save_path})", file=sys.stderr, flush=True)
+            where = "" if trainer.save_path is None else f" ({trainer.save_path})"
+            print(f"{self.label}{text}{where}", file=sys.stderr, flush=True)
         if done < num_epochs and (bar_class := _bar_class()) is not None:
             total = None if num_batches is None else num_batches * num_epochs
             initial = (num_batches or 0) * done + step

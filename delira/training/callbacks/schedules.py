@@ -1,0 +1,257 @@
+"""Learning-rate schedules that work on every backend: each takes the room's own callback, for every optimizer."""
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from delira import state as keys
+from delira.errors import ConfigError
+from delira.state import State
+from delira.training.callbacks.hooks import Callback
+from delira.training.callbacks.monitor import sign_of, trainer_of
+
+#: room -> ending of the names of its schedules
+_ENDINGS = {"torch": "PyTorch", "torchscript": "PyTorch", "tensorflow": "Tf", "jax": "Jax"}
+
+
+class RoomSchedule(Callback):
+    """A schedule of every optimizer of the trainer; it is stepped while learning only.
+
+    Its state is kept in checkpoints, and goes on over several runs of a trial.
+    """
+
+    phases = ("fit",)
+    #: name of the rooms' callbacks, without their ending
+    _name = ""
+
+    def __init__(self, step_on_batch: bool, params: Mapping[str, Any]):
+        self.step_on_batch, self.params = step_on_batch, dict(params)
+        self._schedules: list[Any] = []
+
+    def attach(self, trainer: Any) -> None:
+        """Make a schedule for each of the trainer's optimizers."""
+        self._schedules = [self._build(trainer, name) for name in trainer.optimizers]
+        for schedule in self._schedules:
+            schedule.attach(trainer)
+
+    def _build(self, trainer: Any, optimizer: str) -> Any:
+        cls = self._room_class(trainer)
+        return cls(optimizer, step_on="iter" if self.step_on_batch else "epoch", **self.params)
+
+    def _room_class(self, trainer: Any) -> Any:
+        ending = self._ending(trainer)
+        return getattr(importlib.import_module("delira.training.callbacks"), f"{self._name}Callback{ending}")
+
+    def _ending(self, trainer: Any) -> str:
+        if trainer.backend.name not in _ENDINGS:
+            raise ConfigError(
+                f"{type(self).__name__}: the room {trainer.backend.name!r} has no learning rates to change"
+            )
+        return _ENDINGS[trainer.backend.name]
+
+    def at_training_begin(self, trainer: Any, **facts: Any) -> None:
+        """Tell the schedules."""
+        for schedule in self._schedules:
+            schedule.at_training_begin(trainer, **facts)
+
+    def at_iter_end(self, trainer: Any, **facts: Any) -> None:
+        """Step after an update, if it is asked for."""
+        for schedule in self._schedules:
+            schedule.at_iter_end(trainer, **facts)
+
+    def at_epoch_end(self, trainer: Any, **facts: Any) -> None:
+        """Step after an epoch."""
+        for schedule in self._schedules:
+            schedule.at_epoch_end(trainer, **facts)
+
+    def scale_rates(self, factor: float) -> None:
+        """Multiply all rates to come; the optimizer's own is scaled elsewhere."""
+        for schedule in self._schedules:
+            schedule.scale_rates(factor)
+
+    def state_dict(self) -> dict[str, Any]:
+        """States of the schedules."""
+        return {"schedules": [schedule.state_dict() for schedule in self._schedules]}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue the schedules."""
+        for schedule, kept in zip(self._schedules, state["schedules"], strict=True):
+            schedule.load_state_dict(kept)
+
+
+class LambdaLR(RoomSchedule):
+    """Multiply the first rate by a function of the steps of the schedule so far.
+
+    Parameters
+    ----------
+    lr_lambda
+        Gives the factor.
+    step_on_batch
+        Whether the schedule steps after each update instead of each epoch.
+    """
+
+    _name = "LambdaLR"
+
+    def __init__(self, lr_lambda: Callable[[int], float], step_on_batch: bool = False):
+        super().__init__(step_on_batch, {"lr_lambda": lr_lambda})
+
+
+class StepLR(RoomSchedule):
+    """Multiply the rate by a factor every few steps of the schedule.
+
+    Parameters
+    ----------
+    step_size
+        Steps from one change to the next.
+    gamma
+        The factor.
+    step_on_batch
+        Whether the schedule steps after each update instead of each epoch.
+    """
+
+    _name = "StepLR"
+
+    def __init__(self, step_size: int, gamma: float = 0.1, step_on_batch: bool = False):
+        super().__init__(step_on_batch, {"step_size": step_size, "gamma": gamma})
+
+
+class MultiStepLR(RoomSchedule):
+    """Multiply the rate by a factor at given steps of the schedule.
+
+    Parameters
+    ----------
+    milestones
+        The steps.
+    gamma
+        The factor.
+    step_on_batch
+        Whether the schedule steps after each update instead of each epoch.
+    """
+
+    _name = "MultiStepLR"
+
+    def __init__(self, milestones: Sequence[int], gamma: float = 0.1, step_on_batch: bool = False):
+        super().__init__(step_on_batch, {"milestones": list(milestones), "gamma": gamma})
+
+
+class ExponentialLR(RoomSchedule):
+    """Multiply the rate by a factor at every step of the schedule.
+
+    Parameters
+    ----------
+    gamma
+        The factor.
+    step_on_batch
+        Whether the schedule steps after each update instead of each epoch.
+    """
+
+    _name = "ExponentialLR"
+
+    def __init__(self, gamma: float, step_on_batch: bool = False):
+        super().__init__(step_on_batch, {"gamma": gamma})
+
+
+class CosineAnnealingLR(RoomSchedule):
+    """Let the rate follow a cosine.
+
+    Parameters
+    ----------
+    T_max
+        Steps of the schedule down to the smallest rate.
+    eta_min
+        The smallest rate.
+    step_on_batch
+        Whether the schedule steps after each update instead of each epoch.
+
+    References
+    ----------
+    Loshchilov and Hutter, SGDR: stochastic gradient descent with warm restarts, arXiv:1608.03983 (2016).
+    """
+
+    _name = "CosineAnnealingLR"
+
+    def __init__(self, T_max: int, eta_min: float = 0.0, step_on_batch: bool = False):
+        super().__init__(step_on_batch, {"T_max": T_max, "eta_min": eta_min})
+
+
+class ReduceLROnPlateau(RoomSchedule):
+    """Lower the rate when a value no longer improves.
+
+    Parameters
+    ----------
+    monitor
+        The value; of an epoch, or with ``step_on_batch`` one of the step, e.g. ``"running_loss"``.
+    mode
+        ``"min"``, ``"max"``, or ``"auto"``: as for :class:`EarlyStopping`.
+    factor
+        By which the rate is multiplied.
+    patience
+        Epochs, or steps, without improvement to wait.
+    step_on_batch
+        Whether the schedule looks at each step; it then waits for the value.
+    **params
+        ``threshold``, ``threshold_mode``, ``cooldown``, ``min_lr``, ``eps``, as in PyTorch.
+    """
+
+    _name = "ReduceLROnPlateau"
+
+    def __init__(
+        self,
+        monitor: str = "val_loss",
+        mode: str = "auto",
+        factor: float = 0.1,
+        patience: int = 10,
+        step_on_batch: bool = False,
+        **params: Any,
+    ):
+        mode = "max" if sign_of(mode, monitor, "ReduceLROnPlateau") < 0 else "min"
+        own = {"monitor": monitor, "mode": mode, "factor": factor, "patience": patience}
+        super().__init__(step_on_batch, {**own, **params})
+
+    def _build(self, trainer: Any, optimizer: str) -> Any:
+        return self._room_class(trainer)(optimizer, **self.params)
+
+    def at_iter_end(self, trainer: Any, **facts: Any) -> None:
+        """Nothing: the values of a step come later."""
+
+    def at_epoch_end(self, trainer: Any, **facts: Any) -> None:
+        """Look at the value of an epoch."""
+        if not self.step_on_batch:
+            super().at_epoch_end(trainer, **facts)
+
+    def on_step_training(self, state: State) -> None:
+        """Look at the value of a step, if it is asked for."""
+        metrics, monitor = state[keys.METRICS], self.params["monitor"]
+        if self.step_on_batch and monitor in metrics:
+            for schedule in self._schedules:
+                schedule.at_epoch_end(trainer_of(state), metrics={monitor: float(metrics[monitor])}, val_score_key=None)
+
+
+class TorchScheduler(RoomSchedule):
+    """Any schedule of PyTorch.
+
+    Parameters
+    ----------
+    scheduler_builder
+        Function of an optimizer that gives the schedule, or its class.
+    step_on_batch
+        Whether the schedule steps after each update instead of each epoch.
+    **params
+        Keyword arguments of the schedule; ``monitor`` is the value of the epoch that ``ReduceLROnPlateau`` looks at.
+
+    Raises
+    ------
+    ConfigError
+        If the fit is not one of PyTorch.
+    """
+
+    def __init__(self, scheduler_builder: Callable[..., Any], step_on_batch: bool = False, **params: Any):
+        super().__init__(step_on_batch, {"scheduler_cls": scheduler_builder, **params})
+
+    def _room_class(self, trainer: Any) -> Any:
+        if self._ending(trainer) != "PyTorch":
+            raise ConfigError(
+                f"TorchScheduler works with PyTorch, not in the room {trainer.backend.name!r}; use a schedule of "
+                "delira.training.callbacks, e.g. StepLR or LambdaLR"
+            )
+        return importlib.import_module("delira.training.callbacks").TorchSchedulerCallback

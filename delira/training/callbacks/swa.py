@@ -1,0 +1,78 @@
+"""The mean of the weights over the last epochs of a training."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from delira import state as keys
+from delira.errors import ConfigError
+from delira.state import State
+from delira.training.callbacks.hooks import Callback
+
+
+class SWA(Callback):
+    """Validate, select and keep the mean of the weights at the ends of epochs instead of the weights.
+
+    The mean is what the network has during validation and after the fit, from the epoch ``start_epoch`` on, and what
+    checkpoints hold under ``"model"``; the weights that are trained are beside it, as ``"training_model"``. Buffers
+    (statistics of normalisation layers) are not averaged. The learning rate is a schedule's: a constant one, or cycles.
+
+    Parameters
+    ----------
+    start_epoch
+        The first epoch whose weights count, from 0.
+    period
+        Epochs from one that counts to the next.
+
+    Raises
+    ------
+    ConfigError
+        If a number is impossible, or the trainer averages weights already.
+
+    References
+    ----------
+    Izmailov et al., Averaging weights leads to wider optima and better generalization, UAI 2018, arXiv:1803.05407.
+    """
+
+    phases = ("fit",)
+
+    def __init__(self, start_epoch: int = 0, period: int = 1):
+        if start_epoch < 0 or period < 1:
+            raise ConfigError(f"SWA: start_epoch is at least 0 and period 1, got {start_epoch!r} and {period!r}")
+        self.start_epoch, self.period = start_epoch, period
+        self.n_averaged = 0
+        self._average: Any = None
+        self._trainer: Any = None
+
+    def attach(self, trainer: Any) -> None:
+        """Become the average of this trainer; its room must be able to average."""
+        if trainer.weight_average is not None:
+            raise ConfigError("the trainer averages its weights already; they can have only one average")
+        trainer.weight_average, self._trainer = self, trainer
+
+    def at_training_begin(self, trainer: Any, **facts: Any) -> None:
+        """Nothing: epochs are counted, not updates."""
+
+    def on_end_training(self, state: State) -> None:
+        """Take the weights of an epoch into the mean."""
+        epochs = state[keys.EPOCH] - self.start_epoch
+        if epochs >= 0 and epochs % self.period == 0:
+            before = self._average if self.n_averaged else None
+            decay = self.n_averaged / (self.n_averaged + 1)
+            self._average = self._trainer.backend.average(before, self._trainer.module, decay)
+            self.n_averaged += 1
+
+    def weights(self) -> dict[str, Any] | None:
+        """The mean, by the names of the weights; None before the first epoch that counts."""
+        return dict(self._average) if self.n_averaged else None
+
+    def take(self, network: Any) -> None:
+        """Let the weights of ``network``, which a checkpoint held, be the mean so far."""
+        self._average = self._trainer.backend.average(None, network, 0.0)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The number of epochs in the mean; the mean itself is the checkpoint's ``"model"``."""
+        return {"n_averaged": self.n_averaged}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue to count."""
+        self.n_averaged = int(state["n_averaged"])

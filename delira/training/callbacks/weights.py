@@ -1,0 +1,85 @@
+"""The weights of a network, or some of them, as the step differentiates them."""
+
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from delira import state as keys
+from delira.errors import ConfigError
+from delira.state import State
+from delira.training.callbacks.monitor import trainer_of
+from delira.utils.suggest import did_you_mean
+
+#: which weights: None for all that are learned, names, a function that is true for names, or the weights themselves
+Selection = None | str | Iterable[Any] | Callable[[str], bool]
+
+
+def learned_weights(state: State) -> dict[str, Any]:
+    """The learned weights by name; arrays of the framework, through which gradients go."""
+    model = state[keys.MODEL]
+    if hasattr(model, "named_parameters"):  # the state of a module of PyTorch is cut off from the gradients
+        return {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
+    backend = trainer_of(state).backend
+    learned = backend.learned_names(model)
+    values = _traced(model) if backend.name == "jax" else backend.state_tree(model, {})["model"]
+    return {name: value for name, value in values.items() if name in learned}
+
+
+def _traced(model: Any) -> dict[str, Any]:
+    """Arrays of a module of flax, which have no values yet where a step is compiled."""
+    nnx = sys.modules["flax.nnx"]
+    flat = nnx.to_flat_state(nnx.state(model, nnx.Param))
+    return {".".join(map(str, path)): leaf.get_raw_value() for path, leaf in flat}
+
+
+class WeightFilter:
+    """Chooses among weights by name.
+
+    Parameters
+    ----------
+    params
+        None: all. A name, or several; a function that is true for the names that are chosen; or the weights
+        themselves, as ``network.parameters()`` of PyTorch gives them.
+    who
+        For messages.
+    """
+
+    def __init__(self, params: Selection, who: str):
+        self._who, self._is_chosen = who, params if callable(params) and not hasattr(params, "shape") else None
+        given = [] if params is None or self._is_chosen else params
+        # a list: a generator, which network.parameters() is, could be read once only
+        items = [given] if isinstance(given, str) or hasattr(given, "shape") else list(given)  # type: ignore[arg-type]
+        self._is_all = params is None
+        self._names = {item for item in items if isinstance(item, str)}
+        self._ids = {id(item) for item in items if not isinstance(item, str)}
+        self._items = items  # their ids must stay theirs
+
+    def chosen(self, state: State, there: Iterable[str]) -> set[str]:
+        """Those of the names that are chosen.
+
+        Raises
+        ------
+        ConfigError
+            If a name, or a weight, is none of the network's.
+        """
+        names = set(there)
+        if self._is_all:
+            return names
+        if self._is_chosen is not None:
+            return set(filter(self._is_chosen, names))
+        if unknown := sorted(self._names - names):
+            known = learned_weights(state)
+            if missing := [name for name in unknown if name not in known]:
+                raise ConfigError(f"{self._who}: there is no weight {missing[0]!r}{did_you_mean(missing[0], known)}")
+        return (self._names & names) | (self._of_ids(state) & names)
+
+    def _of_ids(self, state: State) -> set[str]:
+        if not self._ids:
+            return set()
+        weights = learned_weights(state)
+        found = {name for name, weight in weights.items() if id(weight) in self._ids}
+        if len(found) < len(self._ids):
+            raise ConfigError(
+                f"{self._who}: params holds what is no weight of the network; pass their names: {', '.join(weights)}"
+            )
+        return found
