@@ -94,6 +94,22 @@ class Backend(abc.ABC):
         """Whether the network can predict; an estimator that was never fitted cannot."""
         return True
 
+    def calling(self, network: Any) -> AbstractContextManager[None]:
+        """Scope in which a network may be called by others than the room: as it predicts, or learns, at the time."""
+        return contextlib.nullcontext()
+
+    def copy_optimizer(self, optimizer: Any, network: Any, twin: Any) -> Any:
+        """An optimizer as one of the framework is, with no state yet, for a network that is a copy of its own."""
+        raise ConfigError(f"the room {self.name!r} cannot copy optimizers")
+
+    def update_after(self, optimizers: Mapping[str, Any]) -> None:
+        """Update with gradients that a closure of a trial has left on the weights, where frameworks do so."""
+        return
+
+    def no_optimizer(self) -> Any:
+        """An optimizer that updates nothing, for :meth:`build_optimizers`."""
+        raise ConfigError(f"the room {self.name!r} cannot train without an optimizer")
+
     def forward(self, network: Any, inputs: Mapping[str, Any]) -> Any:
         """Call the network."""
         return network(**inputs)
@@ -220,6 +236,10 @@ class Backend(abc.ABC):
     def deterministic(self) -> AbstractContextManager[None]:
         """Scope in which the framework uses only algorithms that give the same bits every time."""
         return contextlib.nullcontext()
+
+    def zero_loss(self, devices: Devices) -> Any:
+        """A loss of nothing, to which others can be added."""
+        return 0.0
 
     # ------------------------------------------------------------------ guards
 

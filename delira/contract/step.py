@@ -26,6 +26,10 @@ class Step:
     predictions: Any = None
     losses: dict[str, Any] = dataclasses.field(default_factory=dict)
     """Loss values by name; their sum is differentiated."""
+    backward_arguments: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """Further keywords of the backward pass, where the framework has any."""
+    gradients: Any = None
+    """Where hooks.backward run: gradients of the learned weights by name; entries that are set are applied."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,7 +4,6 @@
 """
 
 import functools
-import importlib.util
 import inspect
 import logging
 import warnings
@@ -12,30 +11,29 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from delira.contract import NO_HOOKS, StepHooks, call_losses
+from delira import state as keys
+from delira.contract import NO_HOOKS, StepHooks
 from delira.errors import DataError, NonFiniteLossError
-from delira.io.checkpoint import CheckpointFolder
 from delira.training import checks, guards
-from delira.training.callbacks import CallbackList, HistoryWriter, ProgressBar, TensorBoardWriter
-from delira.training.checkpointed import CheckpointedRun, StopInValidation
+from delira.training.callbacks import CallbackList, ProgressBar
+from delira.training.checkpointed import StopInValidation
 from delira.training.config import TrainerConfig, check_start, read_settings
 from delira.training.generators import seed_generators, set_generators
+from delira.training.hooked_run import HookedRun
 from delira.training.micro_batches import run_in_parts
 from delira.training.plan import TrainingPlan, close_workers, make_plan
 from delira.training.predictor import batch_length
+from delira.training.run_files import check_score, lock, open_files
 from delira.training.running_epoch import RunningEpoch
-from delira.training.saving import Saver
 from delira.training.signatures import settings_signature
 from delira.training.state import TrainingState
-from delira.training.step_values import StepValues
 from delira.training.stop_signals import StopSignals
 from delira.utils.files import sweep_partials, writable_folder
-from delira.utils.lock import locked
 
 _log = logging.getLogger("delira")
 
 
-class BaseNetworkTrainer(CheckpointedRun):
+class BaseNetworkTrainer(HookedRun):
     """Trains a network with the verbs of a room.
 
     A room's trainer is this class with ``backend`` set; it adds no code. The methods that begin with
@@ -47,7 +45,8 @@ class BaseNetworkTrainer(CheckpointedRun):
         The network.
     save_path
         Folder of the run: ``checkpoints/``, ``history.csv``, ``history.jsonl`` and ``logs/`` go there. If
-        it holds checkpoints, the trainer continues from the newest valid one.
+        it holds checkpoints, the trainer continues from the newest valid one. ``None`` writes no file: nothing
+        can be continued then, and no score decides which weights stay.
     key_mapping
         Argument of the network -> batch entry, e.g. ``{"x": "data"}``; ``None`` asks the room.
     losses
@@ -78,7 +77,7 @@ class BaseNetworkTrainer(CheckpointedRun):
     def __init__(  # noqa: PLR0913 - the historic signature
         self,
         network: Any,
-        save_path: str | Path,
+        save_path: str | Path | None,
         key_mapping: Mapping[str, Any] | None = None,
         losses: Mapping[str, Callable[..., Any]] | None = None,
         *,
@@ -97,7 +96,8 @@ class BaseNetworkTrainer(CheckpointedRun):
         self.seed = self.config.seed
         self.fold = fold
         self.state = TrainingState(epoch=check_start(start_epoch) - 1, fold=self.fold, seed=self.seed)
-        self.save_path = writable_folder(save_path).absolute()  # whatever the working directory becomes
+        # absolute: whatever the working directory becomes
+        self.save_path = None if save_path is None else writable_folder(save_path).absolute()
         self.callbacks = CallbackList(callbacks or ())
         self.hooks: StepHooks = NO_HOOKS
         self._given_key_mapping = key_mapping
@@ -107,9 +107,10 @@ class BaseNetworkTrainer(CheckpointedRun):
         self._must_return = False
         self._plan: TrainingPlan | None = None
         self._setup(network)
-        with locked(self.save_path):
+        with lock(self.save_path):
             self.checkpoints.sweep()
-            sweep_partials(self.save_path)
+            if self.save_path is not None:
+                sweep_partials(self.save_path)
             if resume_from is None:
                 self.try_resume_training()
             else:
@@ -123,33 +124,24 @@ class BaseNetworkTrainer(CheckpointedRun):
             backend.prepare_deterministic()
         self.devices = backend.devices(config.gpu_ids, config.device)
         self.input_device, self.output_device = self.devices
+        prepare, closure = self._methods_of(network)
         super().__init__(
-            backend.place(network, {**config.losses, **config.train_metrics}, self.devices),
+            backend.place(network, self._functions(), self.devices),
             self._given_key_mapping,
             config.convert_batch_to_npy_fn,
-            functools.partial(network.prepare_batch, input_device=self.input_device, output_device=self.output_device),
+            functools.partial(prepare, input_device=self.input_device, output_device=self.output_device),
             backend=backend,
         )
-        self.closure_fn = network.closure
+        self.closure_fn = closure
         optimizer, schedule = config.optimizer, config.schedule
         how = optimizer.builder, optimizer.cls, optimizer.params, config.update
         self.optimizers = backend.build_optimizers(network, *how)
         if schedule.cls is not None:
             for callback in backend.build_schedules(self.optimizers, schedule.cls, schedule.params):
                 self.callbacks.append(callback)
-        self.callbacks.append(HistoryWriter(self.save_path))
-        if config.logging.type == "tensorboardx" and importlib.util.find_spec("tensorboardX"):
-            self.callbacks.append(TensorBoardWriter(self.save_path / "logs", **config.logging.kwargs))
-        self.checkpoints = CheckpointFolder(
-            self.save_path / "checkpoints",
-            backend.checkpoint_suffix,
-            backend.write_checkpoint,
-            backend.read_checkpoint,
-            backend.further_files(self.module),
-        )
-        refuse = functools.partial(guards.refuse_nonfinite, self)
-        self.saver = Saver(self.checkpoints, config.saving, backend.snapshot, refuse)
+        open_files(self)
         self.callbacks.attach(self)
+        self._begin_hooks()
         _ = self._step  # a room refuses what it cannot compile
 
     # ------------------------------------------------------------------ the loop
@@ -203,7 +195,8 @@ class BaseNetworkTrainer(CheckpointedRun):
             ),
             validates_losses=self.has_default_closure,
         )
-        with locked(writable_folder(self.save_path), alone=True):
+        check_score(self.save_path, plan.val_score_key)
+        with lock(self.save_path, alone=True):
             self._return_to_last()
             checks.check_length(self.state, plan.num_epochs)
             if self.state.stop_training and self.state.epoch < plan.num_epochs:
@@ -242,8 +235,10 @@ class BaseNetworkTrainer(CheckpointedRun):
         is_unfinished = self._is_unfinished(plan)
         checks.report_at_start(self, plan)
         if is_unfinished:
-            checks.check_first_batches(self, plan)
+            self._check_first_batches(plan)
         self._at_training_begin(num_epochs=plan.num_epochs, num_batches=checks.count_batches(plan.train_data))
+        self.facts.update({keys.EPOCH: self.state.epoch, keys.MAX_EPOCHS: plan.num_epochs, keys.STOP_TRAINING: False})
+        self._fire("on_start")
         if is_unfinished:
             self.saver.begin(self._checkpoint_tree)
             if self.config.guards.nonfinite == "rollback" and not self.checkpoints.path("last").exists():
@@ -268,8 +263,10 @@ class BaseNetworkTrainer(CheckpointedRun):
         state, self._must_return = self.state, True
         running = self._running = self._begin_epoch(plan, epoch)
         values: dict[str, float] = {"epoch": epoch}
-        for part in self._train_single_epoch(self._training_batches(plan.train_data, epoch), epoch):
-            values |= self._reduce(part, plan.reduce_mode)
+        values |= self._train_pass(plan, epoch)
+        if self._is_broken_off(plan):
+            self._leave_epoch()
+            return
         if plan.validates(epoch, self.config.val_freq):
             try:
                 values |= self._validate(plan.val_data, epoch)
@@ -278,12 +275,14 @@ class BaseNetworkTrainer(CheckpointedRun):
                 self._stop()
         values |= {name: rate for name, rate in running.rates.items() if name not in values}
         guards.report_left_out(self, running, epoch)
+        values = self._end_of_epoch(values)
         state.epoch, state.step_in_epoch, state.has_all_steps = epoch, 0, False
         self._running = self._epoch_data = None
         state.history.append(values)
         is_best = self._update_best(plan, values)
         facts = {name: value for name, value in values.items() if name != "epoch"}
         self._at_epoch_end(facts, plan.val_score_key, epoch, is_best, num_epochs=plan.num_epochs)
+        self._fire("on_checkpoint")
         self._save_epoch(plan, is_best)
         self._must_return = False
         if self.stop_signals.received is not None:
@@ -295,6 +294,8 @@ class BaseNetworkTrainer(CheckpointedRun):
         if not state.step_in_epoch:
             previous = state.history[-1] if state.history else {}
             self._at_epoch_begin(previous, plan.val_score_key, epoch, plan.num_epochs)
+            self.facts[keys.EPOCH] = epoch - 1
+            self._fire("on_start_epoch")
             seed_generators(backend, self.seed, self.fold, epoch, stream="framework")
         running = self._new_epoch()
         if state.step_in_epoch:
@@ -320,11 +321,21 @@ class BaseNetworkTrainer(CheckpointedRun):
                     self._check_finite(running.losses, epoch)
                 if watches_steps or signals.received is not None:
                     self._after_step()
+                if self._is_enough():
+                    break
             self.backend.finish_epoch(self.optimizers)
         if state.step_in_epoch == 0:
             raise DataError(f"the training data gave no batch in epoch {epoch}")
         self._check_finite(running.losses, epoch)
         return running.finish(state.step_in_epoch)
+
+    def _train_pass(self, plan: TrainingPlan, epoch: int) -> dict[str, float]:
+        """All steps that are left of an epoch; returns its values."""
+        self._begin_pass(keys.TRAIN_DATA, plan.train_data, "on_start_training")
+        values: dict[str, float] = {}
+        for part in self._train_single_epoch(self._training_batches(plan.train_data, epoch), epoch):
+            values |= self._reduce(part, plan.reduce_mode)
+        return self._end_pass(values, "on_end_training")
 
     def _train_batch(
         self, batch: Mapping[str, Any], ready: dict[str, Any] | None, is_last: bool, running: RunningEpoch
@@ -336,6 +347,7 @@ class BaseNetworkTrainer(CheckpointedRun):
         if callbacks.hears("at_iter_begin"):
             callbacks.notify("at_iter_begin", self, data_dict=batch, curr_epoch=state.epoch + 1, train=True, **counters)
         prepared = self._prepare_batch(batch) if ready is None else ready
+        self.facts[keys.BATCH] = state.step_in_epoch
         step = (prepared, n_samples, is_last, self._taken({**counters, "batch_nr": state.step_in_epoch}))
         if self.config.guards.nonfinite == "skip":
             with self.backend.leaving_out(self.module, self.optimizers):
@@ -357,6 +369,8 @@ class BaseNetworkTrainer(CheckpointedRun):
                 "at_iter_end", self, data_dict=batch, curr_epoch=state.epoch + 1, train=True,
                 losses=step_losses, metrics=step_metrics, predictions=predictions, **counters,
             )  # fmt: skip
+        if self._shows_steps:
+            self._after_batch(prepared, result, "on_step_training")
 
     def _compute(
         self, prepared: dict[str, Any], n_samples: int, is_last: bool, counters: dict[str, int]
@@ -366,33 +380,6 @@ class BaseNetworkTrainer(CheckpointedRun):
             return run_in_parts(self, prepared, n_samples, is_last, counters)
         with self.backend.step_scope(self.optimizers, n_samples, is_last):
             return checks.unpack_closure(self._step(prepared, counters))
-
-    def _validate(self, datamgr: Any, epoch: int) -> dict[str, float]:
-        """Exact metrics, and losses where the room's default closure is in use, over the validation data."""
-        losses = StepValues(self.backend.read_scalars)
-
-        def observe(predictions: Mapping[str, Any], prepared: Mapping[str, Any], n_samples: int) -> None:
-            if self.stop_signals.received is not None:
-                raise StopInValidation
-            if self.has_default_closure:
-                values = call_losses(self.config.losses, self.config.loss_keys, predictions, prepared)
-                losses.append(values, n_samples, 0)
-
-        metrics = self.config.epoch_metrics
-        seed_generators(self.backend, self.seed, self.fold, epoch, stream="validation")
-        with self._averaged_weights():
-            done = self.evaluate(
-                datamgr,
-                metrics=metrics,
-                metric_keys=self.config.keys_of(metrics),
-                keep_predictions=False,
-                observe=observe,
-                epoch=epoch,
-            )
-        if self.has_default_closure and self.config.losses and not losses.keys():
-            raise DataError(f"the validation data gave no batch in epoch {epoch}")
-        values = {name: float(array.mean()) for name, array in done.metrics.items()} | losses.reduce()
-        return {name if name.startswith("val_") else f"val_{name}": value for name, value in values.items()}
 
 
 BaseNetworkTrainer.__init__.__signature__ = settings_signature(  # type: ignore[attr-defined]

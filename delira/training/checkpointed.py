@@ -12,6 +12,7 @@ from delira.contract import Backend
 from delira.errors import CheckpointError
 from delira.io.checkpoint import CheckpointFolder
 from delira.io.verify import verify_zip
+from delira.training.callbacks.abstract_callback import load_callback
 from delira.training.data_position import can_be_entered, is_foreign_loader
 from delira.training.generators import generators_state
 from delira.training.run_state import RunState
@@ -31,7 +32,7 @@ class StopInValidation(Exception):
 class CheckpointedRun(RunState):
     """The part of a trainer that survives the end of the process; see :class:`BaseNetworkTrainer`."""
 
-    save_path: Path
+    save_path: Path | None
     checkpoints: CheckpointFolder
     saver: Saver
     _warned: set[str]
@@ -163,7 +164,7 @@ class CheckpointedRun(RunState):
         super().register_callback(callback)
         state = self.callbacks.state_of(callback, self.state.callbacks)
         if state is not None and not self.state.is_new:
-            callback.load_state_dict(state)
+            load_callback(callback, state)
         if callback is self.weight_average and self._kept_average is not None:
             self._take_average(self._kept_average)
             self._kept_average = None
@@ -234,7 +235,9 @@ class CheckpointedRun(RunState):
             self._save(["last"])
         if not self._must_return:
             return
-        if not self.try_resume_training():
+        if self.save_path is None:  # the weights stay as they are, and the epoch begins anew
+            self.state.step_in_epoch, self.state.has_all_steps, self._must_return = 0, False, False
+        elif not self.try_resume_training():
             raise CheckpointError(
                 "an epoch was broken off and there is no checkpoint to go back to; build a new trainer"
             )

@@ -26,10 +26,14 @@ def check_network(network: Any, config: TrainerConfig, backend: Backend) -> None
     check_room(type(network), backend)
     if isinstance(network, AbstractNetwork) and not hasattr(network, "init_kwargs"):
         raise NetworkError(f"{type(network).__name__}.__init__ must call super().__init__() first")
+    _check_frameworks(config, backend)
+
+
+def check_methods(network: Any, config: TrainerConfig, backend: Backend) -> None:
+    """Refuse a network that cannot be trained by its own methods, or would learn nothing."""
     for name in ("closure", "prepare_batch"):
         if not callable(getattr(network, name, None)):
             raise NetworkError(f"{type(network).__name__} has no {name}; subclass {backend.network_class}")
-    _check_frameworks(config, backend)
     if not config.losses and (example := getattr(network.closure, "needs_losses", None)):
         raise ConfigError(f"losses is empty, so {type(network).__name__} would learn nothing; pass losses={example}")
     if getattr(network.closure, "is_room_default", False) and backend.is_differentiable and not config.losses:

@@ -42,7 +42,9 @@ def is_foreign_loader(data: Any) -> bool:
 
 def can_be_entered(data: Any) -> bool:
     """Whether an epoch of the data can be continued at any of its batches."""
-    return has_epochs(data) or isinstance(data, (list, tuple)) or is_foreign_loader(data)
+    if has_epochs(data):
+        return bool(getattr(data, "is_enterable", True))  # a trial's data may be drawn by a function of the user's
+    return isinstance(data, (list, tuple)) or is_foreign_loader(data)
 
 
 class EpochData:

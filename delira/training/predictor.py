@@ -35,7 +35,9 @@ class Evaluation:
 
 
 def batch_length(batch: Mapping[str, Any]) -> int:
-    """Number of samples of a batch: the first axis of its first entry."""
+    """Number of samples of a batch: the first axis of its first entry, unless it knows better."""
+    if (known := getattr(batch, "n_samples", None)) is not None:
+        return int(known)
     try:
         return len(next(iter(batch.values())))
     except (StopIteration, TypeError, AttributeError) as error:
@@ -150,7 +152,7 @@ class Predictor:
         metric_keys: Mapping[str, Any] | None = None,
         keep_predictions: bool = True,
         targets: Iterable[str] | None = (),
-        observe: Callable[[Mapping[str, Any], Mapping[str, Any], int], None] | None = None,
+        watcher: Any = None,
         epoch: int = 0,
         verbose: bool = False,
     ) -> Evaluation:
@@ -168,8 +170,9 @@ class Predictor:
             Whether to gather the predictions.
         targets
             Batch entries to gather as well; ``None``: all.
-        observe
-            Called with predictions and prepared batch (device values) and the number of samples.
+        watcher
+            Has ``before(prepared)``, which returns the batch to predict, and
+            ``after(predictions, prepared, n_samples)``, which returns the predictions to go on with: device values.
         epoch
             Counter of random loading and transforms.
         verbose
@@ -182,9 +185,11 @@ class Predictor:
         with self.backend.evaluating(self.module), self._fed(batches, verbose=verbose) as fed:
             for batch, ready in fed:
                 prepared = self._prepare_batch(batch) if ready is None else ready
+                if watcher is not None:
+                    prepared = watcher.before(prepared)
                 predictions = self.forward(prepared)
-                if observe is not None:
-                    observe(predictions, prepared, batch_length(batch))
+                if watcher is not None:
+                    predictions = watcher.after(predictions, prepared, batch_length(batch))
                 if metrics or keep_predictions:
                     arrays, host = self._read(metric_set, predictions, batch, everything=keep_predictions, also=wanted)
                     metric_set.update({**arrays, **host})

@@ -177,6 +177,13 @@ class RunState(Predictor):
         """Names of the weights that the training changes."""
         return self.backend.learned_names(self.module)
 
+    def learning_rates(self) -> list[float]:
+        """The learning rates as they are now, of every group of parameters, as far as the optimizers tell them."""
+        made = [getattr(optimizer, "optimizer", optimizer) for optimizer in self.optimizers.values()]
+        if groups := [group for optimizer in made for group in getattr(optimizer, "param_groups", ())]:
+            return [float(group["lr"]) for group in groups]
+        return [*self.backend.learning_rates(self.optimizers).values()]
+
     def scale_rates(self, factor: float) -> None:
         """Multiply the learning rates, and those that schedules of the room go back to."""
         self.backend.scale_rates(self.optimizers, factor)

@@ -60,6 +60,15 @@ class JaxBackend(Backend):
     load_portable_weights = staticmethod(portable.load_portable_weights)
     export = staticmethod(exports.export)
 
+    def zero_loss(self, devices: Devices) -> Any:
+        return jnp.zeros(())
+
+    def copy_optimizer(self, optimizer: Any, network: Any, twin: Any) -> Any:
+        return optimizer  # a transformation of optax has no state of its own
+
+    def no_optimizer(self) -> Any:
+        return building.no_optimizer()
+
     def devices_of(self, network: Any) -> Devices:
         weight = next((v.get_raw_value() for v in graph.state_variables(network).values()), None)
         place = jax.local_devices(backend="cpu")[0] if weight is None else batches_for(weight)

@@ -105,3 +105,8 @@ def _default_optimizers(network: nnx.Module, optimizer_cls: Any, params: Mapping
     except TypeError as error:
         name = getattr(optimizer_cls, "__name__", repr(optimizer_cls))
         raise ConfigError(f"{name} cannot be built from optimizer_params={dict(params)}: {error}") from error
+
+
+def no_optimizer() -> optax.GradientTransformation:
+    """An optimizer that updates nothing."""
+    return optax.set_to_zero()

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
+from delira.backends.jax import graph
 from delira.backends.jax.backend import BACKEND
 from delira.backends.jax.device import put
 from delira.backends.jax.generator import GENERATOR
@@ -136,13 +137,16 @@ class AbstractJaxNetwork(AbstractNetwork, nnx.Module):
         hooks: StepHooks = kwargs.get("hooks") or NO_HOOKS
         step = Step(model, data_dict)
         run_hooks(hooks.sample, step)
-        mapping = kwargs.get("key_mapping") or BACKEND.key_mapping(model)
+        call = kwargs.get("call")
+        mapping = {} if call is not None else kwargs.get("key_mapping") or BACKEND.key_mapping(model)
 
         def compute(network: Any) -> tuple[Any, tuple[Any, dict[str, Any]]]:
             step.network = network
-            step.predictions = map_leaves(
-                _precise, named_outputs(network, network(**select_inputs(mapping, step.batch)))
-            )
+            if call is not None:
+                outputs = call(network, step.batch)
+            else:
+                outputs = named_outputs(network, network(**select_inputs(mapping, step.batch)))
+            step.predictions = map_leaves(_precise, outputs)
             run_hooks(hooks.forward, step)
             step.losses = call_losses(losses or {}, kwargs.get("loss_keys") or {}, step.predictions, step.batch)
             run_hooks(hooks.criterion, step)
@@ -153,7 +157,8 @@ class AbstractJaxNetwork(AbstractNetwork, nnx.Module):
             differentiate = nnx.value_and_grad(compute, argnums=nnx.DiffState(0, LEARNED), has_aux=True)
             (total, (step.predictions, step.losses)), gradients = differentiate(model)
             step.network = model
-            run_hooks(hooks.backward, step)
+            if hooks.backward:
+                gradients = _shown(gradients, hooks, step)
             optimizer.update(model, gradients, value=total)
         else:
             compute(model)
@@ -161,6 +166,15 @@ class AbstractJaxNetwork(AbstractNetwork, nnx.Module):
         if optimizers:
             return values, dict(step.losses), step.predictions
         return validation_names(values), validation_names(step.losses), step.predictions
+
+
+def _shown(gradients: nnx.State, hooks: StepHooks, step: Step) -> nnx.State:
+    """Run the hooks of the gradients; returns them with the entries that were set."""
+    flat = dict(nnx.to_flat_state(gradients))
+    step.gradients = {graph.dotted(path): leaf.get_raw_value() for path, leaf in flat.items()}
+    run_hooks(hooks.backward, step)
+    changed = {path: leaf.replace(step.gradients[graph.dotted(path)]) for path, leaf in flat.items()}
+    return nnx.from_flat_state(changed.items())
 
 
 class _Arguments(dict[str, Any]):

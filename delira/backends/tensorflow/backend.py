@@ -98,6 +98,18 @@ class TfBackend(Backend):
             for variable, value in kept:
                 variable.value.assign(value)
 
+    def calling(self, network: Any) -> contextlib.AbstractContextManager[Any]:
+        return steps.calling(network)
+
+    def zero_loss(self, devices: Devices) -> Any:
+        return values.zero()
+
+    def copy_optimizer(self, optimizer: Any, network: Any, twin: Any) -> Any:
+        return type(optimizer).from_config(optimizer.get_config())
+
+    def no_optimizer(self) -> Any:
+        return builders.no_optimizer()
+
     def count_left_out(self, optimizers: Mapping[str, Any]) -> int:
         return sum(optimizer.num_skipped for optimizer in optimizers.values())
 

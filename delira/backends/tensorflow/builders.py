@@ -141,3 +141,8 @@ def step_scope(optimizers: Mapping[str, Any], n_samples: int, is_last: bool, par
     yield
     for optimizer in optimizers.values():
         optimizer.end_batch()
+
+
+def no_optimizer() -> keras.optimizers.Optimizer:
+    """An optimizer that updates nothing."""
+    return keras.optimizers.SGD(learning_rate=0.0)

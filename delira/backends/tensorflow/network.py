@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from delira.backends.tensorflow.backend import BACKEND
+from delira.backends.tensorflow.names import named_variables
 from delira.backends.tensorflow.replicas import of_this_share
 from delira.backends.tensorflow.runtime import calls, runtime_of
 from delira.backends.tensorflow.state import finish_building
@@ -150,8 +151,11 @@ class AbstractTfNetwork(AbstractNetwork, keras.Model):
         optimizer = default_optimizer(optimizers) if optimizers else None
         with tf.GradientTape() as tape:
             run_hooks(hooks.sample, step)
-            mapping = kwargs.get("key_mapping") or BACKEND.key_mapping(model)
-            step.predictions = named_outputs(model, model(**select_inputs(mapping, step.batch)))
+            if (call := kwargs.get("call")) is not None:
+                step.predictions = call(model, step.batch)
+            else:
+                mapping = kwargs.get("key_mapping") or BACKEND.key_mapping(model)
+                step.predictions = named_outputs(model, model(**select_inputs(mapping, step.batch)))
             run_hooks(hooks.forward, step)
             step.losses = call_losses(losses or {}, kwargs.get("loss_keys") or {}, step.predictions, step.batch)
             if optimizer is not None and model.losses:
@@ -200,7 +204,12 @@ def _update(optimizer: Any, loss: Any, tape: tf.GradientTape, step: Step, hooks:
             f"the loss ({', '.join(step.losses)}) depends on no weight that is learned, so there is no gradient; a "
             "loss is computed with TensorFlow on predictions that tf.stop_gradient has not touched"
         )
-    run_hooks(hooks.backward, step)
+    if hooks.backward:
+        names = {id(variable): name for name, variable in named_variables(step.network).items()}
+        places = [names.get(id(variable), variable.path) for variable in variables]
+        step.gradients = {name: one for name, one in zip(places, gradients, strict=True) if one is not None}
+        run_hooks(hooks.backward, step)
+        gradients = [step.gradients.get(name) for name in places]
     optimizer.apply(gradients, variables)
 
 

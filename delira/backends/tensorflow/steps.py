@@ -236,8 +236,12 @@ class Step:
     def _build(self, batch: Mapping[str, Any]) -> None:
         """Give weights and optimizers their shapes."""
         if not is_built(self._network):
-            mapping = self._arguments.get("key_mapping") or key_mapping(self._network)
-            build(self._network, select_inputs(mapping, batch))
+            if (call := self._arguments.get("call")) is not None:
+                with _building(self._network):
+                    call(self._network, batch)
+            else:
+                mapping = self._arguments.get("key_mapping") or key_mapping(self._network)
+                build(self._network, select_inputs(mapping, batch))
         settle(self._network)
         for optimizer in self._optimizers.values():
             optimizer.build()
@@ -283,10 +287,29 @@ def options_of(network: Any) -> dict[str, Any]:
 
 def build(network: Any, inputs: Mapping[str, Any]) -> None:
     """Call the network once, so that its weights get their shapes; then load what waits for them."""
-    with GENERATORS.undisturbed(), calls(network, False), tf.device(runtime_of(network).device), _blaming_texts(inputs):
+    with _building(network), _blaming_texts(inputs):
         network.call_untouched(**inputs)
+
+
+@contextlib.contextmanager
+def _building(network: Any) -> Iterator[None]:
+    """Scope of the call that gives weights their shapes."""
+    with GENERATORS.undisturbed(), calls(network, False), tf.device(runtime_of(network).device):
+        yield
     settle(network)
     finish_building(network)
+
+
+@contextlib.contextmanager
+def calling(network: Any) -> Iterator[None]:
+    """Scope in which a network is called as it predicts, or learns, at the time."""
+    runtime = runtime_of(network)
+    if not is_built(network):
+        with _building(network):
+            yield
+        return
+    with calls(network, runtime.mode), tf.device(runtime.device):
+        yield
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.nn.parameter import is_lazy
 
-from delira.backends.torch import averages, compiling, determinism, io, schedules, values
+from delira.backends.torch import averages, compiling, copies, determinism, io, schedules, values
 from delira.backends.torch import export as exports
 from delira.backends.torch import optimizers as optims
 from delira.backends.torch import snapshot as memory
@@ -148,6 +148,18 @@ class TorchBackend(Backend):
     def learning_rates(self, optimizers: Mapping[str, Any]) -> dict[str, float]:
         rates = {name: float(o.param_groups[0]["lr"]) for name, o in optimizers.items() if o.param_groups}
         return {"lr" if len(rates) == 1 else f"lr_{name}": rate for name, rate in rates.items()}
+
+    copy_optimizer = staticmethod(copies.copy_optimizer)
+
+    def update_after(self, optimizers: Mapping[str, Any]) -> None:
+        for optimizer in optimizers.values():
+            optimizer.step()
+
+    def no_optimizer(self) -> torch.optim.Optimizer:
+        return torch.optim.SGD([torch.nn.Parameter(torch.zeros(()))], lr=0.0)
+
+    def zero_loss(self, devices: Any) -> torch.Tensor:
+        return torch.zeros((), device=devices.output, requires_grad=True)
 
     def seed(self, seed: int) -> None:
         # torch.manual_seed also keeps a traceback for every kind of device that is not there: 0.4 ms an epoch

@@ -117,8 +117,11 @@ class AbstractPyTorchNetwork(AbstractNetwork, torch.nn.Module):
         step = Step(model, data_dict)
         with _grad_mode(bool(optimizers)):
             run_hooks(hooks.sample, step)
-            mapping = kwargs.get("key_mapping") or getattr(model, "__delira_backend__", BACKEND).key_mapping(model)
-            step.predictions = named_outputs(model, model(**select_inputs(mapping, step.batch)))
+            if (call := kwargs.get("call")) is not None:
+                step.predictions = call(model, step.batch)
+            else:
+                mapping = kwargs.get("key_mapping") or getattr(model, "__delira_backend__", BACKEND).key_mapping(model)
+                step.predictions = named_outputs(model, model(**select_inputs(mapping, step.batch)))
             run_hooks(hooks.forward, step)
             step.losses = call_losses(losses or {}, kwargs.get("loss_keys") or {}, step.predictions, step.batch)
             run_hooks(hooks.criterion, step)
@@ -146,9 +149,19 @@ def _update(optimizer: Any, step: Step, hooks: StepHooks) -> None:
         )
     optimizer.zero_grad()
     with optimizer.scale_loss(total) as scaled:
-        scaled.backward()
-    run_hooks(hooks.backward, step)
+        scaled.backward(**step.backward_arguments)
+    if hooks.backward:
+        _show_gradients(hooks, step)
     optimizer.step()
+
+
+def _show_gradients(hooks: StepHooks, step: Step) -> None:
+    """Run the hooks of the gradients, and take over the entries that they have set."""
+    weights = dict(step.network.named_parameters())
+    step.gradients = {name: weight.grad for name, weight in weights.items() if weight.grad is not None}
+    run_hooks(hooks.backward, step)
+    for name, gradient in step.gradients.items():
+        weights[name].grad = gradient
 
 
 def _grad_mode(is_enabled: bool) -> contextlib.AbstractContextManager[Any]:

@@ -1,0 +1,306 @@
+"""The hooks of a training: its state, shown to callbacks at each moment, and what they change taken over."""
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from delira import state as keys
+from delira.contract import NO_HOOKS, Step, StepHooks, call_losses
+from delira.errors import DataError
+from delira.state import State
+from delira.training.callbacks.hooks import IN_STEP
+from delira.training.checkpointed import CheckpointedRun, StopInValidation
+from delira.training.checks import check_first_batches, check_methods, count_batches
+from delira.training.generators import seed_generators
+from delira.training.plan import TrainingPlan
+from delira.training.step_values import StepValues
+
+_FIELDS = ("sample", "forward", "criterion", "backward")
+
+
+class HookedRun(CheckpointedRun):
+    """The part of a trainer that callbacks see as a :class:`delira.state.State`.
+
+    In an experiment ``X`` is the network's input (a dict by argument if there are several), ``Y_TRUE`` the rest of the
+    batch (the entry itself if there is one), ``Y_PRED`` the network's output (the entry itself if there is one), and
+    ``LOSS`` the sum of all losses.
+    """
+
+    facts: State
+    devices: Any
+    _phase = "fit"
+
+    def _methods_of(self, network: Any) -> tuple[Any, Any]:
+        """What prepares batches, and the closure."""
+        check_methods(network, self.config, self.backend)
+        return network.prepare_batch, network.closure
+
+    def _functions(self) -> dict[str, Any]:
+        """Losses and metrics that may have weights, or an order of their own."""
+        return {**self.config.losses, **self.config.train_metrics}
+
+    # ------------------------------------------------------------------ moments
+
+    def _begin_hooks(self) -> None:
+        """Fill the state and tell callbacks that everything is there."""
+        self.facts = State(self._lasting_facts())
+        self._bind_hooks()
+        self._fire("on_init")
+
+    def _lasting_facts(self) -> dict[Any, Any]:
+        optimizers = {name: getattr(one, "optimizer", one) for name, one in self.optimizers.items()}
+        single = len(optimizers) == 1
+        return {
+            keys.SELF: self,
+            keys.MODEL: self.module,
+            keys.OPTIMIZER: next(iter(optimizers.values())) if single else optimizers,
+            keys.CRITERION: self.config.losses,
+            keys.DEVICE: self.devices.input,
+            keys.CALLBACK_LIST: self.callbacks,
+            keys.HISTORY: self.state.history,
+        }
+
+    def _fire(self, hook: str) -> None:
+        """Call a hook, and take over what was changed."""
+        if not self.callbacks.hears(hook):
+            return
+        facts = self.facts
+        facts[keys.PHASE] = self._phase
+        self.callbacks.fire(hook, facts, self._phase)
+        if hook not in IN_STEP:
+            self._follow(facts)
+
+    def _follow(self, facts: State) -> None:
+        """Take over what callbacks have set for all steps that come."""
+        if facts.get(keys.STOP_TRAINING) and not self.state.stop_training and self._phase == "fit":
+            self.state.stop_training = True
+
+    def register_callback(self, callback: Any) -> None:
+        """Add a callback; see :meth:`RunState.register_callback`."""
+        super().register_callback(callback)
+        self._bind_hooks()
+
+    # ------------------------------------------------------------------ inside the step
+
+    def _bind_hooks(self) -> None:
+        """Let the room's closure call the hooks that somebody listens to."""
+        hears = self.callbacks.hears
+        heard = [hook for hook in IN_STEP if hears(hook)]
+        self._shows_steps = self._looks_inside or bool(heard) or hears("on_step_training")
+        in_validation = (f"{hook}_validation" for hook in ("on_sample", "on_forward", "on_criterion", "on_step"))
+        self._shows_validation = self._looks_inside or any(map(hears, in_validation))
+        if not heard and not self._looks_inside:
+            self.hooks = NO_HOOKS
+            return
+        pairs = zip(_FIELDS, IN_STEP, strict=True)
+        # to show gradients takes time
+        watched = {field: (self._hook_in_step(hook),) for field, hook in pairs if hook != "on_backward" or hears(hook)}
+        self.hooks = StepHooks(**watched)
+
+    #: whether every step, and every batch of a validation, is shown
+    _shows_steps = _shows_validation = False
+    #: whether the step shows what it computes even if no callback looks: a trial's criterion is called by it
+    _looks_inside = False
+    _shown_loss: Any = None
+
+    def _hook_in_step(self, hook: str) -> Callable[[Step], None]:
+        show, take = getattr(self, f"_show_{hook}"), getattr(self, f"_take_{hook}")
+        listeners = self.callbacks.at_hook(hook)
+
+        def run(step: Step) -> None:
+            show(step, self.facts)
+            if listeners:
+                with self._inside(step):
+                    self.callbacks.fire(hook, self.facts, self._phase)
+                take(step, self.facts)
+
+        run.traceable = all(getattr(callback, "traceable", False) for callback in listeners)  # type: ignore[attr-defined]
+        return run
+
+    @contextlib.contextmanager
+    def _inside(self, step: Step) -> Iterator[None]:
+        """Scope in which the state has the network whose weights are differentiated: of JAX it is another object."""
+        facts, own, inner = self.facts, self.facts[keys.MODEL], step.network
+        facts[keys.MODEL] = inner
+        try:
+            yield
+        finally:
+            if facts[keys.MODEL] is inner:  # else a callback has set another one
+                facts[keys.MODEL] = own
+
+    def _show_on_sample(self, step: Step, facts: State) -> None:
+        facts[keys.X], facts[keys.Y_TRUE] = self._divided(step.batch)
+
+    def _take_on_sample(self, step: Step, facts: State) -> None:
+        step.batch = self._joined(facts, step.batch)
+
+    def _show_on_forward(self, step: Step, facts: State) -> None:
+        facts[keys.Y_PRED] = _single(step.predictions)
+
+    def _take_on_forward(self, step: Step, facts: State) -> None:
+        step.predictions = _like(step.predictions, facts[keys.Y_PRED])
+
+    def _show_on_criterion(self, step: Step, facts: State) -> None:
+        facts[keys.LOSS] = self._shown_loss = _total(step.losses)
+
+    def _take_on_criterion(self, step: Step, facts: State) -> None:
+        """What callbacks made of the sum of all losses, as a further loss."""
+        before, after = self._shown_loss, facts[keys.LOSS]
+        if after is not before:
+            step.losses = {**step.losses, "added": after - before}
+
+    def _show_on_backward(self, step: Step, facts: State) -> None:
+        facts[keys.GRADIENTS] = step.gradients
+
+    def _take_on_backward(self, step: Step, facts: State) -> None:
+        step.gradients = facts[keys.GRADIENTS]
+
+    def _divided(self, batch: Mapping[str, Any]) -> tuple[Any, Any]:
+        """What the network is given, and the rest of a batch."""
+        inputs = {argument: batch[key] for argument, key in self.key_mapping.items() if key in batch}
+        rest = {key: value for key, value in batch.items() if key not in self.key_mapping.values()}
+        return _single(inputs), _single(rest)
+
+    def _joined(self, facts: State, batch: Mapping[str, Any]) -> dict[str, Any]:
+        """A batch with what callbacks made of its parts."""
+        inputs = {argument: batch[key] for argument, key in self.key_mapping.items() if key in batch}
+        rest = {key: value for key, value in batch.items() if key not in self.key_mapping.values()}
+        changed = _like(inputs, facts[keys.X])
+        return {
+            **batch,
+            **{self.key_mapping[argument]: value for argument, value in changed.items()},
+            **_like(rest, facts[keys.Y_TRUE]),
+        }
+
+    # ------------------------------------------------------------------ passes over data
+
+    def _check_first_batches(self, plan: TrainingPlan) -> None:
+        check_first_batches(self, plan)
+
+    def _is_enough(self) -> bool:
+        """Whether the training pass ends after this step."""
+        return False
+
+    def _is_broken_off(self, plan: TrainingPlan) -> bool:
+        """Whether the training pass was ended before its time, so that there is no epoch to record."""
+        return False
+
+    def _leave_epoch(self) -> None:
+        """Forget the steps of an epoch that was broken off; the weights stay as they are."""
+        self.state.step_in_epoch = 0
+        self._running, self._epoch_data, self._must_return = None, None, False
+
+    def _begin_pass(self, data_key: Any, data: Any, hook: str) -> None:
+        self.facts.update({
+            keys.DATA: data_key, keys.GENERATOR: data, keys.STEPS: count_batches(data), keys.METRICS: {},
+        })  # fmt: skip
+        self._fire(hook)
+
+    def _end_pass(self, values: dict[str, float], hook: str) -> dict[str, float]:
+        """Show the values of a pass; returns what callbacks left of them, with what they added."""
+        self.facts[keys.METRICS] = values
+        self._fire(hook)
+        return dict(self.facts[keys.METRICS])
+
+    def _end_of_epoch(self, values: dict[str, float]) -> dict[str, float]:
+        """The values of an epoch as they are recorded."""
+        return self._end_pass(values, "on_end_epoch")
+
+    def _after_batch(self, prepared: Mapping[str, Any], result: tuple[Any, Any, Any], hook: str) -> None:
+        """Show a step that is done, with values and not what a compiler saw of them."""
+        metrics, losses, predictions = result
+        facts = self.facts
+        facts[keys.X], facts[keys.Y_TRUE] = self._divided(prepared)
+        facts[keys.Y_PRED], facts[keys.METRICS] = _single(predictions), dict(metrics)
+        facts[keys.LOSS] = _total(losses)
+        facts.pop(keys.GRADIENTS, None)
+        self._fire(hook)
+
+    def _validate(self, datamgr: Any, epoch: int) -> dict[str, float]:
+        """Exact metrics, and losses where the room's default closure is in use, over the validation data."""
+        losses = StepValues(self.backend.read_scalars)
+        watcher = Watcher(self, losses)
+        metrics = self.config.epoch_metrics
+        self._begin_pass(keys.VALIDATION_DATA, datamgr, "on_start_validation")
+        seed_generators(self.backend, self.seed, self.fold, epoch, stream="validation")
+        with self._averaged_weights():
+            done = self.evaluate(
+                datamgr,
+                metrics=metrics,
+                metric_keys=self.config.keys_of(metrics),
+                keep_predictions=False,
+                watcher=watcher,
+                epoch=epoch,
+            )
+        if self.has_default_closure and self.config.losses and not losses.keys():
+            raise DataError(f"the validation data gave no batch in epoch {epoch}")
+        values = {name: float(array.mean()) for name, array in done.metrics.items()} | losses.reduce()
+        values = {name if name.startswith("val_") else f"val_{name}": value for name, value in values.items()}
+        return self._end_pass(values, "on_end_validation")
+
+
+class Watcher:
+    """Looks at every batch of a pass without learning, for a trainer.
+
+    Parameters
+    ----------
+    trainer
+        Whose losses and hooks they are.
+    losses
+        Takes the losses of every batch.
+    """
+
+    def __init__(self, trainer: Any, losses: StepValues):
+        self._trainer, self._losses = trainer, losses
+        self._is_shown = trainer._shows_validation
+        self._number = 0
+
+    def before(self, prepared: dict[str, Any]) -> dict[str, Any]:
+        """Show a prepared batch, and take what was made of it."""
+        if not self._is_shown:
+            return prepared
+        trainer, step = self._trainer, Step(self._trainer.module, prepared)
+        trainer.facts[keys.BATCH] = self._number
+        trainer._show_on_sample(step, trainer.facts)
+        trainer._fire("on_sample_validation")
+        trainer._take_on_sample(step, trainer.facts)
+        return step.batch
+
+    def after(self, predictions: Mapping[str, Any], prepared: dict[str, Any], n_samples: int) -> Mapping[str, Any]:
+        """Show predictions, compute losses, and take what was made of the predictions."""
+        trainer, config = self._trainer, self._trainer.config
+        if trainer.stop_signals.received is not None:
+            raise StopInValidation
+        step = Step(trainer.module, prepared, predictions)
+        if self._is_shown:
+            trainer._show_on_forward(step, trainer.facts)
+            trainer._fire("on_forward_validation")
+            trainer._take_on_forward(step, trainer.facts)
+        if trainer.has_default_closure:
+            step.losses = call_losses(config.losses, config.loss_keys, step.predictions, prepared)
+            if self._is_shown and step.losses:
+                trainer._show_on_criterion(step, trainer.facts)
+                trainer._fire("on_criterion_validation")
+                trainer._take_on_criterion(step, trainer.facts)
+            self._losses.append(step.losses, n_samples, 0)
+        if self._is_shown:
+            trainer.facts[keys.METRICS] = {}
+            trainer._fire("on_step_validation")
+        self._number += 1
+        return step.predictions
+
+
+def _single(values: Mapping[str, Any]) -> Any:
+    """The value itself where there is one only."""
+    return next(iter(values.values())) if len(values) == 1 else dict(values)
+
+
+def _like(values: Mapping[str, Any], changed: Any) -> dict[str, Any]:
+    """What :func:`_single` gave, under its name again."""
+    return {next(iter(values)): changed} if len(values) == 1 else dict(changed)
+
+
+def _total(losses: Mapping[str, Any]) -> Any:
+    """The sum that is differentiated."""
+    return functools.reduce(lambda total, value: total + value, losses.values()) if losses else None

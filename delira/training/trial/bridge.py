@@ -1,0 +1,117 @@
+"""From a trial to an experiment: the same module, cross-validated."""
+
+import copy
+import importlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from delira import state as keys
+from delira.contract.step import TARGET_FIRST
+from delira.errors import ConfigError
+from delira.metrics import MetricList
+from delira.state import State
+from delira.training.trial.calls import takes_state
+from delira.training.trial.run import trainer_class
+
+#: trainer of a room -> its experiment, and the method in which its networks compute
+_ROOMS = {
+    "PyTorchNetworkTrainer": ("PyTorchExperiment", "forward"),
+    "TfNetworkTrainer": ("TfExperiment", "call"),
+    "JaxNetworkTrainer": ("JaxExperiment", "__call__"),
+}
+
+
+class TreeMetric:
+    """A metric of a trial as one of an experiment: it sees batches, and is computed at the end.
+
+    Parameters
+    ----------
+    metric
+        What a trial takes as a metric.
+    criterion
+        Of the trial, by which some metrics are chosen.
+    """
+
+    def __init__(self, metric: Any, criterion: Any):
+        self._metrics = MetricList([metric])
+        self._state = State({keys.CRITERION: criterion, keys.EPOCH: 0})
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everything."""
+        self._metrics.eval(keys.VALIDATION_DATA)
+        self._metrics.reset(self._state)
+
+    def update(self, target: Any, prediction: Any) -> None:
+        """Take in a batch."""
+        self._state.update({keys.X: target, keys.Y_TRUE: target, keys.Y_PRED: prediction})
+        self._metrics.process(self._state)
+
+    def compute(self) -> float:
+        """The value over all batches."""
+        values = self._metrics.process_final(self._state)
+        if len(values) != 1:
+            raise ConfigError(f"a metric of an experiment is one number, and this one has {sorted(values)}")
+        return float(next(iter(values.values())))
+
+
+def experiment_of(trial: Any, name: str | None, save_path: str | Path | None, settings: Mapping[str, Any]) -> Any:
+    """The experiment whose runs each fit a copy of the trial's module, as it is now.
+
+    Raises
+    ------
+    ConfigError
+        If the trial was fitted already, or has what an experiment cannot do: no criterion of predictions and targets,
+        several optimizers, a closure or a loader of its own.
+    """
+    state = trial.state
+    _refuse(trial)
+    trainer = trainer_class(state[keys.MODEL])
+    experiment_name, method = _ROOMS[trainer.__name__]
+    backend = trainer.backend  # type: ignore[attr-defined]
+    package, _, base = backend.network_class.rpartition(".")
+    network = _network_class(getattr(importlib.import_module(package), base), method, copy.deepcopy(state[keys.MODEL]))
+    optimizer = state[keys.OPTIMIZER]
+
+    def build(model: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        return {"default": backend.copy_optimizer(optimizer, state[keys.MODEL], model.module)}
+
+    metrics = {
+        str(metric): TreeMetric(metric, state[keys.CRITERION]) for metric in trial.given_metrics if metric != "loss"
+    }
+    experiment = getattr(importlib.import_module("delira.training"), experiment_name)
+    given = {
+        "losses": {"loss": state[keys.CRITERION]}, "val_metrics": metrics, "optim_fn": build,
+        "callbacks": list(trial.callbacks), **trial.settings, **settings,
+    }  # fmt: skip
+    return experiment({}, network, name=name, save_path=save_path, **given)
+
+
+def _refuse(trial: Any) -> None:
+    state = trial.state
+    criterion = state[keys.CRITERION]
+    if trial.history:
+        raise ConfigError(
+            "the trial was fitted already, so every fold would begin with what it is tested on; call to_experiment "
+            "before run"
+        )
+    if criterion is None or (takes_state(criterion) and not hasattr(criterion, TARGET_FIRST)):
+        raise ConfigError("an experiment needs a criterion of predictions and targets: criterion(prediction, target)")
+    if isinstance(state[keys.OPTIMIZER], Mapping) or state[keys.OPTIMIZER] is None:
+        raise ConfigError("to_experiment needs one optimizer; write a network with a closure for several")
+    if trial.closure is not None or state[keys.LOADER] is not None:
+        raise ConfigError("to_experiment cannot take a closure or a loader over; write a network with a closure")
+
+
+def _network_class(base: Any, method: str, module: Any) -> type:
+    """A network class whose instances hold copies of a module."""
+
+    def __init__(self: Any) -> None:
+        base.__init__(self)
+        self.module = copy.deepcopy(module)
+
+    def compute(self: Any, x: Any) -> dict[str, Any]:
+        return {"pred": self.module(x)}
+
+    return type(type(module).__name__, (base,), {"__init__": __init__, method: compute, "__module__": __name__})

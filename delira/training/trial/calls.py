@@ -1,0 +1,120 @@
+"""How networks and criteria are called: decided by their signature, once, never by trying."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from delira import state as keys
+from delira.errors import ConfigError
+from delira.state import State, StateKey
+
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def spread(value: Any) -> tuple[Any, ...]:
+    """Positional arguments of an input, a prediction or a target: those of a tuple or list, nothing for None."""
+    if value is None:
+        return ()
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,)
+
+
+class ModelCall:
+    """Calls a network on an input; it gets the state if it has a parameter for it.
+
+    That is a parameter ``state`` that the inputs do not fill, and that is required, only goes by keyword, or is
+    annotated as :class:`delira.state.State`: an optional ``state`` of the network's own is left alone.
+    """
+
+    def __init__(self) -> None:
+        self._known: tuple[Any, int] = (None, -1)
+        self._plan = (False, False)
+
+    def __call__(self, model: Any, x: Any, state: State) -> Any:
+        """Call a network.
+
+        Parameters
+        ----------
+        model
+            The network; None returns None.
+        x
+            The input: a tuple or list is spread over the arguments, a dict is one argument; None: there is none.
+        state
+            Of the fit.
+        """
+        if model is None:
+            return None
+        inputs = spread(x)
+        if self._known[0] is not model or self._known[1] != len(inputs):
+            self._known, self._plan = (model, len(inputs)), _plan(model, len(inputs))
+        takes, needs_one = self._plan
+        inputs = (None,) if needs_one else inputs
+        return model(*inputs, state=state) if takes else model(*inputs)
+
+
+def _plan(model: Any, n_inputs: int) -> tuple[bool, bool]:
+    """Whether a network takes the state, and whether it needs an argument though there is no input."""
+    parameters = parameters_of(model)
+    names = [name for name, parameter in parameters.items() if parameter.kind in _POSITIONAL]
+    takes = "state" in parameters and "state" not in names[:n_inputs] and _is_for_state(parameters["state"])
+    # the one argument of a network that does without data
+    first = parameters[names[0]] if names and names[0] != "state" else None
+    return takes, not n_inputs and first is not None and first.default is first.empty
+
+
+def _is_for_state(parameter: inspect.Parameter) -> bool:
+    annotation = getattr(parameter.annotation, "__name__", parameter.annotation)
+    is_needed = parameter.default is parameter.empty or parameter.kind is parameter.KEYWORD_ONLY
+    return is_needed or annotation == "State"
+
+
+def parameters_of(model: Any) -> Mapping[str, inspect.Parameter]:
+    """Parameters of what a network computes."""
+    for name in ("forward", "call", "__call__"):
+        method = getattr(model, name, None)
+        if method is not None and not (name == "__call__" and inspect.isfunction(model)):
+            return inspect.signature(method).parameters
+    return inspect.signature(model).parameters
+
+
+def bind_criterion(criterion: Any) -> Callable[[State], Any]:
+    """A criterion as a function of the state.
+
+    Parameters
+    ----------
+    criterion
+        A state key, a function of the state (its one argument, or the first is called ``state``), or a function of
+        predictions and targets, over whose arguments tuples of them are spread.
+
+    Raises
+    ------
+    ConfigError
+        If it cannot be called.
+    """
+    if not callable(criterion):
+        raise ConfigError(f"a criterion is a function of predictions and targets, or of the state, got {criterion!r}")
+    if takes_state(criterion):
+        return criterion
+
+    def compute(state: State) -> Any:
+        return criterion(*spread(state[keys.Y_PRED]), *spread(state[keys.Y_TRUE]))
+
+    return compute
+
+
+def takes_state(function: Any) -> bool:
+    """Whether a function is one of the state rather than of predictions and targets."""
+    if isinstance(function, StateKey):
+        return True
+    try:
+        parameters = list(parameters_of(function).values())
+    except (TypeError, ValueError):  # of C, without a signature
+        return False
+    given = [parameter for parameter in parameters if parameter.kind in _POSITIONAL]
+    has_more = any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters)
+    if not given:
+        return False
+    return given[0].name == "state" or _is_state(given[0]) or (len(given) == 1 and not has_more)
+
+
+def _is_state(parameter: inspect.Parameter) -> bool:
+    return getattr(parameter.annotation, "__name__", parameter.annotation) == "State"

@@ -1,0 +1,183 @@
+"""Batches of any structure as a trainer takes them: with steps of any number, with a loader, without data."""
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from delira import state as keys
+from delira.data_loading import BaseDataManager
+from delira.data_loading.epoch import EpochIterator
+from delira.errors import ConfigError, DataError
+from delira.state import State
+from delira.training.checks import count_batches
+from delira.training.data_position import has_epochs, is_foreign_loader
+from delira.utils.trees import iterate_leaves
+
+#: number of steps: until the training is stopped
+ENDLESS = -1
+#: entries of the batches of a trial
+X, Y_TRUE = "x", "y_true"
+
+
+class Batch(dict[str, Any]):
+    """The input and the target of one step."""
+
+    @property
+    def n_samples(self) -> int:
+        """Length of the first array of the input, or of the target; 1 without data."""
+        for _, leaf in iterate_leaves([self[X], self[Y_TRUE]]):
+            if getattr(leaf, "shape", ()):
+                return len(leaf)
+        return 1
+
+
+def as_batch(values: Any) -> Batch:
+    """The input and the target of what a loader gave.
+
+    A tuple or list of two is both of them. So is a dict of ``"data"`` and ``"label"``, as data managers give it.
+    Anything else is an input.
+    """
+    if isinstance(values, (tuple, list)) and len(values) == 2:
+        return Batch({X: values[0], Y_TRUE: values[1]})
+    if isinstance(values, Mapping):
+        rest = {key: value for key, value in values.items() if key != "label"}
+        given = rest["data"] if rest.keys() == {"data"} else rest
+        return Batch({X: given, Y_TRUE: values.get("label")})
+    if isinstance(values, (tuple, list)) and len(values) == 1:
+        return Batch({X: values[0], Y_TRUE: None})
+    return Batch({X: values, Y_TRUE: None})
+
+
+class TrialData:
+    """One of the data sets of a trial, as a trainer takes it.
+
+    Parameters
+    ----------
+    generator
+        Iterable of batches, a data manager, or None: then there are steps without data.
+    steps
+        Batches of an epoch; None: all of the generator. More than it has go on from its beginning;
+        ``-1``: until the training is stopped.
+    state
+        Of the trial; a ``loader`` works on it.
+    loader
+        Function of the state that sets X and Y_TRUE, usually with ``next(state[ITERATOR])``; None: the batch itself.
+    keeps_iterator
+        Whether an epoch goes on in the generator where the one before it ended.
+    """
+
+    def __init__(
+        self,
+        generator: Any,
+        steps: int | None,
+        state: State,
+        loader: Callable[[State], None] | None = None,
+        keeps_iterator: bool = False,
+    ):
+        self.generator, self.steps, self.state = generator, steps, state
+        self.loader, self.keeps_iterator = loader, keeps_iterator
+        self._kept: Iterator[Any] | None = None
+
+    @property
+    def n_batches(self) -> int | None:
+        """Batches of an epoch, if they can be counted."""
+        if self.steps == ENDLESS:
+            return None
+        return count_batches(self.generator) if self.steps is None else self.steps
+
+    def __len__(self) -> int:
+        if (number := self.n_batches) is None:
+            raise TypeError("the number of batches is not known")
+        return number
+
+    @property
+    def is_enterable(self) -> bool:
+        """Whether an epoch can be continued at any of its batches: not where a loader of the user's draws them."""
+        if self.loader is not None or self.keeps_iterator:
+            return False
+        if self.generator is None or isinstance(self.generator, Sequence):
+            return True
+        return isinstance(self.generator, BaseDataManager)
+
+    def epoch(self, seed: int, fold: int, epoch: int, start: int = 0, shuffle: bool = False) -> Iterator[Batch]:
+        """The batches of an epoch, from one on."""
+        numbers = itertools.count(start) if self.steps == ENDLESS else range(start, self.n_batches or 0)
+        if self.n_batches is None and self.steps is None:
+            yield from map(as_batch, itertools.islice(iter(self.generator), start, None))
+            return
+        source = self._source((seed, fold, epoch), start, shuffle)
+        state = self.state
+        for _ in numbers:
+            state[keys.ITERATOR] = source
+            try:
+                if self.loader is None:
+                    batch = as_batch(next(source)) if source is not None else Batch({X: None, Y_TRUE: None})
+                else:
+                    self.loader(state)
+                    batch = Batch({X: state.get(keys.X), Y_TRUE: state.get(keys.Y_TRUE)})
+            except StopIteration:
+                raise DataError(f"the data, a {type(self.generator).__name__}, gave no batch") from None
+            yield batch
+            if self.steps == ENDLESS and state.get(keys.STOP_TRAINING):
+                return
+
+    def _source(self, counters: tuple[int, int, int], start: int, shuffle: bool) -> Iterator[Any] | None:
+        """The batches, over and over again, from one on; None without data."""
+        if self.generator is None:
+            return None
+        if self.keeps_iterator:
+            self._kept = self._kept or self._again(counters, 0, shuffle)
+            return self._kept
+        return self._again(counters, start, shuffle)
+
+    def _again(self, counters: tuple[int, int, int], start: int, shuffle: bool) -> Iterator[Any]:
+        length = count_batches(self.generator) if start else None
+        first, start = divmod(start, length) if length else (0, 0)
+        for round_ in itertools.count(first):
+            is_empty = True
+            batches = self._once(counters, round_, start, shuffle)
+            try:
+                for batch in batches:
+                    is_empty = False
+                    yield batch
+            finally:  # also where the pass ends before the data: workers are told
+                if isinstance(batches, EpochIterator):
+                    batches.close()
+            if is_empty and not start:
+                return
+            start = 0
+
+    def _once(self, counters: tuple[int, int, int], round_: int, start: int, shuffle: bool) -> Any:
+        """The batches of the generator from one on; each round through it has an order of its own."""
+        if not has_epochs(self.generator):
+            return itertools.islice(self.generator, start, None) if start else self.generator
+        seed, fold, epoch = counters
+        return self.generator.epoch(seed, fold, epoch + round_ * 2**20, start=start, shuffle=shuffle)
+
+
+def check_generator(generator: Any) -> None:
+    """Refuse what gives no batches.
+
+    Raises
+    ------
+    ConfigError
+        Saying what is needed.
+    """
+    if generator is None or has_epochs(generator) or is_foreign_loader(generator) or hasattr(generator, "__iter__"):
+        return
+    raise ConfigError(f"batches come from an iterable or a data manager, got a {type(generator).__name__}")
+
+
+def check_steps(steps: Any) -> int | None:
+    """A number of steps, ``-1`` for no end, or None.
+
+    Raises
+    ------
+    ConfigError
+        If it is anything else.
+    """
+    if steps is None:
+        return None
+    if isinstance(steps, bool) or int(steps) != steps or steps < ENDLESS or steps == 0:
+        raise ConfigError(f"steps must be a positive whole number, or -1 for no end, got {steps!r}")
+    return int(steps)

@@ -1,0 +1,228 @@
+"""What a trial does: fit, evaluate, predict, and replay what was."""
+
+import contextlib
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Self
+
+from delira import state as keys
+from delira.errors import ConfigError
+from delira.state import State
+from delira.training.callbacks.abstract_callback import CallbackList
+from delira.training.callbacks.printers import Tqdm
+from delira.training.trial.watcher import TrialWatcher
+
+_TITLES = {keys.TRAIN_DATA: "training", keys.VALIDATION_DATA: "validation", keys.TEST_DATA: "test"}
+
+
+class Passes:
+    """The passes of a trial over its data."""
+
+    state: State
+    verbose: int
+    trainer: Any
+    callbacks: CallbackList
+    metrics: Any
+    data_of: Any
+
+    def run(self, epochs: int = 1, verbose: int = -1) -> list[dict[str, Any]]:
+        """Fit up to a number of epochs in all, those that are done included.
+
+        Parameters
+        ----------
+        epochs
+            Epochs in all: ``run(3)`` and then ``run(5)`` makes five.
+        verbose
+            As for the trial; -1: what it was told.
+
+        Returns
+        -------
+        list of dict
+            The history: for each epoch its metrics, ``train_steps`` and ``validation_steps``.
+
+        Raises
+        ------
+        ConfigError
+            If there is nothing to fit to: neither training data nor a number of steps.
+        """
+        train, validation = self.data_of(keys.TRAIN_DATA), self.data_of(keys.VALIDATION_DATA)
+        if train is None:
+            raise ConfigError(
+                "there is nothing to fit to; give training data (with_train_data, with_train_generator), or a number "
+                "of steps (for_train_steps)"
+            )
+        trainer, state = self.trainer, self.state
+        state[keys.STOP_TRAINING] = trainer.stop_training = False
+        trainer._phase = state[keys.PHASE] = "fit"
+        if trainer.state.epoch < epochs:
+            with self._shown(verbose):
+                trainer.train(epochs, train, validation, verbose=False)
+        state[keys.HISTORY] = trainer.state.history
+        return list(trainer.state.history)
+
+    @contextlib.contextmanager
+    def _shown(self, verbose: int) -> Iterator[None]:
+        """Scope of one call whose printer comes before all other callbacks, as it shows what metrics gave."""
+        verbose = self.verbose if verbose == -1 else verbose
+        if verbose <= 0:
+            yield
+            return
+        printer = Tqdm(on_epoch=verbose == 1)
+        self._use_callbacks([printer, *self.trainer.callbacks])
+        try:
+            yield
+        finally:
+            self._use_callbacks(callback for callback in self.trainer.callbacks if callback is not printer)
+
+    def _use_callbacks(self, callbacks: Iterable[Any]) -> None:
+        """Call these; the step stays as it is, as no printer looks into it."""
+        self.callbacks = self.trainer.callbacks = self.state[keys.CALLBACK_LIST] = CallbackList(callbacks)
+
+    def evaluate(self, verbose: int = -1, data_key: Any = None) -> dict[str, Any]:
+        """Metrics over a data set, in evaluation mode; nothing is learned.
+
+        Parameters
+        ----------
+        verbose
+            As for the trial; -1: what it was told.
+        data_key
+            VALIDATION_DATA (the default), TRAIN_DATA or TEST_DATA.
+
+        Returns
+        -------
+        dict
+            The metrics by name. Those of the validation data also go into the last record of the history.
+        """
+        data_key = keys.VALIDATION_DATA if data_key is None else data_key
+        with self._shown(verbose), self._phase("evaluate", data_key) as watcher:
+            values: dict[str, Any] = self._pass(watcher, data_key)
+            values = self.trainer._end_pass(values, "on_end_epoch")
+        history = self.trainer.state.history
+        if history and data_key == keys.VALIDATION_DATA:
+            history[-1].update(values)
+        return values
+
+    def predict(self, verbose: int = -1, data_key: Any = None) -> Any:
+        """Predictions over a data set, in evaluation mode.
+
+        Parameters
+        ----------
+        verbose
+            As for the trial; -1: what it was told.
+        data_key
+            TEST_DATA (the default), TRAIN_DATA or VALIDATION_DATA.
+
+        Returns
+        -------
+        Array of the framework of shape ``(n, ...)``, or a structure of them, as the network returns; a list of what it
+        returned for each batch if that cannot be joined.
+        """
+        data_key = keys.TEST_DATA if data_key is None else data_key
+        with self._shown(verbose), self._phase("predict", data_key) as watcher:
+            watcher.kept = []
+            self._pass(watcher, data_key)
+            self.trainer._fire("on_end_epoch")
+        return self.state[keys.FINAL_PREDICTIONS]
+
+    def _pass(self, watcher: Any, data_key: Any) -> dict[str, Any]:
+        """One pass without learning, from on_start_validation to on_end_validation."""
+        trainer, data = self.trainer, self.data_of(data_key)
+        trainer._begin_pass(data_key, data, "on_start_validation")
+        trainer.evaluate(data, metrics={}, keep_predictions=False, watcher=watcher)
+        if watcher.kept is not None:
+            self.state[keys.FINAL_PREDICTIONS] = self._joined(watcher.kept)
+        values: dict[str, Any] = trainer._end_pass({}, "on_end_validation")
+        return values
+
+    def _joined(self, predictions: list[Any]) -> Any:
+        if len(predictions) == 1:
+            return predictions[0]
+        try:
+            return self.trainer.backend.concatenate(predictions)
+        except Exception as error:
+            warnings.warn(
+                f"the predictions of the batches cannot be joined ({error}); they come as a list", stacklevel=4
+            )
+            return predictions
+
+    @contextlib.contextmanager
+    def _phase(self, phase: str, data_key: Any) -> Iterator[Any]:
+        """Scope of an evaluation or a prediction; its end is told whatever happens."""
+        if data_key not in _TITLES:
+            raise ConfigError(f"data_key is one of TRAIN_DATA, VALIDATION_DATA and TEST_DATA, got {data_key!r}")
+        if self.data_of(data_key) is None:
+            raise ConfigError(f"there are no {_TITLES[data_key]} data to {phase}")
+        trainer, state = self.trainer, self.state
+        trainer._phase = phase
+        state.update({keys.PHASE: phase, keys.EPOCH: 0, keys.MAX_EPOCHS: 1, keys.STOP_TRAINING: False})
+        error: BaseException | None = None
+        try:
+            trainer._fire("on_start")
+            trainer._fire("on_start_epoch")
+            yield TrialWatcher(trainer)
+        except BaseException as caught:
+            error = caught
+            raise
+        finally:
+            first = self.callbacks.end(state, phase, error)
+            trainer._phase = "fit"
+            if error is None and first is not None:
+                raise first
+
+    def replay(self, callbacks: Iterable[Any] | None = None, verbose: int = 2, one_batch: bool = False) -> Self:
+        """Tell callbacks the history again, as if it happened: progress and metrics, no tensors.
+
+        Parameters
+        ----------
+        callbacks
+            Who is told; None: the callbacks of the trial.
+        verbose
+            As for the trial.
+        one_batch
+            Whether each pass has one batch instead of as many as there were.
+        """
+        verbose = self.verbose if verbose == -1 else verbose
+        printers = [Tqdm(on_epoch=verbose == 1)] if verbose > 0 else []
+        listeners = CallbackList([*printers, *(self.callbacks if callbacks is None else callbacks)])
+        records = list(self.history)  # type: ignore[attr-defined]
+        state = State({
+            **self.state, keys.PHASE: "replay", keys.STOP_TRAINING: False, keys.MAX_EPOCHS: len(records),
+            keys.HISTORY: records, keys.EPOCH: 0,
+        })  # fmt: skip
+        listeners.fire("on_start", state, "replay")
+        for epoch, record in enumerate(records):
+            state[keys.EPOCH], state[keys.METRICS] = epoch, {}
+            listeners.fire("on_start_epoch", state, "replay")
+            _replay_pass(listeners, state, record, "training", one_batch)
+            if record.get("validation_steps"):
+                _replay_pass(listeners, state, record, "validation", one_batch)
+            state[keys.METRICS] = _values(record)
+            listeners.fire("on_end_epoch", state, "replay")
+            if state[keys.STOP_TRAINING]:
+                break
+        listeners.fire("on_end", state, "replay")
+        return self
+
+
+def _values(record: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in record.items() if name not in ("train_steps", "validation_steps")}
+
+
+def _replay_pass(listeners: CallbackList, state: State, record: Mapping[str, Any], name: str, one_batch: bool) -> None:
+    is_validation = name == "validation"
+    steps = record["validation_steps" if is_validation else "train_steps"]
+    state[keys.STEPS] = steps
+    state[keys.DATA] = keys.VALIDATION_DATA if is_validation else keys.TRAIN_DATA
+    state[keys.METRICS] = {
+        key: value for key, value in _values(record).items() if key.startswith("val_") == is_validation
+    }
+    ending = "_validation" if is_validation else ""
+    listeners.fire(f"on_start_{name}", state, "replay")
+    for batch in range(1 if one_batch else steps or 0):
+        state[keys.BATCH] = batch
+        for hook in ("on_sample", "on_forward", "on_criterion"):
+            listeners.fire(hook + ending, state, "replay")
+        if not is_validation:
+            listeners.fire("on_backward", state, "replay")
+        listeners.fire(f"on_step_{name}", state, "replay")
+    listeners.fire(f"on_end_{name}", state, "replay")

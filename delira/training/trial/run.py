@@ -1,0 +1,279 @@
+"""The trainer of a trial: the common one, with batches of any structure, a criterion of the state, and its metrics."""
+
+import contextlib
+import functools
+import importlib
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from delira import state as keys
+from delira.contract import Step
+from delira.contract.step import TARGET_FIRST
+from delira.errors import NetworkError
+from delira.state import State
+from delira.training.generators import seed_generators
+from delira.training.hooked_run import HookedRun
+from delira.training.plan import TrainingPlan
+from delira.training.trial.calls import ModelCall, spread
+from delira.training.trial.data import ENDLESS, Y_TRUE, X
+from delira.training.trial.watcher import PREDICTION, TrialWatcher
+from delira.utils.trees import iterate_leaves
+
+#: package of a module's class -> trainer of its room, in delira.training
+_TRAINERS = {
+    "torch": "PyTorchNetworkTrainer",
+    "keras": "TfNetworkTrainer",
+    "flax": "JaxNetworkTrainer",
+    "sklearn": "SklearnNetworkTrainer",
+}
+
+
+def trainer_class(model: Any) -> type:
+    """The trainer of the room that a module, or a network of ours, belongs to.
+
+    Raises
+    ------
+    NetworkError
+        If it belongs to none.
+    """
+    own = getattr(type(model), "__delira_backend__", None)
+    packages = [parent.__module__.partition(".")[0] for parent in type(model).__mro__]
+    name = "PyTorchNetworkTrainer" if model is None else next((_TRAINERS[p] for p in packages if p in _TRAINERS), None)
+    if own is not None and own.name == "torchscript":
+        name = "TorchScriptNetworkTrainer"
+    if name is None:
+        raise NetworkError(
+            f"a trial takes a torch.nn.Module, a keras.Model, a flax nnx.Module or a scikit-learn estimator, got "
+            f"{model!r}"
+        )
+    trainer: type = getattr(importlib.import_module("delira.training"), name)
+    return trainer
+
+
+def trial_trainer_class(trainer: type, trial: Any) -> type:
+    """The trainer of a room with what a trial needs."""
+    return type(f"Trial{trainer.__name__}", (TrialRun, trainer), {"trial": trial})
+
+
+class TrialRun(HookedRun):
+    """What a trial's trainer does otherwise; it is mixed with the trainer of a room."""
+
+    _looks_inside = True
+    _validation_steps = 0
+    _kept_metrics: Any = None
+    _before: Mapping[Any, Any] = {}
+    trial: Any
+
+    def _methods_of(self, network: Any) -> tuple[Any, Any]:
+        """The room's own preparation of batches, and its closure with the trial's calls inside."""
+        package, _, name = self.backend.network_class.rpartition(".")
+        cls = getattr(importlib.import_module(package), name)
+        return cls.prepare_batch, self._numbered(cls.closure) if self.trial.closure is None else self._own_closure
+
+    def _own_closure(self, model: Any, data_dict: dict[str, Any], optimizers: Mapping[str, Any]) -> Any:
+        """The step of a trial with a closure of its own."""
+        facts, step = self.facts, Step(model, data_dict)
+        self._show_on_sample(step, facts)
+        self._fire("on_sample")
+        self.trial.closure(facts)
+        if not isinstance(facts[keys.OPTIMIZER], (Mapping, type(None))):
+            self.backend.update_after(optimizers)
+        return {}, {"loss": facts[keys.LOSS]}, {PREDICTION: facts.get(keys.Y_PRED)}
+
+    def _numbered(self, closure: Callable[..., Any]) -> Callable[..., Any]:
+        """The closure with BATCH as a compiled step has it: else it would stay the number of the first batch."""
+
+        def numbered(model: Any, data_dict: Any, optimizers: Any, batch_nr: Any = 0, **kwargs: Any) -> Any:
+            facts = self.facts
+            own, facts[keys.BATCH] = facts.get(keys.BATCH), batch_nr
+            try:
+                return closure(model, data_dict, optimizers, **kwargs)
+            finally:
+                facts[keys.BATCH] = own
+                facts.pop(keys.GRADIENTS, None)  # of a compiled step they have no values here
+
+        vars(numbered).update(vars(closure))
+        return numbered
+
+    def _arguments(self) -> dict[str, Any]:
+        own = {} if self.trial.closure is not None else {"call": self._call_in_step}
+        return {**super()._arguments(), **own}
+
+    def _functions(self) -> dict[str, Any]:
+        criterion = self.trial.state[keys.CRITERION]
+        return super()._functions() | ({} if criterion is None else {"criterion": criterion})
+
+    def _check_first_batches(self, plan: TrainingPlan) -> None:
+        """Nothing is taken from data that may be gone then, and the network is called in steps only."""
+
+    def _begin_hooks(self) -> None:
+        self.facts = self.trial.state
+        self.facts.update({
+            keys.DEVICE: self.devices.input, keys.HISTORY: self.state.history, keys.CALLBACK_LIST: self.callbacks,
+        })  # fmt: skip
+        self._bind_hooks()
+
+    def _follow(self, facts: State) -> None:
+        super()._follow(facts)
+        self.trial.follow(self)
+
+    # ------------------------------------------------------------------ the step
+
+    @functools.cached_property
+    def _call_model(self) -> ModelCall:
+        return ModelCall()
+
+    def forward(self, prepared: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Call the network on a prepared batch."""
+        with self.backend.calling(self.module):
+            return {PREDICTION: self._call_model(self.module, prepared.get(X), self.facts)}
+
+    def _call_in_step(self, network: Any, batch: Mapping[str, Any]) -> dict[str, Any]:
+        return {PREDICTION: self._call_model(network, batch.get(X), self.facts)}
+
+    def _hook_in_step(self, hook: str) -> Callable[[Step], None]:
+        run = super()._hook_in_step(hook)
+        if hook not in ("on_criterion", "on_backward"):
+            return run
+
+        def run_and_carry(step: Step) -> None:
+            run(step)
+            step.predictions = {**step.predictions, **self._written()}
+
+        run_and_carry.traceable = run.traceable  # type: ignore[attr-defined]
+        return run_and_carry
+
+    def _written(self) -> dict[Any, Any]:
+        """Arrays that the step has written into the state: a compiled, or differentiated, function must return them."""
+        before = self._before
+        return {
+            key: value
+            for key, value in self.facts.items()
+            if value is not before.get(key) and key not in _NOT_CARRIED and _is_of_arrays(value)
+        }
+
+    def _show_on_sample(self, step: Step, facts: State) -> None:
+        super()._show_on_sample(step, facts)
+        self._before = dict(facts)
+
+    def _show_on_backward(self, step: Step, facts: State) -> None:
+        facts.update(step.predictions)
+        facts[keys.LOSS] = step.losses["loss"]
+        super()._show_on_backward(step, facts)
+
+    def _divided(self, batch: Mapping[str, Any]) -> tuple[Any, Any]:
+        return batch.get(X), batch.get(Y_TRUE)  # a compiled step has no entries that are None
+
+    def _joined(self, facts: State, batch: Mapping[str, Any]) -> dict[str, Any]:
+        return {**batch, X: facts[keys.X], Y_TRUE: facts[keys.Y_TRUE]}
+
+    def _show_on_criterion(self, step: Step, facts: State) -> None:
+        own = step.losses.values()  # of the network, e.g. regularisation of Keras
+        facts[keys.LOSS] = functools.reduce(operator.add, own, self._loss(facts))
+        step.losses = {"loss": facts[keys.LOSS]}
+        step.backward_arguments = facts.get(keys.BACKWARD_ARGS) or {}
+
+    def _take_on_criterion(self, step: Step, facts: State) -> None:
+        step.losses = {"loss": facts[keys.LOSS]}
+
+    def _loss(self, facts: State) -> Any:
+        criterion = facts[keys.CRITERION]
+        if criterion is None:
+            return self.backend.zero_loss(self.devices) + 0.0  # no leaf: callbacks may add to it in place
+        if getattr(criterion, TARGET_FIRST, False):
+            return criterion(*spread(facts[keys.Y_TRUE]), *spread(facts[keys.Y_PRED]))
+        return self.trial.criterion_of(criterion)(facts)
+
+    def _after_batch(self, prepared: Mapping[str, Any], result: tuple[Any, Any, Any], hook: str) -> None:
+        _, losses, predictions = result
+        facts = self.facts
+        facts[keys.X], facts[keys.Y_TRUE] = self._divided(prepared)
+        facts.update(predictions)  # and what else the step has written
+        facts[keys.LOSS] = losses["loss"]
+        self._measure(facts)
+        self._fire(hook)
+
+    def _measure(self, facts: State) -> None:
+        """The metrics of a batch, of values that no gradient goes through."""
+        for key, value in facts.items():
+            if key not in _SETTLED and getattr(value, "requires_grad", False) and hasattr(value, "detach"):
+                facts[key] = value.detach()
+        facts[keys.METRICS] = self.trial.metrics.process(facts)
+
+    # ------------------------------------------------------------------ passes
+
+    def _is_enough(self) -> bool:
+        return bool(self.facts.get(keys.STOP_TRAINING))
+
+    def _begin_pass(self, data_key: Any, data: Any, hook: str) -> None:
+        metrics, facts = self.trial.metrics, self.facts
+        facts.update({
+            keys.DATA: data_key, keys.GENERATOR: data.generator, keys.STEPS: data.steps or data.n_batches,
+            keys.SAMPLER: data.loader, keys.METRICS: {},
+        })  # fmt: skip
+        if data_key is keys.TRAIN_DATA and self._phase == "fit":
+            metrics.train()
+        else:
+            metrics.eval(data_key)
+        metrics.reset(facts)
+        if data_key == keys.TRAIN_DATA and self._kept_metrics is not None:
+            metrics.load_state_dict(self._kept_metrics)
+            self._kept_metrics = None
+        self._fire(hook)
+
+    def _begin_epoch(self, plan: TrainingPlan, epoch: int) -> Any:
+        self._kept_metrics = self.state.accumulators.get("tree")  # inside an epoch
+        return super()._begin_epoch(plan, epoch)  # type: ignore[misc]
+
+    @contextlib.contextmanager
+    def _filled_state(self) -> Iterator[None]:
+        with super()._filled_state():
+            if self.state.accumulators:
+                self.state.accumulators["tree"] = self.trial.metrics.state_dict()
+            yield
+
+    def _validate(self, datamgr: Any, epoch: int) -> dict[str, Any]:
+        watcher = TrialWatcher(self)
+        self._begin_pass(keys.VALIDATION_DATA, datamgr, "on_start_validation")
+        seed_generators(self.backend, self.seed, self.fold, epoch, stream="validation")
+        with self._averaged_weights():
+            self.evaluate(datamgr, metrics={}, keep_predictions=False, watcher=watcher, epoch=epoch)
+        self._validation_steps = watcher.number
+        return self._end_pass({}, "on_end_validation")
+
+    def _end_pass(self, values: dict[str, float], hook: str) -> dict[str, Any]:
+        facts = self.facts
+        if hook == "on_end_epoch":
+            facts[keys.METRICS] = values
+        else:
+            facts[keys.METRICS] = {**facts[keys.METRICS], **self.trial.metrics.process_final(facts)}
+        self._fire(hook)
+        return {name: _plain(value) for name, value in facts[keys.METRICS].items()}
+
+    def _end_of_epoch(self, values: dict[str, float]) -> dict[str, float]:
+        recorded = super()._end_of_epoch({name: value for name, value in values.items() if name != "epoch"})
+        steps = {"train_steps": self.state.step_in_epoch, "validation_steps": self._validation_steps}
+        return {**({"epoch": values["epoch"]} | recorded), **steps}
+
+    def _is_broken_off(self, plan: TrainingPlan) -> bool:
+        """Whether the training pass was ended before its time."""
+        wanted = plan.train_data.n_batches
+        ends = plan.train_data.steps != ENDLESS
+        return self._is_enough() and ends and (wanted is None or self.state.step_in_epoch < wanted)
+
+
+#: keys of ours whose values hold no gradient by then: users' own, and the input, are left
+_SETTLED = frozenset(keys.MEANING) - {keys.X, keys.Y_TRUE}
+_NOT_CARRIED = _SETTLED - {keys.Y_PRED}
+
+
+def _is_of_arrays(value: Any) -> bool:
+    leaves = [leaf for _, leaf in iterate_leaves(value)]
+    return bool(leaves) and all(hasattr(leaf, "shape") and hasattr(leaf, "dtype") for leaf in leaves)
+
+
+def _plain(value: Any) -> Any:
+    """A number of Python, or a list of them, out of whatever a metric gave."""
+    value = value.item() if hasattr(value, "item") and getattr(value, "size", 1) in (1,) else value
+    return value.tolist() if hasattr(value, "tolist") else value

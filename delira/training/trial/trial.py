@@ -1,0 +1,276 @@
+"""Fit anything: a module, an optimizer, a criterion, metrics and callbacks, put together by one object."""
+
+import importlib.metadata
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from delira import state as keys
+from delira.errors import ConfigError
+from delira.metrics.tree.metric_list import MetricList
+from delira.state import State, StateFunction
+from delira.training.callbacks.abstract_callback import CallbackList
+from delira.training.trial.bridge import experiment_of
+from delira.training.trial.calls import bind_criterion
+from delira.training.trial.fluent import FluentData
+from delira.training.trial.passes import Passes
+from delira.training.trial.run import trainer_class, trial_trainer_class
+
+
+class Trial(FluentData, Passes):
+    """A fit of any module: ``Trial(model, optimizer, criterion, ["acc", "loss"]).with_train_data(x, y).run(10)``.
+
+    It is a face of the same training loop that experiments have: every setting of a trainer may be given, and
+    everything that holds there holds here, exact resume included.
+
+    Parameters
+    ----------
+    model
+        A ``torch.nn.Module``, ``keras.Model``, flax ``nnx.Module``, scikit-learn estimator or a network of ours. It is
+        called with the input (a tuple or list is spread over its arguments); a parameter ``state`` that is required,
+        or annotated as :class:`delira.state.State`, gets the state. None stands for a network that returns None.
+    optimizer
+        An optimizer of the framework, or a dict of several; None: nothing is updated.
+    criterion
+        ``criterion(prediction, target)``, ``criterion(state)``, or a state key under which the network stores its
+        loss; None: the loss is 0, and callbacks add to it.
+    metrics
+        See :class:`delira.metrics.MetricList`.
+    callbacks
+        See :class:`delira.training.callbacks.Callback`.
+    verbose
+        2: a bar for each pass, 1: one bar over all epochs, 0: nothing.
+    save_path
+        Folder for checkpoints and the history, from which a new trial continues; None: no files.
+    **settings
+        Further settings of a trainer, e.g. ``seed``, ``mixed_precision``, ``gradient_accumulation_steps``;
+        ``print(delira.training.settings_help())`` explains each.
+
+    Raises
+    ------
+    ConfigError
+        If a setting is unknown or impossible.
+    NetworkError
+        If the model is of no framework that is known.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        optimizer: Any = None,
+        criterion: Any = None,
+        metrics: Iterable[Any] = (),
+        callbacks: Iterable[Any] = (),
+        verbose: int = 2,
+        *,
+        save_path: str | Path | None = None,
+        **settings: Any,
+    ):
+        if taken := [name for name in ("losses", "optimizer_cls", "optim_fn", "closure") if name in settings]:
+            raise ConfigError(f"a trial has no setting {taken[0]!r}; pass optimizer and criterion themselves")
+        self.given_metrics = [*metrics]
+        self.metrics = MetricList(self.given_metrics)
+        self.verbose, self.save_path, self.settings = verbose, save_path, settings
+        self.closure: Any = None
+        self.callbacks = CallbackList(_flat(callbacks))
+        self._trainer: Any = None
+        self._criteria: tuple[Any, StateFunction] | None = None
+        self.state = State({
+            keys.VERSION: _version(), keys.SELF: self, keys.MODEL: model, keys.OPTIMIZER: optimizer,
+            keys.CRITERION: criterion, keys.METRIC_LIST: self.metrics, keys.CALLBACK_LIST: self.callbacks,
+            keys.HISTORY: [], keys.DEVICE: None, keys.DATA_TYPE: None, keys.BACKWARD_ARGS: {}, keys.LOADER: None,
+            keys.INF_TRAIN_LOADING: False,
+        })  # fmt: skip
+        self._no_data()
+        trainer_class(model)  # refuses what belongs to no room
+        self.callbacks.fire("on_init", self.state, "fit")
+
+    # ------------------------------------------------------------------ the trainer behind it
+
+    @property
+    def trainer(self) -> Any:
+        """The trainer that does the work; made when it is first needed."""
+        if self._trainer is None:
+            model = self.state[keys.MODEL]
+            make = trial_trainer_class(trainer_class(model), self)
+            self._trainer = make(
+                model, self.save_path, {}, optim_fn=self._optimizers, callbacks=[*self.callbacks], logging_type=None,
+                **self.settings,
+            )  # fmt: skip
+            self.callbacks = self._trainer.callbacks
+            self._trainer.in_use = self._in_use()
+        return self._trainer
+
+    def _optimizers(self, network: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        optimizer = self.state[keys.OPTIMIZER]
+        if optimizer is None:
+            return {"default": self._room().no_optimizer()}
+        return dict(optimizer) if isinstance(optimizer, Mapping) else {"default": optimizer}
+
+    def _room(self) -> Any:
+        return trainer_class(self.state[keys.MODEL]).backend  # type: ignore[attr-defined]
+
+    def learning_rates(self) -> list[float]:
+        """The learning rates as they are now, as far as the optimizers tell them."""
+        rates: list[float] = self.trainer.learning_rates()
+        return rates
+
+    def criterion_of(self, criterion: Any) -> StateFunction:
+        """The criterion as a function of the state."""
+        if self._criteria is None or self._criteria[0] is not criterion:
+            self._criteria = (criterion, bind_criterion(criterion))
+        return self._criteria[1]
+
+    def follow(self, trainer: Any) -> None:
+        """Let the trainer go on with what a callback has set: another network, optimizer or criterion."""
+        used = self._in_use()
+        before, trainer.in_use = getattr(trainer, "in_use", used), used
+        if used[0] is not before[0] or used[2] is not before[2]:
+            trainer.module = trainer.backend.place(used[0], trainer._functions(), trainer.devices)
+        if used[1] is not before[1]:
+            update = trainer.config.update
+            trainer.optimizers = trainer.backend.build_optimizers(trainer.module, self._optimizers, None, {}, update)
+        if any(new is not old for new, old in zip(used, before, strict=True)):
+            trainer._bound = None
+
+    def _in_use(self) -> tuple[Any, Any, Any]:
+        return self.state[keys.MODEL], self.state[keys.OPTIMIZER], self.state[keys.CRITERION]
+
+    # ------------------------------------------------------------------ what is done in a step
+
+    def with_closure(self, closure: StateFunction) -> "Trial":
+        """Replace forward pass, criterion and gradients by a function of the state; it is not compiled.
+
+        Parameters
+        ----------
+        closure
+            Sets Y_PRED and LOSS. In PyTorch it leaves gradients on the weights, and the optimizer updates after it; if
+            the trial has several optimizers, or none, and in other frameworks, the closure updates by itself.
+        """
+        self.closure, self._trainer = closure, None
+        self.settings = {**self.settings, "compiled": False}
+        return self
+
+    # ------------------------------------------------------------------ further
+
+    def to_experiment(self, name: str | None = None, save_path: str | Path | None = None, **settings: Any) -> Any:
+        """The experiment whose runs each fit a copy of the module: ``trial.to_experiment().kfold(data, ...)``.
+
+        Parameters
+        ----------
+        name
+            Of the experiment.
+        save_path
+            Parent of its folder.
+        **settings
+            Settings of its trainers, e.g. ``num_epochs``; they go before those of the trial.
+
+        Returns
+        -------
+        BaseExperiment
+            Of the framework. Networks read the batch entry ``"data"`` and give ``"pred"``, which criterion and metrics
+            compare with ``"label"``.
+
+        Raises
+        ------
+        ConfigError
+            If the trial was fitted already, or has what an experiment cannot do.
+        """
+        return experiment_of(self, name, save_path, settings)
+
+    # ------------------------------------------------------------------ state
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything from which the fit can be continued: network, optimizers, history, callbacks, generators.
+
+        Returns
+        -------
+        dict
+            Plain values and tensors under plain text, safe to store with the framework's own means.
+        """
+        trainer = self.trainer
+        with trainer._filled_state():
+            tree = trainer.backend.snapshot(trainer._checkpoint_tree())
+        state = tree["state"]
+        return {**tree, "version": _version(), "history": state["history"], "callback_list": state["callbacks"]}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], resume: bool = True) -> "Trial":
+        """Continue from :meth:`state_dict`.
+
+        Parameters
+        ----------
+        state_dict
+            The state, or weights of the network alone.
+        resume
+            Whether to continue the fit; else only the network's weights are taken.
+        """
+        tree = dict(state_dict)
+        if resume and "state" in tree:
+            self.trainer._update_state(tree)
+            self.state[keys.HISTORY] = self.trainer.state.history
+        else:
+            weights = tree["model"] if "model" in tree and "optimizer" in tree else tree
+            self.trainer.backend.load_state_tree({"model": weights}, self.trainer.module, {})
+        return self
+
+    def save(self, path: str | Path) -> Path:
+        """Write everything from which the fit can be continued to a file, completely or not at all.
+
+        Parameters
+        ----------
+        path
+            Name of the file; the ending of the framework's checkpoints is added if it has none.
+
+        Returns
+        -------
+        Path
+            The file.
+        """
+        written: Path = self.trainer.save_state(path)
+        return written
+
+    def load(self, path: str | Path, resume: bool = True) -> "Trial":
+        """Continue from a file of :meth:`save`, of a checkpointing callback, or of an experiment.
+
+        Parameters
+        ----------
+        path
+            The file; nothing in it is executed.
+        resume
+            Whether to continue the fit; else only the network's weights are taken.
+
+        Raises
+        ------
+        CheckpointError
+            If the file is missing, damaged, no checkpoint, or one of another network.
+        """
+        return self.load_state_dict(self.trainer.load_state(path), resume)
+
+    @property
+    def history(self) -> list[dict[str, Any]]:
+        """One record for each finished epoch."""
+        found: list[dict[str, Any]] = self.state[keys.HISTORY]
+        return found
+
+    def __repr__(self) -> str:
+        state = self.state
+        rows = {
+            "OPTIMIZER": state[keys.OPTIMIZER],
+            "CRITERION": state[keys.CRITERION],
+            "METRICS": [str(metric) for metric in self.metrics],
+            "CALLBACKS": [str(callback) for callback in self.callbacks],
+            "MODEL": state[keys.MODEL],
+        }
+        line = "-" * 78
+        return "\n".join([line, *(f"{name}: {value}\n{line}" for name, value in rows.items())])
+
+
+def _flat(callbacks: Any) -> list[Any]:
+    """Callbacks out of lists of lists."""
+    if isinstance(callbacks, Iterable) and not callable(callbacks):
+        return [one for part in callbacks for one in _flat(part)]
+    return [callbacks]
+
+
+def _version() -> str:
+    return importlib.metadata.version("delira")

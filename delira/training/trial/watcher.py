@@ -1,0 +1,55 @@
+"""What a trial sees of a pass without learning."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from delira import state as keys
+from delira.contract import Step
+from delira.training.checkpointed import StopInValidation
+
+#: the one output that a trial's networks have for the trainer
+PREDICTION = "y_pred"
+
+
+class TrialWatcher:
+    """Shows each batch of a validation, an evaluation or a prediction to the trial's callbacks and metrics.
+
+    Parameters
+    ----------
+    trainer
+        Of the trial.
+    """
+
+    def __init__(self, trainer: Any):
+        self._trainer = trainer
+        #: predictions of the batches, if they are kept
+        self.kept: list[Any] | None = None
+        self.number = 0
+
+    def before(self, prepared: dict[str, Any]) -> dict[str, Any]:
+        """Show a prepared batch, and take what was made of it."""
+        trainer, facts = self._trainer, self._trainer.facts
+        step = Step(trainer.module, prepared)
+        facts[keys.BATCH] = self.number
+        trainer._show_on_sample(step, facts)
+        trainer._fire("on_sample_validation")
+        trainer._take_on_sample(step, facts)
+        return step.batch
+
+    def after(self, predictions: Mapping[str, Any], prepared: dict[str, Any], n_samples: int) -> Mapping[str, Any]:
+        """Show predictions, compute loss and metrics if there are targets."""
+        trainer, facts = self._trainer, self._trainer.facts
+        if trainer.stop_signals.received is not None:
+            raise StopInValidation
+        facts[keys.Y_PRED] = predictions[PREDICTION]
+        trainer._fire("on_forward_validation")
+        is_measured = self.kept is None or facts[keys.Y_TRUE] is not None
+        if is_measured:
+            facts[keys.LOSS] = trainer._loss(facts)
+            trainer._fire("on_criterion_validation")
+            trainer._measure(facts)
+        if self.kept is not None:
+            self.kept.append(facts[keys.Y_PRED])
+        trainer._fire("on_step_validation")
+        self.number += 1
+        return {PREDICTION: facts[keys.Y_PRED]}

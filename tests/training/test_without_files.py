@@ -1,0 +1,69 @@
+"""Training without a folder: nothing is written, nothing is continued, the rest is as with one."""
+
+import numpy as np
+import pytest
+
+from delira.errors import ConfigError
+from delira.models import named_weights
+
+
+def test_it_learns_the_same_and_writes_nothing(room, tmp_path, manager, monkeypatch):
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    monkeypatch.chdir(empty)
+    with_files, without = room.trainer(tmp_path / "run"), room.trainer(None)
+    for trainer in (with_files, without):
+        trainer.train(2, manager(), manager(), verbose=True)
+    assert with_files.state.history == without.state.history
+    weights = named_weights(without.module)
+    assert all(np.array_equal(array, weights[name]) for name, array in named_weights(with_files.module).items())
+    assert not [*empty.iterdir()]
+
+
+def test_it_goes_on_in_the_same_trainer(room, tmp_path, manager):
+    whole, steps = room.trainer(None), room.trainer(None)
+    whole.train(3, manager())
+    for n_epochs in (1, 3):
+        steps.train(n_epochs, manager())
+    assert whole.state.history == steps.state.history
+
+
+def test_after_an_error_it_goes_on_with_the_weights_it_has(room, manager):
+    trainer = room.trainer(None)
+    trainer.train(1, manager())
+
+    class Once:
+        is_done = False
+
+        def at_iter_end(self, trainer, *, iter_num, **facts):
+            if iter_num == 1 and not self.is_done:
+                self.is_done = True
+                raise ValueError("mine")
+
+    trainer.register_callback(Once())
+    with pytest.raises(ValueError, match="mine"):
+        trainer.train(3, manager())
+    trainer.train(3, manager())
+    assert [record["epoch"] for record in trainer.state.history] == [1, 2, 3]
+
+
+def test_a_state_is_saved_where_the_user_says(room, tmp_path, manager):
+    trainer = room.trainer(None)
+    trainer.train(1, manager())
+    path = trainer.save_state(tmp_path / "mine")
+    other = room.trainer(None).update_state(path)
+    assert other.state.history == trainer.state.history
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"save_freq_steps": 1}, {"save_in_background": True}, {"nonfinite": "rollback"}, {"val_score_key": "mse"}],
+)
+def test_what_needs_files_is_refused(room, settings):
+    with pytest.raises(ConfigError, match="save_path=None keeps none; give a save_path"):
+        room.trainer(None, **settings)
+
+
+def test_a_score_is_refused_when_it_is_asked_for(room, manager):
+    with pytest.raises(ConfigError, match="val_score_key='val_mse' needs checkpoints"):
+        room.trainer(None).train(1, manager(), manager(), "mse")

@@ -1,0 +1,167 @@
+"""What the tests of the Trial need of each framework, and which case they show on which of them."""
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+import delira
+
+#: room -> its framework's package, and the class of its kit in ``kit_<room>``
+KITS = {
+    "torch": ("torch", "TorchKit"),
+    "tensorflow": ("tensorflow", "TensorFlowKit"),
+    "jax": ("flax", "JaxKit"),
+    "sklearn": ("sklearn", "SklearnKit"),
+}
+DIFFERENTIABLE = ("torch", "tensorflow", "jax")
+#: cases that an estimator could show, and why it does not
+OF_ESTIMATORS = frozenset((1, 3, 4, 6, 7, 8, 12, 13, 22, 26, 28, 30))
+BARE = "Trial takes no bare estimator of scikit-learn"
+#: case -> what it demands, in a few words
+TITLES = {
+    1: "Two-line training",
+    2: "Differentiable programming, without data",
+    3: "Inference on saved models",
+    4: "The state resumes exactly",
+    5: "Callbacks change the fit",
+    6: "Functions as callbacks",
+    7: "State keys do not collide",
+    8: "Errors arrive as they are",
+    9: "Weight-decay callback",
+    10: "Weight decay without a criterion",
+    11: "Built-in weight decay",
+    12: "Decorated metric",
+    13: "A metric is computed once per batch",
+    14: "GAN: a model that returns nothing",
+    15: "GAN: the model receives the state",
+    16: "GAN: metrics of state keys",
+    17: "GAN: each network has its own gradient",
+    18: "GAN: two optimizers",
+    19: "SVM",
+    20: "VAE",
+    21: "Accuracy of an unknown criterion is refused",
+    22: "Inputs and predictions of the test pass, once",
+    23: "Himmelblau with several optimizers",
+    24: "AMSGrad's counter-example",
+    25: "Adversarial examples (FGSM)",
+    26: "Custom loader",
+    27: "Several inputs and outputs",
+    28: "History as a table; replay",
+    29: "Distributed by callbacks",
+    30: "Serialisation both ways",
+}
+#: case -> room -> "yes", or why not
+SHOWN: dict[int, dict[str, str]] = {number: {} for number in TITLES}
+
+
+#: of a linear network
+WEIGHT = np.array([[0.1, -0.2], [0.3, 0.4], [-0.5, 0.6]], "f4")
+
+
+def quiet(*args: Any, **settings: Any) -> delira.Trial:
+    """A trial that prints nothing."""
+    return delira.Trial(*args, verbose=0, **settings)
+
+
+def descend(weight: np.ndarray, batches: Any, rate: float) -> tuple[np.ndarray, np.ndarray]:
+    """Gradient descent on the mean squared error of ``x @ weight`` in float64; returns losses and weight."""
+    weight, losses = np.asarray(weight, "f8").copy(), []
+    for x, y in batches:
+        error = x.astype("f8") @ weight - y
+        losses.append((error**2).mean())
+        weight -= rate * 2 * x.astype("f8").T @ error / error.size
+    return np.array(losses), weight
+
+
+def case(
+    number: int,
+    *rooms: str,
+    without: Mapping[str, str] | None = None,
+    fails: Mapping[str, str] | None = None,
+    only: str = "",
+) -> Callable[[Any], Any]:
+    """Mark a test as one of an acceptance case; it gets the ``kit`` of each room.
+
+    Parameters
+    ----------
+    number
+        Of the case in the contract.
+    *rooms
+        Where it runs; all differentiable ones if none is named.
+    without
+        Room -> why the case is not for it.
+    fails
+        Room -> what is wrong in the library: the test is expected to fail there.
+    only
+        Why the case is for the named rooms alone.
+    """
+    rooms, fails, without = rooms or DIFFERENTIABLE, fails or {}, dict(without or {})
+    without.setdefault(
+        "sklearn", f"not yet: {BARE}" if number in OF_ESTIMATORS else "an estimator learns by itself: no gradients"
+    )
+    shown = SHOWN[number]
+    for room in KITS:
+        if room in fails:
+            shown[room] = f"not yet: {fails[room]}"
+        elif room in rooms and not shown.get(room, "").startswith("not yet"):
+            shown[room] = "yes"
+        else:
+            shown.setdefault(room, without.get(room, only))
+    params = [
+        pytest.param(room, marks=[pytest.mark.xfail(reason=fails[room], strict=True)] if room in fails else [])
+        for room in rooms
+    ]
+    return pytest.mark.parametrize("kit", params, indirect=True)
+
+
+def build_kit(room: str) -> Any:
+    """The kit of a room, or a skipped test where its framework is not installed."""
+    package, name = KITS[room]
+    pytest.importorskip(package, reason=f"the {room} room needs the package {package!r}, which is not installed")
+    return getattr(importlib.import_module(f"kit_{room}"), name)()
+
+
+def table() -> str:
+    """The cases as a table of Markdown, with the reasons below it."""
+    rooms, reasons = list(KITS), []
+    lines = ["| Case | What | " + " | ".join(rooms) + " |", "|---|---|" + "---|" * len(rooms)]
+    for number, title in TITLES.items():
+        cells = []
+        for room in rooms:
+            found = SHOWN[number].get(room, "no test")
+            if found != "yes" and found not in reasons:
+                reasons.append(found)
+            cells.append("yes" if found == "yes" else f"- ({reasons.index(found) + 1})")
+        lines.append(f"| AC-{number} | {title} | " + " | ".join(cells) + " |")
+    return "\n".join([*lines, "", *(f"{n}. {reason}" for n, reason in enumerate(reasons, 1))])
+
+
+class Kit:
+    """What is the same in each room.
+
+    A kit has: ``array``, ``numpy``, ``linear`` (``y = x @ weight``), ``module`` (weights by name, and a function of the
+    network and its inputs), ``state_module`` (the same, and the state), ``sgd``, ``adam``, ``mse``, ``cross_entropy``
+    (with labels), ``weights`` (by name), ``parameters`` (what is differentiated), ``set_weight``, and the operations
+    ``norm``, ``sum``, ``exp``, ``relu``, ``softplus``, ``detached``, ``concatenate``, ``sign``, ``clip``.
+    """
+
+    def tunable_sgd(self, nets: Any, rate: float) -> Any:
+        """Gradient descent whose rate a schedule may change."""
+        return self.sgd(nets, rate)  # type: ignore[attr-defined]
+
+    def mlp(self, n_in: int = 2, n_hidden: int = 8, n_out: int = 2, seed: int = 0) -> Any:
+        """A network with one hidden layer whose first weights are those of the seed."""
+        rng = np.random.default_rng(seed)
+        weights = {
+            "first": rng.normal(size=(n_in, n_hidden)), "first_bias": rng.normal(size=n_hidden),
+            "second": rng.normal(size=(n_hidden, n_out)) / np.sqrt(n_hidden), "second_bias": np.zeros(n_out),
+        }  # fmt: skip
+        relu = self.relu  # type: ignore[attr-defined]
+
+        def compute(net: Any, x: Any) -> Any:
+            return relu(x @ net.first + net.first_bias) @ net.second + net.second_bias
+
+        return self.module(weights, compute)  # type: ignore[attr-defined]
