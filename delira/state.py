@@ -10,6 +10,8 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from delira.errors import MissingKeyError
 
 _KEYS: dict[str, "StateKey"] = {}
@@ -98,6 +100,24 @@ class State(dict[Any, Any]):
     def copy(self) -> "State":
         """A state with the same values."""
         return State(self)
+
+
+class NotingState(State):
+    """A state that notes which plain values are read of it: a compiled step goes on with them as they are then."""
+
+    noted: dict[Any, Any]
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._note(key, super().__getitem__(key))
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """The value, or another one if there is none."""
+        return self._note(key, super().get(key, default))
+
+    def _note(self, key: Any, value: Any) -> Any:
+        if isinstance(value, (bool, int, float, str, np.generic)):
+            self.noted[key] = value
+        return value
 
 
 #: key -> first moment at which it is there; ``""``: from the construction of a trial on

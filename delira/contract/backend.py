@@ -39,6 +39,9 @@ class Backend(abc.ABC):
     channels_last: bool = False
     """Whether images have their channels last where networks of the framework compute."""
 
+    compiles: bool = False
+    """Whether steps are compiled unless the user says otherwise."""
+
     is_differentiable: bool = True
     """Whether networks learn by losses and optimizers; if not, a training may have neither."""
 

@@ -8,7 +8,7 @@ from typing import Any
 from delira import state as keys
 from delira.contract import NO_HOOKS, Step, StepHooks, call_losses
 from delira.errors import DataError
-from delira.state import State
+from delira.state import NotingState, State
 from delira.training.callbacks.hooks import IN_STEP
 from delira.training.checkpointed import CheckpointedRun, StopInValidation
 from delira.training.checks import check_first_batches, check_methods, count_batches
@@ -16,6 +16,8 @@ from delira.training.generators import seed_generators
 from delira.training.plan import TrainingPlan
 from delira.training.step_values import StepValues
 
+#: so often a step may be compiled anew before it is worth a word
+_MANY = 20
 _FIELDS = ("sample", "forward", "criterion", "backward")
 
 
@@ -29,6 +31,7 @@ class HookedRun(CheckpointedRun):
 
     facts: State
     devices: Any
+    _n_anew = 0
     _phase = "fit"
 
     def _methods_of(self, network: Any) -> tuple[Any, Any]:
@@ -44,7 +47,7 @@ class HookedRun(CheckpointedRun):
 
     def _begin_hooks(self) -> None:
         """Fill the state and tell callbacks that everything is there."""
-        self.facts = State(self._lasting_facts())
+        self.facts, self._frozen = State(self._lasting_facts()), {}
         self._bind_hooks()
         self._fire("on_init")
 
@@ -103,6 +106,8 @@ class HookedRun(CheckpointedRun):
     #: whether the step shows what it computes even if no callback looks: a trial's criterion is called by it
     _looks_inside = False
     _shown_loss: Any = None
+    #: values of the state that are part of the compiled step
+    _frozen: dict[Any, Any]
 
     def _hook_in_step(self, hook: str) -> Callable[[Step], None]:
         show, take = getattr(self, f"_show_{hook}"), getattr(self, f"_take_{hook}")
@@ -111,12 +116,44 @@ class HookedRun(CheckpointedRun):
         def run(step: Step) -> None:
             show(step, self.facts)
             if listeners:
-                with self._inside(step):
+                with self._inside(step), self._noting():
                     self.callbacks.fire(hook, self.facts, self._phase)
                 take(step, self.facts)
 
         run.traceable = all(getattr(callback, "traceable", False) for callback in listeners)  # type: ignore[attr-defined]
         return run
+
+    @contextlib.contextmanager
+    def _noting(self) -> Iterator[None]:
+        """Scope of what becomes part of a compiled step: plain values that it reads of the state are frozen in it."""
+        facts = self.facts
+        is_compiled = self.backend.compiles and self.config.compiling.compiled is not False and self.hooks.traceable
+        if not is_compiled or isinstance(facts, NotingState):
+            yield
+            return
+        facts.__class__, facts.noted = NotingState, self._frozen  # type: ignore[attr-defined]
+        try:
+            yield
+        finally:
+            facts.__class__ = State
+            self._frozen.pop(keys.BATCH, None)
+
+    @property
+    def _step(self) -> Callable[..., Any]:
+        """The closure as the room calls it; compiled anew if a value of the state that is part of it has changed."""
+        now = self.facts
+        changed = [
+            key for key, value in self._frozen.items() if type(now.get(key)) is not type(value) or now[key] != value
+        ]
+        if changed:
+            self._frozen.clear()
+            self._bound, self._n_anew = None, self._n_anew + 1
+            if self._n_anew == _MANY:
+                self._warn_once(
+                    f"the step was compiled {_MANY} times, since it reads {', '.join(map(str, changed))} of the state, "
+                    "which changes: make an array of it, or set compiled=False"
+                )
+        return super()._step
 
     @contextlib.contextmanager
     def _inside(self, step: Step) -> Iterator[None]:

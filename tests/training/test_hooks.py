@@ -24,6 +24,7 @@ from delira.training.callbacks.decorators import (
     once,
     once_per_epoch,
     only_if,
+    traceable,
 )
 from delira.training.callbacks.hooks import Callback
 
@@ -307,3 +308,20 @@ def test_gradients_that_a_hook_sets_are_applied(tmp_path, manager):
     before = [weight.detach().clone() for weight in trainer.module.parameters()]
     trainer.train(1, manager())
     assert all(torch.equal(old, new) for old, new in zip(before, trainer.module.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("name", ["tensorflow", "jax"])
+def test_a_compiled_step_follows_the_values_that_it_reads(name, tmp_path, manager):
+    from small_rooms import build_room
+
+    room = build_room(name)
+
+    @traceable
+    @on_criterion
+    def anneal(state):
+        state[LOSS] = (1.0 + state[keys.EPOCH]) * state[LOSS]
+
+    trainer = room.trainer(tmp_path, callbacks=[anneal])
+    trainer.train(3, manager())
+    for epoch, record in enumerate(trainer.state.history):
+        assert record.get("added", 0.0) == pytest.approx(epoch * record["mse"], rel=1e-4)

@@ -210,10 +210,7 @@ def test_ac_08_an_error_arrives_as_it_is_after_one_call(kit, line, where, kind):
     assert ended == [True]
 
 
-BAKED = "a compiled step keeps the Python numbers that the state had when it was traced (EPOCH, users' own)"
-
-
-@case(5, fails=dict.fromkeys(("tensorflow", "jax"), BAKED))
+@case(5)
 def test_ac_05_a_number_that_a_callback_sets_counts_in_compiled_steps_too(kit, line):
     x, y = line
     factor = delira.state_key("ac_05_factor")

@@ -41,6 +41,7 @@ class JaxBackend(Backend):
     network_class = "delira.models.AbstractJaxNetwork"
     packages = ("jax", "flax", "optax")
     channels_last = True
+    compiles = True
 
     devices = staticmethod(resolve_devices)
     bind_step = staticmethod(step.bind_step)

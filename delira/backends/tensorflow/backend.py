@@ -20,6 +20,7 @@ class TfBackend(Backend):
     network_class = "delira.models.AbstractTfNetwork"
     packages = ("keras", "tensorflow")
     channels_last = True
+    compiles = True
 
     devices = staticmethod(device.resolve_devices)
     devices_of = staticmethod(device.devices_of)

@@ -88,7 +88,8 @@ class TrialRun(HookedRun):
             facts = self.facts
             own, facts[keys.BATCH] = facts.get(keys.BATCH), batch_nr
             try:
-                return closure(model, data_dict, optimizers, **kwargs)
+                with self._noting():
+                    return closure(model, data_dict, optimizers, **kwargs)
             finally:
                 facts[keys.BATCH] = own
                 facts.pop(keys.GRADIENTS, None)  # of a compiled step they have no values here
@@ -108,7 +109,7 @@ class TrialRun(HookedRun):
         """Nothing is taken from data that may be gone then, and the network is called in steps only."""
 
     def _begin_hooks(self) -> None:
-        self.facts = self.trial.state
+        self.facts, self._frozen = self.trial.state, {}
         self.facts.update({
             keys.DEVICE: self.devices.input, keys.HISTORY: self.state.history, keys.CALLBACK_LIST: self.callbacks,
         })  # fmt: skip
