@@ -149,12 +149,12 @@ def test_an_unknown_name_is_the_usual_error(module):
 
 @pytest.mark.parametrize("room", NAMES)
 def test_a_name_whose_framework_is_missing_says_what_to_install(room):
-    """In a fresh interpreter that cannot find the framework."""
-    package = FRAMEWORKS[room]
+    """In a fresh interpreter that cannot find the framework, nor what may be imported before it."""
+    package, beside = FRAMEWORKS[room], {"tensorflow": ["keras"], "jax": ["optax", "jax"]}.get(room, [])
     shown = [(f"delira.{where}", name) for where, names in NAMES[room].items() for name in names]
     code = f"""
         import importlib, sys
-        sys.modules[{package!r}] = None
+        sys.modules.update(dict.fromkeys({[package, *beside]!r}))
         from delira.errors import MissingBackendError
         for module, name in {shown}:
             try:

@@ -138,10 +138,12 @@ def _counters_kept(trainer: Any) -> Iterator[None]:
         yield
         return
     kept = backend.snapshot({name: value for name, value in model.items() if name not in learned})
-    yield
-    if kept:
-        model = backend.state_tree(network, {})["model"]
-        backend.load_state_tree({"model": {**model, **kept}}, network, {})
+    try:
+        yield
+    finally:  # an error may be none: the memory does not suffice for a batch that is trained in parts
+        if kept:
+            model = backend.state_tree(network, {})["model"]
+            backend.load_state_tree({"model": {**model, **kept}}, network, {})
 
 
 def _check_reading(trainer: Any, role: str, batch: Mapping[str, Any], prepared: Mapping[str, Any]) -> None:
