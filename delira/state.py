@@ -103,9 +103,11 @@ class State(dict[Any, Any]):
 
 
 class NotingState(State):
-    """A state that notes which plain values are read of it: a compiled step goes on with them as they are then."""
+    """A state that notes what is read of it: a compiled step goes on with it as it is then."""
 
     noted: dict[Any, Any]
+    #: arrays that the step was not given
+    outer: dict[Any, Any]
 
     def __getitem__(self, key: Any) -> Any:
         return self._note(key, super().__getitem__(key))
@@ -115,7 +117,7 @@ class NotingState(State):
         return self._note(key, super().get(key, default))
 
     def _note(self, key: Any, value: Any) -> Any:
-        if isinstance(value, (bool, int, float, str, np.generic)):
+        if isinstance(value, (bool, int, float, str, np.generic)) or (key in self.outer and self.outer[key] is value):
             self.noted[key] = value
         return value
 

@@ -348,6 +348,7 @@ class BaseNetworkTrainer(HookedRun):
             callbacks.notify("at_iter_begin", self, data_dict=batch, curr_epoch=state.epoch + 1, train=True, **counters)
         prepared = self._prepare_batch(batch) if ready is None else ready
         self.facts[keys.BATCH] = state.step_in_epoch
+        prepared = self._before_step(prepared)
         step = (prepared, n_samples, is_last, self._taken({**counters, "batch_nr": state.step_in_epoch}))
         if self.config.guards.nonfinite == "skip":
             with self.backend.leaving_out(self.module, self.optimizers):

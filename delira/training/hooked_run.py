@@ -8,10 +8,11 @@ from typing import Any
 from delira import state as keys
 from delira.contract import NO_HOOKS, Step, StepHooks, call_losses
 from delira.errors import DataError
-from delira.state import NotingState, State
+from delira.state import State
 from delira.training.callbacks.hooks import IN_STEP
 from delira.training.checkpointed import CheckpointedRun, StopInValidation
 from delira.training.checks import check_first_batches, check_methods, count_batches
+from delira.training.compiled_facts import SETTLED, CompiledFacts, written
 from delira.training.generators import seed_generators
 from delira.training.plan import TrainingPlan
 from delira.training.step_values import StepValues
@@ -19,6 +20,7 @@ from delira.training.step_values import StepValues
 #: so often a step may be compiled anew before it is worth a word
 _MANY = 20
 _FIELDS = ("sample", "forward", "criterion", "backward")
+_NOTHING = contextlib.nullcontext()
 
 
 class HookedRun(CheckpointedRun):
@@ -47,7 +49,7 @@ class HookedRun(CheckpointedRun):
 
     def _begin_hooks(self) -> None:
         """Fill the state and tell callbacks that everything is there."""
-        self.facts, self._frozen = State(self._lasting_facts()), {}
+        self.facts, self._compiled_facts = State(self._lasting_facts()), CompiledFacts()
         self._bind_hooks()
         self._fire("on_init")
 
@@ -94,66 +96,78 @@ class HookedRun(CheckpointedRun):
         in_validation = (f"{hook}_validation" for hook in ("on_sample", "on_forward", "on_criterion", "on_step"))
         self._shows_validation = self._looks_inside or any(map(hears, in_validation))
         if not heard and not self._looks_inside:
-            self.hooks = NO_HOOKS
+            self.hooks, self._is_compiled = NO_HOOKS, False
             return
+        self._samples_apart = self._must_sample_apart()
         pairs = zip(_FIELDS, IN_STEP, strict=True)
         # to show gradients takes time
         watched = {field: (self._hook_in_step(hook),) for field, hook in pairs if hook != "on_backward" or hears(hook)}
         self.hooks = StepHooks(**watched)
+        self._is_compiled = self._may_compile and self.hooks.traceable
 
+    #: whether on_sample runs before the step, and whether what hooks do becomes part of a compiled one
+    _samples_apart = _is_compiled = False
+    _compiled_facts: CompiledFacts
     #: whether every step, and every batch of a validation, is shown
     _shows_steps = _shows_validation = False
     #: whether the step shows what it computes even if no callback looks: a trial's criterion is called by it
     _looks_inside = False
     _shown_loss: Any = None
-    #: values of the state that are part of the compiled step
-    _frozen: dict[Any, Any]
 
     def _hook_in_step(self, hook: str) -> Callable[[Step], None]:
         show, take = getattr(self, f"_show_{hook}"), getattr(self, f"_take_{hook}")
-        listeners = self.callbacks.at_hook(hook)
+        is_first = hook == "on_sample"
+        listeners = [] if is_first and self._samples_apart else self.callbacks.at_hook(hook)
 
         def run(step: Step) -> None:
+            if is_first and self._is_compiled:
+                self._compiled_facts.begin(step.batch, self.facts)
             show(step, self.facts)
             if listeners:
                 with self._inside(step), self._noting():
                     self.callbacks.fire(hook, self.facts, self._phase)
                 take(step, self.facts)
 
-        run.traceable = all(getattr(callback, "traceable", False) for callback in listeners)  # type: ignore[attr-defined]
+        run.traceable = all(map(is_traceable, listeners))  # type: ignore[attr-defined]
         return run
 
-    @contextlib.contextmanager
-    def _noting(self) -> Iterator[None]:
-        """Scope of what becomes part of a compiled step: plain values that it reads of the state are frozen in it."""
-        facts = self.facts
-        is_compiled = self.backend.compiles and self.config.compiling.compiled is not False and self.hooks.traceable
-        if not is_compiled or isinstance(facts, NotingState):
-            yield
-            return
-        facts.__class__, facts.noted = NotingState, self._frozen  # type: ignore[attr-defined]
-        try:
-            yield
-        finally:
-            facts.__class__ = State
-            self._frozen.pop(keys.BATCH, None)
+    def _must_sample_apart(self) -> bool:
+        """Whether the steps can be compiled if only on_sample stays outside of them."""
+        if not self.callbacks.hears("on_sample") or not self._may_compile:
+            return False
+        inside = {hook: all(map(is_traceable, self.callbacks.at_hook(hook))) for hook in IN_STEP}
+        return not inside.pop("on_sample") and all(inside.values())
 
     @property
-    def _step(self) -> Callable[..., Any]:
-        """The closure as the room calls it; compiled anew if a value of the state that is part of it has changed."""
-        now = self.facts
-        changed = [
-            key for key, value in self._frozen.items() if type(now.get(key)) is not type(value) or now[key] != value
-        ]
-        if changed:
-            self._frozen.clear()
+    def _may_compile(self) -> bool:
+        return self.backend.compiles and self.config.compiling.compiled is not False and self.has_default_closure
+
+    def _before_step(self, prepared: dict[str, Any]) -> dict[str, Any]:
+        """Make a compiled step follow the state: it gets arrays of it, and is compiled anew for other plain values.
+
+        An on_sample that cannot be part of it is called here.
+        """
+        if not self._is_compiled:
+            return prepared
+        facts, compiled = self.facts, self._compiled_facts
+        if self._samples_apart:
+            before, step = dict(facts), Step(self.module, prepared)
+            self._show_on_sample(step, facts)
+            self.callbacks.fire("on_sample", facts, self._phase)
+            self._take_on_sample(step, facts)
+            compiled.give(set(written(facts, before)) - SETTLED)
+            prepared = step.batch
+        if changed := compiled.changed(facts):
             self._bound, self._n_anew = None, self._n_anew + 1
             if self._n_anew == _MANY:
                 self._warn_once(
                     f"the step was compiled {_MANY} times, since it reads {', '.join(map(str, changed))} of the state, "
                     "which changes: make an array of it, or set compiled=False"
                 )
-        return super()._step
+        return compiled.join(prepared, facts)
+
+    def _noting(self) -> contextlib.AbstractContextManager[None]:
+        return self._compiled_facts.noting(self.facts) if self._is_compiled else _NOTHING
 
     @contextlib.contextmanager
     def _inside(self, step: Step) -> Iterator[None]:
@@ -248,6 +262,7 @@ class HookedRun(CheckpointedRun):
         """Show a step that is done, with values and not what a compiler saw of them."""
         metrics, losses, predictions = result
         facts = self.facts
+        facts.update(self._compiled_facts.carried)
         facts[keys.X], facts[keys.Y_TRUE] = self._divided(prepared)
         facts[keys.Y_PRED], facts[keys.METRICS] = _single(predictions), dict(metrics)
         facts[keys.LOSS] = _total(losses)
@@ -326,6 +341,11 @@ class Watcher:
             trainer._fire("on_step_validation")
         self._number += 1
         return step.predictions
+
+
+def is_traceable(callback: Any) -> bool:
+    """Whether a compiled step may contain what a callback does."""
+    return bool(getattr(callback, "traceable", False))
 
 
 def _single(values: Mapping[str, Any]) -> Any:

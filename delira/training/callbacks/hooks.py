@@ -22,8 +22,8 @@ class Callback(AbstractCallback):
         concerns learning has ``("fit",)``.
     traceable
         Whether the hooks inside the step (``on_sample`` to ``on_backward``) may become part of a compiled one: they
-        only compute with arrays, and Python need not run at every step. If one callback's may not, the steps of the
-        run are not compiled.
+        only compute with arrays, and Python need not run at every step. An ``on_sample`` that may not runs before the
+        step; if another hook may not, the steps of the run are not compiled.
 
     Examples
     --------

@@ -12,13 +12,14 @@ from delira.contract import Step
 from delira.contract.step import TARGET_FIRST
 from delira.errors import NetworkError
 from delira.state import State
+from delira.training.compiled_facts import SETTLED, CompiledFacts, written
 from delira.training.generators import seed_generators
 from delira.training.hooked_run import HookedRun
 from delira.training.plan import TrainingPlan
 from delira.training.trial.calls import ModelCall, spread
 from delira.training.trial.data import ENDLESS, Y_TRUE, X
 from delira.training.trial.watcher import PREDICTION, TrialWatcher
-from delira.utils.trees import iterate_leaves
+from delira.utils.trees import iterate_leaves, map_leaves
 
 #: package of a module's class -> trainer of its room, in delira.training
 _TRAINERS = {
@@ -109,7 +110,7 @@ class TrialRun(HookedRun):
         """Nothing is taken from data that may be gone then, and the network is called in steps only."""
 
     def _begin_hooks(self) -> None:
-        self.facts, self._frozen = self.trial.state, {}
+        self.facts, self._compiled_facts = self.trial.state, CompiledFacts()
         self.facts.update({
             keys.DEVICE: self.devices.input, keys.HISTORY: self.state.history, keys.CALLBACK_LIST: self.callbacks,
         })  # fmt: skip
@@ -140,23 +141,21 @@ class TrialRun(HookedRun):
 
         def run_and_carry(step: Step) -> None:
             run(step)
-            step.predictions = {**step.predictions, **self._written()}
+            more = self._written() if self.backend.compiles else {PREDICTION: self.facts[keys.Y_PRED]}
+            step.predictions = {**step.predictions, **more}
 
         run_and_carry.traceable = run.traceable  # type: ignore[attr-defined]
         return run_and_carry
 
     def _written(self) -> dict[Any, Any]:
         """Arrays that the step has written into the state: a compiled, or differentiated, function must return them."""
-        before = self._before
-        return {
-            key: value
-            for key, value in self.facts.items()
-            if value is not before.get(key) and key not in _NOT_CARRIED and _is_of_arrays(value)
-        }
+        facts = self.facts
+        return {key: facts[key] for key in written(facts, self._before) if key not in _NOT_CARRIED}
 
     def _show_on_sample(self, step: Step, facts: State) -> None:
         super()._show_on_sample(step, facts)
-        self._before = dict(facts)
+        if self.backend.compiles:
+            self._before = dict(facts)
 
     def _show_on_backward(self, step: Step, facts: State) -> None:
         facts.update(step.predictions)
@@ -189,6 +188,7 @@ class TrialRun(HookedRun):
     def _after_batch(self, prepared: Mapping[str, Any], result: tuple[Any, Any, Any], hook: str) -> None:
         _, losses, predictions = result
         facts = self.facts
+        facts.update(self._compiled_facts.carried)
         facts[keys.X], facts[keys.Y_TRUE] = self._divided(prepared)
         facts.update(predictions)  # and what else the step has written
         facts[keys.LOSS] = losses["loss"]
@@ -197,9 +197,8 @@ class TrialRun(HookedRun):
 
     def _measure(self, facts: State) -> None:
         """The metrics of a batch, of values that no gradient goes through."""
-        for key, value in facts.items():
-            if key not in _SETTLED and getattr(value, "requires_grad", False) and hasattr(value, "detach"):
-                facts[key] = value.detach()
+        for key in facts.keys() - _WITHOUT_GRADIENT:
+            facts[key] = _detached(facts[key])
         facts[keys.METRICS] = self.trial.metrics.process(facts)
 
     # ------------------------------------------------------------------ passes
@@ -265,13 +264,15 @@ class TrialRun(HookedRun):
 
 
 #: keys of ours whose values hold no gradient by then: users' own, and the input, are left
-_SETTLED = frozenset(keys.MEANING) - {keys.X, keys.Y_TRUE}
-_NOT_CARRIED = _SETTLED - {keys.Y_PRED}
+_WITHOUT_GRADIENT = SETTLED - {keys.X, keys.Y_TRUE}
+_NOT_CARRIED = _WITHOUT_GRADIENT - {keys.Y_PRED}
 
 
-def _is_of_arrays(value: Any) -> bool:
-    leaves = [leaf for _, leaf in iterate_leaves(value)]
-    return bool(leaves) and all(hasattr(leaf, "shape") and hasattr(leaf, "dtype") for leaf in leaves)
+def _detached(value: Any) -> Any:
+    if type(value) in (dict, tuple):  # lists are often users' own, to which they append
+        has_gradient = any(getattr(leaf, "requires_grad", False) for _, leaf in iterate_leaves(value))
+        return map_leaves(_detached, value) if has_gradient else value
+    return value.detach() if getattr(value, "requires_grad", False) and hasattr(value, "detach") else value
 
 
 def _plain(value: Any) -> Any:

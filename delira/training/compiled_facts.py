@@ -1,0 +1,88 @@
+"""What a compiled step has of the state: plain values are frozen in it, arrays that change are its inputs."""
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from delira import state as keys
+from delira.state import NotingState, State
+from delira.utils.trees import iterate_leaves
+
+#: entry of a batch: the arrays of the state that the step reads
+CARRIED = "carried"
+#: keys whose values every step sets
+SETTLED = frozenset(keys.MEANING) - {keys.MIXUP_LAMBDA, keys.MIXUP_PERMUTATION}
+
+
+class CompiledFacts:
+    """Keeps a compiled step and the state that its Python has read together."""
+
+    def __init__(self) -> None:
+        self._frozen: dict[Any, Any] = {}
+        self._outer: dict[Any, Any] = {}
+        self._inputs: set[Any] = set()
+        #: arrays that go into the step at hand
+        self.carried: dict[Any, Any] = {}
+
+    @contextlib.contextmanager
+    def noting(self, facts: State) -> Iterator[None]:
+        """Scope of what is traced: values that are read of the state become part of the step."""
+        if isinstance(facts, NotingState):
+            yield
+            return
+        facts.__class__, facts.noted, facts.outer = NotingState, self._frozen, self._outer  # type: ignore[attr-defined]
+        try:
+            yield
+        finally:
+            facts.__class__ = State
+            self._frozen.pop(keys.BATCH, None)
+
+    def begin(self, batch: dict[str, Any], facts: State) -> None:
+        """Put the arrays that came with the batch into the state, as the traced step has them."""
+        facts.update(batch.pop(CARRIED, {}))
+        self._outer.clear()
+        self._outer.update({
+            key: value
+            for key, value in facts.items()
+            if key not in SETTLED and key not in self._inputs and is_of_arrays(value)
+        })  # fmt: skip
+
+    def give(self, keys_of_inputs: Mapping[Any, Any] | set[Any]) -> None:
+        """Make arrays of the state inputs of the step."""
+        self._inputs.update(keys_of_inputs)
+
+    def changed(self, facts: State) -> list[Any]:
+        """What the step was compiled with and is another by now; arrays among it become inputs."""
+        if not self._frozen:
+            return []
+        changed = [key for key, value in self._frozen.items() if _differs(facts.get(key), value)]
+        if changed:
+            self.give({key for key in changed if is_of_arrays(self._frozen[key])})
+            self._frozen.clear()
+        return changed
+
+    def join(self, batch: dict[str, Any], facts: State) -> dict[str, Any]:
+        """The batch with the arrays of the state that the step reads."""
+        if not self._inputs:
+            return batch
+        self.carried = {key: facts[key] for key in self._inputs if key in facts}
+        return {**batch, CARRIED: dict(self.carried)}
+
+
+def written(facts: State, before: Mapping[Any, Any]) -> list[Any]:
+    """Keys of the arrays in a state that were not there before, or are others now."""
+    return [key for key, value in facts.items() if value is not before.get(key) and is_of_arrays(value)]
+
+
+def is_of_arrays(value: Any) -> bool:
+    """Whether a value is an array, or a structure of nothing else."""
+    leaves = [leaf for _, leaf in iterate_leaves(value)]
+    return bool(leaves) and all(hasattr(leaf, "shape") and hasattr(leaf, "dtype") for leaf in leaves)
+
+
+def _differs(now: Any, before: Any) -> bool:
+    if is_of_arrays(before):  # an array of numpy may have been written into
+        return now is not before or isinstance(before, np.ndarray)
+    return type(now) is not type(before) or now != before

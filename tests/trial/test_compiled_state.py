@@ -1,0 +1,131 @@
+"""Compiled steps and the state: they follow it, and what cannot be part of them runs beside them."""
+
+import logging
+
+import numpy as np
+import pytest
+from kits import quiet
+
+from delira.state import BATCH, EPOCH, LOSS, Y_PRED, X, state_key
+from delira.training.callbacks.decorators import add_to_loss, on_forward, on_sample, on_start_epoch, traceable
+
+compiled_rooms = pytest.mark.parametrize("kit", ["tensorflow", "jax"], indirect=True)
+ARRAYS = np.ones((8, 3), "f4"), np.zeros((8, 2), "f4")
+
+
+def losses_of(kit, *callbacks, epochs=3):
+    """The loss that callbacks add to 0 in each epoch; the weights stay 0."""
+    net = kit.linear(np.zeros((3, 2)))
+    trial = quiet(net, kit.sgd([net], 0.0), kit.mse, ["loss"], callbacks).with_train_data(*ARRAYS, batch_size=4)
+    return [record["loss"] for record in trial.run(epochs)], trial
+
+
+class Tracings:
+    """Counts how often the Python of a step runs."""
+
+    def __init__(self):
+        self.number = 0
+        self.callback = traceable(on_forward(self.count))
+
+    def count(self, state):
+        self.number += 1
+
+
+@compiled_rooms
+@pytest.mark.parametrize("kind", ["array", "numpy", "tuple"])
+def test_a_step_follows_an_array_of_the_state(kit, kind):
+    key, tracings = state_key("factor"), Tracings()
+
+    @on_start_epoch
+    def follow(state):
+        value = np.float32(state[EPOCH]) * np.ones(2, "f4")
+        state[key] = {"array": kit.array(value), "numpy": value, "tuple": (kit.array(value), kit.array(value))}[kind]
+
+    @traceable
+    @add_to_loss
+    def add(state):
+        value = state[key]
+        return kit.mean(value[1] if kind == "tuple" else value)
+
+    losses, _ = losses_of(kit, follow, add, tracings.callback, epochs=5)
+    assert losses == [0, 1, 2, 3, 4]
+    assert tracings.number <= 4  # as a constant, then as an input: not once more for each value
+
+
+@compiled_rooms
+def test_a_step_follows_an_array_that_is_written_into(kit):
+    key, array = state_key("written_into"), np.zeros(1, "f4")
+
+    @on_start_epoch
+    def write(state):
+        array[:] = state[EPOCH]
+        state[key] = array
+
+    @traceable
+    @add_to_loss
+    def add(state):
+        return kit.sum(state[key])
+
+    assert losses_of(kit, write, add)[0] == [0, 1, 2]
+
+
+@compiled_rooms
+def test_on_sample_runs_beside_a_compiled_step(kit, caplog):
+    key, tracings, seen = state_key("number"), Tracings(), []
+
+    @on_sample
+    def sample(state):
+        seen.append((float(kit.numpy(state[X]).sum()), state[BATCH]))
+        state[X] = state[X] * 0 + 2
+        state[key] = kit.array(np.float32(state[BATCH]))
+
+    @traceable
+    @add_to_loss
+    def add(state):
+        return state[key] + kit.mean(state[X])
+
+    with caplog.at_level(logging.WARNING, "delira"):
+        losses, trial = losses_of(kit, sample, add, tracings.callback)
+    assert losses == [2.5, 2.5, 2.5]
+    assert not caplog.messages
+    assert seen == [(12.0, 0), (12.0, 1)] * 3  # values, each time as they came
+    assert tracings.number <= 2
+    assert float(kit.numpy(trial.state[key])) == 1
+    assert (kit.numpy(trial.state[X]) == 2).all()
+
+
+@compiled_rooms
+def test_a_hook_that_needs_python_makes_the_steps_eager_and_says_so(kit, caplog):
+    seen = []
+
+    @on_sample
+    def sample(state):
+        seen.append(("sample", float(kit.numpy(state[X]).sum())))
+
+    @on_forward
+    def forward(state):
+        seen.append(("forward", float(kit.numpy(kit.detached(state[Y_PRED])).sum())))
+
+    with caplog.at_level(logging.WARNING, "delira"):
+        losses_of(kit, sample, forward, epochs=1)
+    assert [name for name, _ in seen] == ["sample", "forward"] * 2
+    assert len([message for message in caplog.messages if "traceable" in message]) == 1
+
+
+@compiled_rooms
+def test_what_a_step_writes_is_there_afterwards(kit):
+    key, seen = state_key("kept"), []
+
+    @traceable
+    @add_to_loss
+    def add(state):
+        state[key] = state[Y_PRED] + 1
+        return kit.sum(state[key]) * 0
+
+    @on_start_epoch
+    def look(state):
+        seen.append(key in state and float(kit.numpy(state[key]).sum()))
+
+    _, trial = losses_of(kit, add, look, epochs=2)
+    assert seen == [False, 8.0]
+    assert float(trial.state[LOSS]) == 0
