@@ -6,11 +6,10 @@ The framework is found by the type of the array, and is loaded then: nobody hold
 import functools
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.lib.mixins import NDArrayOperatorsMixin
 
 #: package in which the type of an array is defined -> framework
 _ROOTS = {"torch": "torch", "tensorflow": "tensorflow", "jax": "jax", "jaxlib": "jax"}
@@ -53,8 +52,8 @@ class Ops:
         """The largest value."""
         return self.xp.max(array, axis=axis)
 
-    def where(self, condition: Any, array: Any, number: float) -> Any:
-        """The array where the condition holds, elsewhere one number."""
+    def where(self, condition: Any, array: Any, number: Any) -> Any:
+        """The array where the condition holds, elsewhere one number, or another array of its type."""
         return self.xp.where(condition, array, number)
 
     def concatenate(self, arrays: Sequence[Any]) -> Any:
@@ -67,7 +66,7 @@ class Ops:
 
     def is_float(self, array: Any) -> bool:
         """Whether it holds floating-point numbers (of JAX and TensorFlow also bfloat16)."""
-        return "float" in str(array.dtype)
+        return _is_float(array.dtype)
 
     def as_float(self, array: Any) -> Any:
         """Of a floating-point type of 32 bits at least."""
@@ -112,6 +111,10 @@ class Ops:
     def read(self, arrays: Sequence[Any]) -> list[np.ndarray]:
         """Bring arrays to the host, all at once."""
         return [np.asarray(array) for array in arrays]
+
+    def read_alike(self, arrays: Sequence[Any]) -> np.ndarray:
+        """Bring arrays of one shape and type to the host, as one array with a further first axis."""
+        return np.stack(self.read(arrays))
 
 
 class _Jax(Ops):
@@ -169,8 +172,14 @@ class _Torch(Ops):
         # one copy for all that have the same type and place: each copy waits for the GPU
         return _read_together(arrays, lambda array: (array.dtype, array.device), self._read_flat)
 
+    def read_alike(self, arrays: Sequence[Any]) -> np.ndarray:
+        if len({array.device for array in arrays}) > 1:
+            return super().read_alike(arrays)
+        table = self.xp.stack(list(arrays)).detach()
+        return (table.float() if table.dtype == self.xp.bfloat16 else table).cpu().numpy()
+
     def _read_flat(self, arrays: list[Any]) -> np.ndarray:
-        flat = self.xp.cat([array.detach().reshape(-1) for array in arrays])
+        flat = self.xp.cat([array if array.ndim == 1 else array.reshape(-1) for array in arrays]).detach()
         return (flat.float() if flat.dtype == self.xp.bfloat16 else flat).cpu().numpy()
 
 
@@ -189,7 +198,7 @@ class _TensorFlow(Ops):
     def largest(self, array: Any, axis: int | None = None) -> Any:
         return self.xp.reduce_max(array, axis=axis)
 
-    def where(self, condition: Any, array: Any, number: float) -> Any:
+    def where(self, condition: Any, array: Any, number: Any) -> Any:
         return self.xp.where(condition, array, self.xp.cast(number, array.dtype))
 
     def concatenate(self, arrays: Sequence[Any]) -> Any:
@@ -242,10 +251,11 @@ def _read_together(
         groups.setdefault(kind(array), []).append(position)
     found: dict[int, np.ndarray] = {}
     for positions in groups.values():
-        shapes = [tuple(arrays[position].shape) for position in positions]
-        ends = np.cumsum([math.prod(shape) for shape in shapes])[:-1]
-        parts = np.split(read_flat([arrays[position] for position in positions]), ends)
-        found.update((at, part.reshape(shape)) for at, part, shape in zip(positions, parts, shapes, strict=True))
+        flat, end = read_flat([arrays[position] for position in positions]), 0
+        for position in positions:
+            shape = tuple(arrays[position].shape)
+            start, end = end, end + math.prod(shape)
+            found[position] = flat[start:end].reshape(shape)
     return [found[position] for position in range(len(arrays))]
 
 
@@ -256,6 +266,11 @@ def _readable(array: Any) -> np.ndarray:
 
 
 _NUMPY = Ops()
+
+
+@functools.cache
+def _is_float(dtype: Any) -> bool:
+    return "float" in str(dtype)
 
 
 @functools.cache
@@ -276,6 +291,12 @@ def _is_variable(kind: type) -> bool:
     return any(parent.__module__.partition(".")[0] in _VARIABLES for parent in kind.__mro__)
 
 
+@functools.cache
+def _is_foreign_array(kind: type) -> bool:
+    """Whether it is the type of an array of a framework, and no variable."""
+    return _ops_of(kind) is not _NUMPY and not _is_variable(kind)
+
+
 def ops_of(array: Any) -> Ops:
     """The operations on arrays like this one; numpy's for numbers, lists and whatever else it can read."""
     return _ops_of(type(array))  # type: ignore[arg-type]
@@ -286,7 +307,10 @@ def as_array(value: Any, like: Any = None) -> Any:
 
     Numbers and lists become arrays of numpy.
     """
-    if _is_variable(type(value)):  # type: ignore[arg-type]
+    kind = type(value)
+    if (like is None or type(like) is kind) and _is_foreign_array(kind):  # type: ignore[arg-type]
+        return value
+    if _is_variable(kind):  # type: ignore[arg-type]
         value = value[...]
     ops = ops_of(value)
     target = ops if like is None else ops_of(like)
@@ -303,6 +327,8 @@ def read_arrays(arrays: Sequence[Any]) -> list[np.ndarray]:
     list of ndarray
         In the order of ``arrays``; bfloat16 becomes float32.
     """
+    if len(set(map(type, arrays))) == 1:
+        return ops_of(arrays[0]).read(arrays)
     groups: dict[Ops, list[int]] = {}
     for position, array in enumerate(arrays):
         groups.setdefault(ops_of(array), []).append(position)
@@ -310,6 +336,11 @@ def read_arrays(arrays: Sequence[Any]) -> list[np.ndarray]:
     for ops, positions in groups.items():
         found.update(zip(positions, ops.read([arrays[position] for position in positions]), strict=True))
     return [found[position] for position in range(len(arrays))]
+
+
+def read_alike(arrays: Sequence[Any]) -> np.ndarray:
+    """Bring arrays of one framework, shape and type to the host, as one array with a further first axis."""
+    return ops_of(arrays[0]).read_alike(arrays)
 
 
 def shape_of(array: Any) -> tuple[int, ...]:
@@ -321,53 +352,3 @@ def to_plain(array: Any) -> Any:
     """A Python number for an array of one value, nested lists for any other."""
     array = np.asarray(array)
     return array.item() if array.size == 1 else array.tolist()
-
-
-class Lazy(NDArrayOperatorsMixin):
-    """A number, or nested lists of numbers, computed when it is first read.
-
-    It compares, calculates and formats like the number that it stands for.
-
-    Parameters
-    ----------
-    read
-        Gives it; called once at most.
-    """
-
-    __slots__ = ("_read", "_value")
-
-    def __init__(self, read: Callable[[], Any]):
-        self._read: Callable[[], Any] | None = read
-        self._value: Any = None
-
-    def item(self) -> Any:
-        """The number or the lists."""
-        if self._read is not None:
-            self._value, self._read = self._read(), None
-        return self._value
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return np.asarray(self.item(), dtype=dtype)
-
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return getattr(ufunc, method)(*(each.item() if isinstance(each, Lazy) else each for each in inputs), **kwargs)
-
-    def __float__(self) -> float:
-        return float(self.item())
-
-    def __int__(self) -> int:
-        return int(self.item())
-
-    def __bool__(self) -> bool:
-        return bool(self.item())
-
-    def __format__(self, specification: str) -> str:
-        return format(self.item(), specification)
-
-    def __repr__(self) -> str:
-        return repr(self.item())
-
-
-def read_lazy(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The same values, numbers and lists in the place of lazy ones."""
-    return {name: value.item() if isinstance(value, Lazy) else value for name, value in values.items()}

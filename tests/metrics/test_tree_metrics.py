@@ -55,7 +55,8 @@ from delira.state import (
     X,
     state_key,
 )
-from delira.utils.arrays import Lazy, ops_of
+from delira.utils.arrays import ops_of
+from delira.utils.lazy_value import Lazy
 
 RANDOM = np.random.default_rng(3)
 SCORES = RANDOM.normal(size=(40, 4)).astype(np.float32)
@@ -835,6 +836,18 @@ def test_children_may_be_given_as_objects():
     tree = MetricTree(Numbers(), [Std("x"), Mean("y")])
     assert one_pass([tree], numbers_of(1.0, 2.0, 3.0))[1] == {"x_std": 1.0, "y": 2.0}
     assert "MetricTree(Numbers('x')" in repr(tree)
+
+
+@pytest.mark.parametrize("size", [1, 7, 8, 9, 31, 200, 1000])
+def test_what_a_batch_gives_does_not_depend_on_those_that_are_read_with_it(size):
+    from delira.metrics.tree.moments import Batch, read_rows
+
+    rng = np.random.default_rng(size)
+    values = [rng.normal(size=size) for _ in range(5)]
+    masks = [rng.random(size) < share for share in (0.5, 2, 0.9, 2, 2)]
+    for given in (values, [value > 0 for value in values], [*map(Weighted, values, masks)]):
+        together = read_rows([*map(Batch, given)])
+        assert together == [read_rows([Batch(value)])[0] for value in given]
 
 
 def test_many_small_batches_and_few_large_ones_are_read_in_between():

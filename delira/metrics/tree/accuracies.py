@@ -219,6 +219,8 @@ class DefaultAccuracy(Metric):
         At the start of a pass, if none is known for the criterion.
     """
 
+    is_fresh = True
+
     def __init__(self) -> None:
         super().__init__("acc")
         self._tree: MetricTree | None = None

@@ -9,10 +9,10 @@ import numpy as np
 
 from delira.errors import ConfigError
 from delira.metrics.tree.metric import Metric, MetricTree, as_tree
-from delira.metrics.tree.moments import Moments, Part, moments_of, part_of
-from delira.metrics.tree.pending import Pending
+from delira.metrics.tree.moments import Batch, Moments, Waiting, read_rows
 from delira.metrics.tree.roots import root_of
-from delira.utils.arrays import Lazy, to_plain
+from delira.utils.arrays import to_plain
+from delira.utils.lazy_value import Lazy
 
 
 class ToDict(Metric):
@@ -46,11 +46,12 @@ class _Aggregator(Metric):
     def __init__(self, name: str, dim: int | tuple[int, ...] | None = None):
         super().__init__(f"{name}{self.suffix}")
         self.dim = dim
+        self.shares_batches = dim is None and type(self).process is _Aggregator.process
         self._clear()
 
     def _clear(self) -> None:
         self._moments = Moments()
-        self._pending = Pending()
+        self._waiting = Waiting(self.is_weighted)
 
     def reset(self, state: Any) -> None:
         """Begin a pass."""
@@ -58,9 +59,12 @@ class _Aggregator(Metric):
 
     def process(self, *args: Any) -> Any:
         """Take in the values of one batch: a number, an array of numbers, or :class:`Weighted` ones."""
-        part = part_of(args[0], self.dim)
-        self._pending.append(part.arrays, part)
-        if self._pending.is_full:
+        return self.take(Batch(args[0], self.dim))
+
+    def take(self, batch: Batch) -> Any:
+        """Take in the values of one batch, which others share."""
+        self._waiting.append(batch)
+        if self._waiting.is_full:
             self._read()
 
     def process_final(self, *args: Any) -> Any:
@@ -73,9 +77,9 @@ class _Aggregator(Metric):
         raise NotImplementedError
 
     def _read(self) -> None:
-        for part, arrays in self._pending.read():
-            found = moments_of(part, arrays, self.dim, self.is_weighted)
-            self._moments.merge(found.count, found.mean, found.squares, found.least, found.largest)
+        with np.errstate(invalid="ignore"):  # infinite values have no spread
+            for row in self._waiting.read():
+                self._moments.merge(row)
 
     def state_dict(self) -> dict[str, Any]:
         """What the batches so far have brought, as a checkpoint tree."""
@@ -211,10 +215,11 @@ class RunningMean(Metric):
                 f"a running mean needs batch_size and step_size of at least 1, got {batch_size} and {step_size}"
             )
         self.batch_size, self.step_size, self.dim = batch_size, step_size, dim
+        self.shares_batches = dim is None and type(self).process is RunningMean.process
         self._clear()
 
     def _clear(self) -> None:
-        self._window: deque[_BatchMean] = deque(maxlen=self.batch_size)
+        self._window: deque[Batch] = deque(maxlen=self.batch_size)
         self._n_batches = 0
         self._value: Any = np.nan
 
@@ -224,9 +229,13 @@ class RunningMean(Metric):
 
     def process(self, *args: Any) -> Any:
         """Take in the values of one batch, and report the mean of the last ones, a lazy number."""
+        return self.take(Batch(args[0], self.dim))
+
+    def take(self, batch: Batch) -> Any:
+        """The same with a batch that others share."""
         if not self.is_training:
             return None
-        self._window.append(_BatchMean(part_of(args[0], self.dim), self.dim))
+        self._window.append(batch)
         if self._n_batches % self.step_size == 0:
             self._value = Lazy(functools.partial(_mean_of, list(self._window)))
         self._n_batches += 1
@@ -234,38 +243,19 @@ class RunningMean(Metric):
 
     def state_dict(self) -> dict[str, Any]:
         """The window, as a checkpoint tree."""
-        _read_means(list(self._window))
+        means = [np.asarray(row[1]) for row in read_rows(self._window)]
         value = self._value.item() if isinstance(self._value, Lazy) else self._value
-        return {"window": [batch.mean for batch in self._window], "batches": self._n_batches, "value": value}
+        return {"window": means, "batches": self._n_batches, "value": value}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue with the window of a state."""
         self._clear()
-        self._window.extend(_BatchMean(None, self.dim, np.asarray(mean)) for mean in state["window"])
+        self._window.extend(Batch.of_mean(np.asarray(mean)) for mean in state["window"])
         self._n_batches, self._value = int(state["batches"]), state["value"]
 
 
-class _BatchMean:
-    """The mean of one batch, read when it is needed, with others."""
-
-    __slots__ = ("axis", "mean", "part")
-
-    def __init__(self, part: Part | None, axis: Any, mean: Any = None):
-        self.part, self.axis, self.mean = part, axis, mean
-
-
-def _read_means(batches: list[_BatchMean]) -> None:
-    pending = Pending()
-    for batch in batches:
-        if batch.part is not None:
-            pending.append(batch.part.arrays, batch)
-    for batch, arrays in pending.read():
-        batch.mean, batch.part = np.asarray(moments_of(batch.part, arrays, batch.axis).mean), None
-
-
-def _mean_of(batches: list[_BatchMean]) -> Any:
-    _read_means(batches)
-    return to_plain(np.mean([batch.mean for batch in batches], axis=0))
+def _mean_of(batches: list[Batch]) -> Any:
+    return to_plain(np.mean([row[1] for row in read_rows(batches)], axis=0))
 
 
 # ------------------------------------------------------------------ decorators

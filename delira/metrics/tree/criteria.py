@@ -12,7 +12,7 @@ KINDS = {
         "sparse_categorical_crossentropy", "CategoricalFocalCrossentropy", "categorical_focal_crossentropy",
         "CategoricalHinge", "categorical_hinge", "softmax_cross_entropy_with_logits",
         "sparse_softmax_cross_entropy_with_logits", "softmax_cross_entropy", "safe_softmax_cross_entropy",
-        "softmax_cross_entropy_with_integer_labels", "poly_loss_cross_entropy", "multiclass_hinge_loss",
+        "softmax_cross_entropy_with_integer_labels", "poly_loss_cross_entropy", "multiclass_hinge_loss", "bc_loss",
     },
     "binary": {
         "BCELoss", "binary_cross_entropy", "BinaryCrossentropy", "binary_crossentropy", "BinaryFocalCrossentropy",

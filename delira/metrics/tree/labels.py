@@ -1,5 +1,6 @@
 """From predictions to labels, on the device: argmax over the classes, or a threshold."""
 
+import functools
 from typing import Any
 
 from delira.errors import DataError
@@ -49,18 +50,23 @@ def class_axis(metric: str, pred: Any, true: Any, axis: int | None = None) -> in
     """
     usual = ops_of(pred).class_axis
     tried = (usual, 1 if usual == -1 else -1) if axis is None else (axis,)
-    for candidate in tried:
-        if len(pred.shape) < 2:
-            break
-        position = candidate % len(pred.shape)
-        rest = tuple(size for at, size in enumerate(pred.shape) if at != position)
-        if tuple(true.shape) in (rest, tuple(pred.shape)) and pred.shape[position] > 1:
-            return position
+    if (position := _fitting(tuple(pred.shape), tuple(true.shape), tried)) is not None:
+        return position
     raise DataError(
         f"the metric {metric!r} got predictions of shape {tuple(pred.shape)} and targets of shape "
         f"{tuple(true.shape)}; it needs scores with one axis for at least two classes, and labels of the shape of the "
         "others. For yes or no there is 'binary_acc', for numbers 'mse'"
     )
+
+
+@functools.lru_cache(maxsize=64)
+def _fitting(pred: tuple[int, ...], true: tuple[int, ...], tried: tuple[int, ...]) -> int | None:
+    """The first axis of scores without which they have the shape of the target."""
+    for candidate in tried if len(pred) > 1 else ():
+        position = candidate % len(pred)
+        if true in (pred[:position] + pred[position + 1 :], pred) and pred[position] > 1:
+            return position
+    return None
 
 
 def categorical_labels(metric: str, pred: Any, true: Any, axis: int | None = None) -> tuple[Any, Any, int | None]:
@@ -105,9 +111,14 @@ def without_last(pred: Any, true: Any) -> Any:
 
 def counted(true: Any, ignore_index: int | None) -> Any:
     """Which targets count; ``None`` if all do: a type without negative numbers has no -100."""
-    if ignore_index is None or (ignore_index < 0 and str(true.dtype).rpartition(".")[2].startswith(("uint", "bool"))):
+    if ignore_index is None or (ignore_index < 0 and _is_without_sign(true.dtype)):
         return None
     return true != ignore_index
+
+
+@functools.cache
+def _is_without_sign(dtype: Any) -> bool:
+    return str(dtype).rpartition(".")[2].startswith(("uint", "bool"))
 
 
 def as_integer(array: Any) -> Any:

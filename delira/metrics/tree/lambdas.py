@@ -6,7 +6,8 @@ from typing import Any
 from delira.metrics.tree.metric import Metric
 from delira.metrics.tree.roots import BatchLambda
 from delira.state import Y_PRED, Y_TRUE
-from delira.utils.arrays import Lazy, as_array, ops_of, read_arrays, to_plain
+from delira.utils.arrays import as_array, ops_of, read_arrays, to_plain
+from delira.utils.lazy_value import Lazy
 from delira.utils.trees import iterate_leaves, map_leaves
 
 

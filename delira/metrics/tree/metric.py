@@ -5,9 +5,10 @@ from typing import Any, ClassVar
 
 from delira.errors import ConfigError
 from delira.metrics.stream_state import is_plain
-from delira.metrics.tree.moments import Weighted
+from delira.metrics.tree.moments import Batch, Weighted
 from delira.state import TEST_DATA, TRAIN_DATA, VALIDATION_DATA
-from delira.utils.arrays import Lazy, as_array, ops_of, read_arrays, to_plain
+from delira.utils.arrays import as_array, ops_of, read_arrays, to_plain
+from delira.utils.lazy_value import Lazy
 from delira.utils.trees import map_leaves
 
 #: data that is evaluated -> prefix of the names
@@ -44,6 +45,9 @@ class Metric:
     #: whether nothing that follows can change what :meth:`process` returned, so that it need not be copied
     is_fresh: ClassVar[bool] = False
 
+    #: whether it is given what the root returned by :meth:`take`
+    shares_batches = False
+
     name = "metric"
     is_training = True
     #: of the names it reports: ``""`` in training, ``val_``, ``test_``, or ``train_`` where that data is evaluated
@@ -66,6 +70,10 @@ class Metric:
             A number or an array, values by name, or ``None`` if there is nothing to report.
         """
         return None
+
+    def take(self, batch: Batch) -> Any:
+        """Take in one batch whose numbers are read once for all that hang on a metric; see :meth:`process`."""
+        return self.process(batch.value)
 
     def process_final(self, *args: Any) -> Any:
         """End a pass over the data; arguments and result as those of :meth:`process`."""
@@ -188,7 +196,20 @@ class MetricTree(Metric):
             return {}
         if not self.root.is_fresh:
             value = _safe(value)
-        return self._reported(value, lambda child, value: child.process(value))
+        if not self.children:
+            return by_name(self.root, value)
+        first = _first(value)
+        batch: Batch | None = None
+        values: dict[str, Any] = {}
+        for child in self.children:
+            if child.shares_batches:
+                batch = batch or Batch(first)
+                given = child.take(batch)
+            else:
+                given = child.process(first)
+            if given is not None:
+                values.update(by_name(child, given))
+        return values
 
     def process_final(self, *args: Any) -> dict[str, Any]:
         """End a pass.
@@ -199,16 +220,13 @@ class MetricTree(Metric):
             Values of the pass by name: numbers, and lists of numbers.
         """
         value = self.root.process_final(*args)
-        return self._reported(value, lambda child, value: child.process_final(value))
-
-    def _reported(self, value: Any, call: Callable[[Metric, Any], Any]) -> dict[str, Any]:
         if not self.children:
             return by_name(self.root, value)
-        first = next(iter(value.values()), None) if isinstance(value, Mapping) else value
-        reported: dict[str, Any] = {}
+        first = _first(value)
+        values: dict[str, Any] = {}
         for child in self.children:
-            reported.update(by_name(child, call(child, first)))
-        return reported
+            values.update(by_name(child, child.process_final(first)))
+        return values
 
     def train(self) -> None:
         """What follows is a pass of training."""
@@ -250,19 +268,27 @@ def as_tree(metric: Metric) -> MetricTree:
     return MetricTree(metric, [make(metric.name) for make in metric.aggregates])
 
 
+def _first(value: Any) -> Any:
+    """What is given to whatever hangs on a root."""
+    return next(iter(value.values()), None) if isinstance(value, Mapping) else value
+
+
 def by_name(metric: Metric, value: Any) -> dict[str, Any]:
     """What a metric returned, by name; what is on a device as lazy numbers."""
     if value is None:
         return {}
-    values = value if isinstance(value, Mapping) else {f"{metric.prefix}{metric.name}": value}
-    return {str(name): reported(value) for name, value in values.items()}
+    if isinstance(value, Mapping):
+        return {str(name): reported(each) for name, each in value.items()}
+    return {f"{metric.prefix}{metric.name}": reported(value)}
 
 
 def reported(value: Any) -> Any:
     """A number as it is; an array as a lazy number."""
+    if type(value) is Lazy:
+        return value
     if isinstance(value, Weighted):
         value = value.value
-    if value is None or isinstance(value, (bool, int, float, str, list, Lazy)):
+    if value is None or isinstance(value, (bool, int, float, str, list)):
         return value
     array = as_array(value)
     return Lazy(lambda: to_plain(read_arrays([array])[0]))

@@ -10,7 +10,7 @@ from delira.metrics.tree.metric import Metric, MetricTree, as_tree
 from delira.metrics.tree.registry import default_metric
 from delira.metrics.tree.roots import BatchLambda, KeyMetric, root_of
 from delira.state import StateKey
-from delira.utils.arrays import read_lazy
+from delira.utils.lazy_value import read_lazy
 
 
 class MetricList:
@@ -73,8 +73,8 @@ class MetricList:
         Returns
         -------
         dict
-            Values of the batch by name; those on a device are lazy (:class:`~delira.utils.arrays.Lazy`). If two have
-            the same name, the later one is there.
+            Values of the batch by name; those on a device are lazy (:class:`~delira.utils.lazy_value.Lazy`). Of two
+            with the same name the later one is there.
         """
         values: dict[str, Any] = {}
         for tree in self.trees:

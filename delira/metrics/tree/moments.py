@@ -1,15 +1,20 @@
 """Count, mean, spread and extremes of numbers that come in parts, without keeping the numbers."""
 
 import math
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from delira.utils.arrays import as_array, ops_of, shape_of
+from delira.metrics.tree.pending import MOST_BATCHES, MOST_NUMBERS
+from delira.utils.arrays import as_array, ops_of, read_alike, shape_of
 
 #: an array with more values than this is reduced on its device; smaller ones are brought to the host as they are
 LARGE = 4096
+
+
+#: count, mean, sum of squared deviations, smallest and largest of the numbers of one batch
+Row = tuple[Any, Any, Any, Any, Any]
 
 
 class Weighted(NamedTuple):
@@ -36,35 +41,30 @@ class Moments:
 
     def __init__(self) -> None:
         self.count = 0.0
-        self.mean: Any = np.float64(np.nan)
-        self.squares: Any = np.float64(0.0)
-        self.least: Any = np.float64(np.inf)
-        self.largest: Any = np.float64(-np.inf)
+        self.mean: Any = math.nan
+        self.squares: Any = 0.0
+        self.least: Any = math.inf
+        self.largest: Any = -math.inf
 
-    def add(self, values: np.ndarray, axis: Any = None) -> None:
-        """Take in numbers; with ``axis`` those along the other axes are kept apart."""
-        values = np.asarray(values, dtype=np.float64)
-        count = values.size if axis is None else int(np.prod([values.shape[a] for a in np.atleast_1d(axis)]))
-        if count:
-            mean = values.mean(axis=axis, keepdims=True)
-            with np.errstate(invalid="ignore"):  # infinite values have no spread
-                squares = np.square(values - mean).sum(axis=axis)
-            self.merge(count, mean.reshape(np.shape(squares)), squares, values.min(axis=axis), values.max(axis=axis))
-
-    def merge(self, count: float, mean: Any, squares: Any, least: Any, largest: Any) -> None:
+    def merge(self, row: Row) -> None:
         """Take in numbers of which only these are known."""
-        if count == 0:
+        count, mean, squares, least, largest = row
+        if not count:
             return
-        if self.count == 0:
-            self.count, self.mean, self.squares = count, mean, squares
+        if not self.count:
+            self.count, self.mean, self.squares, self.least, self.largest = row
+            return
+        total = self.count + count
+        change = mean - self.mean
+        self.squares = self.squares + squares + change * change * self.count * count / total
+        self.mean = self.mean + change * count / total
+        self.count = total
+        if isinstance(least, float):
+            # as numpy does: what is no number stays
+            self.least = least if least < self.least or math.isnan(least) else self.least
+            self.largest = largest if largest > self.largest or math.isnan(largest) else self.largest
         else:
-            total = self.count + count
-            with np.errstate(invalid="ignore"):
-                change = mean - self.mean
-                self.squares = self.squares + squares + change**2 * self.count * count / total
-                self.mean = self.mean + change * count / total
-            self.count = total
-        self.least, self.largest = np.minimum(self.least, least), np.maximum(self.largest, largest)
+            self.least, self.largest = np.minimum(self.least, least), np.maximum(self.largest, largest)
 
     def variance(self, correction: float) -> Any:
         """The variance; not a number where there are not more numbers than ``correction``."""
@@ -79,7 +79,8 @@ class Moments:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue after what a state has seen."""
         for name, value in state.items():
-            setattr(self, name, float(value) if name == "count" else np.array(value, dtype=np.float64)[()])
+            array = np.array(value, dtype=np.float64)
+            setattr(self, name, array if array.shape else array.item())
 
 
 class Part(NamedTuple):
@@ -89,20 +90,144 @@ class Part(NamedTuple):
     """``(values,)`` or ``(values, mask)``; reduced ``([mean, squares, least, largest],)``, and the count if masked."""
     is_reduced: bool
     weight: float | None
-    """How many samples a single number is the mean of; how many numbers were reduced."""
+    """How many numbers were reduced, if that is known."""
+
+
+class Batch:
+    """What a metric returned for one batch: on its device until it is read, then its moments.
+
+    All that hang on the metric share it, so that it is read once.
+
+    Parameters
+    ----------
+    value
+        What the metric returned.
+    axis
+        Along which moments are taken; None: all, and many numbers are reduced on their device.
+    """
+
+    __slots__ = ("axis", "row", "size", "value", "weight")
+
+    def __init__(self, value: Any, axis: Any = None):
+        self.weight: float | None = None
+        if type(value) is Weighted and not shape_of(value.weight):
+            value, self.weight = value.value, float(value.weight)
+        shape = getattr(value[0] if type(value) is Weighted else value, "shape", None)
+        self.size = math.prod(shape) if shape else 1
+        if self.size > LARGE and axis is None:
+            value, self.size = part_of(value), 1
+        self.value, self.axis = value, axis
+        self.row: Row | None = None
+
+    @classmethod
+    def of_mean(cls, mean: Any) -> Self:
+        """One of which only the mean is known."""
+        batch = cls(None)
+        batch.row = (1, mean, 0.0, mean, mean)
+        return batch
+
+
+class Waiting:
+    """Batches whose numbers wait until somebody needs them.
+
+    Parameters
+    ----------
+    is_weighted
+        Whether a single number counts as many times as the samples that it is the mean of.
+    """
+
+    def __init__(self, is_weighted: bool = True):
+        self._is_weighted = is_weighted
+        self._batches: list[Batch] = []
+        self._n_numbers = 0
+
+    def append(self, batch: Batch) -> None:
+        """Add one; nothing is read."""
+        self._batches.append(batch)
+        self._n_numbers += batch.size
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is time to read."""
+        return len(self._batches) >= MOST_BATCHES or self._n_numbers >= MOST_NUMBERS
+
+    def read(self) -> list[Row]:
+        """The moments of every batch; none waits afterwards."""
+        batches, self._batches, self._n_numbers = self._batches, [], 0
+        rows = read_rows(batches)
+        if not self._is_weighted:
+            return rows
+        return [
+            row if batch.weight is None else (batch.weight, *row[1:]) for batch, row in zip(batches, rows, strict=True)
+        ]
+
+
+def read_rows(batches: Sequence[Batch]) -> list[Row]:
+    """The moments of each batch; those of one kind are brought to the host, and computed, together.
+
+    No row depends on the batches that it is computed with.
+    """
+    groups: dict[Any, list[tuple[Batch, Part]]] = {}
+    for batch in batches:
+        if batch.row is None:
+            part = batch.value if type(batch.value) is Part else part_of(batch.value, batch.axis)
+            first = part.arrays[0]
+            kind = (type(first), first.dtype, first.shape, len(part.arrays), part.is_reduced, batch.axis)
+            groups.setdefault(kind, []).append((batch, part))
+    for group in groups.values():
+        own, parts = zip(*group, strict=True)
+        for batch, row in zip(own, _rows_of(parts, own[0].axis), strict=True):
+            batch.row, batch.value = row, None
+    return [batch.row for batch in batches]  # type: ignore[misc]
+
+
+def _rows_of(parts: Sequence[Part], axis: Any) -> list[Row]:
+    """The moments of batches of one kind."""
+    values, *mask = [read_alike(arrays) for arrays in zip(*(part.arrays for part in parts), strict=True)]
+    if parts[0].is_reduced:
+        columns = values.astype(np.float64).tolist()
+        return [
+            (part.weight if part.weight is not None else count[0], mean, squares, least, largest)
+            for part, (mean, squares, least, largest, *count) in zip(parts, columns, strict=True)
+        ]
+    if axis is not None or not values.size:
+        return [_row(own, axis) for own in values]
+    table = values.reshape(len(values), -1)
+    if not mask or (counts := mask[0].reshape(table.shape).astype(bool)).all():
+        return _rows(table)
+    return [_row(own[which], None) for own, which in zip(table, counts, strict=True)]
+
+
+def _rows(table: np.ndarray) -> list[Row]:
+    """The moments along the last axis of an array of shape ``(batches, values)``."""
+    table = table.astype(np.float64)
+    mean = table.mean(axis=1)
+    with np.errstate(invalid="ignore"):  # infinite values have no spread
+        squares = np.square(table - mean[:, None]).sum(axis=1)
+    columns = (mean, squares, table.min(axis=1), table.max(axis=1))
+    return [(table.shape[1], *row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+
+
+def _row(values: np.ndarray, axis: Any) -> Row:
+    """The moments of the numbers of one batch; with ``axis`` those along the other axes are kept apart."""
+    values = np.asarray(values, dtype=np.float64)
+    count = values.size if axis is None else int(np.prod([values.shape[a] for a in np.atleast_1d(axis)]))
+    if not count:
+        return 0, np.nan, 0.0, np.inf, -np.inf
+    mean = values.mean(axis=axis, keepdims=True)
+    with np.errstate(invalid="ignore"):
+        squares = np.square(values - mean).sum(axis=axis)
+    return count, mean.reshape(np.shape(squares)), squares, values.min(axis=axis), values.max(axis=axis)
 
 
 def part_of(value: Any, axis: Any = None) -> Part:
-    """Of what a metric returned, what has to be kept."""
-    weight: Any = None
-    if isinstance(value, Weighted):
-        value, weight = value
+    """Of what a metric returned, what has to be read; many numbers are reduced on their device."""
+    mask: Any = None
+    if type(value) is Weighted:
+        value, mask = value
     values = as_array(value)
-    if weight is not None and not shape_of(weight):
-        return Part((values,), False, float(weight))
-    size = math.prod(shape_of(values))
-    mask = None if weight is None else as_array(weight, values)
-    if axis is None and size > LARGE:
+    mask = None if mask is None else as_array(mask, values)
+    if axis is None and (size := math.prod(shape_of(values))) > LARGE:
         with np.errstate(invalid="ignore", divide="ignore"):  # of a batch without numbers, which is left out
             return Part((_reduce(values, mask, size),), True, size if mask is None else None)
     return Part((values,) if mask is None else (values, mask), False, None)
@@ -121,17 +246,3 @@ def _reduce(values: Any, mask: Any, size: int) -> Any:
         least, largest = ops.where(mask, values, np.inf), ops.where(mask, values, -np.inf)
         parts = [mean, squares, ops.least(least), ops.largest(largest), count]
     return ops.concatenate(parts)
-
-
-def moments_of(part: Part, arrays: list[np.ndarray], axis: Any, is_weighted: bool = True) -> Moments:
-    """The moments of one batch, whose arrays were read."""
-    moments = Moments()
-    if part.is_reduced:
-        mean, squares, least, largest, *count = arrays[0].astype(np.float64)
-        moments.merge(part.weight if part.weight is not None else count[0], mean, squares, least, largest)
-    elif part.weight is not None and is_weighted:
-        mean = arrays[0].astype(np.float64).reshape(())[()]
-        moments.merge(part.weight, mean, np.float64(0), mean, mean)
-    else:
-        moments.add(arrays[0] if len(arrays) == 1 else arrays[0][arrays[1].astype(bool)], axis)
-    return moments

@@ -74,6 +74,8 @@ class StateLambda(BatchLambda):
 
 def for_samples(value: Any, state: Mapping[Any, Any]) -> Any:
     """A single number of a batch with the number of its samples; any other value as it is."""
+    if getattr(value, "shape", None) == ():
+        return Weighted(value, n_samples(state))
     if value is None or isinstance(value, (Mapping, Weighted)):
         return value
     return value if shape_of(as_array(value)) else Weighted(value, n_samples(state))
@@ -82,7 +84,10 @@ def for_samples(value: Any, state: Mapping[Any, Any]) -> Any:
 def n_samples(state: Mapping[Any, Any]) -> int:
     """How many samples the batch in the state has: the length of its target, or of its input; 1 without data."""
     for key in (Y_TRUE, X):
-        for _, leaf in iterate_leaves(state.get(key)):
+        value = state.get(key)
+        if shape := getattr(value, "shape", None):
+            return int(shape[0])
+        for _, leaf in iterate_leaves(value):
             shape = shape_of(leaf)
             if len(shape) > 0:
                 return shape[0]

@@ -1,8 +1,11 @@
 """Batches of any structure as a trainer takes them: with steps of any number, with a loader, without data."""
 
+import contextlib
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from delira import state as keys
 from delira.data_loading import BaseDataManager
@@ -19,12 +22,17 @@ ENDLESS = -1
 X, Y_TRUE = "x", "y_true"
 
 
+_OF_MANAGERS = {"data", "label"}
+
+
 class Batch(dict[str, Any]):
     """The input and the target of one step."""
 
     @property
     def n_samples(self) -> int:
         """Length of the first array of the input, or of the target; 1 without data."""
+        if shape := getattr(self[X], "shape", None):
+            return int(shape[0])
         for _, leaf in iterate_leaves([self[X], self[Y_TRUE]]):
             if getattr(leaf, "shape", ()):
                 return len(leaf)
@@ -37,6 +45,8 @@ def as_batch(values: Any) -> Batch:
     A tuple or list of two is both of them. So is a dict of ``"data"`` and ``"label"``, as data managers give it.
     Anything else is an input.
     """
+    if type(values) is dict and values.keys() == _OF_MANAGERS:
+        return Batch({X: values["data"], Y_TRUE: values["label"]})
     if isinstance(values, (tuple, list)) and len(values) == 2:
         return Batch({X: values[0], Y_TRUE: values[1]})
     if isinstance(values, Mapping):
@@ -105,8 +115,18 @@ class TrialData:
         if self.n_batches is None and self.steps is None:
             yield from map(as_batch, itertools.islice(iter(self.generator), start, None))
             return
-        source = self._source((seed, fold, epoch), start, shuffle)
         state = self.state
+        if (
+            self.steps is None
+            and self.loader is None
+            and not self.keeps_iterator
+            and isinstance(self.generator, BaseDataManager)
+        ):
+            with contextlib.closing(self.generator.epoch(seed, fold, epoch, start=start, shuffle=shuffle)) as batches:
+                state[keys.ITERATOR] = batches
+                yield from map(as_batch, batches)
+            return
+        source = self._source((seed, fold, epoch), start, shuffle)
         for _ in numbers:
             state[keys.ITERATOR] = source
             try:
@@ -178,6 +198,7 @@ def check_steps(steps: Any) -> int | None:
     """
     if steps is None:
         return None
-    if isinstance(steps, bool) or int(steps) != steps or steps < ENDLESS or steps == 0:
+    is_number = isinstance(steps, (int, float, np.number)) and not isinstance(steps, bool)
+    if not is_number or steps % 1 != 0 or steps < ENDLESS or steps == 0:
         raise ConfigError(f"steps must be a positive whole number, or -1 for no end, got {steps!r}")
     return int(steps)

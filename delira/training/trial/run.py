@@ -70,7 +70,8 @@ class TrialRun(HookedRun):
         """The room's own preparation of batches, and its closure with the trial's calls inside."""
         package, _, name = self.backend.network_class.rpartition(".")
         cls = getattr(importlib.import_module(package), name)
-        return cls.prepare_batch, self._numbered(cls.closure) if self.trial.closure is None else self._own_closure
+        closure = self._numbered(cls.closure) if self.backend.compiles else cls.closure
+        return cls.prepare_batch, closure if self.trial.closure is None else self._own_closure
 
     def _own_closure(self, model: Any, data_dict: dict[str, Any], optimizers: Mapping[str, Any]) -> Any:
         """The step of a trial with a closure of its own."""
@@ -192,6 +193,7 @@ class TrialRun(HookedRun):
         facts[keys.X], facts[keys.Y_TRUE] = self._divided(prepared)
         facts.update(predictions)  # and what else the step has written
         facts[keys.LOSS] = losses["loss"]
+        facts.pop(keys.GRADIENTS, None)
         self._measure(facts)
         self._fire(hook)
 
@@ -223,6 +225,7 @@ class TrialRun(HookedRun):
         self._fire(hook)
 
     def _begin_epoch(self, plan: TrainingPlan, epoch: int) -> Any:
+        self._validation_steps = 0
         self._kept_metrics = self.state.accumulators.get("tree")  # inside an epoch
         return super()._begin_epoch(plan, epoch)  # type: ignore[misc]
 
@@ -249,7 +252,7 @@ class TrialRun(HookedRun):
         else:
             facts[keys.METRICS] = {**facts[keys.METRICS], **self.trial.metrics.process_final(facts)}
         self._fire(hook)
-        return {name: _plain(value) for name, value in facts[keys.METRICS].items()}
+        return {str(name): _plain(value) for name, value in facts[keys.METRICS].items()}
 
     def _end_of_epoch(self, values: dict[str, float]) -> dict[str, float]:
         recorded = super()._end_of_epoch({name: value for name, value in values.items() if name != "epoch"})
