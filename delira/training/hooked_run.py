@@ -12,7 +12,7 @@ from delira.state import State
 from delira.training.callbacks.hooks import IN_STEP
 from delira.training.checkpointed import CheckpointedRun, StopInValidation
 from delira.training.checks import check_first_batches, check_methods, count_batches
-from delira.training.compiled_facts import SETTLED, CompiledFacts, written
+from delira.training.compiled_facts import CARRIED, SETTLED, CompiledFacts, written
 from delira.training.generators import seed_generators
 from delira.training.plan import TrainingPlan
 from delira.training.step_values import StepValues
@@ -132,11 +132,14 @@ class HookedRun(CheckpointedRun):
         return run
 
     def _must_sample_apart(self) -> bool:
-        """Whether the steps can be compiled if only on_sample stays outside of them."""
-        if not self.callbacks.hears("on_sample") or not self._may_compile:
+        """Whether on_sample runs before the step: not as a part of a compiled one, nor where a user's closure runs it.
+
+        What it makes of the batch is then known to all that follows, metrics and parts of a batch included.
+        """
+        if not self.callbacks.hears("on_sample") or not self.has_default_closure:
             return False
-        inside = {hook: all(map(is_traceable, self.callbacks.at_hook(hook))) for hook in IN_STEP}
-        return not inside.pop("on_sample") and all(inside.values())
+        in_step = [callback for hook in IN_STEP for callback in self.callbacks.at_hook(hook)]
+        return not (self._may_compile and all(map(is_traceable, in_step)))
 
     @property
     def _may_compile(self) -> bool:
@@ -147,8 +150,6 @@ class HookedRun(CheckpointedRun):
 
         An on_sample that cannot be part of it is called here.
         """
-        if not self._is_compiled:
-            return prepared
         facts, compiled = self.facts, self._compiled_facts
         if self._samples_apart:
             before, step = dict(facts), Step(self.module, prepared)
@@ -157,6 +158,8 @@ class HookedRun(CheckpointedRun):
             self._take_on_sample(step, facts)
             compiled.give(set(written(facts, before)) - SETTLED)
             prepared = step.batch
+        if not self._is_compiled:
+            return prepared
         if changed := compiled.changed(facts):
             self._bound, self._n_anew = None, self._n_anew + 1
             if self._n_anew == _MANY:
@@ -210,8 +213,8 @@ class HookedRun(CheckpointedRun):
     def _divided(self, batch: Mapping[str, Any]) -> tuple[Any, Any]:
         """What the network is given, and the rest of a batch."""
         inputs = {argument: batch[key] for argument, key in self.key_mapping.items() if key in batch}
-        rest = {key: value for key, value in batch.items() if key not in self.key_mapping.values()}
-        return _single(inputs), _single(rest)
+        known = {*self.key_mapping.values(), CARRIED}
+        return _single(inputs), _single({key: value for key, value in batch.items() if key not in known})
 
     def _joined(self, facts: State, batch: Mapping[str, Any]) -> dict[str, Any]:
         """A batch with what callbacks made of its parts."""

@@ -17,9 +17,8 @@ KITS = {
     "sklearn": ("sklearn", "SklearnKit"),
 }
 DIFFERENTIABLE = ("torch", "tensorflow", "jax")
-#: cases that an estimator could show, and why it does not
-OF_ESTIMATORS = frozenset((1, 3, 4, 6, 7, 8, 12, 13, 22, 26, 28, 30))
-BARE = "Trial takes no bare estimator of scikit-learn"
+#: cases that an estimator shows, too
+OF_ESTIMATORS = frozenset((1, 3, 4, 5, 6, 7, 8, 12, 13, 16, 22, 26, 28, 30))
 #: case -> what it demands, in a few words
 TITLES = {
     1: "Two-line training",
@@ -99,9 +98,8 @@ def case(
         Why the case is for the named rooms alone.
     """
     rooms, fails, without = rooms or DIFFERENTIABLE, fails or {}, dict(without or {})
-    without.setdefault(
-        "sklearn", f"not yet: {BARE}" if number in OF_ESTIMATORS else "an estimator learns by itself: no gradients"
-    )
+    if number not in OF_ESTIMATORS:
+        without.setdefault("sklearn", "an estimator learns by itself: no gradients")
     shown = SHOWN[number]
     for room in KITS:
         if room in fails:
@@ -109,7 +107,8 @@ def case(
         elif room in rooms and not shown.get(room, "").startswith("not yet"):
             shown[room] = "yes"
         else:
-            shown.setdefault(room, without.get(room, only))
+            if (reason := without.get(room, only)):
+                shown.setdefault(room, reason)
     params = [
         pytest.param(room, marks=[pytest.mark.xfail(reason=fails[room], strict=True)] if room in fails else [])
         for room in rooms

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from kits import BARE, WEIGHT, case, descend, quiet
+from kits import WEIGHT, case, descend, quiet
 
 from delira import state as keys
 from delira.state import EPOCH, Y_PRED
@@ -13,7 +13,7 @@ from delira.training.callbacks.decorators import (
 from delira.training.callbacks.hooks import Callback
 
 
-@case(1, "torch", "tensorflow", "jax", "sklearn", fails={"sklearn": BARE})
+@case(1, "torch", "tensorflow", "jax", "sklearn")
 def test_ac_01_two_lines_train(kit, blobs):
     net = kit.mlp()
     trial = quiet(net, kit.adam(net, 0.05), kit.cross_entropy, ["acc", "loss"])
@@ -66,7 +66,7 @@ def test_ac_02_the_model_gets_no_input_and_the_state(kit):
     np.testing.assert_allclose(next(iter(kit.weights(net).values())), np.array([1.0, 2.0]) * 0.8**6, rtol=1e-5)
 
 
-@case(3, "torch", "tensorflow", "jax", "sklearn", fails={"sklearn": BARE})
+@case(3, "torch", "tensorflow", "jax", "sklearn")
 def test_ac_03_a_saved_model_evaluates_and_predicts_the_same(kit, blobs):
     x, y = blobs
     first = kit.mlp()

@@ -96,6 +96,11 @@ class SklearnBackend(Backend):
     def to_numpy(self, tree: Any) -> Any:
         return tree
 
+    def concatenate(self, trees: Sequence[Any]) -> Any:
+        if isinstance(trees[0], Mapping):
+            return {key: self.concatenate([tree[key] for tree in trees]) for key in trees[0]}
+        return np.concatenate(trees)
+
     def read_scalars(self, values: Sequence[Any]) -> np.ndarray:
         if wrong := [np.shape(value) for value in values if np.size(value) != 1]:
             raise NetworkError(f"a training metric has the shape {wrong[0]}; the closure returns single numbers")

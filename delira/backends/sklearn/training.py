@@ -47,10 +47,14 @@ class SklearnNetworkTrainer(BaseNetworkTrainer):
     def _at_training_begin(self, *args: Any, **facts: Any) -> None:
         network = self.module
         if network.needs_classes and network.classes is None:
-            network.found_classes = find_classes(network.target, self.train_data)
+            network.found_classes = find_classes(*self._labelled())
         if network.needs_columns:
-            network.columns = find_columns(network.target, self.train_data)
+            network.columns = find_columns(*self._labelled())
         super()._at_training_begin(*args, **facts)
+
+    def _labelled(self) -> tuple[Any, Any]:
+        """The entry of the labels, and data in which all of them are found."""
+        return self.module.target, self.train_data
 
     def _training_batches(self, data: Any, epoch: int) -> Any:
         in_order = can_give_epochs(data) and not self.module.is_incremental

@@ -17,7 +17,7 @@ from delira.metrics.tree.labels import (
 from delira.metrics.tree.metric import Metric, MetricTree, as_tree
 from delira.metrics.tree.moments import Weighted
 from delira.metrics.tree.registry import default_for_key, default_metric
-from delira.state import CRITERION, MIXUP_LAMBDA, Y_PRED, Y_TRUE
+from delira.state import CRITERION, MIXUP_LAMBDA, MODEL, Y_PRED, Y_TRUE
 from delira.utils.arrays import as_array, ops_of
 
 
@@ -208,7 +208,7 @@ class MixupAcc(CategoricalAccuracy):
 @default_for_key("acc")
 @default_for_key("accuracy")
 class DefaultAccuracy(Metric):
-    """The accuracy that fits the criterion, which is looked at whenever a pass begins.
+    """The accuracy that fits the criterion, which is looked at whenever a pass begins; or scikit-learn's estimator.
 
     Cross entropies: :class:`CategoricalAccuracy`; binary ones: :class:`BinaryAccuracy`; squared error: ``mse``;
     absolute error: ``mae``. With the criterion's own ``ignore_index``, and with the threshold 0 if it takes logits.
@@ -228,7 +228,7 @@ class DefaultAccuracy(Metric):
 
     def reset(self, state: Any) -> None:
         """Begin a pass: choose by the criterion."""
-        self._tree = as_tree(accuracy_for(state.get(CRITERION)))
+        self._tree = as_tree(accuracy_for(state.get(CRITERION), state.get(MODEL)))
         if self.is_training:
             self._tree.train()
         else:
@@ -271,14 +271,18 @@ class DefaultAccuracy(Metric):
             self._chosen().load_state_dict(state)
 
 
-def accuracy_for(criterion: Any) -> Metric:
-    """A new accuracy that fits a criterion.
+def accuracy_for(criterion: Any, model: Any = None) -> Metric:
+    """A new accuracy that fits a criterion; for an estimator of scikit-learn what it is made for.
 
     Raises
     ------
     ConfigError
         If none is known.
     """
+    if hasattr(model, "__sklearn_tags__"):
+        kind = model.__sklearn_tags__().estimator_type
+        if kind in ("classifier", "regressor"):
+            return as_tree(default_metric("cat_acc" if kind == "classifier" else "mse"))
     known = describe_criterion(criterion)
     if known.kind == "categorical":
         return CategoricalAccuracy(ignore_index=-100 if known.ignore_index is None else known.ignore_index)

@@ -29,13 +29,13 @@ class TreeMetric:
     ----------
     metric
         What a trial takes as a metric.
-    criterion
+    criterion, model
         Of the trial, by which some metrics are chosen.
     """
 
-    def __init__(self, metric: Any, criterion: Any):
+    def __init__(self, metric: Any, criterion: Any, model: Any = None):
         self._metrics = MetricList([metric])
-        self._state = State({keys.CRITERION: criterion, keys.EPOCH: 0})
+        self._state = State({keys.CRITERION: criterion, keys.MODEL: model, keys.EPOCH: 0})
         self.reset()
 
     def reset(self) -> None:
@@ -66,8 +66,10 @@ def experiment_of(trial: Any, name: str | None, save_path: str | Path | None, se
         several optimizers, a closure or a loader of its own.
     """
     state = trial.state
-    _refuse(trial)
     trainer = trainer_class(state[keys.MODEL])
+    if not trainer.backend.is_differentiable:  # type: ignore[attr-defined]
+        return _of_estimator(trial, name, save_path, settings)
+    _refuse(trial)
     experiment_name, method = _ROOMS[trainer.__name__]
     backend = trainer.backend  # type: ignore[attr-defined]
     package, _, base = backend.network_class.rpartition(".")
@@ -77,25 +79,43 @@ def experiment_of(trial: Any, name: str | None, save_path: str | Path | None, se
     def build(model: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
         return {"default": backend.copy_optimizer(optimizer, state[keys.MODEL], model.module)}
 
-    metrics = {
-        str(metric): TreeMetric(metric, state[keys.CRITERION]) for metric in trial.given_metrics if metric != "loss"
-    }
     experiment = getattr(importlib.import_module("delira.training"), experiment_name)
     given = {
-        "losses": {"loss": state[keys.CRITERION]}, "val_metrics": metrics, "optim_fn": build,
+        "losses": {"loss": state[keys.CRITERION]}, "val_metrics": _metrics_of(trial), "optim_fn": build,
         "callbacks": list(trial.callbacks), **trial.settings, **settings,
     }  # fmt: skip
     return experiment({}, network, name=name, save_path=save_path, **given)
 
 
-def _refuse(trial: Any) -> None:
-    state = trial.state
-    criterion = state[keys.CRITERION]
+def _of_estimator(trial: Any, name: str | None, save_path: str | Path | None, settings: Mapping[str, Any]) -> Any:
+    """The experiment of an estimator of scikit-learn."""
+    _refuse_fitted(trial)
+    from delira.training import SklearnExperiment  # the room is loaded where it is used
+
+    given = {"val_metrics": _metrics_of(trial), "callbacks": list(trial.callbacks), **trial.settings, **settings}
+    return SklearnExperiment.of(copy.deepcopy(trial.state[keys.MODEL]), name, save_path, **given)
+
+
+def _metrics_of(trial: Any) -> dict[str, TreeMetric]:
+    return {
+        str(metric): TreeMetric(metric, trial.state[keys.CRITERION], trial.state[keys.MODEL])
+        for metric in trial.given_metrics
+        if metric != "loss"
+    }
+
+
+def _refuse_fitted(trial: Any) -> None:
     if trial.history:
         raise ConfigError(
             "the trial was fitted already, so every fold would begin with what it is tested on; call to_experiment "
             "before run"
         )
+
+
+def _refuse(trial: Any) -> None:
+    state = trial.state
+    criterion = state[keys.CRITERION]
+    _refuse_fitted(trial)
     if criterion is None or (takes_state(criterion) and not hasattr(criterion, TARGET_FIRST)):
         raise ConfigError("an experiment needs a criterion of predictions and targets: criterion(prediction, target)")
     if isinstance(state[keys.OPTIMIZER], Mapping) or state[keys.OPTIMIZER] is None:

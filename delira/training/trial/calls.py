@@ -27,9 +27,9 @@ class ModelCall:
 
     def __init__(self) -> None:
         self._known: tuple[Any, int] = (None, -1)
-        self._plan = (False, False)
+        self._plan = (False, False, False)
 
-    def __call__(self, model: Any, x: Any, state: State) -> Any:
+    def __call__(self, model: Any, x: Any, state: State, **keywords: Any) -> Any:
         """Call a network.
 
         Parameters
@@ -40,25 +40,44 @@ class ModelCall:
             The input: a tuple or list is spread over the arguments, a dict is one argument; None: there is none.
         state
             Of the fit.
+        **keywords
+            Further arguments of the network.
         """
         if model is None:
             return None
         inputs = spread(x)
         if self._known[0] is not model or self._known[1] != len(inputs):
             self._known, self._plan = (model, len(inputs)), _plan(model, len(inputs))
-        takes, needs_one = self._plan
-        inputs = (None,) if needs_one else inputs
-        return model(*inputs, state=state) if takes else model(*inputs)
+        takes, needs_one, needs_list = self._plan
+        inputs = (None,) if needs_one else (list(inputs),) if needs_list else inputs
+        return model(*inputs, state=state, **keywords) if takes else model(*inputs, **keywords)
 
 
-def _plan(model: Any, n_inputs: int) -> tuple[bool, bool]:
-    """Whether a network takes the state, and whether it needs an argument though there is no input."""
+def _plan(model: Any, n_inputs: int) -> tuple[bool, bool, bool]:
+    """Whether a network takes the state, whether it needs an argument though there is no input, or a list of inputs."""
     parameters = parameters_of(model)
     names = [name for name, parameter in parameters.items() if parameter.kind in _POSITIONAL]
     takes = "state" in parameters and "state" not in names[:n_inputs] and _is_for_state(parameters["state"])
     # the one argument of a network that does without data
     first = parameters[names[0]] if names and names[0] != "state" else None
-    return takes, not n_inputs and first is not None and first.default is first.empty
+    needs_list = n_inputs > 1 and _listed_inputs(model, names) == n_inputs
+    return takes, not n_inputs and first is not None and first.default is first.empty, needs_list
+
+
+def _listed_inputs(model: Any, names: list[str]) -> int:
+    """Inputs of a functional model of Keras, which takes them as one argument."""
+    return len(getattr(model, "inputs", None) or ()) if names[:1] == ["inputs"] else 0
+
+
+def needed_inputs(model: Any) -> int:
+    """Number of inputs without which a network cannot be called."""
+    parameters = parameters_of(model)
+    needed = [
+        name
+        for name, parameter in parameters.items()
+        if parameter.kind in _POSITIONAL and parameter.default is parameter.empty and name != "state"
+    ]
+    return max(len(needed), _listed_inputs(model, needed))
 
 
 def _is_for_state(parameter: inspect.Parameter) -> bool:

@@ -5,6 +5,7 @@ from typing import Any, Self
 
 from delira import state as keys
 from delira.data_loading import BaseDataManager, SequentialSampler
+from delira.errors import ConfigError
 from delira.state import State
 from delira.training.trial.data import ENDLESS, TrialData, check_generator, check_steps
 
@@ -213,6 +214,11 @@ def _manager(x: Any, y: Any, batch_size: int, shuffle: bool, num_workers: int) -
 
 def _as_array(values: Any) -> Any:
     """A tensor as an array that shares its memory, where it can."""
+    if isinstance(values, tuple) and any(hasattr(one, "shape") for one in values):
+        raise ConfigError(
+            f"these data are one array, got a tuple of {len(values)}; several inputs or targets come as batches, "
+            "((a, b), target): with_train_generator, with_val_generator, with_test_generator"
+        )
     if hasattr(values, "detach"):
         values = values.detach().cpu()
     return values.numpy() if hasattr(values, "numpy") else values

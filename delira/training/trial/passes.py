@@ -54,7 +54,7 @@ class Passes:
         trainer, state = self.trainer, self.state
         state[keys.STOP_TRAINING] = trainer.stop_training = False
         trainer._phase = state[keys.PHASE] = "fit"
-        if trainer.state.epoch < epochs:
+        if trainer.state.epoch < epochs and not trainer.is_finished:
             with self._shown(verbose):
                 trainer.train(epochs, train, validation, verbose=False)
         state[keys.HISTORY] = trainer.state.history

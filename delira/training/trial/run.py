@@ -29,6 +29,9 @@ _TRAINERS = {
     "sklearn": "SklearnNetworkTrainer",
 }
 
+#: room of a network of ours -> its trainer, where its class does not tell
+_OF_ROOMS = {"torchscript": "TorchScriptNetworkTrainer", "sklearn": "SklearnNetworkTrainer"}
+
 
 def trainer_class(model: Any) -> type:
     """The trainer of the room that a module, or a network of ours, belongs to.
@@ -41,8 +44,8 @@ def trainer_class(model: Any) -> type:
     own = getattr(type(model), "__delira_backend__", None)
     packages = [parent.__module__.partition(".")[0] for parent in type(model).__mro__]
     name = "PyTorchNetworkTrainer" if model is None else next((_TRAINERS[p] for p in packages if p in _TRAINERS), None)
-    if own is not None and own.name == "torchscript":
-        name = "TorchScriptNetworkTrainer"
+    if own is not None:
+        name = _OF_ROOMS.get(own.name, name)
     if name is None:
         raise NetworkError(
             f"a trial takes a torch.nn.Module, a keras.Model, a flax nnx.Module or a scikit-learn estimator, got "
@@ -54,7 +57,11 @@ def trainer_class(model: Any) -> type:
 
 def trial_trainer_class(trainer: type, trial: Any) -> type:
     """The trainer of a room with what a trial needs."""
-    return type(f"Trial{trainer.__name__}", (TrialRun, trainer), {"trial": trial})
+    if trainer.backend.is_differentiable:  # type: ignore[attr-defined]
+        return type(f"Trial{trainer.__name__}", (TrialRun, trainer), {"trial": trial})
+    from delira.training.trial.estimators import EstimatorRun  # it builds on this module
+
+    return type(f"Trial{trainer.__name__}", (EstimatorRun, trainer), {"trial": trial})
 
 
 class TrialRun(HookedRun):
@@ -106,6 +113,14 @@ class TrialRun(HookedRun):
     def _functions(self) -> dict[str, Any]:
         criterion = self.trial.state[keys.CRITERION]
         return super()._functions() | ({} if criterion is None else {"criterion": criterion})
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether further epochs would bring nothing."""
+        return False
+
+    def _loaded(self) -> None:
+        """Take over what was read into the network."""
 
     def _check_first_batches(self, plan: TrainingPlan) -> None:
         """Nothing is taken from data that may be gone then, and the network is called in steps only."""

@@ -12,6 +12,7 @@ from delira.state import State, StateFunction
 from delira.training.callbacks.abstract_callback import CallbackList
 from delira.training.trial.bridge import experiment_of
 from delira.training.trial.calls import bind_criterion
+from delira.training.trial.data import X
 from delira.training.trial.fluent import FluentData
 from delira.training.trial.passes import Passes
 from delira.training.trial.run import trainer_class, trial_trainer_class
@@ -82,7 +83,8 @@ class Trial(FluentData, Passes):
             keys.INF_TRAIN_LOADING: False,
         })  # fmt: skip
         self._no_data()
-        trainer_class(model)  # refuses what belongs to no room
+        if not self._room().is_differentiable and optimizer is not None:
+            raise ConfigError("an estimator of scikit-learn learns by itself; leave the optimizer out")
         self.callbacks.fire("on_init", self.state, "fit")
 
     # ------------------------------------------------------------------ the trainer behind it
@@ -93,9 +95,10 @@ class Trial(FluentData, Passes):
         if self._trainer is None:
             model = self.state[keys.MODEL]
             make = trial_trainer_class(trainer_class(model), self)
+            learns = self._room().is_differentiable
             self._trainer = make(
-                model, self.save_path, {}, optim_fn=self._optimizers, callbacks=[*self.callbacks], logging_type=None,
-                **self.settings,
+                model, self.save_path, {} if learns else {"x": X}, callbacks=[*self.callbacks], logging_type=None,
+                **({"optim_fn": self._optimizers} if learns else {}), **self.settings,
             )  # fmt: skip
             self.callbacks = self._trainer.callbacks
             self._trainer.in_use = self._in_use()
@@ -191,7 +194,7 @@ class Trial(FluentData, Passes):
         trainer = self.trainer
         with trainer._filled_state():
             tree = trainer.backend.snapshot(trainer._checkpoint_tree())
-        state = tree["state"]
+        state = tree["state"] = _without_keys(tree["state"])
         return {**tree, "version": _version(), "history": state["history"], "callback_list": state["callbacks"]}
 
     def load_state_dict(self, state_dict: Mapping[str, Any], resume: bool = True) -> "Trial":
@@ -211,6 +214,7 @@ class Trial(FluentData, Passes):
         else:
             weights = tree["model"] if "model" in tree and "optimizer" in tree else tree
             self.trainer.backend.load_state_tree({"model": weights}, self.trainer.module, {})
+            self.trainer._loaded()
         return self
 
     def save(self, path: str | Path) -> Path:
@@ -270,6 +274,15 @@ def _flat(callbacks: Any) -> list[Any]:
     if isinstance(callbacks, Iterable) and not callable(callbacks):
         return [one for part in callbacks for one in _flat(part)]
     return [callbacks]
+
+
+def _without_keys(tree: Any) -> Any:
+    """The tree with plain text for state keys, whose class the readers of other programs refuse."""
+    if isinstance(tree, dict):
+        return {_without_keys(key): _without_keys(value) for key, value in tree.items()}
+    if type(tree) in (list, tuple):
+        return type(tree)(map(_without_keys, tree))
+    return str(tree) if isinstance(tree, keys.StateKey) else tree
 
 
 def _version() -> str:

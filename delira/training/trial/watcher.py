@@ -6,6 +6,8 @@ from typing import Any
 from delira import state as keys
 from delira.contract import Step
 from delira.training.checkpointed import StopInValidation
+from delira.training.trial.calls import needed_inputs, spread
+from delira.training.trial.data import Y_TRUE, X
 
 #: the one output that a trial's networks have for the trainer
 PREDICTION = "y_pred"
@@ -25,16 +27,26 @@ class TrialWatcher:
         #: predictions of the batches, if they are kept
         self.kept: list[Any] | None = None
         self.number = 0
+        self._needed: int | None = None
 
     def before(self, prepared: dict[str, Any]) -> dict[str, Any]:
         """Show a prepared batch, and take what was made of it."""
         trainer, facts = self._trainer, self._trainer.facts
-        step = Step(trainer.module, prepared)
+        step = Step(trainer.module, prepared if self.kept is None else self._as_inputs(prepared))
         facts[keys.BATCH] = self.number
         trainer._show_on_sample(step, facts)
         trainer._fire("on_sample_validation")
         trainer._take_on_sample(step, facts)
         return step.batch
+
+    def _as_inputs(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """A batch to predict: a tuple of two is no input with its target if the network needs both."""
+        if len(spread(batch.get(X))) != 1 or batch.get(Y_TRUE) is None:
+            return batch
+        if self._needed is None:
+            self._needed = needed_inputs(self._trainer.facts[keys.MODEL])
+        rest = {key: value for key, value in batch.items() if key != Y_TRUE}
+        return {**rest, X: (batch[X], batch[Y_TRUE])} if self._needed == 2 else batch
 
     def after(self, predictions: Mapping[str, Any], prepared: dict[str, Any], n_samples: int) -> Mapping[str, Any]:
         """Show predictions, compute loss and metrics if there are targets."""
