@@ -189,6 +189,7 @@ Y_TRUE = TARGET = _key("y_true", "the target", "on_sample")
 Y_PRED = PREDICTION = _key("y_pred", "what the network returned", "on_forward")
 LOSS = _key("loss", "the loss; what it is at the end of on_criterion is differentiated", "on_criterion")
 GRADIENTS = _key("gradients", "gradients of the weights by name; changed ones are applied", "on_backward")
+CLOSURE = _key("closure", "name of the optimizer of the closure at hand", "on_forward, with base_closure")
 FINAL_PREDICTIONS = _key("final_predictions", "all predictions, joined", "on_end_validation of a prediction")
 MIXUP_LAMBDA = _key("mixup_lambda", "weight of the first of two mixed samples", "on_sample, with a mixing callback")
 MIXUP_PERMUTATION = _key(

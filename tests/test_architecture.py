@@ -70,6 +70,10 @@ MANY_ARGUMENTS = {
     "training/base_experiment.py BaseExperiment.__init__": HISTORIC,
     "training/base_experiment.py BaseExperiment.kfold": HISTORIC,
     "training/base_trainer.py BaseNetworkTrainer.__init__": HISTORIC,
+    "training/callbacks/tensorboard_images.py TensorBoardImages.__init__": HISTORIC,
+    "training/callbacks/tensorboard_projector.py TensorBoardProjector.__init__": HISTORIC,
+    "training/callbacks/tensorboard_scalars.py TensorBoard.__init__": HISTORIC,
+    "training/callbacks/tensorboard_text.py TensorBoardText.__init__": HISTORIC,
     "training/trial/fluent.py FluentData.with_data": HISTORIC,
     "training/predictor.py Predictor.evaluate": "one pass, many readers: the historic methods are views on it",
 }

@@ -105,8 +105,28 @@ class Backend(abc.ABC):
         """An optimizer as one of the framework is, with no state yet, for a network that is a copy of its own."""
         raise ConfigError(f"the room {self.name!r} cannot copy optimizers")
 
+    def differentiate(
+        self, network: Any, optimizer: Any, compute: Callable[[Any], tuple[Any, dict[Any, Any]]]
+    ) -> tuple[Any, dict[Any, Any], dict[str, Any]]:
+        """Loss, further values, and the gradients of one network's learned weights by name.
+
+        Parameters
+        ----------
+        network
+            Whose weights are meant; no other network gets gradients.
+        optimizer
+            That will update them.
+        compute
+            Called with the network, returns the loss and further values.
+        """
+        raise ConfigError(f"the room {self.name!r} differentiates in its own closure only")
+
+    def leave_gradients(self, network: Any, optimizer: Any, gradients: Mapping[str, Any]) -> None:
+        """Keep gradients by name for :meth:`update_after`."""
+        return
+
     def update_after(self, optimizers: Mapping[str, Any]) -> None:
-        """Update with gradients that a closure of a trial has left on the weights, where frameworks do so."""
+        """Update with gradients that a closure of a trial has left: on the weights, where frameworks do so."""
         return
 
     def no_optimizer(self) -> Any:
@@ -360,3 +380,7 @@ class Backend(abc.ABC):
     def load_portable_weights(self, network: Any, weights: Mapping[str, np.ndarray]) -> None:
         """Put weights of :meth:`portable_weights` into the network; names and shapes fit."""
         self.load_named_weights(network, weights)
+
+    def layers(self, network: Any) -> dict[str, Any]:
+        """The layers that hold weights, under the paths that :meth:`portable_weights` has for them; ``""``: itself."""
+        raise ConfigError(f"the room {self.name!r} does not show its layers")

@@ -264,7 +264,7 @@ def check_step_names(metrics: Mapping[str, Any], losses: Mapping[str, Any]) -> N
 def count_batches(data: Any) -> int | None:
     """Number of batches of an epoch, if it can be known."""
     if hasattr(data, "n_batches"):
-        return int(data.n_batches)
+        return None if data.n_batches is None else int(data.n_batches)
     try:
         return len(data)
     except TypeError:

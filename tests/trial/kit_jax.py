@@ -8,6 +8,7 @@ from flax import nnx
 from kits import Kit
 from safetensors.numpy import load_file
 
+from delira.backends.jax import JaxOptimizer
 from delira.backends.jax.backend import BACKEND
 from delira.state import MODEL, Y_TRUE, X
 
@@ -27,6 +28,14 @@ class Free(nnx.Module):
 class Stateful(Free):
     def __call__(self, x, state):
         return self.function(self, x, state)
+
+
+class Both(nnx.Module):
+    def __init__(self, generator, discriminator):
+        self.generator, self.discriminator = generator, discriminator
+
+    def __call__(self, x):
+        return self.generator(x)
 
 
 class JaxKit(Kit):
@@ -69,6 +78,12 @@ class JaxKit(Kit):
 
     def sgd(self, nets, rate, momentum=0.0):
         return optax.sgd(rate, momentum=momentum or None)
+
+    def sgd_of(self, net, rate):
+        return JaxOptimizer(net, optax.sgd(rate, momentum=0.0))
+
+    def both(self, **nets):
+        return Both(**nets)
 
     def tunable_sgd(self, nets, rate):
         return optax.inject_hyperparams(optax.sgd)(learning_rate=rate)

@@ -32,6 +32,16 @@ class Stateful(Free):
         return self.function(self, x, state)
 
 
+class Both(keras.Model):
+    def __init__(self, generator, discriminator):
+        super().__init__()
+        self.generator, self.discriminator = generator, discriminator
+        self.built = True
+
+    def call(self, x):
+        return self.generator(x)
+
+
 class TensorFlowKit(Kit):
     name = "tensorflow"
     module, state_module = Free, Stateful
@@ -76,6 +86,12 @@ class TensorFlowKit(Kit):
 
     def set_weight(self, net, name, value):
         getattr(net, name).assign(value)
+
+    def sgd_of(self, net, rate):
+        return keras.optimizers.SGD(rate), net
+
+    def both(self, **nets):
+        return Both(**nets)
 
     def sgd(self, nets, rate, momentum=0.0):
         return keras.optimizers.SGD(rate, momentum=momentum)

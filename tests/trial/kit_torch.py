@@ -69,6 +69,12 @@ class TorchKit(Kit):
         with torch.no_grad():
             getattr(net, name).copy_(torch.as_tensor(value))
 
+    def sgd_of(self, net, rate):
+        return torch.optim.SGD(net.parameters(), rate)
+
+    def both(self, **nets):
+        return torch.nn.ModuleDict(nets)
+
     def sgd(self, nets, rate, momentum=0.0):
         return torch.optim.SGD(_weights(nets), rate, momentum=momentum)
 

@@ -107,7 +107,7 @@ def case(
         elif room in rooms and not shown.get(room, "").startswith("not yet"):
             shown[room] = "yes"
         else:
-            if (reason := without.get(room, only)):
+            if reason := without.get(room, only):
                 shown.setdefault(room, reason)
     params = [
         pytest.param(room, marks=[pytest.mark.xfail(reason=fails[room], strict=True)] if room in fails else [])

@@ -5,9 +5,12 @@ import pytest
 from kits import case, quiet
 
 import delira
+from delira.errors import ConfigError
 from delira.metrics import mean, running_mean
-from delira.state import GRADIENTS, LOSS, X
+from delira.state import CLOSURE, GRADIENTS, OPTIMIZER, Y_PRED, X
 from delira.training.callbacks.decorators import add_to_loss, on_backward, on_step_training
+from delira.training.callbacks.hooks import Callback
+from delira.training.trial import base_closure, combined_closure, standard_closure
 
 FAKE, D_FAKE, D_FAKE_DETACHED, D_REAL = (delira.state_key(f"ac_gan_{name}") for name in ("x", "fake", "off", "real"))
 G_LOSS, D_LOSS = delira.state_key("g_loss"), delira.state_key("d_loss")
@@ -144,37 +147,116 @@ def test_ac_17_each_network_gets_the_gradient_of_its_own_loss(kit, real):
     assert np.abs(found[False]["discriminator"] - expected[1]).max() > 0.01, "the paper's form mixes the losses"
 
 
-CLOSURES = "not yet: its form of the case, by hand; there is no base_closure (contract 1.1)"
+G_MODEL, D_MODEL = delira.state_key("g_model"), delira.state_key("d_model")
 
 
-@case(18, "torch", without=dict.fromkeys(("tensorflow", "jax"), CLOSURES))
+def two_networks(kit, callbacks=()):
+    """A trial of two networks, each with its optimizer, that learn in turn."""
+    nets = {"generator": kit.linear(GENERATOR), "discriminator": kit.linear(DISCRIMINATOR)}
+    optimizers = {name: kit.sgd_of(net, 0.1) for name, net in nets.items()}
+
+    def fool(state):
+        return kit.sum(kit.softplus(-state[D_MODEL](state[Y_PRED]))) / len(NOISE)
+
+    def judge(state):
+        fake = kit.detached(state[G_MODEL](kit.array(NOISE)))
+        return kit.sum(kit.softplus(state[D_MODEL](fake)) + kit.softplus(-state[Y_PRED])) / len(NOISE)
+
+    closures = (
+        base_closure(X, D_MODEL, criterion=lambda state: judge, loss=D_LOSS, optimizer="discriminator"),
+        base_closure(lambda state: kit.array(NOISE), G_MODEL, criterion=lambda state: fool, loss=G_LOSS,
+                     optimizer="generator"),
+    )  # fmt: skip
+    trial = quiet(kit.both(**nets), optimizers, None, ["loss", G_LOSS, D_LOSS], callbacks)
+    trial.state[G_MODEL], trial.state[D_MODEL] = nets["generator"], nets["discriminator"]
+    return trial.with_closure(combined_closure(*closures)), nets
+
+
+@case(18)
 def test_ac_18_two_closures_step_two_optimizers(kit, real):
-    generator, discriminator = kit.linear(GENERATOR), kit.linear(DISCRIMINATOR)
-    optimizers = {"generator": kit.sgd(generator, 0.1), "discriminator": kit.sgd(discriminator, 0.1)}
+    seen = []
 
-    def closure(state):
-        fake = generator(kit.array(NOISE))
-        optimizers["generator"].zero_grad()
-        state[G_LOSS] = kit.softplus(-discriminator(fake)).mean()
-        state[G_LOSS].backward()
-        optimizers["generator"].step()
-        optimizers["discriminator"].zero_grad()
-        state[D_LOSS] = (kit.softplus(discriminator(fake.detach())) + kit.softplus(-discriminator(state[X]))).mean()
-        state[D_LOSS].backward()
-        optimizers["discriminator"].step()
-        state[LOSS] = (state[G_LOSS] + state[D_LOSS]).detach()
+    class Look(Callback):
+        def on_forward(self, state):
+            seen.append(("forward", state[CLOSURE], kit.numpy(kit.detached(state[Y_PRED])).shape))
 
-    n_steps = []
+        def on_criterion(self, state):
+            seen.append(("criterion", state[CLOSURE]))
 
-    @on_step_training
-    def count(state):
-        n_steps.append(True)
+        def on_backward(self, state):
+            seen.append(("backward", state[CLOSURE], len(state[GRADIENTS])))
 
-    trial = quiet(generator, optimizers, None, ["loss", G_LOSS, D_LOSS], [count]).with_closure(closure)
+    trial, nets = two_networks(kit, [Look()])
     record = trial.with_train_generator([real]).run(1)[0]
-    start = np.array(GENERATOR), np.array(DISCRIMINATOR)
-    g_loss, d_loss, d_generator, d_discriminator = by_hand(real, *start)
+    g, d = np.array(GENERATOR), np.array(DISCRIMINATOR)
+    _, d_loss, _, d_discriminator = by_hand(real, g, d)
+    learned = d - 0.1 * d_discriminator
+    g_loss, _, d_generator, _ = by_hand(real, g, learned)  # of a discriminator that has learned
     np.testing.assert_allclose([record["g_loss"], record["d_loss"]], [g_loss, d_loss], rtol=1e-5)
-    np.testing.assert_allclose(kit.weight(generator), start[0] - 0.1 * d_generator, rtol=1e-4)
-    np.testing.assert_allclose(kit.weight(discriminator), start[1] - 0.1 * d_discriminator, rtol=1e-4)
-    assert n_steps == [True]
+    assert record["loss"] == pytest.approx(g_loss + d_loss, rel=1e-5)
+    np.testing.assert_allclose(kit.weight(nets["discriminator"]), learned, rtol=1e-4)
+    np.testing.assert_allclose(kit.weight(nets["generator"]), g - 0.1 * d_generator, rtol=1e-4)
+    assert seen == [
+        ("forward", "discriminator", (8, 1)), ("criterion", "discriminator"), ("backward", "discriminator", 1),
+        ("forward", "generator", (8, 2)), ("criterion", "generator"), ("backward", "generator", 1),
+    ]  # fmt: skip
+
+
+@case(18)
+def test_ac_18_both_networks_and_optimizers_are_stored(kit, real):
+    whole, nets = two_networks(kit)
+    whole.with_train_generator([real, real]).run(3)
+    first, _ = two_networks(kit)
+    first.with_train_generator([real, real]).run(1)
+    second, resumed = two_networks(kit)
+    second.with_train_generator([real, real]).load_state_dict(first.state_dict())
+    second.run(3)
+    assert second.history == whole.history
+    for name, net in nets.items():
+        np.testing.assert_array_equal(kit.weight(resumed[name]), kit.weight(net))
+
+
+@case(18)
+def test_ac_18_one_closure_is_the_step_as_it_comes(kit, line):
+    def losses(with_closure):
+        net = kit.linear(np.zeros((3, 2)))
+
+        @add_to_loss
+        def further(state):
+            return 0.1 * kit.sum(state[Y_PRED] ** 2)
+
+        trial = quiet(net, kit.sgd(net, 0.1), kit.mse, ["loss"], [further]).with_train_data(*line, 5)
+        trial = trial.with_closure(standard_closure) if with_closure else trial
+        return [record["loss"] for record in trial.run(2)], kit.weight(net)
+
+    (own, weight), (usual, usual_weight) = losses(True), losses(False)
+    np.testing.assert_allclose(own, usual, rtol=1e-6)
+    np.testing.assert_allclose(weight, usual_weight, rtol=1e-5, atol=1e-7)
+
+
+@case(18, "torch", only="")
+def test_ac_18_optimizers_may_be_stepped_by_hand(kit, real):
+    trial, nets = two_networks(kit)
+    twin, other = two_networks(kit)
+    judge = base_closure(
+        X, D_MODEL, criterion=lambda state: lambda state: state[Y_PRED].mean(), optimizer="discriminator"
+    )
+
+    def by_hand(state):
+        judge(state)
+        state[OPTIMIZER]["discriminator"].step()
+
+    for one, closure in ((trial, by_hand), (twin, combined_closure(judge))):
+        one.state[G_LOSS] = one.state[D_LOSS] = 0.0
+        one.with_closure(closure).with_train_generator([real]).run(1)
+    np.testing.assert_array_equal(kit.weight(nets["discriminator"]), kit.weight(other["discriminator"]))
+    assert (kit.weight(nets["discriminator"]) != DISCRIMINATOR).any()
+    assert trial.state[G_MODEL].weight.grad is None
+
+
+@case(18)
+def test_ac_18_an_optimizer_that_is_not_the_trials_is_refused(kit, real):
+    trial, _ = two_networks(kit)
+    wrong = base_closure(X, D_MODEL, criterion=lambda state: kit.mse, optimizer="discriminatr")
+    with pytest.raises(ConfigError, match="did you mean 'discriminator'"):
+        trial.with_closure(wrong).with_train_generator([real]).run(1)

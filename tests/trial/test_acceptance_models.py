@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 from kits import case, quiet
+from PIL import Image
 
 import delira
 from delira.errors import ConfigError
 from delira.metrics import Metric, to_dict
-from delira.state import BATCH, METRICS, MODEL, PHASE, Y_PRED, X
+from delira.state import BATCH, METRICS, MODEL, PHASE, PREDICTION, TARGET, TEST_DATA, Y_PRED, X
 from delira.training.callbacks import ExponentialLR, L2WeightDecay
 from delira.training.callbacks.decorators import (
     add_to_loss,
@@ -17,6 +18,7 @@ from delira.training.callbacks.decorators import (
     only_if,
     traceable,
 )
+from delira.training.callbacks.imaging import MakeGrid, make_grid
 
 # ------------------------------------------------------------------ SVM
 
@@ -150,6 +152,26 @@ def test_ac_22_targets_and_predictions_are_written_once_on_the_test_pass(kit, li
     [(inputs, predictions)] = written
     np.testing.assert_array_equal(inputs, x[10:])
     np.testing.assert_allclose(predictions, x[10:] @ np.ones((3, 2)), rtol=1e-5)
+
+
+@case(22)
+def test_ac_22_grids_of_targets_and_predictions_are_files_of_the_test_pass(kit, tmp_path):
+    pictures = np.random.default_rng(0).random((10, 1, 4, 5)).astype("f4") / 2
+    x = pictures if kit.name == "torch" else np.moveaxis(pictures, 1, -1).copy()
+    batches, written = [(x[:4], 1 - x[:4]), (x[4:], 1 - x[4:])], []
+    grids = [
+        MakeGrid(key, 8, nrow=4).on_test().to_file(tmp_path / f"{name}.png").with_handler(lambda *_: written.append(1))
+        for key, name in ((TARGET, "targets"), (PREDICTION, "predictions"))
+    ]
+    net = kit.module({"scale": [2.0]}, lambda net, x: x * net.scale)
+    trial = quiet(net, kit.sgd(net, 0.0), kit.mse, ["loss"], grids).with_test_generator(batches)
+    trial.with_train_generator(batches).with_val_generator(batches).run(2)
+    assert list(tmp_path.iterdir()) == []
+    trial.evaluate(data_key=TEST_DATA)
+    assert len(written) == 2
+    for name, wanted in (("targets", 1 - pictures[:8]), ("predictions", 2 * pictures[:8])):
+        with Image.open(tmp_path / f"{name}.png") as picture:
+            np.testing.assert_allclose(np.asarray(picture) / 255, make_grid(wanted, nrow=4)[0], atol=0.51 / 255)
 
 
 # ------------------------------------------------------------------ minimised functions

@@ -59,7 +59,25 @@ class JaxBackend(Backend):
     load_named_weights = staticmethod(state.load_named_weights)
     portable_weights = staticmethod(portable.portable_weights)
     load_portable_weights = staticmethod(portable.load_portable_weights)
+    layers = staticmethod(portable.layers)
     export = staticmethod(exports.export)
+
+    def differentiate(self, network: Any, optimizer: Any, compute: Any) -> tuple[Any, Any, dict[str, Any]]:
+        run = nnx.value_and_grad(compute, argnums=nnx.DiffState(0, graph.LEARNED), has_aux=True)
+        (loss, more), gradients = run(network)
+        return loss, more, {name: graph.raw(leaf) for name, leaf in graph.weights_of(gradients).items()}
+
+    def leave_gradients(self, network: Any, optimizer: Any, gradients: Mapping[str, Any]) -> None:
+        optimizer.left = (network, gradients)
+
+    def update_after(self, optimizers: Mapping[str, Any]) -> None:
+        for optimizer in optimizers.values():
+            if optimizer.left is not None:
+                (network, gradients), optimizer.left = optimizer.left, None
+                weights = nnx.to_flat_state(nnx.state(network, nnx.Param))
+                named = [(path, leaf, graph.dotted(path)) for path, leaf in weights]
+                found = [(path, leaf.replace(gradients[name])) for path, leaf, name in named if name in gradients]
+                optimizer.update(network, nnx.from_flat_state(found))
 
     def zero_loss(self, devices: Devices) -> Any:
         return jnp.zeros(())

@@ -69,6 +69,8 @@ class JaxOptimizer:
         self.shapes = {name: tuple(value.shape) for name, value in weights.items()}
         self.state: dict[str, Any] = {"optax": self._placed(self.transformation.init(weights), weights)}
         self.plan, self.n_samples, self.num_calls = Plan(), np.float32(1), 0  # of the closure call at hand
+        #: a network and its gradients, which a closure of a trial has left for the update
+        self.left: tuple[Any, Any] | None = None
         self._call = (1, True, False)
         self._num_updates, self._group, self._n_parts = 0, 0, 0  # since the beginning, the last update, in the batch
         self._rate: float | None = None  # the learning rate without the rounding of the device

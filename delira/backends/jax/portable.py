@@ -35,6 +35,12 @@ def load_portable_weights(network: Any, weights: Mapping[str, np.ndarray]) -> No
         part.variable.set_raw_value(to_device(np.ascontiguousarray(part.back(weights[name])), own))
 
 
+def layers(network: Any) -> dict[str, Any]:
+    """The modules by their paths."""
+    modules = {graph.dotted(path): module for path, module in nnx.iter_modules(network)}
+    return {_without_layers(path, modules): module for path, module in modules.items()}
+
+
 def _parts(network: Any) -> Iterator[tuple[str, _Portable]]:
     modules = {graph.dotted(path): module for path, module in nnx.iter_modules(network)}
     for name, variable in graph.state_variables(network).items():

@@ -6,6 +6,7 @@ from typing import Any
 
 from delira.backends.tensorflow import builders, device, portable, schedules, state, steps, values
 from delira.backends.tensorflow import export as exports
+from delira.backends.tensorflow import gradients as gradients_of
 from delira.backends.tensorflow.generators import GENERATORS
 from delira.backends.tensorflow.names import refuse_foreign
 from delira.backends.tensorflow.runtime import mode, runtime_of
@@ -52,6 +53,7 @@ class TfBackend(Backend):
     load_named_weights = staticmethod(state.load_named_weights)
     portable_weights = staticmethod(portable.portable_weights)
     load_portable_weights = staticmethod(portable.load_portable_weights)
+    layers = staticmethod(portable.layers)
     export = staticmethod(exports.export)
 
     def place(self, network: Any, losses: Mapping[str, Any], devices: Devices) -> Any:
@@ -101,6 +103,18 @@ class TfBackend(Backend):
 
     def calling(self, network: Any) -> contextlib.AbstractContextManager[Any]:
         return steps.calling(network)
+
+    def differentiate(self, network: Any, optimizer: Any, compute: Any) -> tuple[Any, Any, dict[str, Any]]:
+        return gradients_of.differentiate(network, optimizer, compute)
+
+    def leave_gradients(self, network: Any, optimizer: Any, gradients: Mapping[str, Any]) -> None:
+        optimizer.left = gradients_of.by_variable(network, gradients)
+
+    def update_after(self, optimizers: Mapping[str, Any]) -> None:
+        for optimizer in optimizers.values():
+            if optimizer.left is not None:
+                pairs, optimizer.left = optimizer.left, None
+                optimizer.apply(*pairs)
 
     def zero_loss(self, devices: Devices) -> Any:
         return values.zero()

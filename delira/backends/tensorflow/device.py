@@ -82,7 +82,7 @@ def devices_of(network: Any) -> Devices:
 
 def place(network: Any, losses: Mapping[str, Any], devices: Devices) -> Any:
     """Move the weights of a network, which Keras creates on the first GPU; note which losses are Keras' own."""
-    for loss in losses.values():
+    for loss in map(inspect.unwrap, losses.values()):  # one may be inside of another
         if isinstance(loss, keras.losses.Loss):
             setattr(loss, TARGET_FIRST, True)
     runtime = runtime_of(network)

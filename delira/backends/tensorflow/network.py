@@ -152,7 +152,8 @@ class AbstractTfNetwork(AbstractNetwork, keras.Model):
         with tf.GradientTape() as tape:
             run_hooks(hooks.sample, step)
             if (call := kwargs.get("call")) is not None:
-                step.predictions = call(model, step.batch)
+                outputs = call(model, step.batch)  # a model of the user's: nobody else makes it float32
+                step.predictions = map_leaves(_as_float32, outputs) if runtime_of(model).is_mixed else outputs
             else:
                 mapping = kwargs.get("key_mapping") or BACKEND.key_mapping(model)
                 step.predictions = named_outputs(model, model(**select_inputs(mapping, step.batch)))

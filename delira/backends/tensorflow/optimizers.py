@@ -64,6 +64,8 @@ class TfOptimizer:
         self.role, self.n_samples = Role(), 1.0
         self.weights: Sequence[Any] = ()  # of the shares of the devices in the call at hand
         self.has_stepped = False  # in the call at hand
+        #: gradients and variables that a closure of a trial has left for the update
+        self.left: tuple[list[Any], list[Any]] | None = None
         self._n_batches = self._n_parts = 0  # of the group, and of the batch at hand
         self._is_scaled, self._loss_is_finite = False, None
         self._accumulates = update.accumulation_steps > 1 or update.in_parts

@@ -41,12 +41,27 @@ def load_portable_weights(network: Any, weights: Mapping[str, np.ndarray]) -> No
         part.variable.assign(part.back(weights[name]))
 
 
-def _parts(network: Any) -> Iterator[tuple[str, _Portable]]:
-    owners = {
+def layers(network: Any) -> dict[str, Any]:
+    """The layers that have weights, by the paths of these."""
+    owners = _owners(network)
+    return {
+        name.rpartition(".")[0]: owners[id(variable)]
+        for name, variable in named_variables(network).items()
+        if id(variable) in owners
+    }
+
+
+def _owners(network: Any) -> dict[int, Any]:
+    """Each variable's layer, by the id of the variable."""
+    return {
         id(variable): layer
         for layer in layers_of(network)
         for variable in [*layer._trainable_variables, *layer._non_trainable_variables]
     }
+
+
+def _parts(network: Any) -> Iterator[tuple[str, _Portable]]:
+    owners = _owners(network)
     for name, variable in named_variables(network).items():
         if id(variable) in owners:  # states of generators have no layer
             prefix, _, entry = name.rpartition(".")

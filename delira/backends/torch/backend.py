@@ -49,6 +49,7 @@ class TorchBackend(Backend):
     load_named_weights = staticmethod(exports.load_named_weights)
     portable_weights = staticmethod(exports.portable_weights)
     load_portable_weights = staticmethod(exports.load_portable_weights)
+    layers = staticmethod(exports.layers)
 
     def explain(self, error: BaseException) -> str | None:
         return determinism.explain(error) or compiling.explain(error)
@@ -59,7 +60,7 @@ class TorchBackend(Backend):
         return Devices(device, device)
 
     def place(self, network: torch.nn.Module, losses: Mapping[str, Any], devices: Devices) -> torch.nn.Module:
-        for loss in losses.values():
+        for loss in map(inspect.unwrap, losses.values()):  # one may be inside of another
             if isinstance(loss, torch.nn.Module):
                 loss.to(devices.output)
         return network.to(devices.input)
@@ -150,6 +151,18 @@ class TorchBackend(Backend):
         return {"lr" if len(rates) == 1 else f"lr_{name}": rate for name, rate in rates.items()}
 
     copy_optimizer = staticmethod(copies.copy_optimizer)
+
+    def differentiate(self, network: Any, optimizer: Any, compute: Any) -> tuple[Any, Any, dict[str, Any]]:
+        loss, more = compute(network)
+        weights = {name: weight for name, weight in network.named_parameters() if weight.requires_grad}
+        with optimizer.scale_loss(loss) as scaled:
+            found = torch.autograd.grad(scaled, list(weights.values()), allow_unused=True)
+        gradients = {name: one for name, one in zip(weights, found, strict=True) if one is not None}
+        return loss.detach(), more, gradients
+
+    def leave_gradients(self, network: Any, optimizer: Any, gradients: Mapping[str, Any]) -> None:
+        for name, weight in network.named_parameters():
+            weight.grad = gradients.get(name)
 
     def update_after(self, optimizers: Mapping[str, Any]) -> None:
         for optimizer in optimizers.values():

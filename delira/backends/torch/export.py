@@ -49,6 +49,11 @@ def load_named_weights(network: torch.nn.Module, weights: Mapping[str, np.ndarra
     network.load_state_dict({name: _to_tensor(weights[name]) for name in own}, strict=False)
 
 
+def layers(network: torch.nn.Module) -> dict[str, Any]:
+    """The modules by their names."""
+    return dict(network.named_modules())
+
+
 def portable_weights(network: torch.nn.Module) -> dict[str, np.ndarray]:
     """All weights in the layout of every room, which is PyTorch's own; counters of batches are no weights."""
     weights = named_weights(network)

@@ -8,13 +8,46 @@ from typing import TYPE_CHECKING
 
 from delira.training.callbacks.abstract_callback import AbstractCallback, CallbackList
 from delira.training.callbacks.checkpoints import Best, Interval, ModelCheckpoint, MostRecent
+from delira.training.callbacks.confusion import PyCM
 from delira.training.callbacks.csv_logger import CSVLogger
 from delira.training.callbacks.cycles import CyclicLR, OneCycleLR, WarmupCosine
 from delira.training.callbacks.early_stopping import EarlyStopping
 from delira.training.callbacks.freezing import FreezeUnfreeze
 from delira.training.callbacks.gradient_clipping import GradientClipping, GradientNormClipping
 from delira.training.callbacks.history import HistoryWriter
+from delira.training.callbacks.imaging import (
+    CachingImagingCallback,
+    ClassAppearanceModel,
+    FromState,
+    ImagingCallback,
+    MakeGrid,
+    make_grid,
+)
+from delira.training.callbacks.initialisers import (
+    KaimingNormal,
+    KaimingUniform,
+    WeightInit,
+    XavierNormal,
+    XavierUniform,
+    ZeroBias,
+)
+from delira.training.callbacks.live_plot import LiveLossPlot
+from delira.training.callbacks.lsuv import LsuvInit
+from delira.training.callbacks.mixing import (
+    BCPlus,
+    CutMix,
+    Cutout,
+    LabelSmoothingRegularisation,
+    ManifoldMixup,
+    MixedTargets,
+    Mixup,
+    RandomErase,
+    SamplePairing,
+    bc_loss,
+    mixup_loss,
+)
 from delira.training.callbacks.printers import ConsolePrinter, Tqdm
+from delira.training.callbacks.profiler import Profiler, TimerMetric
 from delira.training.callbacks.progress import ProgressBar
 from delira.training.callbacks.schedules import (
     CosineAnnealingLR,
@@ -27,7 +60,14 @@ from delira.training.callbacks.schedules import (
 )
 from delira.training.callbacks.swa import SWA
 from delira.training.callbacks.tensorboard import TensorBoardWriter
+from delira.training.callbacks.tensorboard_base import AbstractTensorBoard
+from delira.training.callbacks.tensorboard_images import TensorBoardImages
+from delira.training.callbacks.tensorboard_projector import TensorBoardProjector
+from delira.training.callbacks.tensorboard_scalars import TensorBoard
+from delira.training.callbacks.tensorboard_text import TensorBoardText
+from delira.training.callbacks.tensorboard_writers import VisdomParams, close_writer, get_writer
 from delira.training.callbacks.terminate_on_nan import TerminateOnNaN
+from delira.training.callbacks.unpack_state import UnpackState
 from delira.training.callbacks.weight_average import ExponentialMovingAverage
 from delira.training.callbacks.weight_decay import L1WeightDecay, L2WeightDecay, WeightDecay
 from delira.utils.lazy import lazy_names
@@ -64,36 +104,73 @@ if TYPE_CHECKING:  # what type checkers and editors see; at run time see lazy_na
 __all__ = [
     "SWA",
     "AbstractCallback",
+    "AbstractTensorBoard",
+    "BCPlus",
     "Best",
     "CSVLogger",
+    "CachingImagingCallback",
     "CallbackList",
+    "ClassAppearanceModel",
     "ConsolePrinter",
     "CosineAnnealingLR",
+    "CutMix",
+    "Cutout",
     "CyclicLR",
     "EarlyStopping",
     "ExponentialLR",
     "ExponentialMovingAverage",
     "FreezeUnfreeze",
+    "FromState",
     "GradientClipping",
     "GradientNormClipping",
     "HistoryWriter",
+    "ImagingCallback",
     "Interval",
+    "KaimingNormal",
+    "KaimingUniform",
     "L1WeightDecay",
     "L2WeightDecay",
+    "LabelSmoothingRegularisation",
     "LambdaLR",
+    "LiveLossPlot",
+    "LsuvInit",
+    "MakeGrid",
+    "ManifoldMixup",
+    "MixedTargets",
+    "Mixup",
     "ModelCheckpoint",
     "MostRecent",
     "MultiStepLR",
     "OneCycleLR",
+    "Profiler",
     "ProgressBar",
+    "PyCM",
+    "RandomErase",
     "ReduceLROnPlateau",
+    "SamplePairing",
     "StepLR",
+    "TensorBoard",
+    "TensorBoardImages",
+    "TensorBoardProjector",
+    "TensorBoardText",
     "TensorBoardWriter",
     "TerminateOnNaN",
+    "TimerMetric",
     "TorchScheduler",
     "Tqdm",
+    "UnpackState",
+    "VisdomParams",
     "WarmupCosine",
     "WeightDecay",
+    "WeightInit",
+    "XavierNormal",
+    "XavierUniform",
+    "ZeroBias",
+    "bc_loss",
+    "close_writer",
+    "get_writer",
+    "make_grid",
+    "mixup_loss",
 ]
 
 __getattr__, __dir__ = lazy_names(__name__)

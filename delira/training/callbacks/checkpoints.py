@@ -5,12 +5,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from delira import state as keys
 from delira.errors import ConfigError
 from delira.state import State
 from delira.training.callbacks.hooks import Callback
 from delira.training.callbacks.monitor import is_better, sign_of, trainer_of, watched_value
-from delira.utils.arrays import read_arrays, to_plain
+from delira.training.callbacks.names import fill_in
 from delira.utils.files import publish
 from delira.utils.optional import import_optional
 
@@ -32,7 +31,7 @@ class _Checkpointer(Callback):
         self.newest: Path | None = None
 
     def _write(self, state: State) -> Path:
-        path, trainer = Path(self._name(state)), trainer_of(state)
+        path, trainer = Path(fill_in(self.filepath, state, type(self).__name__)), trainer_of(state)
         if not path.suffix[1:].isalpha():  # a number with a point in it is no ending
             path = path.with_name(path.name + _ending(trainer, self.save_model_params_only))
         if not self.save_model_params_only:
@@ -49,19 +48,6 @@ class _Checkpointer(Callback):
                 before.with_name(before.name.removesuffix(trainer_of(state).backend.checkpoint_suffix) + ending).unlink(
                     missing_ok=True
                 )
-
-    def _name(self, state: State) -> str:
-        """The file's name: its fields are entries of the state, and metrics."""
-        fields = {str(key): value for key, value in state.items()}
-        metrics = {name: value for name, value in state[keys.METRICS].items() if name != "epoch"}
-        fields |= dict(zip(metrics, map(to_plain, read_arrays(list(metrics.values()))), strict=True))
-        try:
-            return self.filepath.format_map(fields)
-        except KeyError as error:
-            raise ConfigError(
-                f"{type(self).__name__}: the name {self.filepath!r} has the field {error}, but there is neither a "
-                f"metric of that name ({', '.join(metrics) or 'there are none'}) nor such an entry of the state"
-            ) from None
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Count on; what was written before stays."""

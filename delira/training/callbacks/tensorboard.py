@@ -1,11 +1,11 @@
-"""TensorBoard event files, written by tensorboardX."""
+"""TensorBoard event files of an experiment, written by tensorboardX."""
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from delira.training.callbacks.abstract_callback import AbstractCallback
+from delira.training.callbacks.tensorboard_writers import open_events, since, write_values
 
 
 class TensorBoardWriter(AbstractCallback):
@@ -20,7 +20,7 @@ class TensorBoardWriter(AbstractCallback):
 
     Raises
     ------
-    ModuleNotFoundError
+    MissingBackendError
         At the start of the training, if tensorboardX is not installed.
     """
 
@@ -32,21 +32,14 @@ class TensorBoardWriter(AbstractCallback):
         """Open the file; a resumed run hides what came after its checkpoint."""
         if trainer.state.epoch >= num_epochs:
             return
-        from tensorboardX import SummaryWriter
-
-        epoch = trainer.state.epoch
-        purge = {"purge_step": epoch + 1} if epoch else {}
-        # files are named by the second: a restart within it would write over the file before
-        suffix = {"filename_suffix": f".{epoch:06d}"}
-        self._writer = SummaryWriter(str(self.folder), **{**purge, **suffix, **self.kwargs})
+        place = since(trainer.state.epoch, trainer.state.global_step)
+        self._writer = open_events(self.folder, **{**place, **self.kwargs})
 
     def at_epoch_end(self, trainer: Any, *, metrics: Mapping[str, float], curr_epoch: int, **facts: Any) -> None:
         """Write the epoch."""
         if self._writer is not None:
             for name, value in metrics.items():
-                if not math.isfinite(value):  # tensorboardX complains of it without a name; the history has it
-                    continue
-                self._writer.add_scalar(name, value, curr_epoch)
+                write_values(self._writer, name, value, curr_epoch)
             self._writer.flush()
 
     def at_training_end(self, trainer: Any, **facts: Any) -> None:

@@ -1,5 +1,6 @@
 """Fit anything: see :class:`Trial`."""
 
+from delira.training.trial.closures import Closure, base_closure, combined_closure, standard_closure
 from delira.training.trial.trial import Trial
 
-__all__ = ["Trial"]
+__all__ = ["Closure", "Trial", "base_closure", "combined_closure", "standard_closure"]

@@ -88,7 +88,7 @@ class TrialRun(HookedRun):
         self.trial.closure(facts)
         if not isinstance(facts[keys.OPTIMIZER], (Mapping, type(None))):
             self.backend.update_after(optimizers)
-        return {}, {"loss": facts[keys.LOSS]}, {PREDICTION: facts.get(keys.Y_PRED)}
+        return {}, {"loss": _detached(facts[keys.LOSS])}, {PREDICTION: _detached(facts.get(keys.Y_PRED))}
 
     def _numbered(self, closure: Callable[..., Any]) -> Callable[..., Any]:
         """The closure with BATCH as a compiled step has it: else it would stay the number of the first batch."""

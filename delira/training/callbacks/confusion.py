@@ -1,0 +1,271 @@
+"""Confusion matrices of passes over data, with the statistics of the library PyCM."""
+
+import inspect
+import sys
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from delira.errors import ConfigError
+from delira.metrics.tree.counts import Counting
+from delira.state import Y_PRED, Y_TRUE, State
+from delira.training.callbacks.hooks import Callback
+from delira.training.callbacks.monitor import trainer_of
+from delira.training.callbacks.names import fill_in
+from delira.training.callbacks.pass_choice import PassChoice, check_name
+from delira.utils.optional import import_optional
+from delira.utils.suggest import did_you_mean
+
+#: arguments of pycm.ConfusionMatrix that say what is counted: the fit does
+_NOT_GIVEN = ("actual_vector", "predict_vector", "matrix", "file", "threshold", "sample_weight")
+
+
+class _Matrix(Counting):
+    """Counts labels; its value is the matrix."""
+
+    def __init__(self, num_classes: int | None, **settings: Any):
+        super().__init__("PyCM", **settings)
+        self.num_classes = num_classes
+
+    def compute(self, true: np.ndarray, pred: np.ndarray, weight: np.ndarray) -> Any:
+        """The matrix, shape (C, C): row by true, column by predicted label."""
+        size = self.num_classes or max(self._n_classes, int(true.max()) + 1, int(pred.max()) + 1, 2)
+        matrix = np.zeros((size, size), np.int64)
+        np.add.at(matrix, (true, pred), weight)
+        return matrix
+
+
+class PyCM(PassChoice, Callback):
+    """Count how often which label was taken for which, for a ``pycm.ConfusionMatrix`` at the end of the pass.
+
+    The fluent methods say of which passes (of validations, if none says so), and what is done with the matrix. It is
+    exact over batches of different sizes. Scores are argmaxed over the classes, as for the metric
+    ``confusion_matrix``. A pass without targets has none.
+
+    Parameters
+    ----------
+    num_classes
+        By default as many as the scores have, or as labels occur.
+    ignore_index
+        Targets that do not count; None for none.
+    pred_key, target_key
+        Keys of the state.
+    **kwargs
+        Further arguments of ``pycm.ConfusionMatrix``, e.g. ``classes=["cat", "dog"]``, which names the labels 0 and 1,
+        or ``digit``.
+
+    Raises
+    ------
+    ConfigError
+        If an argument is one of those that say what is counted; at the start of a fit, if PyCM does not take one, or
+        if one pass would overwrite the file of another.
+    MissingBackendError
+        At the start of a fit, if pycm is not installed.
+
+    References
+    ----------
+    Haghighi et al., PyCM: Multiclass confusion matrix library in Python, JOSS 2018, doi:10.21105/joss.00729.
+
+    Examples
+    --------
+    >>> callback = PyCM(classes=["cat", "dog"]).on_val().to_console().to_html_file("confusion_{epoch:02d}")
+    >>> sorted(callback.passes)
+    ['val']
+    """
+
+    phases = ("fit", "evaluate", "predict")
+
+    def __init__(
+        self,
+        num_classes: int | None = None,
+        ignore_index: int | None = -100,
+        pred_key: Any = Y_PRED,
+        target_key: Any = Y_TRUE,
+        **kwargs: Any,
+    ):
+        if taken := [name for name in _NOT_GIVEN if name in kwargs]:
+            raise ConfigError(f"PyCM: {taken[0]} cannot be given: the labels are those of the fit")
+        self._counts = _Matrix(num_classes, ignore_index=ignore_index, pred_key=pred_key, target_key=target_key)
+        self.target_key, self.kwargs = target_key, kwargs
+        self._handlers: list[Callable[[Any, State], Any]] = []
+        self._names: list[str] = []
+        self._has_seen = False
+
+    # ------------------------------------------------------------------ what is done with the matrix
+
+    def with_handler(self, handler: Callable[[Any, State], Any]) -> Self:
+        """Call a function with each matrix; returns the callback.
+
+        Parameters
+        ----------
+        handler
+            Gets the ``pycm.ConfusionMatrix`` and the state.
+        """
+        self._handlers.append(handler)
+        return self
+
+    def to_state(self, key: Any) -> Self:
+        """Put each matrix into the state; returns the callback.
+
+        Parameters
+        ----------
+        key
+            Under which it lies.
+        """
+        return self.with_handler(lambda matrix, state: state.update({key: matrix}))
+
+    def to_console(self, statistics: bool = False) -> Self:
+        """Write each matrix to the standard error stream; returns the callback.
+
+        Parameters
+        ----------
+        statistics
+            Whether its statistics follow, 170 lines.
+        """
+
+        def show(matrix: Any, state: State) -> None:
+            text = str(matrix)
+            sys.stderr.write(f"{text if statistics else text.partition('Overall Statistics')[0].rstrip()}\n")
+
+        return self.with_handler(show)
+
+    def to_pycm_file(self, filename: str | Path, **kwargs: Any) -> Self:
+        """Write each matrix and its statistics as a text; returns the callback.
+
+        Parameters
+        ----------
+        filename
+            A format over the state and its metrics, without ending, e.g. ``"confusion_{epoch}"``; ``.pycm`` is added.
+        **kwargs
+            Further arguments of ``pycm.ConfusionMatrix.save_stat``.
+        """
+        return self._to_file("save_stat", filename, kwargs)
+
+    def to_html_file(self, filename: str | Path, **kwargs: Any) -> Self:
+        """Write each matrix and its statistics as a page; returns the callback.
+
+        Parameters
+        ----------
+        filename
+            As for :meth:`to_pycm_file`; ``.html`` is added.
+        **kwargs
+            Further arguments of ``pycm.ConfusionMatrix.save_html``.
+        """
+        return self._to_file("save_html", filename, kwargs)
+
+    def to_csv_file(self, filename: str | Path, **kwargs: Any) -> Self:
+        """Write the statistics of each matrix as a table, and the matrix beside it; returns the callback.
+
+        Parameters
+        ----------
+        filename
+            As for :meth:`to_pycm_file`; ``.csv`` and ``_matrix.csv`` are added.
+        **kwargs
+            Further arguments of ``pycm.ConfusionMatrix.save_csv``.
+        """
+        return self._to_file("save_csv", filename, kwargs)
+
+    def to_obj_file(self, filename: str | Path, **kwargs: Any) -> Self:
+        """Write each matrix so that ``pycm.ConfusionMatrix(file=...)`` reads it; returns the callback.
+
+        Parameters
+        ----------
+        filename
+            As for :meth:`to_pycm_file`; ``.obj`` is added.
+        **kwargs
+            Further arguments of ``pycm.ConfusionMatrix.save_obj``.
+        """
+        return self._to_file("save_obj", filename, kwargs)
+
+    def to_pyplot(self, title: str = "Confusion matrix", **kwargs: Any) -> Self:
+        """Show each matrix by matplotlib.pyplot; returns the callback.
+
+        Parameters
+        ----------
+        title
+            A format over the state and its metrics.
+        **kwargs
+            Further arguments of ``pycm.ConfusionMatrix.plot``, e.g. ``normalized=True``.
+        """
+
+        def show(matrix: Any, state: State) -> None:
+            pyplot = import_optional("matplotlib.pyplot", "PyCM.to_pyplot", "matplotlib")
+            matrix.plot(**{"number_label": True, "title": fill_in(title, state, "PyCM.to_pyplot"), **kwargs})
+            pyplot.show()
+
+        return self.with_handler(show)
+
+    def _to_file(self, method: str, filename: str | Path, kwargs: Mapping[str, Any]) -> Self:
+        template = str(filename)
+
+        def write(matrix: Any, state: State) -> None:
+            path = Path(fill_in(template, state, "PyCM"))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ResourceWarning)  # it leaves closing to the collector
+                told = getattr(matrix, method)(str(path), **{"address": False, **kwargs})
+            if not told["Status"]:
+                raise OSError(f"PyCM: {path} cannot be written: {told['Message']}")
+
+        self._names.append(template)
+        return self.with_handler(write)
+
+    # ------------------------------------------------------------------ moments
+
+    def on_start(self, state: State) -> None:
+        """Refuse what PyCM does not take, and names under which passes would overwrite each other's files."""
+        known = list(inspect.signature(self._library().ConfusionMatrix.__init__).parameters)[1:]
+        if unknown := [name for name in self.kwargs if name not in known]:
+            raise ConfigError(f"PyCM takes no argument {unknown[0]!r}{did_you_mean(unknown[0], known)}")
+        for name in self._names:
+            check_name(name, self.passes, "PyCM")
+
+    def on_start_training(self, state: State) -> None:
+        """Begin to count; a pass that is continued is counted on."""
+        if not trainer_of(state).state.step_in_epoch:
+            self.on_start_validation(state)
+
+    def on_start_validation(self, state: State) -> None:
+        """Begin to count."""
+        self._counts.reset(state)
+        self._has_seen = False
+
+    def on_step_training(self, state: State) -> None:
+        """Count the labels of a batch, on the device."""
+        if self.looks_at(state) and state.get(self.target_key) is not None:
+            self._counts.process(state)
+            self._has_seen = True
+
+    def on_step_validation(self, state: State) -> None:
+        """Count the labels of a batch, on the device."""
+        self.on_step_training(state)
+
+    def on_end_training(self, state: State) -> None:
+        """Give the matrix out."""
+        if not self.looks_at(state) or not self._has_seen:
+            return
+        found = self._counts.process_final(state)
+        if not isinstance(found, list):  # every target was one of those that do not count
+            return
+        matrix = self._library().ConfusionMatrix(matrix=found, **{"classes": list(range(len(found))), **self.kwargs})
+        for handler in self._handlers:
+            handler(matrix, state)
+
+    def on_end_validation(self, state: State) -> None:
+        """Give the matrix out."""
+        self.on_end_training(state)
+
+    def _library(self) -> Any:
+        return import_optional("pycm", "PyCM", "delira[logging]")
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a pass that is continued has counted."""
+        return {"counts": self._counts.state_dict(), "has_seen": self._has_seen}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Count on."""
+        self._counts.load_state_dict(state["counts"])
+        self._has_seen = bool(state["has_seen"])

@@ -1,0 +1,187 @@
+"""A callback that makes pictures of the state, and what is done with them."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack
+
+import numpy as np
+
+from delira.state import State
+from delira.training.callbacks.hooks import Callback
+from delira.training.callbacks.imaging.grid import GridLayout
+from delira.training.callbacks.imaging.outputs import PictureOutputs
+from delira.training.callbacks.imaging.pictures import as_pictures
+from delira.training.callbacks.monitor import trainer_of
+from delira.training.callbacks.pass_choice import PassChoice
+
+if TYPE_CHECKING:
+    from delira.training.callbacks.imaging.caching import CachingImagingCallback, MakeGrid
+
+
+class ImagingCallback(PictureOutputs, PassChoice, Callback):
+    """Override :meth:`on_batch`, which makes a picture; the fluent methods say when, and what is done with it.
+
+    Names of files and titles are formats over the state and its metrics, which those of grids find at the end of the
+    pass; ``{index}`` is the number of the picture in the pass, from 0, and ``{fold}`` the fold. An evaluation or a
+    prediction leaves alone what a fit has written.
+
+    Parameters
+    ----------
+    transform
+        Applied to each picture, an array of numpy of shape ``(c, h, w)``; it returns one of any size.
+    channels_last
+        Whether the channels are the last axis of what :meth:`on_batch` returns; None: as the framework has it, so they
+        are in arrays of TensorFlow and JAX.
+
+    Examples
+    --------
+    >>> from delira.state import INPUT, Y_PRED
+    >>> class Difference(ImagingCallback):
+    ...     def on_batch(self, state):
+    ...         return abs(state[Y_PRED] - state[INPUT])
+    >>> callback = Difference().on_val().make_grid(num_images=4, nrow=2).to_file("difference_{epoch}.png")
+    """
+
+    phases = ("fit", "evaluate", "predict")
+    not_hooks = (*PassChoice.not_hooks, "on_batch", "on_cache")
+
+    def __init__(self, transform: Callable[[np.ndarray], np.ndarray] | None = None, channels_last: bool | None = None):
+        super().__init__()
+        self.transform, self.channels_last = transform, channels_last
+
+    def on_batch(self, state: State) -> Any:
+        """Make a picture of a batch that is done.
+
+        Returns
+        -------
+        Array of shape ``(c, h, w)`` of any framework, numbers in [0, 1] or bytes; ``(n, c, h, w)`` for several
+        pictures; None for none.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no on_batch")
+
+    # ------------------------------------------------------------------ several pictures
+
+    def cache(self, num_images: int = 16) -> "CachingImagingCallback":
+        """A callback that collects the first pictures of each pass, and gives them at its end.
+
+        Parameters
+        ----------
+        num_images
+            How many.
+        """
+        from delira.training.callbacks.imaging.caching import CachingImagingCallback
+
+        return CachingImagingCallback(self, num_images)
+
+    def make_grid(self, num_images: int = 16, **layout: Unpack[GridLayout]) -> "MakeGrid":
+        """A callback whose picture is the first pictures of each pass, as a grid; see :class:`MakeGrid`.
+
+        Parameters
+        ----------
+        num_images
+            How many pictures.
+        **layout
+            See :func:`delira.training.callbacks.imaging.make_grid`.
+        """
+        from delira.training.callbacks.imaging.caching import MakeGrid
+
+        return MakeGrid(self, num_images, **layout)
+
+    # ------------------------------------------------------------------ moments
+
+    def on_start(self, state: State) -> None:
+        """Refuse names under which passes would overwrite each other's pictures; open what they are written to."""
+        self._check_names(self.passes)
+        if self.looks_in(state):
+            self._open(state)
+
+    def on_start_training(self, state: State) -> None:
+        """Begin to count; a pass that is continued is counted on."""
+        if not trainer_of(state).state.step_in_epoch:
+            self._begin()
+
+    def on_start_validation(self, state: State) -> None:
+        """Begin to count."""
+        self._begin()
+
+    def on_step_training(self, state: State) -> None:
+        """Make a picture of the batch."""
+        if self.looks_at(state):
+            self._pictures(state)
+
+    def on_step_validation(self, state: State) -> None:
+        """Make a picture of the batch."""
+        self.on_step_training(state)
+
+    def on_end_training(self, state: State) -> None:
+        """Give out what was collected."""
+        if self.looks_at(state):
+            self._last_pictures(state)
+
+    def on_end_validation(self, state: State) -> None:
+        """Give out what was collected."""
+        self.on_end_training(state)
+
+    def on_end(self, state: State) -> None:
+        """Be done with the writers."""
+        self._close()
+
+    # ------------------------------------------------------------------ the way of a picture
+
+    def _pictures(self, state: State, for_others: bool = False) -> list[np.ndarray]:
+        """The pictures of a batch, which were handled."""
+        if self._is_done() and not for_others:
+            return []
+        return self._handled(self.on_batch(state), state)
+
+    def _last_pictures(self, state: State) -> list[np.ndarray]:
+        """What is left at the end of a pass."""
+        return []
+
+    def _handled(self, made: Any, state: State) -> list[np.ndarray]:
+        """Pictures with numbers as they are, beyond [0, 1] too; handlers get them cut off."""
+        if made is None:
+            return []
+        pictures = [*as_pictures(made, self.channels_last, type(self).__name__)]
+        if self.transform is not None:
+            pictures = [self._transformed(picture) for picture in pictures]
+        for picture in pictures:
+            self._hand_out(picture, state)
+        return pictures
+
+    def _transformed(self, picture: np.ndarray) -> np.ndarray:
+        changed = self.transform(picture)  # type: ignore[misc]
+        return as_pictures(changed, False, f"the transform of {type(self).__name__}")[0]
+
+    def state_dict(self) -> dict[str, Any]:
+        """How many pictures the pass has had, and under which names."""
+        return {"number": self._number, "written": sorted(map(str, self._written))}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Count on."""
+        self._number, self._written = int(state["number"]), set(map(Path, state["written"]))
+
+
+class FromState(ImagingCallback):
+    """A picture is an entry of the state; where there is none, or it is None, there is no picture.
+
+    Parameters
+    ----------
+    key
+        Of the entry: an array as :meth:`ImagingCallback.on_batch` returns it.
+    transform, channels_last
+        As for :class:`ImagingCallback`.
+    """
+
+    def __init__(
+        self,
+        key: Any,
+        transform: Callable[[np.ndarray], np.ndarray] | None = None,
+        channels_last: bool | None = None,
+    ):
+        super().__init__(transform, channels_last)
+        self.key = key
+
+    def on_batch(self, state: State) -> Any:
+        """The entry."""
+        return state.get(self.key)

@@ -1,0 +1,126 @@
+"""Many pictures as one: a grid, of plain numpy."""
+
+import math
+from typing import Any, TypedDict
+
+import numpy as np
+
+from delira.errors import ConfigError
+from delira.utils.suggest import did_you_mean
+
+
+class GridLayout(TypedDict, total=False):
+    """The keywords of :func:`make_grid`."""
+
+    nrow: int
+    padding: int
+    normalize: bool
+    norm_range: tuple[float, float] | None
+    scale_each: bool
+    pad_value: float
+
+
+def make_grid(
+    images: Any,
+    nrow: int = 8,
+    padding: int = 2,
+    normalize: bool = False,
+    norm_range: tuple[float, float] | None = None,
+    scale_each: bool = False,
+    pad_value: float = 0.0,
+) -> np.ndarray:
+    """Lay pictures out in rows.
+
+    Parameters
+    ----------
+    images
+        Array of shape ``(n, c, h, w)``, of numbers in [0, 1], or of bytes in [0, 255].
+    nrow
+        Pictures in a row.
+    padding
+        Pixels around each picture.
+    normalize
+        Whether numbers are stretched to [0, 1]: those of ``norm_range``, or those that there are.
+    norm_range
+        Smallest and largest number; what is beyond them is cut off. Bytes are in [0, 1] here, too.
+    scale_each
+        Whether each picture is stretched by its own smallest and largest number.
+    pad_value
+        Number between the pictures.
+
+    Returns
+    -------
+    ndarray of shape (c, H, W)
+        float32 in [0, 1]: what is beyond is cut off, and what is no number is 0. With ``m = min(n, nrow)`` pictures
+        in a row, ``W = m * (w + padding) + padding``, and ``H`` likewise.
+
+    Raises
+    ------
+    ConfigError
+        If there is no picture, or an argument is impossible.
+    """
+    check_layout(
+        nrow=nrow, padding=padding, normalize=normalize, norm_range=norm_range, scale_each=scale_each,
+        pad_value=pad_value,
+    )  # fmt: skip
+    pictures = np.asarray(images)
+    if pictures.ndim != 4 or not pictures.size:
+        raise ConfigError(f"a grid is made of an array of shape (n, c, h, w), got {pictures.shape}")
+    pictures = as_numbers(pictures)
+    if normalize:
+        parts = [_stretched(picture, norm_range) for picture in (pictures if scale_each else pictures[None])]
+        pictures = np.reshape(parts, pictures.shape)
+    n, c, h, w = pictures.shape
+    columns = min(n, nrow)
+    rows = math.ceil(n / columns)
+    grid = np.full((c, rows * (h + padding) + padding, columns * (w + padding) + padding), pad_value, np.float32)
+    for number, picture in enumerate(pictures):
+        row, column = divmod(number, columns)
+        top, left = row * (h + padding) + padding, column * (w + padding) + padding
+        grid[:, top : top + h, left : left + w] = picture
+    return visible(grid)
+
+
+def as_numbers(pictures: np.ndarray) -> np.ndarray:
+    """As float32; bytes from [0, 255] to [0, 1]."""
+    return pictures.astype(np.float32) / (255 if pictures.dtype == np.uint8 else 1)
+
+
+def visible(picture: np.ndarray) -> np.ndarray:
+    """With numbers in [0, 1] alone: what is beyond is cut off, and what is no number is 0."""
+    return np.nan_to_num(np.clip(picture, 0.0, 1.0), nan=0.0)
+
+
+def stretched(picture: np.ndarray) -> np.ndarray:
+    """With 0 and 1 as the smallest and largest number."""
+    return _stretched(picture, None)
+
+
+def _stretched(numbers: np.ndarray, limits: tuple[float, float] | None) -> np.ndarray:
+    if limits is None:
+        finite = numbers[np.isfinite(numbers)]
+        limits = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+    low, high = limits
+    # the same number everywhere is 0
+    return (np.clip(numbers, low, high) - low) / np.float32(max(high - low, 1e-5))
+
+
+def check_layout(who: str = "make_grid", **layout: Any) -> GridLayout:
+    """Keywords of :func:`make_grid`, if they are.
+
+    Raises
+    ------
+    ConfigError
+        If one is unknown or impossible.
+    """
+    if unknown := sorted(layout.keys() - GridLayout.__annotations__.keys()):
+        guess = did_you_mean(unknown[0], GridLayout.__annotations__)
+        raise ConfigError(f"{who} takes {', '.join(GridLayout.__annotations__)}, not {unknown[0]!r}{guess}")
+    if (nrow := layout.get("nrow", 8)) != int(nrow) or nrow < 1:
+        raise ConfigError(f"{who}: nrow is a whole number of at least 1, got {nrow!r}")
+    if (padding := layout.get("padding", 2)) != int(padding) or padding < 0:
+        raise ConfigError(f"{who}: padding is a whole number of at least 0, got {padding!r}")
+    limits = layout.get("norm_range")
+    if limits is not None and not (len(limits) == 2 and limits[0] < limits[1]):
+        raise ConfigError(f"{who}: norm_range is (smallest, largest), got {limits!r}")
+    return GridLayout(**layout)  # type: ignore[typeddict-item]

@@ -1,0 +1,175 @@
+"""Inputs and targets of a batch, as callbacks that mix samples find and change them."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from delira import state as keys
+from delira.errors import ConfigError, DataError
+from delira.state import State
+from delira.utils.array_functions import take
+from delira.utils.arrays import ops_of, shape_of
+from delira.utils.trees import iterate_leaves, map_leaves
+
+#: the target among several entries of an experiment's batch
+_LABEL = "label"
+
+
+class MixedTargets(NamedTuple):
+    """The targets of a batch whose samples were mixed; how much of the first it is, is under MIXUP_LAMBDA."""
+
+    first: Any
+    """Of the samples themselves."""
+    second: Any
+    """Of the samples that were mixed in."""
+
+
+def n_samples_of(state: State, who: str) -> int:
+    """Samples of the batch, whose inputs can be mixed.
+
+    Raises
+    ------
+    DataError
+        If the input holds anything but arrays of floating-point numbers with samples.
+    """
+    leaves = [leaf for _, leaf in iterate_leaves(state[keys.X])]
+    for leaf in leaves or [None]:
+        if not shape_of(leaf) or not ops_of(leaf).is_float(leaf):
+            what = getattr(leaf, "dtype", type(leaf).__name__)
+            raise DataError(f"{who} computes with inputs of floating-point numbers, and X holds {what}; convert it")
+    return len(leaves[0])
+
+
+def images_of(state: State, who: str) -> Any:
+    """The input, one array of images of shape ``(B, ...)`` with channels and at least one further axis.
+
+    Raises
+    ------
+    DataError
+        If it is anything else.
+    """
+    n_samples_of(state, who)
+    images = state[keys.X]
+    if len(shape_of(images)) < 3:
+        what = f"an array of shape {shape_of(images)}" if shape_of(images) else f"a {type(images).__name__}"
+        raise DataError(f"{who} needs images of shape (B, C, ...) or (B, ..., C) as the input, got {what}")
+    return images
+
+
+def channels_are_first(images: Any, channels_first: bool | None) -> bool:
+    """Where the channels of images are, by the framework if it is not said: only PyTorch and numpy have them first."""
+    return ops_of(images).class_axis == 1 if channels_first is None else channels_first
+
+
+def spatial_shape(images: Any, channels_first: bool | None) -> tuple[int, ...]:
+    """The shape of an image without its channels."""
+    shape = tuple(map(int, images.shape))
+    return shape[2:] if channels_are_first(images, channels_first) else shape[1:-1]
+
+
+def mask_for(mask: np.ndarray, images: Any, channels_first: bool | None) -> Any:
+    """A mask of shape ``(B, ...)``, or ``(1, ...)``, as an array of the images' framework with an axis for channels."""
+    mask = np.expand_dims(mask, 1 if channels_are_first(images, channels_first) else -1)
+    return ops_of(images).asarray(mask, images)
+
+
+def rows_of(tree: Any, rows: Any) -> Any:
+    """Samples of every array, by an array of their numbers on the host."""
+    return map_leaves(lambda leaf: take(leaf, ops_of(leaf).asarray(rows, leaf)), tree)
+
+
+def blend(first: Any, second: Any, share: float) -> Any:
+    """``share * first + (1 - share) * second`` for every array of two trees of one structure."""
+    others = iter([leaf for _, leaf in iterate_leaves(second)])
+    return map_leaves(lambda leaf: share * leaf + (1.0 - share) * next(others), first)
+
+
+def target_of(state: State, who: str) -> Any:
+    """The target of the batch; of an experiment that has several further entries, the one called ``"label"``.
+
+    Raises
+    ------
+    DataError
+        If there is none.
+    ConfigError
+        If another callback has made pairs of targets.
+    """
+    target = state[keys.Y_TRUE]
+    if isinstance(target, Mapping):
+        if _LABEL not in target:
+            raise DataError(f"{who} changes one target, called {_LABEL!r}, and there are {sorted(map(str, target))}")
+        target = target[_LABEL]
+    if target is None:
+        raise DataError(f"{who} changes targets, and the batch has none")
+    if isinstance(target, MixedTargets):
+        raise ConfigError(f"{who} comes after a callback that mixes targets; put it before that one, or leave one out")
+    return target
+
+
+def set_target(state: State, target: Any) -> None:
+    """Put another target into the place of :func:`target_of`'s."""
+    all_ = state[keys.Y_TRUE]
+    state[keys.Y_TRUE] = {**all_, _LABEL: target} if isinstance(all_, Mapping) else target
+
+
+def one_hot(target: Any, classes: int, who: str) -> Any:
+    """Targets as a probability for each class.
+
+    Parameters
+    ----------
+    target
+        Array of class numbers of shape ``(B, ...)``, or of probabilities.
+    classes
+        How many classes there are; ``-1``: the targets are probabilities already.
+    who
+        For the message.
+
+    Returns
+    -------
+    Array of floating-point numbers, with the classes along axis 1 for PyTorch and numpy, along the last one elsewhere.
+
+    Raises
+    ------
+    DataError
+        If targets of shape ``(B,)`` are to be probabilities.
+    """
+    ops = ops_of(target)
+    if classes == -1:
+        if len(shape_of(target)) < 2:
+            raise DataError(
+                f"{who}: targets of shape {shape_of(target)} are no probabilities of classes; say how many classes "
+                f"there are: {who}(classes=...)"
+            )
+        return ops.as_float(target)
+    axis = ops.class_axis if ops.class_axis > 0 else len(shape_of(target))
+    shape = [1] * (len(shape_of(target)) + 1)
+    shape[axis] = classes
+    numbers = ops.reshape(ops.arange(classes, target), shape)
+    return ops.as_float(ops.equal(ops.expand(target, axis), numbers))
+
+
+def check_classes(classes: int, who: str) -> int:
+    """Refuse what is no number of classes, and not ``-1``.
+
+    Raises
+    ------
+    ConfigError
+        If it is anything else.
+    """
+    if isinstance(classes, bool) or int(classes) != classes or (classes < 2 and classes != -1):
+        raise ConfigError(f"{who}: classes is at least 2, or -1 for targets that are one-hot already, got {classes!r}")
+    return int(classes)
+
+
+def check_positive(value: float, name: str, who: str) -> float:
+    """Refuse what is not above 0.
+
+    Raises
+    ------
+    ConfigError
+        Naming the argument.
+    """
+    if not value > 0:
+        raise ConfigError(f"{who}: {name} must be above 0, got {value!r}")
+    return value

@@ -1,0 +1,70 @@
+"""The passes over data that a callback looks at, as fluent methods."""
+
+from typing import Self
+
+from delira import state as keys
+from delira.errors import ConfigError
+from delira.state import State
+from delira.training.callbacks.names import fields_of
+
+
+class PassChoice:
+    """Adds ``on_train()``, ``on_val()`` and ``on_test()`` to a callback; without any of them it is ``on_val()``.
+
+    An evaluation and a prediction are a test, whatever their data: what a fit has written stays as it is.
+    """
+
+    not_hooks: tuple[str, ...] = ("on_train", "on_val", "on_test")
+    _chosen: frozenset[str] = frozenset()
+
+    def on_train(self) -> Self:
+        """Look at the training passes of a fit; returns the callback."""
+        return self._choose("train")
+
+    def on_val(self) -> Self:
+        """Look at the validations of a fit; returns the callback."""
+        return self._choose("val")
+
+    def on_test(self) -> Self:
+        """Look at evaluations and predictions; returns the callback."""
+        return self._choose("test")
+
+    def _choose(self, name: str) -> Self:
+        self._chosen |= {name}
+        return self
+
+    @property
+    def passes(self) -> frozenset[str]:
+        """``"train"``, ``"val"``, ``"test"``: those that are looked at."""
+        return self._chosen or frozenset({"val"})
+
+    def looks_in(self, state: State) -> bool:
+        """Whether any pass of the fit, evaluation or prediction at hand is looked at."""
+        return bool(self.passes & ({"train", "val"} if state[keys.PHASE] == "fit" else {"test"}))
+
+    def looks_at(self, state: State) -> bool:
+        """Whether the pass at hand is one of them."""
+        if state[keys.PHASE] != "fit":
+            return "test" in self.passes
+        return ("train" if state[keys.DATA] == keys.TRAIN_DATA else "val") in self.passes
+
+
+def check_name(template: str, passes: frozenset[str], who: str) -> None:
+    """Refuse a name under which one pass would overwrite what another has written.
+
+    Raises
+    ------
+    ConfigError
+        Saying which field is missing.
+    """
+    fields = fields_of(template)
+    if "test" in passes and len(passes) > 1 and "phase" not in fields:
+        missing = "phase"
+    elif {"train", "val"} <= passes and "data" not in fields:
+        missing = "data"
+    else:
+        return
+    raise ConfigError(
+        f"{who}: the name {template!r} would be the same in the passes {', '.join(sorted(passes))}; put {{{missing}}} "
+        "into it"
+    )

@@ -1,0 +1,108 @@
+"""The graph of a network for TensorBoard, as a batch goes through it."""
+
+import contextlib
+import functools
+import io
+import logging
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from delira import state as keys
+from delira.state import State
+from delira.training.callbacks.monitor import trainer_of
+from delira.utils.optional import import_optional
+from delira.utils.trees import iterate_leaves, map_leaves
+
+_log = logging.getLogger("delira")
+
+
+def write_graph(writer: Any, state: State, is_asked_for: bool) -> None:
+    """Write the graph of the network for the input of the state; where that cannot be, say why in one warning.
+
+    Parameters
+    ----------
+    writer
+        A ``tensorboardX.SummaryWriter``; None where graphs cannot be written.
+    state
+        Of the end of a training step; it stays as it is, and so do generators of random numbers.
+    is_asked_for
+        Whether to say so where the framework has no graph.
+    """
+    trainer = trainer_of(state)
+    write = {"torch": _write_torch, "torchscript": _write_torch, "tensorflow": _write_tensorflow}.get(
+        trainer.backend.name
+    )
+    if writer is None or write is None:
+        if is_asked_for:
+            why = "visdom shows none" if writer is None else f"the room {trainer.backend.name!r} has none"
+            _log.warning("no graph of the network was written: %s", why)
+        return
+    leaves = [leaf for _, leaf in iterate_leaves(state[keys.X]) if leaf is not None]
+    call = functools.partial(_call, trainer, state)
+    try:
+        with _untouched(trainer, state):
+            write(writer, trainer.module, call, leaves)
+    except Exception as error:  # a picture is no reason to end a training
+        text = str(error).strip().split("\n", 1)[0]
+        _log.warning("no graph of the network was written: %s: %s", type(error).__name__, text)
+
+
+def _call(trainer: Any, state: State, leaves: Sequence[Any]) -> list[Any]:
+    """Outputs of the network for arrays in the place of those of the input."""
+    given = iter(leaves)
+    x = map_leaves(lambda leaf: leaf if leaf is None else next(given), state[keys.X])
+    inputs = trainer.key_mapping
+    if hasattr(trainer, "trial"):
+        prepared = {"x": x}
+    else:
+        prepared = dict(zip(inputs.values(), [x], strict=True)) if len(inputs) == 1 else _by_entry(inputs, x)
+    outputs = [leaf for _, leaf in iterate_leaves(dict(trainer.forward(prepared)))]
+    return [leaf for leaf in outputs if hasattr(leaf, "shape")]
+
+
+def _by_entry(inputs: dict[str, str], x: dict[str, Any]) -> dict[str, Any]:
+    return {entry: x[argument] for argument, entry in inputs.items()}
+
+
+@contextlib.contextmanager
+def _untouched(trainer: Any, state: State) -> Iterator[None]:
+    """Scope in which the network predicts; the state and the generators of random numbers are as before after it."""
+    before, generators = dict(state), trainer.backend.generator_state()
+    try:
+        with trainer.backend.evaluating(trainer.module):
+            yield
+    finally:
+        state.clear()
+        state.update(before)
+        trainer.backend.set_generator_state(generators)
+
+
+def _write_torch(writer: Any, network: Any, call: Callable[[Sequence[Any]], list[Any]], leaves: list[Any]) -> None:
+    torch = sys.modules["torch"]
+
+    class Traced(torch.nn.Module):  # type: ignore[misc, name-defined]
+        """Takes and returns arrays only; its one part is the network."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.network = network
+
+        def forward(self, *leaves: Any) -> tuple[Any, ...]:
+            return tuple(call(leaves))
+
+    import_optional("tensorboard", "the graph of a network", "delira[logging]")
+    # it prints an error that it raises as well
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")  # of a trace that is not used but to be looked at
+        writer.add_graph(Traced(), tuple(leaves), use_strict_trace=False)
+
+
+def _write_tensorflow(writer: Any, network: Any, call: Callable[[Sequence[Any]], list[Any]], leaves: list[Any]) -> None:
+    tf = sys.modules["tensorflow"]
+    events = import_optional("tensorboardX.proto.event_pb2", "TensorBoard", "delira[logging]")
+    function = tf.function(lambda *leaves: call(leaves), autograph=False)
+    specs = [tf.TensorSpec(leaf.shape, leaf.dtype) for leaf in leaves]
+    graph = function.get_concrete_function(*specs).graph.as_graph_def(add_shapes=True)
+    writer.file_writer.add_event(events.Event(graph_def=graph.SerializeToString()))

@@ -1,0 +1,283 @@
+"""Where callbacks write what is looked at: event files of TensorBoard, or a server of visdom, shared by several."""
+
+import dataclasses
+import importlib
+import importlib.util
+import json
+import logging
+import math
+import numbers
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from delira.errors import ConfigError, MissingBackendError
+from delira.utils.optional import import_optional
+
+_log = logging.getLogger("delira")
+
+_VISDOM = (
+    "VisdomParams: nobody answers at {server}:{port} ({error}); start a server there with "
+    "'python -m visdom.server', or leave visdom out"
+)
+_NO_VISDOM = (
+    "visdom=True needs the package 'visdom', which is not installed, and which newer versions of setuptools cannot "
+    "build. Install it with: pip install 'setuptools<81' && pip install --no-build-isolation visdom==0.2.4"
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class VisdomParams:
+    """Where the server of visdom is.
+
+    Parameters
+    ----------
+    server
+        Its address.
+    port
+        Its port.
+    base_url
+        What its addresses begin with.
+    env
+        Environment whose windows are written; None: named as the folder of the event files would be.
+    username, password
+        If it asks for them.
+    options
+        Further arguments of ``visdom.Visdom``.
+    """
+
+    server: str = "http://localhost"
+    port: int = 8097
+    base_url: str = "/"
+    env: str | None = None
+    username: str | None = None
+    password: str | None = None
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+class VisdomWriter:
+    """Writes to a server of visdom what ``tensorboardX.SummaryWriter`` would write into a file.
+
+    Parameters
+    ----------
+    params
+        Where the server is.
+    env
+        Environment, if ``params`` name none.
+
+    Raises
+    ------
+    MissingBackendError
+        If visdom is not installed.
+    ConfigError
+        If no server answers. One that is gone later is told once, and the training goes on.
+    """
+
+    def __init__(self, params: VisdomParams, env: str):
+        if importlib.util.find_spec("visdom") is None:
+            raise MissingBackendError(_NO_VISDOM)
+        visdom = importlib.import_module("visdom")
+        self.env = params.env or env
+        arguments = {
+            "server": params.server, "port": params.port, "base_url": params.base_url, "env": self.env,
+            "username": params.username, "password": params.password, "use_incoming_socket": False,
+            "raise_exceptions": True, **params.options,
+        }  # fmt: skip
+        log, level = logging.getLogger("visdom"), logging.getLogger("visdom").level
+        log.setLevel(logging.CRITICAL)  # it tells much where nobody answers, and by a deprecated method
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                self._server = visdom.Visdom(**arguments)
+        except OSError as error:
+            raise ConfigError(_VISDOM.format(server=params.server, port=params.port, error=error)) from error
+        finally:
+            log.setLevel(level)
+        self._is_lost = False
+        self._lines: set[str] = set()
+
+    def _send(self, send: Callable[[], Any]) -> None:
+        if self._is_lost:
+            return
+        try:
+            send()
+        except OSError as error:
+            self._is_lost = True
+            _log.warning("the server of visdom is gone (%s); nothing is sent to it any more", error)
+
+    def add_scalar(self, tag: str, value: float, step: int) -> None:
+        """Add a point to the line of a window; what the window had at this step, and after it, is gone."""
+        options = {"title": tag, "xlabel": "step"}
+
+        def send() -> None:
+            is_new = tag not in self._lines
+            x, y = self._points(tag, step) if is_new else ([], [])
+            update = None if is_new else "append"
+            self._server.line([*y, value], [*x, step], win=tag, env=self.env, update=update, opts=options)
+            self._lines.add(tag)
+
+        self._send(send)
+
+    def _points(self, tag: str, end: int) -> tuple[list[float], list[float]]:
+        """Points of a window before a step: of the fit that is continued."""
+        window = json.loads(self._server.get_window_data(tag, env=self.env) or "{}")
+        lines = (window.get("content") or {}).get("data") or [{}]
+        points = zip(lines[0].get("x", ()), lines[0].get("y", ()), strict=True)
+        kept = [point for point in points if point[0] < end]
+        return [x for x, _ in kept], [y for _, y in kept]
+
+    def add_text(self, tag: str, text: str, step: int | None = None) -> None:
+        """Show a text in a window; the one before is overwritten."""
+        self._send(lambda: self._server.text(text, win=tag, env=self.env, opts={"title": tag}))
+
+    def add_image(self, tag: str, image: np.ndarray, step: int | None = None) -> None:
+        """Show an image of shape ``(C, H, W)``, values from 0 to 1; the one before is overwritten."""
+        self._send(lambda: self._server.image(image, win=tag, env=self.env, opts={"title": tag}))
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def close(self) -> None:
+        """Let the server store the environment."""
+        self._send(lambda: self._server.save([self.env]))
+
+
+class _Shared:
+    """A writer and its users."""
+
+    def __init__(self, writer: Any):
+        self.writer, self.users = writer, set[Any]()
+
+
+_OPEN: dict[Any, _Shared] = {}
+
+
+def get_writer(
+    log_dir: str | Path, user: Any, visdom: bool = False, visdom_params: VisdomParams | None = None, **kwargs: Any
+) -> Any:
+    """The writer of a folder: one for all its users.
+
+    Parameters
+    ----------
+    log_dir
+        Where the event files go; a server of visdom has an environment of its name.
+    user
+        Who asks, usually a callback; each calls :func:`close_writer` when it is done.
+    visdom
+        Whether to write to a server of visdom instead.
+    visdom_params
+        Where the server is.
+    **kwargs
+        Further arguments of ``tensorboardX.SummaryWriter``, for the first of the users.
+
+    Returns
+    -------
+    tensorboardX.SummaryWriter or VisdomWriter
+        The same object for every user, until the last of them is done.
+
+    Raises
+    ------
+    MissingBackendError
+        If tensorboardX, or visdom, is not installed.
+    ConfigError
+        If no server of visdom answers.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     one, other = get_writer(folder, "one"), get_writer(folder, "other")
+    ...     close_writer(folder, "one")
+    ...     other.add_scalar("loss", 0.5, 1)
+    ...     close_writer(folder, "other")
+    ...     one is other
+    True
+    """
+    key = _key(log_dir, visdom)
+    if key not in _OPEN:
+        if visdom:
+            writer: Any = VisdomWriter(visdom_params or VisdomParams(), Path(log_dir).name)
+        else:
+            writer = open_events(log_dir, **kwargs)
+        _OPEN[key] = _Shared(writer)
+    _OPEN[key].users.add(user)
+    return _OPEN[key].writer
+
+
+def close_writer(log_dir: str | Path, user: Any, visdom: bool = False) -> None:
+    """Be done with the writer of a folder; the last user closes it.
+
+    Parameters
+    ----------
+    log_dir, user, visdom
+        As they were given to :func:`get_writer`.
+    """
+    shared = _OPEN.get(_key(log_dir, visdom))
+    if shared is None or user not in shared.users:
+        return
+    shared.users.remove(user)
+    if not shared.users:
+        del _OPEN[_key(log_dir, visdom)]
+        shared.writer.close()
+
+
+def _key(log_dir: str | Path, visdom: bool) -> tuple[Path, bool]:
+    return Path(log_dir).absolute(), visdom
+
+
+def open_events(folder: str | Path, **kwargs: Any) -> Any:
+    """A ``tensorboardX.SummaryWriter``, whose arguments follow.
+
+    Raises
+    ------
+    MissingBackendError
+        If tensorboardX is not installed.
+    """
+    tensorboard = import_optional("tensorboardX", "TensorBoard", "delira[logging]")
+    return tensorboard.SummaryWriter(str(folder), **kwargs)
+
+
+def since(done: int, steps: int = 0, name: str = "") -> dict[str, Any]:
+    """Arguments of a ``SummaryWriter`` that goes on after a number of steps, and hides what was written after them.
+
+    Parameters
+    ----------
+    done
+        The last step that stays.
+    steps
+        Updates that are done.
+    name
+        Part of the file's name.
+    """
+    purge = {"purge_step": done + 1} if done or steps else {}
+    # files are named by the second: a restart within it would write over the file before
+    return {**purge, "filename_suffix": f".{done:06d}.{steps:08d}{name}"}
+
+
+def write_values(writer: Any, name: str, value: Any, step: int) -> None:
+    """Write a number, or all numbers of nested lists and dictionaries under names like ``name/0``.
+
+    What is no number, or not finite, is left out: tensorboardX complains of it without a name.
+
+    Parameters
+    ----------
+    writer
+        Has ``add_scalar``.
+    name
+        What it is called.
+    value
+        The value.
+    step
+        Its place on the axis.
+    """
+    if isinstance(value, Mapping):
+        for key, part in value.items():
+            write_values(writer, f"{name}/{key}", part, step)
+    elif isinstance(value, Sequence) and not isinstance(value, str):
+        for position, part in enumerate(value):
+            write_values(writer, f"{name}/{position}", part, step)
+    elif isinstance(value, numbers.Real) and math.isfinite(value):
+        writer.add_scalar(name, float(value), step)

@@ -1,0 +1,338 @@
+"""First weights: their distributions, which layers have them, and that only what begins anew does."""
+
+import logging
+import random
+
+import numpy as np
+import pytest
+from scipy import stats
+from small_rooms import build_room
+
+import delira
+from delira.errors import ConfigError, NetworkError
+from delira.training.callbacks import (
+    KaimingNormal,
+    KaimingUniform,
+    LsuvInit,
+    WeightInit,
+    XavierNormal,
+    XavierUniform,
+    ZeroBias,
+)
+
+ROOMS = ["torch", "tensorflow", "jax"]
+
+
+def parts(room):
+    """A network with a convolution of (24, 8, 3, 3), a dense layer of (50, 40), and others."""
+    if room == "torch":
+        torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+        conv, dense = torch.nn.Conv2d(8, 24, 3), torch.nn.Linear(40, 50)
+        others = torch.nn.BatchNorm2d(24), torch.nn.Linear(50, 2, bias=False), torch.nn.Embedding(5, 4)
+        net = torch.nn.ModuleDict({"conv": conv, "norm": others[0], "dense": dense, "last": others[1]})
+        net["embedding"] = others[2]
+        return net
+    if room == "tensorflow":
+        pytest.importorskip("tensorflow", reason="the tensorflow room needs the package 'tensorflow'")
+        import keras
+
+        class Net(keras.Model):
+            def __init__(self):
+                super().__init__()
+                self.conv, self.norm = keras.layers.Conv2D(24, 3), keras.layers.BatchNormalization()
+                self.dense, self.last = keras.layers.Dense(50), keras.layers.Dense(2, use_bias=False)
+                self.embedding = keras.layers.Embedding(5, 4)
+                for layer, shape in {"conv": (9, 9, 8), "norm": (24,), "dense": (40,), "last": (50,)}.items():
+                    getattr(self, layer).build((None, *shape))
+                self.embedding.build()
+                self.built = True
+
+        return Net()
+    nnx = pytest.importorskip("flax.nnx", reason="the jax room needs the package 'flax', which is not installed")
+
+    class FlaxNet(nnx.Module):
+        def __init__(self, rngs):
+            self.conv, self.norm = nnx.Conv(8, 24, (3, 3), rngs=rngs), nnx.BatchNorm(24, rngs=rngs)
+            self.dense, self.last = nnx.Linear(40, 50, rngs=rngs), nnx.Linear(50, 2, use_bias=False, rngs=rngs)
+            self.embedding = nnx.Embed(5, 4, rngs=rngs)
+
+    return FlaxNet(nnx.Rngs(0))
+
+
+def weights(net, room):
+    """All weights in PyTorch's layout."""
+    return build_room(room).backend.portable_weights(net)
+
+
+def initialised(room, *callbacks, **settings):
+    net = parts(room)
+    before = weights(net, room)
+    delira.Trial(net, callbacks=callbacks, verbose=0, **settings)
+    return before, weights(net, room)
+
+
+# ------------------------------------------------------------------ distributions
+
+DRAWN = [
+    (lambda: KaimingNormal(), "kaiming_normal_", {}),
+    (lambda: KaimingNormal(0.3, "fan_out"), "kaiming_normal_", {"a": 0.3, "mode": "fan_out"}),
+    (lambda: KaimingNormal(nonlinearity="tanh"), "kaiming_normal_", {"nonlinearity": "tanh"}),
+    (lambda: KaimingUniform(nonlinearity="relu"), "kaiming_uniform_", {"nonlinearity": "relu"}),
+    (lambda: KaimingUniform(nonlinearity="selu"), "kaiming_uniform_", {"nonlinearity": "selu"}),
+    (lambda: XavierNormal(), "xavier_normal_", {}),
+    (lambda: XavierNormal(2.0), "xavier_normal_", {"gain": 2.0}),
+    (lambda: XavierUniform(0.5), "xavier_uniform_", {"gain": 0.5}),
+]
+
+
+@pytest.mark.parametrize("room", ROOMS)
+@pytest.mark.parametrize(("make", "name", "arguments"), DRAWN)
+def test_weights_are_distributed_as_those_of_pytorch(room, make, name, arguments):
+    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+    before, after = initialised(room, make(), seed=1)
+    for layer in ("conv", "dense"):
+        found = after[f"{layer}.weight"].ravel()
+        generator = torch.Generator().manual_seed(0)
+        theirs = getattr(torch.nn.init, name)(
+            torch.empty(after[f"{layer}.weight"].shape), generator=generator, **arguments
+        )
+        assert stats.ks_2samp(found, theirs.numpy().ravel()).pvalue > 0.005
+        assert found.std() == pytest.approx(float(theirs.std()), rel=0.06)
+        if "uniform" in name:
+            assert abs(found).max() == pytest.approx(float(abs(theirs).max()), rel=0.01)
+    for other in ("norm.weight", "embedding.weight", "conv.bias"):
+        np.testing.assert_array_equal(after[other], before[other])
+
+
+@pytest.mark.parametrize("nonlinearity", ["linear", "sigmoid", "tanh", "relu", "selu", "conv2d", "conv_transpose3d"])
+def test_the_gains_are_those_of_pytorch(nonlinearity):
+    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+    assert KaimingNormal(nonlinearity=nonlinearity).gain == torch.nn.init.calculate_gain(nonlinearity)
+    assert KaimingNormal(0.2).gain == torch.nn.init.calculate_gain("leaky_relu", 0.2)
+
+
+@pytest.mark.parametrize("make", [KaimingNormal, XavierUniform])
+def test_every_framework_has_the_same_weights(make):
+    found = [initialised(room, make(), seed=5)[1] for room in ROOMS]
+    for name in ("conv.weight", "dense.weight", "last.weight"):
+        for other in found[1:]:
+            np.testing.assert_array_equal(found[0][name], other[name])
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_biases_of_zero_where_there_are_biases(room):
+    before, after = initialised(room, WeightInit(lambda layer: None), ZeroBias())
+    assert (after["conv.bias"] == 0).all()
+    assert (after["dense.bias"] == 0).all()
+    assert "last.bias" not in after
+    for name in ("conv.weight", "last.weight", "norm.weight", "norm.bias"):
+        np.testing.assert_array_equal(after[name], before[name])
+
+
+# ------------------------------------------------------------------ which layers, and when
+
+
+@pytest.mark.parametrize("room", ROOMS)
+@pytest.mark.parametrize(
+    ("modules", "targets", "changed"),
+    [
+        (None, ["Conv"], {"conv"}),
+        (None, "Linear", {"dense", "last"}),
+        (["dense", "conv"], ("Linear",), {"dense"}),
+        ("last", ("Conv", "Linear"), {"last"}),
+    ],
+)
+def test_layers_are_chosen_by_class_and_name(room, modules, targets, changed):
+    before, after = initialised(room, XavierNormal(modules=modules, targets=targets))
+    names = {name for name in before if name.endswith("weight") and not np.array_equal(before[name], after[name])}
+    assert names == {f"{name}.weight" for name in changed}
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_layers_may_be_named_by_themselves(room):
+    net = parts(room)
+    before = weights(net, room)
+    dense = net["dense"] if room == "torch" else net.dense
+    seen = []
+    delira.Trial(net, callbacks=[KaimingNormal(modules=[dense]), WeightInit(seen.append, modules=[dense])], verbose=0)
+    after = weights(net, room)
+    assert seen == [dense]
+    assert not np.array_equal(before["dense.weight"], after["dense.weight"])
+    np.testing.assert_array_equal(before["conv.weight"], after["conv.weight"])
+
+
+def test_what_an_initialiser_draws_depends_on_the_seed_alone():
+    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+
+    def draw(layer):
+        torch.nn.init.normal_(layer.weight)
+        layer.weight.data[0, 0] = random.random() + np.random.random()
+
+    found = []
+    for seed, global_seed in ((1, 0), (1, 1), (2, 0)):
+        torch.manual_seed(global_seed)
+        random.seed(global_seed)
+        np.random.seed(global_seed)
+        net = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Linear(3, 3))
+        before = torch.get_rng_state(), random.getstate()
+        delira.Trial(net, callbacks=[WeightInit(draw)], seed=seed, verbose=0)
+        assert torch.equal(torch.get_rng_state(), before[0])
+        assert random.getstate() == before[1]
+        found.append([layer.weight.detach().numpy().copy() for layer in net])
+    np.testing.assert_array_equal(found[0], found[1])
+    assert not np.array_equal(found[0], found[2])
+    assert not np.array_equal(*found[0])
+
+
+def test_what_is_continued_keeps_its_weights(tmp_path):
+    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+
+    def trial():
+        net = torch.nn.Linear(3, 2)
+        made = delira.Trial(
+            net, torch.optim.SGD(net.parameters(), 0.1), torch.nn.MSELoss(), ["loss"], [KaimingNormal()], verbose=0,
+            save_path=tmp_path,
+        )  # fmt: skip
+        return made.with_train_data(np.ones((4, 3), "f4"), np.ones((4, 2), "f4"), 2)
+
+    first = trial()
+    begin = first.state["model"].weight.detach().clone()
+    first.run(2)
+    second = trial()
+    assert torch.equal(second.state["model"].weight, begin)
+    second.run(2)
+    assert torch.equal(second.state["model"].weight, first.state["model"].weight)
+    assert not torch.equal(second.state["model"].weight, begin)
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_each_fold_of_an_experiment_begins_with_weights_of_its_own(room, tmp_path):
+    room = build_room(room)
+    found = []
+    for fold, seed in ((0, 1), (0, 1), (1, 1), (0, 2)):
+        path = tmp_path / f"{len(found)}"
+        trainer = room.trainer(path, callbacks=[XavierNormal()], fold=fold, seed=seed)
+        found.append(room.read(trainer.module).ravel().tolist())
+    assert found[0] == found[1]
+    assert len({tuple(one) for one in found}) == 3
+
+
+def test_what_cannot_be_is_refused():
+    with pytest.raises(ConfigError, match="WeightInit: the initialiser is a function of a layer, got 3"):
+        WeightInit(3)
+    with pytest.raises(ConfigError, match="KaimingUniform: mode is 'fan_in' or 'fan_out', got 'fan'"):
+        KaimingUniform(mode="fan")
+    with pytest.raises(ConfigError, match=r"nonlinearity is one of 'linear', .*, got 'rleu'"):
+        KaimingNormal(nonlinearity="rleu")
+    with pytest.raises(ConfigError, match="XavierNormal: gain must be above 0, got 0"):
+        XavierNormal(0)
+    with pytest.raises(ConfigError, match=r"ZeroBias: no layer .* with LSTM in its name .*: BatchNorm2d, Conv2d,"):
+        initialised("torch", ZeroBias(targets=["LSTM"]))
+    with pytest.raises(ConfigError, match="LsuvInit: needed_std and std_tol are above 0 and max_attempts at least 1"):
+        LsuvInit(np.ones((2, 3)), needed_std=0)
+
+
+def test_a_network_of_keras_without_weights_is_refused():
+    keras = pytest.importorskip("keras", reason="the tensorflow room needs the package 'keras'")
+    with pytest.raises(ConfigError, match=r"none with weights\. A network of Keras has weights once it is built"):
+        delira.Trial(keras.Sequential([keras.layers.Dense(2)]), callbacks=[ZeroBias()], verbose=0)
+
+
+# ------------------------------------------------------------------ LSUV
+
+
+def deep(torch):
+    layers = [torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU(), torch.nn.Conv2d(8, 8, 3)]
+    layers += [torch.nn.ReLU(), torch.nn.Dropout(0.5), torch.nn.Flatten(), torch.nn.Linear(128, 20), torch.nn.Tanh()]
+    return torch.nn.Sequential(*layers, torch.nn.Linear(20, 4, bias=False))
+
+
+def deviations(torch, net, x):
+    """Of what each layer with weights gives."""
+    net.eval()
+    found = []
+    with torch.no_grad():
+        for layer in net:
+            x = layer(x)
+            if isinstance(layer, (torch.nn.Conv2d, torch.nn.Linear)):
+                found.append(float(x.std()))
+    net.train()
+    return found
+
+
+@pytest.mark.parametrize(("needed", "tolerance"), [(1.0, 0.1), (0.5, 0.01), (3.0, 0.05)])
+def test_every_layer_gives_values_of_the_wanted_spread(needed, tolerance):
+    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+    torch.manual_seed(0)
+    net, x = deep(torch), torch.randn(16, 3, 8, 8) * 5 + 1
+    generators = torch.get_rng_state()
+    statistics = net[1].running_mean.clone()
+    delira.Trial(net, callbacks=[LsuvInit(x, needed_std=needed, std_tol=tolerance)], verbose=0)
+    assert deviations(torch, net, x) == pytest.approx([needed] * 4, abs=tolerance)
+    assert net.training
+    assert torch.equal(net[1].running_mean, statistics)
+    assert torch.equal(torch.get_rng_state(), generators)
+    assert not any(module._forward_hooks for module in net.modules())
+
+
+def test_weights_are_orthonormal_but_for_their_scale():
+    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+    nets = [torch.nn.Linear(6, 4) for _ in range(3)]
+    for net, seed in zip(nets, (1, 1, 2), strict=True):
+        delira.Trial(net, callbacks=[LsuvInit(np.random.default_rng(0).normal(size=(64, 6)).astype("f4"))], seed=seed)
+    products = (nets[0].weight @ nets[0].weight.T).detach().numpy()
+    np.testing.assert_allclose(products, products[0, 0] * np.eye(4), atol=1e-5)
+    assert not nets[0].bias.any()
+    assert torch.equal(nets[0].weight, nets[1].weight)
+    assert not torch.equal(nets[0].weight, nets[2].weight)
+
+
+def test_weights_may_be_scaled_as_they_are():
+    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+    net, x = torch.nn.Linear(6, 4), torch.randn(64, 6)
+    before, bias = net.weight.detach().clone(), net.bias.detach().clone()
+    seen = []
+    callback = LsuvInit(x, weight_lambda=lambda layer: seen.append(layer) or layer.weight, do_orthonorm=False)
+    delira.Trial(net, callbacks=[callback], verbose=0)
+    ratio = net.weight / before
+    torch.testing.assert_close(ratio, torch.full_like(ratio, float(ratio[0, 0].detach())))
+    assert torch.equal(net.bias, bias)
+    assert net in seen
+    assert float(net(x).detach().std()) == pytest.approx(1, abs=0.1)
+
+
+def test_networks_that_take_the_state_and_several_inputs_are_measured():
+    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b, self.unused = torch.nn.Linear(3, 5), torch.nn.Linear(2, 5), torch.nn.Linear(1, 1)
+
+        def forward(self, x, y, state):
+            state["seen"] = True
+            return self.a(x) + self.b(y)
+
+    net, x = Net(), (torch.randn(40, 3), torch.randn(40, 2))
+    trial = delira.Trial(net, callbacks=[LsuvInit(x)], verbose=0)
+    assert trial.state["seen"]
+    assert float(net.a(x[0]).detach().std()) == pytest.approx(1, abs=0.1)
+    assert float(net.b(x[1]).detach().std()) == pytest.approx(1, abs=0.1)
+
+
+def test_a_layer_that_cannot_be_scaled_is_told(caplog):
+    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+    with pytest.raises(NetworkError, match=r"LsuvInit: the layer '' gives values of the standard deviation 0\.0"):
+        delira.Trial(torch.nn.Linear(3, 2), callbacks=[LsuvInit(torch.zeros(4, 3))], verbose=0)
+    net = torch.nn.Linear(3, 2)
+    net.bias.data = torch.tensor([0.0, 50.0])
+    with caplog.at_level(logging.WARNING):
+        callback = LsuvInit(torch.randn(40, 3), do_orthonorm=False, max_attempts=2)
+        delira.Trial(net, callbacks=[callback], verbose=0)
+    assert "after 2 attempts the layer '' gives a standard deviation of 25" in caplog.text
+
+
+@pytest.mark.parametrize("room", ["tensorflow", "jax"])
+def test_networks_of_others_are_refused(room):
+    with pytest.raises(ConfigError, match=r"LsuvInit is for PyTorch, and the network is a .*; use KaimingNormal"):
+        delira.Trial(parts(room), callbacks=[LsuvInit(np.ones((2, 3)))], verbose=0)
