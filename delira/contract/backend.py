@@ -105,6 +105,14 @@ class Backend(abc.ABC):
         """An optimizer as one of the framework is, with no state yet, for a network that is a copy of its own."""
         raise ConfigError(f"the room {self.name!r} cannot copy optimizers")
 
+    def move(self, network: Any, optimizers: Mapping[str, Any], devices: Devices, dtype: Any) -> None:
+        """Bring a network and the states of its optimizers to devices and, if that is not None, into a dtype."""
+        if dtype is not None:
+            raise ConfigError(
+                f"the room {self.name!r} cannot change the number format of a network; build it with the dtype"
+            )
+        self.place(network, {}, devices)
+
     def differentiate(
         self, network: Any, optimizer: Any, compute: Callable[[Any], tuple[Any, dict[Any, Any]]]
     ) -> tuple[Any, dict[Any, Any], dict[str, Any]]:

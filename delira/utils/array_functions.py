@@ -14,11 +14,11 @@ def take(array: Any, rows: Any) -> Any:
 
 
 def cast(array: Any, like: Any) -> Any:
-    """The array in the type of another one of its framework."""
-    xp = ops_of(array).xp
+    """The array in a type of its framework, or in that of another array of it."""
+    xp, dtype = ops_of(array).xp, getattr(like, "dtype", like)
     if xp.__name__ == "torch":
-        return array.to(like.dtype)
-    return xp.cast(array, like.dtype) if xp.__name__ == "tensorflow" else array.astype(like.dtype)
+        return array.to(dtype)
+    return xp.cast(array, dtype) if xp.__name__ == "tensorflow" else array.astype(dtype)
 
 
 def log_softmax(scores: Any, axis: int) -> Any:

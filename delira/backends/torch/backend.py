@@ -152,6 +152,13 @@ class TorchBackend(Backend):
 
     copy_optimizer = staticmethod(copies.copy_optimizer)
 
+    def move(self, network: Any, optimizers: Mapping[str, Any], devices: Devices, dtype: Any) -> None:
+        if dtype is not None and not getattr(dtype, "is_floating_point", False):
+            raise ConfigError(f"a network computes in a floating-point dtype of PyTorch, got {dtype!r}")
+        network.to(devices.input, dtype)
+        for optimizer in optimizers.values():  # loading brings its state to the weights
+            optimizer.optimizer.load_state_dict(optimizer.optimizer.state_dict())
+
     def differentiate(self, network: Any, optimizer: Any, compute: Any) -> tuple[Any, Any, dict[str, Any]]:
         loss, more = compute(network)
         weights = {name: weight for name, weight in network.named_parameters() if weight.requires_grad}

@@ -46,9 +46,9 @@ class RateSearch:
         """The rate at which the smoothed loss falls the fastest, over the logarithm of the rate, on its way down.
 
         Slopes are those of lines through a tenth of the entries. None if the loss never falls, or too few rates were
-        tried. See Smith, Cyclical
-        learning rates for training neural networks, section 3.3, arXiv:1506.01186 (2015), for the test; to take the
-        steepest place of its curve is the rule of fastai (Howard and Gugger, arXiv:2002.04688, 2020).
+        tried. See Smith, Cyclical learning rates for training neural networks, section 3.3, arXiv:1506.01186 (2015),
+        for the test; to take the steepest place of its curve is the rule of fastai (Howard and Gugger,
+        arXiv:2002.04688, 2020).
         """
         from scipy.signal import savgol_filter
 

@@ -189,23 +189,35 @@ class Passes:
             **self.state, keys.PHASE: "replay", keys.STOP_TRAINING: False, keys.MAX_EPOCHS: len(records),
             keys.HISTORY: records, keys.EPOCH: 0,
         })  # fmt: skip
-        listeners.fire("on_start", state, "replay")
-        for epoch, record in enumerate(records):
-            state[keys.EPOCH], state[keys.METRICS] = epoch, {}
-            listeners.fire("on_start_epoch", state, "replay")
-            _replay_pass(listeners, state, record, "training", one_batch)
-            if record.get("validation_steps"):
-                _replay_pass(listeners, state, record, "validation", one_batch)
-            state[keys.METRICS] = _values(record)
-            listeners.fire("on_end_epoch", state, "replay")
-            if state[keys.STOP_TRAINING]:
-                break
-        listeners.fire("on_end", state, "replay")
+        error: BaseException | None = None
+        try:
+            _replay_epochs(listeners, state, records, one_batch)
+        except BaseException as caught:
+            error = caught
+            raise
+        finally:
+            first = listeners.end(state, "replay", error)
+            if error is None and first is not None:
+                raise first
         return self
 
 
 def _values(record: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in record.items() if name not in ("train_steps", "validation_steps")}
+
+
+def _replay_epochs(listeners: CallbackList, state: State, records: list[dict[str, Any]], one_batch: bool) -> None:
+    listeners.fire("on_start", state, "replay")
+    for epoch, record in enumerate(records):
+        state[keys.EPOCH], state[keys.METRICS] = epoch, {}
+        listeners.fire("on_start_epoch", state, "replay")
+        _replay_pass(listeners, state, record, "training", one_batch)
+        if record.get("validation_steps"):
+            _replay_pass(listeners, state, record, "validation", one_batch)
+        state[keys.METRICS] = _values(record)
+        listeners.fire("on_end_epoch", state, "replay")
+        if state[keys.STOP_TRAINING]:
+            break
 
 
 def _replay_pass(listeners: CallbackList, state: State, record: Mapping[str, Any], name: str, one_batch: bool) -> None:

@@ -18,6 +18,7 @@ from delira.training.hooked_run import HookedRun
 from delira.training.plan import TrainingPlan
 from delira.training.trial.calls import ModelCall, spread
 from delira.training.trial.data import ENDLESS, Y_TRUE, X
+from delira.training.trial.moving import deep_to
 from delira.training.trial.watcher import PREDICTION, TrialWatcher
 from delira.utils.trees import iterate_leaves, map_leaves
 
@@ -78,7 +79,9 @@ class TrialRun(HookedRun):
         package, _, name = self.backend.network_class.rpartition(".")
         cls = getattr(importlib.import_module(package), name)
         closure = self._numbered(cls.closure) if self.backend.compiles else cls.closure
-        return cls.prepare_batch, closure if self.trial.closure is None else self._own_closure
+        prepare, dtype = cls.prepare_batch, self.trial.state[keys.DATA_TYPE]
+        prepare = prepare if dtype is None else _in_dtype(prepare, dtype)
+        return prepare, closure if self.trial.closure is None else self._own_closure
 
     def _own_closure(self, model: Any, data_dict: dict[str, Any], optimizers: Mapping[str, Any]) -> Any:
         """The step of a trial with a closure of its own."""
@@ -118,6 +121,17 @@ class TrialRun(HookedRun):
     def is_finished(self) -> bool:
         """Whether further epochs would bring nothing."""
         return False
+
+    def move(self, device: str | None, dtype: Any) -> None:
+        """Compute somewhere else, or in another number format."""
+        backend, facts = self.backend, self.facts
+        devices = self.devices if device is None else backend.devices((), device)
+        backend.move(self.module, self.optimizers, devices, dtype)
+        self.devices, (self.input_device, self.output_device) = devices, devices
+        facts[keys.DEVICE], facts[keys.DATA_TYPE] = devices.input, dtype or facts[keys.DATA_TYPE]
+        prepare = self._methods_of(self.module)[0]
+        self._prepare_batch = functools.partial(prepare, input_device=devices.input, output_device=devices.output)
+        self._bound = None
 
     def _loaded(self) -> None:
         """Take over what was read into the network."""
@@ -279,6 +293,16 @@ class TrialRun(HookedRun):
         wanted = plan.train_data.n_batches
         ends = plan.train_data.steps != ENDLESS
         return self._is_enough() and ends and (wanted is None or self.state.step_in_epoch < wanted)
+
+
+def _in_dtype(prepare: Callable[..., dict[str, Any]], dtype: Any) -> Callable[..., dict[str, Any]]:
+    """What prepares batches, and gives their floating-point numbers a type."""
+
+    def prepared(batch: Mapping[str, Any], **devices: Any) -> dict[str, Any]:
+        made: dict[str, Any] = deep_to(prepare(batch, **devices), dtype=dtype)
+        return made
+
+    return prepared
 
 
 #: keys of ours whose values hold no gradient by then: users' own, and the input, are left

@@ -14,11 +14,12 @@ from delira.training.trial.bridge import experiment_of
 from delira.training.trial.calls import bind_criterion
 from delira.training.trial.data import X
 from delira.training.trial.fluent import FluentData
+from delira.training.trial.moving import Movable
 from delira.training.trial.passes import Passes
 from delira.training.trial.run import trainer_class, trial_trainer_class
 
 
-class Trial(FluentData, Passes):
+class Trial(FluentData, Passes, Movable):
     """A fit of any module: ``Trial(model, optimizer, criterion, ["acc", "loss"]).with_train_data(x, y).run(10)``.
 
     It is a face of the same training loop that experiments have: every setting of a trainer may be given, and
