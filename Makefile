@@ -117,7 +117,9 @@ spec: .venv/.stamp-dev
 parity: .venv/.stamp-dev
 	@PYTHONPATH=tests $(BIN)/python -m parity.compare --write docs/parity.md
 
+# torchbearer's wheel also holds a package "tests": it stays out of the environment
 bench: .venv/.stamp-dev
+	@test -d .venv/torchbearer || $(BIN)/python $(INSTALL) --no-deps --target .venv/torchbearer torchbearer==0.5.5
 	@set -e; for file in $(BENCHMARKS); do echo "== $$file"; $(BIN)/python $$file; done
 
 test-gpu:
