@@ -137,6 +137,10 @@ class Backend(abc.ABC):
         """Update with gradients that a closure of a trial has left: on the weights, where frameworks do so."""
         return
 
+    def no_network(self) -> Any:
+        """A network without weights that returns None."""
+        raise ConfigError(f"the room {self.name!r} cannot train without a network")
+
     def no_optimizer(self) -> Any:
         """An optimizer that updates nothing, for :meth:`build_optimizers`."""
         raise ConfigError(f"the room {self.name!r} cannot train without an optimizer")

@@ -49,8 +49,14 @@ class StepHooks:
     @property
     def traceable(self) -> bool:
         """Whether a compiled step may contain all of the hooks."""
+        return not self.untraceable
+
+    @property
+    def untraceable(self) -> list[str]:
+        """What the hooks that a compiled step may not contain say they are."""
         every = (*self.sample, *self.forward, *self.criterion, *self.backward)
-        return all(getattr(hook, "traceable", False) for hook in every)
+        hooks = [hook for hook in every if not getattr(hook, "traceable", False)]
+        return [str(getattr(hook, "who", None) or getattr(hook, "__name__", hook)) for hook in hooks]
 
 
 NO_HOOKS = StepHooks()

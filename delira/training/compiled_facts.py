@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from delira import state as keys
-from delira.state import NotingState, State
+from delira.state import ABSENT, PRESENT, NotingState, State, is_of_arrays
 from delira.utils.trees import iterate_leaves
 
 #: entry of a batch: the arrays of the state that the step reads
@@ -57,9 +57,9 @@ class CompiledFacts:
         """What the step was compiled with and is another by now; arrays among it become inputs."""
         if not self._frozen:
             return []
-        changed = [key for key, value in self._frozen.items() if _differs(facts.get(key), value)]
+        changed = [key for key, value in self._frozen.items() if _differs(facts, key, value)]
         if changed:
-            self.give({key for key in changed if is_of_arrays(self._frozen[key])})
+            self.give({key for key in changed if is_of_arrays(self._frozen[key]) or is_of_arrays(facts.get(key))})
             self._frozen.clear()
         return changed
 
@@ -67,6 +67,7 @@ class CompiledFacts:
         """The batch with the arrays of the state that the step reads."""
         if not self._inputs:
             return batch
+        self._inputs = {key for key in self._inputs if key not in facts or is_of_arrays(facts[key])}
         self.carried = {key: facts[key] for key in self._inputs if key in facts}
         return {**batch, CARRIED: dict(self.carried)}
 
@@ -76,13 +77,22 @@ def written(facts: State, before: Mapping[Any, Any]) -> list[Any]:
     return [key for key, value in facts.items() if value is not before.get(key) and is_of_arrays(value)]
 
 
-def is_of_arrays(value: Any) -> bool:
-    """Whether a value is an array, or a structure of nothing else."""
-    leaves = [leaf for _, leaf in iterate_leaves(value)]
-    return bool(leaves) and all(hasattr(leaf, "shape") and hasattr(leaf, "dtype") for leaf in leaves)
-
-
-def _differs(now: Any, before: Any) -> bool:
+def _differs(facts: Mapping[Any, Any], key: Any, before: Any) -> bool:
+    """Whether the state has something else under a key than what was noted of it."""
+    if before is PRESENT or before is ABSENT:
+        return (key in facts) is (before is ABSENT)
+    now = facts.get(key)
     if is_of_arrays(before):  # an array of numpy may have been written into
         return now is not before or isinstance(before, np.ndarray)
-    return type(now) is not type(before) or now != before
+    if isinstance(before, list):
+        leaves = list(iterate_leaves(now))
+        return len(leaves) != len(before) or any(
+            path != other or _is_other(leaf, kept) for (path, leaf), (other, kept) in zip(leaves, before, strict=True)
+        )
+    return _is_other(now, before)
+
+
+def _is_other(now: Any, before: Any) -> bool:
+    if not isinstance(before, (bool, int, float, str, np.generic)):
+        return now is not before
+    return type(now) is not type(before) or (now != before and now is not before)  # no number equals itself

@@ -67,8 +67,8 @@ class HookedRun(CheckpointedRun):
         }
 
     def _fire(self, hook: str) -> None:
-        """Call a hook, and take over what was changed."""
-        if not self.callbacks.hears(hook):
+        """Call a hook, and take over what was changed; after a step also what hooks inside of it have changed."""
+        if not self.callbacks.hears(hook) and hook != "on_step_training":
             return
         facts = self.facts
         facts[keys.PHASE] = self._phase
@@ -129,6 +129,8 @@ class HookedRun(CheckpointedRun):
                 take(step, self.facts)
 
         run.traceable = all(map(is_traceable, listeners))  # type: ignore[attr-defined]
+        others = [_name_of(callback) for callback in listeners if not is_traceable(callback)]
+        run.who = f"{hook} of {', '.join(others)}"  # type: ignore[attr-defined]
         return run
 
     def _must_sample_apart(self) -> bool:
@@ -156,6 +158,7 @@ class HookedRun(CheckpointedRun):
             self._show_on_sample(step, facts)
             self.callbacks.fire("on_sample", facts, self._phase)
             self._take_on_sample(step, facts)
+            self._follow(facts)
             compiled.give(set(written(facts, before)) - SETTLED)
             prepared = step.batch
         if not self._is_compiled:
@@ -344,6 +347,11 @@ class Watcher:
             trainer._fire("on_step_validation")
         self._number += 1
         return step.predictions
+
+
+def _name_of(callback: Any) -> str:
+    shown = repr(callback)
+    return type(callback).__name__ if " object at " in shown else shown
 
 
 def is_traceable(callback: Any) -> bool:

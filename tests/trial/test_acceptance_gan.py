@@ -163,8 +163,8 @@ def two_networks(kit, callbacks=()):
         return kit.sum(kit.softplus(state[D_MODEL](fake)) + kit.softplus(-state[Y_PRED])) / len(NOISE)
 
     closures = (
-        base_closure(X, D_MODEL, criterion=lambda state: judge, loss=D_LOSS, optimizer="discriminator"),
-        base_closure(lambda state: kit.array(NOISE), G_MODEL, criterion=lambda state: fool, loss=G_LOSS,
+        base_closure(X, D_MODEL, criterion=judge, loss=D_LOSS, optimizer="discriminator"),
+        base_closure(lambda state: kit.array(NOISE), G_MODEL, criterion=fool, loss=G_LOSS,
                      optimizer="generator"),
     )  # fmt: skip
     trial = quiet(kit.both(**nets), optimizers, None, ["loss", G_LOSS, D_LOSS], callbacks)
@@ -238,9 +238,7 @@ def test_ac_18_one_closure_is_the_step_as_it_comes(kit, line):
 def test_ac_18_optimizers_may_be_stepped_by_hand(kit, real):
     trial, nets = two_networks(kit)
     twin, other = two_networks(kit)
-    judge = base_closure(
-        X, D_MODEL, criterion=lambda state: lambda state: state[Y_PRED].mean(), optimizer="discriminator"
-    )
+    judge = base_closure(X, D_MODEL, criterion=lambda state: state[Y_PRED].mean(), optimizer="discriminator")
 
     def by_hand(state):
         judge(state)
@@ -257,6 +255,6 @@ def test_ac_18_optimizers_may_be_stepped_by_hand(kit, real):
 @case(18)
 def test_ac_18_an_optimizer_that_is_not_the_trials_is_refused(kit, real):
     trial, _ = two_networks(kit)
-    wrong = base_closure(X, D_MODEL, criterion=lambda state: kit.mse, optimizer="discriminatr")
+    wrong = base_closure(X, D_MODEL, criterion=kit.mse, optimizer="discriminatr")
     with pytest.raises(ConfigError, match="did you mean 'discriminator'"):
         trial.with_closure(wrong).with_train_generator([real]).run(1)

@@ -16,9 +16,12 @@ from delira.metrics import CategoricalAccuracy, lambda_metric, mean, std
 from delira.state import BATCH, EPOCH, LOSS, Y_PRED, Y_TRUE, X, state_key
 from delira.training.callbacks import EarlyStopping, ExponentialMovingAverage, ReduceLROnPlateau
 from delira.training.callbacks.decorators import (
+    on_checkpoint,
     on_criterion,
     on_criterion_validation,
+    on_end,
     on_end_epoch,
+    on_end_training,
     on_start_training,
     on_start_validation,
     on_step_training,
@@ -429,3 +432,52 @@ def test_weights_may_be_averaged_and_the_average_is_validated_and_left(kit, line
     average = kit.weight(net)
     assert np.abs(average - weight).max() > 1e-3
     assert record["val_loss"] == pytest.approx(((x @ average - y) ** 2).mean(), rel=1e-5)
+
+
+@ROOMS
+def test_a_replay_that_fails_is_ended(kit, line):
+    ended = []
+
+    @on_end
+    def end(state):
+        ended.append(state[keys.PHASE])
+
+    @on_end_epoch
+    def fail(state):
+        raise RuntimeError("no more")
+
+    trial = linear_trial(kit).with_train_data(*line, 6)
+    trial.run(2)
+    with pytest.raises(RuntimeError, match="no more"):
+        trial.replay([fail, end], verbose=0)
+    assert ended == ["replay"]
+
+
+@ROOMS
+@pytest.mark.parametrize("moment", [on_step_training, on_end_training, on_step_validation, on_end_epoch])
+def test_a_fit_goes_on_after_an_evaluation_in_its_midst_as_if_there_was_none(kit, line, moment):
+    def fit(looks_aside):
+        net, epochs, values = kit.linear(WEIGHT), [], []
+
+        @moment
+        def look(state):
+            if looks_aside and state[keys.PHASE] == "fit":
+                values.append(trial.evaluate(data_key=keys.TEST_DATA))
+                values.append(trial.evaluate())
+                trial.predict()
+
+        @on_checkpoint
+        def note(state):
+            epochs.append((state[EPOCH], state[keys.MAX_EPOCHS], state[keys.PHASE], dict(state[keys.METRICS])))
+
+        trial = quiet(net, kit.sgd(net, 0.05), kit.mse, ["loss", "mae"], [look, note], seed=3)
+        trial.with_train_data(*line, 5).with_val_data(*line, 5).with_test_generator([line]).run(3)
+        return trial.history, epochs, kit.weight(net), values
+
+    history, epochs, weight, values = fit(True)
+    plain = fit(False)
+    assert values
+    assert all(one.keys() == {"test_loss", "test_mae"} for one in values[::2])
+    assert history == plain[0]
+    assert epochs == plain[1]
+    np.testing.assert_array_equal(weight, plain[2])

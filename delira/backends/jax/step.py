@@ -50,7 +50,10 @@ def bind_step(
     if compiling.compiled is False:
         return EagerStep(closure, network, arguments)
     if hooks is not None and not hooks.traceable:
-        _log.warning("the step is not compiled, since a hook inside of it is not marked traceable")
+        _log.warning(
+            "the step is not compiled, since a hook inside it is not marked traceable (%s); compiled=False says the "
+            "same", ", ".join(hooks.untraceable),
+        )  # fmt: skip
         return EagerStep(closure, network, arguments)
     options = dict(compiling.compiled) if isinstance(compiling.compiled, Mapping) else None
     return CompiledStep(closure, network, arguments, options)

@@ -69,7 +69,7 @@ class Traces:
         if runtime.draws and self._seeding != GENERATORS.seeding:  # the seeds of a graph are fixed when it is made
             self._made.clear()
         leaves = tf.nest.flatten(tree)
-        key: Any = (kind, _structure(tree), *((leaf.dtype, leaf.shape[1:]) for leaf in leaves))
+        key: Any = (kind, _structure(tree), *((leaf.dtype, leaf.shape.rank, leaf.shape[1:]) for leaf in leaves))
         try:
             graph = self._made.get(key)
         except TypeError:  # an unknown shape has no hash
@@ -173,7 +173,9 @@ class Step:
         self._is_compiled = compiling.compiled is not False and hooks.traceable
         if compiling.compiled is not False and not hooks.traceable:
             _log.warning(
-                "the step is not compiled, since a hook inside it is not marked traceable; compiled=False says the same"
+                "the step is not compiled, since a hook inside it is not marked traceable (%s); compiled=False says "
+                "the same",
+                ", ".join(hooks.untraceable),
             )
 
     def __call__(self, batch: dict[str, Any], counters: Mapping[str, int]) -> Any:

@@ -18,6 +18,14 @@ from delira.contract import Backend, Devices
 from delira.errors import CheckpointError, ConfigError
 
 
+class NoNetwork(torch.nn.Module):
+    """What a trial fits that was given no network."""
+
+    def forward(self, *inputs: Any) -> None:
+        """Nothing comes of anything."""
+        return
+
+
 class TorchBackend(Backend):
     """PyTorch."""
 
@@ -175,8 +183,11 @@ class TorchBackend(Backend):
         for optimizer in optimizers.values():
             optimizer.step()
 
+    def no_network(self) -> torch.nn.Module:
+        return NoNetwork()
+
     def no_optimizer(self) -> torch.optim.Optimizer:
-        return torch.optim.SGD([torch.nn.Parameter(torch.zeros(()))], lr=0.0)
+        return optims.no_optimizer()
 
     def zero_loss(self, devices: Any) -> torch.Tensor:
         return torch.zeros((), device=devices.output, requires_grad=True)

@@ -114,9 +114,9 @@ class AbstractPyTorchNetwork(AbstractNetwork, torch.nn.Module):
             ``(metrics, losses, predictions)``: dicts of detached tensors.
         """
         hooks: StepHooks = kwargs.get("hooks") or NO_HOOKS
-        step = Step(model, data_dict)
-        with _grad_mode(bool(optimizers)):
-            run_hooks(hooks.sample, step)
+
+        def compute(batch: dict[str, Any]) -> Step:
+            step = Step(model, batch)
             if (call := kwargs.get("call")) is not None:
                 step.predictions = call(model, step.batch)
             else:
@@ -125,8 +125,14 @@ class AbstractPyTorchNetwork(AbstractNetwork, torch.nn.Module):
             run_hooks(hooks.forward, step)
             step.losses = call_losses(losses or {}, kwargs.get("loss_keys") or {}, step.predictions, step.batch)
             run_hooks(hooks.criterion, step)
+            return step
+
+        with _grad_mode(bool(optimizers)):
+            sampled = Step(model, data_dict)
+            run_hooks(hooks.sample, sampled)
+            step = compute(sampled.batch)
         if optimizers:
-            _update(default_optimizer(optimizers), step, hooks)
+            _update(default_optimizer(optimizers), step, hooks, compute)
         predictions = {name: _detached(value) for name, value in step.predictions.items()}
         with torch.no_grad():
             metric_values = call_metrics(metrics or {}, kwargs.get("metric_keys") or {}, predictions, step.batch)
@@ -136,7 +142,21 @@ class AbstractPyTorchNetwork(AbstractNetwork, torch.nn.Module):
         return validation_names(metric_values), validation_names(loss_values), predictions
 
 
-def _update(optimizer: Any, step: Step, hooks: StepHooks) -> None:
+def _update(optimizer: Any, step: Step, hooks: StepHooks, compute: Callable[[dict[str, Any]], Step]) -> None:
+    if not optimizer.evaluates:
+        _differentiate(optimizer, step, hooks)
+        optimizer.step()
+        return
+    known = [step]  # the first evaluation
+
+    def evaluate() -> torch.Tensor:
+        return _differentiate(optimizer, known.pop() if known else compute(step.batch), hooks)
+
+    optimizer.step(evaluate)
+
+
+def _differentiate(optimizer: Any, step: Step, hooks: StepHooks) -> torch.Tensor:
+    """Leave the gradients on the weights; returns the loss."""
     values = iter(step.losses.values())
     total = next(values)
     for value in values:
@@ -152,7 +172,7 @@ def _update(optimizer: Any, step: Step, hooks: StepHooks) -> None:
         scaled.backward(**step.backward_arguments)
     if hooks.backward:
         _show_gradients(hooks, step)
-    optimizer.step()
+    return total.detach()
 
 
 def _show_gradients(hooks: StepHooks, step: Step) -> None:

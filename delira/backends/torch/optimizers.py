@@ -1,6 +1,7 @@
 """Optimizers of PyTorch, with what must happen between the gradients and the update."""
 
 import contextlib
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -49,6 +50,9 @@ class TorchOptimizer:
         # what the groups of every state of it have; read now: when torch loads a state, it adds to the defaults only
         self.entries = frozenset(getattr(optimizer, "defaults", ())).intersection(*optimizer.param_groups)
         self.is_plain = update == UpdateConfig()
+        closure = inspect.signature(optimizer.step).parameters.get("closure")
+        #: whether it evaluates the loss itself, as often as it likes (LBFGS)
+        self.evaluates = closure is not None and closure.default is closure.empty
         self._accumulates = update.accumulation_steps > 1
         self._n_samples, self._is_last, self._is_part, self._is_bad = 1, True, False, False  # of the call at hand
         self._has_stepped = False  # in the call at hand
@@ -336,12 +340,35 @@ def build_optimizers(
     if not isinstance(made, Mapping) or not made:
         found = "an empty dict" if isinstance(made, Mapping) else f"a {type(made).__name__}"
         raise ConfigError(f"optim_fn returned {found}; it returns a dict, e.g. {{'default': optimizer}}")
+    _refuse_foreign(network, made)
     first = next(network.parameters(), None)
     device_type = "cpu" if first is None else first.device.type
     if update.precision == "auto":
         half = device_type == "cuda" and not torch.cuda.is_bf16_supported()
         update = UpdateConfig(**{**vars(update), "precision": "fp16" if half else "bf16"})
     return {name: TorchOptimizer(optimizer, update, device_type) for name, optimizer in made.items()}
+
+
+def no_optimizer() -> torch.optim.Optimizer:
+    """One that stands where nothing is learned."""
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(()))], lr=0.0)
+    optimizer.updates_nothing = True  # type: ignore[attr-defined]
+    return optimizer
+
+
+def _refuse_foreign(network: torch.nn.Module, optimizers: Mapping[str, Any]) -> None:
+    """Refuse optimizers that have other weights than the network: nothing would be learned."""
+    own = {id(weight) for weight in network.parameters()}
+    for name, optimizer in optimizers.items():
+        groups = getattr(optimizer, "param_groups", None)
+        if groups is None or not own or hasattr(optimizer, "updates_nothing"):
+            continue
+        weights = [weight for group in groups for weight in group["params"]]
+        if not own.intersection(map(id, weights)):
+            raise ConfigError(
+                f"the optimizer {name!r} has {len(weights)} weights, and none of them is one of the "
+                f"{type(network).__name__}; make it of the weights of the network that is trained"
+            )
 
 
 def _default_optimizers(network: torch.nn.Module, optimizer_cls: Any, params: Mapping[str, Any]) -> dict[str, Any]:

@@ -68,6 +68,8 @@ def bind_to(hook: str | Function) -> Callable[[Any], FunctionCallback]:
             raise ConfigError(f"{name} decorates a function of the state, got {function!r}")
         return FunctionCallback(function, (name,))
 
+    decorate.__name__ = decorate.__qualname__ = name
+    decorate.__doc__ = f"Make a callback of a function of the state. The moment: {HOOKS[name]}."
     return decorate
 
 
@@ -100,6 +102,11 @@ def add_to_loss(function: Function) -> FunctionCallback:
     function
         Returns one number, as the framework has it: it is differentiated.
 
+    Raises
+    ------
+    ConfigError
+        At the first step, if it returns None.
+
     Examples
     --------
     >>> from delira.state import Y_PRED
@@ -110,7 +117,11 @@ def add_to_loss(function: Function) -> FunctionCallback:
 
     @functools.wraps(function)
     def add(state: State) -> None:
-        state[LOSS] = state[LOSS] + function(state)  # a new value: the old one may be a leaf, or shared
+        more = function(state)
+        if more is None:
+            name = getattr(function, "__name__", repr(function))
+            raise ConfigError(f"add_to_loss adds what a function returns, and {name} returned None")
+        state[LOSS] = state[LOSS] + more  # a new value: the old one may be a leaf, or shared
 
     return FunctionCallback(add, ("on_criterion", "on_criterion_validation"))
 

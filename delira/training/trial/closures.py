@@ -1,5 +1,6 @@
 """Closures made of state keys: a forward pass, a criterion and gradients, for each of several networks."""
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -14,10 +15,10 @@ from delira.utils.suggest import did_you_mean
 
 def base_closure(
     x: StateFunction = keys.X,
-    model: StateFunction = keys.MODEL,
+    model: Any = keys.MODEL,
     y_pred: StateKey = keys.Y_PRED,
     y_true: StateFunction = keys.Y_TRUE,
-    criterion: StateFunction = keys.CRITERION,
+    criterion: Any = keys.CRITERION,
     loss: StateKey = keys.LOSS,
     optimizer: str = keys.OPTIMIZER,
 ) -> "Closure":
@@ -25,9 +26,11 @@ def base_closure(
 
     Parameters
     ----------
-    x, model, y_true, criterion
-        Where input, network, target and criterion are: keys, or functions of the state, e.g.
-        ``lambda state: state[MODEL].generator``.
+    x, model, y_true
+        Where input, network and target are: keys, or functions of the state, e.g.
+        ``lambda state: state[MODEL].generator``. The network may be given itself.
+    criterion
+        Key of the criterion, or the criterion itself, as a trial takes it.
     y_pred, loss
         Keys under which prediction and loss are set.
     optimizer
@@ -46,7 +49,13 @@ def base_closure(
     >>> judge = base_closure(model=lambda s: s[MODEL].judge, loss=D_LOSS, optimizer="judge")
     >>> both = combined_closure(judge, generator)
     """
+    model = model if inspect.isroutine(model) or isinstance(model, StateKey) else _always(model)
+    criterion = criterion if isinstance(criterion, StateKey) else _always(criterion)
     return Closure({"x": x, "model": model, "y_true": y_true, "criterion": criterion}, y_pred, loss, optimizer)
+
+
+def _always(value: Any) -> StateFunction:
+    return lambda state: value
 
 
 class Closure:
@@ -67,6 +76,7 @@ class Closure:
         self._sources, self._y_pred, self._optimizer = sources, y_pred, optimizer
         self.loss = loss
         self._call = ModelCall()
+        self._checked: Any = None
 
     def __call__(self, state: State) -> None:
         """Compute prediction, loss and gradients; nothing is updated."""
@@ -77,6 +87,7 @@ class Closure:
             self._compute(network, state)
             return
         optimizer = self._own_optimizer(state)
+        self._check_is_stored(network, trainer)
         loss, more, gradients = trainer.backend.differentiate(
             network, optimizer, lambda network: self._compute(network, state)
         )
@@ -103,6 +114,19 @@ class Closure:
             state[self.loss] = state[keys.LOSS]
         own = {keys.Y_PRED, self._y_pred}
         return state[keys.LOSS], {key: state[key] for key in written(state, before) if key not in SETTLED or key in own}
+
+    def _check_is_stored(self, network: Any, trainer: Any) -> None:
+        """Refuse a network that no checkpoint would hold."""
+        if self._checked is network:
+            return
+        layers = trainer.backend.layers
+        if not set(map(id, layers(network).values())) <= set(map(id, layers(trainer.module).values())):
+            raise ConfigError(
+                f"the network of the closure {str(self._optimizer)!r}, a {type(network).__name__}, is no part of the "
+                "trial's model, so that no checkpoint would hold it; put all networks into one, e.g. "
+                "torch.nn.ModuleDict({'generator': ..., 'judge': ...})"
+            )
+        self._checked = network
 
     def _own_optimizer(self, state: State) -> Any:
         """The optimizer as the trainer has it."""

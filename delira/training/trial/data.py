@@ -113,7 +113,7 @@ class TrialData:
         """The batches of an epoch, from one on."""
         numbers = itertools.count(start) if self.steps == ENDLESS else range(start, self.n_batches or 0)
         if self.n_batches is None and self.steps is None:
-            yield from map(as_batch, itertools.islice(iter(self.generator), start, None))
+            yield from self._to_its_end(start)
             return
         state = self.state
         if (
@@ -136,16 +136,36 @@ class TrialData:
                     self.loader(state)
                     batch = Batch({X: state.get(keys.X), Y_TRUE: state.get(keys.Y_TRUE)})
             except StopIteration:
-                raise DataError(f"the data, a {type(self.generator).__name__}, gave no batch") from None
+                once = (
+                    "; a generator gives its batches once: pass a list, or a loader"
+                    if _is_spent(self.generator)
+                    else ""
+                )
+                raise DataError(f"the data, a {type(self.generator).__name__}, gave no batch{once}") from None
             yield batch
             if self.steps == ENDLESS and state.get(keys.STOP_TRAINING):
                 return
+
+    def _to_its_end(self, start: int) -> Iterator[Batch]:
+        """The batches of a generator whose number nobody knows, from one on."""
+        state, source = self.state, itertools.islice(iter(self.generator), start, None)
+        state[keys.ITERATOR] = source
+        if self.loader is None:
+            yield from map(as_batch, source)
+            return
+        while True:
+            state[keys.ITERATOR] = source
+            try:
+                self.loader(state)
+            except StopIteration:
+                return
+            yield Batch({X: state.get(keys.X), Y_TRUE: state.get(keys.Y_TRUE)})
 
     def _source(self, counters: tuple[int, int, int], start: int, shuffle: bool) -> Iterator[Any] | None:
         """The batches, over and over again, from one on; None without data."""
         if self.generator is None:
             return None
-        if self.keeps_iterator:
+        if self.keeps_iterator and shuffle:  # not where they are only evaluated
             self._kept = self._kept or self._again(counters, 0, shuffle)
             return self._kept
         return self._again(counters, start, shuffle)
@@ -173,6 +193,11 @@ class TrialData:
             return itertools.islice(self.generator, start, None) if start else self.generator
         seed, fold, epoch = counters
         return self.generator.epoch(seed, fold, epoch + round_ * 2**20, start=start, shuffle=shuffle)
+
+
+def _is_spent(generator: Any) -> bool:
+    """Whether it is an iterator, which nobody can go through twice."""
+    return hasattr(generator, "__next__")
 
 
 def check_generator(generator: Any) -> None:

@@ -89,7 +89,7 @@ class FluentData:
     def with_train_data(
         self,
         x: Any,
-        y: Any,
+        y: Any = None,
         batch_size: int = 1,
         shuffle: bool = True,
         num_workers: int = 0,
@@ -100,7 +100,7 @@ class FluentData:
         Parameters
         ----------
         x, y
-            Arrays or tensors of shape ``(n, ...)``: inputs and targets.
+            Arrays or tensors of shape ``(n, ...)``: inputs and targets; ``y=None``: there are no targets.
         batch_size
             Samples of a batch.
         shuffle
@@ -115,7 +115,7 @@ class FluentData:
     def with_val_data(
         self,
         x: Any,
-        y: Any,
+        y: Any = None,
         batch_size: int = 1,
         shuffle: bool = False,
         num_workers: int = 0,

@@ -24,6 +24,8 @@ class Passes:
     callbacks: CallbackList
     metrics: Any
     data_of: Any
+    closure: Any
+    _is_fitting = False
 
     def run(self, epochs: int = 1, verbose: int = -1) -> list[dict[str, Any]]:
         """Fit up to a number of epochs in all, those that are done included.
@@ -52,11 +54,21 @@ class Passes:
                 "of steps (for_train_steps)"
             )
         trainer, state = self.trainer, self.state
+        optimizers = state[keys.OPTIMIZER]
+        if isinstance(optimizers, Mapping) and "default" not in optimizers and self.closure is None:
+            raise ConfigError(
+                f"with several optimizers ({', '.join(optimizers)}) a trial needs a closure that says which network "
+                "learns what: with_closure(combined_closure(base_closure(...), base_closure(...)))"
+            )
         state[keys.STOP_TRAINING] = trainer.stop_training = False
         trainer._phase = state[keys.PHASE] = "fit"
         if trainer.state.epoch < epochs and not trainer.is_finished:
-            with self._shown(verbose):
-                trainer.train(epochs, train, validation, verbose=False)
+            self._is_fitting = True
+            try:
+                with self._shown(verbose):
+                    trainer.train(epochs, train, validation, verbose=False)
+            finally:
+                self._is_fitting = False
         state[keys.HISTORY] = trainer.state.history
         return list(trainer.state.history)
 
@@ -94,11 +106,11 @@ class Passes:
             The metrics by name. Those of the validation data also go into the last record of the history.
         """
         data_key = keys.VALIDATION_DATA if data_key is None else data_key
-        with self._shown(verbose), self._phase("evaluate", data_key) as watcher:
+        with self._aside(), self._shown(verbose), self._phase("evaluate", data_key) as watcher:
             values: dict[str, Any] = self._pass(watcher, data_key)
             values = self.trainer._end_pass(values, "on_end_epoch")
         history = self.trainer.state.history
-        if history and data_key == keys.VALIDATION_DATA:
+        if history and data_key == keys.VALIDATION_DATA and not self._is_fitting:
             history[-1].update(values)
         return values
 
@@ -118,7 +130,7 @@ class Passes:
         returned for each batch if that cannot be joined.
         """
         data_key = keys.TEST_DATA if data_key is None else data_key
-        with self._shown(verbose), self._phase("predict", data_key) as watcher:
+        with self._aside(), self._shown(verbose), self._phase("predict", data_key) as watcher:
             watcher.kept = []
             self._pass(watcher, data_key)
             self.trainer._fire("on_end_epoch")
@@ -144,6 +156,28 @@ class Passes:
                 f"the predictions of the batches cannot be joined ({error}); they come as a list", stacklevel=4
             )
             return predictions
+
+    @contextlib.contextmanager
+    def _aside(self) -> Iterator[None]:
+        """Scope of an evaluation or a prediction; a fit whose callback calls for it goes on as if there was none."""
+        if not self._is_fitting:
+            yield
+            return
+        trainer, state, metrics = self.trainer, self.state, self.metrics
+        before, kept = dict(state), metrics.state_dict()
+        try:
+            yield
+        finally:
+            for key in keys.SINCE.keys() - {keys.FINAL_PREDICTIONS}:
+                state.pop(key, None)
+            state.update({key: value for key, value in before.items() if key in keys.SINCE})
+            trainer._phase = "fit"
+            if state.get(keys.DATA) == keys.TRAIN_DATA:
+                metrics.train()
+            else:
+                metrics.eval(keys.VALIDATION_DATA)
+            metrics.reset(state)
+            metrics.load_state_dict(kept)
 
     @contextlib.contextmanager
     def _phase(self, phase: str, data_key: Any) -> Iterator[Any]:

@@ -10,7 +10,7 @@ from typing import Any
 from delira import state as keys
 from delira.contract import Step
 from delira.contract.step import TARGET_FIRST
-from delira.errors import NetworkError
+from delira.errors import DataError, NetworkError
 from delira.state import State
 from delira.training.compiled_facts import SETTLED, CompiledFacts, written
 from delira.training.generators import seed_generators
@@ -87,7 +87,6 @@ class TrialRun(HookedRun):
         """The step of a trial with a closure of its own."""
         facts, step = self.facts, Step(model, data_dict)
         self._show_on_sample(step, facts)
-        self._fire("on_sample")
         self.trial.closure(facts)
         if not isinstance(facts[keys.OPTIMIZER], (Mapping, type(None))):
             self.backend.update_after(optimizers)
@@ -108,6 +107,10 @@ class TrialRun(HookedRun):
 
         vars(numbered).update(vars(closure))
         return numbered
+
+    def _must_sample_apart(self) -> bool:
+        """Before a closure of the user's, too: what follows sees the batch as the closure does."""
+        return super()._must_sample_apart() or (self.trial.closure is not None and self.callbacks.hears("on_sample"))
 
     def _arguments(self) -> dict[str, Any]:
         own = {} if self.trial.closure is not None else {"call": self._call_in_step}
@@ -271,6 +274,8 @@ class TrialRun(HookedRun):
         seed_generators(self.backend, self.seed, self.fold, epoch, stream="validation")
         with self._averaged_weights():
             self.evaluate(datamgr, metrics={}, keep_predictions=False, watcher=watcher, epoch=epoch)
+        if not watcher.number:
+            raise DataError(f"the validation data gave no batch in epoch {epoch}")
         self._validation_steps = watcher.number
         return self._end_pass({}, "on_end_validation")
 
@@ -286,7 +291,8 @@ class TrialRun(HookedRun):
     def _end_of_epoch(self, values: dict[str, float]) -> dict[str, float]:
         recorded = super()._end_of_epoch({name: value for name, value in values.items() if name != "epoch"})
         steps = {"train_steps": self.state.step_in_epoch, "validation_steps": self._validation_steps}
-        return {**({"epoch": values["epoch"]} | recorded), **steps}
+        recorded.pop("epoch", None)  # the metric of that name counts from 0
+        return {"epoch": self.facts[keys.EPOCH] + 1, **recorded, **steps}
 
     def _is_broken_off(self, plan: TrainingPlan) -> bool:
         """Whether the training pass was ended before its time."""

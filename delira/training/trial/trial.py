@@ -12,6 +12,7 @@ from delira.state import State, StateFunction
 from delira.training.callbacks.abstract_callback import CallbackList
 from delira.training.trial.bridge import experiment_of
 from delira.training.trial.calls import bind_criterion
+from delira.training.trial.closures import Closure, combined_closure
 from delira.training.trial.data import X
 from delira.training.trial.fluent import FluentData
 from delira.training.trial.moving import Movable
@@ -70,7 +71,10 @@ class Trial(FluentData, Passes, Movable):
     ):
         if taken := [name for name in ("losses", "optimizer_cls", "optim_fn", "closure") if name in settings]:
             raise ConfigError(f"a trial has no setting {taken[0]!r}; pass optimizer and criterion themselves")
-        self.given_metrics = [*metrics]
+        if model is None:
+            model = trainer_class(None).backend.no_network()  # type: ignore[attr-defined]
+        _refuse_classes(optimizer=optimizer, criterion=criterion)
+        self.given_metrics = [metrics] if isinstance(metrics, str) else [*metrics]
         self.metrics = MetricList(self.given_metrics)
         self.verbose, self.save_path, self.settings = verbose, save_path, settings
         self.closure: Any = None
@@ -151,6 +155,8 @@ class Trial(FluentData, Passes, Movable):
             Sets Y_PRED and LOSS. In PyTorch it leaves gradients on the weights, and the optimizer updates after it; if
             the trial has several optimizers, or none, and in other frameworks, the closure updates by itself.
         """
+        if isinstance(closure, Closure) and isinstance(self.state[keys.OPTIMIZER], Mapping):
+            closure = combined_closure(closure)  # which updates
         self.closure, self._trainer = closure, None
         self.settings = {**self.settings, "compiled": False}
         return self
@@ -268,6 +274,12 @@ class Trial(FluentData, Passes, Movable):
         }
         line = "-" * 78
         return "\n".join([line, *(f"{name}: {value}\n{line}" for name, value in rows.items())])
+
+
+def _refuse_classes(**given: Any) -> None:
+    for name, value in given.items():
+        if isinstance(value, type):
+            raise ConfigError(f"the {name} {value.__name__} is a class, pass an instance: {value.__name__}(...)")
 
 
 def _flat(callbacks: Any) -> list[Any]:
