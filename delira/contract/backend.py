@@ -318,6 +318,11 @@ class Backend(abc.ABC):
         """
         return frozenset()
 
+    def learned_weights(self, network: Any) -> dict[str, Any]:
+        """The learned weights by name: arrays through which gradients go, inside of a step, too."""
+        learned = self.learned_names(network)
+        return {name: value for name, value in self.state_tree(network, {})["model"].items() if name in learned}
+
     def set_learned_names(self, network: Any, names: frozenset[str]) -> None:
         """Freeze and unfreeze weights, so that ``learned_names`` are these."""
         return

@@ -53,6 +53,7 @@ class JaxBackend(Backend):
     snapshot = staticmethod(values.snapshot)
     learned_names = staticmethod(graph.learned_names)
     set_learned_names = staticmethod(graph.set_learned_names)
+    learned_weights = staticmethod(graph.learned_weights)
     state_tree = staticmethod(state.state_tree)
     load_state_tree = staticmethod(state.load_state_tree)
     named_weights = staticmethod(state.named_weights)

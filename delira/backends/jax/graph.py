@@ -262,6 +262,12 @@ def learned_names(network: Any) -> frozenset[str]:
     )
 
 
+def learned_weights(network: Any) -> dict[str, Any]:
+    """The arrays of the learned weights by name, which have no values yet where a step is compiled."""
+    flat = nnx.to_flat_state(nnx.state(network, LEARNED))
+    return {dotted(path): leaf.get_raw_value() for path, leaf in flat}
+
+
 def set_learned_names(network: Any, names: frozenset[str]) -> None:
     """Freeze all weights but these."""
     for name, variable in state_variables(network).items():

@@ -215,6 +215,10 @@ class TorchBackend(Backend):
         named = network.named_parameters(remove_duplicate=False)  # tied weights have several names in a state
         return frozenset(name for name, weight in named if weight.requires_grad)
 
+    def learned_weights(self, network: torch.nn.Module) -> dict[str, torch.Tensor]:
+        # a state of the network is cut off from the gradients
+        return {name: weight for name, weight in network.named_parameters() if weight.requires_grad}
+
     def set_learned_names(self, network: torch.nn.Module, names: frozenset[str]) -> None:
         for name, weight in network.named_parameters(remove_duplicate=False):
             weight.requires_grad_(name in names)

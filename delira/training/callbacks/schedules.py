@@ -17,7 +17,8 @@ _ENDINGS = {"torch": "PyTorch", "torchscript": "PyTorch", "tensorflow": "Tf", "j
 class RoomSchedule(Callback):
     """A schedule of every optimizer of the trainer; it is stepped while learning only.
 
-    Its state is kept in checkpoints, and goes on over several runs of a trial.
+    Its state is kept in checkpoints, and goes on over several runs of a trial. Where a callback sets another
+    optimizer, the schedule begins anew with that one's rate.
     """
 
     phases = ("fit",)
@@ -27,9 +28,11 @@ class RoomSchedule(Callback):
     def __init__(self, step_on_batch: bool, params: Mapping[str, Any]):
         self.step_on_batch, self.params = step_on_batch, dict(params)
         self._schedules: list[Any] = []
+        self._begun: dict[str, Any] = {}
 
     def attach(self, trainer: Any) -> None:
         """Make a schedule for each of the trainer's optimizers."""
+        self._ending(trainer)  # an estimator has no optimizer that would ask for it
         self._schedules = [self._build(trainer, name) for name in trainer.optimizers]
         for schedule in self._schedules:
             schedule.attach(trainer)
@@ -49,8 +52,14 @@ class RoomSchedule(Callback):
             )
         return _ENDINGS[trainer.backend.name]
 
+    def begin_anew(self, trainer: Any) -> None:
+        """Make schedules for other optimizers than before."""
+        self.attach(trainer)
+        self.at_training_begin(trainer, **self._begun)
+
     def at_training_begin(self, trainer: Any, **facts: Any) -> None:
         """Tell the schedules."""
+        self._begun = facts
         for schedule in self._schedules:
             schedule.at_training_begin(trainer, **facts)
 

@@ -1,6 +1,5 @@
 """The weights of a network, or some of them, as the step differentiates them."""
 
-import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -15,21 +14,15 @@ Selection = None | str | Iterable[Any] | Callable[[str], bool]
 
 
 def learned_weights(state: State) -> dict[str, Any]:
-    """The learned weights by name; arrays of the framework, through which gradients go."""
-    model = state[keys.MODEL]
-    if hasattr(model, "named_parameters"):  # the state of a module of PyTorch is cut off from the gradients
-        return {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
-    backend = trainer_of(state).backend
-    learned = backend.learned_names(model)
-    values = _traced(model) if backend.name == "jax" else backend.state_tree(model, {})["model"]
-    return {name: value for name, value in values.items() if name in learned}
+    """The learned weights of the state's network by name; arrays of the framework, through which gradients go.
 
-
-def _traced(model: Any) -> dict[str, Any]:
-    """Arrays of a module of flax, which have no values yet where a step is compiled."""
-    nnx = sys.modules["flax.nnx"]
-    flat = nnx.to_flat_state(nnx.state(model, nnx.Param))
-    return {".".join(map(str, path)): leaf.get_raw_value() for path, leaf in flat}
+    Parameters
+    ----------
+    state
+        Of the fit, at any hook.
+    """
+    weights: dict[str, Any] = trainer_of(state).backend.learned_weights(state[keys.MODEL])
+    return weights
 
 
 class WeightFilter:

@@ -10,6 +10,7 @@ from delira.errors import ConfigError
 from delira.metrics.tree.metric_list import MetricList
 from delira.state import State, StateFunction
 from delira.training.callbacks.abstract_callback import CallbackList
+from delira.training.callbacks.schedules import RoomSchedule
 from delira.training.trial.bridge import experiment_of
 from delira.training.trial.calls import bind_criterion
 from delira.training.trial.closures import Closure, combined_closure
@@ -135,9 +136,12 @@ class Trial(FluentData, Passes, Movable):
         before, trainer.in_use = getattr(trainer, "in_use", used), used
         if used[0] is not before[0] or used[2] is not before[2]:
             trainer.module = trainer.backend.place(used[0], trainer._functions(), trainer.devices)
+            trainer.enter_mode()
         if used[1] is not before[1]:
             update = trainer.config.update
             trainer.optimizers = trainer.backend.build_optimizers(trainer.module, self._optimizers, None, {}, update)
+            for schedule in [one for one in trainer.callbacks if isinstance(one, RoomSchedule)]:
+                schedule.begin_anew(trainer)
         if any(new is not old for new, old in zip(used, before, strict=True)):
             trainer._bound = None
 
@@ -157,9 +161,10 @@ class Trial(FluentData, Passes, Movable):
         """
         if isinstance(closure, Closure) and isinstance(self.state[keys.OPTIMIZER], Mapping):
             closure = combined_closure(closure)  # which updates
+        kept = self.state_dict() if self._trainer is not None and not self._trainer.state.is_new else None
         self.closure, self._trainer = closure, None
         self.settings = {**self.settings, "compiled": False}
-        return self
+        return self if kept is None else self.load_state_dict(kept)
 
     # ------------------------------------------------------------------ further
 
@@ -256,6 +261,15 @@ class Trial(FluentData, Passes, Movable):
             If the file is missing, damaged, no checkpoint, or one of another network.
         """
         return self.load_state_dict(self.trainer.load_state(path), resume)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What copies and pickles hold: everything, unless a trainer is at work, which belongs to this trial alone."""
+        if self._trainer is not None:
+            raise ConfigError(
+                "a trial that was in use is neither copied nor pickled; make a new one, and give it the state of this "
+                "one: new.load_state_dict(trial.state_dict())"
+            )
+        return vars(self)
 
     @property
     def history(self) -> list[dict[str, Any]]:
