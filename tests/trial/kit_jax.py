@@ -79,6 +79,9 @@ class JaxKit(Kit):
     def sgd(self, nets, rate, momentum=0.0):
         return optax.sgd(rate, momentum=momentum or None)
 
+    def set_linear(self, net, weight):
+        net.kernel.set_value(jnp.asarray(weight))
+
     def sgd_of(self, net, rate):
         return JaxOptimizer(net, optax.sgd(rate, momentum=0.0))
 

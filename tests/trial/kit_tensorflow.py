@@ -87,6 +87,9 @@ class TensorFlowKit(Kit):
     def set_weight(self, net, name, value):
         getattr(net, name).assign(value)
 
+    def set_linear(self, net, weight):
+        net.layers[-1].kernel.assign(weight)
+
     def sgd_of(self, net, rate):
         return keras.optimizers.SGD(rate), net
 

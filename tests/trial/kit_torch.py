@@ -69,6 +69,9 @@ class TorchKit(Kit):
         with torch.no_grad():
             getattr(net, name).copy_(torch.as_tensor(value))
 
+    def set_linear(self, net, weight):
+        net.weight.data.copy_(torch.tensor(weight).T)
+
     def sgd_of(self, net, rate):
         return torch.optim.SGD(net.parameters(), rate)
 

@@ -137,10 +137,11 @@ def test_ac_28_the_history_is_a_table_and_is_replayed(kit, line):
 
 
 @pytest.mark.slow
-@case(29, "torch", only="the case is of torch.distributed; the room has its own ways")
-def test_ac_29_two_processes_train_together_by_callbacks_alone(kit, tmp_path):
+@case(29, "torch", only="")
+def test_ac_29_two_processes_train_together_by_torch_distributed(kit, tmp_path):
     """The mean of the halves' gradients is that of the whole batch; two interpreters start, so it takes seconds."""
     import two_processes
+    from two_processes_data import data
 
     script, results = Path(two_processes.__file__), [tmp_path / f"{rank}.npz" for rank in (0, 1)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
@@ -150,7 +151,7 @@ def test_ac_29_two_processes_train_together_by_callbacks_alone(kit, tmp_path):
     ]
     assert [process.wait(timeout=60) for process in running] == [0, 0]
     first, second = map(np.load, results)
-    x, y = two_processes.data()
+    x, y = data()
     weight, bias = first["weight"].astype("f8"), first["bias"].astype("f8")
     for step in range(6):
         part = slice(8 * (step % 2), 8 * (step % 2) + 8)
@@ -161,6 +162,29 @@ def test_ac_29_two_processes_train_together_by_callbacks_alone(kit, tmp_path):
         np.testing.assert_allclose(end["end_weight"], weight, rtol=1e-4, atol=1e-6)
         np.testing.assert_allclose(end["end_bias"], bias, rtol=1e-4, atol=1e-6)
     np.testing.assert_array_equal(first["end_weight"], second["end_weight"])
+
+
+@pytest.mark.slow
+@case(29)
+def test_ac_29_two_processes_train_together_by_callbacks_alone(kit, tmp_path):
+    """The same in any room, over a socket; interpreters and frameworks start, so it takes seconds."""
+    import two_rooms
+    from two_processes_data import data
+
+    results = [tmp_path / f"{rank}.npz" for rank in (0, 1)]
+    command = [sys.executable, two_rooms.__file__, kit.name]
+    running = [subprocess.Popen([*command, str(rank), tmp_path / "socket", results[rank]]) for rank in (0, 1)]
+    assert [process.wait(timeout=110) for process in running] == [0, 0]
+    first, second = map(np.load, results)
+    x, y = data()
+    weight = first["start"].astype("f8")
+    for step in range(6):
+        part = slice(8 * (step % 2), 8 * (step % 2) + 8)
+        error = x[part] @ weight - y[part]
+        weight -= 0.2 * x[part].T @ error / error.size
+    assert np.abs(first["start"] - second["start"]).max() > 0.01, "both began at the same weights"
+    np.testing.assert_allclose(first["end"], weight, rtol=1e-4, atol=1e-6)
+    np.testing.assert_array_equal(first["end"], second["end"])
 
 
 @case(30)

@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import torch
 import torch.distributed as dist
+from two_processes_data import batches
 
 import delira
 from delira.state import GRADIENTS, MODEL
@@ -22,19 +23,6 @@ def average(state):
     for gradient in state[GRADIENTS].values():
         dist.all_reduce(gradient)
         gradient /= dist.get_world_size()
-
-
-def data():
-    """x of shape (16, 3) and y of shape (16, 2)."""
-    rng = np.random.default_rng(7)
-    return rng.normal(size=(16, 3)).astype("f4"), rng.normal(size=(16, 2)).astype("f4")
-
-
-def batches(rank):
-    """For each of two steps, the half of a batch of 8 that a process takes."""
-    x, y = data()
-    rows = [slice(8 * step + 4 * rank, 8 * step + 4 * rank + 4) for step in (0, 1)]
-    return [(x[part], y[part]) for part in rows]
 
 
 def run(rank, store, result):
