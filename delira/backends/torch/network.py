@@ -115,8 +115,7 @@ class AbstractPyTorchNetwork(AbstractNetwork, torch.nn.Module):
         """
         hooks: StepHooks = kwargs.get("hooks") or NO_HOOKS
 
-        def compute(batch: dict[str, Any]) -> Step:
-            step = Step(model, batch)
+        def compute(step: Step) -> Step:
             if (call := kwargs.get("call")) is not None:
                 step.predictions = call(model, step.batch)
             else:
@@ -128,9 +127,9 @@ class AbstractPyTorchNetwork(AbstractNetwork, torch.nn.Module):
             return step
 
         with _grad_mode(bool(optimizers)):
-            sampled = Step(model, data_dict)
-            run_hooks(hooks.sample, sampled)
-            step = compute(sampled.batch)
+            step = Step(model, data_dict)
+            run_hooks(hooks.sample, step)
+            compute(step)
         if optimizers:
             _update(default_optimizer(optimizers), step, hooks, compute)
         predictions = {name: _detached(value) for name, value in step.predictions.items()}
@@ -142,7 +141,7 @@ class AbstractPyTorchNetwork(AbstractNetwork, torch.nn.Module):
         return validation_names(metric_values), validation_names(loss_values), predictions
 
 
-def _update(optimizer: Any, step: Step, hooks: StepHooks, compute: Callable[[dict[str, Any]], Step]) -> None:
+def _update(optimizer: Any, step: Step, hooks: StepHooks, compute: Callable[[Step], Step]) -> None:
     if not optimizer.evaluates:
         _differentiate(optimizer, step, hooks)
         optimizer.step()
@@ -150,7 +149,8 @@ def _update(optimizer: Any, step: Step, hooks: StepHooks, compute: Callable[[dic
     known = [step]  # the first evaluation
 
     def evaluate() -> torch.Tensor:
-        return _differentiate(optimizer, known.pop() if known else compute(step.batch), hooks)
+        one = known.pop() if known else compute(Step(step.network, step.batch))
+        return _differentiate(optimizer, one, hooks)
 
     optimizer.step(evaluate)
 
