@@ -10,10 +10,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
-
 from delira.errors import MissingKeyError
-from delira.utils.trees import iterate_leaves
 
 _KEYS: dict[str, "StateKey"] = {}
 
@@ -101,52 +98,6 @@ class State(dict[Any, Any]):
     def copy(self) -> "State":
         """A state with the same values."""
         return State(self)
-
-
-#: notes of a compiled step about a key of which it only saw whether the state has it
-PRESENT, ABSENT = object(), object()
-
-
-def is_of_arrays(value: Any) -> bool:
-    """Whether a value is an array, or a structure of nothing else."""
-    leaves = [leaf for _, leaf in iterate_leaves(value)]
-    return bool(leaves) and all(hasattr(leaf, "shape") and hasattr(leaf, "dtype") for leaf in leaves)
-
-
-class NotingState(State):
-    """A state that notes what is read of it: a compiled step goes on with it as it is then."""
-
-    noted: dict[Any, Any]
-    #: arrays that the step was not given
-    outer: dict[Any, Any]
-
-    def __getitem__(self, key: Any) -> Any:
-        return self._note(key, super().__getitem__(key))
-
-    def get(self, key: Any, default: Any = None) -> Any:
-        """The value, or another one if there is none."""
-        return self._note(key, super().get(key, default))
-
-    def __contains__(self, key: Any) -> bool:
-        is_there = super().__contains__(key)
-        if key not in MEANING:
-            self.noted.setdefault(key, PRESENT if is_there else ABSENT)
-        return is_there
-
-    def _note(self, key: Any, value: Any) -> Any:
-        if self.noted.get(key, PRESENT) is not PRESENT:  # what the step itself wrote comes later
-            return value
-        is_plain = isinstance(value, (bool, int, float, str, np.generic))
-        if is_plain or (key in self.outer and self.outer[key] is value):
-            self.noted[key] = value
-        elif key not in MEANING and not is_of_arrays(value):
-            # lists and dicts may be written into, so their leaves are kept
-            self.noted[key] = list(iterate_leaves(value)) if super().__contains__(key) else ABSENT
-        return value
-
-    def __missing__(self, key: Any) -> Any:
-        self.noted.setdefault(key, ABSENT)
-        return super().__missing__(key)
 
 
 #: key -> first moment at which it is there; ``""``: from the construction of a trial on

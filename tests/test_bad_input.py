@@ -463,10 +463,20 @@ def test_a_setting_that_must_be_a_dict_is_refused_if_it_is_none(setting, value, 
         trainer_of(room, tmp_path, **{setting: value})
 
 
-@pytest.mark.parametrize("setting", ["losses", "val_metrics", "metrics", "train_metrics"])
-def test_a_loss_or_metric_that_cannot_be_called_is_refused(setting, room, tmp_path):
-    with pytest.raises(ConfigError, match=rf"{setting}\['wrong'\] is a str, which cannot be called"):
-        trainer_of(room, tmp_path, **{setting: {"wrong": "accuracy"}})
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [("losses", "mse"), ("train_metrics", "mse"), ("val_metrics", 0.5), ("metrics", 0.5)],
+)
+def test_a_loss_or_metric_that_cannot_be_called_is_refused(setting, value, room, tmp_path):
+    message = rf"{setting}\['wrong'\] is a {type(value).__name__}, which cannot be called"
+    with pytest.raises(ConfigError, match=message):
+        trainer_of(room, tmp_path, **{setting: {"wrong": value}})
+
+
+@pytest.mark.parametrize("setting", ["val_metrics", "metrics"])
+def test_a_string_that_stands_for_no_metric_is_refused(setting, room, tmp_path):
+    with pytest.raises(ConfigError, match="there is no metric 'accuracies'; did you mean 'accuracy'"):
+        trainer_of(room, tmp_path, **{setting: {"wrong": "accuracies"}})
 
 
 def test_a_training_without_losses_is_refused(room, tmp_path):

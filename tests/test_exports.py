@@ -203,7 +203,7 @@ HISTORIC = [
     ("delira.io", "torch_save_checkpoint", "delira.io", "save_checkpoint_torch"),
     ("delira.training", "AbstractExperiment", "delira.training", "BaseExperiment"),
     ("delira.training", "AbstractNetworkTrainer", "delira.training", "BaseNetworkTrainer"),
-    *(("delira.training.metrics", name, "delira.metrics", name) for name in LISTED["delira.training.metrics"]),
+    *(("delira.training.metrics", name, "delira.metrics", name) for name in LISTED["delira.metrics"]),
 ]
 
 

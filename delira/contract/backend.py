@@ -11,11 +11,12 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from delira.contract.settings import CompileConfig, Devices, UpdateConfig
+from delira.contract.trial_verbs import TrialVerbs
 from delira.errors import ConfigError
 from delira.io.container import read_tree, write_tree
 
 
-class Backend(abc.ABC):
+class Backend(TrialVerbs, abc.ABC):
     """The verbs a room must speak; the loop is written with nothing else.
 
     A backend object keeps nothing but the framework's generators: one instance serves all trainers of its room.
@@ -96,54 +97,6 @@ class Backend(abc.ABC):
     def is_ready(self, network: Any) -> bool:
         """Whether the network can predict; an estimator that was never fitted cannot."""
         return True
-
-    def calling(self, network: Any) -> AbstractContextManager[None]:
-        """Scope in which a network may be called by others than the room: as it predicts, or learns, at the time."""
-        return contextlib.nullcontext()
-
-    def copy_optimizer(self, optimizer: Any, network: Any, twin: Any) -> Any:
-        """An optimizer as one of the framework is, with no state yet, for a network that is a copy of its own."""
-        raise ConfigError(f"the room {self.name!r} cannot copy optimizers")
-
-    def move(self, network: Any, optimizers: Mapping[str, Any], devices: Devices, dtype: Any) -> None:
-        """Bring a network and the states of its optimizers to devices and, if that is not None, into a dtype."""
-        if dtype is not None:
-            raise ConfigError(
-                f"the room {self.name!r} cannot change the number format of a network; build it with the dtype"
-            )
-        self.place(network, {}, devices)
-
-    def differentiate(
-        self, network: Any, optimizer: Any, compute: Callable[[Any], tuple[Any, dict[Any, Any]]]
-    ) -> tuple[Any, dict[Any, Any], dict[str, Any]]:
-        """Loss, further values, and the gradients of one network's learned weights by name.
-
-        Parameters
-        ----------
-        network
-            Whose weights are meant; no other network gets gradients.
-        optimizer
-            That will update them.
-        compute
-            Called with the network, returns the loss and further values.
-        """
-        raise ConfigError(f"the room {self.name!r} differentiates in its own closure only")
-
-    def leave_gradients(self, network: Any, optimizer: Any, gradients: Mapping[str, Any]) -> None:
-        """Keep gradients by name for :meth:`update_after`."""
-        return
-
-    def update_after(self, optimizers: Mapping[str, Any]) -> None:
-        """Update with gradients that a closure of a trial has left: on the weights, where frameworks do so."""
-        return
-
-    def no_network(self) -> Any:
-        """A network without weights that returns None."""
-        raise ConfigError(f"the room {self.name!r} cannot train without a network")
-
-    def no_optimizer(self) -> Any:
-        """An optimizer that updates nothing, for :meth:`build_optimizers`."""
-        raise ConfigError(f"the room {self.name!r} cannot train without an optimizer")
 
     def forward(self, network: Any, inputs: Mapping[str, Any]) -> Any:
         """Call the network."""
@@ -271,10 +224,6 @@ class Backend(abc.ABC):
     def deterministic(self) -> AbstractContextManager[None]:
         """Scope in which the framework uses only algorithms that give the same bits every time."""
         return contextlib.nullcontext()
-
-    def zero_loss(self, devices: Devices) -> Any:
-        """A loss of nothing, to which others can be added."""
-        return 0.0
 
     # ------------------------------------------------------------------ guards
 

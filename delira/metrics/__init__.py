@@ -4,10 +4,11 @@ Functions over a data set are called as ``f(y_true, y_pred)``, scikit-learn's or
 :func:`lambda_metric`, as ``f(y_pred, y_true)``, that of a criterion.
 """
 
+from delira.metrics.forms import kind_of, score
 from delira.metrics.functions import accuracy, dice
 from delira.metrics.gather import Gatherer
 from delira.metrics.metric_set import MetricSet
-from delira.metrics.scoring import PerSample, kind_of, per_sample, score
+from delira.metrics.scoring import PerSample, per_sample
 from delira.metrics.sklearn_metrics import (
     AurocMetric,
     SklearnAccuracyScore,
@@ -23,52 +24,23 @@ from delira.metrics.sklearn_metrics import (
     SklearnRecallScore,
     SklearnZeroOneLoss,
 )
-from delira.metrics.tree import (
-    LR,
-    R2,
-    AdvancedMetric,
-    BalancedAccuracy,
-    BatchLambda,
+from delira.metrics.tree.accuracies import (
     BinaryAccuracy,
-    CalibrationError,
     CategoricalAccuracy,
-    CohenKappa,
-    ConfusionMatrix,
     DefaultAccuracy,
-    Dice,
-    Epoch,
-    EpochLambda,
-    FBeta,
-    Hausdorff,
-    IoU,
-    Loss,
-    MatthewsCorrCoef,
+    MixupAcc,
+    TopKCategoricalAccuracy,
+)
+from delira.metrics.tree.adapters import SklearnMetric, TorchMetric
+from delira.metrics.tree.aggregators import (
     Max,
     Mean,
-    MeanAbsoluteError,
-    MeanSquaredError,
-    Metric,
-    MetricList,
-    MetricTree,
     Min,
-    MixupAcc,
-    PrAuc,
-    Precision,
-    Recall,
-    RocAuc,
     RootMean,
-    RootMeanSquaredError,
     RunningMean,
-    SklearnMetric,
     Std,
     ToDict,
-    TopKCategoricalAccuracy,
-    TorchMetric,
     Var,
-    Weighted,
-    default_for_key,
-    known_keys,
-    lambda_metric,
     max_,
     mean,
     min_,
@@ -77,6 +49,25 @@ from delira.metrics.tree import (
     to_dict,
     var,
 )
+from delira.metrics.tree.basics import LR, Epoch, Loss
+from delira.metrics.tree.counts import (
+    BalancedAccuracy,
+    CohenKappa,
+    ConfusionMatrix,
+    FBeta,
+    MatthewsCorrCoef,
+    Precision,
+    Recall,
+)
+from delira.metrics.tree.curves import R2, CalibrationError, PrAuc, RocAuc
+from delira.metrics.tree.lambdas import EpochLambda, lambda_metric
+from delira.metrics.tree.metric import AdvancedMetric, Metric, MetricTree
+from delira.metrics.tree.metric_list import MetricList
+from delira.metrics.tree.moments import Weighted
+from delira.metrics.tree.overlap import Dice, Hausdorff, IoU
+from delira.metrics.tree.registry import default_for_key, known_keys
+from delira.metrics.tree.regression import MeanAbsoluteError, MeanSquaredError, RootMeanSquaredError
+from delira.metrics.tree.roots import BatchLambda
 
 __all__ = [
     "LR",

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from delira.errors import DataError, MissingKeyError
+from delira.metrics.forms import in_form
 from delira.metrics.gather import LIMIT_BYTES, Gatherer
-from delira.metrics.scoring import as_number, feed, keys_of, kind_of, lookup
+from delira.metrics.scoring import as_number, as_only_number, feed, keys_of, lookup, raw_kind_of
 from delira.metrics.stream_state import is_plain, load_stream_state, stream_state
 from delira.utils.trees import iterate_leaves, map_leaves
 
@@ -23,7 +24,11 @@ class MetricSet:
     * a metric over samples (:func:`~delira.metrics.per_sample`, or any callable whose attribute
       ``over`` is ``"sample"``): called per sample, in bounded memory;
     * an object with ``update``, ``compute`` and ``reset``, e.g. of torchmetrics: reset before the first
-      batch, updated per batch; one object serves one pass at a time.
+      batch, updated per batch; one object serves one pass at a time;
+    * a function of scikit-learn, as it is: it gets the labels, probabilities or scores that it compares, out of what
+      is predicted, e.g. ``(B, C)`` scores;
+    * a metric of trials: a string (:func:`~delira.metrics.known_keys`), a :class:`~delira.metrics.Metric`, or a class
+      of these or of torchmetrics. It sees arrays of numpy. Of several values the one with the metric's name counts.
 
     Parameters
     ----------
@@ -31,7 +36,8 @@ class MetricSet:
         By name.
     metric_keys
         Metric name to the entries it reads, in the order of its arguments. A metric left out reads
-        ``("label", "pred")``, one of torchmetrics ``("pred", "label")``. Dotted paths reach nested entries.
+        ``("label", "pred")``, one of torchmetrics ``("pred", "label")``, or ``("pred",)`` if it takes no more.
+        Dotted paths reach nested entries.
     limit_bytes
         Gathered predictions beyond it lie in temporary files.
 
@@ -55,9 +61,9 @@ class MetricSet:
         metric_keys: Mapping[str, Sequence[str]] | None = None,
         limit_bytes: int = LIMIT_BYTES,
     ):
-        self.metrics = dict(metrics)
+        self.metrics = {name: in_form(metric, name) for name, metric in metrics.items()}
         self.limit_bytes = limit_bytes
-        self._kinds = {name: kind_of(metric, name) for name, metric in self.metrics.items()}
+        self._kinds = {name: raw_kind_of(metric, name) for name, metric in self.metrics.items()}
         self._keys = keys_of(self.metrics, metric_keys)
         self._clear()
 
@@ -161,8 +167,9 @@ class MetricSet:
             return np.array(self._values[name], dtype=np.float64)
         arrays = [data[key] for key in keys] if self._kinds[name] == "dataset" else []
         with _told(name, keys, arrays):
-            value = metric.compute() if self._kinds[name] == "stream" else metric(*arrays)
-        return np.array([as_number(value, name)])
+            is_stream = self._kinds[name] == "stream"
+            value = as_only_number(metric.compute(), name) if is_stream else as_number(metric(*arrays), name)
+        return np.array([value])
 
     @property
     def is_storable(self) -> bool:

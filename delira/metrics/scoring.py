@@ -1,7 +1,7 @@
 """What a metric is: its kind, the entries it reads, and the one number it must return."""
 
-import copy
 import functools
+import inspect
 import numbers
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -57,8 +57,8 @@ def per_sample(function: Callable[..., Any]) -> PerSample:
     return PerSample(function)
 
 
-def kind_of(metric: Any, name: str = "metric") -> Kind:
-    """``"stream"``, ``"sample"`` or ``"dataset"``: how a metric is computed.
+def raw_kind_of(metric: Any, name: str = "metric") -> Kind:
+    """How a metric is computed, if it is a function of arrays or an object that sees batches.
 
     Raises
     ------
@@ -105,14 +105,24 @@ def keys_of(metrics: Mapping[str, Any], metric_keys: Mapping[str, Sequence[str]]
     return {name: tuple(given.get(name, default_keys(metric))) for name, metric in metrics.items()}
 
 
-def default_keys(metric: Any) -> tuple[str, str]:
+def default_keys(metric: Any) -> tuple[str, ...]:
     """The entries that a metric reads unless it is told others."""
-    return TORCHMETRICS_KEYS if is_torchmetrics(metric) else DEFAULT_KEYS
+    if not is_torchmetrics(metric):
+        return DEFAULT_KEYS
+    return TORCHMETRICS_KEYS[:1] if takes_one(metric) else TORCHMETRICS_KEYS
 
 
 def is_torchmetrics(metric: Any) -> bool:
-    """Whether the class of a metric, or one it is derived from, is of the package torchmetrics."""
-    return any(parent.__module__.partition(".")[0] == "torchmetrics" for parent in type(metric).__mro__)
+    """Whether a metric is an object, or a class, of the package torchmetrics, or derived from one."""
+    cls = metric if isinstance(metric, type) else type(metric)
+    return any(parent.__module__.partition(".")[0] == "torchmetrics" for parent in cls.__mro__)
+
+
+def takes_one(metric: Any) -> bool:
+    """Whether a metric of torchmetrics is updated with predictions alone, as means and sums of numbers are."""
+    parameters = inspect.signature(metric.update).parameters
+    needed = [name for name, one in parameters.items() if one.default is one.empty and one.kind in (0, 1)]
+    return len([name for name in needed if name != "self"]) == 1
 
 
 def lookup(values: Mapping[str, Any], key: str) -> Any:
@@ -157,6 +167,24 @@ def as_number(value: Any, name: str, where: str = "") -> float:
     )
 
 
+def as_only_number(value: Any, name: str) -> float:
+    """Read what an object computed, see :func:`as_number`: of values by name the only one, or the one of that name.
+
+    Raises
+    ------
+    DataError
+        If there are several, and none is called as the metric is.
+    """
+    if not isinstance(value, Mapping):
+        return as_number(value, name)
+    if name not in value and len(value) != 1:
+        raise DataError(
+            f"metric {name!r} has the values {list(value)}, but a metric is one number; call it what the one is called "
+            "that you mean"
+        )
+    return as_number(value[name] if name in value else next(iter(value.values())), name)
+
+
 def feed(metric: Any, arrays: Sequence[Any]) -> None:
     """Update a streaming metric; one of torchmetrics gets tensors on its own device."""
     metric.update(*(_as_tensor(a, metric) for a in arrays) if is_torchmetrics(metric) else arrays)
@@ -168,46 +196,3 @@ def _as_tensor(array: Any, metric: Any) -> Any:
     torch = sys.modules["torch"]  # torchmetrics has imported it; delira.metrics never does
     usable = np.require(array, requirements=("C", "W"))  # torch warns about read-only memory
     return torch.from_numpy(usable).to(getattr(metric, "device", "cpu"))
-
-
-def evaluator(metric: Any, name: str = "metric") -> Callable[..., float]:
-    """Make a function of whole arrays out of a metric, to be called as often as needed.
-
-    A metric over samples gives the mean of its values. A streaming one is copied once and reset before
-    each call, so that the metric itself keeps its state.
-    """
-    kind = kind_of(metric, name)
-    if kind == "dataset":
-        return lambda *arrays: as_number(metric(*arrays), name)
-    if kind == "sample":
-        return lambda *arrays: float(
-            np.mean([as_number(metric(*sample), name) for sample in zip(*arrays, strict=True)])
-        )
-    fresh = copy.deepcopy(metric)
-
-    def evaluate(*arrays: Any) -> float:
-        fresh.reset()
-        feed(fresh, arrays)
-        return as_number(fresh.compute(), name)
-
-    return evaluate
-
-
-def score(metric: Any, arrays: Sequence[Any], name: str = "metric") -> float:
-    """Evaluate a metric once over whole arrays.
-
-    Parameters
-    ----------
-    metric
-        Of any kind.
-    arrays
-        What it reads, in the order of its arguments, each of shape ``(n, ...)``.
-    name
-        For messages.
-
-    Raises
-    ------
-    DataError
-        If the metric returns something that is not one number.
-    """
-    return evaluator(metric, name)(*arrays)

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from delira.errors import MissingKeyError
-from delira.metrics.scoring import evaluator, keys_of, lookup
+from delira.metrics.forms import evaluator
+from delira.metrics.scoring import keys_of, lookup
 from delira.report.bootstrap import Interval, mean_interval, score_interval
 from delira.utils.trees import iterate_leaves, map_leaves
 
@@ -72,6 +73,8 @@ def _pooled(result: Any, name: str) -> tuple[float, Interval]:
         value = evaluate(*arrays)
     except Exception as error:  # a metric raises what it likes; the other metrics shall still be shown
         return np.nan, missing(f"it could not be computed over all cases ({type(error).__name__}: {error})")
+    if not getattr(metric, "is_fast", True):
+        return value, missing("it is computed mask by mask, which takes too long to be drawn 2,000 times")
     if (size := sum(_n_bytes(leaf) for array in arrays for _, leaf in iterate_leaves(array))) > RESAMPLING_LIMIT:
         return value, missing(
             f"its arrays ({size / 2**20:,.0f} MiB) are too large to be drawn 2,000 times; "

@@ -202,7 +202,7 @@ class BaseExperiment:
             raise ConfigError(f"test takes no {unknown[0]!r}{did_you_mean(unknown[0], names)}")
         request = self._resolve(None, {"num_epochs": 0})
         config = read_settings(request.settings)
-        metrics = config.epoch_metrics if metrics is None else metrics
+        tested = config.epoch_metrics if metrics is None else metrics
         predictor = self.predictor_cls(
             network,
             kwargs.get("key_mapping") or request.key_mapping,
@@ -210,8 +210,8 @@ class BaseExperiment:
             kwargs.get("prepare_batch"),
             backend=self.trainer_cls.backend,
         )
-        keys = config.keys_of(metrics) if metric_keys is None else metric_keys
-        done = predictor.evaluate(test_data, metrics=metrics, metric_keys=keys, verbose=verbose)
+        keys = config.keys_of(tested) if metric_keys is None else metric_keys
+        done = predictor.evaluate(test_data, metrics=config.bound(tested, keys), metric_keys=keys, verbose=verbose)
         close_workers(test_data)
         return done.predictions, done.metrics
 

@@ -162,7 +162,7 @@ def _check_reading(trainer: Any, role: str, batch: Mapping[str, Any], prepared: 
         for name in config.train_metrics:
             look_up("metric", name, config.metric_keys.get(name, DEFAULT_METRIC_KEYS), prepared, predictions)
     if metrics:
-        check_metrics(trainer, metrics, config.keys_of(metrics), batch, predictions)
+        check_metrics(trainer, config.bound(metrics), config.keys_of(metrics), batch, predictions)
 
 
 def _add_shapes(error: Exception, key_mapping: Mapping[str, str], prepared: Mapping[str, Any]) -> None:

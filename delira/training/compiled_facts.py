@@ -7,13 +7,59 @@ from typing import Any
 import numpy as np
 
 from delira import state as keys
-from delira.state import ABSENT, PRESENT, NotingState, State, is_of_arrays
+from delira.state import State
 from delira.utils.trees import iterate_leaves
 
 #: entry of a batch: the arrays of the state that the step reads
 CARRIED = "carried"
 #: keys whose values every step sets
 SETTLED = frozenset(keys.MEANING) - {keys.MIXUP_LAMBDA, keys.MIXUP_PERMUTATION}
+
+
+#: notes of a compiled step about a key of which it only saw whether the state has it
+PRESENT, ABSENT = object(), object()
+
+
+def is_of_arrays(value: Any) -> bool:
+    """Whether a value is an array, or a structure of nothing else."""
+    leaves = [leaf for _, leaf in iterate_leaves(value)]
+    return bool(leaves) and all(hasattr(leaf, "shape") and hasattr(leaf, "dtype") for leaf in leaves)
+
+
+class NotingState(State):
+    """A state that notes what is read of it: a compiled step goes on with it as it is then."""
+
+    noted: dict[Any, Any]
+    #: arrays that the step was not given
+    outer: dict[Any, Any]
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._note(key, super().__getitem__(key))
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """The value, or another one if there is none."""
+        return self._note(key, super().get(key, default))
+
+    def __contains__(self, key: Any) -> bool:
+        is_there = super().__contains__(key)
+        if key not in keys.MEANING:
+            self.noted.setdefault(key, PRESENT if is_there else ABSENT)
+        return is_there
+
+    def _note(self, key: Any, value: Any) -> Any:
+        if self.noted.get(key, PRESENT) is not PRESENT:  # what the step itself wrote comes later
+            return value
+        is_plain = isinstance(value, (bool, int, float, str, np.generic))
+        if is_plain or (key in self.outer and self.outer[key] is value):
+            self.noted[key] = value
+        elif key not in keys.MEANING and not is_of_arrays(value):
+            # lists and dicts may be written into, so their leaves are kept
+            self.noted[key] = list(iterate_leaves(value)) if super().__contains__(key) else ABSENT
+        return value
+
+    def __missing__(self, key: Any) -> Any:
+        self.noted.setdefault(key, ABSENT)
+        return super().__missing__(key)
 
 
 class CompiledFacts:

@@ -10,8 +10,10 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from delira.contract import CompileConfig, UpdateConfig
+from delira.contract import DEFAULT_LOSS_KEYS, CompileConfig, UpdateConfig
 from delira.errors import ConfigError
+from delira.metrics.forms import in_form, is_in_reach
+from delira.metrics.scoring import keys_of
 from delira.training.config_parts import (
     GuardConfig,
     LoggingConfig,
@@ -82,7 +84,7 @@ class TrainerConfig:
     """Metrics of the training steps by name, called inside the closure on device values."""
 
     val_metrics: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """Validation metrics by name: functions of numpy arrays ``f(y_true, y_pred)`` or streaming metrics."""
+    """Validation metrics by name: whatever :class:`delira.metrics.MetricSet` takes, e.g. ``f(y_true, y_pred)``."""
 
     metrics: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Like ``val_metrics``, but computed over the training epoch as well."""
@@ -162,6 +164,31 @@ class TrainerConfig:
         """The ``metric_keys`` of some metrics."""
         return {name: self.metric_keys[name] for name in metrics if name in self.metric_keys}
 
+    def bound(
+        self, metrics: Mapping[str, Any], metric_keys: Mapping[str, Sequence[str]] | None = None
+    ) -> dict[str, Any]:
+        """Metrics with what the losses say about the predictions that they read, e.g. that these are logits.
+
+        Parameters
+        ----------
+        metrics
+            By name; what is bound already stays as it is.
+        metric_keys
+            The entries each reads; those of the settings if ``None``.
+        """
+        keys = keys_of(metrics, self.keys_of(metrics) if metric_keys is None else metric_keys)
+        return {name: in_form(metric, name, self._criterion_of(keys[name])) for name, metric in metrics.items()}
+
+    def _criterion_of(self, entries: Sequence[str]) -> Any:
+        """The only loss of the predictions that a metric reads; ``None`` if there are several."""
+        predictions = entries[-1:]
+        losses = [
+            loss
+            for name, loss in self.losses.items()
+            if any(entry in self.loss_keys.get(name, DEFAULT_LOSS_KEYS) for entry in predictions)
+        ]
+        return losses[0] if len(losses) == 1 else None
+
     def check_score_key(self, key: str | None) -> None:
         """Refuse a score that nothing computes."""
         known = [*self.losses, *self.epoch_metrics]
@@ -173,7 +200,8 @@ class TrainerConfig:
     def _check_names(self) -> None:
         for setting in ("losses", "train_metrics", "val_metrics", "metrics"):
             for name, function in getattr(self, setting).items():
-                _check_function(setting, name, function)
+                if setting not in ("val_metrics", "metrics") or not is_in_reach(function):
+                    _check_function(setting, name, function)
         if twice := self.losses.keys() & {*self.train_metrics, *self.metrics, *self.val_metrics}:
             raise ConfigError(f"{sorted(twice)} names both a loss and a metric; give them different names")
         if twice := self.train_metrics.keys() & self.metrics.keys():
@@ -190,6 +218,7 @@ class TrainerConfig:
             for name in getattr(self, keys):
                 if name not in known:
                     raise ConfigError(f"{keys} names {name!r}, which does not exist{did_you_mean(name, known)}")
+        self.bound(self.epoch_metrics)
 
 
 def _check_function(setting: str, name: str, function: Any) -> None:

@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import functools
 import json
 import logging
 import time
@@ -16,6 +17,7 @@ from delira.data_loading import BaseDataManager, SequentialSampler
 from delira.errors import CheckpointError, ConfigError
 from delira.metrics import MetricSet
 from delira.training.checks import check_metrics
+from delira.training.config import read_settings
 from delira.training.fold_file import (
     FILE,
     StoredFold,
@@ -62,7 +64,7 @@ class CrossValidation:
     """The experiment's resolved settings."""
     split: SplitConfig
     metrics: Mapping[str, Any]
-    """Test metrics by name."""
+    """Test metrics by name, as they were given."""
     metric_keys: Mapping[str, Any]
     train_kwargs: Mapping[str, Any]
     """Changes of the manager for training, e.g. ``{"transforms": …}``."""
@@ -73,6 +75,11 @@ class CrossValidation:
     allow_changes: bool = False
     """Whether a run that is continued may differ, but for its splits."""
 
+    @functools.cached_property
+    def bound_metrics(self) -> dict[str, Any]:
+        """The test metrics, with what the losses say about the predictions that they read."""
+        return read_settings(self.request.settings).bound(self.metrics, self.metric_keys)
+
     def run(self) -> KFoldResult:
         """Train and test every fold."""
         if not isinstance(self.data, BaseDataManager):
@@ -82,7 +89,7 @@ class CrossValidation:
         dataset = self.data.dataset
         seed = self.request.seed if self.split.random_seed is None else self.split.random_seed
         splitter = Splitter(dataset, self.split, seed)
-        MetricSet(self.metrics, self.metric_keys)  # a wrong name fails here, not after the first fold
+        MetricSet(self.bound_metrics, self.metric_keys)  # a wrong name fails here, not after the first fold
         splits = list(splitter)
         leaks = find_leaks(self.data, self.split, splits, self.request.key_mapping)
         if self.split.val_split is None and (key := self.request.settings.get("val_score_key")) is not None:
@@ -102,7 +109,7 @@ class CrossValidation:
         return KFoldResult(
             folds,
             n_samples=len(dataset),
-            metrics=self.metrics,
+            metrics=self.bound_metrics,
             metric_keys=self.metric_keys,
             groups=splitter.groups,
             seed=self.request.seed,
@@ -189,7 +196,7 @@ class CrossValidation:
         if len(stored.fields["test_indices"]) != len(split.test):
             return None  # with samples left out nobody knows where a batch began
         with own_generators(self.experiment.trainer_cls.backend):
-            metrics = MetricSet(self.metrics, self.metric_keys)
+            metrics = MetricSet(self.bound_metrics, self.metric_keys)
             return compute_metrics(metrics, outputs, self._test_manager(split).batch_size)
 
     def _asked(self) -> dict[str, Any]:
@@ -202,7 +209,7 @@ class CrossValidation:
 
     def _targets(self) -> frozenset[str]:
         """Entries of the batches that are kept."""
-        return MetricSet(self.metrics, self.metric_keys).entries | {self.split.label_key}
+        return MetricSet(self.bound_metrics, self.metric_keys).entries | {self.split.label_key}
 
     def _check_epochs(self, number: int, epochs: int) -> None:
         if epochs > self.request.num_epochs:
@@ -275,7 +282,7 @@ class CrossValidation:
             return
         with trainer.backend.threads(trainer.config.num_threads), own_generators(trainer.backend):
             batch = self._test_manager(split).first_batch(trainer.seed) or {}
-            check_metrics(trainer, self.metrics, self.metric_keys, batch)
+            check_metrics(trainer, self.bound_metrics, self.metric_keys, batch)
 
     def _test_manager(self, split: Split) -> BaseDataManager:
         return self._manager(split.test, _without_order(self.test_kwargs), held_out=True)
@@ -286,7 +293,7 @@ class CrossValidation:
             seed_generators(trainer.backend, trainer.seed, trainer.fold, stream="test")
             return trainer.evaluate(
                 manager,
-                metrics=self.metrics,
+                metrics=self.bound_metrics,
                 metric_keys=self.metric_keys,
                 targets=self._targets(),
             )

@@ -66,6 +66,11 @@ class HookedRun(CheckpointedRun):
             keys.HISTORY: self.state.history,
         }
 
+    def _update_state(self, new_state: Mapping[str, Any]) -> Any:
+        super()._update_state(new_state)
+        self.facts[keys.HISTORY] = self.state.history
+        return self
+
     def _fire(self, hook: str) -> None:
         """Call a hook, and take over what was changed; after a step also what hooks inside of it have changed."""
         if not self.callbacks.hears(hook) and hook != "on_step_training":
@@ -279,7 +284,7 @@ class HookedRun(CheckpointedRun):
         """Exact metrics, and losses where the room's default closure is in use, over the validation data."""
         losses = StepValues(self.backend.read_scalars)
         watcher = Watcher(self, losses)
-        metrics = self.config.epoch_metrics
+        metrics = self._default_metrics()
         self._begin_pass(keys.VALIDATION_DATA, datamgr, "on_start_validation")
         seed_generators(self.backend, self.seed, self.fold, epoch, stream="validation")
         with self._averaged_weights():

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from delira.errors import ConfigError, DataError, MissingBackendError
+from delira.metrics.forms import kind_of
 from delira.metrics.gather import scratch_array
-from delira.metrics.scoring import kind_of
 from delira.utils.files import publish_text
 from delira.utils.trees import iterate_leaves, map_leaves
 

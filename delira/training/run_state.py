@@ -259,4 +259,4 @@ class RunState(Predictor):
         return self._named[1]
 
     def _default_metrics(self) -> Mapping[str, Any]:
-        return self.config.epoch_metrics
+        return self.config.bound(self.config.epoch_metrics)

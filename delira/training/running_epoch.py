@@ -28,9 +28,9 @@ class RunningEpoch:
     def __init__(self, config: TrainerConfig, backend: Backend, rates: Mapping[str, float], left_out: int = 0):
         self.losses, self.metrics = StepValues(backend.read_scalars), StepValues(backend.read_scalars)
         self.rates, self.left_out = dict(rates), left_out
-        names = config.metrics
-        self.over_epoch = MetricSet(names, config.keys_of(names)) if names else None
-        self._kinds = {name: kind_of(metric, name) for name, metric in names.items()}
+        metrics = config.bound(config.metrics)
+        self.over_epoch = MetricSet(metrics, config.keys_of(metrics)) if metrics else None
+        self._kinds = {name: kind_of(metric, name) for name, metric in metrics.items()}
 
     def finish(self, n_steps: int) -> tuple[StepValues, StepValues]:
         """Compute the metrics over the epoch; returns ``(metrics, losses)``."""

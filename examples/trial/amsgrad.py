@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 import delira
 from delira.state import BATCH, MODEL, Y_PRED, state_key
-from delira.training.callbacks.decorators import on_step_training
+from delira.training.callbacks import on_step_training
 
 PLACE = state_key("place")
 

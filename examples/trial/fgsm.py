@@ -16,7 +16,7 @@ from sklearn.datasets import load_digits
 
 import delira
 from delira.state import MODEL, Y_PRED, Y_TRUE, X
-from delira.training.callbacks.hooks import Callback
+from delira.training.callbacks import Callback
 
 EPSILON = 0.12  # pixels are between 0 and 1
 

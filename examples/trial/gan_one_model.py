@@ -19,7 +19,7 @@ from torch.nn.functional import softplus
 
 import delira
 from delira.state import MODEL, state_key
-from delira.training.callbacks.decorators import add_to_loss
+from delira.training.callbacks import add_to_loss
 
 FAKE, FOOLING, ON_FAKE, ON_REAL = map(state_key, ("fake", "fooling", "on_fake", "on_real"))
 G_LOSS, D_LOSS = state_key("g_loss"), state_key("d_loss")

@@ -16,7 +16,7 @@ from torch.nn.functional import softplus
 
 import delira
 from delira.state import MODEL, Y_PRED, X, state_key
-from delira.training.callbacks.decorators import on_sample
+from delira.training.callbacks import on_sample
 from delira.training.trial import base_closure, combined_closure
 
 GENERATOR, FOOL, G_LOSS = map(state_key, ("generator", "fool", "g_loss"))

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 import delira
 from delira.metrics import to_dict
 from delira.state import METRICS, Y_PRED, state_key
-from delira.training.callbacks.decorators import on_step_training
+from delira.training.callbacks import on_step_training
 
 PLACE = state_key("place")
 START = [0.5, 0.2]

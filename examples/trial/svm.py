@@ -15,8 +15,7 @@ from sklearn.datasets import make_blobs
 
 import delira
 from delira.state import BATCH, EPOCH, MODEL
-from delira.training.callbacks import ExponentialLR, L2WeightDecay
-from delira.training.callbacks.decorators import on_step_training, only_if
+from delira.training.callbacks import ExponentialLR, L2WeightDecay, on_step_training, only_if
 
 
 def hinge(y_pred, y_true):

@@ -16,7 +16,7 @@ from sklearn.datasets import load_digits
 
 import delira
 from delira.state import MODEL, state_key
-from delira.training.callbacks.decorators import add_to_loss, traceable
+from delira.training.callbacks import add_to_loss, traceable
 
 MU, LOG_VARIANCE, KL = state_key("mu"), state_key("log_variance"), state_key("kl")
 N_CODE, N_HIDDEN = 2, 128

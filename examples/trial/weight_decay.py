@@ -10,9 +10,7 @@ from sklearn.preprocessing import StandardScaler
 
 import delira
 from delira.state import LOSS
-from delira.training.callbacks import L2WeightDecay
-from delira.training.callbacks.decorators import on_criterion, traceable
-from delira.training.callbacks.weights import learned_weights
+from delira.training.callbacks import L2WeightDecay, learned_weights, on_criterion, traceable
 
 
 def in_torch():

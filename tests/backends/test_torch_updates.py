@@ -14,7 +14,8 @@ from delira.errors import CheckpointError, ConfigError, NetworkError, NonFiniteL
 torch = pytest.importorskip("torch")
 
 from delira.backends.torch.averages import average  # noqa: E402
-from delira.backends.torch.optimizers import build_optimizers, scale_rates, step_scope  # noqa: E402
+from delira.backends.torch.building import build_optimizers  # noqa: E402
+from delira.backends.torch.optimizers import scale_rates, step_scope  # noqa: E402
 from delira.backends.torch.schedules import TorchSchedulerCallback  # noqa: E402
 from delira.contract import UpdateConfig  # noqa: E402
 from delira.models import AbstractPyTorchNetwork  # noqa: E402

@@ -5,6 +5,7 @@ Python, and what must happen between gradients and update (loss scaling, accumul
 a thin wrapper around each optimizer.
 """
 
+from delira.backends.torch.building import create_optims_default_pytorch, create_optims_gan_default_pytorch
 from delira.backends.torch.io import (
     load_checkpoint_torch,
     save_checkpoint_torch,
@@ -28,7 +29,6 @@ from delira.backends.torch.networks import (
     VariationalAutoencoderPyTorch,
     VGG3DClassificationNetworkPyTorch,
 )
-from delira.backends.torch.optimizers import create_optims_default_pytorch, create_optims_gan_default_pytorch
 from delira.backends.torch.schedules import (
     CosineAnnealingLRCallbackPyTorch,
     DefaultPyTorchSchedulerCallback,

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.nn.parameter import is_lazy
 
-from delira.backends.torch import averages, compiling, copies, determinism, io, schedules, values
+from delira.backends.torch import averages, building, compiling, copies, determinism, io, schedules, values
 from delira.backends.torch import export as exports
 from delira.backends.torch import optimizers as optims
 from delira.backends.torch import snapshot as memory
@@ -39,7 +39,7 @@ class TorchBackend(Backend):
     to_numpy = staticmethod(values.to_numpy)
     read_scalars = staticmethod(values.read_scalars)
     bind_step = staticmethod(compiling.bind_step)
-    build_optimizers = staticmethod(optims.build_optimizers)
+    build_optimizers = staticmethod(building.build_optimizers)
     build_schedules = staticmethod(schedules.build_schedules)
     concatenate = staticmethod(values.concatenate)
     nonfinite = staticmethod(values.nonfinite)
@@ -187,7 +187,7 @@ class TorchBackend(Backend):
         return NoNetwork()
 
     def no_optimizer(self) -> torch.optim.Optimizer:
-        return optims.no_optimizer()
+        return building.no_optimizer()
 
     def zero_loss(self, devices: Any) -> torch.Tensor:
         return torch.zeros((), device=devices.output, requires_grad=True)

@@ -1,21 +1,23 @@
 """Metrics of other libraries in a list of metrics: objects of torchmetrics, functions of scikit-learn."""
 
 import functools
+import inspect
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from delira.errors import ConfigError, DataError
-from delira.metrics.scoring import PerSample, feed, is_torchmetrics
+from delira.metrics.scoring import PerSample, feed, is_torchmetrics, takes_one
 from delira.metrics.sklearn_metrics import AurocMetric, SklearnClassificationMetric
 from delira.metrics.stream_state import load_stream_state, stream_state
 from delira.metrics.tree.accuracies import Stateless
-from delira.metrics.tree.criteria import threshold_of
+from delira.metrics.tree.criteria import describe_criterion
 from delira.metrics.tree.dataset import OverDataset
-from delira.metrics.tree.labels import labels_of, same_shape, scores_of
+from delira.metrics.tree.labels import class_axis, labels_of, same_shape, scores_of
 from delira.metrics.tree.metric import Metric
-from delira.metrics.tree.scores import one_score, probabilities, second_of_two
+from delira.metrics.tree.scores import difference_of_two, one_score, probabilities, second_of_two
 from delira.state import CRITERION
 from delira.utils.arrays import ops_of, read_arrays
 from delira.utils.trees import map_leaves
@@ -23,19 +25,25 @@ from delira.utils.trees import map_leaves
 #: functions of scikit-learn that compare labels: scores are argmaxed, or compared with a threshold
 OF_LABELS = {
     "accuracy_score", "adjusted_mutual_info_score", "adjusted_rand_score", "balanced_accuracy_score",
-    "cohen_kappa_score", "completeness_score", "confusion_matrix", "f1_score", "fbeta_score",
+    "class_likelihood_ratios", "cohen_kappa_score", "completeness_score", "confusion_matrix", "f1_score", "fbeta_score",
     "fowlkes_mallows_score", "hamming_loss", "homogeneity_completeness_v_measure", "homogeneity_score",
     "jaccard_score", "matthews_corrcoef", "multilabel_confusion_matrix", "mutual_info_score",
-    "normalized_mutual_info_score", "pair_confusion_matrix", "precision_score", "rand_score", "recall_score",
+    "normalized_mutual_info_score", "pair_confusion_matrix",
+    "precision_recall_fscore_support", "precision_score", "rand_score", "recall_score",
     "v_measure_score", "zero_one_loss",
 }  # fmt: skip
 #: that compare labels with probabilities: other scores go through a softmax or a sigmoid
-OF_PROBABILITIES = {"brier_score_loss", "d2_brier_score", "d2_log_loss_score", "log_loss", "roc_auc_score"}
-#: that compare labels with any scores
-OF_SCORES = {
-    "average_precision_score", "coverage_error", "dcg_score", "hinge_loss", "label_ranking_average_precision_score",
-    "label_ranking_loss", "ndcg_score", "top_k_accuracy_score",
+OF_PROBABILITIES = {"brier_score_loss", "d2_brier_score", "d2_log_loss_score", "log_loss"}
+#: that rank samples, of more than two classes by probabilities
+OF_RANKS = {"average_precision_score", "roc_auc_score"}
+#: that rank the labels of a sample: of one true label it is known which of them are true
+OF_RANKED_LABELS = {
+    "coverage_error", "dcg_score", "label_ranking_average_precision_score", "label_ranking_loss", "ndcg_score",
 }  # fmt: skip
+#: that look where the highest score is, or how far it lies from 0
+OF_DECISIONS = {"hinge_loss", "top_k_accuracy_score"}
+#: that compare labels with any scores
+OF_SCORES = OF_RANKS | OF_RANKED_LABELS | OF_DECISIONS
 #: that compare numbers
 OF_NUMBERS = {
     "d2_absolute_error_score", "d2_pinball_score", "d2_tweedie_score", "explained_variance_score", "max_error",
@@ -43,14 +51,16 @@ OF_NUMBERS = {
     "mean_poisson_deviance", "mean_squared_error", "mean_squared_log_error", "mean_tweedie_deviance",
     "median_absolute_error", "r2_score", "root_mean_squared_error", "root_mean_squared_log_error",
 }  # fmt: skip
-_EXPECTS_CLASSES = {"log_loss", "d2_log_loss_score", "hinge_loss", "top_k_accuracy_score", "brier_score_loss"}
+_KNOWN = OF_LABELS | OF_PROBABILITIES | OF_SCORES | OF_NUMBERS
+_EXPECTS_CLASSES = OF_PROBABILITIES | OF_DECISIONS
 
 
 class SklearnMetric(OverDataset):
     """A function of scikit-learn, ``f(y_true, y_pred)``, of all predictions and targets of a pass.
 
     Functions of labels get labels: scores are argmaxed, or compared with the threshold of the criterion. Those of
-    probabilities get probabilities: of other scores the softmax, or the sigmoid. Of two columns the second counts.
+    probabilities get probabilities: of other scores the softmax, or the sigmoid. Of two columns the second counts,
+    for rankings by its lead over the first. Targets that the criterion does not count are left out.
 
     Parameters
     ----------
@@ -65,6 +75,8 @@ class SklearnMetric(OverDataset):
     ------
     ConfigError
         If it is not known what the function compares.
+    DataError
+        At the end of a pass, if targets are no numbers of columns of the scores, which would be argmaxed.
     """
 
     def __init__(self, function: Callable[..., Any], name: str | None = None, **keys: Any):
@@ -74,41 +86,89 @@ class SklearnMetric(OverDataset):
             self.settings = {**function.keywords, **self.settings}
             function = function.func
         self.kind = function.__name__
-        if self.kind not in OF_LABELS | OF_PROBABILITIES | OF_SCORES | OF_NUMBERS:
+        if self.kind not in _KNOWN:
             raise ConfigError(
                 f"it is not known what {self.kind} of scikit-learn compares, or it gives no numbers; use "
                 f"lambda_metric({self.kind!r}, on_epoch=True)(lambda y_pred, y_true: ...)"
             )
         super().__init__(name or self.kind, **keys)
+        self._accepted = inspect.signature(function).parameters
         self.is_logit = False
+        self.ignore_index: int | None = None
+        #: columns of the scores that were argmaxed; 0: predictions are labels
+        self.n_classes = 0
 
     def prepare(self, pred: Any, true: Any, state: Any) -> tuple[Any, Any]:
         """Labels for a function of labels; scores with the classes on the last axis, or one-dimensional ones."""
-        criterion = state.get(CRITERION)
-        self.is_logit = threshold_of(criterion) == 0.0
+        known = describe_criterion(state.get(CRITERION))
+        self.is_logit = known.kind == "logits"
+        self.ignore_index = None if self.kind in OF_NUMBERS else known.ignore_index
         if self.kind in OF_NUMBERS:
-            return same_shape(self.name, pred, true)
+            pred, true = same_shape(self.name, pred, true)
+            if len(pred.shape) > 2:  # scikit-learn takes at most two axes
+                ops = ops_of(pred)
+                pred, true = ops.reshape(pred, (-1,)), ops.reshape(true, (-1,))
+            return pred, true
         if self.kind not in OF_LABELS:
+            if known.kind == "categorical" and len(pred.shape) > 1 and tuple(pred.shape) == tuple(true.shape):
+                true = ops_of(true).argmax(true, class_axis(self.name, pred, true))
             return scores_of(self.name, pred, true)
-        labels, true, n_classes = labels_of(self.name, pred, true, criterion)
-        is_multilabel = n_classes == 2 and len(labels.shape) == 2 and tuple(labels.shape) == tuple(pred.shape)
+        labels, true, self.n_classes = labels_of(self.name, pred, true, known)
+        is_multilabel = self.n_classes == 2 and len(labels.shape) == 2 and tuple(labels.shape) == tuple(pred.shape)
         ops, shape = ops_of(labels), tuple(labels.shape) if is_multilabel and labels.shape[1] > 1 else (-1,)
         return ops.reshape(labels, shape), ops.reshape(true, shape)
 
     def compute(self, true: np.ndarray, pred: np.ndarray) -> Any:
         """The value of the function."""
         further: dict[str, Any] = {}
-        if self.kind in OF_PROBABILITIES and (pred.ndim == 1 or true.ndim == 1):
-            pred = probabilities(pred, self.is_logit)
-        if self.kind in OF_PROBABILITIES | OF_SCORES and (pred.ndim, true.ndim) == (2, 1):
-            further = self._for_classes(pred.shape[1])
-            pred = second_of_two(pred) if self.kind in OF_PROBABILITIES else one_score(pred)
+        if self.ignore_index is not None and true.ndim == 1 and true.dtype.kind in "iuf":
+            counts = true != self.ignore_index
+            true, pred = true[counts], pred[counts]
+        if self.kind in OF_LABELS:
+            self._check_range(true)
+        elif (pred.ndim, true.ndim) == (2, 1):
+            further = self._for_classes(true, pred.shape[1])
+            if self.kind in OF_RANKED_LABELS:
+                true = true[:, None] == self._classes(true, pred.shape[1])
+            else:
+                pred = self._of_columns(pred)
+        elif pred.ndim == 1 and (self.kind in OF_PROBABILITIES or (self.is_logit and self.kind in OF_DECISIONS)):
+            pred = pred if self.kind == "hinge_loss" else probabilities(pred, self.is_logit)
         return numbers(self.function(true, pred, **{**further, **self.settings}), self.name)
 
-    def _for_classes(self, n_classes: int) -> dict[str, Any]:
-        if self.kind in _EXPECTS_CLASSES:
+    def _of_columns(self, pred: np.ndarray) -> np.ndarray:
+        """What the function takes instead of scores of shape ``(N, C)``: shape ``(N,)`` for two classes."""
+        if self.kind == "hinge_loss":
+            return difference_of_two(pred)
+        if self.kind in OF_RANKS and pred.shape[1] == 2:
+            return one_score(pred)
+        # average_precision_score, top_k_accuracy_score: only the order counts, within a column or within a row
+        needs_probabilities = self.kind in OF_PROBABILITIES or self.kind == "roc_auc_score" or pred.shape[1] == 2
+        return second_of_two(probabilities(pred, self.is_logit)) if needs_probabilities else pred
+
+    def _for_classes(self, true: np.ndarray, n_classes: int) -> dict[str, Any]:
+        if self.kind in _EXPECTS_CLASSES and "labels" in self._accepted and _are_positions(true, n_classes):
             return {"labels": np.arange(n_classes)}  # a class may not occur in the targets
         return {"multi_class": "ovr"} if self.kind == "roc_auc_score" and n_classes > 2 else {}
+
+    def _classes(self, true: np.ndarray, n_classes: int) -> np.ndarray:
+        """Labels in the order of the columns."""
+        classes = np.arange(n_classes) if _are_positions(true, n_classes) else np.unique(true)
+        if len(classes) != n_classes:
+            raise DataError(f"{self.name} got {n_classes} columns of scores and the labels {classes.tolist()}")
+        return classes
+
+    def _check_range(self, true: np.ndarray) -> None:
+        if self.n_classes and not _are_positions(true, self.n_classes):
+            raise DataError(
+                f"{self.name} got scores of {self.n_classes} classes and targets from {true.min()} to {true.max()}, "
+                "which are no numbers of columns; number the classes from 0, or compare labels with labels"
+            )
+
+
+def _are_positions(true: np.ndarray, n_classes: int) -> bool:
+    """Whether labels are numbers of columns, from 0."""
+    return true.dtype.kind in "biu" and (not true.size or bool(0 <= int(true.min()) <= int(true.max()) < n_classes))
 
 
 class ArrayMetric(OverDataset):
@@ -139,12 +199,14 @@ class TorchMetric(Stateless):
     Parameters
     ----------
     metric
-        The object; with arrays of other frameworks it is given tensors on its own device.
+        The object; with arrays of other frameworks it is given tensors on its own device. One that takes nothing else
+        is updated with predictions alone.
     """
 
     def __init__(self, metric: Any):
         super().__init__(str(getattr(metric, "_get_name", lambda: type(metric).__name__)()))
         self.metric = metric
+        self._n_arrays = 1 if takes_one(metric) else 2
 
     def reset(self, state: Any) -> None:
         """Begin a pass."""
@@ -152,7 +214,7 @@ class TorchMetric(Stateless):
 
     def process(self, *args: Any) -> Any:
         """Update it."""
-        pair = self.pair(args[0])
+        pair = self.pair(args[0])[: self._n_arrays]
         if hasattr(pair[0], "requires_grad"):  # tensors of PyTorch
             if getattr(self.metric, "device", None) != pair[0].device:  # a collection has none
                 self.metric.to(pair[0].device)
@@ -190,18 +252,52 @@ class TorchMetric(Stateless):
 
 def adapted(metric: Any) -> Metric | None:
     """The metric of a list that something of another library stands for; ``None`` if it is not of a known one."""
-    if is_torchmetrics(metric) and not isinstance(metric, type):
-        return TorchMetric(metric)
-    inner = metric
-    while isinstance(inner, functools.partial):
-        inner = inner.func
-    if str(getattr(inner, "__module__", "")).startswith("sklearn.") and hasattr(inner, "__name__"):
-        return SklearnMetric(metric)
+    if is_torchmetrics(metric):
+        return TorchMetric(made(metric))
     if isinstance(metric, (SklearnClassificationMetric, AurocMetric, PerSample)):
         return ArrayMetric(metric, getattr(metric, "__name__", type(metric).__name__))
+    if is_known(metric) or _is_unknown(metric):
+        return SklearnMetric(metric)
     if getattr(metric, "__module__", "") == "delira.metrics.functions":
         return ArrayMetric(metric, metric.__name__)
     return None
+
+
+def made(metric: Any) -> Any:
+    """An object of a class of torchmetrics; an object as it is.
+
+    Raises
+    ------
+    ConfigError
+        If the class needs arguments.
+    """
+    if not isinstance(metric, type):
+        return metric
+    try:
+        return metric()
+    except (TypeError, ValueError) as error:
+        name = metric.__name__
+        raise ConfigError(f"{name} is a class that needs arguments: pass an object, {name}(...) ({error})") from error
+
+
+def is_known(metric: Any) -> bool:
+    """Whether something is a function of scikit-learn, or a partial of one, of which it is known what it compares."""
+    function = _innermost(metric)
+    name = getattr(function, "__name__", None)
+    # by identity: what wraps a function of scikit-learn has its name, too
+    return name in _KNOWN and getattr(sys.modules.get("sklearn.metrics"), name, None) is function
+
+
+def _is_unknown(metric: Any) -> bool:
+    function = _innermost(metric)
+    is_of_sklearn = str(getattr(function, "__module__", "")).startswith("sklearn.") and hasattr(function, "__name__")
+    return is_of_sklearn and function.__name__ not in _KNOWN
+
+
+def _innermost(metric: Any) -> Any:
+    while isinstance(metric, functools.partial):
+        metric = metric.func
+    return metric
 
 
 def numbers(value: Any, name: str) -> Any:

@@ -43,8 +43,10 @@ class Criterion(NamedTuple):
 def describe_criterion(criterion: Any) -> Criterion:
     """What is known of a criterion: by its class and the classes it is derived from, or by the name of a function.
 
-    ``functools.partial`` is looked through.
+    ``functools.partial`` is looked through. What is known already is returned as it is.
     """
+    if isinstance(criterion, Criterion):
+        return criterion
     settings: dict[str, Any] = {}
     while isinstance(criterion, functools.partial):
         settings = {**criterion.keywords, **settings}

@@ -18,6 +18,8 @@ def pair_of(metric: str, state: Any, pred_key: Any, target_key: Any) -> tuple[An
     """
     pair = state[pred_key], state[target_key]
     for what, key, value in (("prediction", pred_key, pair[0]), ("target", target_key, pair[1])):
+        if type(value).__name__ == "MixedTargets":
+            raise DataError(f"the metric {metric!r} compares two arrays, but samples are mixed; use 'mixup_acc'")
         if isinstance(value, (list, tuple, dict)):
             raise DataError(
                 f"the metric {metric!r} compares two arrays, but the {what} {str(key)!r} is a {type(value).__name__}; "

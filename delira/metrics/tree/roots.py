@@ -85,7 +85,7 @@ def n_samples(state: Mapping[Any, Any]) -> int:
     """How many samples the batch in the state has: the length of its target, or of its input; 1 without data."""
     for key in (Y_TRUE, X):
         value = state.get(key)
-        if shape := getattr(value, "shape", None):
+        if (shape := getattr(value, "shape", None)) is not None and len(shape):  # that of TensorFlow is always true
             return int(shape[0])
         for _, leaf in iterate_leaves(value):
             shape = shape_of(leaf)

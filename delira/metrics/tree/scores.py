@@ -15,7 +15,7 @@ def probabilities(scores: np.ndarray, is_logit: bool = False) -> np.ndarray:
     if scores.ndim == 1:
         are_probabilities = not is_logit and bool(np.all((scores >= 0) & (scores <= 1)))
         return scores if are_probabilities else expit(scores)
-    if not is_logit and np.all(scores >= 0) and np.allclose(scores.sum(1), 1, atol=1e-3):
+    if not is_logit and _are_distributions(scores):
         return scores / scores.sum(1, keepdims=True)
     return softmax(scores, axis=1)
 
@@ -25,6 +25,19 @@ def second_of_two(scores: np.ndarray) -> np.ndarray:
     return scores[:, 1] if scores.ndim == 2 and scores.shape[1] == 2 else scores
 
 
+def difference_of_two(scores: np.ndarray) -> np.ndarray:
+    """Of two columns what speaks for the second and not the first, shape ``(N,)``; any others as they are."""
+    wide = scores.astype(np.float64)
+    return wide[:, 1] - wide[:, 0] if scores.ndim == 2 and scores.shape[1] == 2 else scores
+
+
 def one_score(scores: np.ndarray) -> np.ndarray:
-    """One score per sample, shape ``(N,)``: of two columns what speaks for the second, any others as they are."""
-    return scores[:, 1] - scores[:, 0] if scores.ndim == 2 and scores.shape[1] == 2 else scores
+    """One score per sample that has the order of the probabilities of the second of two columns, shape ``(N,)``.
+
+    Any others as they are. Probabilities stay what they are: differences of small ones would be equal.
+    """
+    return second_of_two(scores) if _are_distributions(scores) else difference_of_two(scores)
+
+
+def _are_distributions(scores: np.ndarray) -> bool:
+    return bool(scores.ndim == 2 and np.all(scores >= 0) and np.allclose(scores.sum(1), 1, atol=1e-3))

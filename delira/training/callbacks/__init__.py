@@ -1,4 +1,4 @@
-"""Callbacks: what happens beside the loop.
+"""Callbacks: what happens beside the loop, and the decorators that make them of functions of the state.
 
 The accumulation of gradients over several batches is none of them, but a setting of trainers and trials:
 ``gradient_accumulation_steps``.
@@ -11,10 +11,38 @@ from delira.training.callbacks.checkpoints import Best, Interval, ModelCheckpoin
 from delira.training.callbacks.confusion import PyCM
 from delira.training.callbacks.csv_logger import CSVLogger
 from delira.training.callbacks.cycles import CyclicLR, OneCycleLR, WarmupCosine
+from delira.training.callbacks.decorators import (
+    add_to_loss,
+    bind_to,
+    on_backward,
+    on_checkpoint,
+    on_criterion,
+    on_criterion_validation,
+    on_end,
+    on_end_epoch,
+    on_end_training,
+    on_end_validation,
+    on_forward,
+    on_forward_validation,
+    on_init,
+    on_sample,
+    on_sample_validation,
+    on_start,
+    on_start_epoch,
+    on_start_training,
+    on_start_validation,
+    on_step_training,
+    on_step_validation,
+    once,
+    once_per_epoch,
+    only_if,
+    traceable,
+)
 from delira.training.callbacks.early_stopping import EarlyStopping
 from delira.training.callbacks.freezing import FreezeUnfreeze
 from delira.training.callbacks.gradient_clipping import GradientClipping, GradientNormClipping
 from delira.training.callbacks.history import HistoryWriter
+from delira.training.callbacks.hooks import Callback
 from delira.training.callbacks.imaging import (
     CachingImagingCallback,
     ClassAppearanceModel,
@@ -70,6 +98,7 @@ from delira.training.callbacks.terminate_on_nan import TerminateOnNaN
 from delira.training.callbacks.unpack_state import UnpackState
 from delira.training.callbacks.weight_average import ExponentialMovingAverage
 from delira.training.callbacks.weight_decay import L1WeightDecay, L2WeightDecay, WeightDecay
+from delira.training.callbacks.weights import learned_weights
 from delira.utils.lazy import lazy_names
 
 if TYPE_CHECKING:  # what type checkers and editors see; at run time see lazy_names below
@@ -109,6 +138,7 @@ __all__ = [
     "Best",
     "CSVLogger",
     "CachingImagingCallback",
+    "Callback",
     "CallbackList",
     "ClassAppearanceModel",
     "ConsolePrinter",
@@ -166,11 +196,37 @@ __all__ = [
     "XavierNormal",
     "XavierUniform",
     "ZeroBias",
+    "add_to_loss",
     "bc_loss",
+    "bind_to",
     "close_writer",
     "get_writer",
+    "learned_weights",
     "make_grid",
     "mixup_loss",
+    "on_backward",
+    "on_checkpoint",
+    "on_criterion",
+    "on_criterion_validation",
+    "on_end",
+    "on_end_epoch",
+    "on_end_training",
+    "on_end_validation",
+    "on_forward",
+    "on_forward_validation",
+    "on_init",
+    "on_sample",
+    "on_sample_validation",
+    "on_start",
+    "on_start_epoch",
+    "on_start_training",
+    "on_start_validation",
+    "on_step_training",
+    "on_step_validation",
+    "once",
+    "once_per_epoch",
+    "only_if",
+    "traceable",
 ]
 
 __getattr__, __dir__ = lazy_names(__name__)

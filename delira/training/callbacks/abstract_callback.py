@@ -172,8 +172,19 @@ class CallbackList:
         return error
 
     def attach(self, trainer: Any) -> None:
-        """Show every callback the complete trainer."""
+        """Show every callback the complete trainer.
+
+        Raises
+        ------
+        ConfigError
+            If one needs gradients, and nothing is differentiated.
+        """
         for callback in self._callbacks:
+            if getattr(callback, "needs_gradients", False) and not trainer.backend.is_differentiable:
+                raise ConfigError(
+                    f"{type(callback).__name__} is for networks that learn by gradients, and in the room "
+                    f"{trainer.backend.name!r} nothing is differentiated; leave the callback out"
+                )
             if isinstance(callback, AbstractCallback):
                 callback.attach(trainer)
 

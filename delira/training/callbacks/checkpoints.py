@@ -7,9 +7,10 @@ from typing import Any
 
 from delira.errors import ConfigError
 from delira.state import State
+from delira.training.callbacks.arguments import check_numbers
 from delira.training.callbacks.hooks import Callback
 from delira.training.callbacks.monitor import is_better, sign_of, trainer_of, watched_value
-from delira.training.callbacks.names import fill_in
+from delira.training.callbacks.names import path_of
 from delira.utils.files import publish
 from delira.utils.optional import import_optional
 
@@ -31,7 +32,7 @@ class _Checkpointer(Callback):
         self.newest: Path | None = None
 
     def _write(self, state: State) -> Path:
-        path, trainer = Path(fill_in(self.filepath, state, type(self).__name__)), trainer_of(state)
+        path, trainer = path_of(self.filepath, state, type(self).__name__), trainer_of(state)
         if not path.suffix[1:].isalpha():  # a number with a point in it is no ending
             path = path.with_name(path.name + _ending(trainer, self.save_model_params_only))
         if not self.save_model_params_only:
@@ -81,7 +82,8 @@ class MostRecent(_Checkpointer):
     filepath
         Name of the files: a format over the entries of the state and the metrics of the epoch, e.g.
         ``"model.{epoch:02d}-{val_loss:.2f}"``; ``{epoch}`` counts from 0. The ending of the framework's checkpoints
-        is added if it has none.
+        is added if it has none, and ``_fold_1`` and so on for the further folds of an experiment if there is no
+        ``{fold}``.
     save_model_params_only
         Write only the weights, for programs without delira: of PyTorch by ``torch.save``, else as ``.safetensors``.
 
@@ -133,6 +135,7 @@ class Best(_Checkpointer):
         min_delta: float = 0.0,
     ):
         super().__init__(filepath, save_model_params_only)
+        check_numbers(self, min_delta=min_delta)
         self._sign = sign_of(mode, monitor, type(self).__name__)
         self.monitor, self.period, self.min_delta = monitor, _check_period(self, period), min_delta
         self.best: float | None = None

@@ -14,7 +14,7 @@ from delira.metrics.tree.counts import Counting
 from delira.state import Y_PRED, Y_TRUE, State
 from delira.training.callbacks.hooks import Callback
 from delira.training.callbacks.monitor import trainer_of
-from delira.training.callbacks.names import fill_in
+from delira.training.callbacks.names import fill_in, path_of
 from delira.training.callbacks.pass_choice import PassChoice, check_name
 from delira.utils.optional import import_optional
 from delira.utils.suggest import did_you_mean
@@ -138,7 +138,8 @@ class PyCM(PassChoice, Callback):
         Parameters
         ----------
         filename
-            A format over the state and its metrics, without ending, e.g. ``"confusion_{epoch}"``; ``.pycm`` is added.
+            A format over the state and its metrics, without ending, e.g. ``"confusion_{epoch}"``; ``.pycm`` is added,
+            and ``_fold_1`` and so on for the further folds of an experiment if there is no ``{fold}``.
         **kwargs
             Further arguments of ``pycm.ConfusionMatrix.save_stat``.
         """
@@ -202,7 +203,7 @@ class PyCM(PassChoice, Callback):
         template = str(filename)
 
         def write(matrix: Any, state: State) -> None:
-            path = Path(fill_in(template, state, "PyCM"))
+            path = path_of(template, state, "PyCM")
             path.parent.mkdir(parents=True, exist_ok=True)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ResourceWarning)  # it leaves closing to the collector

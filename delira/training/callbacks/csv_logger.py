@@ -11,6 +11,7 @@ from delira.errors import ConfigError
 from delira.state import State
 from delira.training.callbacks.hooks import Callback
 from delira.training.callbacks.monitor import trainer_of
+from delira.training.callbacks.names import of_fold
 from delira.utils.arrays import read_arrays, to_plain
 from delira.utils.files import publish_text
 
@@ -26,7 +27,7 @@ class CSVLogger(Callback):
     Parameters
     ----------
     filename
-        The file.
+        The file; ``_fold_1`` and so on is added to its name for the further folds of an experiment.
     separator
         One character between the values.
     batch_granularity
@@ -52,9 +53,10 @@ class CSVLogger(Callback):
         write_header: bool = True,
         append: bool = False,
     ):
-        if len(separator) != 1:
+        if not isinstance(separator, str) or len(separator) != 1:
             raise ConfigError(f"CSVLogger: the separator is one character, got {separator!r}")
-        self.path, self.separator = Path(filename).absolute(), separator
+        self.path = self._first_path = Path(filename).absolute()
+        self.separator = separator
         self.batch_granularity, self.write_header, self.append = batch_granularity, write_header, append
         self._first = ["epoch", "batch"] if batch_granularity else ["epoch"]
         self._columns = list(self._first)
@@ -62,6 +64,7 @@ class CSVLogger(Callback):
 
     def on_start(self, state: State) -> None:
         """Open the file, with the rows that stay."""
+        self.path = of_fold(self._first_path, state)
         done, step = (0, 0) if state[keys.PHASE] == "replay" else _place(state)
         rows = self._read() if self.append or done or step else []
         if not rows:

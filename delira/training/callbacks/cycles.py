@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from delira.errors import ConfigError
+from delira.training.callbacks.arguments import check_numbers, check_whole
 from delira.training.callbacks.rates import RateSchedule
 from delira.training.callbacks.schedules import RoomSchedule
 
@@ -150,6 +151,8 @@ class WarmupCosine(RoomSchedule):
     _name = "LambdaLR"
 
     def __init__(self, warmup_steps: int, total_steps: int, final_factor: float = 0.0, step_on_batch: bool = True):
+        check_whole(self, warmup_steps=warmup_steps, total_steps=total_steps)
+        check_numbers(self, final_factor=final_factor)
         if not 0 <= warmup_steps < total_steps:
             raise ConfigError(
                 f"WarmupCosine: warmup_steps is at least 0 and below total_steps, got {warmup_steps!r} and "

@@ -7,6 +7,7 @@ from typing import Any
 from delira import state as keys
 from delira.errors import ConfigError, MissingKeyError
 from delira.state import State
+from delira.training.callbacks.arguments import check_numbers, check_whole
 from delira.training.callbacks.hooks import Callback
 from delira.training.callbacks.monitor import number, sign_of, watched_value
 
@@ -52,6 +53,8 @@ class EarlyStopping(Callback):
     ):
         self.monitor = monitor if monitor_key is None else monitor_key
         self._sign = sign_of(mode, self.monitor, "EarlyStopping")
+        check_numbers(self, min_delta=min_delta)
+        check_whole(self, patience=patience)
         if min_delta < 0 or patience < 0:
             raise ConfigError(
                 f"EarlyStopping: min_delta and patience must not be negative, got {min_delta!r} and {patience!r}"

@@ -32,8 +32,11 @@ class FreezeUnfreeze(Callback):
     """
 
     phases = ("fit",)
+    needs_gradients = True
 
     def __init__(self, schedule: Mapping[int, str | Iterable[str] | Callable[[str], bool] | None]):
+        if not isinstance(schedule, Mapping):
+            raise ConfigError(f"FreezeUnfreeze: the schedule is a dict of what learns by epoch, got {schedule!r}")
         if wrong := [epoch for epoch in schedule if isinstance(epoch, bool) or not isinstance(epoch, int) or epoch < 0]:
             raise ConfigError(f"FreezeUnfreeze: an epoch is a whole number of at least 0, got {wrong[0]!r}")
         # lists: a generator could be read once only

@@ -8,6 +8,7 @@ from typing import Any
 from delira import state as keys
 from delira.errors import ConfigError
 from delira.state import State
+from delira.training.callbacks.arguments import check_numbers
 from delira.training.callbacks.hooks import Callback
 from delira.training.callbacks.weights import Selection, WeightFilter
 from delira.utils.arrays import ops_of
@@ -18,6 +19,7 @@ class _Clipping(Callback):
 
     phases = ("fit",)
     traceable = True
+    needs_gradients = True
     _setting = ""
 
     def attach(self, trainer: Any) -> None:
@@ -58,6 +60,7 @@ class GradientNormClipping(_Clipping):
     _setting = "gradient_clip_norm"
 
     def __init__(self, max_norm: float, norm_type: float = 2, params: Selection = None):
+        check_numbers(self, max_norm=max_norm, norm_type=norm_type)
         if not max_norm > 0 or not norm_type >= 1:
             raise ConfigError(
                 f"GradientNormClipping: max_norm is above 0 and norm_type at least 1, got {max_norm!r} and "
@@ -99,6 +102,7 @@ class GradientClipping(_Clipping):
     _setting = "gradient_clip_value"
 
     def __init__(self, clip_value: float, params: Selection = None):
+        check_numbers(self, clip_value=clip_value)
         if not clip_value > 0:
             raise ConfigError(f"GradientClipping: clip_value is above 0, got {clip_value!r}")
         self.clip_value = clip_value

@@ -24,6 +24,8 @@ class Callback(AbstractCallback):
         Whether the hooks inside the step (``on_sample`` to ``on_backward``) may become part of a compiled one: they
         only compute with arrays, and Python need not run at every step. An ``on_sample`` that may not runs before the
         step; if another hook may not, the steps of the run are not compiled.
+    needs_gradients
+        Whether it is refused where nothing is differentiated, as for estimators of scikit-learn.
 
     Examples
     --------
@@ -37,6 +39,7 @@ class Callback(AbstractCallback):
 
     phases: tuple[str, ...] = PHASES
     traceable = False
+    needs_gradients = False
     #: methods that are called ``on_…`` and no hooks
     not_hooks: tuple[str, ...] = ()
 

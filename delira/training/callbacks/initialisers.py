@@ -10,9 +10,11 @@ import numpy as np
 from delira import state as keys
 from delira.errors import ConfigError
 from delira.state import State
+from delira.training.callbacks.arguments import check_numbers
 from delira.training.callbacks.hooks import Callback
 from delira.training.callbacks.mixing.randomness import seed_and_fold
 from delira.utils.seeding import derive, seeded_globals
+from delira.utils.suggest import did_you_mean
 
 #: parts of the names of classes whose layers are meant; Keras' Dense counts as a Linear one
 TARGETS = ("Conv", "Linear", "Bilinear")
@@ -43,6 +45,9 @@ class LayerInit(Callback):
     def _layers(self, state: State) -> dict[str, Any]:
         """The layers that are meant, by name."""
         known = backend_of(state).layers(state[keys.MODEL])
+        if missing := [one for one in self.modules or () if isinstance(one, str) and one not in known]:
+            who = type(self).__name__
+            raise ConfigError(f"{who}: there is no layer {missing[0]!r}{did_you_mean(missing[0], known)}")
         found = {name: layer for name, layer in known.items() if self._is_meant(name, layer)}
         if not found:
             there = ", ".join(sorted({_class_of(layer) for layer in known.values()})) or "none with weights"
@@ -112,9 +117,9 @@ class _ArrayInit(LayerInit, abc.ABC):
 
     def on_init(self, state: State) -> None:
         """Change the layers."""
-        backend, network = backend_of(state), state[keys.MODEL]
+        backend, network, layers = backend_of(state), state[keys.MODEL], self._layers(state)
         weights = backend.portable_weights(network)
-        for name in self._layers(state):
+        for name in layers:
             weights.update(self._changed(weights, f"{name}." if name else "", self._seeds(state, name)))
         backend.load_portable_weights(network, weights)
 
@@ -201,6 +206,7 @@ class KaimingNormal(_Drawn):
         targets: Iterable[str] = TARGETS,
     ):
         super().__init__(modules, targets)
+        check_numbers(self, a=a)
         if mode not in ("fan_in", "fan_out"):
             raise ConfigError(f"{type(self).__name__}: mode is 'fan_in' or 'fan_out', got {mode!r}")
         gains = {**_GAINS, "leaky_relu": math.sqrt(2.0 / (1.0 + a**2))}
@@ -241,6 +247,7 @@ class XavierNormal(_Drawn):
 
     def __init__(self, gain: float = 1.0, modules: Iterable[Any] | None = None, targets: Iterable[str] = TARGETS):
         super().__init__(modules, targets)
+        check_numbers(self, gain=gain)
         if not gain > 0:
             raise ConfigError(f"{type(self).__name__}: gain must be above 0, got {gain!r}")
         self.gain = gain

@@ -10,6 +10,7 @@ from typing import Any
 from delira import state as keys
 from delira.errors import ConfigError, NetworkError
 from delira.state import State
+from delira.training.callbacks.arguments import check_numbers, check_whole
 from delira.training.callbacks.initialisers import LayerInit, backend_of
 from delira.training.callbacks.mixing.randomness import seed_and_fold
 from delira.utils.seeding import derive_int
@@ -62,6 +63,8 @@ class LsuvInit(LayerInit):
         do_orthonorm: bool = True,
     ):
         super().__init__()
+        check_numbers(self, needed_std=needed_std, std_tol=std_tol)
+        check_whole(self, max_attempts=max_attempts)
         if not needed_std > 0 or not std_tol > 0 or max_attempts < 1:
             raise ConfigError(
                 "LsuvInit: needed_std and std_tol are above 0 and max_attempts at least 1, got "

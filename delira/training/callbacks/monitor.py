@@ -37,6 +37,8 @@ def sign_of(mode: str, monitor: str, who: str) -> float:
     ConfigError
         If there is no such mode.
     """
+    if not isinstance(monitor, str):
+        raise ConfigError(f"{who}: monitor is the name of a value, got {monitor!r}")
     if mode == "auto":
         name = monitor.lower()
         is_larger = any(word in name for word in _LARGER) and not any(word in name for word in _SMALLER)
@@ -81,7 +83,18 @@ def watched_value(state: State, monitor: str, who: str) -> float | None:
     history = state.get(keys.HISTORY, ())
     if any(key in record or monitor in record for record in history) or _skips_validation(state):
         return None
-    raise MissingKeyError(f"{who} watches {monitor!r}, but the epoch has only {sorted(metrics)}")
+    raise MissingKeyError(
+        f"{who} watches {monitor!r}, but the epoch has only {sorted(metrics)}{_advice(state, monitor)}"
+    )
+
+
+def _advice(state: State, monitor: str) -> str:
+    """Where the value would come from; many callbacks watch the loss by default."""
+    if monitor.removeprefix("val_") != "loss":
+        return ""
+    if trainer_of(state) is state[keys.SELF]:
+        return "; an experiment calls each loss by its own name: pass monitor="
+    return "; a trial has the loss with metrics=['loss'], and with a validation what begins with 'val_'"
 
 
 def _skips_validation(state: State) -> bool:

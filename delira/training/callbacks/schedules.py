@@ -1,15 +1,21 @@
 """Learning-rate schedules that work on every backend: each takes the room's own callback, for every optimizer."""
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from delira import state as keys
 from delira.errors import ConfigError
 from delira.state import State
+from delira.training.callbacks.arguments import check_numbers
 from delira.training.callbacks.hooks import Callback
 from delira.training.callbacks.monitor import sign_of, trainer_of
 
+#: arguments that are numbers, of schedules that this module offers
+_NUMBERS = frozenset({
+    "step_size", "gamma", "T_max", "eta_min", "factor", "patience", "base_lr", "max_lr", "step_size_up",
+    "step_size_down", "total_steps", "pct_start", "div_factor", "final_div_factor",
+})  # fmt: skip
 #: room -> ending of the names of its schedules
 _ENDINGS = {"torch": "PyTorch", "torchscript": "PyTorch", "tensorflow": "Tf", "jax": "Jax"}
 
@@ -26,13 +32,16 @@ class RoomSchedule(Callback):
     _name = ""
 
     def __init__(self, step_on_batch: bool, params: Mapping[str, Any]):
+        check_numbers(self, **{name: value for name, value in params.items() if name in _NUMBERS and value is not None})
         self.step_on_batch, self.params = step_on_batch, dict(params)
         self._schedules: list[Any] = []
         self._begun: dict[str, Any] = {}
+        self._owner: int | None = None
 
     def attach(self, trainer: Any) -> None:
         """Make a schedule for each of the trainer's optimizers."""
         self._ending(trainer)  # an estimator has no optimizer that would ask for it
+        self._owner = id(trainer)
         self._schedules = [self._build(trainer, name) for name in trainer.optimizers]
         for schedule in self._schedules:
             schedule.attach(trainer)
@@ -59,6 +68,9 @@ class RoomSchedule(Callback):
 
     def at_training_begin(self, trainer: Any, **facts: Any) -> None:
         """Tell the schedules."""
+        if self._owner != id(trainer):  # it would change the rates of that one
+            name = type(self).__name__
+            raise ConfigError(f"this {name} was given to another trial or trainer since; give each a {name} of its own")
         self._begun = facts
         for schedule in self._schedules:
             schedule.at_training_begin(trainer, **facts)
@@ -102,6 +114,8 @@ class LambdaLR(RoomSchedule):
     _name = "LambdaLR"
 
     def __init__(self, lr_lambda: Callable[[int], float], step_on_batch: bool = False):
+        if not callable(lr_lambda):
+            raise ConfigError(f"LambdaLR: lr_lambda is a function of the steps so far, got {lr_lambda!r}")
         super().__init__(step_on_batch, {"lr_lambda": lr_lambda})
 
 
@@ -140,6 +154,8 @@ class MultiStepLR(RoomSchedule):
     _name = "MultiStepLR"
 
     def __init__(self, milestones: Sequence[int], gamma: float = 0.1, step_on_batch: bool = False):
+        if not isinstance(milestones, Iterable) or isinstance(milestones, str):
+            raise ConfigError(f"MultiStepLR: milestones is a list of steps, got {milestones!r}")
         super().__init__(step_on_batch, {"milestones": list(milestones), "gamma": gamma})
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from delira import state as keys
 from delira.errors import ConfigError
 from delira.state import State
+from delira.training.callbacks.arguments import check_whole
 from delira.training.callbacks.hooks import Callback
 
 
@@ -36,6 +37,7 @@ class SWA(Callback):
     phases = ("fit",)
 
     def __init__(self, start_epoch: int = 0, period: int = 1):
+        check_whole(self, start_epoch=start_epoch, period=period)
         if start_epoch < 0 or period < 1:
             raise ConfigError(f"SWA: start_epoch is at least 0 and period 1, got {start_epoch!r} and {period!r}")
         self.start_epoch, self.period = start_epoch, period
@@ -46,7 +48,8 @@ class SWA(Callback):
     def attach(self, trainer: Any) -> None:
         """Become the average of this trainer; its room must be able to average."""
         if trainer.weight_average is not None:
-            raise ConfigError("the trainer averages its weights already; they can have only one average")
+            name = type(trainer.weight_average).__name__
+            raise ConfigError(f"there is an {name} already; the weights can have only one average")
         trainer.weight_average, self._trainer = self, trainer
 
     def at_training_begin(self, trainer: Any, **facts: Any) -> None:

@@ -44,7 +44,8 @@ class ExponentialMovingAverage(AbstractCallback):
     def attach(self, trainer: Any) -> None:
         """Become the average of this trainer; its room must be able to average."""
         if trainer.weight_average is not None:
-            raise ConfigError("there is an ExponentialMovingAverage already; the weights can have only one")
+            name = type(trainer.weight_average).__name__
+            raise ConfigError(f"there is an {name} already; the weights can have only one average")
         trainer.weight_average, self._trainer = self, trainer
         self.take(trainer.module)
 

@@ -41,11 +41,14 @@ class WeightFilter:
         self._who, self._is_chosen = who, params if callable(params) and not hasattr(params, "shape") else None
         given = [] if params is None or self._is_chosen else params
         # a list: a generator, which network.parameters() is, could be read once only
+        if not hasattr(given, "__iter__") and not hasattr(given, "shape"):
+            raise ConfigError(f"{who}: params are names of weights, a function of a name or weights, got {params!r}")
         items = [given] if isinstance(given, str) or hasattr(given, "shape") else list(given)  # type: ignore[arg-type]
         self._is_all = params is None
         self._names = {item for item in items if isinstance(item, str)}
         self._ids = {id(item) for item in items if not isinstance(item, str)}
         self._items = items  # their ids must stay theirs
+        self._known: set[str] = set()
 
     def chosen(self, state: State, there: Iterable[str]) -> set[str]:
         """Those of the names that are chosen.
@@ -60,18 +63,25 @@ class WeightFilter:
             return names
         if self._is_chosen is not None:
             return set(filter(self._is_chosen, names))
-        if unknown := sorted(self._names - names):
-            known = learned_weights(state)
-            if missing := [name for name in unknown if name not in known]:
+        if unknown := self._names - names:  # weights that are frozen just now are no mistake
+            known = self._known_names(state)
+            if missing := sorted(unknown - known):
                 raise ConfigError(f"{self._who}: there is no weight {missing[0]!r}{did_you_mean(missing[0], known)}")
         return (self._names & names) | (self._of_ids(state) & names)
+
+    def _known_names(self, state: State) -> set[str]:
+        trainer = trainer_of(state)
+        self._known = self._known or set(trainer.backend.state_tree(trainer.module, {})["model"])
+        return self._known
 
     def _of_ids(self, state: State) -> set[str]:
         if not self._ids:
             return set()
         weights = learned_weights(state)
         found = {name for name, weight in weights.items() if id(weight) in self._ids}
-        if len(found) < len(self._ids):
+        model = state[keys.MODEL]
+        frozen = model.parameters() if hasattr(model, "named_parameters") else ()
+        if self._ids - {id(weight) for weight in (*weights.values(), *frozen)}:
             raise ConfigError(
                 f"{self._who}: params holds what is no weight of the network; pass their names: {', '.join(weights)}"
             )

@@ -10,7 +10,7 @@ from delira import state as keys
 from delira.contract.step import TARGET_FIRST
 from delira.errors import ConfigError
 from delira.metrics import MetricList
-from delira.state import State
+from delira.metrics.forms import in_form
 from delira.training.trial.calls import takes_state
 from delira.training.trial.run import trainer_class
 
@@ -20,40 +20,6 @@ _ROOMS = {
     "TfNetworkTrainer": ("TfExperiment", "call"),
     "JaxNetworkTrainer": ("JaxExperiment", "__call__"),
 }
-
-
-class TreeMetric:
-    """A metric of a trial as one of an experiment: it sees batches, and is computed at the end.
-
-    Parameters
-    ----------
-    metric
-        What a trial takes as a metric.
-    criterion, model
-        Of the trial, by which some metrics are chosen.
-    """
-
-    def __init__(self, metric: Any, criterion: Any, model: Any = None):
-        self._metrics = MetricList([metric])
-        self._state = State({keys.CRITERION: criterion, keys.MODEL: model, keys.EPOCH: 0})
-        self.reset()
-
-    def reset(self) -> None:
-        """Forget everything."""
-        self._metrics.eval(keys.VALIDATION_DATA)
-        self._metrics.reset(self._state)
-
-    def update(self, target: Any, prediction: Any) -> None:
-        """Take in a batch."""
-        self._state.update({keys.X: target, keys.Y_TRUE: target, keys.Y_PRED: prediction})
-        self._metrics.process(self._state)
-
-    def compute(self) -> float:
-        """The value over all batches."""
-        values = self._metrics.process_final(self._state)
-        if len(values) != 1:
-            raise ConfigError(f"a metric of an experiment is one number, and this one has {sorted(values)}")
-        return float(next(iter(values.values())))
 
 
 def experiment_of(trial: Any, name: str | None, save_path: str | Path | None, settings: Mapping[str, Any]) -> Any:
@@ -96,11 +62,14 @@ def _of_estimator(trial: Any, name: str | None, save_path: str | Path | None, se
     return SklearnExperiment.of(copy.deepcopy(trial.state[keys.MODEL]), name, save_path, **given)
 
 
-def _metrics_of(trial: Any) -> dict[str, TreeMetric]:
+def _metrics_of(trial: Any) -> dict[str, Any]:
+    """What the trial reports, by name; of an experiment each is one number."""
+    state = trial.state
+    metrics = [metric for metric in trial.given_metrics if metric != "loss"]
+    names = [metric if isinstance(metric, str) else MetricList([metric]).names[0] for metric in metrics]
     return {
-        str(metric): TreeMetric(metric, trial.state[keys.CRITERION], trial.state[keys.MODEL])
-        for metric in trial.given_metrics
-        if metric != "loss"
+        str(name): in_form(metric, str(name), state[keys.CRITERION], state[keys.MODEL])
+        for name, metric in zip(names, metrics, strict=True)
     }
 
 

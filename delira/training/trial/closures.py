@@ -10,7 +10,9 @@ from delira.errors import ConfigError
 from delira.state import State, StateFunction, StateKey
 from delira.training.compiled_facts import SETTLED, written
 from delira.training.trial.calls import ModelCall
+from delira.utils.arrays import ops_of
 from delira.utils.suggest import did_you_mean
+from delira.utils.trees import map_leaves
 
 
 def base_closure(
@@ -106,7 +108,8 @@ class Closure:
         """The loss, and what else was written into the state."""
         trainer, read, before = state[keys.SELF].trainer, self._sources, dict(state)
         with _replaced(state, {read["model"]: network}):
-            state[keys.Y_PRED] = state[self._y_pred] = self._call(network, read["x"](state), state)
+            found = map_leaves(_precise, self._call(network, read["x"](state), state))
+            state[keys.Y_PRED] = state[self._y_pred] = found
             trainer._fire("on_forward")
             with _replaced(state, {keys.Y_TRUE: read["y_true"](state), keys.CRITERION: read["criterion"](state)}):
                 state[keys.LOSS] = trainer._loss(state)
@@ -177,6 +180,12 @@ def standard_closure(state: State) -> None:
         Of a trial with one network and one optimizer.
     """
     _STANDARD(state)
+
+
+def _precise(leaf: Any) -> Any:
+    """Losses are computed in float32, except in PyTorch, whose autocast knows what is exact enough."""
+    kind = getattr(getattr(leaf, "dtype", None), "name", "")
+    return ops_of(leaf).as_float(leaf) if kind in ("bfloat16", "float16") else leaf
 
 
 @contextmanager

@@ -31,10 +31,10 @@ class Batch(dict[str, Any]):
     @property
     def n_samples(self) -> int:
         """Length of the first array of the input, or of the target; 1 without data."""
-        if shape := getattr(self[X], "shape", None):
+        if (shape := getattr(self[X], "shape", None)) is not None and len(shape):  # that of TensorFlow is always true
             return int(shape[0])
         for _, leaf in iterate_leaves([self[X], self[Y_TRUE]]):
-            if getattr(leaf, "shape", ()):
+            if len(getattr(leaf, "shape", ())):
                 return len(leaf)
         return 1
 
@@ -87,6 +87,8 @@ class TrialData:
         self.generator, self.steps, self.state = generator, steps, state
         self.loader, self.keeps_iterator = loader, keeps_iterator
         self._kept: Iterator[Any] | None = None
+        #: epoch in which the iterator that is kept began, and batches that it gave; None: there is none yet
+        self.place: tuple[int, int] | None = None
 
     @property
     def n_batches(self) -> int | None:
@@ -133,8 +135,7 @@ class TrialData:
                 if self.loader is None:
                     batch = as_batch(next(source)) if source is not None else Batch({X: None, Y_TRUE: None})
                 else:
-                    self.loader(state)
-                    batch = Batch({X: state.get(keys.X), Y_TRUE: state.get(keys.Y_TRUE)})
+                    batch = self._loaded()
             except StopIteration:
                 once = (
                     "; a generator gives its batches once: pass a list, or a loader"
@@ -156,19 +157,40 @@ class TrialData:
         while True:
             state[keys.ITERATOR] = source
             try:
-                self.loader(state)
+                batch = self._loaded()
             except StopIteration:
                 return
-            yield Batch({X: state.get(keys.X), Y_TRUE: state.get(keys.Y_TRUE)})
+            yield batch
+
+    def _loaded(self) -> Batch:
+        """What the loader of the user's sets; what it leaves out is not that of the batch before."""
+        state = self.state
+        state[keys.X] = state[keys.Y_TRUE] = None
+        self.loader(state)  # type: ignore[misc]
+        return Batch({X: state[keys.X], Y_TRUE: state[keys.Y_TRUE]})
 
     def _source(self, counters: tuple[int, int, int], start: int, shuffle: bool) -> Iterator[Any] | None:
         """The batches, over and over again, from one on; None without data."""
         if self.generator is None:
             return None
         if self.keeps_iterator and shuffle:  # not where they are only evaluated
-            self._kept = self._kept or self._again(counters, 0, shuffle)
+            self._kept = self._kept or self._going_on(counters)
             return self._kept
         return self._again(counters, start, shuffle)
+
+    def go_to(self, place: tuple[int, int]) -> None:
+        """Let the iterator that is kept go on from a place."""
+        self._kept, self.place = None, place
+
+    def _going_on(self, counters: tuple[int, int, int]) -> Iterator[Any]:
+        """The iterator that is kept over the epochs; it counts what it gives."""
+        first, given = self.place or (counters[2], 0)
+        counters = (*counters[:2], first)
+        skipped = 0 if count_batches(self.generator) is not None else given
+        batches = itertools.islice(self._again(counters, given - skipped, True), skipped, None)
+        for number, batch in enumerate(batches, given + 1):
+            self.place = (first, number)
+            yield batch
 
     def _again(self, counters: tuple[int, int, int], start: int, shuffle: bool) -> Iterator[Any]:
         length = count_batches(self.generator) if start else None

@@ -131,7 +131,8 @@ class EstimatorRun(TrialRun):
 def _needs_target(estimator: Any) -> bool:
     """Whether it learns from labels: others, that of clusters for one, need none."""
     tags = estimator.__sklearn_tags__() if hasattr(estimator, "__sklearn_tags__") else None
-    return tags is None or tags.target_tags.required
+    # a pipeline says of which kind it is, but not that it needs labels
+    return tags is None or tags.target_tags.required or tags.estimator_type in ("classifier", "regressor")
 
 
 def _arrays_of(batch: Mapping[str, Any], input_device: Any = None, output_device: Any = None) -> dict[str, Any]:

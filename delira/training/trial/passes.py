@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
 from delira import state as keys
-from delira.errors import ConfigError
+from delira.errors import ConfigError, DataError
 from delira.state import State
 from delira.training.callbacks.abstract_callback import CallbackList
 from delira.training.callbacks.printers import Tqdm
 from delira.training.trial.watcher import TrialWatcher
+from delira.utils.trees import iterate_leaves
 
 _TITLES = {keys.TRAIN_DATA: "training", keys.VALIDATION_DATA: "validation", keys.TEST_DATA: "test"}
 
@@ -147,8 +148,13 @@ class Passes:
         return values
 
     def _joined(self, predictions: list[Any]) -> Any:
+        if not predictions:
+            raise DataError("there was no batch to predict; a generator gives its batches once: pass a list")
         if len(predictions) == 1:
             return predictions[0]
+        shapes = [getattr(leaf, "shape", None) for _, leaf in iterate_leaves(predictions)]
+        if any(shape is not None and not len(shape) for shape in shapes):
+            return predictions  # numbers of batches, not of samples
         try:
             return self.trainer.backend.concatenate(predictions)
         except Exception as error:

@@ -164,6 +164,19 @@ class TrialRun(HookedRun):
         with self.backend.calling(self.module):
             return {PREDICTION: self._call_model(self.module, prepared.get(X), self.facts)}
 
+    def _compute(self, *step: Any) -> tuple[Any, Any, Any]:
+        """Call the closure; if that fails, what a compiler saw does not stay in the state."""
+        if not self._is_compiled:
+            return super()._compute(*step)  # type: ignore[misc, no-any-return]
+        facts, before = self.facts, dict(self.facts)
+        try:
+            return super()._compute(*step)  # type: ignore[misc, no-any-return]
+        except BaseException:
+            for key in written(facts, before):
+                del facts[key]
+            facts.update({key: value for key, value in before.items() if key not in facts})
+            raise
+
     def _call_in_step(self, network: Any, batch: Mapping[str, Any]) -> dict[str, Any]:
         return {PREDICTION: self._call_model(network, batch.get(X), self.facts)}
 
@@ -237,8 +250,32 @@ class TrialRun(HookedRun):
 
     # ------------------------------------------------------------------ passes
 
+    #: whether a step was followed by none, since the training was stopped
+    _is_cut = False
+
+    def _fed(self, batches: Any, *, verbose: bool = False, ahead: bool = True) -> Any:
+        """The batches; a loader of the user's, which works on the state, is not called before its step."""
+        return super()._fed(batches, verbose=verbose, ahead=ahead and self.facts[keys.LOADER] is None)
+
     def _is_enough(self) -> bool:
-        return bool(self.facts.get(keys.STOP_TRAINING))
+        self._is_cut = bool(self.facts.get(keys.STOP_TRAINING))
+        return self._is_cut
+
+    #: modes of networks that callbacks have set in the midst of a training pass
+    _modes: contextlib.ExitStack | None = None
+
+    def _train_pass(self, plan: TrainingPlan, epoch: int) -> dict[str, float]:
+        with contextlib.ExitStack() as self._modes:
+            try:
+                values: dict[str, float] = super()._train_pass(plan, epoch)  # type: ignore[misc]
+            finally:
+                self._modes = None
+        return values
+
+    def enter_mode(self) -> None:
+        """Let a network that came in the midst of a training pass learn."""
+        if self._modes is not None:
+            self._modes.enter_context(self.backend.training(self.module))
 
     def _begin_pass(self, data_key: Any, data: Any, hook: str) -> None:
         metrics, facts = self.trial.metrics, self.facts
@@ -259,6 +296,9 @@ class TrialRun(HookedRun):
     def _begin_epoch(self, plan: TrainingPlan, epoch: int) -> Any:
         self._validation_steps = 0
         self._kept_metrics = self.state.accumulators.get("tree")  # inside an epoch
+        if place := self.state.loader.get("place"):
+            plan.train_data.go_to(tuple(place))
+            self.state.loader = {}
         return super()._begin_epoch(plan, epoch)  # type: ignore[misc]
 
     @contextlib.contextmanager
@@ -266,6 +306,9 @@ class TrialRun(HookedRun):
         with super()._filled_state():
             if self.state.accumulators:
                 self.state.accumulators["tree"] = self.trial.metrics.state_dict()
+            data = self.trial.data_of(keys.TRAIN_DATA)
+            if data is not None and data.place is not None:
+                self.state.loader = {"place": list(data.place)}
             yield
 
     def _validate(self, datamgr: Any, epoch: int) -> dict[str, Any]:
@@ -298,7 +341,7 @@ class TrialRun(HookedRun):
         """Whether the training pass was ended before its time."""
         wanted = plan.train_data.n_batches
         ends = plan.train_data.steps != ENDLESS
-        return self._is_enough() and ends and (wanted is None or self.state.step_in_epoch < wanted)
+        return self._is_cut and ends and (wanted is None or self.state.step_in_epoch < wanted)
 
 
 def _in_dtype(prepare: Callable[..., dict[str, Any]], dtype: Any) -> Callable[..., dict[str, Any]]:

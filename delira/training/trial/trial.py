@@ -273,7 +273,9 @@ class Trial(FluentData, Passes, Movable):
 
     @property
     def history(self) -> list[dict[str, Any]]:
-        """One record for each finished epoch."""
+        """One record for each finished epoch, those in the folder of the trial included."""
+        if self.save_path is not None:
+            self.trainer  # noqa: B018 - continues from the folder
         found: list[dict[str, Any]] = self.state[keys.HISTORY]
         return found
 

@@ -59,7 +59,7 @@ def test_the_mean_goes_on_after_a_resume(tmp_path, manager):
 
 
 def test_there_is_one_average_only(torch_fit):
-    with pytest.raises(ConfigError, match="the trainer averages its weights already"):
+    with pytest.raises(ConfigError, match="there is an ExponentialMovingAverage already"):
         torch_fit.trial(ExponentialMovingAverage(), SWA()).run(1)
     with pytest.raises(ConfigError, match="SWA: start_epoch is at least 0 and period 1, got -1 and 1"):
         SWA(-1)

@@ -113,8 +113,9 @@ def test_a_continued_fit_hides_what_it_writes_again(torch_fit, tmp_path):
     (folder,) = (tmp_path / "logs").iterdir()
     assert_epochs(scalars(folder), history)
     assert list(scalars(folder / "batch")["batch/loss"]) == list(range(1, 13))
-    assert starts(folder) == [3]
-    assert starts(folder / "batch") == [7]
+    # of both fits that went on after the second epoch, if not within one second
+    assert set(starts(folder)) == {3}
+    assert set(starts(folder / "batch")) == {7}
 
 
 def starts(folder):

@@ -9,6 +9,7 @@ import numpy as np
 from delira import state as keys
 from delira.errors import ConfigError
 from delira.state import State
+from delira.training.callbacks.arguments import check_numbers, check_whole
 from delira.training.callbacks.imaging.callback import ImagingCallback
 from delira.training.callbacks.imaging.free_image import adam, free_image
 from delira.training.callbacks.imaging.grid import stretched
@@ -169,11 +170,13 @@ def _no_gradients(backend: Any, network: Any) -> Iterator[None]:
 
 
 def _check(nclasses: int, input_size: Any, steps: int, target: Any, decay: float) -> None:
+    check_whole("ClassAppearanceModel", nclasses=nclasses, steps=steps)
+    check_numbers("ClassAppearanceModel", decay=decay)
     if nclasses < 1 or steps < 1 or decay < 0:
         raise ConfigError(
             f"ClassAppearanceModel: nclasses and steps are at least 1, decay 0; got {nclasses!r}, {steps!r}, {decay!r}"
         )
-    if len(input_size) != 3 or min(input_size) < 1:
+    if not isinstance(input_size, (tuple, list)) or len(input_size) != 3 or min(input_size) < 1:
         raise ConfigError(f"ClassAppearanceModel: input_size is (channels, height, width), got {input_size!r}")
     if target != RANDOM and (not isinstance(target, int) or not 0 <= target < nclasses):
         raise ConfigError(f"ClassAppearanceModel: target is RANDOM or a class from 0 to {nclasses - 1}, got {target!r}")

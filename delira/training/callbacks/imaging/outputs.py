@@ -14,7 +14,7 @@ from delira.state import State
 from delira.training.callbacks.imaging.grid import visible
 from delira.training.callbacks.imaging.pictures import as_bytes, write_picture
 from delira.training.callbacks.monitor import trainer_of
-from delira.training.callbacks.names import fill_in
+from delira.training.callbacks.names import fill_in, path_of
 from delira.training.callbacks.pass_choice import check_name
 from delira.training.callbacks.tensorboard_writers import close_writer, get_writer
 from delira.utils.optional import import_optional
@@ -157,7 +157,8 @@ class PictureOutputs:
         ----------
         filename
             A format, e.g. ``"{fold}_{epoch}_{index}.png"``; a file of an earlier pass is replaced. The ending says what
-            kind of file it is, of those that Pillow writes; without one it is ``.png``.
+            kind of file it is, of those that Pillow writes; without one it is ``.png``. ``_fold_1`` and so on is added
+            for the further folds of an experiment if there is no ``{fold}``.
         index
             See :meth:`with_handler`.
 
@@ -169,7 +170,7 @@ class PictureOutputs:
         template, who = str(filename), f"{type(self).__name__}.to_file"
 
         def write(owner: Self, picture: np.ndarray, state: State, number: int) -> None:
-            path = Path(fill_in(template, state, who, _further(state, number)))
+            path = path_of(template, state, who, {"index": number})
             if path in owner._written:
                 raise ConfigError(
                     f"{who}: {path} would be overwritten by another picture of the same pass; put {{index}} into the "
@@ -195,7 +196,7 @@ class PictureOutputs:
 
         def show(owner: Self, picture: np.ndarray, state: State, number: int) -> None:
             pyplot = import_optional("matplotlib.pyplot", who, "matplotlib")
-            text = "" if title is None else fill_in(title, state, who, _further(state, number))
+            text = "" if title is None else fill_in(title, state, who, {"index": number})
             figure = figures.get(number)
             if figure is None or not pyplot.fignum_exists(figure.number):  # else it is drawn anew
                 figure = figures[number] = pyplot.figure()
@@ -246,7 +247,7 @@ class PictureOutputs:
 
     def _write_to(self, place: _Place, index: Index) -> Self:
         def write(owner: Self, picture: np.ndarray, state: State, number: int) -> None:
-            name = fill_in(place.name, state, type(owner).__name__, _further(state, number))
+            name = fill_in(place.name, state, type(owner).__name__, {"index": number})
             place.write(owner, name, picture, state)
 
         self._names.append(place.name)
@@ -259,8 +260,3 @@ class PictureOutputs:
             raise ConfigError(f"{type(self).__name__}: index counts pictures of a pass from 0, got {index!r}")
         self._handlers.append(_Handler(handle, wanted))
         return self
-
-
-def _further(state: State, number: int) -> dict[str, Any]:
-    """Fields of names besides the state and its metrics."""
-    return {"index": number, "fold": trainer_of(state).fold}

@@ -1,6 +1,7 @@
 """Inputs and targets of a batch, as callbacks that mix samples find and change them."""
 
 from collections.abc import Mapping
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,6 +9,7 @@ import numpy as np
 from delira import state as keys
 from delira.errors import ConfigError, DataError
 from delira.state import State
+from delira.training.callbacks.arguments import check_numbers
 from delira.utils.array_functions import take
 from delira.utils.arrays import ops_of, shape_of
 from delira.utils.trees import iterate_leaves, map_leaves
@@ -157,7 +159,7 @@ def check_classes(classes: int, who: str) -> int:
     ConfigError
         If it is anything else.
     """
-    if isinstance(classes, bool) or int(classes) != classes or (classes < 2 and classes != -1):
+    if isinstance(classes, bool) or not isinstance(classes, Integral) or (classes < 2 and classes != -1):
         raise ConfigError(f"{who}: classes is at least 2, or -1 for targets that are one-hot already, got {classes!r}")
     return int(classes)
 
@@ -170,6 +172,7 @@ def check_positive(value: float, name: str, who: str) -> float:
     ConfigError
         Naming the argument.
     """
+    check_numbers(who, **{name: value})
     if not value > 0:
         raise ConfigError(f"{who}: {name} must be above 0, got {value!r}")
     return value

@@ -8,6 +8,7 @@ import numpy as np
 from delira import state as keys
 from delira.errors import ConfigError
 from delira.state import State
+from delira.training.callbacks.arguments import check_numbers, check_whole
 from delira.training.callbacks.mixing.batches import (
     channels_are_first,
     check_classes,
@@ -82,6 +83,8 @@ class Cutout(RandomCallback):
     """
 
     def __init__(self, n_holes: int, length: int, constant: float = 0.0, *, channels_first: bool | None = None):
+        check_whole(self, n_holes=n_holes, length=length)
+        check_numbers(self, constant=constant)
         if n_holes < 1 or length < 1:
             raise ConfigError(f"{type(self).__name__}: n_holes and length are at least 1, got {n_holes} and {length}")
         self.n_holes, self.length, self.constant, self.channels_first = n_holes, length, constant, channels_first

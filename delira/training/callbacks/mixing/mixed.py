@@ -92,6 +92,9 @@ def mixup_loss(loss: Callable[..., Any]) -> MixupLoss:
 class MixingCallback(RandomCallback):
     """A callback that gives each sample a second target, or lets :func:`mixup_loss` know of it."""
 
+    needs_gradients = True  # estimators learn from labels as they are
+    _checked: Any = None
+
     def _publish(self, state: State, share: Any, rows: np.ndarray) -> None:
         """Put into the state how much of the first sample there is, and which sample is the second."""
         like = _first_array(state)
@@ -108,6 +111,8 @@ class MixingCallback(RandomCallback):
 
     def _pair(self, state: State, share: float, rows: np.ndarray) -> None:
         """Make pairs of the targets."""
+        if (criterion := state.get(keys.CRITERION)) is not self._checked:
+            self._checked = _check(criterion, type(self).__name__)
         target = target_of(state, type(self).__name__)
         set_target(state, MixedTargets(target, rows_of(target, rows)))
         self._publish(state, share, rows)
@@ -126,6 +131,38 @@ class MixingCallback(RandomCallback):
         """Let losses forget this fit."""
         for loss in _mixup_losses(state):
             loss.state = None
+
+
+#: whose losses take one target; a second one would be the weights of the samples in Keras
+_FRAMEWORKS = ("torch", "keras", "tensorflow", "optax", "jax")
+
+
+def _check(criterion: Any, who: str) -> Any:
+    """Refuse a criterion of a trial, or losses of an experiment, that cannot take pairs of targets."""
+    for loss in criterion.values() if isinstance(criterion, Mapping) else [criterion]:
+        if loss is not None and not _takes_pairs(loss, is_of_trial=loss is criterion):
+            raise ConfigError(
+                f"{who} makes a pair of each target, which {getattr(loss, '__name__', type(loss).__name__)} does not "
+                "take; make it mixup_loss(...) of delira.training.callbacks"
+            )
+    return criterion
+
+
+def _takes_pairs(loss: Any, *, is_of_trial: bool) -> bool:
+    from delira.training.trial.calls import parameters_of, takes_state  # it imports callbacks
+
+    if isinstance(loss, MixupLoss):
+        return True
+    if str(getattr(loss, "__module__", "")).partition(".")[0] in _FRAMEWORKS:
+        return False
+    if not is_of_trial or takes_state(loss):  # that of an experiment gets MixedTargets
+        return True
+    try:
+        given = parameters_of(loss).values()
+    except (TypeError, ValueError):  # of C, without a signature
+        return True
+    places = [one for one in given if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    return len(places) > 2 or any(one.kind is one.VAR_POSITIONAL for one in given)
 
 
 def _mixup_losses(state: State) -> Iterator[MixupLoss]:

@@ -1,6 +1,7 @@
 """Whole samples mixed with others of the batch."""
 
 from collections.abc import Callable
+from numbers import Real
 from typing import Any, Literal
 
 from delira import state as keys
@@ -22,7 +23,7 @@ def check_lam(lam: float | str, who: str) -> float | str:
     ConfigError
         If it is neither RANDOM nor from 0 to 1.
     """
-    if lam != RANDOM and (isinstance(lam, str) or not 0 <= lam <= 1):
+    if lam != RANDOM and (not isinstance(lam, Real) or not 0 <= lam <= 1):
         raise ConfigError(f"{who}: lam is from 0 to 1, or RANDOM, got {lam!r}")
     return lam
 

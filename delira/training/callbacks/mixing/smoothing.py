@@ -3,6 +3,7 @@
 from delira import state as keys
 from delira.errors import ConfigError
 from delira.state import State
+from delira.training.callbacks.arguments import check_numbers
 from delira.training.callbacks.hooks import Callback
 from delira.training.callbacks.mixing.batches import check_classes, one_hot, set_target, target_of
 from delira.utils.arrays import ops_of
@@ -34,8 +35,10 @@ class LabelSmoothingRegularisation(Callback):
     """
 
     phases = ("fit", "evaluate", "predict")
+    needs_gradients = True  # estimators learn from labels as they are
 
     def __init__(self, epsilon: float, classes: int = -1):
+        check_numbers(self, epsilon=epsilon)
         if not 0 <= epsilon <= 1:
             raise ConfigError(f"LabelSmoothingRegularisation: epsilon is from 0 to 1, got {epsilon!r}")
         self.epsilon, self.classes = epsilon, check_classes(classes, "LabelSmoothingRegularisation")

@@ -1,0 +1,241 @@
+"""The forms in which an experiment computes any metric: functions of arrays, and objects that see batches."""
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from delira.errors import ConfigError, DataError
+from delira.metrics.scoring import Kind, as_number, as_only_number, feed, is_torchmetrics, raw_kind_of
+from delira.metrics.tree.adapters import OF_LABELS, SklearnMetric, is_known, made
+from delira.metrics.tree.basics import LR, Epoch, Loss
+from delira.metrics.tree.criteria import describe_criterion
+from delira.metrics.tree.metric import Metric
+from delira.metrics.tree.metric_list import MetricList
+from delira.metrics.tree.overlap import Hausdorff
+from delira.metrics.tree.roots import KeyMetric
+from delira.state import CRITERION, EPOCH, MODEL, VALIDATION_DATA, Y_PRED, Y_TRUE, State, X
+from delira.utils.arrays import ops_of
+
+
+class SklearnFunction:
+    """A function of scikit-learn that is given what it compares, out of whatever the network predicts.
+
+    Parameters
+    ----------
+    function
+        Or a ``functools.partial`` of one.
+    criterion
+        What :func:`describe_criterion` takes: whether scores are logits, and which targets do not count.
+    """
+
+    def __init__(self, function: Callable[..., Any], criterion: Any = None):
+        self.function, self.criterion = function, describe_criterion(criterion)
+
+    def __call__(self, *arrays: Any) -> Any:
+        """The value for labels and predictions; other numbers of arrays, and trees, are handed on as they are.
+
+        Raises
+        ------
+        DataError
+            If shapes do not fit, or labels are no numbers of columns of the scores.
+        """
+        if len(arrays) != 2 or not all(isinstance(array, np.ndarray) for array in arrays):
+            return self.function(*arrays)
+        true, pred = arrays
+        metric = SklearnMetric(self.function)
+        if metric.kind in OF_LABELS:
+            if self._are_labels(true, pred):
+                return self.function(*_flat(true, pred))
+            refuse_texts(metric.name, true, pred)
+        pred, true = metric.prepare(pred, true, {CRITERION: self.criterion})
+        return metric.compute(true, pred)
+
+    def _are_labels(self, true: np.ndarray, pred: np.ndarray) -> bool:
+        """Whether predictions are labels already; those of a network's criterion never are."""
+        if true.size != pred.size:
+            return False
+        if not ops_of(pred).is_float(pred):
+            return True
+        return self.criterion.kind in (None, "mse", "mae") and bool(np.all(pred == np.floor(pred)))
+
+    def __repr__(self) -> str:
+        return f"SklearnFunction({self.function!r})"
+
+
+class TreeMetric:
+    """A metric of a trial as one of an experiment: it sees batches of arrays of numpy, and is computed at the end.
+
+    Parameters
+    ----------
+    metric
+        What a trial takes as a metric.
+    criterion, model
+        By which some metrics are chosen.
+
+    Raises
+    ------
+    ConfigError
+        If it reads what only a trial has, or is chosen by a criterion that is not known.
+    """
+
+    def __init__(self, metric: Any, criterion: Any = None, model: Any = None):
+        self.metrics = MetricList([metric])
+        root = self.metrics.trees[0].root
+        if isinstance(root, (Loss, LR, Epoch, KeyMetric)):
+            raise ConfigError(
+                f"the metric {root.name!r} reads the state of a trial; an experiment records its losses and learning "
+                "rates by itself, and metrics of it compare predictions with targets"
+            )
+        #: whether a random draw of cases may be evaluated 2,000 times
+        self.is_fast = not isinstance(root, Hausdorff)
+        self._state = State({CRITERION: describe_criterion(criterion), MODEL: model, EPOCH: 0})
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everything."""
+        self.metrics.eval(VALIDATION_DATA)
+        self.metrics.reset(self._state)
+
+    def update(self, target: Any, prediction: Any) -> None:
+        """Take in a batch."""
+        refuse_texts(self.metrics.names[0], target, prediction)
+        self._state.update({X: target, Y_TRUE: target, Y_PRED: prediction})
+        self.metrics.process(self._state)
+
+    def compute(self) -> dict[str, Any]:
+        """Values over all batches, by name."""
+        values = self.metrics.process_final(self._state)
+        return {name.removeprefix("val_"): value for name, value in values.items()}
+
+    def state_dict(self) -> dict[str, Any]:
+        """What the batches so far have brought."""
+        return self.metrics.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue after the batches that a state has seen."""
+        self.metrics.load_state_dict(state)
+
+    def __repr__(self) -> str:
+        return f"TreeMetric({self.metrics.trees[0].root!r})"
+
+
+def in_form(metric: Any, name: str = "metric", criterion: Any = None, model: Any = None) -> Any:
+    """A metric as a function of arrays, or as an object with ``update``, ``compute`` and ``reset``.
+
+    Parameters
+    ----------
+    metric
+        Anything that :class:`~delira.metrics.MetricSet` takes; what is in form already is returned as it is.
+    name
+        For the messages.
+    criterion, model
+        By which some metrics are chosen: how predictions are to be understood.
+
+    Raises
+    ------
+    ConfigError
+        If a string stands for no metric, a class needs arguments, or a metric reads what only a trial has.
+    """
+    if is_torchmetrics(metric):
+        return made(metric)
+    if _is_of_tree(metric):
+        try:
+            return TreeMetric(metric, criterion, model)
+        except ConfigError as error:
+            error.add_note(f"in metric {name!r}")
+            raise
+    return SklearnFunction(metric, criterion) if is_known(metric) else metric
+
+
+def is_in_reach(metric: Any) -> bool:
+    """Whether something that is no function and no object with ``update`` can be put in form."""
+    return is_torchmetrics(metric) or _is_of_tree(metric)
+
+
+def _is_of_tree(metric: Any) -> bool:
+    return isinstance(metric, (str, Metric)) or (isinstance(metric, type) and issubclass(metric, Metric))
+
+
+def kind_of(metric: Any, name: str = "metric") -> Kind:
+    """``"stream"``, ``"sample"`` or ``"dataset"``: how a metric is computed.
+
+    Raises
+    ------
+    ConfigError
+        If it is none of those that :class:`~delira.metrics.MetricSet` takes, or if its attribute ``over`` is text
+        other than ``"sample"`` and ``"dataset"``.
+    """
+    return raw_kind_of(in_form(metric, name), name)
+
+
+def evaluator(metric: Any, name: str = "metric") -> Callable[..., float]:
+    """Make a function of whole arrays out of a metric, to be called as often as needed.
+
+    A metric over samples gives the mean of its values. A streaming one is copied once and reset before
+    each call, so that the metric itself keeps its state.
+    """
+    metric = in_form(metric, name)
+    kind = raw_kind_of(metric, name)
+    if kind == "dataset":
+        return lambda *arrays: as_number(metric(*arrays), name)
+    if kind == "sample":
+        return lambda *arrays: float(
+            np.mean([as_number(metric(*sample), name) for sample in zip(*arrays, strict=True)])
+        )
+    fresh = copy.deepcopy(metric)
+
+    def evaluate(*arrays: Any) -> float:
+        fresh.reset()
+        feed(fresh, arrays)
+        return as_only_number(fresh.compute(), name)
+
+    return evaluate
+
+
+def score(metric: Any, arrays: Sequence[Any], name: str = "metric") -> float:
+    """Evaluate a metric once over whole arrays.
+
+    Parameters
+    ----------
+    metric
+        Of any kind.
+    arrays
+        What it reads, in the order of its arguments, each of shape ``(n, ...)``.
+    name
+        For messages.
+
+    Raises
+    ------
+    DataError
+        If the metric returns something that is not one number.
+    """
+    return evaluator(metric, name)(*arrays)
+
+
+def _flat(true: np.ndarray, pred: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """One label per row; tables of yes and no stay what they are."""
+    if true.ndim == pred.ndim == 2 and true.shape[1] > 1 and all(_is_yes_or_no(array) for array in (true, pred)):
+        return true, pred
+    return true.ravel(), pred.ravel()
+
+
+def _is_yes_or_no(array: np.ndarray) -> bool:
+    return array.dtype.kind in "biuf" and bool(np.all((array == 0) | (array == 1)))
+
+
+def refuse_texts(name: str, true: Any, pred: Any) -> None:
+    """Refuse texts as labels where predictions are scores: nobody knows which column stands for which.
+
+    Raises
+    ------
+    DataError
+        If they are that.
+    """
+    kinds = [getattr(getattr(array, "dtype", None), "kind", "") for array in (true, pred)]
+    if kinds[0] in ("O", "S", "U") and kinds[1] == "f":
+        raise DataError(
+            f"{name} got texts as labels and class scores as predictions; compare them with predicted labels "
+            "(scikit-learn: metric_keys={...: ('label', 'label_pred')}), or number the classes from 0"
+        )
