@@ -1,7 +1,7 @@
 """What a trial needs of a room beside what trains networks of ours."""
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -30,6 +30,10 @@ class TrialVerbs:
                 f"the room {self.name!r} cannot change the number format of a network; build it with the dtype"
             )
         self.place(network, {}, devices)
+
+    def constants_of(self, value: Any) -> Sequence[Any]:
+        """Arrays within an object of the framework that a compiled step takes as they were when it was traced."""
+        return ()
 
     def differentiate(
         self, network: Any, optimizer: Any, compute: Callable[[Any], tuple[Any, dict[Any, Any]]]

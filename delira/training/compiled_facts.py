@@ -1,7 +1,7 @@
 """What a compiled step has of the state: plain values are frozen in it, arrays that change are its inputs."""
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,10 +26,15 @@ def is_of_arrays(value: Any) -> bool:
     return bool(leaves) and all(hasattr(leaf, "shape") and hasattr(leaf, "dtype") for leaf in leaves)
 
 
+#: gives the leaves of a value with their paths, and the arrays within them that a traced step would not follow
+Leaves = Callable[[Any], list[tuple[Any, Any]]]
+
+
 class NotingState(State):
     """A state that notes what is read of it: a compiled step goes on with it as it is then."""
 
     noted: dict[Any, Any]
+    leaves_of: Leaves
     #: arrays that the step was not given
     outer: dict[Any, Any]
 
@@ -54,7 +59,7 @@ class NotingState(State):
             self.noted[key] = value
         elif key not in keys.MEANING and not is_of_arrays(value):
             # lists and dicts may be written into, so their leaves are kept
-            self.noted[key] = list(iterate_leaves(value)) if super().__contains__(key) else ABSENT
+            self.noted[key] = self.leaves_of(value) if super().__contains__(key) else ABSENT
         return value
 
     def __missing__(self, key: Any) -> Any:
@@ -63,9 +68,16 @@ class NotingState(State):
 
 
 class CompiledFacts:
-    """Keeps a compiled step and the state that its Python has read together."""
+    """Keeps a compiled step and the state that its Python has read together.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    constants_of
+        The room's verb.
+    """
+
+    def __init__(self, constants_of: Callable[[Any], Sequence[Any]]) -> None:
+        self._constants_of = constants_of
         self._frozen: dict[Any, Any] = {}
         self._outer: dict[Any, Any] = {}
         self._inputs: set[Any] = set()
@@ -78,12 +90,34 @@ class CompiledFacts:
         if isinstance(facts, NotingState):
             yield
             return
-        facts.__class__, facts.noted, facts.outer = NotingState, self._frozen, self._outer  # type: ignore[attr-defined]
+        facts.__class__, facts.leaves_of = NotingState, self._leaves_of  # type: ignore[attr-defined]
+        facts.noted, facts.outer = self._frozen, self._outer  # type: ignore[attr-defined]
         try:
             yield
         finally:
             facts.__class__ = State
             self._frozen.pop(keys.BATCH, None)
+
+    def _leaves_of(self, value: Any) -> list[tuple[Any, Any]]:
+        leaves = []
+        for path, leaf in iterate_leaves(value):
+            leaves.append((path, leaf))
+            leaves += [((*path, number), array) for number, array in enumerate(self._constants_of(leaf))]
+        return leaves
+
+    def _differs(self, facts: Mapping[Any, Any], key: Any, before: Any) -> bool:
+        """Whether the state has something else under a key than what was noted of it."""
+        if before is PRESENT or before is ABSENT:
+            return (key in facts) is (before is ABSENT)
+        now = facts.get(key)
+        if is_of_arrays(before):  # an array of numpy may have been written into
+            return now is not before or isinstance(before, np.ndarray)
+        if isinstance(before, list):
+            leaves = self._leaves_of(now)
+            return len(leaves) != len(before) or any(
+                path != other or _is_other(leaf, one) for (path, leaf), (other, one) in zip(leaves, before, strict=True)
+            )
+        return _is_other(now, before)
 
     def begin(self, batch: dict[str, Any], facts: State) -> None:
         """Put the arrays that came with the batch into the state, as the traced step has them."""
@@ -103,7 +137,7 @@ class CompiledFacts:
         """What the step was compiled with and is another by now; arrays among it become inputs."""
         if not self._frozen:
             return []
-        changed = [key for key, value in self._frozen.items() if _differs(facts, key, value)]
+        changed = [key for key, value in self._frozen.items() if self._differs(facts, key, value)]
         if changed:
             self.give({key for key in changed if is_of_arrays(self._frozen[key]) or is_of_arrays(facts.get(key))})
             self._frozen.clear()
@@ -121,21 +155,6 @@ class CompiledFacts:
 def written(facts: State, before: Mapping[Any, Any]) -> list[Any]:
     """Keys of the arrays in a state that were not there before, or are others now."""
     return [key for key, value in facts.items() if value is not before.get(key) and is_of_arrays(value)]
-
-
-def _differs(facts: Mapping[Any, Any], key: Any, before: Any) -> bool:
-    """Whether the state has something else under a key than what was noted of it."""
-    if before is PRESENT or before is ABSENT:
-        return (key in facts) is (before is ABSENT)
-    now = facts.get(key)
-    if is_of_arrays(before):  # an array of numpy may have been written into
-        return now is not before or isinstance(before, np.ndarray)
-    if isinstance(before, list):
-        leaves = list(iterate_leaves(now))
-        return len(leaves) != len(before) or any(
-            path != other or _is_other(leaf, kept) for (path, leaf), (other, kept) in zip(leaves, before, strict=True)
-        )
-    return _is_other(now, before)
 
 
 def _is_other(now: Any, before: Any) -> bool:

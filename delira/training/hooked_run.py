@@ -49,7 +49,7 @@ class HookedRun(CheckpointedRun):
 
     def _begin_hooks(self) -> None:
         """Fill the state and tell callbacks that everything is there."""
-        self.facts, self._compiled_facts = State(self._lasting_facts()), CompiledFacts()
+        self.facts, self._compiled_facts = State(self._lasting_facts()), CompiledFacts(self.backend.constants_of)
         self._bind_hooks()
         self._fire("on_init")
 

@@ -8,7 +8,7 @@ from kits import DIFFERENTIABLE, build_kit, quiet
 
 from delira.errors import ConfigError, DataError
 from delira.state import OPTIMIZER, Y_PRED, state_key
-from delira.training.callbacks.decorators import add_to_loss, on_forward
+from delira.training.callbacks.decorators import add_to_loss, on_criterion, on_forward
 from delira.training.trial import base_closure
 
 every_room = pytest.mark.parametrize("kit", DIFFERENTIABLE, indirect=True)
@@ -79,16 +79,17 @@ def test_add_to_loss_of_nothing_is_told_which_function(kit, line):
         quiet(net, kit.sgd(net, 0.1), kit.mse, callbacks=[forgetful]).with_train_data(*line, 6).run(1)
 
 
+@pytest.mark.parametrize("hook", [on_forward, on_criterion])
 @pytest.mark.parametrize("kit", ["tensorflow", "jax"], indirect=True)
-def test_who_keeps_a_step_from_being_compiled_is_named(kit, line, caplog):
-    @on_forward
+def test_who_keeps_a_step_from_being_compiled_is_named(kit, line, caplog, hook):
+    @hook
     def look(state):
         pass
 
     net = kit.linear(np.zeros((3, 2)))
     with caplog.at_level(logging.WARNING, "delira"):
         quiet(net, kit.sgd(net, 0.1), kit.mse, callbacks=[look]).with_train_data(*line, 6).run(1)
-    assert "on_forward of <callback" in caplog.text
+    assert f"{hook.__name__} of <callback" in caplog.text
     assert "look" in caplog.text
 
 

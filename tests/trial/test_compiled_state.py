@@ -129,3 +129,21 @@ def test_what_a_step_writes_is_there_afterwards(kit):
     _, trial = losses_of(kit, add, look, epochs=2)
     assert seen == [False, 8.0]
     assert float(trial.state[LOSS]) == 0
+
+
+@compiled_rooms
+def test_a_step_follows_the_weights_of_another_network(kit):
+    """A teacher, say, which learns elsewhere."""
+    key, teacher = state_key("teacher"), kit.linear(np.zeros((3, 2)))
+
+    @on_start_epoch
+    def learn(state):
+        state[key] = teacher
+        kit.set_linear(teacher, np.full((3, 2), float(state[EPOCH]), "f4"))
+
+    @traceable
+    @add_to_loss
+    def add(state):
+        return kit.sum(state[key](state[X])) + kit.sum(state[Y_PRED]) * 0
+
+    assert losses_of(kit, learn, add)[0] == [0, 24, 48]

@@ -63,6 +63,11 @@ class JaxBackend(Backend):
     layers = staticmethod(portable.layers)
     export = staticmethod(exports.export)
 
+    def constants_of(self, value: Any) -> list[Any]:
+        if not isinstance(value, nnx.Module):
+            return []
+        return [graph.raw(leaf) for leaf in graph.take_apart(value).leaves]
+
     def differentiate(self, network: Any, optimizer: Any, compute: Any) -> tuple[Any, Any, dict[str, Any]]:
         run = nnx.value_and_grad(compute, argnums=nnx.DiffState(0, graph.LEARNED), has_aux=True)
         (loss, more), gradients = run(network)

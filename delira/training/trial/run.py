@@ -143,7 +143,7 @@ class TrialRun(HookedRun):
         """Nothing is taken from data that may be gone then, and the network is called in steps only."""
 
     def _begin_hooks(self) -> None:
-        self.facts, self._compiled_facts = self.trial.state, CompiledFacts()
+        self.facts, self._compiled_facts = self.trial.state, CompiledFacts(self.backend.constants_of)
         self.facts.update({
             keys.DEVICE: self.devices.input, keys.HISTORY: self.state.history, keys.CALLBACK_LIST: self.callbacks,
         })  # fmt: skip
@@ -190,7 +190,7 @@ class TrialRun(HookedRun):
             more = self._written() if self.backend.compiles else {PREDICTION: self.facts[keys.Y_PRED]}
             step.predictions = {**step.predictions, **more}
 
-        run_and_carry.traceable = run.traceable  # type: ignore[attr-defined]
+        vars(run_and_carry).update(vars(run))
         return run_and_carry
 
     def _written(self) -> dict[Any, Any]:
