@@ -89,6 +89,9 @@ class State(dict[Any, Any]):
         one of the keys of this module.
     """
 
+    #: evaluations and predictions so far
+    n_asides = 0
+
     def __missing__(self, key: Any) -> Any:
         since = f"; it is there from {SINCE[key]} on" if key in SINCE else ""
         close = difflib.get_close_matches(str(key), map(str, self), n=1)

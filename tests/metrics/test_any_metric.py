@@ -362,7 +362,7 @@ def test_functions_of_predictions_and_targets_get_arrays_of_numpy():
     assert set(given) == {np.ndarray}
 
 
-@pytest.mark.parametrize("metric", ["f1", "roc_auc", "mse", sk.f1_score], ids=str)
+@pytest.mark.parametrize("metric", ["f1", "roc_auc", "mse", sk.f1_score], ids=["f1", "roc_auc", "mse", "f1_score"])
 def test_a_set_goes_on_from_its_state_in_a_file(metric, tmp_path):
     pred, true = (NEAR, NUMBERS) if metric == "mse" else (SCORES[2], LABELS[2])
     batches = split(np.array, pred, true)

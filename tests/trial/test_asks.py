@@ -13,7 +13,7 @@ from kits import DIFFERENTIABLE, WEIGHT, descend, quiet
 from delira import state as keys
 from delira.errors import ConfigError, DataError
 from delira.metrics import CategoricalAccuracy, lambda_metric, mean, std
-from delira.state import BATCH, EPOCH, LOSS, Y_PRED, Y_TRUE, X, state_key
+from delira.state import BATCH, EPOCH, LOSS, PHASE, Y_PRED, Y_TRUE, X, state_key
 from delira.training.callbacks import EarlyStopping, ExponentialMovingAverage, ReduceLROnPlateau
 from delira.training.callbacks.decorators import (
     on_checkpoint,
@@ -26,6 +26,7 @@ from delira.training.callbacks.decorators import (
     on_start_validation,
     on_step_training,
     on_step_validation,
+    once_per_epoch,
     traceable,
 )
 
@@ -481,3 +482,22 @@ def test_a_fit_goes_on_after_an_evaluation_in_its_midst_as_if_there_was_none(kit
     assert history == plain[0]
     assert epochs == plain[1]
     np.testing.assert_array_equal(weight, plain[2])
+
+
+@ROOMS
+def test_once_per_epoch_runs_once_in_each_evaluation(kit, line):
+    seen = []
+
+    @once_per_epoch
+    @on_step_validation
+    def look(state):
+        seen.append(state[PHASE])
+
+    net = kit.linear(np.zeros((3, 2)))
+    trial = quiet(net, kit.sgd(net, 0.1), kit.mse, callbacks=[look]).with_train_data(*line, batch_size=6)
+    trial.with_val_data(*line, batch_size=6).with_test_data(line[0], batch_size=6).run(2)
+    trial.evaluate()
+    trial.evaluate()
+    trial.predict()
+    trial.run(3)
+    assert seen == ["fit", "fit", "evaluate", "evaluate", "predict", "fit"]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from delira.errors import ConfigError
-from delira.state import EPOCH, LOSS, State
+from delira.state import EPOCH, LOSS, PHASE, State
 from delira.training.callbacks.abstract_callback import HOOKS, MEMORY
 from delira.training.callbacks.hooks import Callback
 from delira.utils.suggest import did_you_mean
@@ -146,7 +146,9 @@ def once_per_epoch(function: Any) -> Any:
     """Let a function, a method of a callback or a decorated callback run at the first of its moments in an epoch."""
 
     def is_due(memory: dict[str, Any], owner: Any, state: State) -> bool:
-        is_first, memory["epoch"] = memory.get("epoch") != state[EPOCH], state[EPOCH]
+        # of an evaluation or a prediction the epoch is always 0: each of them counts as one of its own
+        epoch = state[EPOCH] if state.get(PHASE, "fit") in ("fit", "replay") else -state.n_asides
+        is_first, memory["epoch"] = memory.get("epoch") != epoch, epoch
         return is_first
 
     return _conditional("once_per_epoch", is_due, function)

@@ -194,6 +194,7 @@ class Passes:
             raise ConfigError(f"there are no {_TITLES[data_key]} data to {phase}")
         trainer, state = self.trainer, self.state
         trainer._phase = phase
+        state.n_asides += 1
         state.update({keys.PHASE: phase, keys.EPOCH: 0, keys.MAX_EPOCHS: 1, keys.STOP_TRAINING: False})
         error: BaseException | None = None
         try:
