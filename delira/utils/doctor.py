@@ -196,7 +196,7 @@ def _probe(packages: Sequence[str], modules: Sequence[str] = (), devices: str = 
 
 _MARK = "delira doctor: "
 _SCRIPT = """
-import importlib, json
+import importlib, importlib.util, json
 said = {{"state": "works", "versions": {{}}, "devices": []}}
 try:
     imported = [importlib.import_module(name) for name in {packages}]
@@ -207,7 +207,11 @@ try:
     first = imported[0]
     said["devices"] = {devices}
 except ModuleNotFoundError as error:
-    said.update(state="incomplete", problem=f"the package {{error.name!r}} is missing")
+    root = error.name.partition(".")[0]
+    if root != error.name and importlib.util.find_spec(root) is not None:  # it is there, without a part of it
+        said.update(state="broken", problem=f"the module {{error.name!r}} is missing in the package {{root!r}}")
+    else:
+        said.update(state="incomplete", problem=f"the package {{error.name!r}} is missing")
 except Exception as error:
     said.update(state="broken", problem=f"{{type(error).__name__}}: {{error}}")
 print()
