@@ -73,9 +73,11 @@ class HookedRun(CheckpointedRun):
 
     def _fire(self, hook: str) -> None:
         """Call a hook, and take over what was changed; after a step also what hooks inside of it have changed."""
-        if not self.callbacks.hears(hook) and hook != "on_step_training":
-            return
         facts = self.facts
+        if not self.callbacks.hears(hook):
+            if hook == "on_step_training":
+                self._follow(facts)
+            return
         facts[keys.PHASE] = self._phase
         self.callbacks.fire(hook, facts, self._phase)
         if hook not in IN_STEP:

@@ -75,13 +75,30 @@ class CategoricalAccuracy(Stateless):
     ):
         super().__init__("acc", pred_key, target_key)
         self.ignore_index, self.class_axis = ignore_index, class_axis
+        self._usual: tuple[Any, int] = (None, 0)
 
     def process(self, *args: Any) -> Any:
         """Whether each is right."""
-        pred, true, _ = categorical_labels(self.name, *self.pair(args[0]), self.class_axis)
-        right = ops_of(pred).equal(pred, true)
+        pred, true = args[0][self.pred_key], args[0][self.target_key]
+        kind = _kind_of(pred, true)
+        usual, axis = self._usual
+        if kind is not None and kind == usual:  # as in the batch before: looked at once, not at every step
+            found = ops_of(pred).argmax(pred, axis)
+        else:
+            scores, labels = self.pair(args[0])
+            found, true, n_classes = categorical_labels(self.name, scores, labels, self.class_axis)
+            if n_classes is not None and true is labels:
+                self._usual = (kind, class_axis(self.name, scores, labels, self.class_axis))
+        right = ops_of(found).equal(found, true)
         mask = counted(true, self.ignore_index)
         return right if mask is None else Weighted(right, mask)
+
+
+def _kind_of(pred: Any, true: Any) -> Any:
+    """What decides how two arrays of one framework are compared; None for anything else."""
+    if type(pred) is not type(true) or not hasattr(pred, "dtype"):
+        return None
+    return type(pred), pred.dtype, pred.shape, true.dtype, true.shape
 
 
 @default_for_key("top_5_acc", 5)
@@ -228,7 +245,7 @@ class DefaultAccuracy(Metric):
 
     def reset(self, state: Any) -> None:
         """Begin a pass: choose by the criterion."""
-        self._tree = as_tree(accuracy_for(state.get(CRITERION), state.get(MODEL)))
+        self._tree = self.delegate = as_tree(accuracy_for(state.get(CRITERION), state.get(MODEL)))
         if self.is_training:
             self._tree.train()
         else:

@@ -45,6 +45,8 @@ class Metric:
     #: whether nothing that follows can change what :meth:`process` returned, so that it need not be copied
     is_fresh: ClassVar[bool] = False
 
+    #: the tree that reports in the place of a root on which nothing hangs
+    delegate: "MetricTree | None" = None
     #: whether it is given what the root returned by :meth:`take`
     shares_batches = False
 
@@ -191,6 +193,8 @@ class MetricTree(Metric):
         dict
             Values of this batch by name, arrays of the device as lazy numbers.
         """
+        if self.root.delegate is not None and not self.children:
+            return self.root.delegate.process(*args)
         value = self.root.process(*args)
         if value is None:
             return {}
@@ -207,7 +211,9 @@ class MetricTree(Metric):
                 given = child.take(batch)
             else:
                 given = child.process(first)
-            if given is not None:
+            if type(given) is Lazy:
+                values[child.prefix + child.name] = given
+            elif given is not None:
                 values.update(by_name(child, given))
         return values
 

@@ -110,9 +110,13 @@ class Batch:
 
     def __init__(self, value: Any, axis: Any = None):
         self.weight: float | None = None
-        if type(value) is Weighted and not shape_of(value.weight):
+        if type(value) is not Weighted:
+            shape = getattr(value, "shape", None)
+        elif isinstance(value.weight, (int, float)) or not shape_of(value.weight):
             value, self.weight = value.value, float(value.weight)
-        shape = getattr(value[0] if type(value) is Weighted else value, "shape", None)
+            shape = getattr(value, "shape", None)
+        else:
+            shape = getattr(value.value, "shape", None)
         self.size = math.prod(shape) if shape else 1
         if self.size > LARGE and axis is None:
             value, self.size = part_of(value), 1
@@ -170,7 +174,11 @@ def read_rows(batches: Sequence[Batch]) -> list[Row]:
     groups: dict[Any, list[tuple[Batch, Part]]] = {}
     for batch in batches:
         if batch.row is None:
-            part = batch.value if type(batch.value) is Part else part_of(batch.value, batch.axis)
+            value = batch.value
+            if type(value) is Weighted:
+                part = part_of(value, batch.axis)
+            else:  # many numbers are a part already
+                part = value if type(value) is Part else Part((as_array(value),), False, None)
             first = part.arrays[0]
             kind = (type(first), first.dtype, first.shape, len(part.arrays), part.is_reduced, batch.axis)
             groups.setdefault(kind, []).append((batch, part))

@@ -72,6 +72,8 @@ class TrialRun(HookedRun):
     _validation_steps = 0
     _kept_metrics: Any = None
     _before: Mapping[Any, Any] = {}
+    #: length of the state, and its keys under which there may be values that gradients go through
+    _open_keys: tuple[int, set[Any]] = (0, set())
     trial: Any
 
     def _methods_of(self, network: Any) -> tuple[Any, Any]:
@@ -187,8 +189,10 @@ class TrialRun(HookedRun):
 
         def run_and_carry(step: Step) -> None:
             run(step)
-            more = self._written() if self.backend.compiles else {PREDICTION: self.facts[keys.Y_PRED]}
-            step.predictions = {**step.predictions, **more}
+            if self.backend.compiles:
+                step.predictions = {**step.predictions, **self._written()}
+            else:
+                step.predictions[PREDICTION] = self.facts[keys.Y_PRED]
 
         vars(run_and_carry).update(vars(run))
         return run_and_carry
@@ -215,8 +219,10 @@ class TrialRun(HookedRun):
         return {**batch, X: facts[keys.X], Y_TRUE: facts[keys.Y_TRUE]}
 
     def _show_on_criterion(self, step: Step, facts: State) -> None:
-        own = step.losses.values()  # of the network, e.g. regularisation of Keras
-        facts[keys.LOSS] = functools.reduce(operator.add, own, self._loss(facts))
+        loss = self._loss(facts)
+        if step.losses:  # of the network, e.g. regularisation of Keras
+            loss = functools.reduce(operator.add, step.losses.values(), loss)
+        facts[keys.LOSS] = loss
         step.losses = {"loss": facts[keys.LOSS]}
         step.backward_arguments = facts.get(keys.BACKWARD_ARGS) or {}
 
@@ -234,7 +240,8 @@ class TrialRun(HookedRun):
     def _after_batch(self, prepared: Mapping[str, Any], result: tuple[Any, Any, Any], hook: str) -> None:
         _, losses, predictions = result
         facts = self.facts
-        facts.update(self._compiled_facts.carried)
+        if self._compiled_facts.carried:
+            facts.update(self._compiled_facts.carried)
         facts[keys.X], facts[keys.Y_TRUE] = self._divided(prepared)
         facts.update(predictions)  # and what else the step has written
         facts[keys.LOSS] = losses["loss"]
@@ -244,7 +251,9 @@ class TrialRun(HookedRun):
 
     def _measure(self, facts: State) -> None:
         """The metrics of a batch, of values that no gradient goes through."""
-        for key in facts.keys() - _WITHOUT_GRADIENT:
+        if len(facts) != self._open_keys[0] or not facts.keys() >= self._open_keys[1]:
+            self._open_keys = (len(facts), facts.keys() - _WITHOUT_GRADIENT)
+        for key in self._open_keys[1]:
             facts[key] = _detached(facts[key])
         facts[keys.METRICS] = self.trial.metrics.process(facts)
 

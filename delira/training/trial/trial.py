@@ -132,6 +132,9 @@ class Trial(FluentData, Passes, Movable):
 
     def follow(self, trainer: Any) -> None:
         """Let the trainer go on with what a callback has set: another network, optimizer or criterion."""
+        state, before = self.state, getattr(trainer, "in_use", (None, None, None))
+        if state[keys.MODEL] is before[0] and state[keys.OPTIMIZER] is before[1] and state[keys.CRITERION] is before[2]:
+            return
         used = self._in_use()
         before, trainer.in_use = getattr(trainer, "in_use", used), used
         if used[0] is not before[0] or used[2] is not before[2]:
