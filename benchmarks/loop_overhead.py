@@ -9,6 +9,7 @@ callbacks. The network is so small that what is measured is the loop and not the
 """
 
 import argparse
+import gc
 import json
 import statistics
 import sys
@@ -187,16 +188,19 @@ if TORCHBEARER.exists():
 def race(num_epochs: int, repeats: int) -> tuple[dict[str, list[float]], dict[str, dict[str, float]]]:
     """Seconds of each fit and last values of the training, by contestant.
 
-    The contestants take turns, so that a slow minute of the machine hits all of them. The first round
-    warms up and is not counted.
+    The contestants take turns, so that a slow minute of the machine hits all of them, and each round begins with
+    another one: none always runs in the wake of the same one, which leaves garbage, and files that are still being
+    written. The first round warms up and is not counted.
     """
     x, y = load()
     seconds: dict[str, list[float]] = {name: [] for name in CONTESTANTS}
     last = {}
     for repeat in range(repeats + 1):
-        for name, contestant in CONTESTANTS.items():
+        shift = repeat % len(CONTESTANTS)
+        for name, contestant in [*CONTESTANTS.items()][shift:] + [*CONTESTANTS.items()][:shift]:
             with tempfile.TemporaryDirectory() as folder:
                 runner = contestant(x, y, num_epochs, Path(folder))
+                gc.collect()
                 started = time.perf_counter()
                 runner.fit()
                 taken = time.perf_counter() - started

@@ -63,8 +63,7 @@ class _Aggregator(Metric):
 
     def take(self, batch: Batch) -> Any:
         """Take in the values of one batch, which others share."""
-        self._waiting.append(batch)
-        if self._waiting.is_full:
+        if self._waiting.append(batch):
             self._read()
 
     def process_final(self, *args: Any) -> Any:

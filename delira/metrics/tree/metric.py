@@ -276,7 +276,9 @@ def as_tree(metric: Metric) -> MetricTree:
 
 def _first(value: Any) -> Any:
     """What is given to whatever hangs on a root."""
-    return next(iter(value.values()), None) if isinstance(value, Mapping) else value
+    if type(value) is Weighted or not isinstance(value, Mapping):
+        return value
+    return next(iter(value.values()), None)
 
 
 def by_name(metric: Metric, value: Any) -> dict[str, Any]:

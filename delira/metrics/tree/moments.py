@@ -145,15 +145,11 @@ class Waiting:
         self._batches: list[Batch] = []
         self._n_numbers = 0
 
-    def append(self, batch: Batch) -> None:
-        """Add one; nothing is read."""
+    def append(self, batch: Batch) -> bool:
+        """Add one; nothing is read. Returns whether it is time to."""
         self._batches.append(batch)
         self._n_numbers += batch.size
-
-    @property
-    def is_full(self) -> bool:
-        """Whether it is time to read."""
-        return len(self._batches) >= MOST_BATCHES or self._n_numbers >= MOST_NUMBERS
+        return self._n_numbers >= MOST_NUMBERS or len(self._batches) >= MOST_BATCHES
 
     def read(self) -> list[Row]:
         """The moments of every batch; none waits afterwards."""

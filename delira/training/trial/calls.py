@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from delira import state as keys
+from delira.contract.step import TARGET_FIRST
 from delira.errors import ConfigError
 from delira.state import State, StateKey
 
@@ -102,7 +103,8 @@ def bind_criterion(criterion: Any) -> Callable[[State], Any]:
     ----------
     criterion
         A state key, a function of the state (its one argument, or the first is called ``state``), or a function of
-        predictions and targets, over whose arguments tuples of them are spread.
+        predictions and targets (of targets and predictions, if its framework calls it so), over whose arguments tuples
+        of them are spread.
 
     Raises
     ------
@@ -111,11 +113,13 @@ def bind_criterion(criterion: Any) -> Callable[[State], Any]:
     """
     if not callable(criterion):
         raise ConfigError(f"a criterion is a function of predictions and targets, or of the state, got {criterion!r}")
-    if takes_state(criterion):
+    is_target_first = getattr(criterion, TARGET_FIRST, False)
+    if not is_target_first and takes_state(criterion):
         return criterion
+    first, second = (keys.Y_TRUE, keys.Y_PRED) if is_target_first else (keys.Y_PRED, keys.Y_TRUE)
 
     def compute(state: State) -> Any:
-        return criterion(*spread(state[keys.Y_PRED]), *spread(state[keys.Y_TRUE]))
+        return criterion(*spread(state[first]), *spread(state[second]))
 
     return compute
 

@@ -9,14 +9,13 @@ from typing import Any
 
 from delira import state as keys
 from delira.contract import Step
-from delira.contract.step import TARGET_FIRST
 from delira.errors import DataError, NetworkError
 from delira.state import State
 from delira.training.compiled_facts import SETTLED, CompiledFacts, written
 from delira.training.generators import seed_generators
 from delira.training.hooked_run import HookedRun
 from delira.training.plan import TrainingPlan
-from delira.training.trial.calls import ModelCall, spread
+from delira.training.trial.calls import ModelCall
 from delira.training.trial.data import ENDLESS, Y_TRUE, X
 from delira.training.trial.moving import deep_to
 from delira.training.trial.watcher import PREDICTION, TrialWatcher
@@ -233,8 +232,6 @@ class TrialRun(HookedRun):
         criterion = facts[keys.CRITERION]
         if criterion is None:
             return self.backend.zero_loss(self.devices) + 0.0  # no leaf: callbacks may add to it in place
-        if getattr(criterion, TARGET_FIRST, False):
-            return criterion(*spread(facts[keys.Y_TRUE]), *spread(facts[keys.Y_PRED]))
         return self.trial.criterion_of(criterion)(facts)
 
     def _after_batch(self, prepared: Mapping[str, Any], result: tuple[Any, Any, Any], hook: str) -> None:
