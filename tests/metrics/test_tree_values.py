@@ -205,6 +205,17 @@ def test_the_classes_lie_where_they_fit_the_target(convert):
         assert one_pass(["cat_acc"], split(convert, pred, true, size=4))[1] == {"acc": 1.0}
 
 
+def test_each_batch_is_compared_in_its_own_way(convert):
+    """What a batch was like says nothing about the next: labels, one-hot ones, the classes last, found labels."""
+    true = RANDOM.integers(0, 5, size=(3, 4, 2))
+    scores = np.eye(5, dtype=np.float32)[true]
+    pairs = [(np.moveaxis(scores, -1, 1), true), (scores, true), (true, true)]
+    pairs += [(SCORES, LABELS), (SCORES, np.eye(6, dtype=np.float32)[LABELS]), (FOUND, LABELS)]
+    _, final = one_pass(["cat_acc"], [tuple(map(convert, pair)) for pair in pairs])
+    n_right = 3 * true.size + 3 * (FOUND == LABELS).sum()
+    assert final == pytest.approx({"acc": n_right / (3 * true.size + 3 * len(LABELS))})
+
+
 def test_of_two_places_that_fit_that_of_the_framework_is_taken(convert):
     true = RANDOM.integers(0, 4, size=(6, 4))
     scores = np.eye(4, dtype=np.float32)[true]  # (6, 4, 4), the classes last
