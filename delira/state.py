@@ -156,11 +156,11 @@ PHASE = _key("phase", "'fit', 'evaluate', 'predict' or 'replay'", "on_start")
 
 DATA = _key("data", "key of the data at hand: TRAIN_DATA, VALIDATION_DATA or TEST_DATA", "on_start_training")
 GENERATOR = _key("generator", "the data at hand", "on_start_training")
-ITERATOR = _key("iterator", "the batches that are left of it", "on_start_training")
+ITERATOR = _key("iterator", "the batches that are left of it", "on_sample")
 STEPS = _key("steps", "steps of the pass, None if nobody knows", "on_start_training")
 SAMPLER = _key("sampler", "function of the state that sets the next X and Y_TRUE", "on_start_training")
 METRICS = _key("metrics", "values of the metrics by name: of the batch, at the end of the pass", "on_start_training")
-TIMINGS = _key("timings", "seconds that parts of the fit took, by name", "on_start_training")
+TIMINGS = _key("timings", "seconds that parts of the fit took, by name", "on_start_training, with a Profiler")
 
 # ------------------------------------------------------------------ the step
 

@@ -42,6 +42,7 @@ ALLOWED = {
 #: the same for imports inside functions only: small interfaces to what knows the importing part
 ALLOWED_LATE = {
     "__init__": {"training"},  # delira.Trial
+    "metrics": {"training"},  # TimerMetric, which is a callback, too
     "training": {"report", "execution"},  # a result plots itself; an experiment hands its folds out
 }
 #: room -> the room it builds on

@@ -23,6 +23,10 @@ class TrialVerbs:
         """An optimizer as one of the framework is, with no state yet, for a network that is a copy of its own."""
         raise ConfigError(f"the room {self.name!r} cannot copy optimizers")
 
+    def check_optimizers(self, network: Any, optimizers: Mapping[str, Any]) -> None:
+        """Refuse optimizers of other weights than the network's; those that keep no weights go on with any."""
+        return
+
     def move(self, network: Any, optimizers: Mapping[str, Any], devices: Devices, dtype: Any) -> None:
         """Bring a network and the states of its optimizers to devices and, if that is not None, into a dtype."""
         if dtype is not None:

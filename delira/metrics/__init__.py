@@ -4,6 +4,8 @@ Functions over a data set are called as ``f(y_true, y_pred)``, scikit-learn's or
 :func:`lambda_metric`, as ``f(y_pred, y_true)``, that of a criterion.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from delira.metrics.forms import kind_of, score
 from delira.metrics.functions import accuracy, dice
 from delira.metrics.gather import Gatherer
@@ -32,23 +34,7 @@ from delira.metrics.tree.accuracies import (
     TopKCategoricalAccuracy,
 )
 from delira.metrics.tree.adapters import SklearnMetric, TorchMetric
-from delira.metrics.tree.aggregators import (
-    Max,
-    Mean,
-    Min,
-    RootMean,
-    RunningMean,
-    Std,
-    ToDict,
-    Var,
-    max_,
-    mean,
-    min_,
-    running_mean,
-    std,
-    to_dict,
-    var,
-)
+from delira.metrics.tree.aggregators import Max, Mean, Min, RootMean, Std, ToDict, Var
 from delira.metrics.tree.basics import LR, Epoch, Loss
 from delira.metrics.tree.counts import (
     BalancedAccuracy,
@@ -59,7 +45,8 @@ from delira.metrics.tree.counts import (
     Precision,
     Recall,
 )
-from delira.metrics.tree.curves import R2, CalibrationError, PrAuc, RocAuc
+from delira.metrics.tree.curves import R2, CalibrationError, PrAuc, RocAuc, RocAucScore
+from delira.metrics.tree.hanging import max_, mean, min_, running_mean, std, to_dict, var
 from delira.metrics.tree.lambdas import EpochLambda, lambda_metric
 from delira.metrics.tree.metric import AdvancedMetric, Metric, MetricTree
 from delira.metrics.tree.metric_list import MetricList
@@ -68,6 +55,10 @@ from delira.metrics.tree.overlap import Dice, Hausdorff, IoU
 from delira.metrics.tree.registry import default_for_key, known_keys
 from delira.metrics.tree.regression import MeanAbsoluteError, MeanSquaredError, RootMeanSquaredError
 from delira.metrics.tree.roots import BatchLambda
+from delira.metrics.tree.running import RunningMean, RunningMetric
+
+if TYPE_CHECKING:
+    from delira.training.callbacks import TimerMetric as TimerMetric
 
 __all__ = [
     "LR",
@@ -106,9 +97,11 @@ __all__ = [
     "Precision",
     "Recall",
     "RocAuc",
+    "RocAucScore",
     "RootMean",
     "RootMeanSquaredError",
     "RunningMean",
+    "RunningMetric",
     "SklearnAccuracyScore",
     "SklearnBalancedAccuracyScore",
     "SklearnClassificationMetric",
@@ -123,6 +116,7 @@ __all__ = [
     "SklearnRecallScore",
     "SklearnZeroOneLoss",
     "Std",
+    "TimerMetric",
     "ToDict",
     "TopKCategoricalAccuracy",
     "TorchMetric",
@@ -144,3 +138,12 @@ __all__ = [
     "to_dict",
     "var",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # as it is a callback, too, it lies beside these, which need the metrics
+    if name == "TimerMetric":
+        from delira.training.callbacks import TimerMetric
+
+        return TimerMetric
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

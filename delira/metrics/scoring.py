@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from delira.errors import ConfigError, DataError, MissingKeyError
+from delira.utils.parameters import needed
 from delira.utils.suggest import did_you_mean
 
 Kind = Literal["dataset", "sample", "stream"]
@@ -120,9 +121,8 @@ def is_torchmetrics(metric: Any) -> bool:
 
 def takes_one(metric: Any) -> bool:
     """Whether a metric of torchmetrics is updated with predictions alone, as means and sums of numbers are."""
-    parameters = inspect.signature(metric.update).parameters
-    needed = [name for name, one in parameters.items() if one.default is one.empty and one.kind in (0, 1)]
-    return len([name for name in needed if name != "self"]) == 1
+    names = [parameter.name for parameter in needed(inspect.signature(metric.update).parameters)]
+    return len([name for name in names if name != "self"]) == 1
 
 
 def lookup(values: Mapping[str, Any], key: str) -> Any:

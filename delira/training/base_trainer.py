@@ -314,7 +314,7 @@ class BaseNetworkTrainer(HookedRun):
         """All steps that are left of one epoch; returns ``(metrics, losses)``: values of the steps by name."""
         running, state, signals = self._running or self._new_epoch(), self.state, self.stop_signals
         length, watches_steps = checks.count_batches(batchgen), self.saver.watches_steps
-        with self.backend.training(self.module), self._fed(batchgen, ahead=self._may_look_ahead) as fed:
+        with self._learning(), self._fed(batchgen, ahead=self._may_look_ahead) as fed:
             for batch, ready in fed:
                 self._train_batch(batch, ready, state.step_in_epoch + 1 == length, running)
                 if state.step_in_epoch % self.config.logging.freq == 0:

@@ -12,6 +12,7 @@ from delira.contract import Backend
 from delira.errors import CheckpointError
 from delira.io.checkpoint import CheckpointFolder
 from delira.io.verify import verify_zip
+from delira.training import guards
 from delira.training.callbacks.abstract_callback import load_callback
 from delira.training.data_position import can_be_entered, is_foreign_loader
 from delira.training.generators import generators_state
@@ -243,6 +244,9 @@ class CheckpointedRun(RunState):
             )
 
     def _save(self, names: list[str]) -> None:
+        if self.save_path is None:  # nothing is collected; that weights are not finite is told all the same
+            guards.refuse_weights(self)
+            return
         with self._filled_state():
             self.saver.save({**self._checkpoint_tree(), "names": names}, names)
 
@@ -253,7 +257,7 @@ class CheckpointedRun(RunState):
         if every is not None and epoch % every == 0:
             names.append(f"epoch_{epoch}")
         is_end = epoch == plan.num_epochs or self.state.stop_training or self.stop_signals.received is not None
-        if names or is_end or self.saver.is_late:
+        if is_end or (self.save_path is not None and (names or self.saver.is_late)):
             self._save([*names, "last"])
 
     # ------------------------------------------------------------------ inside an epoch

@@ -113,7 +113,10 @@ def check_first_batches(trainer: Any, plan: Any) -> None:
         if batch is None:
             raise DataError(f"the {role} data gave no batch")
         prepared = trainer._prepare_batch(batch)
-        if trainer.backend.is_ready(trainer.module) and (role == "validation" or trainer.has_default_closure):
+        # what callbacks make of a batch is not known before
+        is_as_it_comes = not trainer.callbacks.hears("on_sample" if role == "training" else "on_sample_validation")
+        is_called = is_as_it_comes and (role == "validation" or trainer.has_default_closure)
+        if trainer.backend.is_ready(trainer.module) and is_called:
             try:
                 with _counters_kept(trainer):
                     _check_reading(trainer, role, batch, prepared)

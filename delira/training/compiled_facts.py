@@ -129,9 +129,9 @@ class CompiledFacts:
             if key not in SETTLED and key not in self._inputs and is_of_arrays(value)
         })  # fmt: skip
 
-    def give(self, keys_of_inputs: Mapping[Any, Any] | set[Any]) -> None:
-        """Make arrays of the state inputs of the step."""
-        self._inputs.update(keys_of_inputs)
+    def give(self, keys: set[Any]) -> None:
+        """Make the arrays under these keys of the state inputs of the step."""
+        self._inputs.update(keys)
 
     def changed(self, facts: State) -> list[Any]:
         """What the step was compiled with and is another by now; arrays among it become inputs."""

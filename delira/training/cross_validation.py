@@ -34,6 +34,7 @@ from delira.training.predictor import Evaluation
 from delira.training.result import FoldResult, KFoldResult
 from delira.training.run_folder import RunFolder, loss_tolerated
 from delira.training.splits import Split, SplitConfig, Splitter, fingerprint
+from delira.training.watcher import evaluate_shown
 from delira.utils import yaml_codec
 from delira.utils.files import publish, publish_text
 from delira.utils.trees import iterate_leaves
@@ -278,7 +279,7 @@ class CrossValidation:
 
     def _check_test(self, trainer: Any, split: Split) -> None:
         """Try the test metrics on one batch, before a fold is trained."""
-        if not trainer.backend.is_ready(trainer.module):
+        if not trainer.backend.is_ready(trainer.module) or trainer.callbacks.hears("on_sample_validation"):
             return
         with trainer.backend.threads(trainer.config.num_threads), own_generators(trainer.backend):
             batch = self._test_manager(split).first_batch(trainer.seed) or {}
@@ -291,11 +292,8 @@ class CrossValidation:
         with trainer.backend.threads(trainer.config.num_threads), own_generators(trainer.backend):
             # networks may draw random numbers in evaluation mode, too
             seed_generators(trainer.backend, trainer.seed, trainer.fold, stream="test")
-            return trainer.evaluate(
-                manager,
-                metrics=self.bound_metrics,
-                metric_keys=self.metric_keys,
-                targets=self._targets(),
+            return evaluate_shown(
+                trainer, manager, metrics=self.bound_metrics, metric_keys=self.metric_keys, targets=self._targets()
             )
 
 

@@ -51,6 +51,13 @@ def _advise_on_memory(config: TrainerConfig, plan: TrainingPlan) -> str:
     return f"The device ran out of memory{batch}. Try {' or '.join(cures)}."
 
 
+def refuse_weights(trainer: Any) -> None:
+    """Refuse weights that are not finite, where no checkpoint is written; errors as of :func:`refuse_nonfinite`."""
+    if trainer.learned_names:
+        counters = {"epoch": trainer.state.epoch, "step": trainer.state.step_in_epoch}
+        refuse_nonfinite(trainer, {**trainer.backend.state_tree(trainer.module, {}), **counters})
+
+
 def refuse_nonfinite(trainer: Any, tree: Mapping[str, Any]) -> None:
     """Refuse to write weights that are not finite: a run could never recover from such a checkpoint.
 

@@ -6,24 +6,26 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from delira import state as keys
-from delira.contract import NO_HOOKS, Step, StepHooks, call_losses
+from delira.contract import NO_HOOKS, Step, StepHooks
 from delira.errors import DataError
+from delira.metrics.tree.metric import reported
 from delira.state import State
 from delira.training.callbacks.hooks import IN_STEP
-from delira.training.checkpointed import CheckpointedRun, StopInValidation
 from delira.training.checks import check_first_batches, check_methods, count_batches
 from delira.training.compiled_facts import CARRIED, SETTLED, CompiledFacts, written
 from delira.training.generators import seed_generators
 from delira.training.plan import TrainingPlan
+from delira.training.replaceable import ReplaceableRun
 from delira.training.step_values import StepValues
+from delira.training.watcher import Watcher
 
-#: so often a step may be compiled anew before it is worth a word
-_MANY = 20
+#: a step that was compiled so often is warned of
+_WARN_AFTER = 20
 _FIELDS = ("sample", "forward", "criterion", "backward")
 _NOTHING = contextlib.nullcontext()
 
 
-class HookedRun(CheckpointedRun):
+class HookedRun(ReplaceableRun):
     """The part of a trainer that callbacks see as a :class:`delira.state.State`.
 
     In an experiment ``X`` is the network's input (a dict by argument if there are several), ``Y_TRUE`` the rest of the
@@ -31,8 +33,6 @@ class HookedRun(CheckpointedRun):
     ``LOSS`` the sum of all losses.
     """
 
-    facts: State
-    devices: Any
     _n_anew = 0
     _phase = "fit"
 
@@ -50,6 +50,7 @@ class HookedRun(CheckpointedRun):
     def _begin_hooks(self) -> None:
         """Fill the state and tell callbacks that everything is there."""
         self.facts, self._compiled_facts = State(self._lasting_facts()), CompiledFacts(self.backend.constants_of)
+        self.in_use = (self.facts[keys.MODEL], self.facts[keys.OPTIMIZER], self.facts[keys.CRITERION])
         self._bind_hooks()
         self._fire("on_init")
 
@@ -74,6 +75,8 @@ class HookedRun(CheckpointedRun):
     def _fire(self, hook: str) -> None:
         """Call a hook, and take over what was changed; after a step also what hooks inside of it have changed."""
         facts = self.facts
+        if self.state.has_all_steps and hook in ("on_start_training", "on_end_training"):
+            return  # of an epoch that is continued in its validation: they were called before
         if not self.callbacks.hears(hook):
             if hook == "on_step_training":
                 self._follow(facts)
@@ -87,6 +90,7 @@ class HookedRun(CheckpointedRun):
         """Take over what callbacks have set for all steps that come."""
         if facts.get(keys.STOP_TRAINING) and not self.state.stop_training and self._phase == "fit":
             self.state.stop_training = True
+        self._follow_replaced(facts)
 
     def register_callback(self, callback: Any) -> None:
         """Add a callback; see :meth:`RunState.register_callback`."""
@@ -119,7 +123,7 @@ class HookedRun(CheckpointedRun):
     _shows_steps = _shows_validation = False
     #: whether the step shows what it computes even if no callback looks: a trial's criterion is called by it
     _looks_inside = False
-    _shown_loss: Any = None
+    _shown_loss: tuple[Any, Any, Any] = (None, None, None)
 
     def _hook_in_step(self, hook: str) -> Callable[[Step], None]:
         show, take = getattr(self, f"_show_{hook}"), getattr(self, f"_take_{hook}")
@@ -161,23 +165,28 @@ class HookedRun(CheckpointedRun):
         """
         facts, compiled = self.facts, self._compiled_facts
         if self._samples_apart:
-            before, step = dict(facts), Step(self.module, prepared)
-            self._show_on_sample(step, facts)
-            self.callbacks.fire("on_sample", facts, self._phase)
-            self._take_on_sample(step, facts)
+            before = dict(facts)
+            prepared = self.sampled(prepared, "on_sample")
             self._follow(facts)
             compiled.give(set(written(facts, before)) - SETTLED)
-            prepared = step.batch
         if not self._is_compiled:
             return prepared
         if changed := compiled.changed(facts):
             self._bound, self._n_anew = None, self._n_anew + 1
-            if self._n_anew == _MANY:
+            if self._n_anew == _WARN_AFTER:
                 self._warn_once(
-                    f"the step was compiled {_MANY} times, since it reads {', '.join(map(str, changed))} of the state, "
-                    "which changes: make an array of it, or set compiled=False"
+                    f"the step was compiled {_WARN_AFTER} times, since it reads {', '.join(map(str, changed))} of the "
+                    "state, which changes: make an array of it, or set compiled=False"
                 )
         return compiled.join(prepared, facts)
+
+    def sampled(self, prepared: dict[str, Any], hook: str) -> dict[str, Any]:
+        """A prepared batch with what callbacks make of it."""
+        step = Step(self.module, prepared)
+        self._show_on_sample(step, self.facts)
+        self._fire(hook)
+        self._take_on_sample(step, self.facts)
+        return step.batch
 
     def _noting(self) -> contextlib.AbstractContextManager[None]:
         return self._compiled_facts.noting(self.facts) if self._is_compiled else _NOTHING
@@ -206,19 +215,22 @@ class HookedRun(CheckpointedRun):
         step.predictions = _like(step.predictions, facts[keys.Y_PRED])
 
     def _show_on_criterion(self, step: Step, facts: State) -> None:
-        facts[keys.LOSS] = self._shown_loss = _total(step.losses)
+        total = _total(step.losses)
+        # a value of its own, since callbacks may add to it in place
+        facts[keys.LOSS] = shown = None if total is None else total + 0.0
+        self._shown_loss = (total, shown, _version(shown))
 
     def _take_on_criterion(self, step: Step, facts: State) -> None:
         """What callbacks made of the sum of all losses, as a further loss."""
-        before, after = self._shown_loss, facts[keys.LOSS]
-        if after is not before:
+        (before, shown, version), after = self._shown_loss, facts[keys.LOSS]
+        if after is not shown or _version(after) != version:
             step.losses = {**step.losses, "added": after - before}
 
     def _show_on_backward(self, step: Step, facts: State) -> None:
-        facts[keys.GRADIENTS] = step.gradients
+        facts[keys.GRADIENTS] = dict(step.gradients or {})
 
     def _take_on_backward(self, step: Step, facts: State) -> None:
-        step.gradients = facts[keys.GRADIENTS]
+        step.gradients = {**(step.gradients or {}), **facts[keys.GRADIENTS]}
 
     def _divided(self, batch: Mapping[str, Any]) -> tuple[Any, Any]:
         """What the network is given, and the rest of a batch."""
@@ -277,7 +289,8 @@ class HookedRun(CheckpointedRun):
         facts = self.facts
         facts.update(self._compiled_facts.carried)
         facts[keys.X], facts[keys.Y_TRUE] = self._divided(prepared)
-        facts[keys.Y_PRED], facts[keys.METRICS] = _single(predictions), dict(metrics)
+        facts[keys.Y_PRED] = _single(predictions)
+        facts[keys.METRICS] = {name: reported(value) for name, value in {**losses, **metrics}.items()}
         facts[keys.LOSS] = _total(losses)
         facts.pop(keys.GRADIENTS, None)
         self._fire(hook)
@@ -305,57 +318,6 @@ class HookedRun(CheckpointedRun):
         return self._end_pass(values, "on_end_validation")
 
 
-class Watcher:
-    """Looks at every batch of a pass without learning, for a trainer.
-
-    Parameters
-    ----------
-    trainer
-        Whose losses and hooks they are.
-    losses
-        Takes the losses of every batch.
-    """
-
-    def __init__(self, trainer: Any, losses: StepValues):
-        self._trainer, self._losses = trainer, losses
-        self._is_shown = trainer._shows_validation
-        self._number = 0
-
-    def before(self, prepared: dict[str, Any]) -> dict[str, Any]:
-        """Show a prepared batch, and take what was made of it."""
-        if not self._is_shown:
-            return prepared
-        trainer, step = self._trainer, Step(self._trainer.module, prepared)
-        trainer.facts[keys.BATCH] = self._number
-        trainer._show_on_sample(step, trainer.facts)
-        trainer._fire("on_sample_validation")
-        trainer._take_on_sample(step, trainer.facts)
-        return step.batch
-
-    def after(self, predictions: Mapping[str, Any], prepared: dict[str, Any], n_samples: int) -> Mapping[str, Any]:
-        """Show predictions, compute losses, and take what was made of the predictions."""
-        trainer, config = self._trainer, self._trainer.config
-        if trainer.stop_signals.received is not None:
-            raise StopInValidation
-        step = Step(trainer.module, prepared, predictions)
-        if self._is_shown:
-            trainer._show_on_forward(step, trainer.facts)
-            trainer._fire("on_forward_validation")
-            trainer._take_on_forward(step, trainer.facts)
-        if trainer.has_default_closure:
-            step.losses = call_losses(config.losses, config.loss_keys, step.predictions, prepared)
-            if self._is_shown and step.losses:
-                trainer._show_on_criterion(step, trainer.facts)
-                trainer._fire("on_criterion_validation")
-                trainer._take_on_criterion(step, trainer.facts)
-            self._losses.append(step.losses, n_samples, 0)
-        if self._is_shown:
-            trainer.facts[keys.METRICS] = {}
-            trainer._fire("on_step_validation")
-        self._number += 1
-        return step.predictions
-
-
 def _name_of(callback: Any) -> str:
     shown = repr(callback)
     return type(callback).__name__ if " object at " in shown else shown
@@ -374,6 +336,11 @@ def _single(values: Mapping[str, Any]) -> Any:
 def _like(values: Mapping[str, Any], changed: Any) -> dict[str, Any]:
     """What :func:`_single` gave, under its name again."""
     return {next(iter(values)): changed} if len(values) == 1 else dict(changed)
+
+
+def _version(value: Any) -> Any:
+    """How often a tensor was changed in place; of other frameworks no value of one number can be."""
+    return getattr(value, "_version", None)
 
 
 def _total(losses: Mapping[str, Any]) -> Any:

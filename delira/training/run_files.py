@@ -4,7 +4,6 @@ import contextlib
 import functools
 import importlib.util
 import os
-from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from delira.io.checkpoint import CheckpointFolder
 from delira.training import guards
 from delira.training.callbacks.history import HistoryWriter
 from delira.training.callbacks.tensorboard import TensorBoardWriter
-from delira.training.saving import Saver, Tree
+from delira.training.saving import Saver
 from delira.utils.files import writable_folder
 from delira.utils.lock import locked
 
@@ -27,10 +26,6 @@ class NoSaver(Saver):
 
     watches_steps = False
     is_late = False
-
-    def save(self, tree: Tree, names: Sequence[str]) -> None:
-        """Look at what would be written, and leave it."""
-        self._inspect(tree)
 
     def begin(self, make_tree: Any) -> None:
         """Nothing is to be prepared."""

@@ -25,3 +25,21 @@ def iterate_leaves(tree: Any, path: tuple[str | int, ...] = ()) -> Iterator[tupl
             yield from iterate_leaves(value, (*path, position))
     else:
         yield path, tree
+
+
+def n_rows(*trees: Any) -> int:
+    """Samples of a batch: the length of the first array of the first tree that has one; 1 if none has."""
+    for tree in trees:
+        # most trees are arrays, and there is one at every step
+        for leaf in (tree,) if hasattr(tree, "shape") else (leaf for _, leaf in iterate_leaves(tree)):
+            shape = getattr(leaf, "shape", None)
+            if shape is not None and len(shape):  # a TensorShape is truthy even if it is empty
+                return int(shape[0])
+    return 1
+
+
+def spread(value: Any) -> tuple[Any, ...]:
+    """Positional arguments of an input, a prediction or a target: those of a tuple or list, nothing for None."""
+    if value is None:
+        return ()
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,)

@@ -525,6 +525,7 @@ def jax_parts():
 
 
 def sklearn_parts():
+    pytest.importorskip("skops", reason="the checkpoints of the sklearn room need the package 'skops'")
     from sklearn.linear_model import LogisticRegression
 
     return LogisticRegression(), None, None

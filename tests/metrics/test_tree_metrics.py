@@ -506,7 +506,11 @@ def test_what_is_no_metric_is_refused(metric, message):
 
 
 def test_what_is_no_metric_cannot_be_decorated():
-    for target, message in ((3, "3 is neither a metric"), (lambda a, b, c: 0, "needs 3 arguments")):
+    for target, message in (
+        (3, "3 is neither a metric"),
+        (lambda a, b, c: 0, "needs 3 arguments"),
+        (max, "max does not tell"),
+    ):
         with pytest.raises(ConfigError, match=message):
             mean(target)
     with pytest.raises(ConfigError, match="f1_score of scikit-learn is computed over whole data sets"):

@@ -102,7 +102,7 @@ def test_metrics_of_numbers_are_those_of_scikit_learn(convert):
     expected = {
         "mse": sk.mean_squared_error(NUMBERS, NEAR),
         "mae": sk.mean_absolute_error(NUMBERS, NEAR),
-        "rmse": np.sqrt(np.mean((NUMBERS - NEAR) ** 2)),
+        "rmse": sk.root_mean_squared_error(NUMBERS, NEAR),
         "r2": sk.r2_score(NUMBERS, NEAR),
     }
     assert final == pytest.approx(expected, rel=1e-5)
@@ -189,6 +189,20 @@ def test_pixels_are_counted_on_their_device(convert):
         },
         rel=1e-6,
     )
+
+
+def test_a_matrix_of_one_label_is_a_matrix():
+    zeros = np.zeros(4, int)
+    assert one_pass(["confusion_matrix"], [(zeros, zeros)])[1] == {"confusion_matrix": [[4, 0], [0, 0]]}
+
+
+@pytest.mark.parametrize(("settings", "true", "message"), [
+    ({"num_classes": 2}, [0, 1, 3], "labels from 0 to 1, and got some from 0 to 3"),
+    ({"ignore_index": None}, [0, 1, -1], "labels from 0 to 1, and got some from -1 to 1"),
+])  # fmt: skip
+def test_a_matrix_leaves_no_label_out(settings, true, message):
+    with pytest.raises(DataError, match=f"'confusion_matrix' counts {message}"):
+        one_pass([ConfusionMatrix(**settings)], [(np.array([0, 1, 1]), np.array(true))])
 
 
 def test_a_target_that_is_no_class_is_named():
@@ -326,18 +340,6 @@ def test_dice_and_iou_are_those_of_monai(convert):
     _, final = one_pass(["dice", "iou"], split(convert, one_hot(PRED), TRUE, size=3))
     expected = {"dice": monai_values("compute_dice").mean(), "iou": monai_values("compute_iou").mean()}
     assert final == pytest.approx(expected, rel=1e-6)
-
-
-def test_dice_is_that_of_the_experiments_also_where_classes_are_missing(convert):
-    pred, true = PRED.copy(), TRUE.copy()
-    pred[0], true[0] = 0, 0
-    pred[1][pred[1] == 1] = 0
-    true[2][true[2] == 2] = 0
-    expected = np.mean([delira.metrics.dice(*pair) for pair in zip(true, pred, strict=True)])
-    reported, final = one_pass(["dice"], split(convert, one_hot(pred), true, size=3))
-    assert final == {"dice": pytest.approx(expected, rel=1e-6)}
-    first = np.mean([delira.metrics.dice(*pair) for pair in zip(true[:3], pred[:3], strict=True)])
-    assert float(reported[0]["running_dice"]) == pytest.approx(first, rel=1e-6)
 
 
 def test_masks_of_one_channel_say_yes_or_no(convert):

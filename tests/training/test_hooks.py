@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from delira import state as keys
+from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError
 from delira.state import LOSS, State, state_key
 from delira.training.callbacks import AbstractCallback, CallbackList
@@ -105,6 +106,51 @@ def test_a_loss_that_is_only_looked_at_stays_as_it_is(tmp_path, manager):
     trainer.train(1, manager())
     assert len(seen) == 3
     assert "added" not in trainer.state.history[0]
+
+
+@pytest.mark.parametrize("n_losses", [1, 2])
+def test_what_is_added_in_place_is_learned_and_no_loss_is_changed_by_it(tmp_path, manager, n_losses):
+    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+    from small_rooms import build_room
+
+    def size_of(network):
+        return sum((weight**2).sum() for weight in network.parameters())
+
+    @on_criterion
+    def add(state):
+        state[LOSS] += 100 * size_of(state[keys.MODEL])
+
+    losses = dict([("mse", torch.nn.MSELoss()), ("mae", torch.nn.L1Loss())][:n_losses])
+    trainers = {}
+    for name, callbacks in (("added", [add]), ("alone", [])):
+        torch.manual_seed(0)
+        trainers[name] = build_room("torch").trainer(
+            tmp_path / name, callbacks=callbacks, losses=losses, optimizer_params={"lr": 1e-4}
+        )
+    size = size_of(trainers["added"].module).item()
+    for trainer in trainers.values():
+        trainer.train(1, BaseDataManager(next(iter(manager().epoch(0, 0, 1))), 99))
+    added, alone = (trainer.state.history[0] for trainer in trainers.values())
+    assert added["added"] == pytest.approx(100 * size, rel=1e-5)
+    assert {name: added[name] for name in losses} == pytest.approx({name: alone[name] for name in losses})
+    assert size_of(trainers["added"].module).item() < size
+
+
+def test_gradients_that_are_not_set_are_applied_as_they_are(room, tmp_path, manager):
+    if room.name in ("toy", "sklearn"):
+        pytest.skip("it has one weight")
+
+    @on_backward
+    def only_one(state):
+        name = sorted(state[keys.GRADIENTS])[0]
+        state[keys.GRADIENTS] = {name: state[keys.GRADIENTS][name]}
+
+    ends = []
+    for callbacks in ([only_one], []):
+        trainer = room.trainer(tmp_path / str(len(ends)), callbacks=callbacks, compiled=False)
+        trainer.train(1, manager())
+        ends.append(trainer.load_state(trainer.checkpoints.path("last"))["model"])
+    assert room.same(*ends)
 
 
 def test_what_a_hook_does_to_the_input_is_computed(room, tmp_path, manager):

@@ -18,6 +18,9 @@ from problems import linear_problem
 
 from delira.data_loading import BaseDataManager
 from delira.errors import TrainingInterrupted
+from delira.state import EPOCH
+from delira.training.callbacks import SWA
+from delira.training.callbacks.hooks import Callback
 
 EPOCHS = 30  # of three steps
 HERE = Path(__file__).parent
@@ -378,3 +381,40 @@ def test_the_message_promises_only_what_is_there(room, tmp_path, regression, sav
     there = trainer.checkpoints.path("last").exists()
     assert (f"it continues from {trainer.save_path}" in str(caught.value)) == there
     assert there == (save_freq == 1)
+
+
+class Heard(Callback):
+    """Which hooks were called in which epoch, and in the middle of a validation one signal."""
+
+    def __init__(self, stop_in=None):
+        self.hooks, self.stop_in = [], stop_in
+
+    def on_start_training(self, state):
+        self.hooks.append(f"start {state[EPOCH]}")
+
+    def on_end_training(self, state):
+        self.hooks.append(f"end {state[EPOCH]}")
+
+    def on_step_validation(self, state):
+        if state[EPOCH] == self.stop_in:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def state_dict(self):
+        return {"hooks": self.hooks}
+
+    def load_state_dict(self, state):
+        self.hooks = list(state["hooks"])
+
+
+def test_what_was_called_before_a_stop_in_a_validation_is_not_called_again(room, tmp_path, manager):
+    unbroken = room.trainer(tmp_path / "unbroken", callbacks=[heard := Heard(), SWA(1)])
+    unbroken.train(4, manager(), manager())
+    broken = room.trainer(tmp_path / "broken", callbacks=[Heard(1), SWA(1)])
+    with pytest.raises(TrainingInterrupted):
+        broken.train(4, manager(), manager())
+    resumed = room.trainer(tmp_path / "broken", callbacks=[again := Heard(), SWA(1)])
+    assert resumed.state.has_all_steps
+    resumed.train(4, manager(), manager())
+    assert again.hooks == heard.hooks == [f"{what} {epoch}" for epoch in range(4) for what in ("start", "end")]
+    assert resumed.state.history == unbroken.state.history
+    assert same_ends(room, unbroken, resumed)

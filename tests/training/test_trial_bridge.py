@@ -52,7 +52,7 @@ def test_folds_begin_with_the_module_as_it_is_and_leave_it_alone(parts, tmp_path
 
     @on_end_epoch
     def count(state):
-        epochs.append(state["epoch"])
+        epochs.append((state["phase"], state["epoch"]))
 
     trial = delira.Trial(net, optimizer, loss, ["cat_acc", "loss"], [count], verbose=0)
     before = trial.trainer.backend.to_numpy(trial.trainer.backend.state_tree(net, {})["model"])
@@ -62,7 +62,7 @@ def test_folds_begin_with_the_module_as_it_is_and_leave_it_alone(parts, tmp_path
     accuracy = first.summary()["cat_acc"]["mean"]
     assert accuracy > 0.85
     assert accuracy == second.summary()["cat_acc"]["mean"]
-    assert epochs == 6 * [0, 1, 2, 3]
+    assert epochs == 6 * [*(("fit", epoch) for epoch in range(4)), ("evaluate", 0)]
     after = trial.trainer.backend.to_numpy(trial.trainer.backend.state_tree(net, {})["model"])
     assert all(np.array_equal(array, after[name]) for name, array in before.items())
 

@@ -6,7 +6,6 @@ import numpy as np
 import optax
 from flax import nnx
 from kits import Kit
-from safetensors.numpy import load_file
 
 from delira.backends.jax import JaxOptimizer
 from delira.backends.jax.backend import BACKEND
@@ -109,6 +108,8 @@ class JaxKit(Kit):
 
     def plain_weights(self, path):
         """The weights of a file, without delira and the framework."""
+        from safetensors.numpy import load_file
+
         return load_file(path)
 
     def stored(self, tree, path):

@@ -4,7 +4,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 from kits import Kit
-from safetensors.numpy import load_file
 
 from delira.backends.tensorflow.backend import BACKEND
 from delira.state import MODEL, Y_TRUE, X
@@ -120,6 +119,8 @@ class TensorFlowKit(Kit):
 
     def plain_weights(self, path):
         """The weights of a file, without delira and the framework."""
+        from safetensors.numpy import load_file
+
         return load_file(path)
 
     def stored(self, tree, path):

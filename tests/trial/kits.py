@@ -60,6 +60,12 @@ SHOWN: dict[int, dict[str, str]] = {number: {} for number in TITLES}
 WEIGHT = np.array([[0.1, -0.2], [0.3, 0.4], [-0.5, 0.6]], "f4")
 
 
+def needs_checkpoints(kit: Any) -> None:
+    """Skip a test that writes the state of a trial where a package is missing for that."""
+    if type(kit).__name__ == "SklearnKit":
+        pytest.importorskip("skops", reason="the checkpoints of the sklearn room need the package 'skops'")
+
+
 def quiet(*args: Any, **settings: Any) -> delira.Trial:
     """A trial that prints nothing."""
     return delira.Trial(*args, verbose=0, **settings)

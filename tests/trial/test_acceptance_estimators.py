@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from kits import case, quiet
+from kits import case, needs_checkpoints, quiet
 from sklearn.base import clone
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.ensemble import RandomForestClassifier
@@ -76,6 +76,8 @@ def test_ac_01_regressors_labels_of_text_and_clusters(kit, blobs):
 
 @case(4, "sklearn")
 def test_ac_04_interrupted_and_resumed_equals_uninterrupted(kit, blobs, tmp_path):
+    needs_checkpoints(kit)
+
     def make():
         trial = quiet(learner(), None, log_loss, ["acc", "loss"], seed=3)
         return trial.with_train_data(*blobs, batch_size=7).with_val_data(*blobs, batch_size=8)
@@ -264,6 +266,7 @@ def test_ac_28_the_history_is_a_table_and_is_replayed(kit, blobs):
 
 @case(30, "sklearn")
 def test_ac_30_serialisation_both_ways(kit, blobs, tmp_path):
+    needs_checkpoints(kit)
     x, y = blobs
     trial = quiet(learner(), metrics=["acc"]).with_train_data(x, y, batch_size=8).with_test_data(x, batch_size=40)
     trial.run(2)

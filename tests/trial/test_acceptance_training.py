@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from kits import WEIGHT, case, descend, quiet
+from kits import WEIGHT, case, descend, needs_checkpoints, quiet
 
 from delira import state as keys
 from delira.state import EPOCH, Y_PRED
@@ -68,6 +68,7 @@ def test_ac_02_the_model_gets_no_input_and_the_state(kit):
 
 @case(3, "torch", "tensorflow", "jax", "sklearn")
 def test_ac_03_a_saved_model_evaluates_and_predicts_the_same(kit, blobs):
+    needs_checkpoints(kit)
     x, y = blobs
     first = kit.mlp()
     trial = quiet(first, kit.adam(first, 0.05), kit.cross_entropy, ["acc", "loss"])

@@ -413,7 +413,7 @@ def test_validation_may_be_every_few_epochs_and_is_replayed_where_it_was(kit, li
     assert ["val_loss" in record for record in history] == [False, True, False, True]
     assert seen == [(1, 0), (1, 1), (3, 0), (3, 1)]
     seen.clear()
-    trial.replay(verbose=0)
+    trial.replay([note], verbose=0)
     assert seen == [(1, 0), (1, 1), (3, 0), (3, 1)]
 
 

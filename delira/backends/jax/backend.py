@@ -46,6 +46,7 @@ class JaxBackend(Backend):
     devices = staticmethod(resolve_devices)
     bind_step = staticmethod(step.bind_step)
     build_optimizers = staticmethod(building.build_optimizers)
+    no_optimizer = staticmethod(building.no_optimizer)
     build_schedules = staticmethod(schedules.build_schedules)
     to_numpy = staticmethod(values.to_numpy)
     read_scalars = staticmethod(values.read_scalars)
@@ -90,9 +91,6 @@ class JaxBackend(Backend):
 
     def copy_optimizer(self, optimizer: Any, network: Any, twin: Any) -> Any:
         return optimizer  # a transformation of optax has no state of its own
-
-    def no_optimizer(self) -> Any:
-        return building.no_optimizer()
 
     def devices_of(self, network: Any) -> Devices:
         weight = next((v.get_raw_value() for v in graph.state_variables(network).values()), None)

@@ -36,7 +36,8 @@ class SklearnNetworkTrainer(BaseNetworkTrainer):
         if isinstance(network, SklearnEstimator):
             _refuse(self.config, network)
             network.set_random_states(self.seed, self.fold)
-            check_writable(network)
+            if self.save_path is not None or self.callbacks.hears("on_checkpoint"):
+                check_writable(network)
         super()._setup(network)
         for fit in self.optimizers.values():
             metrics = self.config.bound(self.config.metrics)

@@ -33,6 +33,10 @@ class TfBackend(Backend):
     key_mapping = staticmethod(steps.key_mapping)
     forward = staticmethod(steps.forward)
     build_optimizers = staticmethod(builders.build_optimizers)
+    check_optimizers = staticmethod(builders.check_optimizers)
+    no_optimizer = staticmethod(builders.no_optimizer)
+    calling = staticmethod(steps.calling)
+    differentiate = staticmethod(gradients_of.differentiate)
     build_schedules = staticmethod(schedules.build_schedules)
     learning_rates = staticmethod(builders.learning_rates)
     scale_rates = staticmethod(builders.scale_rates)
@@ -101,12 +105,6 @@ class TfBackend(Backend):
             for variable, value in kept:
                 variable.value.assign(value)
 
-    def calling(self, network: Any) -> contextlib.AbstractContextManager[Any]:
-        return steps.calling(network)
-
-    def differentiate(self, network: Any, optimizer: Any, compute: Any) -> tuple[Any, Any, dict[str, Any]]:
-        return gradients_of.differentiate(network, optimizer, compute)
-
     def leave_gradients(self, network: Any, optimizer: Any, gradients: Mapping[str, Any]) -> None:
         optimizer.left = gradients_of.by_variable(network, gradients)
 
@@ -121,9 +119,6 @@ class TfBackend(Backend):
 
     def copy_optimizer(self, optimizer: Any, network: Any, twin: Any) -> Any:
         return type(optimizer).from_config(optimizer.get_config())
-
-    def no_optimizer(self) -> Any:
-        return builders.no_optimizer()
 
     def count_left_out(self, optimizers: Mapping[str, Any]) -> int:
         return sum(optimizer.num_skipped for optimizer in optimizers.values())

@@ -78,6 +78,19 @@ def build_optimizers(
     return {name: _wrapped(name, entry, network, update) for name, entry in made.items()}
 
 
+def check_optimizers(network: Any, optimizers: Mapping[str, Any]) -> None:
+    """Refuse optimizers that were built for other weights: nothing would be learned."""
+    own = {id(weight) for weight in learnable(network).values()}
+    for name, wrapped in optimizers.items():
+        optimizer = wrapped.optimizer
+        if not optimizer.built or not own or own.intersection(map(id, optimizer._trainable_variables)):
+            continue
+        raise ConfigError(
+            f"the optimizer {name!r} was built for {len(optimizer._trainable_variables)} weights, and none of them is "
+            f"one of the {type(network).__name__}; set a new optimizer with the network"
+        )
+
+
 def _wrapped(name: str, entry: Any, network: Any, update: UpdateConfig) -> TfOptimizer:
     optimizer, of = entry if isinstance(entry, tuple) and len(entry) == 2 else (entry, network)
     if not isinstance(optimizer, keras.optimizers.Optimizer):
@@ -145,4 +158,6 @@ def step_scope(optimizers: Mapping[str, Any], n_samples: int, is_last: bool, par
 
 def no_optimizer() -> keras.optimizers.Optimizer:
     """An optimizer that updates nothing."""
-    return keras.optimizers.SGD(learning_rate=0.0)
+    optimizer = keras.optimizers.SGD(learning_rate=0.0)
+    optimizer.updates_nothing = True
+    return optimizer

@@ -201,6 +201,8 @@ def _update(optimizer: Any, loss: Any, tape: tf.GradientTape, step: Step, hooks:
     variables = optimizer.trainable_variables
     gradients = tape.gradient(loss, [variable.value for variable in variables])
     if all(gradient is None for gradient in gradients):
+        if getattr(optimizer.optimizer, "updates_nothing", False):
+            return
         raise NetworkError(
             f"the loss ({', '.join(step.losses)}) depends on no weight that is learned, so there is no gradient; a "
             "loss is computed with TensorFlow on predictions that tf.stop_gradient has not touched"

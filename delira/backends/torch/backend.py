@@ -40,6 +40,8 @@ class TorchBackend(Backend):
     read_scalars = staticmethod(values.read_scalars)
     bind_step = staticmethod(compiling.bind_step)
     build_optimizers = staticmethod(building.build_optimizers)
+    check_optimizers = staticmethod(building.check_optimizers)
+    no_optimizer = staticmethod(building.no_optimizer)
     build_schedules = staticmethod(schedules.build_schedules)
     concatenate = staticmethod(values.concatenate)
     nonfinite = staticmethod(values.nonfinite)
@@ -185,9 +187,6 @@ class TorchBackend(Backend):
 
     def no_network(self) -> torch.nn.Module:
         return NoNetwork()
-
-    def no_optimizer(self) -> torch.optim.Optimizer:
-        return building.no_optimizer()
 
     def zero_loss(self, devices: Any) -> torch.Tensor:
         return torch.zeros((), device=devices.output, requires_grad=True)

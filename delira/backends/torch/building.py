@@ -45,7 +45,7 @@ def build_optimizers(
     if not isinstance(made, Mapping) or not made:
         found = "an empty dict" if isinstance(made, Mapping) else f"a {type(made).__name__}"
         raise ConfigError(f"optim_fn returned {found}; it returns a dict, e.g. {{'default': optimizer}}")
-    _refuse_foreign(network, made)
+    check_optimizers(network, made)
     first = next(network.parameters(), None)
     device_type = "cpu" if first is None else first.device.type
     if update.precision == "auto":
@@ -61,7 +61,7 @@ def no_optimizer() -> torch.optim.Optimizer:
     return optimizer
 
 
-def _refuse_foreign(network: torch.nn.Module, optimizers: Mapping[str, Any]) -> None:
+def check_optimizers(network: torch.nn.Module, optimizers: Mapping[str, Any]) -> None:
     """Refuse optimizers that have other weights than the network: nothing would be learned."""
     own = {id(weight) for weight in network.parameters()}
     for name, optimizer in optimizers.items():

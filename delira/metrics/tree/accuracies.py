@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from delira.errors import ConfigError
-from delira.metrics.tree.aggregators import mean, running_mean
 from delira.metrics.tree.criteria import describe_criterion, threshold_of
+from delira.metrics.tree.hanging import mean, running_mean
 from delira.metrics.tree.labels import (
     binary_labels,
     categorical_labels,

@@ -3,7 +3,7 @@
 from typing import Any
 
 from delira.errors import ConfigError
-from delira.metrics.tree.aggregators import mean, running_mean
+from delira.metrics.tree.hanging import mean, running_mean
 from delira.metrics.tree.metric import Metric
 from delira.metrics.tree.registry import default_for_key
 from delira.metrics.tree.roots import for_samples
@@ -33,7 +33,11 @@ class Loss(Metric):
 
 @default_for_key("epoch")
 class Epoch(Metric):
-    """The number of the epoch, from 0."""
+    """The number of the epoch as the state has it, from 0.
+
+    The records of a trial have a number of their own under that name, from 1; this one they have of validations only,
+    as ``val_epoch``.
+    """
 
     is_fresh = True
 

@@ -137,11 +137,17 @@ class ConfusionMatrix(Counting):
         self.num_classes = num_classes
 
     def compute(self, true: np.ndarray, pred: np.ndarray, weight: np.ndarray) -> Any:
-        """The matrix."""
-        size = self.num_classes or max(self._n_classes, int(true.max()) + 1, int(pred.max()) + 1)
-        from sklearn.metrics import confusion_matrix
-
-        return confusion_matrix(true, pred, labels=np.arange(size), sample_weight=weight).astype(np.int64)
+        """The matrix, shape ``(C, C)``: row by true, column by predicted label."""
+        lowest, highest = int(min(true.min(), pred.min())), int(max(true.max(), pred.max()))
+        size = self.num_classes or max(self._n_classes, highest + 1, 2)  # that of one label would be a bare number
+        if lowest < 0 or highest >= size:
+            raise DataError(
+                f"the metric {self.name!r} counts labels from 0 to {size - 1}, and got some from {lowest} to {highest};"
+                " see num_classes= and ignore_index="
+            )
+        matrix = np.zeros((size, size), np.int64)
+        np.add.at(matrix, (true, pred), weight)
+        return matrix
 
 
 @default_for_key("balanced_acc")

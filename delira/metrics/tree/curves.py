@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from delira.errors import DataError
 from delira.metrics.tree.criteria import threshold_of
 from delira.metrics.tree.dataset import OverDataset
 from delira.metrics.tree.labels import same_shape, scores_of
@@ -57,6 +58,45 @@ class RocAuc(_OfScores):
         from sklearn.metrics import roc_auc_score
 
         return self.over_classes(roc_auc_score, true, pred)
+
+
+class RocAucScore(RocAuc):
+    """The same as :class:`RocAuc`, told how the labels are written.
+
+    Parameters
+    ----------
+    one_hot_labels
+        Whether targets are labels; else they are a table, with yes or no for each column of the scores.
+    one_hot_offset
+        The label of the first column.
+    one_hot_classes
+        How many columns the scores have to have; by default any number.
+    **keys
+        ``pred_key`` and ``target_key``, keys of the state.
+
+    Raises
+    ------
+    DataError
+        At the first batch, if targets or scores are not so.
+    """
+
+    def __init__(
+        self, one_hot_labels: bool = True, one_hot_offset: int = 0, one_hot_classes: int | None = None, **keys: Any
+    ):
+        super().__init__(**keys)
+        self.one_hot_labels, self.one_hot_offset, self.one_hot_classes = one_hot_labels, one_hot_offset, one_hot_classes
+
+    def prepare(self, pred: Any, true: Any, state: Any) -> tuple[Any, Any]:
+        """Labels that begin with 0, or the table."""
+        pred, true = super().prepare(pred, true, state)
+        n_columns = int(pred.shape[1]) if len(pred.shape) > 1 else 1
+        if self.one_hot_classes not in (None, n_columns):
+            raise DataError(f"{self.name}: one_hot_classes is {self.one_hot_classes}, but the scores have {n_columns}")
+        if self.one_hot_labels == (len(true.shape) > 1):
+            given, other = ("labels", "a table") if self.one_hot_labels else ("a table", "labels")
+            cure = f"make it with one_hot_labels={not self.one_hot_labels}"
+            raise DataError(f"{self.name}: the targets are {other}, not {given}; {cure}")
+        return pred, ops_of(true).to_integer(true) - self.one_hot_offset if self.one_hot_labels else true
 
 
 @default_for_key("pr_auc")

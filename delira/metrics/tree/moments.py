@@ -124,10 +124,10 @@ class Batch:
         self.row: Row | None = None
 
     @classmethod
-    def of_mean(cls, mean: Any) -> Self:
-        """One of which only the mean is known."""
+    def of_mean(cls, mean: Any, count: int = 1) -> Self:
+        """One of which only the mean is known, and whether there was any number."""
         batch = cls(None)
-        batch.row = (1, mean, 0.0, mean, mean)
+        batch.row = (count, mean, 0.0, mean, mean)
         return batch
 
 

@@ -7,8 +7,9 @@ import numpy as np
 
 from delira.errors import DataError
 from delira.metrics.tree.accuracies import Stateless
-from delira.metrics.tree.aggregators import mean, running_mean
+from delira.metrics.tree.hanging import mean, running_mean
 from delira.metrics.tree.labels import labels_of
+from delira.metrics.tree.moments import Weighted
 from delira.metrics.tree.pending import Pending
 from delira.metrics.tree.registry import default_for_key
 from delira.state import CRITERION
@@ -54,8 +55,19 @@ class OfMasks(Stateless):
 
 
 class _Overlap(OfMasks):
+    def __init__(
+        self,
+        name: str,
+        num_classes: int | None = None,
+        ignore_empty: bool = True,
+        include_background: bool = False,
+        **settings: Any,
+    ):
+        super().__init__(name, num_classes, **settings)
+        self.ignore_empty, self.include_background = ignore_empty, include_background
+
     def process(self, *args: Any) -> Any:
-        """The value of each sample, shape ``(B,)``."""
+        """The value of each sample, shape ``(B,)``, and which of them count."""
         pred, true, n_classes = self.masks(args[0])
         ops, n_samples = ops_of(pred), int(pred.shape[0])
         pred, true = (ops.reshape(ops.to_integer(labels), (n_samples, -1)) for labels in (pred, true))
@@ -64,18 +76,19 @@ class _Overlap(OfMasks):
         is_class = (true >= 0) & (true < n_classes)
         at_pred, at_true = first + pred, ops.where(is_class, first + true, wrong)
         at_both = ops.where(ops.equal(pred, true), at_pred, wrong)
+        begin = 0 if self.include_background else 1
         in_pred, in_true, in_both = (
-            ops.reshape(ops.bincount(index, wrong + 1)[:-1], (n_samples, n_classes))[:, 1:]
+            ops.reshape(ops.bincount(index, wrong + 1)[:-1], (n_samples, n_classes))[:, begin:]
             for index in (at_pred, at_true, at_both)
         )
-        sizes = ops.as_float(in_pred + in_true)
-        both = ops.as_float(in_both)
-        present = sizes > 0
-        values = ops.where(present, self.value(both, ops.where(present, sizes, 1.0)), 0.0)
-        n_present = ops.as_float(ops.sum(ops.to_integer(present), 1))
-        some = ops.sum(values, 1) / ops.where(n_present > 0, n_present, 1.0)
-        values = ops.where(n_present > 0, some, 1.0)
-        return ops.where(ops.sum(ops.to_integer(is_class), 1) == shape_of(pred)[1], values, np.nan)
+        present = in_pred + in_true > 0
+        counts = in_true > 0 if self.ignore_empty else in_true >= 0
+        sizes = ops.where(present, ops.as_float(in_pred + in_true), 1.0)
+        values = ops.where(present, self.value(ops.as_float(in_both), sizes), 1.0)
+        n_counted = ops.as_float(ops.sum(ops.to_integer(counts), 1))
+        some = ops.sum(ops.where(counts, values, 0.0), 1) / ops.where(n_counted > 0, n_counted, 1.0)
+        is_right = ops.sum(ops.to_integer(is_class), 1) == shape_of(pred)[1]
+        return Weighted(ops.where(is_right, some, np.nan), (n_counted > 0) | ~is_right)
 
     def value(self, both: Any, sizes: Any) -> Any:
         """From the size of the intersection, and the sum of both sizes."""
@@ -88,13 +101,18 @@ class _Overlap(OfMasks):
 class Dice(_Overlap):
     """The Sørensen-Dice coefficient: for each sample the mean over its foreground classes, and the mean of these.
 
-    ``2 |A ∩ B| / (|A| + |B|)`` for each class that occurs in the target or in the prediction; 1 for a sample
-    without any foreground in both; not a number for one with a target that is no class.
+    ``2 |A ∩ B| / (|A| + |B|)`` for each class that occurs in the target. Samples whose target has none of them do not
+    count; not a number if that is all, or for a target that is no class. As ``monai.metrics.DiceMetric``, but for the
+    background. (:func:`delira.metrics.dice` gives every sample a number: it counts classes of the prediction, too.)
 
     Parameters
     ----------
     num_classes
         Needed if predictions are labels.
+    ignore_empty
+        False: classes that do not occur in the target count, too: 1 if they are not predicted either, else 0.
+    include_background
+        Whether class 0 counts.
     **settings
         ``threshold``, above which a score means yes, and the keys of the state, ``pred_key`` and ``target_key``.
 
@@ -103,8 +121,14 @@ class Dice(_Overlap):
     L. R. Dice, "Measures of the Amount of Ecologic Association Between Species", Ecology 26(3), 1945.
     """
 
-    def __init__(self, num_classes: int | None = None, **settings: Any):
-        super().__init__("dice", num_classes, **settings)
+    def __init__(
+        self,
+        num_classes: int | None = None,
+        ignore_empty: bool = True,
+        include_background: bool = False,
+        **settings: Any,
+    ):
+        super().__init__("dice", num_classes, ignore_empty, include_background, **settings)
 
     def value(self, both: Any, sizes: Any) -> Any:
         """The coefficient."""
@@ -117,9 +141,11 @@ class Dice(_Overlap):
 class IoU(_Overlap):
     """The intersection over the union, ``|A ∩ B| / (|A| + |B| - |A ∩ B|)``, averaged as :class:`Dice`.
 
+    As ``monai.metrics.MeanIoU``, but for the background.
+
     Parameters
     ----------
-    num_classes, **settings
+    num_classes, ignore_empty, include_background, **settings
         As for :class:`Dice`.
 
     References
@@ -127,8 +153,14 @@ class IoU(_Overlap):
     P. Jaccard, "The distribution of the flora in the alpine zone", New Phytologist 11(2), 1912.
     """
 
-    def __init__(self, num_classes: int | None = None, **settings: Any):
-        super().__init__("iou", num_classes, **settings)
+    def __init__(
+        self,
+        num_classes: int | None = None,
+        ignore_empty: bool = True,
+        include_background: bool = False,
+        **settings: Any,
+    ):
+        super().__init__("iou", num_classes, ignore_empty, include_background, **settings)
 
     def value(self, both: Any, sizes: Any) -> Any:
         """The share."""

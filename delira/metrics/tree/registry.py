@@ -2,17 +2,18 @@
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from delira.errors import ConfigError
 from delira.metrics.tree.metric import Metric
 from delira.utils.suggest import did_you_mean
 
+Registered = TypeVar("Registered")
 #: string -> (metric or class of metrics, arguments of the class)
 _DEFAULTS: dict[str, tuple[Any, tuple[Any, ...], dict[str, Any]]] = {}
 
 
-def default_for_key(key: str, *args: Any, **kwargs: Any) -> Callable[[Any], Any]:
+def default_for_key(key: str, *args: Any, **kwargs: Any) -> Callable[[Registered], Registered]:
     """Let a string stand for a metric, in all lists of metrics from now on; a decorator.
 
     Parameters
@@ -34,7 +35,7 @@ def default_for_key(key: str, *args: Any, **kwargs: Any) -> Callable[[Any], Any]
     ['bias']
     """
 
-    def register(metric: Any) -> Any:
+    def register(metric: Registered) -> Registered:
         _DEFAULTS[key] = (metric, args, kwargs)
         return metric
 

@@ -2,13 +2,18 @@
 
 from typing import Any
 
+import numpy as np
+
+from delira.errors import ConfigError
 from delira.metrics.tree.accuracies import Stateless
-from delira.metrics.tree.aggregators import RootMean, mean, running_mean
+from delira.metrics.tree.aggregators import RootMean
+from delira.metrics.tree.hanging import mean, running_mean
 from delira.metrics.tree.labels import same_shape
 from delira.metrics.tree.metric import MetricTree
+from delira.metrics.tree.moments import Batch, Moments
 from delira.metrics.tree.registry import default_for_key
 from delira.state import Y_PRED, Y_TRUE
-from delira.utils.arrays import ops_of
+from delira.utils.arrays import ops_of, shape_of
 
 
 @default_for_key("mae")
@@ -63,17 +68,46 @@ class MeanSquaredError(SquaredError):
         super().__init__("mse", pred_key, target_key)
 
 
+class _RootOfOutputs(RootMean):
+    """The root of the mean of each output of values of shape ``(B, outputs)``, and the mean of these roots."""
+
+    def __init__(self, name: str, multioutput: str):
+        super().__init__(name)
+        self.multioutput = multioutput
+
+    def process(self, *args: Any) -> Any:
+        """Take in the values of a batch; pixels count as samples."""
+        shape = shape_of(args[0])
+        return self.take(Batch(args[0], 0 if len(shape) == 2 and shape[1] > 1 else None))
+
+    def compute(self, moments: Moments) -> Any:
+        """The mean of the roots, or all of them."""
+        roots = super().compute(moments)
+        return np.mean(roots) if self.multioutput == "uniform_average" else roots
+
+
 class RootMeanSquaredError(MetricTree):
-    """The root of the mean of the squared differences of all values.
+    """The root of the mean of the squared differences, ``sklearn.metrics.root_mean_squared_error``.
+
+    Of values of shape ``(B, outputs)`` the mean of the roots of all outputs; of any other shape one root of all.
 
     Parameters
     ----------
     pred_key, target_key
         Keys of the state: two arrays of one shape.
+    multioutput
+        ``"uniform_average"``, or ``"raw_values"``: a list of the roots.
+
+    Raises
+    ------
+    ConfigError
+        If ``multioutput`` is neither.
     """
 
-    def __init__(self, pred_key: Any = Y_PRED, target_key: Any = Y_TRUE):
-        super().__init__(SquaredError("rmse", pred_key, target_key), [RootMean("rmse")])
+    def __init__(self, pred_key: Any = Y_PRED, target_key: Any = Y_TRUE, multioutput: str = "uniform_average"):
+        if multioutput not in ("uniform_average", "raw_values"):
+            raise ConfigError(f"rmse: multioutput must be 'uniform_average' or 'raw_values', got {multioutput!r}")
+        super().__init__(SquaredError("rmse", pred_key, target_key), [_RootOfOutputs("rmse", multioutput)])
 
 
 default_for_key("rmse")(RootMeanSquaredError)

@@ -9,7 +9,8 @@ from delira.metrics.tree.metric import Metric
 from delira.metrics.tree.moments import Weighted
 from delira.state import Y_PRED, Y_TRUE, StateKey, X
 from delira.utils.arrays import as_array, shape_of
-from delira.utils.trees import iterate_leaves
+from delira.utils.parameters import needed
+from delira.utils.trees import n_rows
 
 
 class KeyMetric(Metric):
@@ -83,15 +84,7 @@ def for_samples(value: Any, state: Mapping[Any, Any]) -> Any:
 
 def n_samples(state: Mapping[Any, Any]) -> int:
     """How many samples the batch in the state has: the length of its target, or of its input; 1 without data."""
-    for key in (Y_TRUE, X):
-        value = state.get(key)
-        if (shape := getattr(value, "shape", None)) is not None and len(shape):  # that of TensorFlow is always true
-            return int(shape[0])
-        for _, leaf in iterate_leaves(value):
-            shape = shape_of(leaf)
-            if len(shape) > 0:
-                return shape[0]
-    return 1
+    return n_rows(state.get(Y_TRUE), state.get(X))
 
 
 def root_of(target: Any) -> Metric:
@@ -114,10 +107,13 @@ def root_of(target: Any) -> Metric:
             f"{name} of scikit-learn is computed over whole data sets: put it into the list of metrics as it is, "
             f"or, for a value of each batch, lambda_metric({name!r})(lambda y_pred, y_true: ...)"
         )
-    n_needed = sum(
-        parameter.default is parameter.empty and parameter.kind in (0, 1)
-        for parameter in inspect.signature(target).parameters.values()
-    )
+    try:
+        n_needed = len(needed(inspect.signature(target).parameters))
+    except ValueError:
+        raise ConfigError(
+            f"the metric {name} does not tell what it is called with; write lambda y_pred, y_true: {name}(...), or "
+            f"lambda state: {name}(...)"
+        ) from None
     if n_needed not in (1, 2):
         raise ConfigError(
             f"the metric {name} is called as f(y_pred, y_true) or f(state), but it needs {n_needed} arguments"

@@ -130,7 +130,11 @@ if TYPE_CHECKING:  # what type checkers and editors see; at run time see lazy_na
     from delira.backends.torch import StepLRCallbackPyTorch as StepLRCallbackPyTorch
     from delira.backends.torch import TorchSchedulerCallback as TorchSchedulerCallback
 
+#: its older name
+LSUV = LsuvInit
+
 __all__ = [
+    "LSUV",
     "SWA",
     "AbstractCallback",
     "AbstractTensorBoard",

@@ -88,16 +88,30 @@ class AbstractCallback:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take a state back."""
 
+    def __repr__(self) -> str:
+        # of its arguments those that say in a few characters what they are
+        given = {name: vars(self).get(name) for name in inspect.signature(type(self)).parameters}
+        simple = [f"{name}={value!r}" for name, value in given.items() if isinstance(value, (str, int, float))]
+        return f"{type(self).__name__}({', '.join(each for each in simple if len(each) < _LONG)})"
+
 
 for _event in EVENTS:
     getattr(AbstractCallback, _event).does_nothing = True
 
+#: characters of an argument that is left out of the name of a callback
+_LONG = 60
 #: what a dictionary returned by an old callback may set
 _RETURNABLE = ("stop_training",)
 
 
 class CallbackList:
-    """Calls callbacks in the order they were given, and only those that listen."""
+    """Calls callbacks in the order they were given, and only those that listen.
+
+    Parameters
+    ----------
+    callbacks
+        Callbacks, and lists of them.
+    """
 
     def __init__(self, callbacks: Iterable[Any] = ()):
         self._callbacks: list[Any] = []
@@ -112,20 +126,35 @@ class CallbackList:
         return len(self._callbacks)
 
     def append(self, callback: Any) -> None:
-        """Add a callback.
+        """Add a callback, or those of a list.
 
         Raises
         ------
         ConfigError
             If the object has none of the methods of a callback, or one whose name is none of a moment.
         """
-        heard = [event for event in self._listeners if _listens(callback, event)]
+        if isinstance(callback, (list, tuple, CallbackList)):
+            for one in callback:
+                self.append(one)
+            return
+        decorated = _decorated_methods(callback)
+        heard = [event for event in self._listeners if event not in decorated and _listens(callback, event)]
         if not heard and not isinstance(callback, AbstractCallback):
             raise ConfigError(f"{callback!r} is no callback{_advice(callback)}")
-        _check_names(callback)
+        _check_names(callback, decorated)
         self._callbacks.append(callback)
         for event in heard:
             self._listeners[event].append((callback, getattr(callback, event)))
+        for name, hooks in decorated.items():
+            for hook in hooks:
+                self._listeners[hook].append((callback, getattr(callback, name)))
+
+    def __repr__(self) -> str:
+        return f"CallbackList({self._callbacks!r})"
+
+    def copy(self) -> "CallbackList":
+        """A list of its own of the same callbacks."""
+        return CallbackList(self._callbacks)
 
     def hears(self, event: str) -> bool:
         """Whether any callback listens to an event, or a hook."""
@@ -251,9 +280,30 @@ def _listens(callback: Any, event: str) -> bool:
     return not getattr(method, "does_nothing", False)
 
 
-def _check_names(callback: Any) -> None:
+def _decorated_methods(callback: Any) -> dict[str, tuple[str, ...]]:
+    """Methods that the class decorated with hooks, as ``@add_to_loss`` does: name -> hooks, those of bases first.
+
+    Raises
+    ------
+    ConfigError
+        If the class does not derive from a callback, so that they would never be called.
+    """
+    cls, found = type(callback), {}
+    for name in dict.fromkeys(name for base in reversed(cls.__mro__) for name in vars(base)):
+        method = inspect.getattr_static(cls, name)
+        if hooks := getattr(method, "hooks", ()) if isinstance(method, AbstractCallback) else ():
+            found[name] = tuple(dict.fromkeys(hooks))
+    if found and not isinstance(callback, AbstractCallback):
+        raise ConfigError(
+            f"{cls.__name__}.{next(iter(found))} would never be called: derive {cls.__name__} from "
+            "delira.training.callbacks.Callback"
+        )
+    return found
+
+
+def _check_names(callback: Any, decorated: Iterable[str]) -> None:
     """Refuse methods that look like moments and are none: they would never be called."""
-    known = {*EVENTS, *HOOKS, *getattr(callback, "not_hooks", ())}
+    known = {*EVENTS, *HOOKS, *getattr(callback, "not_hooks", ()), *decorated}
     for name in dir(type(callback)):
         if name.startswith(("on_", "at_")) and name not in known and callable(getattr(type(callback), name)):
             raise ConfigError(

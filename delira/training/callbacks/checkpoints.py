@@ -5,9 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from delira.errors import ConfigError
 from delira.state import State
-from delira.training.callbacks.arguments import check_numbers
+from delira.training.callbacks.arguments import check_numbers, check_whole
 from delira.training.callbacks.hooks import Callback
 from delira.training.callbacks.monitor import is_better, sign_of, trainer_of, watched_value
 from delira.training.callbacks.names import path_of
@@ -44,11 +43,10 @@ class _Checkpointer(Callback):
         """Write a file, and delete the one before."""
         before, self.newest = self.newest, self._write(state)
         if before is not None and before != self.newest:
-            before.unlink(missing_ok=True)
-            for ending in trainer_of(state).checkpoints.beside:
-                before.with_name(before.name.removesuffix(trainer_of(state).backend.checkpoint_suffix) + ending).unlink(
-                    missing_ok=True
-                )
+            trainer = trainer_of(state)
+            stem = before.name.removesuffix(trainer.backend.checkpoint_suffix)
+            for name in (before.name, *(stem + ending for ending in trainer.checkpoints.beside)):
+                before.with_name(name).unlink(missing_ok=True)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Count on; what was written before stays."""
@@ -136,8 +134,9 @@ class Best(_Checkpointer):
     ):
         super().__init__(filepath, save_model_params_only)
         check_numbers(self, min_delta=min_delta)
+        check_whole(self, at_least=1, period=period)
         self._sign = sign_of(mode, monitor, type(self).__name__)
-        self.monitor, self.period, self.min_delta = monitor, _check_period(self, period), min_delta
+        self.monitor, self.period, self.min_delta = monitor, period, min_delta
         self.best: float | None = None
         self.epochs_since = 0
 
@@ -187,7 +186,8 @@ class Interval(_Checkpointer):
         on_batch: bool = False,
     ):
         super().__init__(filepath, save_model_params_only)
-        self.period, self.on_batch = _check_period(self, period), on_batch
+        check_whole(self, at_least=1, period=period)
+        self.period, self.on_batch = period, on_batch
         self.count = 0
 
     def on_checkpoint(self, state: State) -> None:
@@ -236,9 +236,3 @@ def ModelCheckpoint(
     if save_best_only:
         return Best(filepath, save_model_params_only, monitor, mode, period, min_delta)
     return Interval(filepath, save_model_params_only, period)
-
-
-def _check_period(owner: Callback, period: int) -> int:
-    if isinstance(period, bool) or not isinstance(period, int) or period < 1:
-        raise ConfigError(f"{type(owner).__name__}: period is a whole number of at least 1, got {period!r}")
-    return period

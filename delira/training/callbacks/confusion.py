@@ -7,10 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
-
 from delira.errors import ConfigError
-from delira.metrics.tree.counts import Counting
+from delira.metrics.tree.counts import ConfusionMatrix
 from delira.state import Y_PRED, Y_TRUE, State
 from delira.training.callbacks.hooks import Callback
 from delira.training.callbacks.monitor import trainer_of
@@ -21,21 +19,6 @@ from delira.utils.suggest import did_you_mean
 
 #: arguments of pycm.ConfusionMatrix that say what is counted: the fit does
 _NOT_GIVEN = ("actual_vector", "predict_vector", "matrix", "file", "threshold", "sample_weight")
-
-
-class _Matrix(Counting):
-    """Counts labels; its value is the matrix."""
-
-    def __init__(self, num_classes: int | None, **settings: Any):
-        super().__init__("PyCM", **settings)
-        self.num_classes = num_classes
-
-    def compute(self, true: np.ndarray, pred: np.ndarray, weight: np.ndarray) -> Any:
-        """The matrix, shape (C, C): row by true, column by predicted label."""
-        size = self.num_classes or max(self._n_classes, int(true.max()) + 1, int(pred.max()) + 1, 2)
-        matrix = np.zeros((size, size), np.int64)
-        np.add.at(matrix, (true, pred), weight)
-        return matrix
 
 
 class PyCM(PassChoice, Callback):
@@ -88,7 +71,9 @@ class PyCM(PassChoice, Callback):
     ):
         if taken := [name for name in _NOT_GIVEN if name in kwargs]:
             raise ConfigError(f"PyCM: {taken[0]} cannot be given: the labels are those of the fit")
-        self._counts = _Matrix(num_classes, ignore_index=ignore_index, pred_key=pred_key, target_key=target_key)
+        settings = {"ignore_index": ignore_index, "pred_key": pred_key, "target_key": target_key}
+        self._counts = ConfusionMatrix(num_classes, **settings)
+        self._counts.name = "PyCM"  # by which its messages call it
         self.target_key, self.kwargs = target_key, kwargs
         self._handlers: list[Callable[[Any, State], Any]] = []
         self._names: list[str] = []

@@ -10,9 +10,8 @@ from delira import state as keys
 from delira.errors import ConfigError
 from delira.state import State
 from delira.training.callbacks.hooks import Callback
-from delira.training.callbacks.monitor import trainer_of
+from delira.training.callbacks.monitor import plain_values, trainer_of
 from delira.training.callbacks.names import of_fold
-from delira.utils.arrays import read_arrays, to_plain
 from delira.utils.files import publish_text
 
 
@@ -89,10 +88,9 @@ class CSVLogger(Callback):
             self._file = None
 
     def _write(self, state: State, batch: Any) -> None:
-        names = [name for name in state[keys.METRICS] if name not in self._first]
-        arrays = read_arrays([state[keys.METRICS][name] for name in names])
-        row = {"epoch": state[keys.EPOCH] + 1, "batch": batch, **dict(zip(names, map(to_plain, arrays), strict=True))}
-        if new := [name for name in names if name not in self._columns]:
+        values = {name: value for name, value in state[keys.METRICS].items() if name not in self._first}
+        row = {"epoch": state[keys.EPOCH] + 1, "batch": batch, **plain_values(values)}
+        if new := [name for name in values if name not in self._columns]:
             self._file.close()
             rows = self._read()
             self._columns += new

@@ -3,22 +3,58 @@
 import importlib
 import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from delira.errors import ConfigError
 from delira.training.callbacks.arguments import check_numbers, check_whole
 from delira.training.callbacks.rates import RateSchedule
 from delira.training.callbacks.schedules import RoomSchedule
+from delira.utils.suggest import did_you_mean
 
 
-class CyclicLR(RoomSchedule):
+class _Cycle(RoomSchedule):
+    """A schedule that may let the momentum go against the rate, where the room can change it: in PyTorch."""
+
+    _more: ClassVar[Mapping[str, Any]] = {}
+
+    def __init__(self, step_on_batch: bool, params: Mapping[str, Any], more: Mapping[str, Any]):
+        name = type(self).__name__
+        if "monitor" in more:
+            raise ConfigError(f"{name} counts steps and looks at no value; leave monitor out")
+        if unknown := [key for key in more if key not in self._more]:
+            raise ConfigError(f"{name} takes no {unknown[0]!r}{did_you_mean(unknown[0], [*params, *self._more])}")
+        super().__init__(step_on_batch, {**params, **self._more, **more})
+        for key, allowed in _ALLOWED.items():
+            if self.params.get(key, allowed[0]) not in allowed:
+                wanted = " or ".join(map(repr, allowed))
+                raise ConfigError(f"{name}: {key} must be {wanted}, got {self.params[key]!r}")
+
+    def _arguments(self, trainer: Any) -> dict[str, Any]:
+        """Those that the room takes."""
+        if self._ending(trainer) == "PyTorch":
+            return self.params
+        if self.params["cycle_momentum"]:
+            raise ConfigError(
+                f"{type(self).__name__}: cycle_momentum works with PyTorch; in the room {trainer.backend.name!r} the "
+                "momentum of an optimizer cannot be changed"
+            )
+        return {name: value for name, value in self.params.items() if "momentum" not in name}
+
+
+_ALLOWED: dict[str, tuple[Any, ...]] = {
+    "scale_mode": ("cycle", "iterations"), "anneal_strategy": ("cos", "linear"), "cycle_momentum": (False, True),
+    "three_phase": (False, True),
+}  # fmt: skip
+
+
+class CyclicLR(_Cycle):
     """Let the rate go up and down between two values.
 
     Parameters
     ----------
     base_lr, max_lr
-        The values.
+        The values. PyTorch only: lists, with a value for each group of parameters.
     step_size_up
         Steps of the schedule on the way up.
     step_size_down
@@ -30,37 +66,58 @@ class CyclicLR(RoomSchedule):
         For ``"exp_range"``.
     step_on_batch
         Whether the schedule steps after each update instead of each epoch.
+    **params
+        ``scale_fn``, in the place of ``mode``: a function that gives how high a cycle is, of its number from 1, or with
+        ``scale_mode="iterations"`` of the steps so far. PyTorch only: ``cycle_momentum``, whether the momentum (of
+        Adam the first of the betas) goes from ``max_momentum`` (0.9) to ``base_momentum`` (0.8) and back. It is false
+        unless given, so that all rooms do the same; in PyTorch itself it is true.
+
+    Raises
+    ------
+    ConfigError
+        If an argument is unknown or impossible; where the fit begins, if the room or the optimizer cannot do it.
 
     References
     ----------
     Smith, Cyclical learning rates for training neural networks, arXiv:1506.01186 (2015).
     """
 
+    _more: ClassVar[Mapping[str, Any]] = {
+        "scale_fn": None, "scale_mode": "cycle", "cycle_momentum": False, "base_momentum": 0.8, "max_momentum": 0.9,
+    }  # fmt: skip
+
     def __init__(
         self,
-        base_lr: float,
-        max_lr: float,
+        base_lr: float | Sequence[float],
+        max_lr: float | Sequence[float],
         step_size_up: int = 2000,
         step_size_down: int | None = None,
         mode: str = "triangular",
         gamma: float = 1.0,
         step_on_batch: bool = False,
+        **params: Any,
     ):
-        if mode not in _HEIGHTS:
+        scale_fn = params.get("scale_fn")
+        if mode not in _HEIGHTS and scale_fn is None:
             raise ConfigError(f"CyclicLR: mode must be one of {', '.join(map(repr, _HEIGHTS))}, got {mode!r}")
+        if scale_fn is not None and not callable(scale_fn):
+            raise ConfigError(f"CyclicLR: scale_fn is a function of a number, got {scale_fn!r}")
         super().__init__(step_on_batch, {
             "base_lr": base_lr, "max_lr": max_lr, "step_size_up": step_size_up, "step_size_down": step_size_down,
             "mode": mode, "gamma": gamma,
-        })  # fmt: skip
+        }, params)  # fmt: skip
 
     def _build(self, trainer: Any, optimizer: str) -> Any:
-        step_on = "iter" if self.step_on_batch else "epoch"
-        if self._ending(trainer) != "PyTorch":
-            return _CyclicRate(optimizer, step_on=step_on, **self.params)
-        cls = sys.modules["torch"].optim.lr_scheduler.CyclicLR
-        callback = importlib.import_module("delira.training.callbacks").TorchSchedulerCallback
-        # the momentum stays, as on the other backends
-        return callback(optimizer, cls, step_on=step_on, cycle_momentum=False, **self.params)
+        step_on, cls = "iter" if self.step_on_batch else "epoch", self._room_class(trainer)
+        if cls is _CyclicRate:
+            return cls(optimizer, step_on=step_on, **self._arguments(trainer))
+        schedule = sys.modules["torch"].optim.lr_scheduler.CyclicLR
+        return cls(optimizer, schedule, step_on=step_on, **self._arguments(trainer))
+
+    def _class_of(self, ending: str) -> Any:
+        if ending != "PyTorch":
+            return _CyclicRate
+        return importlib.import_module("delira.training.callbacks").TorchSchedulerCallback
 
 
 #: mode of cycles -> their height in cycle number ``cycle``, from 1, after ``count`` steps
@@ -76,6 +133,7 @@ class _CyclicRate(RateSchedule):
 
     arguments: ClassVar[Mapping[str, Any]] = {
         "base_lr": ..., "max_lr": ..., "step_size_up": 2000, "step_size_down": None, "mode": "triangular", "gamma": 1.0,
+        "scale_fn": None, "scale_mode": "cycle",
     }  # fmt: skip
 
     def rate_after(self, count: int) -> float:
@@ -85,23 +143,37 @@ class _CyclicRate(RateSchedule):
         length = up + (params["step_size_down"] or up)
         cycle, place = divmod(count, length)
         part = place / up if place <= up else (length - place) / (length - up)
-        height = _HEIGHTS[params["mode"]](cycle + 1, count, params["gamma"])
+        if (scale := params["scale_fn"]) is None:
+            height = _HEIGHTS[params["mode"]](cycle + 1, count, params["gamma"])
+        else:
+            height = float(scale(cycle + 1 if params["scale_mode"] == "cycle" else count))
         return float(params["base_lr"] + (params["max_lr"] - params["base_lr"]) * part * height)
 
 
-class OneCycleLR(RoomSchedule):
-    """Raise the rate once over the run and lower it again along cosines, stepped after each update.
+class OneCycleLR(_Cycle):
+    """Raise the rate once over the run and lower it again, stepped after each update; the last rate stays.
 
     Parameters
     ----------
     max_lr
-        The highest rate.
+        The highest rate. PyTorch only: a list, with a rate for each group of parameters.
     total_steps
-        Updates of the run.
+        Updates of the run; or None, with ``epochs`` and ``steps_per_epoch``.
     pct_start
         Part of them in which the rate rises.
     div_factor, final_div_factor
         The first rate is ``max_lr / div_factor``, the last one that divided by ``final_div_factor``.
+    **params
+        ``epochs`` and ``steps_per_epoch``, in the place of ``total_steps``; ``anneal_strategy``: along cosines
+        (``"cos"``, unless given) or lines (``"linear"``); ``three_phase``: to the first rate in as many steps as it
+        rose, then to the last one. PyTorch only: ``cycle_momentum``, whether the momentum (of Adam the first of the
+        betas) goes from ``max_momentum`` (0.95) to ``base_momentum`` (0.85) and back. It is false unless given, so that
+        all rooms do the same; in PyTorch itself it is true.
+
+    Raises
+    ------
+    ConfigError
+        If an argument is unknown or impossible; where the fit begins, if the room or the optimizer cannot do it.
 
     References
     ----------
@@ -109,19 +181,43 @@ class OneCycleLR(RoomSchedule):
     """
 
     _name = "OneCycleLR"
+    _more: ClassVar[Mapping[str, Any]] = {
+        "epochs": None, "steps_per_epoch": None, "anneal_strategy": "cos", "three_phase": False,
+        "cycle_momentum": False, "base_momentum": 0.85, "max_momentum": 0.95,
+    }  # fmt: skip
 
     def __init__(
         self,
-        max_lr: float,
-        total_steps: int,
+        max_lr: float | Sequence[float],
+        total_steps: int | None = None,
         pct_start: float = 0.3,
         div_factor: float = 25.0,
         final_div_factor: float = 1e4,
+        **params: Any,
     ):
         super().__init__(True, {
             "max_lr": max_lr, "total_steps": total_steps, "pct_start": pct_start, "div_factor": div_factor,
             "final_div_factor": final_div_factor,
-        })  # fmt: skip
+        }, params)  # fmt: skip
+        epochs, steps = self.params.pop("epochs"), self.params.pop("steps_per_epoch")
+        if total_steps is None and None not in (epochs, steps):
+            self.params["total_steps"] = total_steps = epochs * steps
+        if total_steps is None:
+            raise ConfigError("OneCycleLR needs total_steps, the updates of the run, or epochs and steps_per_epoch")
+        rise = pct_start * total_steps
+        if not 0 <= pct_start <= 1 or rise == 1 or total_steps < 2:
+            raise ConfigError(
+                f"OneCycleLR: pct_start is a part, from 0 to 1, of at least 2 steps, and not of one step alone, got "
+                f"{pct_start!r} of {total_steps!r}"
+            )
+
+    def _build(self, trainer: Any, optimizer: str) -> Any:
+        return self._room_class(trainer)(optimizer, step_on="iter", **self._arguments(trainer))
+
+    def _goes_on(self, schedule: Any) -> bool:
+        # that of PyTorch would go on for one step, and then raise an error
+        own = getattr(schedule, "scheduler", None)
+        return own is None or own.last_epoch < own.total_steps - 1
 
 
 class WarmupCosine(RoomSchedule):

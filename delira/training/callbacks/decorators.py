@@ -2,22 +2,30 @@
 
 import functools
 import inspect
-from collections.abc import Callable
-from typing import Any
+import types
+from collections.abc import Callable, Mapping
+from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
 from delira.errors import ConfigError
 from delira.state import EPOCH, LOSS, PHASE, State
-from delira.training.callbacks.abstract_callback import HOOKS, MEMORY
+from delira.training.callbacks.abstract_callback import HOOKS, MEMORY, AbstractCallback
 from delira.training.callbacks.hooks import Callback
 from delira.utils.suggest import did_you_mean
 
-Function = Callable[..., Any]
+P = ParamSpec("P")
+R = TypeVar("R")
+# an overload for FunctionCallback is before that of any function, which it is as well: hence the ignored overlaps
+Marked = TypeVar("Marked")
+#: a function of the state; in a class of callbacks a method of it
+Function = Callable[[State], Any] | Callable[[Any, State], Any]
 #: of what it remembers, the object of a method, and the state
 Condition = Callable[[dict[str, Any], Any, State], bool]
 
 
 class FunctionCallback(Callback):
     """A function of the state at its hooks; made by the decorators of this module.
+
+    In the body of a class that derives from :class:`Callback` it is a method, and runs at its hooks for each object.
 
     Parameters
     ----------
@@ -27,12 +35,21 @@ class FunctionCallback(Callback):
         When it runs.
     """
 
-    def __init__(self, function: Function, hooks: tuple[str, ...]):
+    def __init__(self, function: Callable[..., Any], hooks: tuple[str, ...]):
         self.function, self.hooks = function, hooks
         self.traceable = bool(getattr(function, "traceable", False))
         self.__doc__ = function.__doc__
         for name in hooks:
             setattr(self, name, self.__call__)
+
+    @overload
+    def __get__(self, instance: AbstractCallback, owner: Any = None) -> Callable[..., Any]: ...
+
+    @overload
+    def __get__(self, instance: object, owner: Any = None) -> "FunctionCallback": ...
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return types.MethodType(self.function, instance) if isinstance(instance, AbstractCallback) else self
 
     def __call__(self, state: State) -> Any:
         """Call the function, whatever the moment."""
@@ -44,7 +61,7 @@ class FunctionCallback(Callback):
         return f"<callback {getattr(self.function, '__qualname__', self.function)}: {', '.join(self.hooks)}>"
 
 
-def bind_to(hook: str | Function) -> Callable[[Any], FunctionCallback]:
+def bind_to(hook: str | Callable[..., Any]) -> Callable[[Function], FunctionCallback]:
     """Decorator that makes a callback of a function of the state; callbacks made so may be decorated again.
 
     Parameters
@@ -61,7 +78,7 @@ def bind_to(hook: str | Function) -> Callable[[Any], FunctionCallback]:
     if name not in HOOKS:
         raise ConfigError(f"there is no hook {name!r}{did_you_mean(name, HOOKS)}")
 
-    def decorate(function: Any) -> FunctionCallback:
+    def decorate(function: Function) -> FunctionCallback:
         if isinstance(function, FunctionCallback):
             return FunctionCallback(function.function, (*function.hooks, name))
         if not callable(function):
@@ -114,19 +131,31 @@ def add_to_loss(function: Function) -> FunctionCallback:
     ... def small_outputs(state):
     ...     return 1e-3 * (state[Y_PRED] ** 2).sum()
     """
+    if isinstance(function, FunctionCallback):
+        raise ConfigError(f"add_to_loss decorates a function of the state, got {function!r}; leave its hooks out")
+    base, conditions = getattr(function, _CONDITIONS, (function, {}))
 
-    @functools.wraps(function)
-    def add(state: State) -> None:
-        more = function(state)
+    @functools.wraps(base)
+    def add(*args: Any) -> None:
+        state, more = args[-1], base(*args)
         if more is None:
-            name = getattr(function, "__name__", repr(function))
+            name = getattr(base, "__name__", repr(base))
             raise ConfigError(f"add_to_loss adds what a function returns, and {name} returned None")
         state[LOSS] = state[LOSS] + more  # a new value: the old one may be a leaf, or shared
 
-    return FunctionCallback(add, ("on_criterion", "on_criterion_validation"))
+    hooks = ("on_criterion", "on_criterion_validation")
+    return FunctionCallback(_under(conditions, add) if conditions else add, hooks)
 
 
 # ------------------------------------------------------------------ conditions
+
+
+@overload
+def once(function: FunctionCallback) -> FunctionCallback: ...  # type: ignore[overload-overlap]
+
+
+@overload
+def once(function: Callable[P, R]) -> Callable[P, R | None]: ...
 
 
 def once(function: Any) -> Any:
@@ -142,6 +171,14 @@ def once(function: Any) -> Any:
     return _conditional("once", is_due, function)
 
 
+@overload
+def once_per_epoch(function: FunctionCallback) -> FunctionCallback: ...  # type: ignore[overload-overlap]
+
+
+@overload
+def once_per_epoch(function: Callable[P, R]) -> Callable[P, R | None]: ...
+
+
 def once_per_epoch(function: Any) -> Any:
     """Let a function, a method of a callback or a decorated callback run at the first of its moments in an epoch."""
 
@@ -154,7 +191,17 @@ def once_per_epoch(function: Any) -> Any:
     return _conditional("once_per_epoch", is_due, function)
 
 
-def only_if(condition: Function) -> Callable[[Any], Any]:
+class Conditional(Protocol):
+    """What makes a function run under a condition only."""
+
+    @overload
+    def __call__(self, function: FunctionCallback, /) -> FunctionCallback: ...  # type: ignore[overload-overlap]
+
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Callable[P, R | None]: ...
+
+
+def only_if(condition: Function) -> Conditional:
     """Let a function, a method of a callback or a decorated callback run only where a condition holds.
 
     Parameters
@@ -165,14 +212,15 @@ def only_if(condition: Function) -> Callable[[Any], Any]:
     takes_owner = len(inspect.signature(condition).parameters) == 2
 
     def is_due(memory: dict[str, Any], owner: Any, state: State) -> bool:
-        return bool(condition(owner, state) if takes_owner else condition(state))
+        arguments = (owner, state) if takes_owner else (state,)
+        return bool(condition(*arguments))
 
     return lambda function: _conditional("only_if", is_due, function)
 
 
-def traceable(function: Any) -> Any:
+def traceable(function: Marked) -> Marked:
     """Mark a function, or a decorated callback, that only computes with arrays: a compiled step may contain it."""
-    function.traceable = True
+    function.traceable = True  # type: ignore[attr-defined]
     return function
 
 
@@ -187,7 +235,12 @@ def _conditional(kind: str, is_due: Condition, function: Any) -> Any:
     base, before = getattr(function, _CONDITIONS, (function, {}))
     name = f"{kind} {getattr(base, '__name__', '')} {len(before)}"  # the same in every process
     # what counts how often it was asked is asked last: only where the function would run
-    conditions = dict(sorted({**before, name: is_due}.items(), key=lambda item: not item[0].startswith("only_if")))
+    conditions = sorted({**before, name: is_due}.items(), key=lambda item: not item[0].startswith("only_if"))
+    return _under(dict(conditions), base)
+
+
+def _under(conditions: Mapping[str, Condition], base: Callable[..., Any]) -> Callable[..., Any]:
+    """The function where all conditions hold."""
 
     @functools.wraps(base)
     def conditional(*args: Any, memory: dict[str, Any] | None = None) -> Any:

@@ -62,17 +62,15 @@ class EarlyStopping(Callback):
         self.min_delta, self.patience, self.mode, self.step_on_batch = min_delta, patience, mode, step_on_batch
         self.best = math.inf
         self.epochs_waited = 0
-        self._was_seen = False
 
     def on_step_training(self, state: State) -> None:
         """Look at the step's value."""
         if self.step_on_batch and self.monitor in state[keys.METRICS]:
-            self._was_seen = True
             self._look_at(state, number(state[keys.METRICS][self.monitor]))
 
     def on_end_training(self, state: State) -> None:
         """Refuse to look at nothing."""
-        if self.step_on_batch and not self._was_seen:
+        if self.step_on_batch and self.best == math.inf and not self.epochs_waited:
             raise MissingKeyError(
                 f"EarlyStopping watches {self.monitor!r} of steps, but no step had it; there are "
                 f"{sorted(state[keys.METRICS])}, some of them at the end of an epoch only"

@@ -6,6 +6,7 @@ from typing import Any
 from delira import state as keys
 from delira.errors import ConfigError
 from delira.state import State
+from delira.training.callbacks.arguments import check_whole
 from delira.training.callbacks.hooks import Callback
 from delira.training.callbacks.monitor import trainer_of
 from delira.utils.suggest import did_you_mean
@@ -37,8 +38,8 @@ class FreezeUnfreeze(Callback):
     def __init__(self, schedule: Mapping[int, str | Iterable[str] | Callable[[str], bool] | None]):
         if not isinstance(schedule, Mapping):
             raise ConfigError(f"FreezeUnfreeze: the schedule is a dict of what learns by epoch, got {schedule!r}")
-        if wrong := [epoch for epoch in schedule if isinstance(epoch, bool) or not isinstance(epoch, int) or epoch < 0]:
-            raise ConfigError(f"FreezeUnfreeze: an epoch is a whole number of at least 0, got {wrong[0]!r}")
+        for epoch in schedule:
+            check_whole(self, at_least=0, epoch=epoch)
         # lists: a generator could be read once only
         self.schedule = {epoch: _listed(schedule[epoch]) for epoch in sorted(schedule)}
         self._all: frozenset[str] = frozenset()

@@ -11,6 +11,7 @@ from delira.state import State
 from delira.training.callbacks.arguments import check_numbers
 from delira.training.callbacks.hooks import Callback
 from delira.training.callbacks.weights import Selection, WeightFilter
+from delira.utils.array_functions import cast
 from delira.utils.arrays import ops_of
 
 
@@ -78,7 +79,7 @@ class GradientNormClipping(_Clipping):
         dense = {name: _dense(gradients[name]) for name in chosen}
         limit = self.max_norm / (_norm([*dense.values()], self.norm_type) + 1e-6)
         factor = ops_of(limit).where(limit < 1, limit, 1.0)
-        gradients.update({name: gradient * _like(factor, gradient) for name, gradient in dense.items()})
+        gradients.update({name: gradient * cast(factor, gradient) for name, gradient in dense.items()})
         state[keys.GRADIENTS] = gradients
 
 
@@ -132,10 +133,3 @@ def _norm(gradients: Sequence[Any], p: float) -> Any:
     if math.isinf(p):
         return functools.reduce(ops.xp.maximum, [ops.largest(size) for size in sizes])
     return sum(ops.sum(size**p) for size in sizes) ** (1.0 / p)
-
-
-def _like(factor: Any, array: Any) -> Any:
-    """A number of the array's type; PyTorch needs none."""
-    if hasattr(factor, "astype"):
-        return factor.astype(array.dtype)
-    return factor if hasattr(factor, "requires_grad") else ops_of(array).xp.cast(factor, array.dtype)

@@ -1,7 +1,6 @@
 """The moments of a fit at which functions of its state may run."""
 
-from typing import Any
-
+from delira.state import State
 from delira.training.callbacks.abstract_callback import HOOKS, AbstractCallback
 
 PHASES = ("fit", "evaluate", "predict", "replay")
@@ -43,16 +42,63 @@ class Callback(AbstractCallback):
     #: methods that are called ``on_…`` and no hooks
     not_hooks: tuple[str, ...] = ()
 
+    def on_init(self, state: State) -> None:
+        """Called when the trial, or the trainer, is complete: ``MODEL``, ``OPTIMIZER`` and ``CRITERION`` are there."""
 
-def _add_hooks() -> None:
-    """Give :class:`Callback` a method that does nothing for each hook."""
-    for name, moment in HOOKS.items():
+    def on_start(self, state: State) -> None:
+        """Called when a fit, an evaluation or a prediction begins; ``PHASE`` says which."""
 
-        def hook(self: Any, state: Any) -> None: ...
+    def on_start_epoch(self, state: State) -> None:
+        """Called when an epoch begins, ``EPOCH`` of ``MAX_EPOCHS``."""
 
-        hook.__name__, hook.__qualname__ = name, f"Callback.{name}"
-        hook.__doc__, hook.does_nothing = f"Called when {moment}.", True  # type: ignore[attr-defined]
-        setattr(Callback, name, hook)
+    def on_start_training(self, state: State) -> None:
+        """Called when the training pass of an epoch begins, over ``GENERATOR`` in ``STEPS`` batches."""
+
+    def on_sample(self, state: State) -> None:
+        """Called when the batch number ``BATCH`` is there: change ``X`` and ``Y_TRUE``."""
+
+    def on_forward(self, state: State) -> None:
+        """Called when the network was called: change ``Y_PRED``."""
+
+    def on_criterion(self, state: State) -> None:
+        """Called when the loss is there, and not differentiated yet: change ``LOSS``."""
+
+    def on_backward(self, state: State) -> None:
+        """Called when the gradients are there, and no update was made yet: change ``GRADIENTS``."""
+
+    def on_step_training(self, state: State) -> None:
+        """Called when a step is done: ``LOSS``, ``Y_PRED`` and the running ``METRICS`` are its values."""
+
+    def on_end_training(self, state: State) -> None:
+        """Called when the training pass is done: ``METRICS`` are those of the pass."""
+
+    def on_start_validation(self, state: State) -> None:
+        """Called when a pass without learning begins: a validation, evaluation or prediction, of ``DATA``."""
+
+    def on_sample_validation(self, state: State) -> None:
+        """As :meth:`on_sample`, in a pass without learning."""
+
+    def on_forward_validation(self, state: State) -> None:
+        """As :meth:`on_forward`, in a pass without learning."""
+
+    def on_criterion_validation(self, state: State) -> None:
+        """As :meth:`on_criterion`, in a pass without learning; not without targets."""
+
+    def on_step_validation(self, state: State) -> None:
+        """Called when a batch of a pass without learning is done: ``LOSS``, ``Y_PRED``, ``METRICS``."""
+
+    def on_end_validation(self, state: State) -> None:
+        """Called when the pass is done: ``METRICS`` are those of the pass."""
+
+    def on_end_epoch(self, state: State) -> None:
+        """Called when an epoch is done and not recorded yet: changes of ``METRICS`` are recorded."""
+
+    def on_checkpoint(self, state: State) -> None:
+        """Called when an epoch is recorded in ``HISTORY``: the moment to store it."""
+
+    def on_end(self, state: State) -> None:
+        """Called when the fit, evaluation or prediction ends, whatever ended it."""
 
 
-_add_hooks()
+for _hook in HOOKS:
+    getattr(Callback, _hook).does_nothing = True

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from delira import state as keys
 from delira.errors import ConfigError
 from delira.state import State
+from delira.training.callbacks.arguments import check_whole
 from delira.training.callbacks.hooks import Callback
 from delira.training.callbacks.monitor import trainer_of
-from delira.training.callbacks.tensorboard_scalars import batch_values, check_step_size, plain_values
+from delira.training.callbacks.tensorboard_scalars import batch_values, epoch_values
 from delira.utils.picture import picture_class
 
 if TYPE_CHECKING:
@@ -68,8 +69,9 @@ class LiveLossPlot(Callback):
     ):
         if not on_batch and not on_epoch:
             raise ConfigError("LiveLossPlot: there is nothing to draw without on_batch and on_epoch")
+        check_whole(self, at_least=1, batch_step_size=batch_step_size)
         self.on_batch, self.on_epoch, self.draw_once = on_batch, on_epoch, draw_once
-        self.batch_step_size = check_step_size(self, batch_step_size)
+        self.batch_step_size = batch_step_size
         #: name -> places and values, of epochs (from 1) and of updates (from 1)
         self._epochs: dict[str, Curve] = {}
         self._batches: dict[str, Curve] = {}
@@ -120,7 +122,7 @@ class LiveLossPlot(Callback):
     def on_end_epoch(self, state: State) -> None:
         """Take the values of the epoch."""
         if self.on_epoch:
-            self._take(self._epochs, _of_epoch(plain_values(state[keys.METRICS])), state[keys.EPOCH] + 1)
+            self._take(self._epochs, _of_epoch(epoch_values(state)), state[keys.EPOCH] + 1)
             self._draw_if_due()
 
     def on_end(self, state: State) -> None:

@@ -1,12 +1,15 @@
-"""The value that a callback watches: where it is found, and which direction is better."""
+"""Metrics as callbacks read them, and the one that is watched: where it is found, and which direction is better."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from delira import state as keys
 from delira.errors import ConfigError, MissingKeyError
 from delira.state import State
-from delira.utils.arrays import read_arrays
+from delira.utils.arrays import read_arrays, to_plain
+from delira.utils.lazy_value import Lazy
+from delira.utils.trees import iterate_leaves, map_leaves
 
 #: mode -> sign with which smaller is better
 SIGNS = {"min": 1.0, "lowest": 1.0, "max": -1.0, "highest": -1.0}
@@ -54,9 +57,33 @@ def trainer_of(state: State) -> Any:
     return getattr(owner, "trainer", owner)
 
 
+def plain_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The same values without arrays, with one wait for the device.
+
+    Parameters
+    ----------
+    values
+        Numbers, texts, and arrays of any framework, also in lists and dictionaries.
+
+    Returns
+    -------
+    dict
+        Numbers of Python in the place of arrays of one value, nested lists in that of others.
+    """
+    arrays = iter(read_arrays([leaf for _, leaf in iterate_leaves(values) if hasattr(leaf, "dtype")]))
+
+    def plain(leaf: Any) -> Any:
+        if isinstance(leaf, Lazy):
+            return leaf.item()
+        return to_plain(next(arrays)) if hasattr(leaf, "dtype") else leaf
+
+    found: dict[str, Any] = map_leaves(plain, values)
+    return found
+
+
 def number(value: Any) -> float:
     """A number of Python out of one of any framework; waits for the device."""
-    return float(read_arrays([value])[0])
+    return float(plain_values({"": value})[""])
 
 
 def watched_value(state: State, monitor: str, who: str) -> float | None:

@@ -8,8 +8,7 @@ from typing import Any
 from delira import state as keys
 from delira.errors import ConfigError
 from delira.state import State
-from delira.training.callbacks.monitor import trainer_of
-from delira.utils.arrays import read_arrays, to_plain
+from delira.training.callbacks.monitor import plain_values, trainer_of
 
 
 def fields_of(template: str) -> set[str]:
@@ -40,10 +39,8 @@ def fill_in(template: str, state: State, who: str, further: Mapping[str, Any] | 
     metrics = {name: value for name, value in state.get(keys.METRICS, {}).items() if name != "epoch"}
     values = {str(key): value for key, value in state.items()} | {"fold": _fold(state)} | metrics | dict(further or {})
     try:
-        used = sorted(fields_of(template) & values.keys())
-        arrays = [name for name in used if hasattr(values[name], "dtype")]
-        fields = {name: values[name] for name in used}
-        fields |= dict(zip(arrays, map(to_plain, read_arrays([fields[name] for name in arrays])), strict=True))
+        fields = {name: values[name] for name in fields_of(template) & values.keys()}
+        fields |= plain_values({name: value for name, value in fields.items() if hasattr(value, "dtype")})
         return template.format_map(fields)
     except KeyError as error:
         raise ConfigError(

@@ -8,9 +8,8 @@ from typing import Any
 from delira import state as keys
 from delira.state import State
 from delira.training.callbacks.hooks import Callback
-from delira.training.callbacks.monitor import trainer_of
+from delira.training.callbacks.monitor import plain_values, trainer_of
 from delira.training.callbacks.progress import _bar_class
-from delira.utils.arrays import read_arrays, to_plain
 
 #: seconds between two looks at the metrics: each waits for the device
 _PAUSE = 0.1
@@ -32,10 +31,10 @@ class _Printer(Callback):
     def _values(self, state: State, between: str = ", ") -> str:
         if state[keys.PHASE] == "predict":  # there is nothing to compare with
             return ""
-        metrics = state[keys.METRICS]
-        arrays = read_arrays([*metrics.values()])
-        shown = {name: _text(to_plain(array), self.precision) for name, array in zip(metrics, arrays, strict=True)}
-        return between.join(f"{name}={value}" for name, value in shown.items() if name != "epoch")
+        values = plain_values(state[keys.METRICS])
+        return between.join(
+            f"{name}={_text(value, self.precision)}" for name, value in values.items() if name != "epoch"
+        )
 
     def _print_epoch(self, state: State) -> None:
         """One line for an epoch, or an evaluation."""
@@ -207,6 +206,6 @@ def _epoch_of(state: State) -> str:
 
 
 def _text(value: Any, precision: int) -> str:
-    if isinstance(value, list):
+    if isinstance(value, (list, tuple)):
         return "[" + ", ".join(_text(one, precision) for one in value) + "]"
     return f"{value:.{precision}g}" if isinstance(value, float) or not math.isfinite(value) else str(value)

@@ -163,11 +163,12 @@ class CosineAnnealingRate(RateSchedule):
 
 
 class OneCycleRate(RateSchedule):
-    """Raise the rate once over the run and lower it again along cosines, stepped after each update.
+    """Raise the rate once over the run and lower it again, stepped after each update.
 
     ``max_lr`` is the highest rate; ``total_steps`` the updates of the run, or ``epochs`` and ``steps_per_epoch`` are
     given; the rate rises in the part ``pct_start`` of them, from ``max_lr / div_factor``; the last rate is that
-    divided by ``final_div_factor``.
+    divided by ``final_div_factor``, and stays. It goes along cosines, or with ``anneal_strategy="linear"`` evenly;
+    with ``three_phase`` it falls to the first rate in as many steps as it rose, and then to the last one.
 
     References
     ----------
@@ -177,7 +178,7 @@ class OneCycleRate(RateSchedule):
     step_on = "iter"
     arguments: ClassVar[Mapping[str, Any]] = {
         "max_lr": ..., "total_steps": None, "epochs": None, "steps_per_epoch": None, "pct_start": 0.3,
-        "div_factor": 25.0, "final_div_factor": 1e4,
+        "div_factor": 25.0, "final_div_factor": 1e4, "anneal_strategy": "cos", "three_phase": False,
     }  # fmt: skip
 
     def __init__(self, optimizer: Any = "default", *args: Any, step_on: str | None = None, **params: Any):
@@ -190,21 +191,36 @@ class OneCycleRate(RateSchedule):
                 f"{type(self).__name__} needs total_steps, the updates of the run (at least 2), or epochs and "
                 "steps_per_epoch"
             )
+        if self.params["anneal_strategy"] not in _BETWEEN:
+            raise ConfigError(f"anneal_strategy must be 'cos' or 'linear', got {self.params['anneal_strategy']!r}")
         self.params["total_steps"] = total
 
     def rate_after(self, count: int) -> float:
         """The rate after ``count`` steps; that of the last one stays."""
         params = self.params
-        highest, end = params["max_lr"], params["total_steps"] - 1
-        first, top = highest / params["div_factor"], params["pct_start"] * params["total_steps"] - 1
-        count = min(count, end)
-        if count <= top:
-            return _cosine(first, highest, count / top)
-        return _cosine(highest, first / params["final_div_factor"], (count - top) / (end - top))
+        highest, last = params["max_lr"], params["total_steps"] - 1
+        first, rise = highest / params["div_factor"], params["pct_start"] * params["total_steps"]
+        end = first / params["final_div_factor"]
+        # step and rate at the end of each phase
+        falls = [(2 * rise - 2, first), (last, end)] if params["three_phase"] else [(last, end)]
+        begin, rate, count = 0.0, first, min(count, last)
+        for until, target in [(rise - 1, highest), *falls]:
+            if count <= until:
+                part = (count - begin) / (until - begin)
+                return _BETWEEN[params["anneal_strategy"]](rate, target, part)
+            begin, rate = until, target
+        return float(end)
 
 
 def _cosine(start: float, end: float, part: float) -> float:
     return float(end + (start - end) * (1 + math.cos(math.pi * part)) / 2)
+
+
+def _line(start: float, end: float, part: float) -> float:
+    return float(start + (end - start) * part)
+
+
+_BETWEEN = {"cos": _cosine, "linear": _line}
 
 
 class PlateauRate(RateSchedule):
@@ -239,7 +255,8 @@ class PlateauRate(RateSchedule):
 
     def rate_after(self, count: int) -> float:
         """The rate as it is: it changes by scores."""
-        return float(self.optimizer.rate / self.scale)
+        rate = self.optimizer.rate
+        return math.nan if rate is None else float(rate / self.scale)
 
     def at_training_begin(self, trainer: Any, **facts: Any) -> None:
         """Refuse to look at nothing; hear which scores are good."""

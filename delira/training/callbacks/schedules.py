@@ -13,9 +13,11 @@ from delira.training.callbacks.monitor import sign_of, trainer_of
 
 #: arguments that are numbers, of schedules that this module offers
 _NUMBERS = frozenset({
-    "step_size", "gamma", "T_max", "eta_min", "factor", "patience", "base_lr", "max_lr", "step_size_up",
-    "step_size_down", "total_steps", "pct_start", "div_factor", "final_div_factor",
+    "step_size", "gamma", "T_max", "eta_min", "factor", "patience", "step_size_up", "step_size_down", "total_steps",
+    "epochs", "steps_per_epoch", "pct_start", "div_factor", "final_div_factor",
 })  # fmt: skip
+#: and those that may be lists, one for each group of parameters of an optimizer of PyTorch
+_FOR_GROUPS = ("base_lr", "max_lr", "base_momentum", "max_momentum")
 #: room -> ending of the names of its schedules
 _ENDINGS = {"torch": "PyTorch", "torchscript": "PyTorch", "tensorflow": "Tf", "jax": "Jax"}
 
@@ -33,6 +35,9 @@ class RoomSchedule(Callback):
 
     def __init__(self, step_on_batch: bool, params: Mapping[str, Any]):
         check_numbers(self, **{name: value for name, value in params.items() if name in _NUMBERS and value is not None})
+        for name in _FOR_GROUPS:
+            for value in as_list(params.get(name, [])):
+                check_numbers(self, **{name: value})
         self.step_on_batch, self.params = step_on_batch, dict(params)
         self._schedules: list[Any] = []
         self._begun: dict[str, Any] = {}
@@ -44,7 +49,12 @@ class RoomSchedule(Callback):
         self._owner = id(trainer)
         self._schedules = [self._build(trainer, name) for name in trainer.optimizers]
         for schedule in self._schedules:
-            schedule.attach(trainer)
+            try:
+                schedule.attach(trainer)
+            except ConfigError:
+                raise
+            except ValueError as error:  # of PyTorch, which has seen the optimizer
+                raise ConfigError(f"{type(self).__name__}: {error}") from error
 
     def _build(self, trainer: Any, optimizer: str) -> Any:
         cls = self._room_class(trainer)
@@ -52,6 +62,16 @@ class RoomSchedule(Callback):
 
     def _room_class(self, trainer: Any) -> Any:
         ending = self._ending(trainer)
+        if ending != "PyTorch" and (
+            lists := [name for name, value in self.params.items() if _is_for_groups(name, value)]
+        ):
+            raise ConfigError(
+                f"{type(self).__name__}: a list as {lists[0]} is for the groups of an optimizer of PyTorch, and an "
+                f"optimizer in the room {trainer.backend.name!r} has one rate"
+            )
+        return self._class_of(ending)
+
+    def _class_of(self, ending: str) -> Any:
         return getattr(importlib.import_module("delira.training.callbacks"), f"{self._name}Callback{ending}")
 
     def _ending(self, trainer: Any) -> str:
@@ -77,13 +97,17 @@ class RoomSchedule(Callback):
 
     def at_iter_end(self, trainer: Any, **facts: Any) -> None:
         """Step after an update, if it is asked for."""
-        for schedule in self._schedules:
+        for schedule in filter(self._goes_on, self._schedules):
             schedule.at_iter_end(trainer, **facts)
 
     def at_epoch_end(self, trainer: Any, **facts: Any) -> None:
         """Step after an epoch."""
-        for schedule in self._schedules:
+        for schedule in filter(self._goes_on, self._schedules):
             schedule.at_epoch_end(trainer, **facts)
+
+    def _goes_on(self, schedule: Any) -> bool:
+        """Whether there are further rates."""
+        return True
 
     def scale_rates(self, factor: float) -> None:
         """Multiply all rates to come; the optimizer's own is scaled elsewhere."""
@@ -99,6 +123,20 @@ class RoomSchedule(Callback):
         for schedule, kept in zip(self._schedules, state["schedules"], strict=True):
             schedule.load_state_dict(kept)
 
+    def __repr__(self) -> str:
+        arguments = {**self.params, "step_on_batch": self.step_on_batch}
+        plain = [f"{name}={value!r}" for name, value in arguments.items() if not any(map(callable, as_list(value)))]
+        return f"{type(self).__name__}({', '.join(plain)})"
+
+
+def as_list(value: Any) -> list[Any]:
+    """The values of a list; anything else as the only one."""
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def _is_for_groups(name: str, value: Any) -> bool:
+    return name in (*_FOR_GROUPS, "lr_lambda") and isinstance(value, (list, tuple))
+
 
 class LambdaLR(RoomSchedule):
     """Multiply the first rate by a function of the steps of the schedule so far.
@@ -106,15 +144,17 @@ class LambdaLR(RoomSchedule):
     Parameters
     ----------
     lr_lambda
-        Gives the factor.
+        Gives the factor. PyTorch only: a list, with a function for each group of parameters.
     step_on_batch
         Whether the schedule steps after each update instead of each epoch.
     """
 
     _name = "LambdaLR"
 
-    def __init__(self, lr_lambda: Callable[[int], float], step_on_batch: bool = False):
-        if not callable(lr_lambda):
+    def __init__(
+        self, lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]], step_on_batch: bool = False
+    ):
+        if not all(map(callable, as_list(lr_lambda))):
             raise ConfigError(f"LambdaLR: lr_lambda is a function of the steps so far, got {lr_lambda!r}")
         super().__init__(step_on_batch, {"lr_lambda": lr_lambda})
 

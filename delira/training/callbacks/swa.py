@@ -8,6 +8,7 @@ from delira.errors import ConfigError
 from delira.state import State
 from delira.training.callbacks.arguments import check_whole
 from delira.training.callbacks.hooks import Callback
+from delira.training.callbacks.weight_average import set_average
 
 
 class SWA(Callback):
@@ -47,10 +48,8 @@ class SWA(Callback):
 
     def attach(self, trainer: Any) -> None:
         """Become the average of this trainer; its room must be able to average."""
-        if trainer.weight_average is not None:
-            name = type(trainer.weight_average).__name__
-            raise ConfigError(f"there is an {name} already; the weights can have only one average")
-        trainer.weight_average, self._trainer = self, trainer
+        set_average(trainer, self)
+        self._trainer = trainer
 
     def at_training_begin(self, trainer: Any, **facts: Any) -> None:
         """Nothing: epochs are counted, not updates."""

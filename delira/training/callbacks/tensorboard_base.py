@@ -62,10 +62,11 @@ class AbstractTensorBoard(Callback):
         self._folder = self.log_dir
         self._place: dict[str, dict[str, Any]] = {}
         self._used: set[Path] = set()
+        self._replayed = 0
 
     def on_start(self, state: State) -> None:
         """Find out where the fit is, and open the writer."""
-        self._folder, self._place = self.folder(state), _places(state)
+        self._folder, self._place, self._replayed = self.folder(state), _places(state), 0
         if state[keys.EPOCH] < state[keys.MAX_EPOCHS]:
             self.get_writer()
 
@@ -99,6 +100,19 @@ class AbstractTensorBoard(Callback):
         self._used.add(folder)
         return get_writer(folder, self, self.visdom, self.visdom_params, **self._place.get(name, {}))
 
+    def batch_step(self, state: State) -> int:
+        """Number of the update that was just made, from 1; to be asked for at every one.
+
+        Parameters
+        ----------
+        state
+            Of the end of a training step.
+        """
+        if state[keys.PHASE] != "replay":
+            return int(trainer_of(state).state.global_step)
+        self._replayed += 1  # no trainer counts
+        return self._replayed
+
     def flush(self) -> None:
         """Let readers see what was written."""
         for folder in self._used:
@@ -112,16 +126,3 @@ def _places(state: State) -> dict[str, dict[str, Any]]:
         return {name: {**since(0, 0, ".replay"), "purge_step": 0} for name in ("", "batch")}
     progress = trainer_of(state).state
     return {"": since(progress.epoch, progress.global_step), "batch": since(progress.global_step, progress.epoch)}
-
-
-def batch_step(state: State, replayed: int) -> int:
-    """Number of the update that was just made, from 1.
-
-    Parameters
-    ----------
-    state
-        Of the end of a training step.
-    replayed
-        The number in a replay, which has no trainer that counts.
-    """
-    return replayed if state[keys.PHASE] == "replay" else int(trainer_of(state).state.global_step)

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from delira import state as keys
-from delira.errors import ConfigError, DataError
+from delira.errors import DataError
 from delira.state import Y_PRED, State
+from delira.training.callbacks.arguments import check_whole
 from delira.training.callbacks.tensorboard_base import AbstractTensorBoard
 from delira.utils.arrays import as_array, ops_of, read_arrays, shape_of
 
@@ -70,9 +71,7 @@ class TensorBoardProjector(AbstractTensorBoard):
         features_key: Any = Y_PRED,
     ):
         super().__init__(log_dir, comment)
-        for name, number in (("num_images", num_images), ("avg_pool_size", avg_pool_size)):
-            if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-                raise ConfigError(f"TensorBoardProjector: {name} is a whole number of at least 1, got {number!r}")
+        check_whole(self, at_least=1, num_images=num_images, avg_pool_size=avg_pool_size)
         self.num_images, self.avg_pool_size, self.avg_data_channels = num_images, avg_pool_size, avg_data_channels
         self.write_data, self.write_features, self.features_key = write_data, write_features, features_key
         self._has_data = False

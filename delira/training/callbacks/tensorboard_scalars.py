@@ -5,14 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from delira import state as keys
-from delira.errors import ConfigError
 from delira.state import State
-from delira.training.callbacks.tensorboard_base import AbstractTensorBoard, batch_step
+from delira.training.callbacks.arguments import check_whole
+from delira.training.callbacks.monitor import plain_values
+from delira.training.callbacks.tensorboard_base import AbstractTensorBoard
 from delira.training.callbacks.tensorboard_graph import write_graph
 from delira.training.callbacks.tensorboard_writers import VisdomParams, write_values
-from delira.utils.arrays import read_arrays, to_plain
-from delira.utils.lazy_value import Lazy
-from delira.utils.trees import iterate_leaves, map_leaves
 
 
 class TensorBoard(AbstractTensorBoard):
@@ -73,64 +71,48 @@ class TensorBoard(AbstractTensorBoard):
         visdom_params: VisdomParams | None = None,
     ):
         super().__init__(log_dir, comment, visdom, visdom_params)
-        self.batch_step_size = check_step_size(self, batch_step_size)
+        check_whole(self, at_least=1, batch_step_size=batch_step_size)
         self.write_graph, self.write_batch_metrics = write_graph, write_batch_metrics
-        self.write_epoch_metrics = write_epoch_metrics
-        self._needs_graph, self._replayed = False, 0
+        self.batch_step_size, self.write_epoch_metrics = batch_step_size, write_epoch_metrics
+        self._needs_graph = False
 
     def on_start(self, state: State) -> None:
         """Open the writer."""
         super().on_start(state)
         is_new = state[keys.PHASE] == "fit" and state[keys.EPOCH] == 0
-        self._needs_graph, self._replayed = is_new and self.write_graph is not False, 0
+        self._needs_graph = is_new and self.write_graph is not False
 
     def on_step_training(self, state: State) -> None:
         """Write the graph of the first batch, and the metrics of every so many batches."""
-        self._replayed += 1
         if self._needs_graph:
             self._needs_graph = False
             write_graph(None if self.visdom else self.get_writer(), state, is_asked_for=self.write_graph is True)
-        if self.write_batch_metrics and state[keys.BATCH] % self.batch_step_size == 0:
-            writer, step = self.get_writer("batch"), batch_step(state, self._replayed)
-            for name, value in batch_values(state).items():
-                write_values(writer, f"batch/{name}", value, step)
+        if self.write_batch_metrics:
+            step = self.batch_step(state)
+            if state[keys.BATCH] % self.batch_step_size == 0:
+                writer = self.get_writer("batch")
+                for name, value in batch_values(state).items():
+                    write_values(writer, f"batch/{name}", value, step)
 
     def on_end_epoch(self, state: State) -> None:
         """Write the metrics of the epoch."""
         if self.write_epoch_metrics:
-            for name, value in plain_values(state[keys.METRICS]).items():
+            for name, value in epoch_values(state).items():
                 write_values(self.get_writer(), name, value, state[keys.EPOCH] + 1)
         self.flush()
-
-
-def check_step_size(owner: Any, step_size: int) -> int:
-    """Batches from one to the next.
-
-    Raises
-    ------
-    ConfigError
-        If it is no whole number of at least 1.
-    """
-    if isinstance(step_size, bool) or not isinstance(step_size, int) or step_size < 1:
-        raise ConfigError(f"{type(owner).__name__}: batch_step_size is a whole number of at least 1, got {step_size!r}")
-    return step_size
 
 
 def batch_values(state: State) -> dict[str, Any]:
     """Metrics of a training step, with its loss; waits for the device."""
     own = {"loss": state[keys.LOSS]} if state[keys.PHASE] == "fit" and state.get(keys.LOSS) is not None else {}
-    return plain_values({**own, **state[keys.METRICS]})
+    return plain_values({**own, **_without_epoch(state[keys.METRICS])})
 
 
-def plain_values(metrics: Mapping[str, Any]) -> dict[str, Any]:
-    """Metrics as numbers of Python, lists and dictionaries; waits for the device, once."""
-    metrics = {name: value for name, value in metrics.items() if name != "epoch"}
-    arrays = iter(read_arrays([leaf for _, leaf in iterate_leaves(metrics) if hasattr(leaf, "dtype")]))
+def epoch_values(state: State) -> dict[str, Any]:
+    """Metrics of an epoch; waits for the device."""
+    return plain_values(_without_epoch(state[keys.METRICS]))
 
-    def plain(leaf: Any) -> Any:
-        if isinstance(leaf, Lazy):
-            return leaf.item()
-        return to_plain(next(arrays)) if hasattr(leaf, "dtype") else leaf
 
-    values: dict[str, Any] = map_leaves(plain, metrics)
-    return values
+def _without_epoch(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """The number of the epoch is the place of the others."""
+    return {name: value for name, value in metrics.items() if name != "epoch"}

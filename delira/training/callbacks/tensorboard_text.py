@@ -7,8 +7,9 @@ from typing import Any
 
 from delira import state as keys
 from delira.state import State
-from delira.training.callbacks.tensorboard_base import AbstractTensorBoard, batch_step
-from delira.training.callbacks.tensorboard_scalars import batch_values, check_step_size, plain_values
+from delira.training.callbacks.arguments import check_whole
+from delira.training.callbacks.tensorboard_base import AbstractTensorBoard
+from delira.training.callbacks.tensorboard_scalars import batch_values, epoch_values
 from delira.training.callbacks.tensorboard_writers import VisdomParams
 
 _SUMMARY = (keys.MODEL, keys.OPTIMIZER, keys.CRITERION, keys.METRIC_LIST, keys.CALLBACK_LIST)
@@ -59,29 +60,28 @@ class TensorBoardText(AbstractTensorBoard):
         visdom_params: VisdomParams | None = None,
     ):
         super().__init__(log_dir, comment, visdom, visdom_params)
-        self.batch_step_size = check_step_size(self, batch_step_size)
+        check_whole(self, at_least=1, batch_step_size=batch_step_size)
         self.write_epoch_metrics, self.write_batch_metrics = write_epoch_metrics, write_batch_metrics
-        self.log_trial_summary, self._replayed = log_trial_summary, 0
+        self.log_trial_summary, self.batch_step_size = log_trial_summary, batch_step_size
 
     def on_start(self, state: State) -> None:
         """Open the writer, and write the summary."""
         super().on_start(state)
-        self._replayed = 0
         if self.log_trial_summary and state[keys.EPOCH] == 0 < state[keys.MAX_EPOCHS]:
             there = {str(key): state[key] for key in _SUMMARY if key in state}
             self.get_writer().add_text("trial", table({name: _text(value) for name, value in there.items()}), 0)
 
     def on_step_training(self, state: State) -> None:
         """Write the metrics of every so many batches."""
-        self._replayed += 1
-        if self.write_batch_metrics and state[keys.BATCH] % self.batch_step_size == 0:
-            step = batch_step(state, self._replayed)
-            self.get_writer("batch").add_text("batch", table(batch_values(state)), step)
+        if self.write_batch_metrics:
+            step = self.batch_step(state)
+            if state[keys.BATCH] % self.batch_step_size == 0:
+                self.get_writer("batch").add_text("batch", table(batch_values(state)), step)
 
     def on_end_epoch(self, state: State) -> None:
         """Write the metrics of the epoch."""
         if self.write_epoch_metrics:
-            self.get_writer().add_text("epoch", table(plain_values(state[keys.METRICS])), state[keys.EPOCH] + 1)
+            self.get_writer().add_text("epoch", table(epoch_values(state)), state[keys.EPOCH] + 1)
         self.flush()
 
 

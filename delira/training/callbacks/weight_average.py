@@ -43,10 +43,8 @@ class ExponentialMovingAverage(AbstractCallback):
 
     def attach(self, trainer: Any) -> None:
         """Become the average of this trainer; its room must be able to average."""
-        if trainer.weight_average is not None:
-            name = type(trainer.weight_average).__name__
-            raise ConfigError(f"there is an {name} already; the weights can have only one average")
-        trainer.weight_average, self._trainer = self, trainer
+        set_average(trainer, self)
+        self._trainer = trainer
         self.take(trainer.module)
 
     def at_training_begin(self, trainer: Any, **facts: Any) -> None:
@@ -89,3 +87,17 @@ class ExponentialMovingAverage(AbstractCallback):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue to count."""
         self.n_updates = state["n_updates"]
+
+
+def set_average(trainer: Any, average: Any) -> None:
+    """Let a callback average the weights of a trainer.
+
+    Raises
+    ------
+    ConfigError
+        If another one does.
+    """
+    if trainer.weight_average is not None:
+        name = type(trainer.weight_average).__name__
+        raise ConfigError(f"there is an {name} already; the weights can have only one average")
+    trainer.weight_average = average

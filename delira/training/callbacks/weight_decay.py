@@ -1,5 +1,6 @@
 """Penalties on the weights, as a part of the loss."""
 
+import math
 from typing import Any
 
 from delira import state as keys
@@ -21,7 +22,7 @@ class WeightDecay(Callback):
     rate
         Factor of the norms, at least 0.
     p
-        Order of the norm, at least 1.
+        Order of the norm, at least 1; infinite: the largest absolute value of each weight.
     params
         Which weights: None for all that are learned; names; a function that is true for the names that are meant;
         or, of PyTorch, the parameters themselves.
@@ -83,6 +84,8 @@ def _norm(weight: Any, p: float) -> Any:
     """The p-norm over all values, with a gradient of 0 where all of them are 0."""
     ops = ops_of(weight)
     size = ops.as_float(abs(weight))
+    if p == math.inf:
+        return ops.largest(size)
     if p == 1:
         return ops.sum(size)
     total = ops.sum(size**p)

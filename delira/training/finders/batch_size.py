@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from delira.errors import ConfigError
+from delira.training.callbacks.arguments import check_whole
 from delira.training.finders.rehearsal import Rehearsal, participants, rehearsing
 from delira.training.predictor import batch_length
 from delira.training.trial.data import Batch
+from delira.utils.arrays import shape_of
 from delira.utils.trees import iterate_leaves
 
 _log = logging.getLogger("delira")
@@ -69,18 +71,17 @@ def find_batch_size(
     >>> find_batch_size(trial, max_batch_size=100)
     100
     """
-    for name, value in {"start": start, "steps": steps, "max_batch_size": max_batch_size}.items():
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-            raise ConfigError(f"find_batch_size: {name} is a whole number of at least 1, got {value!r}")
+    check_whole("find_batch_size", at_least=1, start=start, steps=steps)
+    if max_batch_size is not None:
+        check_whole("find_batch_size", at_least=1, max_batch_size=max_batch_size)
     trainer, data = participants(of, data)
     _check_limit(trainer, start, max_batch_size)
     with rehearsing(trainer, data) as rehearsal:
         first = next(rehearsal.batches)
-        fits = _Trials(trainer, rehearsal, first, steps)
         good, bad = 0, None
         size: int | None = start
         while size is not None:
-            if fits(size):
+            if _fits(trainer, rehearsal, first, size, steps):
                 good = size
             else:
                 bad = size
@@ -90,7 +91,7 @@ def find_batch_size(
             f"the device has not the memory for a batch of {start} samples; begin with a smaller start, or see "
             "micro_batches and mixed_precision"
         )
-    return good
+    return int(good)
 
 
 def _next(good: int, bad: int | None, limit: int | None, start: int, is_exact: bool) -> int | None:
@@ -105,30 +106,23 @@ def _next(good: int, bad: int | None, limit: int | None, start: int, is_exact: b
     return None
 
 
-class _Trials:
-    """Tries sizes of batches."""
-
-    def __init__(self, trainer: Any, rehearsal: Rehearsal, batch: Any, steps: int):
-        self._trainer, self._rehearsal, self._batch, self._steps = trainer, rehearsal, batch, steps
-
-    def __call__(self, size: int) -> bool:
-        """Whether the device has memory for batches of a size."""
-        backend = self._trainer.backend
-        batch = resized(self._batch, batch_length(self._batch), size)
-        is_good = True
-        try:
-            for _ in range(self._steps * self._trainer.config.update.accumulation_steps):
-                self._rehearsal.step(batch)
-        except Exception as error:
-            if not backend.is_out_of_memory(error):
-                raise
-            is_good = False
-        if not is_good:  # outside of the handler: the error's traceback holds the memory that is missing
-            del batch
-            self._rehearsal.put_back()  # a step that was broken off may have left neither the old nor the new
-            backend.free_memory()
-        _log.info("a batch of %d samples %s", size, "fits" if is_good else "does not fit into the device's memory")
-        return is_good
+def _fits(trainer: Any, rehearsal: Rehearsal, first: Any, size: int, steps: int) -> bool:
+    """Whether the device has memory for batches of a size, which repeat the samples of the first one."""
+    batch = resized(first, batch_length(first), size)
+    is_good = True
+    try:
+        for _ in range(steps * trainer.config.update.accumulation_steps):
+            rehearsal.step(batch)
+    except Exception as error:
+        if not trainer.backend.is_out_of_memory(error):
+            raise
+        is_good = False
+    if not is_good:  # outside of the handler: the error's traceback holds the memory that is missing
+        del batch
+        rehearsal.put_back()  # a step that was broken off may have left neither the old nor the new
+        trainer.backend.free_memory()
+    _log.info("a batch of %d samples %s", size, "fits" if is_good else "does not fit into the device's memory")
+    return is_good
 
 
 def resized(batch: Any, n_samples: int, size: int) -> Any:
@@ -161,7 +155,8 @@ def resized(batch: Any, n_samples: int, size: int) -> Any:
 
 
 def _length(leaf: Any) -> int | None:
-    return len(leaf) if getattr(leaf, "shape", ()) else None
+    shape = shape_of(leaf)
+    return shape[0] if shape else None
 
 
 def _check_limit(trainer: Any, start: int, limit: int | None) -> None:

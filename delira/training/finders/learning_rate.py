@@ -10,6 +10,7 @@ import numpy as np
 
 from delira import state as keys
 from delira.errors import ConfigError
+from delira.training.callbacks.arguments import check_whole
 from delira.training.finders.rehearsal import Rehearsal, participants, rehearsing
 from delira.utils.picture import picture_class
 
@@ -200,8 +201,7 @@ def _has_diverged(smoothed: list[float], divergence: float) -> bool:
 def _check(start: float, end: float, steps: int, smoothing: float, divergence: float) -> None:
     if not 0 < start < end < math.inf:
         raise ConfigError(f"find_learning_rate: rates go from start up to end, got {start!r} and {end!r}")
-    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 3:
-        raise ConfigError(f"find_learning_rate: steps is a whole number of at least 3, got {steps!r}")
+    check_whole("find_learning_rate", at_least=3, steps=steps)
     if not 0 <= smoothing < 1 or not divergence > 1:
         raise ConfigError(
             f"find_learning_rate: smoothing is at least 0 and below 1, divergence above 1; got {smoothing!r} and "

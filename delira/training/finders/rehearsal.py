@@ -15,6 +15,7 @@ from delira.training.data_position import has_epochs, is_foreign_loader
 from delira.training.generators import own_generators, seed_generators
 from delira.training.plan import close_workers
 from delira.training.trial.data import TrialData
+from delira.training.watcher import telling_the_end
 
 #: what a callback that acts inside the step may need besides
 _KEPT = ("on_start", "on_start_epoch", "on_start_training", *IN_STEP, "on_end")
@@ -189,21 +190,14 @@ def rehearsing(trainer: Any, data: Any) -> Iterator[Rehearsal]:
 @contextlib.contextmanager
 def _begun(trainer: Any, callbacks: CallbackList, data: Any) -> Iterator[None]:
     """Scope of a training pass, as callbacks are told."""
-    facts, epoch, error = trainer.facts, trainer.state.epoch, None
+    facts, epoch = trainer.facts, trainer.state.epoch
     trainer._phase = "fit"
     facts.update({keys.PHASE: "fit", keys.EPOCH: epoch, keys.MAX_EPOCHS: epoch + 1, keys.STOP_TRAINING: False})
-    try:
+    with telling_the_end(callbacks, facts, "fit"):
         for hook in ("on_start", "on_start_epoch"):
             callbacks.fire(hook, facts, "fit")
         trainer._begin_pass(keys.TRAIN_DATA, data, "on_start_training")
         yield
-    except BaseException as caught:
-        error = caught
-        raise
-    finally:
-        first = callbacks.end(facts, "fit", error)
-        if error is None and first is not None:
-            raise first
 
 
 def _scratch(state: Any) -> Any:

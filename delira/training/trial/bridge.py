@@ -2,6 +2,7 @@
 
 import copy
 import importlib
+import pkgutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from delira.contract.step import TARGET_FIRST
 from delira.errors import ConfigError
 from delira.metrics import MetricList
 from delira.metrics.forms import in_form
-from delira.training.trial.calls import takes_state
+from delira.training.trial.calls import needed_inputs, parameters_of, single_output, takes_state
 from delira.training.trial.run import trainer_class
 
 #: trainer of a room -> its experiment, and the method in which its networks compute
@@ -38,8 +39,7 @@ def experiment_of(trial: Any, name: str | None, save_path: str | Path | None, se
     _refuse(trial)
     experiment_name, method = _ROOMS[trainer.__name__]
     backend = trainer.backend  # type: ignore[attr-defined]
-    package, _, base = backend.network_class.rpartition(".")
-    network = _network_class(getattr(importlib.import_module(package), base), method, copy.deepcopy(state[keys.MODEL]))
+    network = _network_class(pkgutil.resolve_name(backend.network_class), method, _copied(state[keys.MODEL]))
     optimizer = state[keys.OPTIMIZER]
 
     def build(model: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -51,6 +51,15 @@ def experiment_of(trial: Any, name: str | None, save_path: str | Path | None, se
         "callbacks": list(trial.callbacks), **trial.settings, **settings,
     }  # fmt: skip
     return experiment({}, network, name=name, save_path=save_path, **given)
+
+
+def _copied(module: Any) -> Any:
+    try:
+        return copy.deepcopy(module)
+    except TypeError as error:  # Keras builds its own from their configuration
+        raise ConfigError(
+            f"each fold trains a copy of the {type(module).__name__}, and it cannot be copied: {str(error)[:200]}"
+        ) from error
 
 
 def _of_estimator(trial: Any, name: str | None, save_path: str | Path | None, settings: Mapping[str, Any]) -> Any:
@@ -87,6 +96,17 @@ def _refuse(trial: Any) -> None:
     _refuse_fitted(trial)
     if criterion is None or (takes_state(criterion) and not hasattr(criterion, TARGET_FIRST)):
         raise ConfigError("an experiment needs a criterion of predictions and targets: criterion(prediction, target)")
+    model = state[keys.MODEL]
+    if needed_inputs(model) > 1 or "state" in parameters_of(model):
+        raise ConfigError(
+            f"to_experiment takes a module of one input; the {type(model).__name__} has several, or takes the state; "
+            "write a network of delira.models, whose key_mapping says which entry of a batch is which input"
+        )
+    if state[keys.DATA_TYPE] is not None:
+        raise ConfigError(
+            f"the trial was moved to {state[keys.DATA_TYPE]}, but the batches of an experiment are of 32 bits; move it "
+            "back, or write a network of delira.models with a prepare_batch of its own"
+        )
     if isinstance(state[keys.OPTIMIZER], Mapping) or state[keys.OPTIMIZER] is None:
         raise ConfigError("to_experiment needs one optimizer; write a network with a closure for several")
     if trial.closure is not None or state[keys.LOADER] is not None:
@@ -101,6 +121,6 @@ def _network_class(base: Any, method: str, module: Any) -> type:
         self.module = copy.deepcopy(module)
 
     def compute(self: Any, x: Any) -> dict[str, Any]:
-        return {"pred": self.module(x)}
+        return {"pred": single_output(self.module, self.module(x))}
 
     return type(type(module).__name__, (base,), {"__init__": __init__, method: compute, "__module__": __name__})

@@ -8,15 +8,8 @@ from delira import state as keys
 from delira.contract.step import TARGET_FIRST
 from delira.errors import ConfigError
 from delira.state import State, StateKey
-
-_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-
-
-def spread(value: Any) -> tuple[Any, ...]:
-    """Positional arguments of an input, a prediction or a target: those of a tuple or list, nothing for None."""
-    if value is None:
-        return ()
-    return tuple(value) if isinstance(value, (tuple, list)) else (value,)
+from delira.utils.parameters import has_more, needed, positional
+from delira.utils.trees import spread
 
 
 class ModelCall:
@@ -51,13 +44,20 @@ class ModelCall:
             self._known, self._plan = (model, len(inputs)), _plan(model, len(inputs))
         takes, needs_one, needs_list = self._plan
         inputs = (None,) if needs_one else (list(inputs),) if needs_list else inputs
-        return model(*inputs, state=state, **keywords) if takes else model(*inputs, **keywords)
+        return single_output(model, model(*inputs, state=state, **keywords) if takes else model(*inputs, **keywords))
+
+
+def single_output(model: Any, output: Any) -> Any:
+    """What a network returned; of a network of ours, which names its outputs, the only one without its name."""
+    if type(output) is dict and len(output) == 1 and hasattr(type(model), "__delira_backend__"):
+        return next(iter(output.values()))
+    return output
 
 
 def _plan(model: Any, n_inputs: int) -> tuple[bool, bool, bool]:
     """Whether a network takes the state, whether it needs an argument though there is no input, or a list of inputs."""
     parameters = parameters_of(model)
-    names = [name for name, parameter in parameters.items() if parameter.kind in _POSITIONAL]
+    names = [parameter.name for parameter in positional(parameters)]
     takes = "state" in parameters and "state" not in names[:n_inputs] and _is_for_state(parameters["state"])
     # the one argument of a network that does without data
     first = parameters[names[0]] if names and names[0] != "state" else None
@@ -72,26 +72,23 @@ def _listed_inputs(model: Any, names: list[str]) -> int:
 
 def needed_inputs(model: Any) -> int:
     """Number of inputs without which a network cannot be called."""
-    parameters = parameters_of(model)
-    needed = [
-        name
-        for name, parameter in parameters.items()
-        if parameter.kind in _POSITIONAL and parameter.default is parameter.empty and name != "state"
-    ]
-    return max(len(needed), _listed_inputs(model, needed))
+    names = [parameter.name for parameter in needed(parameters_of(model)) if parameter.name != "state"]
+    return max(len(names), _listed_inputs(model, names))
 
 
 def _is_for_state(parameter: inspect.Parameter) -> bool:
-    annotation = getattr(parameter.annotation, "__name__", parameter.annotation)
     is_needed = parameter.default is parameter.empty or parameter.kind is parameter.KEYWORD_ONLY
-    return is_needed or annotation == "State"
+    return is_needed or _is_state(parameter)
+
+
+def _is_state(parameter: inspect.Parameter) -> bool:
+    return getattr(parameter.annotation, "__name__", parameter.annotation) == "State"
 
 
 def parameters_of(model: Any) -> Mapping[str, inspect.Parameter]:
     """Parameters of what a network computes."""
-    for name in ("forward", "call", "__call__"):
-        method = getattr(model, name, None)
-        if method is not None and not (name == "__call__" and inspect.isfunction(model)):
+    for name in ("forward", "call"):
+        if (method := getattr(model, name, None)) is not None:
             return inspect.signature(method).parameters
     return inspect.signature(model).parameters
 
@@ -129,15 +126,10 @@ def takes_state(function: Any) -> bool:
     if isinstance(function, StateKey):
         return True
     try:
-        parameters = list(parameters_of(function).values())
+        parameters = parameters_of(function)
     except (TypeError, ValueError):  # of C, without a signature
         return False
-    given = [parameter for parameter in parameters if parameter.kind in _POSITIONAL]
-    has_more = any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters)
+    given = positional(parameters)
     if not given:
         return False
-    return given[0].name == "state" or _is_state(given[0]) or (len(given) == 1 and not has_more)
-
-
-def _is_state(parameter: inspect.Parameter) -> bool:
-    return getattr(parameter.annotation, "__name__", parameter.annotation) == "State"
+    return given[0].name == "state" or _is_state(given[0]) or (len(given) == 1 and not has_more(parameters))

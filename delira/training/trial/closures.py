@@ -95,9 +95,9 @@ class Closure:
         )
         state.update(more)
         state[self.loss] = state[keys.LOSS] = loss
-        state[keys.GRADIENTS] = gradients
+        state[keys.GRADIENTS] = dict(gradients)
         trainer._fire("on_backward")
-        trainer.backend.leave_gradients(network, optimizer, state.pop(keys.GRADIENTS))
+        trainer.backend.leave_gradients(network, optimizer, {**gradients, **state.pop(keys.GRADIENTS)})
 
     def step(self, state: State) -> None:
         """Update the network with the gradients of the last call."""
@@ -168,9 +168,6 @@ def combined_closure(*closures: Closure) -> Callable[[State], None]:
     return run
 
 
-_STANDARD = base_closure()
-
-
 def standard_closure(state: State) -> None:
     """The step as it comes, as a closure of the state that others may call.
 
@@ -179,7 +176,7 @@ def standard_closure(state: State) -> None:
     state
         Of a trial with one network and one optimizer.
     """
-    _STANDARD(state)
+    state[keys.SELF].own_standard_closure(state)
 
 
 def _precise(leaf: Any) -> Any:

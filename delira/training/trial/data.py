@@ -14,14 +14,14 @@ from delira.errors import ConfigError, DataError
 from delira.state import State
 from delira.training.checks import count_batches
 from delira.training.data_position import has_epochs, is_foreign_loader
-from delira.utils.trees import iterate_leaves
+from delira.utils.trees import n_rows
 
 #: number of steps: until the training is stopped
 ENDLESS = -1
 #: entries of the batches of a trial
 X, Y_TRUE = "x", "y_true"
 
-
+#: entries of the usual batch of a data manager
 _OF_MANAGERS = {"data", "label"}
 
 
@@ -31,12 +31,7 @@ class Batch(dict[str, Any]):
     @property
     def n_samples(self) -> int:
         """Length of the first array of the input, or of the target; 1 without data."""
-        if (shape := getattr(self[X], "shape", None)) is not None and len(shape):  # that of TensorFlow is always true
-            return int(shape[0])
-        for _, leaf in iterate_leaves([self[X], self[Y_TRUE]]):
-            if len(getattr(leaf, "shape", ())):
-                return len(leaf)
-        return 1
+        return n_rows(self[X], self[Y_TRUE])
 
 
 def as_batch(values: Any) -> Batch:
@@ -113,61 +108,57 @@ class TrialData:
 
     def epoch(self, seed: int, fold: int, epoch: int, start: int = 0, shuffle: bool = False) -> Iterator[Batch]:
         """The batches of an epoch, from one on."""
-        numbers = itertools.count(start) if self.steps == ENDLESS else range(start, self.n_batches or 0)
-        if self.n_batches is None and self.steps is None:
-            yield from self._to_its_end(start)
-            return
-        state = self.state
-        if (
-            self.steps is None
-            and self.loader is None
-            and not self.keeps_iterator
-            and isinstance(self.generator, BaseDataManager)
-        ):
-            with contextlib.closing(self.generator.epoch(seed, fold, epoch, start=start, shuffle=shuffle)) as batches:
-                state[keys.ITERATOR] = batches
-                yield from map(as_batch, batches)
-            return
-        source = self._source((seed, fold, epoch), start, shuffle)
-        for _ in numbers:
+        if self.steps is None and self.n_batches is None:
+            return self._to_its_end(start)
+        if self._is_managed:
+            return self._managed((seed, fold, epoch), start, shuffle)
+        return self._counted((seed, fold, epoch), start, shuffle)
+
+    @property
+    def _is_managed(self) -> bool:
+        """Whether an epoch is that of a data manager, as it comes."""
+        own = self.steps is None and self.loader is None and not self.keeps_iterator
+        return own and isinstance(self.generator, BaseDataManager)
+
+    def _managed(self, counters: tuple[int, int, int], start: int, shuffle: bool) -> Iterator[Batch]:
+        with contextlib.closing(self.generator.epoch(*counters, start=start, shuffle=shuffle)) as batches:
+            self.state[keys.ITERATOR] = batches
+            yield from map(as_batch, batches)
+
+    def _counted(self, counters: tuple[int, int, int], start: int, shuffle: bool) -> Iterator[Batch]:
+        """As many batches as there are steps, without end if there is none."""
+        state, source = self.state, self._source(counters, start, shuffle)
+        for _ in itertools.count(start) if self.steps == ENDLESS else range(start, self.n_batches or 0):
             state[keys.ITERATOR] = source
             try:
-                if self.loader is None:
-                    batch = as_batch(next(source)) if source is not None else Batch({X: None, Y_TRUE: None})
-                else:
-                    batch = self._loaded()
+                batch = self._next(source)
             except StopIteration:
-                once = (
-                    "; a generator gives its batches once: pass a list, or a loader"
-                    if _is_spent(self.generator)
-                    else ""
-                )
+                why = "; a generator gives its batches once: pass a list, or a loader"
+                once = why if _is_spent(self.generator) else ""
                 raise DataError(f"the data, a {type(self.generator).__name__}, gave no batch{once}") from None
             yield batch
             if self.steps == ENDLESS and state.get(keys.STOP_TRAINING):
                 return
 
+    def _next(self, source: Iterator[Any] | None) -> Batch:
+        """The next batch; what a loader of the user's leaves out is not that of the batch before."""
+        state = self.state
+        if self.loader is None:
+            return Batch({X: None, Y_TRUE: None}) if source is None else as_batch(next(source))
+        state[keys.X] = state[keys.Y_TRUE] = None
+        self.loader(state)
+        return Batch({X: state[keys.X], Y_TRUE: state[keys.Y_TRUE]})
+
     def _to_its_end(self, start: int) -> Iterator[Batch]:
         """The batches of a generator whose number nobody knows, from one on."""
-        state, source = self.state, itertools.islice(iter(self.generator), start, None)
-        state[keys.ITERATOR] = source
-        if self.loader is None:
-            yield from map(as_batch, source)
-            return
+        source = itertools.islice(iter(self.generator), start, None)
         while True:
-            state[keys.ITERATOR] = source
+            self.state[keys.ITERATOR] = source
             try:
-                batch = self._loaded()
+                batch = self._next(source)
             except StopIteration:
                 return
             yield batch
-
-    def _loaded(self) -> Batch:
-        """What the loader of the user's sets; what it leaves out is not that of the batch before."""
-        state = self.state
-        state[keys.X] = state[keys.Y_TRUE] = None
-        self.loader(state)  # type: ignore[misc]
-        return Batch({X: state[keys.X], Y_TRUE: state[keys.Y_TRUE]})
 
     def _source(self, counters: tuple[int, int, int], start: int, shuffle: bool) -> Iterator[Any] | None:
         """The batches, over and over again, from one on; None without data."""

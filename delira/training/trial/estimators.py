@@ -50,7 +50,7 @@ class EstimatorRun(TrialRun):
 
     @property
     def is_finished(self) -> bool:
-        """Whether further epochs would bring nothing."""
+        """Whether the model is fitted, so that more epochs would change nothing."""
         return any(fit.is_done for fit in self.optimizers.values())
 
     def train(self, num_epochs: Any, train_data: Any, *args: Any, **kwargs: Any) -> Any:
@@ -59,9 +59,7 @@ class EstimatorRun(TrialRun):
             raise ConfigError("an estimator learns from data; give the trial some (with_train_data)")
         return super().train(num_epochs, train_data, *args, **kwargs)  # type: ignore[misc]
 
-    def _follow(self, facts: State) -> None:
-        """Go on with another estimator, if a callback has set one."""
-        super(TrialRun, self)._follow(facts)
+    def _follow_replaced(self, facts: State) -> None:
         self._given = self.module.estimator = facts[keys.MODEL]
 
     def _update_state(self, tree: Any) -> None:

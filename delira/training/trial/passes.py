@@ -11,6 +11,7 @@ from delira.state import State
 from delira.training.callbacks.abstract_callback import CallbackList
 from delira.training.callbacks.printers import Tqdm
 from delira.training.trial.watcher import TrialWatcher
+from delira.training.watcher import telling_the_end
 from delira.utils.trees import iterate_leaves
 
 _TITLES = {keys.TRAIN_DATA: "training", keys.VALIDATION_DATA: "validation", keys.TEST_DATA: "test"}
@@ -63,6 +64,8 @@ class Passes:
             )
         state[keys.STOP_TRAINING] = trainer.stop_training = False
         trainer._phase = state[keys.PHASE] = "fit"
+        trainer._follow(state)
+        trainer.backend.check_optimizers(trainer.module, trainer.optimizers)
         if trainer.state.epoch < epochs and not trainer.is_finished:
             self._is_fitting = True
             try:
@@ -194,21 +197,16 @@ class Passes:
             raise ConfigError(f"there are no {_TITLES[data_key]} data to {phase}")
         trainer, state = self.trainer, self.state
         trainer._phase = phase
+        trainer._follow(state)
         state.n_asides += 1
         state.update({keys.PHASE: phase, keys.EPOCH: 0, keys.MAX_EPOCHS: 1, keys.STOP_TRAINING: False})
-        error: BaseException | None = None
         try:
-            trainer._fire("on_start")
-            trainer._fire("on_start_epoch")
-            yield TrialWatcher(trainer)
-        except BaseException as caught:
-            error = caught
-            raise
+            with telling_the_end(self.callbacks, state, phase):
+                trainer._fire("on_start")
+                trainer._fire("on_start_epoch")
+                yield TrialWatcher(trainer)
         finally:
-            first = self.callbacks.end(state, phase, error)
             trainer._phase = "fit"
-            if error is None and first is not None:
-                raise first
 
     def replay(self, callbacks: Iterable[Any] | None = None, verbose: int = 2, one_batch: bool = False) -> Self:
         """Tell callbacks the history again, as if it happened: progress and metrics, no tensors.
@@ -216,35 +214,37 @@ class Passes:
         Parameters
         ----------
         callbacks
-            Who is told; None: the callbacks of the trial.
+            Who is told; the callbacks of the trial are not: they would take it for a further fit.
         verbose
-            As for the trial.
+            As for the trial; -1: what the trial has.
         one_batch
             Whether each pass has one batch instead of as many as there were.
         """
         verbose = self.verbose if verbose == -1 else verbose
         printers = [Tqdm(on_epoch=verbose == 1)] if verbose > 0 else []
-        listeners = CallbackList([*printers, *(self.callbacks if callbacks is None else callbacks)])
+        listeners = CallbackList([*printers, *(callbacks or ())])
         records = list(self.history)  # type: ignore[attr-defined]
+        lasting = {key: value for key, value in self.state.items() if key not in keys.SINCE}
         state = State({
-            **self.state, keys.PHASE: "replay", keys.STOP_TRAINING: False, keys.MAX_EPOCHS: len(records),
+            **lasting, keys.PHASE: "replay", keys.STOP_TRAINING: False, keys.MAX_EPOCHS: len(records),
             keys.HISTORY: records, keys.EPOCH: 0,
         })  # fmt: skip
-        error: BaseException | None = None
-        try:
+        with telling_the_end(listeners, state, "replay"):
             _replay_epochs(listeners, state, records, one_batch)
-        except BaseException as caught:
-            error = caught
-            raise
-        finally:
-            first = listeners.end(state, "replay", error)
-            if error is None and first is not None:
-                raise first
         return self
 
 
+#: entries of a record that are no metrics
+_COUNTS = ("epoch", "train_steps", "validation_steps")
+
+
 def _values(record: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in record.items() if name not in ("train_steps", "validation_steps")}
+    return {name: value for name, value in record.items() if name not in _COUNTS}
+
+
+def _has_validation(record: Mapping[str, Any]) -> bool:
+    """Whether there was one; records of experiments do not count its steps."""
+    return bool(record.get("validation_steps", any(name.startswith("val_") for name in record)))
 
 
 def _replay_epochs(listeners: CallbackList, state: State, records: list[dict[str, Any]], one_batch: bool) -> None:
@@ -253,7 +253,7 @@ def _replay_epochs(listeners: CallbackList, state: State, records: list[dict[str
         state[keys.EPOCH], state[keys.METRICS] = epoch, {}
         listeners.fire("on_start_epoch", state, "replay")
         _replay_pass(listeners, state, record, "training", one_batch)
-        if record.get("validation_steps"):
+        if _has_validation(record):
             _replay_pass(listeners, state, record, "validation", one_batch)
         state[keys.METRICS] = _values(record)
         listeners.fire("on_end_epoch", state, "replay")
@@ -263,7 +263,7 @@ def _replay_epochs(listeners: CallbackList, state: State, records: list[dict[str
 
 def _replay_pass(listeners: CallbackList, state: State, record: Mapping[str, Any], name: str, one_batch: bool) -> None:
     is_validation = name == "validation"
-    steps = record["validation_steps" if is_validation else "train_steps"]
+    steps = record.get("validation_steps" if is_validation else "train_steps")
     state[keys.STEPS] = steps
     state[keys.DATA] = keys.VALIDATION_DATA if is_validation else keys.TRAIN_DATA
     state[keys.METRICS] = {

@@ -4,13 +4,15 @@ import contextlib
 import functools
 import importlib
 import operator
+import pkgutil
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from delira import state as keys
-from delira.contract import Step
+from delira.contract import Step, room_default
 from delira.errors import DataError, NetworkError
 from delira.state import State
+from delira.training.callbacks.monitor import plain_values
 from delira.training.compiled_facts import SETTLED, CompiledFacts, written
 from delira.training.generators import seed_generators
 from delira.training.hooked_run import HookedRun
@@ -71,17 +73,15 @@ class TrialRun(HookedRun):
     _validation_steps = 0
     _kept_metrics: Any = None
     _before: Mapping[Any, Any] = {}
-    #: length of the state, and its keys under which there may be values that gradients go through
-    _open_keys: tuple[int, set[Any]] = (0, set())
+    #: keys of the state, and those of them under which there may be values that gradients go through
+    _open_keys: tuple[frozenset[Any], set[Any]] = (frozenset(), set())
     trial: Any
 
     def _methods_of(self, network: Any) -> tuple[Any, Any]:
         """The room's own preparation of batches, and its closure with the trial's calls inside."""
-        package, _, name = self.backend.network_class.rpartition(".")
-        cls = getattr(importlib.import_module(package), name)
+        cls = pkgutil.resolve_name(self.backend.network_class)
         closure = self._numbered(cls.closure) if self.backend.compiles else cls.closure
-        prepare, dtype = cls.prepare_batch, self.trial.state[keys.DATA_TYPE]
-        prepare = prepare if dtype is None else _in_dtype(prepare, dtype)
+        prepare = functools.partial(_prepared, self, cls.prepare_batch)
         return prepare, closure if self.trial.closure is None else self._own_closure
 
     def _own_closure(self, model: Any, data_dict: dict[str, Any], optimizers: Mapping[str, Any]) -> Any:
@@ -123,7 +123,7 @@ class TrialRun(HookedRun):
 
     @property
     def is_finished(self) -> bool:
-        """Whether further epochs would bring nothing."""
+        """Whether the model is fitted, so that more epochs would change nothing."""
         return False
 
     def move(self, device: str | None, dtype: Any) -> None:
@@ -133,8 +133,6 @@ class TrialRun(HookedRun):
         backend.move(self.module, self.optimizers, devices, dtype)
         self.devices, (self.input_device, self.output_device) = devices, devices
         facts[keys.DEVICE], facts[keys.DATA_TYPE] = devices.input, dtype or facts[keys.DATA_TYPE]
-        prepare = self._methods_of(self.module)[0]
-        self._prepare_batch = functools.partial(prepare, input_device=devices.input, output_device=devices.output)
         self._bound = None
 
     def _loaded(self) -> None:
@@ -148,11 +146,15 @@ class TrialRun(HookedRun):
         self.facts.update({
             keys.DEVICE: self.devices.input, keys.HISTORY: self.state.history, keys.CALLBACK_LIST: self.callbacks,
         })  # fmt: skip
+        self.in_use = (self.facts[keys.MODEL], self.facts[keys.OPTIMIZER], self.facts[keys.CRITERION])
         self._bind_hooks()
 
-    def _follow(self, facts: State) -> None:
-        super()._follow(facts)
-        self.trial.follow(self)
+    def _set_criterion(self, criterion: Any) -> None:
+        """Nothing is to be done: each step asks the state."""
+
+    def _given_optimizers(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        given: dict[str, Any] = self.trial.given_optimizers()
+        return given
 
     # ------------------------------------------------------------------ the step
 
@@ -248,8 +250,8 @@ class TrialRun(HookedRun):
 
     def _measure(self, facts: State) -> None:
         """The metrics of a batch, of values that no gradient goes through."""
-        if len(facts) != self._open_keys[0] or not facts.keys() >= self._open_keys[1]:
-            self._open_keys = (len(facts), facts.keys() - _WITHOUT_GRADIENT)
+        if facts.keys() != self._open_keys[0]:
+            self._open_keys = (frozenset(facts), facts.keys() - _WITHOUT_GRADIENT)
         for key in self._open_keys[1]:
             facts[key] = _detached(facts[key])
         facts[keys.METRICS] = self.trial.metrics.process(facts)
@@ -266,22 +268,6 @@ class TrialRun(HookedRun):
     def _is_enough(self) -> bool:
         self._is_cut = bool(self.facts.get(keys.STOP_TRAINING))
         return self._is_cut
-
-    #: modes of networks that callbacks have set in the midst of a training pass
-    _modes: contextlib.ExitStack | None = None
-
-    def _train_pass(self, plan: TrainingPlan, epoch: int) -> dict[str, float]:
-        with contextlib.ExitStack() as self._modes:
-            try:
-                values: dict[str, float] = super()._train_pass(plan, epoch)  # type: ignore[misc]
-            finally:
-                self._modes = None
-        return values
-
-    def enter_mode(self) -> None:
-        """Let a network that came in the midst of a training pass learn."""
-        if self._modes is not None:
-            self._modes.enter_context(self.backend.training(self.module))
 
     def _begin_pass(self, data_key: Any, data: Any, hook: str) -> None:
         metrics, facts = self.trial.metrics, self.facts
@@ -335,7 +321,7 @@ class TrialRun(HookedRun):
         else:
             facts[keys.METRICS] = {**facts[keys.METRICS], **self.trial.metrics.process_final(facts)}
         self._fire(hook)
-        return {str(name): _plain(value) for name, value in facts[keys.METRICS].items()}
+        return plain_values({str(name): value for name, value in facts[keys.METRICS].items()})
 
     def _end_of_epoch(self, values: dict[str, float]) -> dict[str, float]:
         recorded = super()._end_of_epoch({name: value for name, value in values.items() if name != "epoch"})
@@ -350,14 +336,12 @@ class TrialRun(HookedRun):
         return self._is_cut and ends and (wanted is None or self.state.step_in_epoch < wanted)
 
 
-def _in_dtype(prepare: Callable[..., dict[str, Any]], dtype: Any) -> Callable[..., dict[str, Any]]:
-    """What prepares batches, and gives their floating-point numbers a type."""
-
-    def prepared(batch: Mapping[str, Any], **devices: Any) -> dict[str, Any]:
-        made: dict[str, Any] = deep_to(prepare(batch, **devices), dtype=dtype)
-        return made
-
-    return prepared
+@room_default
+def _prepared(run: Any, prepare: Callable[..., Any], batch: Mapping[str, Any], **at_first: Any) -> dict[str, Any]:
+    """A batch as the room prepares it, where the trial is by now, and its floating-point numbers of its type."""
+    made: dict[str, Any] = prepare(batch, input_device=run.input_device, output_device=run.output_device)
+    dtype = run.trial.state[keys.DATA_TYPE]
+    return made if dtype is None else deep_to(made, dtype=dtype)
 
 
 #: keys of ours whose values hold no gradient by then: users' own, and the input, are left
@@ -370,9 +354,3 @@ def _detached(value: Any) -> Any:
         has_gradient = any(getattr(leaf, "requires_grad", False) for _, leaf in iterate_leaves(value))
         return map_leaves(_detached, value) if has_gradient else value
     return value.detach() if getattr(value, "requires_grad", False) and hasattr(value, "detach") else value
-
-
-def _plain(value: Any) -> Any:
-    """A number of Python, or a list of them, out of whatever a metric gave."""
-    value = value.item() if hasattr(value, "item") and getattr(value, "size", 1) in (1,) else value
-    return value.tolist() if hasattr(value, "tolist") else value

@@ -10,10 +10,10 @@ from delira.errors import ConfigError
 from delira.metrics.tree.metric_list import MetricList
 from delira.state import State, StateFunction
 from delira.training.callbacks.abstract_callback import CallbackList
-from delira.training.callbacks.schedules import RoomSchedule
+from delira.training.config import SETTINGS, check_names
 from delira.training.trial.bridge import experiment_of
 from delira.training.trial.calls import bind_criterion
-from delira.training.trial.closures import Closure, combined_closure
+from delira.training.trial.closures import Closure, base_closure, combined_closure
 from delira.training.trial.data import X
 from delira.training.trial.fluent import FluentData
 from delira.training.trial.moving import Movable
@@ -53,7 +53,7 @@ class Trial(FluentData, Passes, Movable):
     Raises
     ------
     ConfigError
-        If a setting is unknown or impossible.
+        If a setting is unknown; if one is impossible, when the trainer is made.
     NetworkError
         If the model is of no framework that is known.
     """
@@ -72,6 +72,7 @@ class Trial(FluentData, Passes, Movable):
     ):
         if taken := [name for name in ("losses", "optimizer_cls", "optim_fn", "closure") if name in settings]:
             raise ConfigError(f"a trial has no setting {taken[0]!r}; pass optimizer and criterion themselves")
+        check_names(settings, (*SETTINGS, "fold", "start_epoch", "resume_from"))
         if model is None:
             model = trainer_class(None).backend.no_network()  # type: ignore[attr-defined]
         _refuse_classes(optimizer=optimizer, criterion=criterion)
@@ -81,6 +82,7 @@ class Trial(FluentData, Passes, Movable):
         self.closure: Any = None
         self.callbacks = CallbackList(_flat(callbacks))
         self._trainer: Any = None
+        self.own_standard_closure = base_closure()
         self._criteria: tuple[Any, StateFunction] | None = None
         self.state = State({
             keys.VERSION: _version(), keys.SELF: self, keys.MODEL: model, keys.OPTIMIZER: optimizer,
@@ -104,13 +106,13 @@ class Trial(FluentData, Passes, Movable):
             learns = self._room().is_differentiable
             self._trainer = make(
                 model, self.save_path, {} if learns else {"x": X}, callbacks=[*self.callbacks], logging_type=None,
-                **({"optim_fn": self._optimizers} if learns else {}), **self.settings,
+                **({"optim_fn": self.given_optimizers} if learns else {}), **self.settings,
             )  # fmt: skip
             self.callbacks = self._trainer.callbacks
-            self._trainer.in_use = self._in_use()
         return self._trainer
 
-    def _optimizers(self, network: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    def given_optimizers(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """The optimizers of the state by name, as a room asks for them."""
         optimizer = self.state[keys.OPTIMIZER]
         if optimizer is None:
             return {"default": self._room().no_optimizer()}
@@ -129,27 +131,6 @@ class Trial(FluentData, Passes, Movable):
         if self._criteria is None or self._criteria[0] is not criterion:
             self._criteria = (criterion, bind_criterion(criterion))
         return self._criteria[1]
-
-    def follow(self, trainer: Any) -> None:
-        """Let the trainer go on with what a callback has set: another network, optimizer or criterion."""
-        state, before = self.state, getattr(trainer, "in_use", (None, None, None))
-        if state[keys.MODEL] is before[0] and state[keys.OPTIMIZER] is before[1] and state[keys.CRITERION] is before[2]:
-            return
-        used = self._in_use()
-        before, trainer.in_use = getattr(trainer, "in_use", used), used
-        if used[0] is not before[0] or used[2] is not before[2]:
-            trainer.module = trainer.backend.place(used[0], trainer._functions(), trainer.devices)
-            trainer.enter_mode()
-        if used[1] is not before[1]:
-            update = trainer.config.update
-            trainer.optimizers = trainer.backend.build_optimizers(trainer.module, self._optimizers, None, {}, update)
-            for schedule in [one for one in trainer.callbacks if isinstance(one, RoomSchedule)]:
-                schedule.begin_anew(trainer)
-        if any(new is not old for new, old in zip(used, before, strict=True)):
-            trainer._bound = None
-
-    def _in_use(self) -> tuple[Any, Any, Any]:
-        return self.state[keys.MODEL], self.state[keys.OPTIMIZER], self.state[keys.CRITERION]
 
     # ------------------------------------------------------------------ what is done in a step
 

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from delira import state as keys
-from delira.contract import Step
 from delira.training.checkpointed import StopInValidation
 from delira.training.trial.calls import needed_inputs, spread
 from delira.training.trial.data import Y_TRUE, X
@@ -31,13 +30,10 @@ class TrialWatcher:
 
     def before(self, prepared: dict[str, Any]) -> dict[str, Any]:
         """Show a prepared batch, and take what was made of it."""
-        trainer, facts = self._trainer, self._trainer.facts
-        step = Step(trainer.module, prepared if self.kept is None else self._as_inputs(prepared))
-        facts[keys.BATCH] = self.number
-        trainer._show_on_sample(step, facts)
-        trainer._fire("on_sample_validation")
-        trainer._take_on_sample(step, facts)
-        return step.batch
+        self._trainer.facts[keys.BATCH] = self.number
+        given = prepared if self.kept is None else self._as_inputs(prepared)
+        batch: dict[str, Any] = self._trainer.sampled(given, "on_sample_validation")
+        return batch
 
     def _as_inputs(self, batch: dict[str, Any]) -> dict[str, Any]:
         """A batch to predict: a tuple of two is no input with its target if the network needs both."""

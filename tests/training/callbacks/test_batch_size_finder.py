@@ -87,6 +87,12 @@ def test_every_kind_of_refusal_is_understood(refuse):
     assert find_batch_size(limited(5, refuse=refuse), max_batch_size=100) == 4
 
 
+@pytest.mark.parametrize("limit", [4, 100])
+def test_sizes_of_numpy_are_taken_and_the_result_is_plain(limit):
+    found = find_batch_size(limited(5), max_batch_size=np.int64(limit), start=np.int64(2), steps=np.int64(1))
+    assert (found, type(found)) == (4, int)
+
+
 def test_each_size_is_tried_with_updates():
     seen = []
     find_batch_size(limited(9, seen), max_batch_size=100, steps=3)
@@ -153,7 +159,7 @@ def test_parts_of_batches_would_hide_the_size():
 
 
 def test_a_batch_is_repeated_in_any_structure():
-    import torch
+    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
 
     batch = {
         "data": [DATA[:3], torch.from_numpy(DATA[:3])], "names": ["a", "b", "c"], "constant": np.ones(7), "scale": 2.0,
@@ -166,6 +172,14 @@ def test_a_batch_is_repeated_in_any_structure():
     assert changed["constant"] is batch["constant"]
     assert changed["scale"] == 2.0
     np.testing.assert_array_equal(resized(batch, 3, 2)["data"][0], DATA[:2])
+
+
+def test_a_number_of_tensorflow_in_a_batch_stays_as_it_is():
+    tensorflow = pytest.importorskip("tensorflow", reason=REASON.format("tensorflow", "tensorflow"))
+    batch = {"data": tensorflow.constant(DATA[:3]), "scale": tensorflow.constant(2.0)}
+    changed = resized(batch, 3, 7)
+    np.testing.assert_array_equal(changed["data"], DATA[[0, 1, 2, 0, 1, 2, 0]])
+    assert changed["scale"] is batch["scale"]
 
 
 @pytest.mark.gpu

@@ -8,7 +8,7 @@ import pytest
 import delira
 from delira import state as keys
 from delira.data_loading import BaseDataManager
-from delira.errors import ConfigError
+from delira.errors import ConfigError, DataError
 from delira.training.callbacks import PyCM
 from delira.training.callbacks.decorators import on_step_training, on_step_validation
 
@@ -190,6 +190,11 @@ def test_an_experiment_has_it_too(room, tmp_path):
     scores = np.asarray(trainer.predict(data)[0][0])
     expected = reference([labels[:, 0].astype(int)], [np.concatenate([0 * scores + 0.5, scores], axis=1)], 2)
     np.testing.assert_array_equal(found[0], expected)
+
+
+def test_a_label_beyond_the_classes_is_named():
+    with pytest.raises(DataError, match="the metric 'PyCM' counts labels from 0 to 1, and got some from 0 to 3"):
+        trial_of("torch", PyCM(num_classes=2)).run(1)
 
 
 def test_what_cannot_be_is_refused(tmp_path):

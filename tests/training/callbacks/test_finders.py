@@ -352,19 +352,20 @@ def test_the_plot_shows_the_search():
 
 
 def test_rates_that_are_tensors_are_set():
-    import torch
+    torch = pytest.importorskip("torch", reason=REASON.format("torch", "torch"))
 
     net = torch.nn.Linear(3, 2)
     optimizer = torch.optim.Adam(net.parameters(), torch.tensor(0.05), capturable=False, foreach=False)
     trial = delira.Trial(net, optimizer, torch.nn.MSELoss(), verbose=0).with_train_data(DATA, TARGETS, 4)
-    find_learning_rate(trial, steps=5)
+    find_learning_rate(trial, steps=np.int64(5))
     assert float(optimizer.param_groups[0]["lr"]) == pytest.approx(0.05)
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
     ({"start": 0.0}, "from start up to end"), ({"start": 1.0, "end": 0.1}, "from start up to end"),
-    ({"steps": 2}, "steps"), ({"steps": 1.5}, "steps"), ({"smoothing": 1.0}, "smoothing"),
-    ({"divergence": 1.0}, "divergence"), ({"data": [1]}, "a trial has its data already"),
+    ({"steps": 2}, "steps is a whole number of at least 3, got 2"), ({"steps": 1.5}, "steps"),
+    ({"smoothing": 1.0}, "smoothing"), ({"divergence": 1.0}, "divergence"),
+    ({"data": [1]}, "a trial has its data already"),
 ])  # fmt: skip
 def test_impossible_searches_are_refused(arguments, message):
     with pytest.raises(ConfigError, match=message):
@@ -372,7 +373,7 @@ def test_impossible_searches_are_refused(arguments, message):
 
 
 def test_what_cannot_be_searched_is_refused(tmp_path):
-    import torch
+    torch = pytest.importorskip("torch", reason=REASON.format("torch", "torch"))
 
     net = torch.nn.Linear(3, 2)
     trial = delira.Trial(net, None, torch.nn.MSELoss(), verbose=0)
@@ -413,7 +414,7 @@ def test_an_optimizer_that_hides_its_rate_says_so():
 
 
 def test_without_data_and_with_a_loader_it_works_too():
-    import torch
+    torch = pytest.importorskip("torch", reason=REASON.format("torch", "torch"))
 
     net = torch.nn.Linear(3, 2)
     trial = delira.Trial(net, torch.optim.SGD(net.parameters(), 0.1), torch.nn.MSELoss(), verbose=0)

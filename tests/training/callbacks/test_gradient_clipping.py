@@ -5,7 +5,7 @@ import pytest
 from small_rooms import build_room
 
 from delira.errors import ConfigError, NonFiniteLossError
-from delira.state import GRADIENTS
+from delira.state import GRADIENTS, State
 from delira.training.callbacks import GradientClipping, GradientNormClipping
 from delira.training.callbacks.hooks import Callback
 
@@ -80,6 +80,17 @@ def test_a_gradient_that_is_no_number_stays_one(torch_fit):
     with pytest.raises(NonFiniteLossError):
         torch_fit.trial(GradientClipping(0.2), watch, y=target).run(1)
     assert np.isnan(watch.seen[0]).all()
+
+
+def test_gradients_of_several_types_keep_them():
+    torch = pytest.importorskip("torch", reason="the types are those of PyTorch")
+    gradients = {"scale": torch.tensor(3.0), "weight": torch.tensor([4.0], dtype=torch.float64)}
+    state = State({GRADIENTS: gradients})
+    GradientNormClipping(1).on_backward(state)
+    found = state[GRADIENTS]
+    assert {name: value.dtype for name, value in found.items()} == {"scale": torch.float32, "weight": torch.float64}
+    assert found["scale"].item() == pytest.approx(0.6, rel=1e-5)
+    assert found["weight"].item() == pytest.approx(0.8, rel=1e-5)
 
 
 def test_an_experiment_has_it_too(tmp_path, manager):

@@ -92,7 +92,7 @@ def test_it_looks_at_the_chosen_passes(names, wanted):
     trial.run(1)
     trial.evaluate()
     trial.predict()
-    trial.replay(verbose=0)
+    trial.replay([callback], verbose=0)
     assert {row[:2] for row in seen.seen} == wanted
 
 

@@ -174,6 +174,11 @@ def test_the_loss_weighs_those_of_both_targets(convert):
         mixup_loss(3)
 
 
+def test_without_a_target_the_loss_gets_the_prediction_alone():
+    state = State({"y_pred": np.arange(3.0), Y_TRUE: None})
+    assert mixup_loss(lambda prediction: prediction.sum())(state) == 3
+
+
 # ------------------------------------------------------------------ pairs of samples
 
 

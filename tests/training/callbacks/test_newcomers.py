@@ -1,5 +1,7 @@
 """What a newcomer gets wrong, and the words that help."""
 
+import re
+
 import numpy as np
 import pytest
 from small_rooms import build_room
@@ -9,6 +11,7 @@ from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError, DataError, MissingKeyError
 from delira.state import state_key
 from delira.training import callbacks as cb
+from delira.training.callbacks.imaging import make_grid
 
 PICTURE, LABELS = state_key("picture_of_a_newcomer"), state_key("labels_of_a_newcomer")
 
@@ -46,6 +49,32 @@ PICTURE, LABELS = state_key("picture_of_a_newcomer"), state_key("labels_of_a_new
 def test_a_wrong_argument_is_refused_by_its_name(make, match):
     with pytest.raises(ConfigError, match=match):
         make()
+
+
+#: what needs a whole number, its name for it, and the least
+WHOLE = {
+    "Interval": (lambda n: cb.Interval(period=n), "period", 1),
+    "Best": (lambda n: cb.Best(period=n), "period", 1),
+    "TensorBoard": (lambda n: cb.TensorBoard(batch_step_size=n), "batch_step_size", 1),
+    "TensorBoardText": (lambda n: cb.TensorBoardText(batch_step_size=n), "batch_step_size", 1),
+    "LiveLossPlot": (lambda n: cb.LiveLossPlot(batch_step_size=n), "batch_step_size", 1),
+    "TensorBoardProjector": (lambda n: cb.TensorBoardProjector(avg_pool_size=n), "avg_pool_size", 1),
+    "CachingImagingCallback": (lambda n: cb.CachingImagingCallback(num_images=n), "num_images", 1),
+    "MakeGrid": (lambda n: cb.MakeGrid(nrow=n), "nrow", 1),
+    "make_grid": (lambda n: make_grid(np.zeros((2, 1, 3, 3)), padding=n), "padding", 0),
+    "FreezeUnfreeze": (lambda n: cb.FreezeUnfreeze({n: None}), "epoch", 0),
+}
+
+
+@pytest.mark.parametrize("who", WHOLE)
+def test_whole_numbers_of_numpy_are_taken_and_nothing_that_only_looks_like_one(who):
+    make, name, least = WHOLE[who]
+    make(np.int64(least))
+    for wrong in (True, 2.0, "a", None, least - 1):
+        with pytest.raises(
+            ConfigError, match=f"^{who}: {name} is a whole number of at least {least}, got {re.escape(repr(wrong))}$"
+        ):
+            make(wrong)
 
 
 @pytest.mark.parametrize("make", [cb.EarlyStopping, cb.Best])

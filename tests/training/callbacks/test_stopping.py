@@ -7,7 +7,7 @@ import pytest
 from small_rooms import build_room
 
 from delira.errors import ConfigError, MissingKeyError, NonFiniteLossError
-from delira.state import BATCH, EPOCH, LOSS, METRICS, PHASE
+from delira.state import BATCH, EPOCH, LOSS, METRICS, PHASE, State
 from delira.training.callbacks import Best, EarlyStopping, TerminateOnNaN
 from delira.training.callbacks.decorators import on_criterion, on_end_epoch, on_step_training
 from delira.training.callbacks.monitor import sign_of
@@ -83,6 +83,16 @@ def test_steps_can_be_counted(torch_fit):
     assert len(history) == 1
     with pytest.raises(MissingKeyError, match="EarlyStopping watches 'val_loss' of steps, but no step had it"):
         torch_fit.trial(EarlyStopping(step_on_batch=True)).run(1)
+
+
+def test_a_fit_that_goes_on_after_its_last_step_has_seen_the_value():
+    state = State({METRICS: {}})
+    for counted in ({"best": 0.5, "epochs_waited": 0}, {"best": math.inf, "epochs_waited": 1}):
+        stopping = EarlyStopping("running_loss", patience=2, step_on_batch=True)
+        with pytest.raises(MissingKeyError, match="no step had it"):
+            stopping.on_end_training(state)
+        stopping.load_state_dict(counted)
+        stopping.on_end_training(state)
 
 
 def test_the_historic_name_of_the_monitor_works():

@@ -120,7 +120,7 @@ def test_an_experiment_s_network_gets_entries_too(room, tmp_path, manager):
 
     method = {"torch": "forward", "tensorflow": "call", "jax": "__call__"}[room.name]
     base = getattr(room.network, method)
-    setattr(Net, method, lambda self, x: base(self, x["x"]) if isinstance(x, dict) else base(self, x))
+    setattr(Net, method, lambda self, x: base(self, x["x"]))
     network = room.build(cls=Net)
     trainer = room.trainer(tmp_path, network, callbacks=[UnpackState([X])])
     plain = room.trainer(tmp_path / "plain")

@@ -14,14 +14,12 @@ from delira.training.callbacks.imaging.callback import ImagingCallback
 from delira.training.callbacks.imaging.free_image import adam, free_image
 from delira.training.callbacks.imaging.grid import stretched
 from delira.training.callbacks.monitor import trainer_of
-from delira.utils.arrays import ops_of, read_arrays
+from delira.utils.arrays import as_array, ops_of, read_arrays
 from delira.utils.seeding import derive, derive_int
 from delira.utils.suggest import did_you_mean
 
 #: another class each time
 RANDOM: Literal["random"] = "random"
-#: frameworks whose channels are last
-_CHANNELS_LAST = ("tensorflow", "jax")
 
 
 class Conversions(TypedDict, total=False):
@@ -118,7 +116,7 @@ class ClassAppearanceModel(ImagingCallback):
         from delira.training.trial.trial import Trial
 
         room = trainer.backend.name
-        is_last = room in _CHANNELS_LAST if self._is_last is None else self._is_last
+        is_last = trainer.backend.channels_last if self._is_last is None else self._is_last
         start = np.moveaxis(start, 1, -1).copy() if is_last else start
         module = free_image(room, start, lambda pixels, state: self._loss(room, network, target, pixels, state))
         make = self.optimizer_factory or (lambda weights: adam(room, weights))
@@ -129,7 +127,7 @@ class ClassAppearanceModel(ImagingCallback):
         )  # fmt: skip
         with trainer.backend.evaluating(network), _no_gradients(trainer.backend, network):
             inner.for_train_steps(self.steps).run(1)
-        pixels = read_arrays([module.image if room == "torch" else module.image[...]])[0][0]
+        pixels = read_arrays([as_array(module.image)])[0][0]
         return np.moveaxis(pixels, -1, 0) if is_last else pixels
 
     def _loss(self, room: str, network: Any, target: int, pixels: Any, state: State) -> Any:

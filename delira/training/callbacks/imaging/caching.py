@@ -8,6 +8,7 @@ import numpy as np
 from delira import state as keys
 from delira.errors import ConfigError
 from delira.state import State
+from delira.training.callbacks.arguments import check_whole
 from delira.training.callbacks.imaging.callback import FromState, ImagingCallback
 from delira.training.callbacks.imaging.grid import GridLayout, check_layout, make_grid
 
@@ -39,8 +40,7 @@ class CachingImagingCallback(ImagingCallback):
         channels_last: bool | None = None,
     ):
         super().__init__(transform, channels_last=False)
-        if isinstance(num_images, bool) or not isinstance(num_images, int) or num_images < 1:
-            raise ConfigError(f"{type(self).__name__}: num_images is a whole number of at least 1, got {num_images!r}")
+        check_whole(self, at_least=1, num_images=num_images)
         is_callback = isinstance(source, ImagingCallback)
         self.source: ImagingCallback = source if is_callback else FromState(source, channels_last=channels_last)
         self.num_images = num_images

@@ -6,6 +6,7 @@ from typing import Any, TypedDict
 import numpy as np
 
 from delira.errors import ConfigError
+from delira.training.callbacks.arguments import check_whole
 from delira.utils.suggest import did_you_mean
 
 
@@ -116,10 +117,8 @@ def check_layout(who: str = "make_grid", **layout: Any) -> GridLayout:
     if unknown := sorted(layout.keys() - GridLayout.__annotations__.keys()):
         guess = did_you_mean(unknown[0], GridLayout.__annotations__)
         raise ConfigError(f"{who} takes {', '.join(GridLayout.__annotations__)}, not {unknown[0]!r}{guess}")
-    if (nrow := layout.get("nrow", 8)) != int(nrow) or nrow < 1:
-        raise ConfigError(f"{who}: nrow is a whole number of at least 1, got {nrow!r}")
-    if (padding := layout.get("padding", 2)) != int(padding) or padding < 0:
-        raise ConfigError(f"{who}: padding is a whole number of at least 0, got {padding!r}")
+    check_whole(who, at_least=1, nrow=layout.get("nrow", 8))
+    check_whole(who, at_least=0, padding=layout.get("padding", 2))
     limits = layout.get("norm_range")
     if limits is not None and not (len(limits) == 2 and limits[0] < limits[1]):
         raise ConfigError(f"{who}: norm_range is (smallest, largest), got {limits!r}")

@@ -12,7 +12,7 @@ from delira.state import State
 from delira.training.callbacks.arguments import check_numbers
 from delira.utils.array_functions import take
 from delira.utils.arrays import ops_of, shape_of
-from delira.utils.trees import iterate_leaves, map_leaves
+from delira.utils.trees import iterate_leaves, map_leaves, n_rows
 
 #: the target among several entries of an experiment's batch
 _LABEL = "label"
@@ -35,12 +35,11 @@ def n_samples_of(state: State, who: str) -> int:
     DataError
         If the input holds anything but arrays of floating-point numbers with samples.
     """
-    leaves = [leaf for _, leaf in iterate_leaves(state[keys.X])]
-    for leaf in leaves or [None]:
+    for leaf in [leaf for _, leaf in iterate_leaves(state[keys.X])] or [None]:
         if not shape_of(leaf) or not ops_of(leaf).is_float(leaf):
             what = getattr(leaf, "dtype", type(leaf).__name__)
             raise DataError(f"{who} computes with inputs of floating-point numbers, and X holds {what}; convert it")
-    return len(leaves[0])
+    return n_rows(state[keys.X])
 
 
 def images_of(state: State, who: str) -> Any:

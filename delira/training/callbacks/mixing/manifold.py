@@ -14,7 +14,7 @@ from delira.training.callbacks.mixing.mixed import MixingCallback, mixup_loss
 from delira.training.callbacks.mixing.mixup import RANDOM, check_lam
 from delira.utils.arrays import shape_of
 from delira.utils.suggest import did_you_mean
-from delira.utils.trees import iterate_leaves
+from delira.utils.trees import n_rows
 
 
 class ManifoldMixup(MixingCallback):
@@ -151,7 +151,7 @@ class ManifoldMixup(MixingCallback):
             self._watch(state[keys.MODEL])
         rng, names = self._draw(state), self._watched[1]  # type: ignore[index]
         share = float(rng.beta(self.alpha, self.alpha)) if self.lam == RANDOM else float(self.lam)
-        rows = rng.permutation(_length(state[keys.X]))
+        rows = rng.permutation(n_rows(state[keys.X]))
         self._due = (names[rng.integers(len(names))], share, rows)
         self._pair(state, share, rows)
 
@@ -208,7 +208,3 @@ class ManifoldMixup(MixingCallback):
 def _is_called(layer: Any) -> bool:
     """Whether a layer computes something itself; lists of layers do not."""
     return getattr(type(layer).forward, "__name__", "") != "_forward_unimplemented"
-
-
-def _length(tree: Any) -> int:
-    return next((len(leaf) for _, leaf in iterate_leaves(tree) if shape_of(leaf)), 0)

@@ -1,5 +1,6 @@
 """Two targets for each sample, and the loss that weighs them."""
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -13,7 +14,8 @@ from delira.training.callbacks.mixing.batches import MixedTargets, blend, one_ho
 from delira.training.callbacks.mixing.randomness import RandomCallback
 from delira.utils.array_functions import cast
 from delira.utils.arrays import as_array, ops_of
-from delira.utils.trees import iterate_leaves
+from delira.utils.parameters import has_more, positional
+from delira.utils.trees import iterate_leaves, spread
 
 
 class MixupLoss:
@@ -31,6 +33,7 @@ class MixupLoss:
 
     def __init__(self, loss: Callable[..., Any]):
         self.loss = self.__wrapped__ = loss
+        self.__signature__ = inspect.signature(self.__call__)  # else it would be that of the loss
         #: of the fit in an experiment, whose losses do not get it; the callback that mixes sets it
         self.state: State | None = None
 
@@ -50,7 +53,7 @@ class MixupLoss:
         return share * first + (1.0 - share) * second
 
     def _of(self, prediction: Any, target: Any) -> Any:
-        return call_loss("mixup_loss", self.loss, (*_spread(prediction), *_spread(target)))
+        return call_loss("mixup_loss", self.loss, (*spread(prediction), *spread(target)))
 
     def __repr__(self) -> str:
         return f"mixup_loss({self.loss!r})"
@@ -158,11 +161,10 @@ def _takes_pairs(loss: Any, *, is_of_trial: bool) -> bool:
     if not is_of_trial or takes_state(loss):  # that of an experiment gets MixedTargets
         return True
     try:
-        given = parameters_of(loss).values()
+        given = parameters_of(loss)
     except (TypeError, ValueError):  # of C, without a signature
         return True
-    places = [one for one in given if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
-    return len(places) > 2 or any(one.kind is one.VAR_POSITIONAL for one in given)
+    return len(positional(given)) > 2 or has_more(given)
 
 
 def _mixup_losses(state: State) -> Iterator[MixupLoss]:
@@ -174,7 +176,3 @@ def _mixup_losses(state: State) -> Iterator[MixupLoss]:
 
 def _first_array(state: State) -> Any:
     return next(leaf for _, leaf in iterate_leaves(state[keys.X]))
-
-
-def _spread(value: Any) -> tuple[Any, ...]:
-    return tuple(value) if isinstance(value, (tuple, list)) else (value,)

@@ -1,0 +1,106 @@
+"""What hangs on a metric and looks back on the last batches."""
+
+import functools
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from delira.errors import ConfigError
+from delira.metrics.tree.metric import Metric
+from delira.metrics.tree.moments import Batch, read_rows
+from delira.utils.arrays import to_plain
+from delira.utils.lazy_value import Lazy
+
+
+class RunningMetric(Metric):
+    """What :meth:`compute` makes of the means of the last batches, reported in training only.
+
+    The name it is reported under begins with ``running_``.
+
+    Parameters
+    ----------
+    name
+        Without ``running_``.
+    batch_size
+        How many batches it looks back on; those of an earlier pass do not count.
+    step_size
+        It is computed anew for every ``step_size``-th batch, beginning with the first.
+    dim
+        Axis or axes of the values to average over; the others are kept, and lists reported. By default all.
+
+    Raises
+    ------
+    ConfigError
+        If one of the sizes is below 1.
+    """
+
+    def __init__(self, name: str, batch_size: int = 50, step_size: int = 10, dim: int | tuple[int, ...] | None = None):
+        super().__init__(f"running_{name}")
+        if batch_size < 1 or step_size < 1:
+            raise ConfigError(
+                f"a running mean needs batch_size and step_size of at least 1, got {batch_size} and {step_size}"
+            )
+        self.batch_size, self.step_size, self.dim = batch_size, step_size, dim
+        self.shares_batches = dim is None and type(self).process is RunningMean.process
+        self._clear()
+
+    def _clear(self) -> None:
+        self._window: deque[Batch] = deque(maxlen=self.batch_size)
+        self._n_batches = 0
+        self._value: Any = np.nan
+
+    def reset(self, state: Any) -> None:
+        """Begin a pass."""
+        self._clear()
+
+    def process(self, *args: Any) -> Any:
+        """Take in the values of one batch, and report the number of the last ones, a lazy one."""
+        return self.take(Batch(args[0], self.dim))
+
+    def take(self, batch: Batch) -> Any:
+        """The same with a batch that others share."""
+        if not self.is_training:
+            return None
+        self._window.append(batch)
+        if self._n_batches % self.step_size == 0:
+            self._value = Lazy(functools.partial(self._of, list(self._window)))
+        self._n_batches += 1
+        return self._value
+
+    def compute(self, means: np.ndarray) -> Any:
+        """The number.
+
+        Parameters
+        ----------
+        means
+            Of each of the last batches, of shape ``(batches,)``, or with ``dim`` of ``(batches, ...)``; in float64.
+        """
+        raise NotImplementedError
+
+    def _of(self, batches: list[Batch]) -> Any:
+        means = [row[1] for row in read_rows(batches) if row[0]]  # of a batch in which nothing counts there is none
+        return to_plain(self.compute(np.asarray(means))) if means else np.nan
+
+    def state_dict(self) -> dict[str, Any]:
+        """The window, as a checkpoint tree."""
+        rows = read_rows(self._window)
+        means, counted = [np.asarray(row[1]) for row in rows], [bool(row[0]) for row in rows]
+        value = self._value.item() if isinstance(self._value, Lazy) else self._value
+        return {"window": means, "counted": counted, "batches": self._n_batches, "value": value}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue with the window of a state."""
+        self._clear()
+        kept = zip(state["window"], state["counted"], strict=True)
+        self._window.extend(Batch.of_mean(np.asarray(mean), int(count)) for mean, count in kept)
+        self._n_batches, self._value = int(state["batches"]), state["value"]
+
+
+class RunningMean(RunningMetric):
+    """The mean of the means of the last batches; parameters and name as of :class:`RunningMetric`."""
+
+    def compute(self, means: np.ndarray) -> Any:
+        """The mean."""
+        return means.mean(axis=0)
