@@ -15,6 +15,7 @@ from delira.errors import ConfigError, NonFiniteLossError
 from delira.state import EPOCH, GRADIENTS, LOSS, METRICS, MODEL, PHASE, Y_PRED, Y_TRUE, state_key
 from delira.training.callbacks import Profiler
 from delira.training.callbacks.decorators import (
+    add_to_loss,
     on_backward,
     on_end_epoch,
     on_end_training,
@@ -276,6 +277,44 @@ def test_a_profiler_measures_a_trial_that_was_moved(kit, line):
     trial.run(2)
     assert set(profiler.epochs[-1]) == before
     assert "prepare" in before
+
+
+# ---- closures written by hand
+
+
+@TORCH
+def test_a_closure_by_hand_calls_the_hooks_and_is_told_what_it_left_out(kit, line, caplog):
+    @add_to_loss
+    def penalty(state):
+        return 5.0
+
+    def forgets(state):
+        optimizer = state[keys.OPTIMIZER]
+        optimizer.zero_grad()
+        state[Y_PRED] = state[MODEL](state[keys.X])
+        state[LOSS] = kit.mse(state[Y_PRED], state[Y_TRUE])
+        state[LOSS].backward()
+
+    def calls(state):
+        state[keys.OPTIMIZER].zero_grad()
+        state[Y_PRED] = state[MODEL](state[keys.X])
+        state[keys.CALLBACK_LIST].on_forward(state)
+        state[LOSS] = kit.mse(state[Y_PRED], state[Y_TRUE])
+        state[keys.CALLBACK_LIST].on_criterion(state)
+        state[LOSS].backward()
+
+    losses = {}
+    for closure in (forgets, calls, None):
+        caplog.clear()
+        trial = linear_trial(kit, penalty).with_train_data(*line, 6)
+        losses[closure] = (trial.with_closure(closure) if closure else trial).run(1)[0]["loss"]
+        told = "does not call on_criterion, so what FunctionCallback does there is left out" in caplog.text
+        assert told is (closure is forgets)
+        assert caplog.text.count("does not call") == told
+    assert losses[calls] == pytest.approx(losses[None])
+    assert losses[forgets] == pytest.approx(losses[None] - 5)
+    with pytest.raises(AttributeError, match="no attribute 'on_nothing'"):
+        _ = trial.callbacks.on_nothing
 
 
 # ---- replay

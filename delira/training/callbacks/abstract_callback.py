@@ -2,10 +2,11 @@
 
 import importlib
 import inspect
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from delira.errors import ConfigError
+from delira.state import PHASE
 from delira.utils.suggest import did_you_mean
 
 EVENTS = (
@@ -107,6 +108,9 @@ _RETURNABLE = ("stop_training",)
 class CallbackList:
     """Calls callbacks in the order they were given, and only those that listen.
 
+    Of the hooks it is a callback itself: ``state[CALLBACK_LIST].on_forward(state)`` calls that of all, from a closure
+    that somebody has written by hand.
+
     Parameters
     ----------
     callbacks
@@ -115,6 +119,8 @@ class CallbackList:
 
     def __init__(self, callbacks: Iterable[Any] = ()):
         self._callbacks: list[Any] = []
+        #: hooks that were called, until somebody clears it
+        self.called: set[str] = set()
         self._listeners: dict[str, list[tuple[Any, Any]]] = {event: [] for event in (*EVENTS, *HOOKS)}
         for callback in callbacks:
             self.append(callback)
@@ -166,9 +172,15 @@ class CallbackList:
 
     def fire(self, hook: str, state: Any, phase: str) -> None:
         """Call a hook of every callback that listens to it, and acts in this phase."""
+        self.called.add(hook)
         for callback, method in self._listeners[hook]:
             if phase in getattr(callback, "phases", (phase,)):
                 method(state)
+
+    def __getattr__(self, hook: str) -> Callable[[Any], None]:
+        if hook not in HOOKS:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {hook!r}")
+        return lambda state: self.fire(hook, state, state.get(PHASE, "fit"))
 
     def notify(self, event: str, trainer: Any, **facts: Any) -> None:
         """Call ``event`` of every callback that listens to it."""

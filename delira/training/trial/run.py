@@ -88,10 +88,23 @@ class TrialRun(HookedRun):
         """The step of a trial with a closure of its own."""
         facts, step = self.facts, Step(model, data_dict)
         self._show_on_sample(step, facts)
+        self.callbacks.called.clear()
         self.trial.closure(facts)
+        self._tell_what_was_not_called()
         if not isinstance(facts[keys.OPTIMIZER], (Mapping, type(None))):
             self.backend.update_after(optimizers)
         return {}, {"loss": _detached(facts[keys.LOSS])}, {PREDICTION: _detached(facts.get(keys.Y_PRED))}
+
+    def _tell_what_was_not_called(self) -> None:
+        """Warn of callbacks that do nothing, since a closure of the user's does not call their hooks."""
+        hooks = ("on_forward", "on_criterion", "on_backward")
+        for hook in hooks if not self.callbacks.called.issuperset(hooks) else ():
+            if self.callbacks.hears(hook) and hook not in self.callbacks.called:
+                names = ", ".join(dict.fromkeys(type(one).__name__ for one in self.callbacks.at_hook(hook)))
+                self._warn_once(
+                    f"the closure of the trial does not call {hook}, so what {names} does there is left out; call "
+                    f"state[CALLBACK_LIST].{hook}(state) at that moment, or make the closure with base_closure"
+                )
 
     def _numbered(self, closure: Callable[..., Any]) -> Callable[..., Any]:
         """The closure with BATCH as a compiled step has it: else it would stay the number of the first batch."""

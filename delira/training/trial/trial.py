@@ -140,7 +140,9 @@ class Trial(FluentData, Passes, Movable):
         Parameters
         ----------
         closure
-            Sets Y_PRED and LOSS. In PyTorch it leaves gradients on the weights, and the optimizer updates after it; if
+            Sets Y_PRED and LOSS, and calls the hooks of callbacks that are to be called inside of the step:
+            ``state[CALLBACK_LIST].on_forward(state)``, ``on_criterion``, ``on_backward``. In PyTorch it leaves
+            gradients on the weights, and the optimizer updates after it; if
             the trial has several optimizers, or none, and in other frameworks, the closure updates by itself.
         """
         if isinstance(closure, Closure) and isinstance(self.state[keys.OPTIMIZER], Mapping):
