@@ -140,6 +140,19 @@ def test_a_criterion_may_be_a_method_a_partial_or_a_compiled_function(kit, line,
     assert found[0]["loss"] == pytest.approx(wanted[0]["loss"], rel=1e-6)
 
 
+@pytest.mark.parametrize("kit", ["jax"], indirect=True)
+def test_a_learning_rate_that_nobody_tells_is_no_metric(kit, line):
+    import optax
+
+    for optimizer, is_told in ((optax.sgd(0.1), False), (optax.inject_hyperparams(optax.sgd)(learning_rate=0.1), True)):
+        trial = quiet(kit.linear(WEIGHT), optimizer, kit.mse, ["lr"]).with_train_data(*line, 6)
+        if is_told:
+            assert trial.run(1)[0]["lr"] == pytest.approx(0.1)
+            continue
+        with pytest.raises(ConfigError, match=r"does not know the learning rate of .*optax\.inject_hyperparams"):
+            trial.run(1)
+
+
 # ---- what callbacks set, and the user
 
 
@@ -315,6 +328,28 @@ def test_a_closure_by_hand_calls_the_hooks_and_is_told_what_it_left_out(kit, lin
     assert losses[forgets] == pytest.approx(losses[None] - 5)
     with pytest.raises(AttributeError, match="no attribute 'on_nothing'"):
         _ = trial.callbacks.on_nothing
+
+
+@ROOMS
+def test_a_standard_closure_is_also_made(kit, line):
+    found, wanted = (
+        trial.with_train_data(*line, 6).run(1)
+        for trial in (linear_trial(kit).with_closure(standard_closure()), linear_trial(kit))
+    )
+    assert found[0]["loss"] == pytest.approx(wanted[0]["loss"], rel=1e-6)
+
+
+@TORCH
+def test_what_is_loaded_is_told_if_it_is_not_what_was_meant(kit, line):
+    trial = linear_trial(kit).with_train_data(*line, 6)
+    trial.run(1)
+    state = trial.state_dict()
+    with pytest.warns(UserWarning, match=r"written by delira 0\.1, and this is"):
+        linear_trial(kit).load_state_dict({**state, "version": "0.1"})
+    with pytest.warns(UserWarning, match="no state of a trial, so it is taken for weights"):
+        other = linear_trial(kit).load_state_dict(trial.state[MODEL].state_dict())
+    np.testing.assert_array_equal(kit.weight(other.state[MODEL]), kit.weight(trial.state[MODEL]))
+    linear_trial(kit).load_state_dict(state).load_state_dict(state["model"], resume=False)
 
 
 # ---- replay

@@ -91,12 +91,15 @@ def _rates(state: Any) -> Any:
 def _own_rates(state: Any) -> list[float]:
     owner, optimizer = state.get(SELF), state[OPTIMIZER]
     if callable(getattr(owner, "learning_rates", None)):
-        return [float(rate) for rate in owner.learning_rates()]
+        rates = [float(rate) for rate in owner.learning_rates()]
+        if rates or optimizer is None:
+            return rates
     if hasattr(optimizer, "param_groups"):
         return [float(group["lr"]) for group in optimizer.param_groups]
     if hasattr(optimizer, "learning_rate"):
         return [float(str(read_arrays([as_array(optimizer.learning_rate)])[0]))]
     raise ConfigError(
         f"the metric 'lr' does not know the learning rate of {type(optimizer).__name__}; "
-        "leave it out, or list a function of the state, e.g. to_dict(lambda state: ...)"
+        "leave it out, or list a function of the state, e.g. to_dict(lambda state: ...); a transformation of optax "
+        "tells it if it was made by optax.inject_hyperparams(optax.adam)(learning_rate=1e-3)"
     )

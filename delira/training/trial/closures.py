@@ -168,15 +168,18 @@ def combined_closure(*closures: Closure) -> Callable[[State], None]:
     return run
 
 
-def standard_closure(state: State) -> None:
+def standard_closure(state: State | None = None) -> Closure | None:
     """The step as it comes, as a closure of the state that others may call.
 
     Parameters
     ----------
     state
-        Of a trial with one network and one optimizer.
+        Of a trial with one network and one optimizer; without it, such a closure is returned.
     """
+    if state is None:
+        return base_closure()
     state[keys.SELF].own_standard_closure(state)
+    return None
 
 
 def _precise(leaf: Any) -> Any:

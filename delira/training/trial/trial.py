@@ -1,6 +1,7 @@
 """Fit anything: a module, an optimizer, a criterion, metrics and callbacks, put together by one object."""
 
 import importlib.metadata
+import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -203,10 +204,19 @@ class Trial(FluentData, Passes, Movable):
         state_dict
             The state, or weights of the network alone.
         resume
-            Whether to continue the fit; else only the network's weights are taken.
+            Whether to continue the fit; else only the network's weights are taken. A dictionary that is no state of a
+            trial is taken for weights, with a warning; there is one for a state of another version, too.
         """
         tree = dict(state_dict)
-        if resume and "state" in tree:
+        is_state = resume and "state" in tree
+        if is_state and (written := tree.get("version", _version())) != _version():
+            warnings.warn(f"the state was written by delira {written}, and this is {_version()}", stacklevel=2)
+        elif resume and not is_state:
+            warnings.warn(
+                "the dictionary is no state of a trial, so it is taken for weights; say so by resume=False",
+                stacklevel=2,
+            )
+        if is_state:
             self.trainer._update_state(tree)
             self.state[keys.HISTORY] = self.trainer.state.history
         else:
