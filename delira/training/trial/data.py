@@ -19,7 +19,7 @@ from delira.utils.trees import n_rows
 #: number of steps: until the training is stopped
 ENDLESS = -1
 #: entries of the batches of a trial
-X, Y_TRUE = "x", "y_true"
+X_ENTRY, Y_ENTRY = "x", "y_true"
 
 #: entries of the usual batch of a data manager
 _OF_MANAGERS = {"data", "label"}
@@ -31,7 +31,7 @@ class Batch(dict[str, Any]):
     @property
     def n_samples(self) -> int:
         """Length of the first array of the input, or of the target; 1 without data."""
-        return n_rows(self[X], self[Y_TRUE])
+        return n_rows(self[X_ENTRY], self[Y_ENTRY])
 
 
 def as_batch(values: Any) -> Batch:
@@ -41,16 +41,16 @@ def as_batch(values: Any) -> Batch:
     Anything else is an input.
     """
     if type(values) is dict and values.keys() == _OF_MANAGERS:
-        return Batch({X: values["data"], Y_TRUE: values["label"]})
+        return Batch({X_ENTRY: values["data"], Y_ENTRY: values["label"]})
     if isinstance(values, (tuple, list)) and len(values) == 2:
-        return Batch({X: values[0], Y_TRUE: values[1]})
+        return Batch({X_ENTRY: values[0], Y_ENTRY: values[1]})
     if isinstance(values, Mapping):
         rest = {key: value for key, value in values.items() if key != "label"}
         given = rest["data"] if rest.keys() == {"data"} else rest
-        return Batch({X: given, Y_TRUE: values.get("label")})
+        return Batch({X_ENTRY: given, Y_ENTRY: values.get("label")})
     if isinstance(values, (tuple, list)) and len(values) == 1:
-        return Batch({X: values[0], Y_TRUE: None})
-    return Batch({X: values, Y_TRUE: None})
+        return Batch({X_ENTRY: values[0], Y_ENTRY: None})
+    return Batch({X_ENTRY: values, Y_ENTRY: None})
 
 
 class TrialData:
@@ -144,10 +144,10 @@ class TrialData:
         """The next batch; what a loader of the user's leaves out is not that of the batch before."""
         state = self.state
         if self.loader is None:
-            return Batch({X: None, Y_TRUE: None}) if source is None else as_batch(next(source))
+            return Batch({X_ENTRY: None, Y_ENTRY: None}) if source is None else as_batch(next(source))
         state[keys.X] = state[keys.Y_TRUE] = None
         self.loader(state)
-        return Batch({X: state[keys.X], Y_TRUE: state[keys.Y_TRUE]})
+        return Batch({X_ENTRY: state[keys.X], Y_ENTRY: state[keys.Y_TRUE]})
 
     def _to_its_end(self, start: int) -> Iterator[Batch]:
         """The batches of a generator whose number nobody knows, from one on."""

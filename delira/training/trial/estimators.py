@@ -9,7 +9,7 @@ from delira import state as keys
 from delira.contract import Step, room_default, run_hooks
 from delira.errors import ConfigError
 from delira.state import State
-from delira.training.trial.data import Y_TRUE, X, as_batch
+from delira.training.trial.data import X_ENTRY, Y_ENTRY, as_batch
 from delira.training.trial.run import TrialRun
 from delira.training.trial.watcher import PREDICTION
 from delira.utils.trees import map_leaves
@@ -26,9 +26,9 @@ class EstimatorRun(TrialRun):
         self._given = network.estimator if hasattr(network, "closure") else network
         super()._setup(network)  # type: ignore[misc]
         for fit in self.optimizers.values():
-            fit.kept = frozenset([Y_TRUE])
+            fit.kept = frozenset([Y_ENTRY])
         network = self.module
-        network.target = Y_TRUE if network.target is not None and _needs_target(network.estimator) else None
+        network.target = Y_ENTRY if network.target is not None and _needs_target(network.estimator) else None
         self._loaded()
 
     def _loaded(self) -> None:
@@ -45,9 +45,6 @@ class EstimatorRun(TrialRun):
             raise ConfigError("an estimator learns by itself, so there is nothing that a closure could replace")
         return _arrays_of, self._learn
 
-    def _arguments(self) -> dict[str, Any]:
-        return super(TrialRun, self)._arguments()
-
     @property
     def is_finished(self) -> bool:
         """Whether the model is fitted, so that more epochs would change nothing."""
@@ -62,9 +59,10 @@ class EstimatorRun(TrialRun):
     def _follow_replaced(self, facts: State) -> None:
         self._given = self.module.estimator = facts[keys.MODEL]
 
-    def _update_state(self, tree: Any) -> None:
+    def _update_state(self, tree: Any) -> Any:
         super()._update_state(tree)  # type: ignore[misc]
         self._loaded()
+        return self
 
     # ------------------------------------------------------------------ the step
 
@@ -74,7 +72,7 @@ class EstimatorRun(TrialRun):
         step = Step(model, data_dict)
         run_hooks(self.hooks.sample, step)
         learn = type(model).closure
-        _, _, predictions = learn(model, step.batch, optimizers, key_mapping={"x": X})
+        _, _, predictions = learn(model, step.batch, optimizers, key_mapping={"x": X_ENTRY})
         if not predictions:
             return {}, {}, {}
         step.predictions = self._prediction_of(predictions)
@@ -90,7 +88,7 @@ class EstimatorRun(TrialRun):
 
     def forward(self, prepared: Mapping[str, Any]) -> Mapping[str, Any]:
         """Predict a prepared batch."""
-        return self._prediction_of(self.module(prepared[X]))
+        return self._prediction_of(self.module(prepared[X_ENTRY]))
 
     def _loss(self, facts: State) -> Any:
         criterion = facts[keys.CRITERION]
@@ -111,8 +109,8 @@ class EstimatorRun(TrialRun):
         """The metrics of the epoch, which had to wait for the fit."""
         facts = self.facts
         for kept, inputs in batches:
-            facts[keys.X], facts[keys.Y_TRUE] = inputs["x"], kept.get(Y_TRUE)
-            facts[keys.Y_PRED] = self.forward({X: inputs["x"]})[PREDICTION]
+            facts[keys.X], facts[keys.Y_TRUE] = inputs["x"], kept.get(Y_ENTRY)
+            facts[keys.Y_PRED] = self.forward({X_ENTRY: inputs["x"]})[PREDICTION]
             facts[keys.LOSS] = self._loss(facts)
             self._measure(facts)
 
@@ -122,7 +120,7 @@ class EstimatorRun(TrialRun):
         """The entry of the labels, and data in which the room finds all of them."""
         generator = self.train_data.generator  # type: ignore[attr-defined]
         if isinstance(generator, (list, tuple)):
-            return Y_TRUE, [as_batch(batch) for batch in generator]
+            return Y_ENTRY, [as_batch(batch) for batch in generator]
         return "label", generator
 
 

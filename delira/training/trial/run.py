@@ -18,7 +18,7 @@ from delira.training.generators import seed_generators
 from delira.training.hooked_run import HookedRun
 from delira.training.plan import TrainingPlan
 from delira.training.trial.calls import ModelCall
-from delira.training.trial.data import ENDLESS, Y_TRUE, X
+from delira.training.trial.data import ENDLESS, X_ENTRY, Y_ENTRY
 from delira.training.trial.moving import deep_to
 from delira.training.trial.watcher import PREDICTION, TrialWatcher
 from delira.utils.trees import iterate_leaves, map_leaves
@@ -127,8 +127,8 @@ class TrialRun(HookedRun):
         return super()._must_sample_apart() or (self.trial.closure is not None and self.callbacks.hears("on_sample"))
 
     def _arguments(self) -> dict[str, Any]:
-        own = {} if self.trial.closure is not None else {"call": self._call_in_step}
-        return {**super()._arguments(), **own}
+        is_of_room = self.trial.closure is None and self.backend.is_differentiable
+        return super()._arguments() | ({"call": self._call_in_step} if is_of_room else {})
 
     def _functions(self) -> dict[str, Any]:
         criterion = self.trial.state[keys.CRITERION]
@@ -178,7 +178,7 @@ class TrialRun(HookedRun):
     def forward(self, prepared: Mapping[str, Any]) -> Mapping[str, Any]:
         """Call the network on a prepared batch."""
         with self.backend.calling(self.module):
-            return {PREDICTION: self._call_model(self.module, prepared.get(X), self.facts)}
+            return {PREDICTION: self._call_model(self.module, prepared.get(X_ENTRY), self.facts)}
 
     def _compute(self, *step: Any) -> tuple[Any, Any, Any]:
         """Call the closure; if that fails, what a compiler saw does not stay in the state."""
@@ -194,7 +194,7 @@ class TrialRun(HookedRun):
             raise
 
     def _call_in_step(self, network: Any, batch: Mapping[str, Any]) -> dict[str, Any]:
-        return {PREDICTION: self._call_model(network, batch.get(X), self.facts)}
+        return {PREDICTION: self._call_model(network, batch.get(X_ENTRY), self.facts)}
 
     def _hook_in_step(self, hook: str) -> Callable[[Step], None]:
         run = super()._hook_in_step(hook)
@@ -227,10 +227,10 @@ class TrialRun(HookedRun):
         super()._show_on_backward(step, facts)
 
     def _divided(self, batch: Mapping[str, Any]) -> tuple[Any, Any]:
-        return batch.get(X), batch.get(Y_TRUE)  # a compiled step has no entries that are None
+        return batch.get(X_ENTRY), batch.get(Y_ENTRY)  # a compiled step has no entries that are None
 
     def _joined(self, facts: State, batch: Mapping[str, Any]) -> dict[str, Any]:
-        return {**batch, X: facts[keys.X], Y_TRUE: facts[keys.Y_TRUE]}
+        return {**batch, X_ENTRY: facts[keys.X], Y_ENTRY: facts[keys.Y_TRUE]}
 
     def _show_on_criterion(self, step: Step, facts: State) -> None:
         loss = self._loss(facts)

@@ -15,7 +15,7 @@ from delira.training.config import SETTINGS, check_names
 from delira.training.trial.bridge import experiment_of
 from delira.training.trial.calls import bind_criterion
 from delira.training.trial.closures import Closure, base_closure, combined_closure
-from delira.training.trial.data import X
+from delira.training.trial.data import X_ENTRY
 from delira.training.trial.fluent import FluentData
 from delira.training.trial.moving import Movable
 from delira.training.trial.passes import Passes
@@ -106,7 +106,7 @@ class Trial(FluentData, Passes, Movable):
             make = trial_trainer_class(trainer_class(model), self)
             learns = self._room().is_differentiable
             self._trainer = make(
-                model, self.save_path, {} if learns else {"x": X}, callbacks=[*self.callbacks], logging_type=None,
+                model, self.save_path, {} if learns else {"x": X_ENTRY}, callbacks=[*self.callbacks], logging_type=None,
                 **({"optim_fn": self.given_optimizers} if learns else {}), **self.settings,
             )  # fmt: skip
             self.callbacks = self._trainer.callbacks

@@ -6,7 +6,7 @@ from typing import Any
 from delira import state as keys
 from delira.training.checkpointed import StopInValidation
 from delira.training.trial.calls import needed_inputs, spread
-from delira.training.trial.data import Y_TRUE, X
+from delira.training.trial.data import X_ENTRY, Y_ENTRY
 
 #: the one output that a trial's networks have for the trainer
 PREDICTION = "y_pred"
@@ -37,12 +37,12 @@ class TrialWatcher:
 
     def _as_inputs(self, batch: dict[str, Any]) -> dict[str, Any]:
         """A batch to predict: a tuple of two is no input with its target if the network needs both."""
-        if len(spread(batch.get(X))) != 1 or batch.get(Y_TRUE) is None:
+        if len(spread(batch.get(X_ENTRY))) != 1 or batch.get(Y_ENTRY) is None:
             return batch
         if self._needed is None:
             self._needed = needed_inputs(self._trainer.facts[keys.MODEL])
-        rest = {key: value for key, value in batch.items() if key != Y_TRUE}
-        return {**rest, X: (batch[X], batch[Y_TRUE])} if self._needed == 2 else batch
+        rest = {key: value for key, value in batch.items() if key != Y_ENTRY}
+        return {**rest, X_ENTRY: (batch[X_ENTRY], batch[Y_ENTRY])} if self._needed == 2 else batch
 
     def after(self, predictions: Mapping[str, Any], prepared: dict[str, Any], n_samples: int) -> Mapping[str, Any]:
         """Show predictions, compute loss and metrics if there are targets."""
