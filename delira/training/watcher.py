@@ -89,6 +89,7 @@ def evaluate_shown(trainer: Any, data: Any, **how: Any) -> Evaluation:
                 values = trainer._end_pass(values, hook)
     finally:
         trainer._phase = "fit"
+        facts.pop(keys.GENERATOR, None)  # it may have processes, which end with it
     return done
 
 
