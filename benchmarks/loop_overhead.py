@@ -225,7 +225,7 @@ def ratio(seconds: dict[str, list[float]], name: str, to: str) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--epochs", type=int, default=30, help="epochs of one fit (default 30)")
-    parser.add_argument("--repeats", type=int, default=9, help="fits of each kind that count (default 9)")
+    parser.add_argument("--repeats", type=int, default=21, help="fits of each kind that count (default 21)")
     parser.add_argument("--json", type=Path, help="write the figures to this file too")
     given = parser.parse_args()
 

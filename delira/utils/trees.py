@@ -31,8 +31,9 @@ def n_rows(*trees: Any) -> int:
     """Samples of a batch: the length of the first array of the first tree that has one; 1 if none has."""
     for tree in trees:
         # most trees are arrays, and there is one at every step
-        for leaf in (tree,) if hasattr(tree, "shape") else (leaf for _, leaf in iterate_leaves(tree)):
-            shape = getattr(leaf, "shape", None)
+        own = getattr(tree, "shape", None)
+        shapes = (getattr(leaf, "shape", None) for _, leaf in iterate_leaves(tree)) if own is None else (own,)
+        for shape in shapes:
             if shape is not None and len(shape):  # a TensorShape is truthy even if it is empty
                 return int(shape[0])
     return 1

@@ -815,12 +815,12 @@ def test_classes_that_only_a_state_has_seen_count():
 
 
 def test_of_many_numbers_little_is_kept(convert):
-    from delira.metrics.tree.moments import part_of
+    from delira.metrics.tree.moments import Batch
 
     values, mask = convert(np.ones((50, 100), np.float32)), convert(np.ones((50, 100), bool))
-    assert [array.shape for array in part_of(values).arrays] == [(4,)]
-    assert [array.shape for array in part_of(Weighted(values, mask)).arrays] == [(5,)]
-    assert part_of(values[:10]).arrays[0].shape == (10, 100)
+    assert [array.shape for array in Batch(values).arrays] == [(4,)]
+    assert [array.shape for array in Batch(Weighted(values, mask)).arrays] == [(5,)]
+    assert Batch(values[:10]).arrays[0].shape == (10, 100)
 
 
 def test_a_list_has_a_state_before_its_first_pass():

@@ -72,8 +72,7 @@ class _Aggregator(Metric):
 
     def _read(self) -> None:
         with np.errstate(invalid="ignore"):  # infinite values have no spread
-            for row in self._waiting.read():
-                self._moments.merge(row)
+            self._moments.merge(self._waiting.read())
 
     def state_dict(self) -> dict[str, Any]:
         """What the batches so far have brought, as a checkpoint tree."""

@@ -74,8 +74,8 @@ class Metric:
         return None
 
     def take(self, batch: Batch) -> Any:
-        """Take in one batch whose numbers are read once for all that hang on a metric; see :meth:`process`."""
-        return self.process(batch.value)
+        """Take in one batch whose numbers are read once for all that hang on a metric, if it ``shares_batches``."""
+        raise NotImplementedError
 
     def process_final(self, *args: Any) -> Any:
         """End a pass over the data; arguments and result as those of :meth:`process`."""

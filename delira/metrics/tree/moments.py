@@ -1,7 +1,7 @@
 """Count, mean, spread and extremes of numbers that come in parts, without keeping the numbers."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -46,25 +46,27 @@ class Moments:
         self.least: Any = math.inf
         self.largest: Any = -math.inf
 
-    def merge(self, row: Row) -> None:
-        """Take in numbers of which only these are known."""
-        count, mean, squares, least, largest = row
-        if not count:
-            return
-        if not self.count:
-            self.count, self.mean, self.squares, self.least, self.largest = row
-            return
-        total = self.count + count
-        change = mean - self.mean
-        self.squares = self.squares + squares + change * change * self.count * count / total
-        self.mean = self.mean + change * count / total
-        self.count = total
-        if isinstance(least, float):
-            # as numpy does: what is no number stays
-            self.least = least if least < self.least or math.isnan(least) else self.least
-            self.largest = largest if largest > self.largest or math.isnan(largest) else self.largest
-        else:
-            self.least, self.largest = np.minimum(self.least, least), np.maximum(self.largest, largest)
+    def merge(self, rows: Iterable[Row]) -> None:
+        """Take in numbers of which only these are known, one row after the other."""
+        total, mean, squares, least, largest = self.count, self.mean, self.squares, self.least, self.largest
+        for row in rows:
+            count, other, spread, low, high = row
+            if not count:
+                continue
+            if not total:
+                total, mean, squares, least, largest = row
+                continue
+            before, total = total, total + count
+            change = other - mean
+            squares = squares + spread + change * change * before * count / total
+            mean = mean + change * count / total
+            if isinstance(low, float):
+                # as numpy does: what is no number stays
+                least = low if low < least or low != low else least
+                largest = high if high > largest or high != high else largest
+            else:
+                least, largest = np.minimum(least, low), np.maximum(largest, high)
+        self.count, self.mean, self.squares, self.least, self.largest = total, mean, squares, least, largest
 
     def variance(self, correction: float) -> Any:
         """The variance; not a number where there are not more numbers than ``correction``."""
@@ -83,16 +85,6 @@ class Moments:
             setattr(self, name, array if array.shape else array.item())
 
 
-class Part(NamedTuple):
-    """The numbers of one batch, on their device: as they are, or reduced."""
-
-    arrays: tuple[Any, ...]
-    """``(values,)`` or ``(values, mask)``; reduced ``([mean, squares, least, largest],)``, and the count if masked."""
-    is_reduced: bool
-    weight: float | None
-    """How many numbers were reduced, if that is known."""
-
-
 class Batch:
     """What a metric returned for one batch: on its device until it is read, then its moments.
 
@@ -106,27 +98,37 @@ class Batch:
         Along which moments are taken; None: all, and many numbers are reduced on their device.
     """
 
-    __slots__ = ("axis", "row", "size", "value", "weight")
+    __slots__ = ("arrays", "axis", "count", "is_reduced", "row", "shape", "size", "weight")
 
     def __init__(self, value: Any, axis: Any = None):
+        mask: Any = None
+        #: of how many samples a single number is the mean, if the metric said so
         self.weight: float | None = None
-        if type(value) is not Weighted:
-            shape = getattr(value, "shape", None)
-        elif isinstance(value.weight, (int, float)) or not shape_of(value.weight):
-            value, self.weight = value.value, float(value.weight)
-            shape = getattr(value, "shape", None)
-        else:
-            shape = getattr(value.value, "shape", None)
-        self.size = math.prod(shape) if shape else 1
-        if self.size > LARGE and axis is None:
-            value, self.size = part_of(value), 1
-        self.value, self.axis = value, axis
+        if type(value) is Weighted:
+            value, weight = value
+            if isinstance(weight, (int, float)) or not shape_of(weight):
+                self.weight = float(weight)
+            else:
+                mask = weight
+        values = as_array(value)
+        self.shape, self.axis = values.shape, axis
+        self.size = math.prod(self.shape) if self.shape else 1
+        #: how many numbers were reduced, if that is known
+        self.count: int | None = None
         self.row: Row | None = None
+        self.is_reduced = self.size > LARGE and axis is None
+        #: on their device ``(values,)`` or ``(values, mask)``; reduced ``([mean, squares, least, largest],)``, and the
+        #: count if masked
+        self.arrays: tuple[Any, ...] = (values,) if mask is None else (values, as_array(mask, values))
+        if self.is_reduced:
+            with np.errstate(invalid="ignore", divide="ignore"):  # of a batch without numbers, which is left out
+                self.arrays = (_reduce(*self.arrays),)
+            self.count, self.size = self.size if mask is None else None, 1
 
     @classmethod
     def of_mean(cls, mean: Any, count: int = 1) -> Self:
         """One of which only the mean is known, and whether there was any number."""
-        batch = cls(None)
+        batch = cls(mean)
         batch.row = (count, mean, 0.0, mean, mean)
         return batch
 
@@ -167,32 +169,27 @@ def read_rows(batches: Sequence[Batch]) -> list[Row]:
 
     No row depends on the batches that it is computed with.
     """
-    groups: dict[Any, list[tuple[Batch, Part]]] = {}
+    groups: dict[Any, list[Batch]] = {}
     for batch in batches:
         if batch.row is None:
-            value = batch.value
-            if type(value) is Weighted:
-                part = part_of(value, batch.axis)
-            else:  # many numbers are a part already
-                part = value if type(value) is Part else Part((as_array(value),), False, None)
-            first = part.arrays[0]
-            kind = (type(first), first.dtype, first.shape, len(part.arrays), part.is_reduced, batch.axis)
-            groups.setdefault(kind, []).append((batch, part))
+            first = batch.arrays[0]
+            kind = (type(first), first.dtype, batch.shape, len(batch.arrays), batch.is_reduced, batch.axis)
+            groups.setdefault(kind, []).append(batch)
     for group in groups.values():
-        own, parts = zip(*group, strict=True)
-        for batch, row in zip(own, _rows_of(parts, own[0].axis), strict=True):
-            batch.row, batch.value = row, None
+        for batch, batch.row in zip(group, _rows_of(group), strict=True):
+            batch.arrays = ()
     return [batch.row for batch in batches]  # type: ignore[misc]
 
 
-def _rows_of(parts: Sequence[Part], axis: Any) -> list[Row]:
+def _rows_of(group: Sequence[Batch]) -> list[Row]:
     """The moments of batches of one kind."""
-    values, *mask = [read_alike(arrays) for arrays in zip(*(part.arrays for part in parts), strict=True)]
-    if parts[0].is_reduced:
+    values, *mask = [read_alike(arrays) for arrays in zip(*(batch.arrays for batch in group), strict=True)]
+    axis = group[0].axis
+    if group[0].is_reduced:
         columns = values.astype(np.float64).tolist()
         return [
-            (part.weight if part.weight is not None else count[0], mean, squares, least, largest)
-            for part, (mean, squares, least, largest, *count) in zip(parts, columns, strict=True)
+            (batch.count if batch.count is not None else count[0], mean, squares, least, largest)
+            for batch, (mean, squares, least, largest, *count) in zip(group, columns, strict=True)
         ]
     if axis is not None or not values.size:
         return [_row(own, axis) for own in values]
@@ -205,6 +202,8 @@ def _rows_of(parts: Sequence[Part], axis: Any) -> list[Row]:
 def _rows(table: np.ndarray) -> list[Row]:
     """The moments along the last axis of an array of shape ``(batches, values)``."""
     table = table.astype(np.float64)
+    if table.shape[1] == 1:
+        return [(1, value, value - value, value, value) for value in table[:, 0].tolist()]
     mean = table.mean(axis=1)
     with np.errstate(invalid="ignore"):  # infinite values have no spread
         squares = np.square(table - mean[:, None]).sum(axis=1)
@@ -224,24 +223,11 @@ def _row(values: np.ndarray, axis: Any) -> Row:
     return count, mean.reshape(np.shape(squares)), squares, values.min(axis=axis), values.max(axis=axis)
 
 
-def part_of(value: Any, axis: Any = None) -> Part:
-    """Of what a metric returned, what has to be read; many numbers are reduced on their device."""
-    mask: Any = None
-    if type(value) is Weighted:
-        value, mask = value
-    values = as_array(value)
-    mask = None if mask is None else as_array(mask, values)
-    if axis is None and (size := math.prod(shape_of(values))) > LARGE:
-        with np.errstate(invalid="ignore", divide="ignore"):  # of a batch without numbers, which is left out
-            return Part((_reduce(values, mask, size),), True, size if mask is None else None)
-    return Part((values,) if mask is None else (values, mask), False, None)
-
-
-def _reduce(values: Any, mask: Any, size: int) -> Any:
+def _reduce(values: Any, mask: Any = None) -> Any:
     ops = ops_of(values)
     values = ops.wide(values)
     if mask is None:
-        mean = ops.sum(values) / size
+        mean = ops.sum(values) / math.prod(values.shape)
         parts = [mean, ops.sum((values - mean) ** 2), ops.least(values), ops.largest(values)]
     else:
         count = ops.wide(ops.sum(mask))

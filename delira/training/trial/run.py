@@ -74,7 +74,7 @@ class TrialRun(HookedRun):
     _kept_metrics: Any = None
     _before: Mapping[Any, Any] = {}
     #: keys of the state, and those of them under which there may be values that gradients go through
-    _open_keys: tuple[frozenset[Any], set[Any]] = (frozenset(), set())
+    _open_keys: tuple[list[Any], set[Any]] = ([], set())
     trial: Any
 
     def _methods_of(self, network: Any) -> tuple[Any, Any]:
@@ -263,8 +263,8 @@ class TrialRun(HookedRun):
 
     def _measure(self, facts: State) -> None:
         """The metrics of a batch, of values that no gradient goes through."""
-        if facts.keys() != self._open_keys[0]:
-            self._open_keys = (frozenset(facts), facts.keys() - _WITHOUT_GRADIENT)
+        if [*facts] != self._open_keys[0]:
+            self._open_keys = ([*facts], facts.keys() - _WITHOUT_GRADIENT)
         for key in self._open_keys[1]:
             facts[key] = _detached(facts[key])
         facts[keys.METRICS] = self.trial.metrics.process(facts)
