@@ -59,12 +59,13 @@ class Moments:
             before, total = total, total + count
             change = other - mean
             squares = squares + spread + change * change * before * count / total
-            mean = mean + change * count / total
-            if isinstance(low, float):
-                # as numpy does: what is no number stays
+            step = change * count / total
+            if isinstance(low, float):  # what is infinite, or no number, stays, as with numpy
+                mean = mean + (step if math.isfinite(step) else other)
                 least = low if low < least or low != low else least
                 largest = high if high > largest or high != high else largest
             else:
+                mean = mean + np.where(np.isfinite(step), step, other)
                 least, largest = np.minimum(least, low), np.maximum(largest, high)
         self.count, self.mean, self.squares, self.least, self.largest = total, mean, squares, least, largest
 
