@@ -79,3 +79,17 @@ def test_of_a_large_batch_a_mask_of_numpy_counts_too(framework):
     convert, rng = converter(framework), np.random.default_rng(0)
     values, mask = rng.normal(size=(80, 70)).astype("f4"), rng.random((80, 70)) < 0.5
     assert found(Weighted(convert(values), mask)) == pytest.approx(expected(*values[mask].astype("f8")), rel=1e-4)
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_large_batches_of_many_shapes_are_read_at_once(framework, monkeypatch):
+    from delira.metrics.tree import moments
+
+    convert, rng, reads = converter(framework), np.random.default_rng(0), []
+    values = [rng.normal(size=(70, width)).astype("f4") for width in (70, 80, 90)]
+    read_alike = moments.read_alike
+    monkeypatch.setattr(moments, "read_alike", lambda arrays: reads.append(len(arrays)) or read_alike(arrays))
+    rows = moments.read_rows([moments.Batch(convert(value)) for value in values])
+    assert reads == [3]
+    assert [row[0] for row in rows] == [4900, 5600, 6300]
+    assert [row[1] for row in rows] == pytest.approx([value.astype("f8").mean() for value in values], abs=1e-6)

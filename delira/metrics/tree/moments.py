@@ -125,11 +125,12 @@ class Batch:
             with np.errstate(invalid="ignore", divide="ignore"):  # of a batch without numbers, which is left out
                 self.arrays = (_reduce(*self.arrays),)
             self.count, self.size = self.size if mask is None else None, 1
+            self.shape = self.arrays[0].shape
 
     @classmethod
     def of_mean(cls, mean: Any, count: int = 1) -> Self:
         """One of which only the mean is known, and whether there was any number."""
-        batch = cls(mean)
+        batch = cls(0.0)
         batch.row = (count, mean, 0.0, mean, mean)
         return batch
 
