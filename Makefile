@@ -167,5 +167,5 @@ endef
 # visdom is built with an older setuptools, which .venv itself does not get: requirements/visdom.txt.
 define install_visdom
 $(BIN)/python -m pip --disable-pip-version-check install -qq --upgrade --target .venv/build-of-visdom "setuptools<81" && \
-	PYTHONPATH=.venv/build-of-visdom $(BIN)/python $(INSTALL) --no-build-isolation -r requirements/visdom.txt
+	PYTHONPATH="$(CURDIR)/.venv/build-of-visdom" $(BIN)/python $(INSTALL) --no-build-isolation -r requirements/visdom.txt
 endef
