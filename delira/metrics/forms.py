@@ -90,7 +90,8 @@ class TreeMetric:
             )
         #: whether a random draw of cases may be evaluated 2,000 times
         self.is_fast = not isinstance(root, Hausdorff)
-        self._state = State({CRITERION: describe_criterion(criterion), MODEL: model, EPOCH: 0})
+        self.criterion = describe_criterion(criterion)
+        self._state = State({CRITERION: self.criterion, MODEL: model, EPOCH: 0})
         self.reset()
 
     def reset(self) -> None:

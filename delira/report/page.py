@@ -52,7 +52,8 @@ def result_page(result: Any) -> str:
         lstrip_blocks=True,
     )
     columns = metric_columns(result)
-    figure = learning_curves_svg(result.folds) if plots.curves(result.folds) else None
+    drawn = result.folds or result.unfinished
+    figure = learning_curves_svg(drawn) if plots.curves(drawn) else None
     return environment.get_template("kfold.html.j2").render(
         name=result.name or "cross-validation",
         facts=_facts(result),
@@ -63,7 +64,7 @@ def result_page(result: Any) -> str:
         folds=_fold_rows(result),
         metric_names=[column.name for column in columns],
         figure=figure and Markup(figure),  # made by matplotlib, which has escaped it
-        uneven=len({len(fold.history) for fold in result.folds}) > 1,
+        uneven=len({len(fold.history) for fold in drawn}) > 1,
         confusion=confusion(result),
         settings=_flat({k: v for k, v in result.info.items() if k not in _SPECIAL}),
         versions=_flat(result.info.get("versions") or {}),

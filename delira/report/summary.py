@@ -17,7 +17,7 @@ RESAMPLING_LIMIT = 1 << 25
 
 def fold_values(result: Any) -> dict[str, np.ndarray]:
     """Metric name to its value in each fold, float64 of shape ``(n_folds,)``; of many values the mean."""
-    names = list(result.folds[0].metrics)
+    names = list(result.folds[0].metrics) if result.folds else []
     return {name: np.array([np.mean(fold.metrics[name]) for fold in result.folds], float) for name in names}
 
 

@@ -345,8 +345,7 @@ class BaseExperiment:
         stated = {
             "name": self.name,
             "model": f"{self.model_cls.__module__}:{self.model_cls.__qualname__}",
-            "num_threads": request.settings.get("num_threads") or self.trainer_cls.backend.thread_count(),
-            **request.facts(data),
+            **request.facts(data, self.trainer_cls.backend),
             "fingerprint": {"kind": kind, **request.fingerprint(data), "splits": facts.pop("splits", None)},
             **facts,
         }

@@ -34,25 +34,13 @@ from delira.training.predictor import Evaluation
 from delira.training.result import FoldResult, KFoldResult
 from delira.training.run_folder import RunFolder, loss_tolerated
 from delira.training.splits import Split, SplitConfig, Splitter, fingerprint
+from delira.training.stored_result import describe, stated, write_summary
 from delira.training.watcher import evaluate_shown
 from delira.utils import yaml_codec
 from delira.utils.files import publish, publish_text
 from delira.utils.trees import iterate_leaves
 
 _log = logging.getLogger("delira")
-
-#: entries of the manifest that the report says in other words
-_NOT_SHOWN = (
-    "settings",
-    "model_params",
-    "fingerprint",
-    "splits",
-    "num_splits",
-    "n_samples",
-    "kind",
-    "batches",
-    "options",
-)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -106,18 +94,18 @@ class CrossValidation:
             splits=fingerprint(splits),
             options=yaml_codec.encode(self._options()),
         ) as folder:
+            facts = {
+                "n_samples": len(dataset),
+                "metric_keys": self.metric_keys,
+                "groups": splitter.groups,
+                "seed": self.request.seed,
+                "name": self.experiment.name,
+                "info": {**self._describe(folder), **leaks},
+            }
+            with loss_tolerated("what a report needs of the whole run"):
+                write_summary(folder.path, facts, self.metrics, self.bound_metrics)
             folds = self._run_folds(folder, splits)
-        return KFoldResult(
-            folds,
-            n_samples=len(dataset),
-            metrics=self.bound_metrics,
-            metric_keys=self.metric_keys,
-            groups=splitter.groups,
-            seed=self.request.seed,
-            name=self.experiment.name,
-            path=folder.path,
-            info={**self._describe(folder), **leaks},
-        )
+        return KFoldResult(folds, metrics=self.bound_metrics, path=folder.path, **facts)
 
     def _run_folds(self, folder: RunFolder, splits: Sequence[Split]) -> list[FoldResult]:
         """Every fold: read if it is finished, else trained and tested."""
@@ -146,16 +134,13 @@ class CrossValidation:
 
     def _describe(self, folder: RunFolder) -> dict[str, Any]:
         """What the report says about the run: the manifest, with the settings as they are written in YAML."""
-        info = folder.read_manifest()
-        for name in _NOT_SHOWN:
-            info.pop(name, None)
         settings = {
             "model": self.request.params.model_kwargs(),
             "training": dict(self.request.settings),
-            "data": _stated(self.data.describe()),
-            "kfold": _stated(self._options()),
+            "data": stated(self.data.describe()),
+            "kfold": stated(self._options()),
         }
-        return {**info, "command": " ".join(info.get("command", ())), "settings": yaml_codec.dumps(settings).rstrip()}
+        return {**describe(folder.read_manifest()), "settings": yaml_codec.dumps(settings).rstrip()}
 
     def _read_fold(self, path: Path, number: int, split: Split, *, is_finished: bool) -> FoldResult | None:
         """A fold that an earlier session finished; ``None`` if it is to be trained or tested."""
@@ -317,12 +302,6 @@ def _keep_left_out(path: Path, found: Mapping[int, str]) -> dict[int, str]:
         with loss_tolerated("what was left out of a fold"):
             publish_text(path, json.dumps(dict(sorted(left_out.items())), indent=1))
     return left_out
-
-
-def _stated(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options that say something; 0 does."""
-    said = (name for name, value in options.items() if value is not None and value is not False)
-    return {name: options[name] for name in said if not (isinstance(options[name], Mapping) and not options[name])}
 
 
 def _without_order(changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -131,22 +131,55 @@ class KFoldResult:
     """Folder of the run."""
     info: Mapping[str, Any] = field(default_factory=dict)
     """For the report: ``date``, ``versions`` (a mapping), ``split_type``, ``class_names``, anything else."""
+    unfinished: Sequence[FoldResult] = ()
+    """Folds that began and have not ended, with the history so far and without metrics."""
+    problems: Sequence[str] = ()
+    """What of a stored run is missing or cannot be read; naming files. Part of :attr:`warnings`."""
 
     def __post_init__(self) -> None:
-        self.folds = list(self.folds)
-        if not self.folds:
+        self.folds, self.unfinished = list(self.folds), list(self.unfinished)
+        if not self.folds and not self.problems:
             raise ConfigError("a KFoldResult needs at least one fold, got none")
         numbers = [fold.fold for fold in self.folds]
         if len(set(numbers)) < len(numbers):
             raise ConfigError(f"folds must have different numbers, got {numbers}")
         if self.groups is not None and len(self.groups) != self.n_samples:
             raise ConfigError(f"groups has {len(self.groups)} entries for n_samples={self.n_samples}; one per sample")
-        names = self.folds[0].metrics.keys()
+        names = self._names
         for fold in self.folds:
             if len(fold.test_indices) and not 0 <= fold.test_indices.min() <= fold.test_indices.max() < self.n_samples:
                 raise DataError(f"fold {fold.fold} tested indices outside of 0 to {self.n_samples - 1}")
-            if fold.metrics.keys() != names:
+            if [*fold.metrics] != names and fold.metrics.keys() != {*names}:
                 raise DataError(f"fold {fold.fold} has the metrics {list(fold.metrics)}, the first has {list(names)}")
+
+    @classmethod
+    def load(cls, path: str | Path, metrics: Mapping[str, Any] | None = None) -> "KFoldResult":
+        """Read a run from its folder, without its framework and without running anything that is stored there.
+
+        What cannot be read, and folds that have not finished, are in :attr:`problems` and :attr:`unfinished`; there
+        may be no finished fold at all. A single training is read as one fold without test metrics.
+
+        Parameters
+        ----------
+        path
+            The folder of the run, anything in it, or the folder above it: then its newest run.
+        metrics
+            Functions of metrics by name, for values and intervals over all folds. Those of delira and scikit-learn
+            are known by their names; any other one is shown fold by fold unless it is given here.
+
+        Raises
+        ------
+        ConfigError
+            If there is no run.
+        """
+        from delira.training.stored_result import load_result
+
+        return load_result(path, metrics)
+
+    @property
+    def _names(self) -> list[str]:
+        """Of the metrics."""
+        return list(self.folds[0].metrics) if self.folds else []
 
     @property
     def _historic(self) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -166,7 +199,7 @@ class KFoldResult:
     def oof(self) -> OutOfFold:
         """Out-of-fold predictions, aligned with the data set."""
         return OutOfFold.from_folds(
-            self.folds, self.n_samples, [n for n in self.folds[0].metrics if self._is_per_case(n)]
+            self.folds, self.n_samples, [name for name in self._names if self._is_per_case(name)]
         )
 
     def _is_per_case(self, name: str) -> bool:
@@ -265,14 +298,14 @@ class KFoldResult:
     def title(self) -> str:
         """Name, folds, cases and seed in one line."""
         n_folds = len(self.folds)
-        n_cases = len(np.unique(np.concatenate([fold.test_indices for fold in self.folds])))
-        sizes = f"{n_folds} fold{'s' * (n_folds > 1)}, {n_cases:,} cases, seed {self.seed}"
+        n_cases = len({index for fold in self.folds for index in fold.test_indices.tolist()})
+        sizes = f"{n_folds or 'no'} {'fold' if n_folds == 1 else 'folds'}, {n_cases:,} cases, seed {self.seed}"
         return f"{self.name}: {sizes}" if self.name else sizes
 
     @property
     def warnings(self) -> list[str]:
         """What a reader of the numbers must know: suspected leaks, samples left out."""
-        found = list(self.info.get("warnings") or ())
+        found = [*self.problems, *(self.info.get("warnings") or ())]
         left_out = {index: reason for fold in self.folds for index, reason in fold.left_out.items()}
         if left_out:
             listed = ", ".join(f"{index} ({left_out[index]})" for index in sorted(left_out)[:10])
@@ -285,7 +318,7 @@ class KFoldResult:
         return f"{self.title}\n\n{self.table()}{warned}"
 
     def __repr__(self) -> str:
-        return f"KFoldResult({self.name!r}, {len(self.folds)} folds, metrics={list(self.folds[0].metrics)})"
+        return f"KFoldResult({self.name!r}, {len(self.folds)} folds, metrics={self._names})"
 
     def _repr_html_(self) -> str:
         from html import escape
@@ -299,6 +332,8 @@ def _aligned(
 ) -> dict[str, Any]:
     """Put the rows of all folds where their cases are in the data set."""
     columns = [dict(iterate_leaves(tree)) for tree in trees]
+    if not columns:
+        return {}
     for fold, column in zip(folds, columns, strict=True):
         if column.keys() != columns[0].keys():
             changed = sorted(".".join(map(str, path)) for path in column.keys() ^ columns[0].keys())

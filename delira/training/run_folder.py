@@ -24,6 +24,8 @@ from delira.utils.time import now
 
 _log = logging.getLogger("delira")
 
+#: of the manifest; a later one may mean something else by the same names
+FORMAT = 1
 #: packages whose versions are recorded if they are installed
 _RECORDED = (
     "delira",
@@ -206,7 +208,7 @@ class RunFolder:
 
     def write_manifest(self, facts: Mapping[str, Any]) -> Path:
         """Record what is needed to know how the run was made, and ``facts``."""
-        text = json.dumps({**environment(), **facts}, indent=2, default=str)
+        text = json.dumps({"format": FORMAT, **environment(), **facts}, indent=2, default=str)
         return publish_text(self.path / "manifest.json", text + "\n")
 
     def read_manifest(self) -> dict[str, Any]:

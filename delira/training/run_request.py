@@ -63,10 +63,12 @@ class RunRequest:
             "batches": yaml_codec.fingerprint(batches),
         }
 
-    def facts(self, data: Any) -> dict[str, Any]:
+    def facts(self, data: Any, backend: Any) -> dict[str, Any]:
         """What the manifest says of the run, also to tell later what differs."""
         dataset = getattr(data, "dataset", None)
         return {
+            "room": backend.name,
+            "num_threads": self.settings.get("num_threads") or backend.thread_count(),
             "seed": self.seed,
             "num_epochs": self.num_epochs,
             "settings": yaml_codec.encode(dict(self.settings)),

@@ -83,6 +83,30 @@ def locked(folder: str | Path, patience: float | None = None, *, alone: bool = F
                     _release(hold.lock, folder)
 
 
+def owner_of(folder: str | Path) -> str | None:
+    """Who is at work in a folder, in words; ``None`` if nobody is. Nothing is waited for and nothing is kept.
+
+    Where locks cannot be asked for (a folder of another user), whoever said that they hold it is believed.
+    """
+    folder = Path(folder).resolve()
+    with _guard:
+        if (os.getpid(), str(folder)) in _holds:
+            return f"this process, {os.getpid()}"
+    if not (folder / _LOCK).exists():
+        return None
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(folder / _LOCK, thread_local=False)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        return _describe_owner(folder)
+    except (OSError, NotImplementedError):
+        return _describe_owner(folder) if (folder / _OWNER).exists() else None
+    lock.release()
+    return None
+
+
 def _acquire(folder: Path, patience: float) -> Any:
     from filelock import FileLock, Timeout
 

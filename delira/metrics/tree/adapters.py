@@ -51,7 +51,8 @@ OF_NUMBERS = {
     "mean_poisson_deviance", "mean_squared_error", "mean_squared_log_error", "mean_tweedie_deviance",
     "median_absolute_error", "r2_score", "root_mean_squared_error", "root_mean_squared_log_error",
 }  # fmt: skip
-_KNOWN = OF_LABELS | OF_PROBABILITIES | OF_SCORES | OF_NUMBERS
+#: every function of scikit-learn that is understood
+KNOWN_FUNCTIONS = OF_LABELS | OF_PROBABILITIES | OF_SCORES | OF_NUMBERS
 _EXPECTS_CLASSES = OF_PROBABILITIES | OF_DECISIONS
 
 
@@ -86,7 +87,7 @@ class SklearnMetric(OverDataset):
             self.settings = {**function.keywords, **self.settings}
             function = function.func
         self.kind = function.__name__
-        if self.kind not in _KNOWN:
+        if self.kind not in KNOWN_FUNCTIONS:
             raise ConfigError(
                 f"it is not known what {self.kind} of scikit-learn compares, or it gives no numbers; use "
                 f"lambda_metric({self.kind!r}, on_epoch=True)(lambda y_pred, y_true: ...)"
@@ -285,13 +286,13 @@ def is_known(metric: Any) -> bool:
     function = _innermost(metric)
     name = getattr(function, "__name__", None)
     # by identity: what wraps a function of scikit-learn has its name, too
-    return name in _KNOWN and getattr(sys.modules.get("sklearn.metrics"), name, None) is function
+    return name in KNOWN_FUNCTIONS and getattr(sys.modules.get("sklearn.metrics"), name, None) is function
 
 
 def _is_unknown(metric: Any) -> bool:
     function = _innermost(metric)
     is_of_sklearn = str(getattr(function, "__module__", "")).startswith("sklearn.") and hasattr(function, "__name__")
-    return is_of_sklearn and function.__name__ not in _KNOWN
+    return is_of_sklearn and function.__name__ not in KNOWN_FUNCTIONS
 
 
 def _innermost(metric: Any) -> Any:

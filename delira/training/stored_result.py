@@ -1,0 +1,299 @@
+"""The result of a run in its folder: what a cross-validation writes for it, and how any run is read back."""
+
+import functools
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from delira.errors import CheckpointError, ConfigError
+from delira.metrics.forms import in_form
+from delira.metrics.tree.criteria import Criterion
+from delira.training.fold_file import FILE, read_fold
+from delira.training.parameters import Parameters
+from delira.training.result import FoldResult, KFoldResult
+from delira.training.stored_run import FINISHED, StoredRun, read_history, read_run
+from delira.utils import yaml_codec
+from delira.utils.files import publish_text
+from delira.utils.suggest import did_you_mean
+from delira.utils.yaml_text import write_yaml
+
+SUMMARY = "result.json"
+_FORMAT = 1
+#: entries of the manifest that a report says in other words
+_NOT_SHOWN = (
+    "format",
+    "settings",
+    "model_params",
+    "fingerprint",
+    "splits",
+    "num_splits",
+    "n_samples",
+    "kind",
+    "batches",
+    "options",
+)
+
+
+# ------------------------------------------------------------------ writing
+
+
+def write_summary(folder: Path, facts: Mapping[str, Any], metrics: Mapping[str, Any], bound: Mapping[str, Any]) -> Path:
+    """Write what the files of the folds and the manifest do not say, before the first fold.
+
+    Parameters
+    ----------
+    folder
+        The run folder.
+    facts
+        ``name``, ``seed``, ``n_samples``, ``metric_keys``, ``groups`` and ``info`` of the result.
+    metrics
+        The test metrics as they were given.
+    bound
+        The same with what the losses say of the predictions that they read.
+    """
+    named = {
+        name: {"metric": yaml_codec.encode(metric), "criterion": getattr(bound[name], "criterion", None)}
+        for name, metric in metrics.items()
+    }
+    groups = facts["groups"]
+    content = {**facts, "groups": None if groups is None else np.asarray(groups).tolist(), "metrics": named}
+    return publish_text(folder / SUMMARY, json.dumps({"format": _FORMAT, **content}, default=str, indent=1) + "\n")
+
+
+# ------------------------------------------------------------------ reading
+
+
+def load_result(path: str | Path, metrics: Mapping[str, Any] | None = None) -> KFoldResult:
+    """Read a run; see :meth:`KFoldResult.load`.
+
+    Raises
+    ------
+    ConfigError
+        If there is no run, or ``metrics`` names one that it does not have.
+    """
+    run = read_run(path)
+    problems = [*run.problems]
+    facts = _read_summary(run, problems)
+    parameters = _read_parameters(run, problems)
+    folds, unfinished = _read_folds(run, parameters, problems)
+    _make_alike(folds, problems)
+    problems = [*_progress(run, len(folds)), *problems]
+    known = {name: function for name, entry in facts["metrics"].items() if (function := _as_metric(name, entry))}
+    if metrics:
+        names = {*known, *facts["metrics"], *(folds[0].metrics if folds else ())}
+        if unknown := [name for name in metrics if names and name not in names]:
+            raise ConfigError(f"the run has no metric {unknown[0]!r}{did_you_mean(unknown[0], names)}")
+        known |= metrics
+    keys = {name: keys for name, keys in (facts["metric_keys"] or {}).items() if name in known}
+    tested = [int(fold.test_indices.max()) + 1 for fold in folds if len(fold.test_indices)]
+    return KFoldResult(
+        folds,
+        n_samples=max([facts["n_samples"] or 0, *tested]),
+        metrics=known,
+        metric_keys=keys,
+        groups=facts["groups"],
+        seed=facts["seed"] or 0,
+        name=run.name,
+        path=run.path,
+        info=facts["info"],
+        unfinished=unfinished,
+        problems=problems,
+    )
+
+
+def _read_summary(run: StoredRun, problems: list[str]) -> dict[str, Any]:
+    """What :func:`write_summary` wrote; of an older run, and of a single training, what the manifest says."""
+    manifest, path = run.manifest, run.path / SUMMARY
+    options = manifest.get("options")
+    given = options.get("metrics") if isinstance(options, Mapping) else None
+    found: dict[str, Any] = {
+        "n_samples": manifest.get("n_samples"),
+        "seed": manifest.get("seed"),
+        "metrics": {name: {"metric": metric} for name, metric in given.items()} if isinstance(given, Mapping) else {},
+        "metric_keys": None,
+        "groups": None,
+        "info": describe(manifest),
+    }
+    if not path.exists():
+        return found
+    try:
+        written = json.loads(path.read_bytes())
+        if written["format"] != _FORMAT:
+            raise ValueError(f"it has the format {written['format']!r}; this version of delira reads {_FORMAT}")
+        kinds = {"n_samples": int, "seed": int, "metrics": dict, "info": dict}
+        if wrong := [name for name, kind in kinds.items() if not isinstance(written[name], kind)]:
+            raise TypeError(f"its {wrong[0]!r} is a {type(written[wrong[0]]).__name__}")
+        if written["groups"] is not None and len(written["groups"]) != written["n_samples"]:
+            raise ValueError("it does not have one group for each sample")
+    except (OSError, LookupError, TypeError, ValueError) as error:
+        problems.append(f"{path} cannot be read ({error}); groups and warnings of the run are not known")
+        return found
+    return found | {name: written.get(name) for name in found}
+
+
+def describe(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """What a report says of a run by its manifest: the settings as they are written in YAML."""
+    info = {name: value for name, value in manifest.items() if name not in _NOT_SHOWN}
+    if isinstance(command := info.get("command"), list):
+        info["command"] = " ".join(map(str, command))
+    parts = {"model": "model_params", "training": "settings", "data": "batches", "kfold": "options"}
+    settings = {part: stated(manifest[name]) for part, name in parts.items() if isinstance(manifest.get(name), dict)}
+    return {**info, **({"settings": write_yaml(settings).rstrip()} if settings else {})}
+
+
+def stated(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options that say something; 0 does."""
+    said = (name for name, value in options.items() if value is not None and value is not False)
+    return {name: options[name] for name in said if not (isinstance(options[name], Mapping) and not options[name])}
+
+
+def _read_parameters(run: StoredRun, problems: list[str]) -> Parameters | None:
+    path = run.path / "parameters.yml"
+    if not path.exists():
+        return None
+    try:
+        return Parameters.load(path)
+    except (ConfigError, OSError) as error:
+        problems.append(f"the parameters cannot be read: {error}")
+        return None
+
+
+def _read_folds(run: StoredRun, parameters: Any, problems: list[str]) -> tuple[list[FoldResult], list[FoldResult]]:
+    """Finished folds, and those that are not or cannot be read, with their histories."""
+    folds, unfinished = [], []
+    is_single = run.kind == "run"
+    for number, folder in run.fold_folders.items():
+        history, lost = read_history(folder)
+        stored = None if is_single else _read_stored(folder, number, number in run.finished_folds, problems)
+        if stored is not None:
+            folds.append(FoldResult(**stored, path=folder, parameters=parameters))
+            continue
+        if lost:
+            problems.append(lost)
+        fold = FoldResult(
+            fold=number,
+            train_indices=np.empty(0, dtype=np.int64),
+            val_indices=None,
+            test_indices=np.empty(0, dtype=np.int64),
+            history=history,
+            best_epoch=run.best_epoch(history),
+            path=folder,
+            parameters=parameters,
+        )
+        if is_single and run.state == FINISHED:
+            fold.seconds = run.seconds if run.seconds is not None else float("nan")
+            folds.append(fold)
+        else:
+            unfinished.append(fold)
+    return folds, unfinished
+
+
+def _read_stored(folder: Path, number: int, is_finished: bool, problems: list[str]) -> dict[str, Any] | None:
+    """Fields of a finished fold; ``None`` if there is none that can be read."""
+    if not (folder / FILE).exists():
+        if is_finished:
+            problems.append(f"{folder / FILE} is missing, though the ledger says that fold {number} has finished")
+        return None
+    try:
+        stored = read_fold(folder)
+    except CheckpointError as error:
+        problems.append(f"fold {number} is left out: {error}")
+        return None
+    if stored.outputs is None:
+        problems.append(f"{folder / FILE} holds no predictions: they were too large, or no arrays")
+    return {**stored.fields, **(stored.outputs or {})}
+
+
+def _make_alike(folds: Sequence[FoldResult], problems: list[str]) -> None:
+    """Keep what all folds have: a run that was continued may have been asked for other metrics."""
+    for part in ("metrics", "predictions", "targets"):
+        trees = [getattr(fold, part) for fold in folds]
+        common = [name for name in (trees[0] if trees else ()) if all(name in tree for tree in trees)]
+        if lost := {name for tree in trees for name in tree} - {*common}:
+            problems.append(f"not every fold has the {part} {sorted(lost)}, which are left out")
+        for fold, tree in zip(folds, trees, strict=True):
+            setattr(fold, part, {name: tree[name] for name in common})
+
+
+def _progress(run: StoredRun, n_read: int) -> list[str]:
+    """How far the run came, unless it is complete."""
+    state, n_folds = run.state, run.n_folds
+    if state == FINISHED and n_read == n_folds:
+        return []
+    what = f"{n_read} of {n_folds} folds can be shown" if run.kind == "kfold" else "one training"
+    if state == FINISHED:
+        return [f"The run has finished: {what}."]
+    how = f", by {run.owner}" if run.owner else f": {run.error}" if run.error else ""
+    cure = "" if run.owner else f" Go on with resume={str(run.path)!r}."
+    return [f"The run is {state.replace('failed', 'broken off by an error')}{how}; {what}.{cure}"]
+
+
+# ------------------------------------------------------------------ names of metrics
+
+
+@functools.cache
+def _known_metrics() -> dict[str, Any]:
+    """``module:name`` of all that a file may name: delira's own metrics."""
+    import delira.metrics
+
+    public = {name: getattr(delira.metrics, name) for name in delira.metrics.__all__ if name != "TimerMetric"}
+    homes = {name: getattr(value, "__module__", None) for name, value in public.items()}
+    return {f"{homes[name]}:{getattr(value, '__qualname__', name)}": value for name, value in public.items()}
+
+
+def _as_metric(name: str, entry: Any) -> Any:
+    """The metric that was written, in form; ``None`` if it is none of delira's and scikit-learn's own."""
+    try:
+        metric, criterion = _resolve(entry["metric"]), entry.get("criterion")
+        return None if metric is None else in_form(metric, name, Criterion(*criterion) if criterion else None)
+    except Exception:  # noqa: S112, RUF100 - what a file says may be anything; the metric is then shown as unknown
+        return None
+
+
+def _resolve(plain: Any) -> Any:
+    """What a name stands for, by a fixed table: nothing else that a file names is found, imported or called."""
+    if isinstance(plain, str):
+        from delira.metrics import known_keys
+
+        return plain if plain in known_keys() else None
+    if not isinstance(plain, Mapping):
+        return None
+    tag = next((tag for tag in ("$object", "$call", "$partial") if tag in plain), None)
+    found = None if tag is None else _find(str(plain[tag]))
+    if found is None or tag == "$object":
+        return found
+    args, arguments = plain.get("args") or [], plain.get("arguments") or {}
+    if not _is_plain([args, arguments]):
+        return None
+    args, arguments = yaml_codec.decode(args), yaml_codec.decode(arguments)
+    if tag == "$partial":
+        return functools.partial(found, *args, **arguments)
+    return found(**arguments) if isinstance(found, type) else None
+
+
+def _find(name: str) -> Any:
+    module, _, function = name.partition(":")
+    if module.startswith("sklearn.metrics"):
+        from delira.metrics.tree.adapters import KNOWN_FUNCTIONS
+
+        if function not in KNOWN_FUNCTIONS:
+            return None
+        try:
+            import sklearn.metrics
+        except ModuleNotFoundError:
+            return None
+        return getattr(sklearn.metrics, function, None)
+    return _known_metrics().get(name)
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether arguments are values, and name nothing that would have to be found or made."""
+    if isinstance(value, list):
+        return all(map(_is_plain, value))
+    if isinstance(value, Mapping):
+        tags = {key for key in value if str(key).startswith("$")}
+        return tags <= {"$tuple", "$float"} and all(map(_is_plain, value.values()))
+    return True

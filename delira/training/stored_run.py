@@ -1,0 +1,288 @@
+"""A run as its folder tells it, without any framework: what it is, how far it came, and what cannot be read."""
+
+import contextlib
+import datetime
+import functools
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from delira.errors import ConfigError
+from delira.training.locate import locate_run
+from delira.training.run_folder import FORMAT, RunFolder
+from delira.utils.lock import owner_of
+
+FINISHED, RUNNING, BROKEN_OFF, FAILED = "finished", "running", "broken off", "failed"
+STATES = (FINISHED, RUNNING, BROKEN_OFF, FAILED)
+
+#: errors that somebody wanted: a signal, the keyboard
+_WANTED = ("KeyboardInterrupt", "SystemExit", "TrainingInterrupted")
+_HISTORY = "history.jsonl"
+#: folders that hold no runs, and may be large
+_PASSED_BY = {"node_modules", "site-packages", "__pycache__", "checkpoints", "logs"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredRun:
+    """What manifest, ledger and histories of a run folder say; see :func:`read_run`."""
+
+    path: Path
+    manifest: Mapping[str, Any]
+    """Empty if there is none that can be read."""
+    events: Sequence[Mapping[str, Any]]
+    """The entries of the ledger, the oldest first."""
+    owner: str | None
+    """The process that is at work in the folder, in words."""
+    problems: Sequence[str] = field(default_factory=tuple)
+    """What cannot be read, naming the file."""
+
+    @property
+    def name(self) -> str:
+        """Of the experiment."""
+        return str(self.manifest.get("name") or self.path.parent.name)
+
+    @property
+    def kind(self) -> str:
+        """``"kfold"`` or ``"run"``: one training."""
+        kind = _mapping(self.manifest.get("fingerprint")).get("kind")
+        if kind in ("kfold", "run"):
+            return str(kind)
+        return "kfold" if any(event["event"].startswith("fold_") for event in self.events) else "run"
+
+    @property
+    def state(self) -> str:
+        """One of :data:`STATES`; a run whose process was killed is broken off."""
+        if self.owner is not None:
+            return RUNNING
+        last = self._ending
+        if last.get("event") == "finished":
+            return FINISHED
+        error = str(last.get("error") or "")
+        is_failed = last.get("event") == "broken_off" and not error.startswith(_WANTED)
+        return FAILED if is_failed else BROKEN_OFF
+
+    @property
+    def error(self) -> str:
+        """What ended the last session before its time; empty if nothing did, or nobody could say."""
+        return str(self._ending.get("error") or "")
+
+    @property
+    def _ending(self) -> Mapping[str, Any]:
+        return self.events[-1] if self.events else {}
+
+    @property
+    def n_folds(self) -> int:
+        """Folds that the run has when it is done."""
+        planned = self.manifest.get("num_splits")
+        return planned if self.kind == "kfold" and isinstance(planned, int) else max(1, len(self.fold_folders))
+
+    @functools.cached_property
+    def fold_folders(self) -> dict[int, Path]:
+        """Folders of the folds that began, by number."""
+        folders = {path.name.removeprefix("fold_"): path for path in sorted(self.path.glob("fold_*")) if path.is_dir()}
+        found = {int(number): path for number, path in folders.items() if number.isdecimal()}
+        # a trainer that was made alone has its files where others have their folds
+        return found or ({0: self.path} if (self.path / _HISTORY).exists() else {})
+
+    @functools.cached_property
+    def finished_folds(self) -> dict[int, Mapping[str, Any]]:
+        """What the ledger says of each finished fold, by number; of a single training that is fold 0."""
+        found = {}
+        for event in self.events:
+            if event["event"] == "fold_finished" and isinstance(event.get("fold"), int):
+                found[event["fold"]] = event
+        if self.kind == "run" and self._ending.get("event") == "finished":
+            found = dict.fromkeys(self.fold_folders, self._ending)
+        return found
+
+    @functools.cached_property
+    def metrics(self) -> dict[str, float]:
+        """Mean over finished folds by metric; of a single training the values of its best epoch, else its last."""
+        if self.kind == "kfold":
+            stated = [_mapping(event.get("metrics")) for event in self.finished_folds.values()]
+            names = [
+                name for name in (stated[0] if stated else ()) if all(_is_number(each.get(name)) for each in stated)
+            ]
+            return {name: float(np.mean([each[name] for each in stated])) for name in names}
+        for folder in self.fold_folders.values():
+            history = read_history(folder)[0]
+            if history:
+                best = self.best_epoch(history)
+                record = next((each for each in history if each.get("epoch") == best), history[-1])
+                return {name: value for name, value in record.items() if name != "epoch" and _is_number(value)}
+        return {}
+
+    def best_epoch(self, history: Sequence[Mapping[str, float]]) -> int | None:
+        """Epoch of a history with the best value of the run's score; ``None`` if it has none."""
+        key, sign = self.score_key, -1 if self.prefers_low(self.score_key) else 1
+        scored = [(sign * each[key], -int(each["epoch"])) for each in history if _is_number(each.get(key))]
+        return -max(scored)[1] if scored else None
+
+    @property
+    def score_key(self) -> str:
+        """Key of the history that chose the best weights; empty if nothing did."""
+        key = _mapping(self.manifest.get("settings")).get("val_score_key")
+        return f"val_{key.removeprefix('val_')}" if isinstance(key, str) else ""
+
+    def prefers_low(self, metric: str) -> bool:
+        """Whether less of a metric is better: as the run says of its score, and of losses."""
+        settings = _mapping(self.manifest.get("settings"))
+        name = metric.removeprefix("val_")
+        if name == self.score_key.removeprefix("val_"):
+            return settings.get("val_score_mode", "lowest") in ("lowest", "min")
+        return name in _mapping(settings.get("losses"))
+
+    # ------------------------------------------------------------------ times
+
+    @property
+    def started(self) -> datetime.datetime | None:
+        """When the run began."""
+        stated = self.manifest.get("started") or (self.events[0].get("time") if self.events else None)
+        return _as_time(stated)
+
+    @property
+    def seconds(self) -> float | None:
+        """Time at work: the sum over sessions, the one that is running up to now."""
+        total, begun, last = 0.0, None, None
+        for event in self.events:
+            time = _as_time(event.get("time"))
+            if time is None:
+                continue
+            if event["event"] in ("started", "resumed"):
+                total += (last - begun).total_seconds() if begun is not None and last is not None else 0.0
+                begun = time
+            last = time
+        if begun is None or last is None:
+            return None
+        end = datetime.datetime.now().astimezone() if self.state == RUNNING else last
+        return total + (end - begun).total_seconds()
+
+    @property
+    def age(self) -> float | None:
+        """Seconds since the run began."""
+        if (started := self.started) is None:
+            return None
+        return (datetime.datetime.now().astimezone() - started).total_seconds()
+
+
+def read_run(path: str | Path) -> StoredRun:
+    """Read what a run folder says of itself; nothing of it is changed.
+
+    Parameters
+    ----------
+    path
+        The folder of the run, anything in it, or the folder above it: then its newest run.
+
+    Raises
+    ------
+    ConfigError
+        If there is no run.
+    """
+    folder = _newest(locate_run(path), path)
+    problems: list[str] = []
+    manifest = _read_manifest(folder / "manifest.json", problems)
+    events = RunFolder(folder).events()
+    ledger = folder / "ledger.jsonl"
+    if ledger.exists() and (n_lines := len(ledger.read_bytes().splitlines())) != len(events):
+        problems.append(f"{n_lines - len(events)} of {n_lines} lines of {ledger} cannot be read")
+    return StoredRun(path=folder, manifest=manifest, events=events, owner=owner_of(folder), problems=problems)
+
+
+def find_runs(root: str | Path) -> list[Path]:
+    """Folders of all runs below a folder, which may be one itself, in the order of their paths.
+
+    Raises
+    ------
+    ConfigError
+        If there is no such folder.
+    """
+    root = Path(root)
+    if not root.is_dir():
+        raise ConfigError(f"there is no folder {str(root)!r}")
+    found = []
+    for place, folders, files in os.walk(root):
+        if _is_run([*folders, *files]):
+            found.append(Path(place))
+            folders.clear()
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _PASSED_BY)
+    return found
+
+
+def read_history(folder: Path) -> tuple[list[dict[str, Any]], str]:
+    """The epochs of a fold's ``history.jsonl``, and what of them cannot be read, in words."""
+    path = folder / _HISTORY
+    try:
+        lines = path.read_bytes().splitlines()
+    except FileNotFoundError:
+        return [], ""
+    except OSError as error:
+        return [], f"{path} cannot be read: {error}"
+    records = []
+    for line in lines:
+        with contextlib.suppress(ValueError):
+            records.append(json.loads(line))
+    history = [record for record in records if isinstance(record, dict)]
+    lost = len(lines) - len(history)
+    return history, f"{lost} of {len(lines)} epochs in {path} cannot be read" if lost else ""
+
+
+def _newest(folder: Path, given: str | Path) -> Path:
+    if not folder.is_dir():
+        raise ConfigError(f"there is no run in {str(given)!r}: there is no such folder")
+    if _is_run(entry.name for entry in folder.iterdir()):
+        return folder
+    runs = find_runs(folder)
+    if not runs:
+        raise ConfigError(
+            f"there is no run in {str(given)!r}: a run has a manifest.json, a ledger.jsonl or folders fold_00 …; "
+            "'delira runs FOLDER' lists those below a folder"
+        )
+    return max(runs, key=lambda path: (path.name[:19], path.stat().st_mtime))
+
+
+def _is_run(names: Any) -> bool:
+    names = set(names)
+    is_trainer = _HISTORY in names and "checkpoints" in names
+    return bool(names & {"manifest.json", "ledger.jsonl"}) or is_trainer or "fold_00" in names
+
+
+def _read_manifest(path: Path, problems: list[str]) -> dict[str, Any]:
+    try:
+        manifest = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        problems.append(f"{path} is missing, so that settings, versions and seed are not known")
+        return {}
+    except (OSError, ValueError) as error:
+        problems.append(f"{path} cannot be read ({error}), so that settings, versions and seed are not known")
+        return {}
+    if not isinstance(manifest, dict):
+        problems.append(f"{path} holds a {type(manifest).__name__}, not the entries of a manifest")
+        return {}
+    if (number := manifest.get("format", FORMAT)) != FORMAT:
+        version = _mapping(manifest.get("versions")).get("delira", "another version")
+        problems.append(
+            f"{path} has the format {number}, written by delira {version}; this delira knows {FORMAT}, and shows what "
+            "it understands: pip install --upgrade delira"
+        )
+    return manifest
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _as_time(text: Any) -> datetime.datetime | None:
+    try:
+        time = datetime.datetime.fromisoformat(str(text))
+    except ValueError:
+        return None
+    return time if time.tzinfo else time.astimezone()
