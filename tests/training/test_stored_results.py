@@ -62,7 +62,14 @@ def cross_validate(path: Path, *callbacks: Any, **more: Any) -> KFoldResult:
     data = BaseDataManager(linear_problem(24, 3, 7, patient=np.arange(24) // 2), 4)
     training = {"val_metrics": {"rmse": rmse}, "save_freq": 1, "num_epochs": 3}
     experiment = toy_room().experiment(path, training=training, val_score_key="rmse")
-    options = {"metrics": metrics(), "groups_key": "patient", "num_splits": 3, "random_seed": 5, "shuffle": True, **more}
+    options = {
+        "metrics": metrics(),
+        "groups_key": "patient",
+        "num_splits": 3,
+        "random_seed": 5,
+        "shuffle": True,
+        **more,
+    }
     return experiment.kfold(data, callbacks=list(callbacks), **options)
 
 
@@ -209,9 +216,7 @@ def test_a_run_that_is_being_written_says_by_whom(live):
 
 
 def test_a_run_of_another_process_is_running(live):
-    script = (
-        "import sys; from delira.utils.lock import locked\nwith locked(sys.argv[1]): print('in'); sys.stdin.read()"
-    )
+    script = "import sys; from delira.utils.lock import locked\nwith locked(sys.argv[1]): print('in'); sys.stdin.read()"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(
         [sys.executable, "-u", "-c", script, live],
@@ -271,7 +276,7 @@ def test_a_run_of_a_later_version_says_so(live):
 
 
 def test_where_there_is_no_run_it_is_said(tmp_path):
-    with pytest.raises(ConfigError, match="there is no run in .*: a run has a manifest"):
+    with pytest.raises(ConfigError, match=r"there is no run in .*: a run has a manifest"):
         KFoldResult.load(tmp_path)
     with pytest.raises(ConfigError, match="there is no such folder"):
         KFoldResult.load(tmp_path / "nowhere")
