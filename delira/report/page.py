@@ -1,36 +1,32 @@
-"""The HTML page of a cross-validation: one file that needs no other."""
+"""The HTML page of a cross-validation, or of a single training: one file that needs no other."""
 
 import contextlib
 import datetime
-import io
-import re
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from delira.errors import MissingKeyError
-from delira.metrics.scoring import DEFAULT_KEYS, keys_of, lookup
 from delira.report import plots
+from delira.report.caveats import caveats, fingerprints
+from delira.report.classification import classification_section, confusion
+from delira.report.examples import Examples
+from delira.report.regression import regression_section
+from delira.report.section import Section
 from delira.report.summary import fold_values
-from delira.report.tables import DASH, footnotes, metric_columns, number_format
+from delira.report.svg import inline_svg
+from delira.report.table import DASH, Table, duration, number_format
+from delira.report.tables import footnotes, metric_columns
+from delira.report.thumbnail import data_uri, outlined
+from delira.report.timing import time_section
 
-MAX_CLASSES = 30
-"""A confusion matrix larger than that cannot be read."""
 STRIP = (220, 26)
 """Width and height of the drawing beside a metric, in pixels."""
-SCALE = 1.385
-"""Pixels per point of the learning curves: three panels are as wide as the page."""
+MANY_CLASSES = 12
+"""A larger matrix, or a longer table, is folded away."""
 _SPECIAL = ("name", "seed", "date", "started", "versions", "class_names", "split_type", "warnings", "duplicates")
 """Entries of ``info`` that have a place of their own."""
-_CSS_COLOURS = {
-    plots.TRAINING: "var(--training)",
-    plots.VALIDATION: "var(--validation)",
-    plots.INK: "var(--ink)",
-    plots.MUTED: "var(--muted)",
-    plots.RULE: "var(--rule)",
-    plots.PAPER: "var(--paper)",
-}
 
 
 def result_page(result: Any) -> str:
@@ -41,34 +37,63 @@ def result_page(result: Any) -> str:
     str
         HTML without any link to another file; colours follow the reader's light or dark setting.
     """
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-    from markupsafe import Markup
+    columns = metric_columns(result)
+    folds = drawn_folds(result)
+    return template("kfold.html.j2").render(
+        name=result.name or "cross-validation",
+        kind=_kind(result),
+        facts=_facts(result),
+        metrics=[(column, strip(result, column.name)) for column in columns],
+        strip_size=STRIP,
+        notes=footnotes(columns),
+        warnings=caveats(result),
+        folds=_fold_rows(result),
+        metric_names=[column.name for column in columns],
+        curves=[inline_svg(figure, f"{name} over epochs") for name, figure in plots.curve_panels(folds).items()],
+        legend=_legend(folds),
+        uneven=len({len(fold.history) for fold in folds}) > 1,
+        confusion=confusion(result),
+        many_classes=MANY_CLASSES,
+        sections=[_shown(section) for section in sections(result)],
+        examples=_shown_examples(result.examples),
+        settings=[*_flat({k: v for k, v in result.info.items() if k not in _SPECIAL}), *fingerprints(result)],
+        versions=_flat(result.info.get("versions") or {}),
+    )
 
-    environment = Environment(
+
+def sections(result: Any) -> list[Section]:
+    """Parts of the page that depend on the task, and on what was measured."""
+    task = (classification_section(result) or regression_section(result)) if result.folds else None
+    return [section for section in (task, time_section(result)) if section is not None]
+
+
+def drawn_folds(result: Any) -> Sequence[Any]:
+    """Folds whose histories are shown: where none has finished, those that began."""
+    return result.folds or getattr(result, "unfinished", ())
+
+
+@functools.cache
+def _environment() -> Any:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    return Environment(
         loader=PackageLoader("delira.report"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    columns = metric_columns(result)
-    drawn = result.folds or result.unfinished
-    figure = learning_curves_svg(drawn) if plots.curves(drawn) else None
-    return environment.get_template("kfold.html.j2").render(
-        name=result.name or "cross-validation",
-        facts=_facts(result),
-        metrics=[(column, strip(result, column.name)) for column in columns],
-        strip_size=STRIP,
-        notes=footnotes(columns),
-        warnings=result.warnings,
-        folds=_fold_rows(result),
-        metric_names=[column.name for column in columns],
-        figure=figure and Markup(figure),  # made by matplotlib, which has escaped it
-        uneven=len({len(fold.history) for fold in drawn}) > 1,
-        confusion=confusion(result),
-        settings=_flat({k: v for k, v in result.info.items() if k not in _SPECIAL}),
-        versions=_flat(result.info.get("versions") or {}),
-    )
+
+
+def template(name: str) -> Any:
+    """A template of this package; what is put into it is escaped."""
+    return _environment().get_template(name)
+
+
+def _kind(result: Any) -> str:
+    """What was done: a single training has no metrics of a test."""
+    is_single = len(result.folds) == 1 and not result.folds[0].metrics and not len(result.folds[0].test_indices)
+    return "Training" if is_single else "Cross-validation"
 
 
 def _facts(result: Any) -> list[tuple[str, str]]:
@@ -78,14 +103,83 @@ def _facts(result: Any) -> list[tuple[str, str]]:
         date = datetime.datetime.fromisoformat(str(date)).strftime("%d %B %Y, %H:%M")
     n_folds, n_cases = len(result.folds), int(result.oof.mask.sum())
     split_type = result.info.get("split_type")
-    facts = [
-        ("Date", str(date)),
-        ("Splits", f"{n_folds}{f', {split_type}' if split_type else ''}"),
-        ("Cases", f"{n_cases:,}" + (f" of {result.n_samples:,}" if n_cases < result.n_samples else "")),
-    ]
+    facts = [("Date", str(date))]
+    if _kind(result) == "Cross-validation":
+        facts.append(("Splits", f"{n_folds}{f', {split_type}' if split_type else ''}"))
+        facts.append(("Cases", f"{n_cases:,}" + (f" of {result.n_samples:,}" if n_cases < result.n_samples else "")))
     if result.groups is not None:
         facts.append(("Groups", f"{len(np.unique(np.asarray(result.groups)[result.oof.mask])):,}"))
     return [*facts, ("Seed", str(result.seed))]
+
+
+def _legend(folds: Sequence[Any]) -> list[tuple[str, str]]:
+    """What lines of the learning curves mean, as (class of the sample, text)."""
+    panels = plots.curves(folds)
+    drawn = {phase: found for phases in panels.values() for phase, found in phases.items()}
+    many = any(len(found) > 1 for phases in panels.values() for found in phases.values())
+    legend: list[tuple[str, str]] = [
+        (phase, phase + (", mean" if many else "")) for phase in ("training", "validation") if phase in drawn
+    ]
+    if many:
+        legend += [("thin", "single fold"), ("band", "± SD over folds")]
+    if any(curve.best_epoch is not None for curve in drawn.get("validation", ())):
+        legend.append(("best", "best epoch"))
+    return legend
+
+
+def _shown(section: Section) -> dict[str, Any]:
+    """A section as the template reads it."""
+    panels = [
+        (inline_svg(figure, f"{section.title}: {name.replace('_', ' ')}"), figure.get_figwidth() > 4)
+        for name, figure in section.panels.items()
+    ]
+    return {
+        "title": section.title,
+        "panels": panels,
+        "tables": [_shown_table(table) for table in section.tables],
+        "notes": section.notes,
+    }
+
+
+def _shown_table(table: Table) -> dict[str, Any]:
+    rows = table.texts()
+    return {
+        "name": table.name,
+        "header": list(zip(table.header, table.sides(), strict=True)),
+        "rows": [list(zip(row, table.sides(), strict=True)) for row in rows],
+        "first_last": len(rows) - table.n_last + 1 if table.n_last else 0,
+    }
+
+
+def _shown_examples(examples: Examples | None) -> dict[str, Any] | None:
+    """Samples as the template reads them, in two rows."""
+    if examples is None:
+        return None
+    known = examples.is_high_good is not None
+    rows = []
+    for is_best, title in ((False, "Worst" if known else "Lowest"), (True, "Best" if known else "Highest")):
+        chosen = [example for example in examples.examples if example.is_best == is_best]
+        text = number_format([example.score for example in examples.examples])
+        cells = [
+            {
+                "index": example.case,
+                "fold": example.fold,
+                "score": text(example.score),
+                "true": example.true,
+                "predicted": example.predicted,
+                "address": data_uri(outlined(example.image, example.true_mask, example.predicted_mask)),
+            }
+            for example in chosen
+        ]
+        if cells:
+            rows.append((title, cells))
+    words = list(dict.fromkeys(example.words for example in examples.examples if example.words))
+    return {
+        "name": examples.score_name,
+        "rows": rows,
+        "outlines": any(example.true_mask is not None for example in examples.examples),
+        "notes": [*([f"Shown: {'; '.join(words[:4])}."] if words else []), *examples.notes],
+    }
 
 
 def strip(result: Any, name: str) -> dict[str, Any] | None:
@@ -126,100 +220,6 @@ def _fold_rows(result: Any) -> list[dict[str, Any]]:
         }
         for position, fold in enumerate(result.folds)
     ]
-
-
-def duration(seconds: float) -> str:
-    """Write a duration: ``"8.3 s"``, ``"2 min 05 s"``, ``"1 h 07 min"``."""
-    if not np.isfinite(seconds):
-        return DASH
-    if seconds < 59.95:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
-
-
-def learning_curves_svg(folds: Sequence[Any]) -> str:
-    """Learning curves as inline SVG whose colours and font are those of the page."""
-    import matplotlib
-
-    buffer = io.StringIO()
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "delira"}):
-        plots.learning_curves(folds).savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
-    svg = buffer.getvalue()
-    svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, count=1, flags=re.DOTALL)
-    head, body = svg.split(">", 1)
-    # HTML needs no name spaces; the size is in pixels.
-    width, height = (float(number) for number in re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', head)[0])
-    size = f'width="{width * SCALE:.0f}" height="{height * SCALE:.0f}" viewBox="0 0 {width} {height}"'
-    svg = f'<svg {size} role="img" aria-label="Learning curves">{body}'
-    svg = re.sub(r"'DejaVu Sans'(?:[^;\"]*sans-serif)?", "var(--font)", svg.replace("xlink:href=", "href="))
-    for colour, variable in _CSS_COLOURS.items():
-        svg = svg.replace(colour, variable)
-    return svg
-
-
-def confusion(result: Any) -> dict[str, Any] | None:
-    """Confusion matrix of the out-of-fold predictions, if the task is a classification.
-
-    It is one if the two entries of a metric, else the default ones, are integer labels of shape ``(n,)``
-    and class scores ``(n, C)`` or integer labels, with at most 30 classes.
-
-    Returns
-    -------
-    dict or None
-        ``classes``; ``rows``, one per true class, of ``(name, cells, recall)`` with cells of
-        ``(count, share of the row)``.
-    """
-    keys = [*keys_of(result.metrics or {}, result.metric_keys).values(), DEFAULT_KEYS]
-    for pair in keys:
-        labels = _labels(result, pair) if len(pair) == 2 else None
-        if labels is None:
-            continue
-        true, pred, n_scores = labels
-        n_classes = max(n_scores, int(max(true.max(), pred.max())) + 1)
-        if min(true.min(), pred.min()) < 0 or not 2 <= n_classes <= MAX_CLASSES:
-            continue
-        counts = np.bincount(true * n_classes + pred, minlength=n_classes**2).reshape(n_classes, n_classes)
-        names = result.info.get("class_names") or ()
-        names = list(map(str, names if len(names) == n_classes else range(n_classes)))
-        return {"classes": names, "rows": _confusion_rows(counts, names)}
-    return None
-
-
-def _labels(result: Any, pair: Sequence[str]) -> tuple[np.ndarray, np.ndarray, int] | None:
-    """True and predicted labels of the tested cases, and the number of score columns (0: labels)."""
-    oof = result.oof
-    try:
-        found = [(key, lookup({**oof.predictions, **oof.targets}, key)) for key in pair]
-    except MissingKeyError:
-        return None
-    if not all(isinstance(array, np.ndarray) for _, array in found) or not oof.mask.any():
-        return None
-    columns = [(key not in oof.targets, _without_axis(array[oof.mask])) for key, array in found]
-    # torchmetrics reads (pred, label): the entry with fewer axes, else that of the batch, is the true one
-    (_, true), (_, pred) = sorted(columns, key=lambda column: (column[1].ndim, column[0]))
-    if true.dtype.kind not in "iub" or true.ndim != 1:
-        return None
-    if pred.ndim == 2 and pred.shape[1] > 1 and pred.dtype.kind == "f" and np.isfinite(pred).all():
-        return true.astype(int), pred.argmax(1), pred.shape[1]
-    if pred.ndim == 1 and pred.dtype.kind in "iub":
-        return true.astype(int), pred.astype(int), 0
-    return None
-
-
-def _without_axis(array: np.ndarray) -> np.ndarray:
-    """One label per case, without an axis of length 1 behind it."""
-    return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
-
-
-def _confusion_rows(counts: np.ndarray, names: Sequence[str]) -> list[tuple[str, list[tuple[int, float]], str]]:
-    rows = []
-    for position, (name, row) in enumerate(zip(names, counts, strict=True)):
-        total = int(row.sum())
-        cells = [(int(count), round(count / total, 3) if total else 0.0) for count in row]
-        rows.append((name, cells, f"{row[position] / total:.1%}" if total else DASH))
-    return rows
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Learning curves: one panel per quantity, a thin line per fold, their mean, the best epochs."""
+"""Learning curves: one panel per quantity, a thin line per fold, their mean and spread, the best epochs."""
 
 import math
 from collections.abc import Sequence
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from delira.errors import DataError
+from delira.report.bands import curve_band
 from delira.utils.picture import picture_class
 
 if TYPE_CHECKING:
@@ -41,8 +42,9 @@ class Curve(NamedTuple):
 def learning_curves(folds: Sequence[Any]) -> "Figure":
     """Draw the histories of all folds.
 
-    Training and validation share a panel: ``"ce"`` and ``"val_ce"``. The mean ends where the first fold
-    ends, since a mean over the folds that are left would jump. Learning rates are shown if they change.
+    Training and validation share a panel: ``"ce"`` and ``"val_ce"``. The band around the mean is one standard
+    deviation over the folds to either side, as far as values of folds go. Mean and band end where the first
+    fold ends, since a mean over the folds that are left would jump. Learning rates are shown if they change.
 
     Parameters
     ----------
@@ -70,6 +72,25 @@ def learning_curves(folds: Sequence[Any]) -> "Figure":
             axes.set_xlabel("epoch", fontsize=8.5, color=MUTED)
     _draw_legend(figure, panels)
     return figure
+
+
+def curve_panels(folds: Sequence[Any]) -> dict[str, "Figure"]:
+    """Each panel of :func:`learning_curves` as a figure of its own, without a legend; none without a history."""
+    figures = {}
+    for quantity, phases in curves(folds).items():
+        figure, axes = panel()
+        _draw_panel(axes, quantity, phases)
+        axes.set_xlabel("epoch", fontsize=8.5, color=MUTED)
+        figures[quantity] = figure
+    return figures
+
+
+def panel(width: float = 3.05, height: float = 2.35) -> tuple["Figure", "Axes"]:
+    """An empty figure with one panel; width and height in inches."""
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    figure = picture_class()(figsize=(width, height), layout=ConstrainedLayoutEngine(w_pad=0.04, h_pad=0.04))
+    return figure, figure.add_subplot()
 
 
 def curves(folds: Sequence[Any]) -> dict[str, dict[str, list[Curve]]]:
@@ -103,16 +124,10 @@ def _curve(fold: Any, key: str) -> Curve:
     return Curve(epochs, values, fold.best_epoch)
 
 
-def mean_curve(found: Sequence[Curve]) -> tuple[np.ndarray, np.ndarray]:
-    """Epochs that every fold has, and the mean over folds there."""
-    common = sorted(set.intersection(*(set(curve.epochs.tolist()) for curve in found)))
-    values = [[dict(zip(c.epochs, c.values, strict=True))[epoch] for epoch in common] for c in found]
-    return np.array(common), np.mean(values, axis=0)
-
-
 def _draw_panel(axes: "Axes", quantity: str, phases: dict[str, list[Curve]]) -> None:
     from matplotlib.ticker import MaxNLocator
 
+    everything = np.concatenate([curve.values for found in phases.values() for curve in found])
     for phase in ("training", "validation"):
         colour = TRAINING if phase == "training" else VALIDATION
         for curve in (found := phases.get(phase, [])):
@@ -127,7 +142,12 @@ def _draw_panel(axes: "Axes", quantity: str, phases: dict[str, list[Curve]]) -> 
                 label=f"{phase}, fold",
             )
         if len(found) > 1:
-            axes.plot(*mean_curve(found), color=colour, linewidth=1.9, label=f"{phase}, mean")
+            epochs, mean, std = curve_band([curve.epochs for curve in found], [curve.values for curve in found])
+            low = np.maximum(mean - std, everything.min())  # a band that leaves the panel would squeeze the curves
+            axes.fill_between(
+                epochs, low, np.minimum(mean + std, everything.max()), color=colour, alpha=0.18, linewidth=0
+            )
+            axes.plot(epochs, mean, color=colour, linewidth=1.9, label=f"{phase}, mean")
     for curve in phases.get("validation", []):
         at_best = curve.epochs == curve.best_epoch
         axes.plot(
@@ -137,11 +157,15 @@ def _draw_panel(axes: "Axes", quantity: str, phases: dict[str, list[Curve]]) -> 
             label="best epoch",
             **_BEST,
         )
-    everything = np.concatenate([curve.values for found in phases.values() for curve in found])
     if everything.min() > 0 and everything.max() > LOG_RANGE * everything.min():
         axes.set_yscale("log")
-    axes.set_title(quantity, loc="left", fontsize=10, fontweight="bold", color=INK, pad=7, parse_math=False)
+    style(axes, quantity)
     axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True, min_n_ticks=1, steps=[1, 2, 5, 10]))
+
+
+def style(axes: "Axes", title: str) -> None:
+    """Give a panel the looks of all others: a title on the left, no frame, lines of the grid across."""
+    axes.set_title(title, loc="left", fontsize=10, fontweight="bold", color=INK, pad=7, parse_math=False)
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.spines["bottom"].set(color=MUTED, linewidth=0.8)
     axes.grid(axis="y", color=RULE, linewidth=0.8)
@@ -154,17 +178,19 @@ def _draw_panel(axes: "Axes", quantity: str, phases: dict[str, list[Curve]]) -> 
 def _draw_legend(figure: "Figure", panels: dict[str, dict[str, list[Curve]]]) -> None:
     """One legend for all panels, with what occurs in them."""
     from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
 
     present = {phase for phases in panels.values() for phase in phases}
     drawn = [curve for phases in panels.values() for found in phases.values() for curve in found]
     many = any(len(found) > 1 for phases in panels.values() for found in phases.values())
-    handles = [
+    handles: list[Any] = [
         Line2D([], [], color=colour, linewidth=1.9, label=phase + (", mean" if many else ""))
         for phase, colour in (("training", TRAINING), ("validation", VALIDATION))
         if phase in present
     ]
     if many:
         handles.append(Line2D([], [], color=MUTED, linewidth=0.7, label="single fold"))
+        handles.append(Patch(facecolor=MUTED, alpha=0.25, label="± SD"))
     if "validation" in present and any(curve.best_epoch is not None for curve in drawn):
         handles.append(Line2D([], [], label="best epoch", **_BEST))
     figure.legend(

@@ -1,7 +1,6 @@
 """The table of a cross-validation as plain text, Markdown, LaTeX and HTML."""
 
 import html
-from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,17 +8,11 @@ import numpy as np
 from delira.errors import ConfigError
 from delira.report.bootstrap import N_DRAWS
 from delira.report.summary import fold_values
+from delira.report.table import DASH, latex_table, number_format
 from delira.utils.suggest import did_you_mean
 
 WIDTH = 80
 """Columns of a terminal."""
-DASH = "–"
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    **{character: "\\" + character for character in "&%$#_{}"},
-}
 
 
 class MetricColumn(NamedTuple):
@@ -59,16 +52,6 @@ def metric_columns(result: Any) -> list[MetricColumn]:
             )
         )
     return columns
-
-
-def number_format(values: Sequence[float]) -> Callable[[float], str]:
-    """One way of writing all of these numbers: about four significant digits of the largest."""
-    finite = [abs(value) for value in values if np.isfinite(value)]
-    largest = max(finite, default=0.0)
-    if largest and (largest < 1e-3 or largest >= 1e6):
-        return lambda value: f"{value:.3e}"
-    decimals = 4 if largest < 10 else 3 if largest < 100 else 2 if largest < 1000 else 1
-    return lambda value: f"{value:.{decimals}f}"
 
 
 def fold_table(result: Any, fmt: str = "plain") -> str:
@@ -162,29 +145,8 @@ def _escape_markdown(text: str) -> str:
 
 
 def _latex(folds: list[str], columns: list[MetricColumn]) -> str:
-    header, *body = [[_escape_latex(cell) for cell in row] for row in _rows(folds, columns)]
-
-    def line(cells: list[str]) -> str:
-        return "  " + " & ".join(cells) + r" \\"
-
-    return "\n".join(
-        [
-            rf"\begin{{tabular}}{{l{'r' * len(columns)}}}",
-            r"  \toprule",
-            line(header),
-            r"  \midrule",
-            *map(line, body[: len(folds)]),
-            r"  \midrule",
-            *map(line, body[len(folds) :]),
-            r"  \bottomrule",
-            r"\end{tabular}",
-        ]
-    )
-
-
-def _escape_latex(text: str) -> str:
-    escaped = "".join(_LATEX.get(character, character) for character in text)
-    return escaped.replace("±", r"$\pm$").replace(DASH, "--").replace("\n", " ")
+    header, *body = _rows(folds, columns)
+    return latex_table(header, [body[: len(folds)], body[len(folds) :]], "l" + "r" * len(columns))
 
 
 def _html(folds: list[str], columns: list[MetricColumn]) -> str:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
 
+    from delira.report.examples import Examples
+
 
 @dataclass(eq=False, repr=False)
 class FoldResult:
@@ -46,6 +48,9 @@ class FoldResult:
     """Duration of training and testing."""
     left_out: Mapping[int, str] = field(default_factory=dict)
     """Samples that could not be loaded and took no part: index in the data set -> reason."""
+    timings: Mapping[str, Any] | None = None
+    """Where the time went, as ``timings.json`` in the fold's folder has it: ``{"version": 1, "steps": int, "seconds":
+    {phase: s}, "note": str}``, over all sessions."""
 
     def __post_init__(self) -> None:
         self.train_indices = np.asarray(self.train_indices, dtype=np.int64)
@@ -210,6 +215,13 @@ class KFoldResult:
         return any(len(fold.test_indices) > 1 for fold in self.folds)
 
     @cached_property
+    def examples(self) -> "Examples | None":
+        """Pictures of the samples that were predicted best and worst, from the folder of the run; None without them."""
+        from delira.report.examples import read_examples
+
+        return None if self.path is None else read_examples(Path(self.path))
+
+    @cached_property
     def _summary(self) -> dict[str, dict[str, Any]]:
         from delira.report.summary import summarise
 
@@ -279,7 +291,7 @@ class KFoldResult:
         return figure
 
     def to_html(self, path: str | Path | None = None) -> str | Path:
-        """A page that stands on its own: tables, learning curves, confusion matrix, versions.
+        """A page that stands on its own: tables, curves, best and worst samples, time, settings, what to beware of.
 
         Returns
         -------

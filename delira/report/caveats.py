@@ -1,0 +1,79 @@
+"""What a reader must know before the numbers: what happened to the run, and what is no number."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from delira.report.summary import fold_values
+
+MAX_LISTED = 10
+_LENGTH = 16
+"""Characters of a fingerprint that are shown."""
+
+
+def caveats(result: Any) -> list[str]:
+    """Sentences about a result: its own warnings, interruptions, and values that are not finite.
+
+    Parameters
+    ----------
+    result
+        A ``KFoldResult``.
+    """
+    return [*result.warnings, *_interruptions(_folder(result)), *_not_finite(result)]
+
+
+def fingerprints(result: Any) -> list[tuple[str, str]]:
+    """What tells data and splits from others, as rows of (name, text); empty without a folder."""
+    folder = _folder(result)
+    found = folder.read_manifest().get("fingerprint") if folder is not None else None
+    if not isinstance(found, Mapping):
+        return []
+    return [(f"{name} fingerprint", str(found[name])[:_LENGTH]) for name in ("data", "splits") if found.get(name)]
+
+
+def _folder(result: Any) -> Any:
+    if result.path is None:
+        return None
+    from delira.training.run_folder import RunFolder
+
+    return RunFolder(result.path)
+
+
+def _interruptions(folder: Any) -> list[str]:
+    """Sentences about the ledger of the run: it was continued, and with what changes."""
+    events: Sequence[Mapping[str, Any]] = folder.events() if folder is not None else ()
+    resumed = [event for event in events if event["event"] == "resumed"]
+    if not resumed:
+        return []
+    errors = dict.fromkeys(str(event.get("error", "")) for event in events if event["event"] == "broken_off")
+    why = f" (broken off by {'; '.join(filter(None, [*errors][:3]))})" if any(errors) else ""
+    times = "once" if len(resumed) == 1 else f"{len(resumed)} times"
+    found = [f"The run was interrupted and continued {times}{why}."]
+    changes = dict.fromkeys(str(line) for event in resumed for line in event.get("changes") or ())
+    if changes:
+        found.append(f"It was continued with changes: {'; '.join(changes)}")
+    return found
+
+
+def _not_finite(result: Any) -> list[str]:
+    """Sentences about epochs and folds whose values are not finite."""
+    found = []
+    for fold in result.folds:
+        bad: dict[str, list[Any]] = {}
+        for position, entry in enumerate(fold.history):
+            for key, value in entry.items():
+                if value is not None and not np.all(np.isfinite(np.asarray(value, dtype=float))):
+                    bad.setdefault(key, []).append(entry.get("epoch", position + 1))
+        found += [
+            f"Fold {fold.fold}: {key} is not finite in {len(epochs)} of {len(fold.history)} epochs, first in epoch "
+            f"{epochs[0]}"
+            for key, epochs in bad.items()
+        ]
+    for name, values in fold_values(result).items():
+        if not np.isfinite(values).all():
+            folds = [str(fold.fold) for fold, value in zip(result.folds, values, strict=True) if not np.isfinite(value)]
+            found.append(f"{name} is not finite in fold {', '.join(folds)}, so its mean and spread are no numbers")
+    return found[:MAX_LISTED] + (
+        [f"and {len(found) - MAX_LISTED} more of this kind"] if len(found) > MAX_LISTED else []
+    )

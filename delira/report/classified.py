@@ -1,0 +1,243 @@
+"""Out-of-fold predictions as a classification: true classes, predicted ones, probabilities, and what follows.
+
+References
+----------
+C. Guo, G. Pleiss, Y. Sun, K. Q. Weinberger, "On Calibration of Modern Neural Networks", ICML 2017: the expected
+calibration error.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from delira.errors import ConfigError, MissingKeyError
+from delira.metrics.scoring import DEFAULT_KEYS, keys_of, lookup
+
+N_BINS = 15
+"""Bins of confidence, as many as Guo et al. took."""
+MAX_CLASSES = 1000
+"""Integers with more different values are no classes."""
+
+
+class Classified(NamedTuple):
+    """Cases with a true class and a predicted one."""
+
+    true: np.ndarray
+    """int64 of shape ``(n,)``."""
+    predicted: np.ndarray
+    """int64 of shape ``(n,)``."""
+    probabilities: np.ndarray | None
+    """float64 of shape ``(n, C)``; None where labels were predicted."""
+    n_classes: int
+    made_by: str = ""
+    """What made probabilities of the outputs: ``"softmax"``, ``"sigmoid"``, or nothing."""
+    kept: np.ndarray = np.empty(0, bool)
+    """Which of the given cases these are, bool; those without a number are left out."""
+    is_one_score: bool = False
+    """Whether one score for each case was predicted, that of class 1."""
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether there are two classes, of which the second is the positive one."""
+        return self.n_classes == 2
+
+    @property
+    def is_hit(self) -> np.ndarray:
+        """Which cases are predicted right, bool of shape ``(n,)``."""
+        return np.asarray(self.true == self.predicted)
+
+
+def classify(result: Any) -> Classified | None:
+    """The tested cases as a classification, each predicted by a network that did not see it.
+
+    It is one if the two entries of a metric, else the default ones, are integer labels of shape ``(n,)`` and class
+    scores ``(n, C)`` or integer labels; or labels 0 and 1 and one score for each.
+
+    Parameters
+    ----------
+    result
+        A ``KFoldResult``.
+
+    Returns
+    -------
+    Classified or None
+        None if it is no classification.
+    """
+    pair = keys_of_classes(result)
+    return None if pair is None else _classified(*_tested(result.oof, pair))
+
+
+def classify_folds(result: Any, whole: Classified) -> dict[int, Classified]:
+    """The same for the cases of each fold, read in the same way; folds without such entries are left out.
+
+    Parameters
+    ----------
+    result
+        A ``KFoldResult``.
+    whole
+        Its cases of all folds.
+    """
+    pair = keys_of_classes(result)
+    folds = {}
+    for fold in result.folds if pair is not None else ():
+        found = _entries({**fold.predictions, **fold.targets}, fold.targets, pair)
+        one = None if found is None else _classified(*found, like=whole)
+        if one is not None:
+            folds[fold.fold] = one
+    return folds
+
+
+def class_names(result: Any, n_classes: int) -> list[str]:
+    """Names of the classes; their numbers if ``info`` does not name each."""
+    names = result.info.get("class_names") or ()
+    return list(map(str, names if len(names) == n_classes else range(n_classes)))
+
+
+def keys_of_classes(result: Any) -> tuple[str, str] | None:
+    """The two entries, as a metric reads them, that are labels and class scores or predicted labels."""
+    try:
+        keys = keys_of(result.metrics or {}, result.metric_keys)
+    except ConfigError:  # metrics of a stored run that are not known here
+        keys = {}
+    named = [tuple(pair) for pair in (result.metric_keys or {}).values()]
+    for pair in dict.fromkeys([*keys.values(), *named, DEFAULT_KEYS]):
+        if len(pair) == 2 and (found := _tested(result.oof, pair)) is not None and _classified(*found) is not None:
+            return (pair[0], pair[1])
+    return None
+
+
+def _tested(oof: Any, pair: Sequence[str]) -> Any:
+    if not oof.mask.any():
+        return None
+    found = _entries({**oof.predictions, **oof.targets}, oof.targets, pair)
+    return None if found is None else tuple(array[oof.mask] for array in found)
+
+
+def _entries(values: Mapping[str, Any], targets: Mapping[str, Any], pair: Any) -> tuple[np.ndarray, np.ndarray] | None:
+    """True labels and predictions, whichever of the two entries comes first."""
+    try:
+        found = [(key, lookup(values, key)) for key in pair]
+    except MissingKeyError:
+        return None
+    if not all(isinstance(array, np.ndarray) and array.ndim for _, array in found):
+        return None
+    columns = [(key not in targets, _without_axis(array)) for key, array in found]
+    # torchmetrics reads (pred, label): the entry with fewer axes, else that of the batch, is the true one
+    (_, true), (_, pred) = sorted(columns, key=lambda column: (column[1].ndim, column[0]))
+    return (true, pred) if len(true) == len(pred) else None
+
+
+def _without_axis(array: np.ndarray) -> np.ndarray:
+    """One value per case, without an axis of length 1 behind it."""
+    return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
+
+
+def _classified(true: np.ndarray, pred: np.ndarray, like: Classified | None = None) -> Classified | None:
+    if true.ndim != 1 or not len(true):
+        return None
+    is_label = true.dtype.kind in "iub"
+    if pred.ndim == 2 and pred.shape[1] > 1 and pred.dtype.kind == "f" and is_label:
+        return _of_scores(true.astype(np.int64), pred.astype(np.float64), like)
+    if pred.ndim == 1 and pred.dtype.kind == "f" and _is_zero_or_one(true, like is not None):
+        return _of_one_score(true.astype(np.int64), pred.astype(np.float64), like)
+    if pred.ndim == 1 and pred.dtype.kind in "iub" and is_label:
+        true, pred = true.astype(np.int64), pred.astype(np.int64)
+        n_classes = max(int(max(true.max(), pred.max())) + 1, like.n_classes if like else 0)
+        if min(true.min(), pred.min()) < 0 or not 2 <= n_classes <= MAX_CLASSES:
+            return None
+        return Classified(true, pred, None, n_classes, kept=np.ones(len(true), bool))
+    return None
+
+
+def _is_zero_or_one(true: np.ndarray, is_known: bool) -> bool:
+    """Whether labels are those of two classes: both occur, unless that is known from other cases."""
+    return bool(true.dtype.kind in "iubf" and np.isin(true, (0, 1)).all() and (is_known or len(np.unique(true)) == 2))
+
+
+def _of_scores(true: np.ndarray, scores: np.ndarray, like: Classified | None) -> Classified | None:
+    kept = np.isfinite(scores).all(axis=1)
+    true, scores, n_classes = true[kept], scores[kept], scores.shape[1]
+    if not len(true) or true.min() < 0 or true.max() >= n_classes:
+        return None
+    predicted = scores.argmax(axis=1)
+    if np.isin(scores, (0, 1)).all() and (like is None or like.probabilities is None):
+        return Classified(true, predicted, None, n_classes, kept=kept)  # one-hot: labels, no scores
+    is_probability = np.all((scores >= 0) & (scores <= 1 + 1e-6)) and np.allclose(scores.sum(axis=1), 1, atol=1e-3)
+    made_by = like.made_by if like else "" if is_probability else "softmax"
+    return Classified(true, predicted, softmax(scores) if made_by else scores, n_classes, made_by, kept)
+
+
+def _of_one_score(true: np.ndarray, scores: np.ndarray, like: Classified | None) -> Classified | None:
+    kept = np.isfinite(scores)
+    true, scores = true[kept], scores[kept]
+    if not len(true):
+        return None
+    if np.isin(scores, (0, 1)).all() and (like is None or like.probabilities is None):
+        return Classified(true, scores.astype(np.int64), None, 2, kept=kept)
+    made_by = like.made_by if like else "" if np.all((scores >= 0) & (scores <= 1)) else "sigmoid"
+    if made_by:
+        scores = 0.5 * (1 + np.tanh(0.5 * scores))  # the sigmoid, without overflow
+    both = np.stack([1 - scores, scores], axis=1)
+    return Classified(true, (scores > 0.5).astype(np.int64), both, 2, made_by, kept, True)
+
+
+def softmax(scores: np.ndarray) -> np.ndarray:
+    """Probabilities of logits, float64 of shape ``(n, C)``."""
+    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+
+# ------------------------------------------------------------------ numbers
+
+
+def confusion_counts(cases: Classified) -> np.ndarray:
+    """Cases by true and by predicted class, int64 of shape ``(C, C)``."""
+    n = cases.n_classes
+    return np.bincount(cases.true * n + cases.predicted, minlength=n * n).reshape(n, n)
+
+
+def one_against_rest(cases: Classified) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    """Classes that occur and are not alone, as (class, is it, its probability); of two classes the second only."""
+    if cases.probabilities is None:
+        return
+    for number in (1,) if cases.is_binary else range(cases.n_classes):
+        is_class = cases.true == number
+        if is_class.any() and not is_class.all():
+            yield number, is_class, cases.probabilities[:, number]
+
+
+def confidences(cases: Classified) -> tuple[np.ndarray, np.ndarray]:
+    """What calibration compares: the largest probability and whether it is right; of one score for each case that
+    score and whether it is class 1, as :class:`~delira.metrics.CalibrationError` does.
+    """
+    if cases.probabilities is None:
+        return np.empty(0), np.empty(0, bool)
+    if cases.is_one_score:
+        return cases.probabilities[:, 1], cases.true == 1
+    return cases.probabilities.max(axis=1), cases.is_hit
+
+
+class Reliability(NamedTuple):
+    """Confidence against frequency, in bins of equal width."""
+
+    confidence: np.ndarray
+    """Mean of each bin that is not empty, shape ``(B,)``."""
+    frequency: np.ndarray
+    """Share that came true, shape ``(B,)``."""
+    share: np.ndarray
+    """Of all cases, shape ``(15,)``, empty bins included."""
+    error: float
+    """Expected calibration error: the gap of each bin, weighted by its share."""
+
+
+def reliability(cases: Classified) -> Reliability:
+    """How often what was predicted with some confidence came true (Guo et al. 2017)."""
+    confidence, came_true = confidences(cases)
+    bins = np.clip(np.ceil(confidence * N_BINS).astype(int) - 1, 0, N_BINS - 1)
+    counts = np.bincount(bins, minlength=N_BINS)
+    full = counts > 0
+    means = np.bincount(bins, weights=confidence, minlength=N_BINS)[full] / counts[full]
+    shares = np.bincount(bins, weights=came_true, minlength=N_BINS)[full] / counts[full]
+    weights = counts / max(1, counts.sum())
+    return Reliability(means, shares, weights, float(np.sum(weights[full] * np.abs(means - shares))))

@@ -1,0 +1,79 @@
+"""What the page says about a regression: predicted over true values, and what is left over."""
+
+from typing import Any
+
+import numpy as np
+
+from delira.errors import ConfigError, MissingKeyError
+from delira.metrics.scoring import DEFAULT_KEYS, keys_of, lookup
+from delira.report.panels import agreement_panel, residual_panel
+from delira.report.section import Section
+from delira.report.table import Table
+
+
+def regressed(result: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """True values, predictions, both float64 of shape ``(n,)``, and which tested cases they are.
+
+    Returns
+    -------
+    tuple or None
+        None if the entries that metrics read are no two numbers for each case.
+    """
+    oof = result.oof
+    try:
+        keys = keys_of(result.metrics or {}, result.metric_keys)
+    except ConfigError:  # metrics of a stored run that are not known here
+        keys = {}
+    named = [tuple(pair) for pair in (result.metric_keys or {}).values()]
+    for pair in dict.fromkeys([*keys.values(), *named, DEFAULT_KEYS]):
+        targets = [key for key in pair if key.split(".", 1)[0] in oof.targets]
+        outputs = [key for key in pair if key not in targets]
+        if len(targets) != 1 or len(outputs) != 1 or not oof.mask.any():
+            continue
+        try:
+            true, pred = lookup(oof.targets, targets[0]), lookup(oof.predictions, outputs[0])
+        except MissingKeyError:
+            continue
+        if not (_is_number(true) and _is_number(pred) and pred.dtype.kind == "f"):
+            continue
+        true, pred = (array[oof.mask].reshape(-1).astype(np.float64) for array in (true, pred))
+        kept = np.isfinite(true) & np.isfinite(pred)
+        if kept.any():
+            return true[kept], pred[kept], kept
+    return None
+
+
+def regression_section(result: Any) -> Section | None:
+    """The section, or None if the task is no regression of one number.
+
+    Parameters
+    ----------
+    result
+        A ``KFoldResult`` whose task is no classification.
+    """
+    found = regressed(result)
+    if found is None:
+        return None
+    true, pred, kept = found
+    left_over = pred - true
+    spread = np.sum((true - true.mean()) ** 2)
+    rows: list[list[Any]] = [
+        ["mean absolute error", float(np.mean(np.abs(left_over)))],
+        ["root mean squared error", float(np.sqrt(np.mean(left_over**2)))],
+        ["mean of the residuals", float(np.mean(left_over))],
+        ["R²", float(1 - np.sum(left_over**2) / spread) if spread else np.nan],
+    ]
+    notes = [f"All {len(true):,} out-of-fold cases; residuals are predicted minus true values."]
+    if len(true) < len(kept):
+        notes.append(f"{len(kept) - len(true):,} cases without a finite number are left out.")
+    panels = {"agreement": agreement_panel(true, pred), "residuals": residual_panel(true, pred)}
+    return Section("Predicted and true values", panels, [Table("regression", ["Over all cases", "Value"], rows)], notes)
+
+
+def _is_number(array: Any) -> bool:
+    """Whether there is one number for each case."""
+    return (
+        isinstance(array, np.ndarray)
+        and array.dtype.kind in "iuf"
+        and (array.ndim == 1 or (array.ndim == 2 and array.shape[1] == 1))
+    )

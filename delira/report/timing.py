@@ -1,0 +1,85 @@
+"""Where the time of a run went: seconds of each phase in each fold."""
+
+import contextlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from delira.report.panels import time_panel
+from delira.report.section import Section
+from delira.report.table import Seconds, Share, Table
+
+FILE = "timings.json"
+_VERSION = 1
+#: phases in the order in which they are shown, with colours that are told apart in light and dark
+COLOURS = {
+    "data": "#d55e00",
+    "transfer": "#cc79a7",
+    "forward": "#56b4e9",
+    "backward": "#0072b2",
+    "step": "#0072b2",
+    "update": "#3d5a99",
+    "validation": "#009e73",
+    "checkpoint": "#e69f00",
+    "test": "#7fb685",
+    "other": "#9aa1aa",
+}
+
+
+def timings_of(fold: Any) -> tuple[dict[str, float], str]:
+    """Seconds by phase, and a note about them; empty where nothing was measured, or it cannot be read.
+
+    Parameters
+    ----------
+    fold
+        A ``FoldResult``: its ``timings``, else ``timings.json`` in its folder.
+    """
+    stated: Any = fold.timings
+    if not stated and fold.path is not None:
+        with contextlib.suppress(OSError, ValueError):
+            stated = json.loads((Path(fold.path) / FILE).read_bytes())
+    if not isinstance(stated, Mapping) or stated.get("version") != _VERSION:
+        return {}, ""
+    seconds = stated.get("seconds")
+    if not isinstance(seconds, Mapping):
+        return {}, ""
+    numbers = {
+        str(phase): float(value)
+        for phase, value in seconds.items()
+        if isinstance(value, (int, float)) and np.isfinite(value) and value >= 0
+    }
+    return numbers, str(stated.get("note") or "")
+
+
+def time_section(result: Any) -> Section | None:
+    """The section, or None if no fold knows where its time went.
+
+    Parameters
+    ----------
+    result
+        With ``folds``.
+    """
+    found = {fold.fold: timings_of(fold) for fold in result.folds}
+    folds = {number: seconds for number, (seconds, _) in found.items() if sum(seconds.values()) > 0}
+    if not folds:
+        return None
+    named = list(dict.fromkeys(phase for seconds in folds.values() for phase in seconds))
+    phases = [phase for phase in COLOURS if phase in named] + [phase for phase in named if phase not in COLOURS]
+    phases = [phase for phase in phases if any(seconds.get(phase) for seconds in folds.values())]
+    rows: list[list[Any]] = [
+        [str(number), *(Seconds(seconds.get(phase, 0.0)) for phase in phases), Seconds(sum(seconds.values()))]
+        for number, seconds in folds.items()
+    ]
+    totals = [sum(seconds.get(phase, 0.0) for seconds in folds.values()) for phase in phases]
+    rows.append(["all", *map(Seconds, totals), Seconds(sum(totals))])
+    rows.append(["share", *(Share(total / sum(totals)) for total in totals), Share(1.0)])
+    by_phase = {phase: [seconds.get(phase, 0.0) for seconds in folds.values()] for phase in phases}
+    colours = {phase: COLOURS.get(phase, COLOURS["other"]) for phase in phases}
+    panel = time_panel([f"fold {number}" for number in folds], by_phase, colours)
+    notes = list(dict.fromkeys(note for _, note in found.values() if note))
+    if without := [str(number) for number in found if number not in folds]:
+        notes.append(f"Nothing was measured in fold {', '.join(without)}.")
+    return Section("Time", {"time": panel}, [Table("time", ["Fold", *phases, "Sum"], rows, n_last=2)], notes)
