@@ -69,7 +69,7 @@ def sections(result: Any) -> list[Section]:
 
 def drawn_folds(result: Any) -> Sequence[Any]:
     """Folds whose histories are shown: where none has finished, those that began."""
-    return result.folds or getattr(result, "unfinished", ())
+    return result.folds or result.unfinished
 
 
 @functools.cache

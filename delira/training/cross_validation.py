@@ -105,7 +105,24 @@ class CrossValidation:
             with loss_tolerated("what a report needs of the whole run"):
                 write_summary(folder.path, facts, self.metrics, self.bound_metrics)
             folds = self._run_folds(folder, splits)
-        return KFoldResult(folds, metrics=self.bound_metrics, path=folder.path, **facts)
+            result = KFoldResult(folds, metrics=self.bound_metrics, path=folder.path, **facts)
+            self._keep_examples(result)
+        return result
+
+    def _keep_examples(self, result: KFoldResult) -> None:
+        """Keep pictures of the samples that were predicted best and worst: the data set is not at hand later."""
+        from delira.report.examples import choose_examples, write_examples
+
+        keys = list((self.request.key_mapping or {}).values())
+        try:
+            with own_generators(self.experiment.trainer_cls.backend):
+                examples = choose_examples(result, self.data.dataset, keys)
+        except Exception as error:  # predictions of any kind; the result does not depend on them
+            _log.warning("no samples are kept for the report: %s: %s", type(error).__name__, error)
+            return
+        if examples is not None and result.path is not None:
+            with loss_tolerated("the pictures of samples for the report"):
+                write_examples(Path(result.path), examples)
 
     def _run_folds(self, folder: RunFolder, splits: Sequence[Split]) -> list[FoldResult]:
         """Every fold: read if it is finished, else trained and tested."""

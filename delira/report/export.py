@@ -1,0 +1,179 @@
+"""Tables and plots of a result as files for a paper."""
+
+import io
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from delira.errors import ConfigError
+from delira.report import plots
+from delira.report.examples import Examples
+from delira.report.page import drawn_folds, sections
+from delira.report.summary import fold_values
+from delira.report.svg import SALT
+from delira.report.table import Seconds, Table
+from delira.report.tables import fold_table
+from delira.report.thumbnail import outlined
+from delira.utils.files import publish, publish_text
+from delira.utils.picture import picture_class
+from delira.utils.suggest import did_you_mean
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TABLES, PLOTS = ("csv", "tex"), ("png", "svg", "pdf")
+DPI = 300
+#: what would make files of the same result differ
+_UNDATED: dict[str, dict[str, Any]] = {
+    "png": {"Software": None},
+    "svg": {"Date": None, "Creator": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
+
+
+def export(result: Any, folder: str | Path, formats: Sequence[str] = (*TABLES, *PLOTS)) -> list[Path]:
+    """Write each table and each plot of a result; the same result gives the same bytes.
+
+    Parameters
+    ----------
+    result
+        A ``KFoldResult``.
+    folder
+        Where to; made if it does not exist. Files of the same names are replaced.
+    formats
+        Of tables ``"csv"`` (all digits) and ``"tex"`` (a tabular for the package booktabs); of plots ``"png"``
+        (300 dpi), ``"svg"`` and ``"pdf"``.
+
+    Returns
+    -------
+    list of Path
+        The files.
+
+    Raises
+    ------
+    ConfigError
+        If a format is none of these.
+    """
+    formats = [formats] if isinstance(formats, str) else list(dict.fromkeys(formats))
+    if unknown := [one for one in formats if one not in (*TABLES, *PLOTS)]:
+        raise ConfigError(f"nothing is exported as {unknown[0]!r}{did_you_mean(str(unknown[0]), (*TABLES, *PLOTS))}")
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for table in _tables(result):
+        if "csv" in formats:
+            paths.append(publish_text(folder / f"{table.name}.csv", table.csv(), durable=False))
+        if "tex" in formats:
+            paths.append(publish_text(folder / f"{table.name}.tex", table.latex() + "\n", durable=False))
+    if "tex" in formats and fold_values(result):
+        paths.append(publish_text(folder / "metrics.tex", fold_table(result, "latex") + "\n", durable=False))
+    if "csv" in formats and (history := _history(drawn_folds(result))).rows:
+        paths.append(publish_text(folder / "history.csv", history.csv(), durable=False))
+    plots_asked = [one for one in formats if one in PLOTS]
+    for name, figure in _figures(result) if plots_asked else ():
+        paths += [_save(figure, folder / f"{name}.{one}") for one in plots_asked]
+    return paths
+
+
+def _save(figure: "Figure", path: Path) -> Path:
+    import matplotlib
+
+    buffer, kind = io.BytesIO(), path.suffix[1:]
+    with matplotlib.rc_context({"svg.hashsalt": SALT, "svg.fonttype": "none", "pdf.fonttype": 42}):
+        figure.savefig(buffer, format=kind, dpi=DPI, metadata=_UNDATED[kind])
+    return publish(path, lambda file: file.write(buffer.getvalue()), durable=False)
+
+
+def _tables(result: Any) -> Iterator[Table]:
+    summary = result.summary()
+    if summary:
+        yield summary_table(summary)
+    if result.folds:
+        yield _folds_table(result)
+    for section in sections(result):
+        yield from section.tables
+
+
+def summary_table(summary: dict[str, dict[str, Any]]) -> Table:
+    """One row for each metric.
+
+    Parameters
+    ----------
+    summary
+        What ``KFoldResult.summary()`` gives.
+    """
+    header = ["Metric", "Mean", "SD", "Out-of-fold", "CI low", "CI high", "n"]
+    names = ("mean", "std", "oof", "ci_low", "ci_high", "n")
+    has_groups = any(row["n_groups"] for row in summary.values())
+    rows = [
+        [name, *(row[key] for key in names), *([row["n_groups"]] if has_groups else [])]
+        for name, row in summary.items()
+    ]
+    return Table("summary", [*header, *(["Groups"] if has_groups else [])], rows)
+
+
+def _folds_table(result: Any) -> Table:
+    per_fold = fold_values(result)
+    header = ["Fold", "Train", "Validation", "Test", "Epochs", "Best epoch", *per_fold, "Duration"]
+    rows: list[list[Any]] = [
+        [
+            str(fold.fold),
+            len(fold.train_indices),
+            None if fold.val_indices is None else len(fold.val_indices),
+            len(fold.test_indices),
+            len(fold.history),
+            fold.best_epoch,
+            *(float(values[position]) for values in per_fold.values()),
+            Seconds(fold.seconds),
+        ]
+        for position, fold in enumerate(result.folds)
+    ]
+    return Table("folds", header, rows)
+
+
+def _history(folds: Sequence[Any]) -> Table:
+    """One row for each epoch of each fold: the numbers behind the learning curves."""
+    keys = [
+        key for key in dict.fromkeys(key for fold in folds for entry in fold.history for key in entry) if key != "epoch"
+    ]
+    rows = [
+        [
+            str(fold.fold),
+            int(entry.get("epoch", position + 1)),
+            *(None if entry.get(key) is None else float(np.mean(entry[key])) for key in keys),
+        ]
+        for fold in folds
+        for position, entry in enumerate(fold.history)
+    ]
+    return Table("history", ["Fold", "Epoch", *keys], rows)
+
+
+def _figures(result: Any) -> Iterator[tuple[str, "Figure"]]:
+    folds = drawn_folds(result)
+    if plots.curves(folds):
+        yield "learning_curves", plots.learning_curves(folds)
+    for section in sections(result):
+        yield from section.panels.items()
+        yield from section.only_in_files.items()
+    if result.examples is not None and result.examples.examples:
+        yield "examples", examples_figure(result.examples)
+
+
+def examples_figure(examples: Examples) -> "Figure":
+    """The worst samples in a row, and the best in a row below; blue is the true outline, orange the predicted one."""
+    rows = [[one for one in examples.examples if one.is_best == is_best] for is_best in (False, True)]
+    rows = [row for row in rows if row]
+    n_columns = max(map(len, rows))
+    figure = picture_class()(figsize=(1.3 * n_columns, 1.75 * len(rows)), layout="constrained")
+    grid = figure.subplots(len(rows), n_columns, squeeze=False)
+    for axes, place in zip(grid.flat, np.ndindex(*grid.shape), strict=True):
+        axes.set_axis_off()
+        if place[1] >= len(rows[place[0]]):
+            continue
+        one = rows[place[0]][place[1]]
+        axes.imshow(outlined(one.image, one.true_mask, one.predicted_mask))
+        label = f"{one.score:.3g}" + (f"\n{one.true} → {one.predicted}" if one.true else "")
+        axes.set_title(label, fontsize=7, color=plots.INK, parse_math=False)
+    return figure

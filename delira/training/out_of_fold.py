@@ -1,0 +1,101 @@
+"""Predictions of all folds, put where their cases are in the data set."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from delira.errors import DataError
+from delira.metrics.gather import scratch_array
+from delira.utils.trees import iterate_leaves, map_leaves
+
+if TYPE_CHECKING:
+    from delira.training.result import FoldResult
+
+
+@dataclass(eq=False, repr=False)
+class OutOfFold:
+    """Predictions for every case by a network that did not see it, aligned with the data set's indices.
+
+    A case tested several times (repeated k-fold) has the mean of its floating-point predictions, and the
+    last of all others. A case never tested has NaN, or zero where the type has no NaN: see ``mask``. An
+    entry that does not have one row per case is None.
+    """
+
+    predictions: dict[str, Any]
+    """Tree of arrays of shape ``(n_dataset, ...)``; object arrays where shapes differ between cases."""
+    targets: dict[str, Any]
+    """The same for the entries of the batches that the metrics read."""
+    per_case: dict[str, np.ndarray]
+    """Values of the metrics over samples, float64 of shape ``(n_dataset,)``."""
+    fold: np.ndarray
+    """The last fold in which a case was tested, int64 of shape ``(n_dataset,)``; -1: in none."""
+    counts: np.ndarray
+    """In how many folds it was tested, int64 of shape ``(n_dataset,)``."""
+
+    @classmethod
+    def from_folds(cls, folds: Sequence["FoldResult"], n_samples: int, per_case: Sequence[str]) -> "OutOfFold":
+        """Align the folds; ``per_case`` names the metrics that have one value per case."""
+        fold_of, counts = np.full(n_samples, -1), np.zeros(n_samples, dtype=np.int64)
+        for fold in folds:
+            fold_of[fold.test_indices] = fold.fold
+            np.add.at(counts, fold.test_indices, 1)
+        values = [{name: fold.metrics[name] for name in per_case} for fold in folds]
+        return cls(
+            predictions=_aligned("predictions", [fold.predictions for fold in folds], folds, counts),
+            targets=_aligned("targets", [fold.targets for fold in folds], folds, counts),
+            per_case=_aligned("metrics", values, folds, counts),
+            fold=fold_of,
+            counts=counts,
+        )
+
+    @property
+    def mask(self) -> np.ndarray:
+        """Which cases were tested, bool of shape ``(n_dataset,)``."""
+        return self.counts > 0
+
+    def __repr__(self) -> str:
+        return f"OutOfFold({int(self.mask.sum())} of {len(self.mask)} cases, {list(self.predictions)})"
+
+
+def _aligned(
+    what: str, trees: Sequence[Mapping[str, Any]], folds: Sequence["FoldResult"], counts: np.ndarray
+) -> dict[str, Any]:
+    """Put the rows of all folds where their cases are in the data set."""
+    columns = [dict(iterate_leaves(tree)) for tree in trees]
+    if not columns:
+        return {}
+    for fold, column in zip(folds, columns, strict=True):
+        if column.keys() != columns[0].keys():
+            changed = sorted(".".join(map(str, path)) for path in column.keys() ^ columns[0].keys())
+            raise DataError(f"fold {fold.fold} and the first fold differ in the {what} {changed}")
+    indices = [fold.test_indices for fold in folds]
+    aligned = (_align([column[path] for column in columns], indices, counts) for path in columns[0])
+    return map_leaves(lambda leaf: next(aligned), trees[0])
+
+
+def _align(parts: Sequence[Any], indices: Sequence[np.ndarray], counts: np.ndarray) -> np.ndarray | None:
+    parts = [np.asarray(part) for part in parts]
+    if any(part.shape[:1] != where.shape for part, where in zip(parts, indices, strict=True)):
+        return None
+    shapes = {part.shape[1:] for part in parts}
+    dtype = np.result_type(*(part.dtype for part in parts))
+    if len(shapes) > 1 or dtype.hasobject:
+        samples = np.full(len(counts), None, dtype=object)
+        for part, where in zip(parts, indices, strict=True):
+            for sample, index in zip(part, where, strict=True):
+                samples[index] = sample
+        return samples
+    has_nan, repeated = np.issubdtype(dtype, np.inexact), counts > 1
+    whole = scratch_array((len(counts), *shapes.pop()), dtype)
+    whole[counts == 0] = np.nan if has_nan else np.zeros((), dtype)
+    if not (has_nan and repeated.any()):
+        for part, where in zip(parts, indices, strict=True):
+            whole[where] = part
+        return whole
+    whole[counts > 0] = 0
+    for part, where in zip(parts, indices, strict=True):
+        np.add.at(whole, where, part)
+    whole[repeated] /= counts[repeated].reshape(-1, *[1] * (whole.ndim - 1))
+    return whole
