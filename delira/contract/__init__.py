@@ -13,11 +13,13 @@ from delira.contract.step import (
     call_metrics,
     default_optimizer,
     look_up,
+    mark,
     named_outputs,
     needs_losses,
     room_default,
     run_hooks,
     select_inputs,
+    tell_marks,
     validation_names,
 )
 
@@ -36,10 +38,12 @@ __all__ = [
     "call_metrics",
     "default_optimizer",
     "look_up",
+    "mark",
     "named_outputs",
     "needs_losses",
     "room_default",
     "run_hooks",
     "select_inputs",
+    "tell_marks",
     "validation_names",
 ]

@@ -78,6 +78,14 @@ class Backend(TrialVerbs, abc.ABC):
         """Number of CPU threads the framework computes with, if it can tell."""
         return None
 
+    def synchronize(self, devices: Devices) -> None:
+        """Return when the devices have done what they were given: only then does a clock tell what it took."""
+        return
+
+    def device_memory(self, devices: Devices) -> int | None:
+        """Bytes that the framework holds on an accelerator; ``None`` on the CPU, or if it cannot tell."""
+        return None
+
     # ------------------------------------------------------------------ the step
 
     def feed(

@@ -196,7 +196,7 @@ class BaseNetworkTrainer(HookedRun):
             validates_losses=self.has_default_closure,
         )
         check_score(self.save_path, plan.val_score_key)
-        with lock(self.save_path, alone=True):
+        with lock(self.save_path, alone=True), self.times.phase("other"):
             self._return_to_last()
             checks.check_length(self.state, plan.num_epochs)
             if self.state.stop_training and self.state.epoch < plan.num_epochs:
@@ -229,6 +229,7 @@ class BaseNetworkTrainer(HookedRun):
             running = self.callbacks
             self.callbacks = CallbackList(callback for callback in running if callback is not bar)
             running.conclude(self, error)
+            self.times.write()
             close_workers(plan.train_data, plan.val_data)
 
     def _train_epochs(self, plan: TrainingPlan) -> None:
@@ -269,7 +270,8 @@ class BaseNetworkTrainer(HookedRun):
             return
         if plan.validates(epoch, self.config.val_freq):
             try:
-                values |= self._validate(plan.val_data, epoch)
+                with self.times.phase("validation"):
+                    values |= self._validate(plan.val_data, epoch)
             except StopInValidation:  # it begins anew when the run is continued
                 state.has_all_steps = True
                 self._stop()
@@ -284,6 +286,7 @@ class BaseNetworkTrainer(HookedRun):
         self._at_epoch_end(facts, plan.val_score_key, epoch, is_best, num_epochs=plan.num_epochs)
         self._fire("on_checkpoint")
         self._save_epoch(plan, is_best)
+        self.times.write(at_once=False)
         self._must_return = False
         if self.stop_signals.received is not None:
             self._stop()
@@ -315,7 +318,7 @@ class BaseNetworkTrainer(HookedRun):
         running, state, signals = self._running or self._new_epoch(), self.state, self.stop_signals
         length, watches_steps = checks.count_batches(batchgen), self.saver.watches_steps
         with self._learning(), self._fed(batchgen, ahead=self._may_look_ahead) as fed:
-            for batch, ready in fed:
+            for batch, ready in self.times.steps(fed):
                 self._train_batch(batch, ready, state.step_in_epoch + 1 == length, running)
                 if state.step_in_epoch % self.config.logging.freq == 0:
                     self._check_finite(running.losses, epoch)
@@ -333,7 +336,9 @@ class BaseNetworkTrainer(HookedRun):
         """All steps that are left of an epoch; returns its values."""
         self._begin_pass(keys.TRAIN_DATA, plan.train_data, "on_start_training")
         values: dict[str, float] = {}
-        for part in self._train_single_epoch(self._training_batches(plan.train_data, epoch), epoch):
+        with self.times.training():
+            parts = self._train_single_epoch(self._training_batches(plan.train_data, epoch), epoch)
+        for part in parts:
             values |= self._reduce(part, plan.reduce_mode)
         return self._end_pass(values, "on_end_training")
 
@@ -350,6 +355,8 @@ class BaseNetworkTrainer(HookedRun):
         self.facts[keys.BATCH] = state.step_in_epoch
         prepared = self._before_step(prepared)
         step = (prepared, n_samples, is_last, self._taken({**counters, "batch_nr": state.step_in_epoch}))
+        if self.times.is_sampling:
+            self.times.mark("other")  # what came before the step
         if self.config.guards.nonfinite == "skip":
             with self.backend.leaving_out(self.module, self.optimizers):
                 result = self._compute(*step)

@@ -247,7 +247,7 @@ class CheckpointedRun(RunState):
         if self.save_path is None:  # nothing is collected; that weights are not finite is told all the same
             guards.refuse_weights(self)
             return
-        with self._filled_state():
+        with self.times.phase("checkpoint"), self._filled_state():
             self.saver.save({**self._checkpoint_tree(), "names": names}, names)
 
     def _save_epoch(self, plan: Any, is_best: bool) -> None:

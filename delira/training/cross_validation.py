@@ -29,6 +29,7 @@ from delira.training.fold_file import (
 )
 from delira.training.generators import own_generators, seed_generators
 from delira.training.leakage import find_leaks
+from delira.training.phase_times import read_timings
 from delira.training.plan import warn_of_score
 from delira.training.predictor import Evaluation
 from delira.training.result import FoldResult, KFoldResult
@@ -190,6 +191,7 @@ class CrossValidation:
             path=path,
             parameters=request.params,
             callbacks=request.callbacks,
+            timings=read_timings(path),
         )
 
     def _compute_metrics(
@@ -228,12 +230,14 @@ class CrossValidation:
             request = dataclasses.replace(request, settings={**request.settings, "val_score_key": None})
         trainer = self.experiment.build_trainer(request, folder.fold(number))
         self._check_epochs(number, trainer.state.epoch)
-        if not is_checked:
-            self._check_test(trainer, split)
-        val = None if split.val is None else self._manager(split.val, self.test_kwargs, held_out=True)
-        train, test = self._manager(split.train, self.train_kwargs), self._test_manager(split)
-        trainer.train(request.num_epochs, train, val)
-        done = self._test(trainer, test)
+        with trainer.times.phase("other", since=started):
+            if not is_checked:
+                self._check_test(trainer, split)
+            val = None if split.val is None else self._manager(split.val, self.test_kwargs, held_out=True)
+            train, test = self._manager(split.train, self.train_kwargs), self._test_manager(split)
+            trainer.train(request.num_epochs, train, val)
+            done = self._test(trainer, test)
+        trainer.times.write()
         tested = np.delete(split.test, [*test.left_out])
         left_out = _keep_left_out(
             trainer.save_path / "left_out.json",
@@ -255,6 +259,7 @@ class CrossValidation:
             parameters=request.params,
             callbacks=request.callbacks,
             seconds=time.perf_counter() - started,
+            timings=trainer.times.to_dict(),
         )
         self._store(trainer.save_path, fold)
         return fold
@@ -291,7 +296,8 @@ class CrossValidation:
         return self._manager(split.test, _without_order(self.test_kwargs), held_out=True)
 
     def _test(self, trainer: Any, manager: BaseDataManager) -> Evaluation:
-        with trainer.backend.threads(trainer.config.num_threads), own_generators(trainer.backend):
+        scopes = trainer.backend.threads(trainer.config.num_threads), own_generators(trainer.backend)
+        with trainer.times.phase("test"), scopes[0], scopes[1]:
             # networks may draw random numbers in evaluation mode, too
             seed_generators(trainer.backend, trainer.seed, trainer.fold, stream="test")
             return evaluate_shown(

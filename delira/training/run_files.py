@@ -13,6 +13,7 @@ from delira.io.checkpoint import CheckpointFolder
 from delira.training import guards
 from delira.training.callbacks.history import HistoryWriter
 from delira.training.callbacks.tensorboard import TensorBoardWriter
+from delira.training.phase_times import PhaseTimes
 from delira.training.saving import Saver
 from delira.utils.files import writable_folder
 from delira.utils.lock import locked
@@ -60,6 +61,7 @@ def open_files(trainer: Any) -> None:
     )
     refuse = functools.partial(guards.refuse_nonfinite, trainer)
     saver = NoSaver if folder is None else Saver
+    trainer.times = PhaseTimes(folder, functools.partial(backend.synchronize, trainer.devices))
     trainer.saver = saver(trainer.checkpoints, config.saving, backend.snapshot, refuse)
 
 

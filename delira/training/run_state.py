@@ -10,6 +10,7 @@ from delira.training import guards
 from delira.training.callbacks import CallbackList
 from delira.training.config import TrainerConfig, check_fold, score_mode
 from delira.training.data_position import EpochData, is_foreign_loader
+from delira.training.phase_times import PhaseTimes
 from delira.training.plan import TrainingPlan
 from delira.training.predictor import Predictor
 from delira.training.running_epoch import RunningEpoch
@@ -28,6 +29,7 @@ class RunState(Predictor):
     hooks: StepHooks
     closure_fn: Any
     stop_signals: StopSignals
+    times: PhaseTimes
     #: the callback that averages the weights, if there is one
     weight_average: Any
     _plan: TrainingPlan | None
@@ -57,6 +59,11 @@ class RunState(Predictor):
     @stop_training.setter
     def stop_training(self, stop: bool) -> None:
         self.state.stop_training = bool(stop)
+
+    @property
+    def timings(self) -> dict[str, Any]:
+        """Where the time went so far; see :class:`delira.training.phase_times.PhaseTimes`."""
+        return self.times.to_dict()
 
     @property
     def network(self) -> Any:

@@ -605,4 +605,9 @@ def test_no_logging_type_writes_no_events(room, tmp_path, manager, writers):
     trainer.train(1, manager())
     assert not writers
     assert not any(isinstance(callback, TensorBoardWriter) for callback in trainer.callbacks)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoints", "history.csv", "history.jsonl"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "checkpoints",
+        "history.csv",
+        "history.jsonl",
+        "timings.json",
+    ]

@@ -90,7 +90,12 @@ def test_a_run_folder_holds_parameters_manifest_ledger_and_the_fold(room, tmp_pa
     (folder,) = runs(experiment)
     assert folder.parent == tmp_path / "digits"
     assert {path.name for path in folder.iterdir()} == {"parameters.yml", "manifest.json", "ledger.jsonl", "fold_00"}
-    assert {path.name for path in (folder / "fold_00").iterdir()} == {"checkpoints", "history.csv", "history.jsonl"}
+    assert {path.name for path in (folder / "fold_00").iterdir()} == {
+        "checkpoints",
+        "history.csv",
+        "history.jsonl",
+        "timings.json",
+    }
     manifest = json.loads((folder / "manifest.json").read_text())
     facts = {name: manifest[name] for name in ("name", "seed", "num_epochs", "n_samples")}
     assert facts == {"name": "digits", "seed": 4, "num_epochs": 2, "n_samples": 10}

@@ -15,7 +15,7 @@ from flax import nnx
 
 from delira.backends.jax import building, graph, portable, schedules, state, step, values
 from delira.backends.jax import export as exports
-from delira.backends.jax.device import batches_for, replicated, resolve_devices
+from delira.backends.jax.device import batches_for, device_memory, replicated, resolve_devices, synchronize
 from delira.backends.jax.generator import GENERATOR, key_of
 from delira.contract import Backend, Devices
 from delira.errors import ConfigError, NetworkError
@@ -44,6 +44,8 @@ class JaxBackend(Backend):
     compiles = True
 
     devices = staticmethod(resolve_devices)
+    synchronize = staticmethod(synchronize)
+    device_memory = staticmethod(device_memory)
     bind_step = staticmethod(step.bind_step)
     build_optimizers = staticmethod(building.build_optimizers)
     no_optimizer = staticmethod(building.no_optimizer)

@@ -56,6 +56,22 @@ def resolve_devices(gpu_ids: Sequence[int], device: str | None) -> Devices:
     return Devices(place, place)
 
 
+def synchronize(devices: Devices) -> None:
+    """Wait for the devices: what one is given later it computes later."""
+    for device in _each(devices.input):
+        (jax.device_put(jnp.zeros(()), device) + 0).block_until_ready()
+
+
+def device_memory(devices: Devices) -> int | None:
+    """Bytes of the arrays on the devices, as far as they tell."""
+    told = [stats["bytes_in_use"] for device in _each(devices.input) if (stats := device.memory_stats())]
+    return sum(told) if told else None
+
+
+def _each(place: Any) -> list[jax.Device]:
+    return list(place.mesh.devices.flat) if isinstance(place, NamedSharding) else [place]
+
+
 def _numbered(platform: str, numbers: list[int], asked: str) -> list[jax.Device]:
     try:
         devices = jax.local_devices(backend=platform)

@@ -25,6 +25,8 @@ class TfBackend(Backend):
 
     devices = staticmethod(device.resolve_devices)
     devices_of = staticmethod(device.devices_of)
+    synchronize = staticmethod(device.synchronize)
+    device_memory = staticmethod(device.device_memory)
     threads = staticmethod(device.threads)
     thread_count = staticmethod(device.thread_count)
     deterministic = staticmethod(device.deterministic)

@@ -62,6 +62,18 @@ def resolve_devices(gpu_ids: Sequence[int], device: str | None) -> Devices:
     return Devices(where, where)
 
 
+def synchronize(devices: Devices) -> None:
+    """Wait for the devices."""
+    tf.test.experimental.sync_devices()
+
+
+def device_memory(devices: Devices) -> int | None:
+    """Bytes of the tensors on GPUs."""
+    names = devices.input.devices if isinstance(devices.input, Several) else [devices.input]
+    gpus = [name.strip("/") for name in names if "GPU" in name.upper()]
+    return sum(tf.config.experimental.get_memory_info(gpu)["current"] for gpu in gpus) if gpus else None
+
+
 def _grow_memory() -> None:
     for gpu in tf.config.list_physical_devices("GPU"):
         with contextlib.suppress(RuntimeError):  # in use already: the user's choice stays

@@ -12,7 +12,7 @@ from delira.backends.torch import averages, building, compiling, copies, determi
 from delira.backends.torch import export as exports
 from delira.backends.torch import optimizers as optims
 from delira.backends.torch import snapshot as memory
-from delira.backends.torch.device import resolve_devices
+from delira.backends.torch.device import device_memory, resolve_devices, synchronize
 from delira.backends.torch.feed import feed
 from delira.contract import Backend, Devices
 from delira.errors import CheckpointError, ConfigError
@@ -35,6 +35,8 @@ class TorchBackend(Backend):
     packages = ("torch",)
 
     devices = staticmethod(resolve_devices)
+    synchronize = staticmethod(synchronize)
+    device_memory = staticmethod(device_memory)
     feed = staticmethod(feed)
     to_numpy = staticmethod(values.to_numpy)
     read_scalars = staticmethod(values.read_scalars)

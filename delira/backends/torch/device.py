@@ -41,6 +41,17 @@ def resolve_devices(gpu_ids: Sequence[int], device: str | None) -> Devices:
     return Devices(chosen, chosen)
 
 
+def synchronize(devices: Devices) -> None:
+    """Wait for an accelerator."""
+    if devices.input.type != "cpu":
+        torch.accelerator.synchronize(devices.input)
+
+
+def device_memory(devices: Devices) -> int | None:
+    """Bytes that PyTorch holds on a GPU, those included that it keeps for later."""
+    return torch.cuda.memory_reserved(devices.input) if devices.input.type == "cuda" else None
+
+
 def _checked(device: str, asked: str) -> torch.device:
     try:
         chosen = torch.device(device)

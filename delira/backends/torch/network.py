@@ -16,6 +16,7 @@ from delira.contract import (
     call_losses,
     call_metrics,
     default_optimizer,
+    mark,
     named_outputs,
     room_default,
     run_hooks,
@@ -124,6 +125,7 @@ class AbstractPyTorchNetwork(AbstractNetwork, torch.nn.Module):
             run_hooks(hooks.forward, step)
             step.losses = call_losses(losses or {}, kwargs.get("loss_keys") or {}, step.predictions, step.batch)
             run_hooks(hooks.criterion, step)
+            mark("forward")
             return step
 
         with _grad_mode(bool(optimizers)):
@@ -145,6 +147,7 @@ def _update(optimizer: Any, step: Step, hooks: StepHooks, compute: Callable[[Ste
     if not optimizer.evaluates:
         _differentiate(optimizer, step, hooks)
         optimizer.step()
+        mark("update")
         return
     known = [step]  # the first evaluation
 
@@ -153,6 +156,7 @@ def _update(optimizer: Any, step: Step, hooks: StepHooks, compute: Callable[[Ste
         return _differentiate(optimizer, one, hooks)
 
     optimizer.step(evaluate)
+    mark("update")
 
 
 def _differentiate(optimizer: Any, step: Step, hooks: StepHooks) -> torch.Tensor:
@@ -172,6 +176,7 @@ def _differentiate(optimizer: Any, step: Step, hooks: StepHooks) -> torch.Tensor
         scaled.backward(**step.backward_arguments)
     if hooks.backward:
         _show_gradients(hooks, step)
+    mark("backward")
     return total.detach()
 
 

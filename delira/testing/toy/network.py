@@ -12,6 +12,7 @@ from delira.contract import (
     StepHooks,
     call_losses,
     call_metrics,
+    mark,
     named_outputs,
     room_default,
     run_hooks,
@@ -78,11 +79,14 @@ class ToyNetwork(AbstractNetwork):
         loss_keys = kwargs.get("loss_keys") or {}
         step.losses = call_losses(losses or {}, loss_keys, step.predictions, step.batch)
         run_hooks(hooks.criterion, step)
+        mark("forward")
         _, target = loss_keys.get(next(iter(losses or {}), ""), DEFAULT_LOSS_KEYS)
         error = step.predictions["pred"] - step.batch[target]
         with np.errstate(invalid="ignore", over="ignore"):  # a loss that is not finite is the trainer's business
             gradient = 2 * inputs.T @ error / error.size
         run_hooks(hooks.backward, step)
+        mark("backward")
         optimizers["default"].apply(gradient)
+        mark("update")
         values = call_metrics(metrics or {}, kwargs.get("metric_keys") or {}, step.predictions, step.batch)
         return values, step.losses, step.predictions

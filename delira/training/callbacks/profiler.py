@@ -130,7 +130,7 @@ class Profiler(Callback):
             return
         self._attached = weakref.ref(trainer)  # a copy for another training does not copy the trainer
         if self.wait:
-            self._clock = _Clock(_waiting(trainer.backend.name))
+            self._clock = _Clock(functools.partial(trainer.backend.synchronize, trainer.devices))
         _measure(trainer, "_train_batch", functools.partial(self._whole_step, trainer))
         _measure(trainer, "_compute", functools.partial(self._step, trainer))
         _measure(trainer, "_prepare_batch", lambda: self._clock.part("prepare", outside="validation"))
@@ -310,19 +310,6 @@ def _measure(trainer: Any, method: str, scope: Callable[[], contextlib.AbstractC
 
 
 def _nothing() -> None: ...
-
-
-def _waiting(room: str) -> Callable[[], Any]:
-    """What waits for the devices of a room."""
-    if room in ("torch", "torchscript"):
-        torch = sys.modules["torch"]
-        return torch.accelerator.synchronize if torch.accelerator.is_available() else _nothing
-    if room == "tensorflow":
-        return sys.modules["tensorflow"].test.experimental.sync_devices
-    if room == "jax":
-        # what a device is given later is computed later
-        return lambda: (sys.modules["jax"].numpy.zeros(()) + 0).block_until_ready()
-    return _nothing
 
 
 @contextlib.contextmanager

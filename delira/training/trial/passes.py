@@ -76,6 +76,12 @@ class Passes:
         state[keys.HISTORY] = trainer.state.history
         return list(trainer.state.history)
 
+    @property
+    def timings(self) -> dict[str, Any]:
+        """Where the time of its fits went: ``version``, ``steps``, ``seconds`` by phase, ``note``."""
+        times: dict[str, Any] = self.trainer.timings
+        return times
+
     @contextlib.contextmanager
     def _shown(self, verbose: int) -> Iterator[None]:
         """Scope of one call whose printer comes before all other callbacks, as it shows what metrics gave."""

@@ -7,7 +7,7 @@ import torch
 
 from delira.backends.torch.network import AbstractPyTorchNetwork
 from delira.backends.torch.networks.dcgan import Discriminator, Generator
-from delira.contract import needs_losses
+from delira.contract import mark, needs_losses
 from delira.contract.ready_steps import gan_inputs, gan_losses, gan_optimizer, gan_results
 from delira.models import ready
 from delira.utils.docstrings import described_by_base
@@ -82,7 +82,10 @@ def _update(optimizer: Any, losses: Values, network: torch.nn.Module) -> None:
     learned = [weight for weight in network.parameters() if weight.requires_grad]
     if not losses or not learned:
         return
+    mark("forward")
     optimizer.zero_grad()
     with optimizer.scale_loss(torch.stack(list(losses.values())).sum()) as scaled:
         scaled.backward(inputs=learned)
+    mark("backward")
     optimizer.step()
+    mark("update")
