@@ -4,18 +4,29 @@ matplotlib and Jinja are imported when they are used.
 """
 
 from delira.report.bootstrap import Interval, Resampling, mean_interval, score_interval
+from delira.report.examples import Example, Examples
+from delira.report.export import export
 from delira.report.page import result_page
 from delira.report.plots import learning_curves
+from delira.report.runs import runs_page
+from delira.report.section import Section
 from delira.report.summary import summarise
+from delira.report.table import Table
 from delira.report.tables import fold_table
 
 __all__ = [
+    "Example",
+    "Examples",
     "Interval",
     "Resampling",
+    "Section",
+    "Table",
+    "export",
     "fold_table",
     "learning_curves",
     "mean_interval",
     "result_page",
+    "runs_page",
     "score_interval",
     "summarise",
 ]

@@ -54,10 +54,10 @@ def result_page(result: Any) -> str:
         uneven=len({len(fold.history) for fold in folds}) > 1,
         confusion=confusion(result),
         many_classes=MANY_CLASSES,
-        sections=[_shown(section) for section in sections(result)],
+        sections=[shown_section(section) for section in sections(result)],
         examples=_shown_examples(result.examples),
-        settings=[*_flat({k: v for k, v in result.info.items() if k not in _SPECIAL}), *fingerprints(result)],
-        versions=_flat(result.info.get("versions") or {}),
+        settings=[*flat({k: v for k, v in result.info.items() if k not in _SPECIAL}), *fingerprints(result)],
+        versions=flat(result.info.get("versions") or {}),
     )
 
 
@@ -127,7 +127,7 @@ def _legend(folds: Sequence[Any]) -> list[tuple[str, str]]:
     return legend
 
 
-def _shown(section: Section) -> dict[str, Any]:
+def shown_section(section: Section) -> dict[str, Any]:
     """A section as the template reads it."""
     panels = [
         (inline_svg(figure, f"{section.title}: {name.replace('_', ' ')}"), figure.get_figwidth() > 4)
@@ -184,11 +184,16 @@ def _shown_examples(examples: Examples | None) -> dict[str, Any] | None:
 
 def strip(result: Any, name: str) -> dict[str, Any] | None:
     """Where to draw a metric's folds (circles), interval (bar) and out-of-fold value (tick), in pixels."""
-    row, values = result.summary()[name], fold_values(result)[name]
-    shown = np.array([*values, row["oof"], row["ci_low"], row["ci_high"]])
-    finite = shown[np.isfinite(shown)]
+    return places([result], name)[0]
+
+
+def places(results: Sequence[Any], name: str) -> list[dict[str, Any] | None]:
+    """The same for several results on one scale; None for one without a finite number."""
+    rows = [(result.summary()[name], fold_values(result)[name]) for result in results]
+    shown = [np.array([*values, row["oof"], row["ci_low"], row["ci_high"]]) for row, values in rows]
+    finite = np.concatenate([each[np.isfinite(each)] for each in shown])
     if not len(finite):
-        return None
+        return [None] * len(results)
     low, span = finite.min(), np.ptp(finite) or 1.0
     margin = 8
 
@@ -196,12 +201,17 @@ def strip(result: Any, name: str) -> dict[str, Any] | None:
         at = margin + (value - low) / span * (STRIP[0] - 2 * margin)
         return round(float(at), 1) if np.isfinite(value) else None
 
-    return {
-        "folds": [at for value in values if (at := place(value)) is not None],
-        "oof": place(row["oof"]),
-        "low": place(row["ci_low"]),
-        "high": place(row["ci_high"]),
-    }
+    return [
+        {
+            "folds": [at for value in values if (at := place(value)) is not None],
+            "oof": place(row["oof"]),
+            "low": place(row["ci_low"]),
+            "high": place(row["ci_high"]),
+        }
+        if np.isfinite(each).any()
+        else None
+        for (row, values), each in zip(rows, shown, strict=True)
+    ]
 
 
 def _fold_rows(result: Any) -> list[dict[str, Any]]:
@@ -222,12 +232,12 @@ def _fold_rows(result: Any) -> list[dict[str, Any]]:
     ]
 
 
-def _flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+def flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
     """Nested settings as rows of (dotted name, text)."""
     rows = []
     for key, value in values.items():
         if isinstance(value, Mapping):
-            rows += _flat(value, f"{prefix}{key}.")
+            rows += flat(value, f"{prefix}{key}.")
         elif isinstance(value, (list, tuple)):
             rows.append((f"{prefix}{key}", ", ".join(map(str, value)) or DASH))
         else:
