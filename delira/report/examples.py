@@ -161,7 +161,7 @@ def read_examples(folder: Path) -> Examples | None:
     if not path.exists():
         return None
     damaged = (OSError, EOFError, LookupError, TypeError, ValueError, zipfile.BadZipFile, zlib.error)
-    with contextlib.suppress(*damaged), np.load(path, allow_pickle=False) as stored:
+    with contextlib.suppress(*damaged), open(path, "rb") as file, np.load(file, allow_pickle=False) as stored:
         stated = json.loads(str(stored["facts"]))
         if stated.pop("format") != _FORMAT:
             raise ValueError("another format")

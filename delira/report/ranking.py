@@ -129,7 +129,8 @@ def _masks(oof: Any, pair: tuple[str, str], case: int) -> tuple[np.ndarray, np.n
     if pred.size != math.prod(space):
         return None
     pred = pred.reshape(space)
-    if pred.dtype.kind == "f" and not np.array_equal(pred, np.round(pred)):
+    is_label = pred.dtype.kind != "f" or (pred.min() >= 0 and np.array_equal(pred, np.round(pred)))
+    if not is_label:
         pred = pred > (0.5 if pred.min() >= 0 and pred.max() <= 1 else 0.0)
     return true.astype(np.int64), pred.astype(np.int64)
 

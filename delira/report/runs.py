@@ -109,10 +109,7 @@ def compare_folds(results: Sequence[Any], names: Sequence[str]) -> list[str]:
     """Sentences about whether the runs were tested on the same cases in the same folds; none for one run."""
     if len(results) < 2:
         return []
-    groups: dict[Any, list[str]] = {}
-    for result, name in zip(results, names, strict=True):
-        key = tuple((fold.fold, np.sort(fold.test_indices).tobytes()) for fold in result.folds)
-        groups.setdefault((result.n_samples, key), []).append(name)
+    groups = _groups(results, names)
     sentences = []
     data = {
         name: dict(fingerprints(result)).get("data fingerprint") for result, name in zip(results, names, strict=True)
@@ -130,6 +127,15 @@ def compare_folds(results: Sequence[Any], names: Sequence[str]) -> list[str]:
             f"The folds are not the same: only runs within these groups can be compared fold by fold: {alike}."
         )
     return sentences
+
+
+def _groups(results: Sequence[Any], names: Sequence[str]) -> dict[Any, list[str]]:
+    """Names of the runs that were tested on the same cases in the same folds."""
+    groups: dict[Any, list[str]] = {}
+    for result, name in zip(results, names, strict=True):
+        key = tuple((fold.fold, np.sort(fold.test_indices).tobytes()) for fold in result.folds)
+        groups.setdefault((result.n_samples, key), []).append(name)
+    return groups
 
 
 # ------------------------------------------------------------------ numbers
@@ -155,7 +161,7 @@ def _metric_row(column: MetricColumn, name: str, number: int, strip: Any) -> dic
 
 
 def _sections(results: Sequence[Any], names: Sequence[str]) -> list[Section]:
-    """Tables of folds and of times."""
+    """Tables of folds, where they are the same ones, and of times."""
     found = []
     numbers = sorted({fold.fold for result in results for fold in result.folds})
     tables = []
@@ -167,7 +173,7 @@ def _sections(results: Sequence[Any], names: Sequence[str]) -> list[Section]:
         ]
         rows: list[list[Any]] = [[str(fold), *(one.get(fold) for one in by_fold)] for fold in numbers]
         tables.append(Table(f"{metric} of each fold", [f"{metric}, fold", *names], rows))
-    if tables:
+    if tables and len(_groups(results, names)) == 1:
         found.append(Section("Folds", {}, tables, []))
     totals = [_total_times(result) for result in results]
     phases = [phase for phase in PHASES if any(phase in total for total in totals)]

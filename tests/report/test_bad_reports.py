@@ -1,0 +1,112 @@
+"""Results that lack something have a page all the same, which says what is missing."""
+
+import json
+
+import numpy as np
+import pytest
+
+from delira.metrics import accuracy
+from delira.report import runs_page
+from delira.report.caveats import caveats
+from delira.training.result import FoldResult, KFoldResult
+
+HISTORY = [{"epoch": 1, "ce": 2.0}, {"epoch": 2, "ce": float("nan")}]
+
+
+def fold(number=0, **more):
+    return FoldResult(fold=number, train_indices=np.arange(4), val_indices=None, test_indices=np.empty(0, int), **more)
+
+
+@pytest.fixture
+def run(tmp_path):
+    """The folder of a run that was interrupted twice and continued."""
+    events = [
+        {"event": "started"},
+        {"event": "broken_off", "error": "KeyboardInterrupt: "},
+        {"event": "resumed"},
+        {"event": "broken_off", "error": "OSError: no <space>"},
+        {"event": "resumed", "changes": ["training.lr: 0.1, now 0.2"]},
+        {"event": "finished"},
+    ]
+    (tmp_path / "ledger.jsonl").write_text("".join(json.dumps({"time": "", **event}) + "\n" for event in events))
+    (tmp_path / "manifest.json").write_text(json.dumps({"fingerprint": {"data": "ab" * 32, "splits": "cd" * 32}}))
+    return tmp_path
+
+
+def test_no_finished_fold_shows_what_there_is(tmp_path):
+    result = KFoldResult(
+        [], 10, path=tmp_path, unfinished=[fold(history=HISTORY[:1])], problems=["The run is broken off."]
+    )
+    html = result.to_html()
+    assert "The run is broken off." in html
+    assert "<h2>Learning curves</h2>" in html
+    assert "<h2>Folds</h2>" not in html
+    assert [path.name for path in result.export(tmp_path / "paper", ("csv", "tex", "svg"))] == [
+        "history.csv",
+        "learning_curves.svg",
+    ]
+    assert "The run is broken off." in runs_page([result])
+
+
+def test_nothing_at_all_shows_the_problems():
+    assert "no folds here" in KFoldResult([], 0, problems=["no folds here"]).to_html()
+
+
+def test_a_single_training_is_called_one(tmp_path):
+    html = KFoldResult([fold(history=HISTORY)], 0, name="gan", path=tmp_path).to_html()
+    assert '<p class="kind">Training</p>' in html
+    assert "<dt>Splits</dt>" not in html
+    assert "<h2>Summary</h2>" not in html
+
+
+def test_values_that_are_not_finite_are_told(validate, data):
+    result = validate(data.labels, data.scores, metrics={"accuracy": accuracy})
+    result.folds[1].history[2]["ce"] = float("inf")
+    result.folds[2].metrics["accuracy"] = np.array([np.nan])
+    assert caveats(result) == [
+        "Fold 1: ce is not finite in 1 of 6 epochs, first in epoch 3",
+        "accuracy is not finite in fold 2, so its mean and spread are no numbers",
+    ]
+    assert "accuracy is not finite in fold 2" in result.to_html()
+
+
+def test_many_such_values_are_counted(validate, data):
+    result = validate(data.labels, data.scores, n_folds=20, metrics={})
+    for one in result.folds:
+        one.history[0]["ce"] = float("nan")
+    assert caveats(result)[-1] == "and 10 more of this kind"
+
+
+def test_interruptions_are_read_from_the_ledger(result, run):
+    result.path = run
+    assert caveats(result) == [
+        "The run was interrupted and continued 2 times (broken off by KeyboardInterrupt: ; OSError: no <space>).",
+        "It was continued with changes: training.lr: 0.1, now 0.2",
+    ]
+    html = result.to_html()
+    assert "OSError: no &lt;space&gt;" in html
+    assert "data fingerprint</th><td>" + ("ab" * 8) + "</td>" in html
+
+
+def test_a_ledger_that_cannot_be_read_is_nothing(result, tmp_path):
+    (tmp_path / "ledger.jsonl").write_bytes(b"\xff\x00{")
+    (tmp_path / "manifest.json").write_bytes(b"[1]")
+    result.path = tmp_path
+    assert caveats(result) == []
+    assert "fingerprint" not in result.to_html()
+
+
+def test_predictions_that_were_not_kept_leave_their_sections_out(result, tmp_path):
+    for one in result.folds:
+        one.predictions, one.targets = {}, {}
+    html = result.to_html()
+    assert "<h2>Summary</h2>" in html
+    assert "<h2>Classes</h2>" not in html
+
+
+def test_metrics_that_are_not_known_here_leave_the_predictions_shown(validate, data):
+    result = validate(data.labels, data.scores)
+    stored = KFoldResult(result.folds, 90, metrics=None, metric_keys={"accuracy": ("label", "pred")})
+    assert "<h2>Classes</h2>" in stored.to_html()
+    stored = KFoldResult(result.folds, 90, metrics={}, metric_keys={"accuracy": ("label", "pred")})
+    assert "<h2>Classes</h2>" in stored.to_html()
