@@ -32,12 +32,12 @@ BENCHMARKS := $(filter-out %_gpu.py,$(wildcard benchmarks/[!_]*.py))
 GPU_BENCHMARKS := $(wildcard benchmarks/[!_]*_gpu.py)
 
 # Workers share the cores, so each computes with one thread: faster, and the same bits on every machine.
-test chaos spec parity test-all test-rooms test-notebooks test-only-%: export OMP_NUM_THREADS := 1
+test chaos spec parity test-all test-rooms test-notebooks notebooks test-only-%: export OMP_NUM_THREADS := 1
 # No target needs a screen.
 export MPLBACKEND := Agg
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test chaos spec parity lint format full test-all test-rooms test-notebooks bench test-gpu bench-gpu clean distclean
+.PHONY: help demo test chaos spec parity lint format full test-all test-rooms test-notebooks notebooks bench test-gpu bench-gpu clean distclean
 
 help:
 	@echo "make demo       cross-validate a network on the digits that scikit-learn brings"
@@ -49,6 +49,7 @@ help:
 	@echo "make format     let ruff rewrite what it can"
 	@echo "make full       all tests, the notebooks, and the tests again with one framework alone, and with none"
 	@echo "make test-only-none    the tests with no framework; test-only-torch, -tensorflow, -jax with that one alone"
+	@echo "make test-notebooks    the notebooks, from top to bottom; make notebooks also writes what they show"
 	@echo "make bench      the benchmarks"
 	@echo "make test-gpu   the tests that need a GPU        (GPU_PYTHON=python3)"
 	@echo "make bench-gpu  the benchmarks that need a GPU   (GPU_PYTHON=python3)"
@@ -98,8 +99,12 @@ test-notebooks: .venv/.stamp-dev
 ifeq ($(NOTEBOOKS),)
 	@echo "no notebooks in notebooks/"
 else
-	@$(BIN)/python -m pytest --nbmake --nbmake-timeout=600 --timeout=900 $(NOTEBOOKS)
+	@$(BIN)/python -m pytest --nbmake --nbmake-timeout=600 --timeout=900 --durations=0 --durations-min=1 $(NOTEBOOKS)
 endif
+
+# What they show now, written into them; "git diff notebooks" says what has changed.
+notebooks: .venv/.stamp-dev
+	@$(BIN)/python tests/run_notebooks.py $(NOTEBOOKS)
 
 # delira as a user gets it who has one framework, or none: the wheel with its own requirements, in a fresh environment.
 # "pytest", not "python -m pytest", which would find the checkout before the installed wheel.
