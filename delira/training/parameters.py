@@ -1,8 +1,9 @@
 """The parameters of an experiment: fixed and variable, of the model and of the training."""
 
+import argparse
 import copy
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -172,6 +173,62 @@ class Parameters(LookupConfig):
         for name in top:
             if not isinstance(source.get(name, {}), Mapping):
                 raise ConfigError(f"update got {name!r}: {source[name]!r}; it must be a dictionary")
+
+    # ---- the command line of a script
+
+    def create_argparser(self, prog: str | None = None) -> argparse.ArgumentParser:
+        """A parser whose ``--help`` lists every parameter that can be given as text, with its present value.
+
+        Parameters
+        ----------
+        prog
+            Name of the program; that of the script if ``None``.
+        """
+        from delira.training.command_line import add_parameters
+
+        parser = argparse.ArgumentParser(prog=prog, allow_abbrev=False)
+        add_parameters(parser, self)
+        return parser
+
+    def update_from_argparse(
+        self,
+        parser: argparse.ArgumentParser | None = None,
+        add_unknown_items: bool = False,
+        arguments: Sequence[str] | None = None,
+    ) -> argparse.Namespace:
+        """Replace parameters by what the command line of the script says: ``--training.lr 1e-4``.
+
+        A parameter is named by its path or by any part of it that says which one is meant: ``--lr``,
+        ``--training.lr``, ``--fixed.training.optimizer_params.lr``. Values are written as in YAML and must be of the
+        kind of the present value. ``--help`` lists all of them. Wrong names and values end the program with exit
+        code 2 and one line that says what is known.
+
+        Parameters
+        ----------
+        parser
+            Of further arguments of the script; it gets the parameters, too.
+        add_unknown_items
+            Also take new ones: ``--training.new 3``, ``--variable.model.depth 2``.
+        arguments
+            Words to read; those of the process if ``None``.
+
+        Returns
+        -------
+        argparse.Namespace
+            The further arguments.
+
+        Examples
+        --------
+        >>> params = Parameters({"training": {"optimizer_params": {"lr": 0.1}}})
+        >>> params.update_from_argparse(arguments=["--training.lr", "1e-4"])
+        Namespace()
+        >>> params.fixed.training.optimizer_params.lr
+        0.0001
+        """
+        from delira.training.command_line import read_parameters
+
+        parser = argparse.ArgumentParser(allow_abbrev=False) if parser is None else parser
+        return read_parameters(parser, self, add_unknown_items, arguments)
 
     def __str__(self) -> str:
         return "Parameters:\n" + "".join(f"\t{key} = {value}\n" for key, value in self.items())

@@ -308,28 +308,33 @@ def _age(path: Path) -> tuple[str, int]:
     return stamp, int(number) if number.isdigit() else 0
 
 
-def environment() -> dict[str, Any]:
-    """Versions, platform, command line and git commit of this process."""
-    versions = {"python": platform.python_version()}
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that are recorded, as far as they are installed."""
+    found = {"python": platform.python_version()}
     for package in _RECORDED:
         try:
-            versions[package] = importlib.metadata.version(package)
+            found[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             continue
+    return found
+
+
+def environment() -> dict[str, Any]:
+    """Versions, platform, command line and git commit of this process."""
     return {
         "started": datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
-        "versions": versions,
+        "versions": versions(),
         "platform": platform.platform(),
         "processor": platform.processor() or platform.machine(),
         "cpus": os.cpu_count(),
         "command": list(sys.argv),
-        "git": _git_commit(),
+        "git": git_commit(sys.argv[0]),
     }
 
 
-def _git_commit() -> dict[str, Any] | None:
-    """Commit of the script's folder, or else of the working directory; ``None`` outside of a repository."""
-    script = Path(sys.argv[0]).resolve().parent if sys.argv[0] not in ("", "-c", "-m") else Path.cwd()
+def git_commit(script_file: str) -> dict[str, Any] | None:
+    """Commit of a script's folder, or else of the working directory; ``None`` outside of a repository."""
+    script = Path(script_file).resolve().parent if script_file not in ("", "-c", "-m") else Path.cwd()
     for folder in (script, Path.cwd()):
         try:
             commit = _git(folder, "rev-parse", "HEAD")

@@ -1,0 +1,81 @@
+"""``delira report``: the page of a run, of several side by side, and files of every table and plot."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from delira.cli.output import Answer, wrapped
+from delira.errors import ConfigError
+from delira.training.result import KFoldResult
+from delira.utils.suggest import did_you_mean
+
+FORMATS = ("csv", "tex", "png", "svg", "pdf")
+
+
+def write_report(
+    runs: Sequence[str | Path], output: str | Path | None = None, export: str | Path | None = None, formats: str = ""
+) -> Answer:
+    """Read runs and write their page.
+
+    Parameters
+    ----------
+    runs
+        Their folders.
+    output
+        The file; ``report/report.html`` of the run if ``None``, of several ``runs.html`` here.
+    export
+        Folder for files of each table and plot, of several runs a folder for each.
+    formats
+        Kinds of these files, with commas between.
+
+    Raises
+    ------
+    ConfigError
+        If there is no run, or no such format.
+    """
+    kinds = [kind.strip().lower() for kind in formats.split(",") if kind.strip()]
+    for kind in kinds:
+        if kind not in FORMATS:
+            raise ConfigError(f"there is no format {kind!r}{did_you_mean(kind, FORMATS)}")
+    results = [KFoldResult.load(run) for run in runs]
+    page = _write_page(results, output)
+    files = [path for result in results for path in _export(result, results, export, kinds)]
+    found = [_describe(result) for result in results]
+    lines = [f"{entry['name']}: {problem}" for entry in found for problem in entry["problems"]]
+    text = "\n".join([*(wrapped(line) for line in lines), *map(str, files), f"report  {page}"])
+    return Answer({"report": str(page), "files": [str(path) for path in files], "runs": found}, text)
+
+
+def _write_page(results: Sequence[KFoldResult], output: str | Path | None) -> Path:
+    if len(results) > 1:
+        from delira.report import runs_page
+
+        path = Path(output or "runs.html")
+        runs_page(results, path)
+        return path
+    (result,) = results
+    path = Path(output) if output else Path(result.path or ".") / "report" / "report.html"
+    result.to_html(path)
+    return path
+
+
+def _export(
+    result: KFoldResult, results: Sequence[KFoldResult], folder: str | Path | None, kinds: Sequence[str]
+) -> Sequence[Path]:
+    if folder is None:
+        return ()
+    own = Path(folder)
+    if len(results) > 1:
+        own /= f"{result.name}_{Path(result.path or '').name}"
+    return result.export(own, formats=kinds)
+
+
+def _describe(result: KFoldResult) -> dict[str, Any]:
+    return {
+        "name": result.name,
+        "path": str(result.path),
+        "folds": [fold.fold for fold in result.folds],
+        "unfinished": [fold.fold for fold in result.unfinished],
+        "summary": result.summary(),
+        "problems": list(result.problems),
+    }

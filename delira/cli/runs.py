@@ -1,0 +1,169 @@
+"""``delira runs``: all runs below a folder, filtered and sorted."""
+
+import datetime
+import fnmatch
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from delira.cli.output import DASH, Answer, duration, table, wrapped
+from delira.errors import ConfigError
+from delira.training.stored_run import StoredRun, find_runs, read_run
+from delira.utils.suggest import did_you_mean
+
+_UNITS = {"min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filter:
+    """Which runs are listed."""
+
+    name: str | None = None
+    """Part of the experiment's name, or a pattern."""
+    states: Sequence[str] = ()
+    """``"finished"``, ``"running"``, ``"broken-off"``, ``"failed"``; none: all."""
+    since: str | None = None
+    """A day or an age."""
+    best: str | None = None
+    """A metric that the runs must have."""
+
+    def fits(self, run: StoredRun) -> bool:
+        """Whether a run is listed; of the metric nothing is asked here."""
+        if self.name is not None and not _matches(run.name, self.name):
+            return False
+        if self.states and run.state.replace(" ", "-") not in self.states:
+            return False
+        if self.since is None:
+            return True
+        return run.started is not None and run.started >= read_time(self.since)
+
+
+def list_runs(root: str | Path, chosen: Filter, *, sort: str = "age", limit: int | None = None) -> Answer:
+    """All runs below a folder, a line for each.
+
+    Parameters
+    ----------
+    root
+        The folder.
+    chosen
+        Which of them.
+    sort
+        ``"age"`` (the newest first), ``"name"``, ``"score"``, ``"duration"`` (the longest first) or ``"status"``.
+    limit
+        At most so many.
+
+    Raises
+    ------
+    ConfigError
+        If there is no such folder, or no run has the metric that was asked for.
+    """
+    if limit is not None and limit < 1:
+        raise ConfigError(f"--limit must be at least 1, got {limit}")
+    found = [read_run(path) for path in find_runs(root)]
+    runs = [run for run in found if chosen.fits(run)]
+    if chosen.best is not None:
+        known = {name for run in runs for name in run.metrics}
+        if runs and not known & {chosen.best, f"val_{chosen.best}"}:
+            raise ConfigError(f"no run has the metric {chosen.best!r}{did_you_mean(chosen.best, known)}")
+        runs = [run for run in runs if score_of(run, chosen.best)[0]]
+    shown = sorted(runs, key=lambda run: _order(run, "score" if chosen.best else sort, chosen.best))[:limit]
+    facts = [describe(run, Path(root), chosen.best) for run in shown]
+    return Answer({"root": str(root), "runs": facts}, _as_text(facts, Path(root), len(found), len(runs)))
+
+
+def describe(run: StoredRun, root: Path, metric: str | None = None) -> dict[str, Any]:
+    """What is said of a run, by stable names."""
+    name, value = score_of(run, metric)
+    return {
+        "run": str(run.path.relative_to(root.resolve()) if run.path.is_relative_to(root.resolve()) else run.path),
+        "path": str(run.path),
+        "name": run.name,
+        "kind": run.kind,
+        "status": run.state,
+        "folds_done": len(run.finished_folds),
+        "folds": run.n_folds,
+        "metrics": run.metrics,
+        "score": {"metric": name, "value": value} if name else None,
+        "started": None if run.started is None else run.started.isoformat(),
+        "seconds": run.seconds,
+        "age_seconds": run.age,
+        "room": run.manifest.get("room"),
+        "error": run.error or None,
+        "owner": run.owner,
+        "problems": list(run.problems),
+    }
+
+
+def score_of(run: StoredRun, metric: str | None = None) -> tuple[str, float | None]:
+    """Name and value of a metric of a run; of the one that chose its weights, or else the first, if none is named."""
+    score = run.score_key
+    wanted = (metric, f"val_{metric}") if metric else (score, score.removeprefix("val_"), *run.metrics)
+    return next(((name, run.metrics[name]) for name in wanted if name in run.metrics), ("", None))
+
+
+def read_time(text: str) -> datetime.datetime:
+    """A day, a time, or an age such as ``"7d"``, as a time.
+
+    Raises
+    ------
+    ConfigError
+        If it is none of these.
+    """
+    if found := re.fullmatch(r"(\d+)\s*(min|h|d|w)", text):
+        span = datetime.timedelta(**{_UNITS[found[2]]: int(found[1])})
+        return datetime.datetime.now().astimezone() - span
+    try:
+        return datetime.datetime.fromisoformat(text).astimezone()
+    except ValueError:
+        raise ConfigError(f"--since {text!r} is no time; write a day (2026-11-22), or an age: 30min, 12h, 7d") from None
+
+
+def _matches(name: str, pattern: str) -> bool:
+    return fnmatch.fnmatch(name, pattern) if set(pattern) & set("*?[") else pattern.lower() in name.lower()
+
+
+def _order(run: StoredRun, sort: str, metric: str | None) -> tuple[Any, ...]:
+    age = run.age if run.age is not None else math.inf
+    if sort == "score":
+        name, value = score_of(run, metric)
+        if value is None or not math.isfinite(value):
+            return (True, "", 0.0, age)
+        return (False, "" if metric else name, value if run.prefers_low(name) else -value, age)
+    keys: dict[str, Any] = {"name": run.name, "duration": -(run.seconds or 0.0), "status": run.state}
+    return (keys.get(sort, 0), age)
+
+
+def _as_text(facts: Sequence[dict[str, Any]], root: Path, n_found: int, n_left: int) -> str:
+    if not facts:
+        return (
+            f"there are no runs below {root}"
+            if not n_found
+            else f"none of the {n_found} runs below {root} is like that"
+        )
+    header = ("status", "folds", "score", "took", "age", "run")
+    lines = [
+        table(header, [[str(cell) for cell in _cells(fact)] for fact in facts], "<><>><"),
+        *(f"\n{fact['run']}: {fact['error']}" for fact in facts if fact["error"]),
+    ]
+    broken = [fact["run"] for fact in facts if fact["problems"]]
+    if broken:
+        lines.append("\n" + wrapped(f"not whole: {', '.join(broken)}; 'delira verify RUN' tells more"))
+    if n_left > len(facts):
+        lines.append(f"\nand {n_left - len(facts)} more")
+    return "\n".join(lines)
+
+
+def _cells(fact: dict[str, Any]) -> tuple[str, ...]:
+    score = fact["score"]
+    shown = DASH if score is None else f"{score['metric']} {score['value']:.4g}"
+    return (
+        fact["status"],
+        f"{fact['folds_done']}/{fact['folds']}",
+        shown,
+        duration(fact["seconds"]),
+        duration(fact["age_seconds"]),
+        fact["run"],
+    )

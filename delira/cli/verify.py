@@ -1,0 +1,203 @@
+"""``delira verify``: whether the files of a run are whole, and whether this is the environment that it ran in."""
+
+import json
+import platform
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from delira.cli.output import Answer, wrapped
+from delira.errors import CheckpointError, ConfigError
+from delira.io.verify import BROKEN_ZIP, verify_zip
+from delira.training.fold_file import FILE, read_fold
+from delira.training.parameters import Parameters
+from delira.training.run_folder import git_commit, versions
+from delira.training.stored_run import StoredRun, read_history, read_run
+
+WHOLE, BROKEN, MISSING = "whole", "broken", "missing"
+SAME, DIFFERENT, UNKNOWN = "same", "different", "unknown"
+
+
+class Check(NamedTuple):
+    """One thing that was looked at."""
+
+    what: str
+    state: str
+    """A file: ``whole``, ``broken`` or ``missing``. The environment: ``same``, ``different`` or ``unknown``."""
+    detail: str = ""
+
+
+def verify(path: str | Path, *, strict: bool = False) -> Answer:
+    """Look at every file of a run, and compare its environment with this one.
+
+    Parameters
+    ----------
+    path
+        The folder of the run.
+    strict
+        Whether another environment counts as broken.
+
+    Raises
+    ------
+    ConfigError
+        If there is no run.
+    """
+    run = read_run(path)
+    files = [*_check_files(run)]
+    environment = [*_compare(run)]
+    broken = [check for check in files if check.state != WHOLE]
+    changed = [check for check in environment if check.state == DIFFERENT]
+    is_broken = bool(broken or (strict and changed))
+    content = {
+        "run": str(run.path),
+        "status": run.state,
+        "is_broken": is_broken,
+        "is_same_environment": not changed,
+        "files": [check._asdict() for check in files],
+        "environment": [check._asdict() for check in environment],
+    }
+    return Answer(content, _as_text(run, files, environment), is_broken=is_broken)
+
+
+# ------------------------------------------------------------------ files
+
+
+def _check_files(run: StoredRun) -> Iterator[Check]:
+    yield from _check_run_files(run)
+    for number, folder in run.fold_folders.items():
+        place = "." if folder == run.path else folder.name
+        history, lost = read_history(folder)
+        if history or lost:
+            yield Check(f"{place}/history.jsonl", BROKEN if lost else WHOLE, lost)
+        yield from _check_fold_files(run, number, folder)
+        for checkpoint in sorted((folder / "checkpoints").glob("*")):
+            if checkpoint.is_file() and not checkpoint.name.startswith("."):
+                yield _check_checkpoint(checkpoint, f"{place}/checkpoints/{checkpoint.name}")
+
+
+def _check_run_files(run: StoredRun) -> Iterator[Check]:
+    for name, is_read in (("manifest.json", bool(run.manifest)), ("ledger.jsonl", bool(run.events))):
+        told = next((problem for problem in run.problems if name in problem), "")
+        is_there = is_read or (run.path / name).exists()
+        yield Check(name, MISSING if not is_there else BROKEN if told or not is_read else WHOLE, told)
+    if (path := run.path / "parameters.yml").exists():
+        try:
+            Parameters.load(path)
+            yield Check(path.name, WHOLE)
+        except (ConfigError, OSError) as error:
+            yield Check(path.name, BROKEN, str(error))
+    elif run.manifest:
+        yield Check(path.name, MISSING)
+    if (path := run.path / "result.json").exists():
+        try:
+            json.loads(path.read_bytes())["info"]
+            yield Check(path.name, WHOLE)
+        except (OSError, LookupError, TypeError, ValueError) as error:
+            yield Check(path.name, BROKEN, f"{type(error).__name__}: {error}")
+
+
+def _check_fold_files(run: StoredRun, number: int, folder: Path) -> Iterator[Check]:
+    path, what = folder / FILE, f"{folder.name}/{FILE}"
+    if not path.exists():
+        if run.kind == "kfold" and number in run.finished_folds:
+            yield Check(what, MISSING, "the ledger says that the fold has finished")
+        return
+    try:
+        stored = read_fold(folder)
+    except CheckpointError as error:
+        yield Check(what, BROKEN, str(error).removeprefix(f"{path} "))
+    else:
+        noted = run.finished_folds.get(number, {}).get("metrics")
+        yield Check(what, *_compare_metrics(stored.fields["metrics"], noted))
+    if (path := folder / "predictions.npz").exists():
+        try:
+            with zipfile.ZipFile(path) as archive:
+                damaged = archive.testzip()
+            detail = f"the checksum of its record {damaged!r} is wrong" if damaged else ""
+        except BROKEN_ZIP as error:
+            detail = str(error)
+        yield Check(f"{folder.name}/{path.name}", BROKEN if detail else WHOLE, detail)
+
+
+def _compare_metrics(stored: Mapping[str, Any], noted: Any) -> tuple[str, str]:
+    """Whether a fold's file and the ledger, which were written one after the other, say the same."""
+    for name, value in (noted or {}).items():
+        if name in stored and not np.isclose(np.mean(stored[name]), value, rtol=1e-9, atol=0, equal_nan=True):
+            return BROKEN, f"{name} is {np.mean(stored[name]):.6g} in it and {value:.6g} in ledger.jsonl"
+    return WHOLE, ""
+
+
+def _check_checkpoint(path: Path, what: str) -> Check:
+    if path.suffix == ".damaged":
+        return Check(what, BROKEN, "it was set aside when the run went on; delete it if the run is fine")
+    try:
+        verify_zip(path, compressed=path.suffix == ".ptj")
+    except CheckpointError as error:
+        return Check(what, BROKEN, str(error).removeprefix(f"{path} "))
+    return Check(what, WHOLE)
+
+
+# ------------------------------------------------------------------ environment
+
+
+def _compare(run: StoredRun) -> Iterator[Check]:
+    manifest = run.manifest
+    then, now = manifest.get("versions"), versions()
+    if not isinstance(then, Mapping):
+        yield Check("versions", UNKNOWN, "the run did not record them")
+    else:
+        for name, version in then.items():
+            here = now.get(name, "not installed")
+            yield Check(name, SAME if here == version else DIFFERENT, f"{version} in the run, {here} here")
+    yield _compare_value("platform", manifest.get("platform"), platform.platform())
+    yield _compare_value("processor", manifest.get("processor"), platform.processor() or platform.machine())
+    yield _compare_git(manifest)
+    fingerprint = manifest.get("fingerprint")
+    data = fingerprint.get("data") if isinstance(fingerprint, Mapping) else None
+    told = f"recorded as {str(data)[:12]}…; it is compared when the run is continued" if data else "not recorded"
+    yield Check("data", UNKNOWN, told)
+
+
+def _compare_value(what: str, then: Any, now: str) -> Check:
+    if then is None:
+        return Check(what, UNKNOWN, "the run did not record it")
+    return Check(what, SAME if then == now else DIFFERENT, f"{then} in the run, {now} here")
+
+
+def _compare_git(manifest: Mapping[str, Any]) -> Check:
+    then = manifest.get("git")
+    if not isinstance(then, Mapping):
+        is_told = "git" in manifest
+        return Check("git", UNKNOWN, "the script was in no repository" if is_told else "the run did not record it")
+    command = manifest.get("command")
+    now = git_commit(str(command[0])) if isinstance(command, list) and command else git_commit("")
+    told = _commit(then)
+    if now is None:
+        return Check("git", UNKNOWN, f"{told} in the run; the script is in no repository here")
+    same = then.get("commit") == now["commit"] and not then.get("changed") and not now["changed"]
+    return Check("git", SAME if same else DIFFERENT, f"{told} in the run, {_commit(now)} here")
+
+
+def _commit(git: Mapping[str, Any]) -> str:
+    return str(git.get("commit"))[:10] + (" with changes" if git.get("changed") else "")
+
+
+# ------------------------------------------------------------------ text
+
+
+def _as_text(run: StoredRun, files: list[Check], environment: list[Check]) -> str:
+    lines = [f"{run.name}, {run.state}: {run.path}", ""]
+    broken = [check for check in files if check.state != WHOLE]
+    lines += [_line(check) for check in broken]
+    lines.append(f"files        {len(files) - len(broken)} of {len(files)} are whole")
+    lines += ["", *(_line(check) for check in environment if check.state != SAME)]
+    same = sum(check.state == SAME for check in environment)
+    lines.append(f"environment  {same} of {len(environment)} entries are the same")
+    return "\n".join(lines)
+
+
+def _line(check: Check) -> str:
+    return wrapped(f"{check.what}: {check.detail}" if check.detail else check.what, f"{check.state:<12} ")
