@@ -80,7 +80,8 @@ class _Words:
 
     def take(self, words: Sequence[str], given: dict[Path, Any]) -> list[str]:
         """Words that are no parameters; what the others say is put into ``given``."""
-        rest, waiting = [], list(words)
+        rest: list[str] = []
+        waiting = list(words)
         while waiting:
             word = waiting.pop(0)
             name, equals, text = word.removeprefix("--").partition("=")

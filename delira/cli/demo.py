@@ -1,0 +1,57 @@
+"""``delira demo``: the starter project of the first room that is installed, run here and now."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from delira.cli.new import render
+from delira.cli.output import Answer
+from delira.errors import ConfigError, MissingBackendError
+from delira.rooms import FRAMEWORKS, installed_rooms
+from delira.training.result import KFoldResult
+from delira.utils.files import writable_folder
+
+_ORDER = ("torch", "jax", "tensorflow", "sklearn", "torchscript")
+_NAME = "digits"
+
+
+def demonstrate(backend: str | None = None, *, quiet: bool = False) -> Answer:
+    """Cross-validate a network on handwritten digits; the run is in ``runs/digits``, the page is ``report.html``.
+
+    Parameters
+    ----------
+    backend
+        The room; the first that is installed if ``None``.
+    quiet
+        Print nothing of the training.
+
+    Raises
+    ------
+    MissingBackendError
+        If the room, or every room, is not installed.
+    ConfigError
+        If the training fails.
+    """
+    installed = installed_rooms()
+    room = backend or next((name for name in _ORDER if name in installed), None)
+    if room is None or room not in installed:
+        missing = "a backend" if room is None else f"the package {FRAMEWORKS[room]!r}"
+        raise MissingBackendError(
+            f"the demo needs {missing}, which is not installed: pip install 'delira[{room or 'torch'}]'"
+        )
+    writable_folder(Path("runs"))
+    with tempfile.TemporaryDirectory(prefix="delira-demo-") as folder:
+        for file, text in render(_NAME, room, "classification").items():
+            (Path(folder) / file).write_text(text, encoding="utf-8")
+        # the script is a process of its own: frameworks and workers are as in any script of a user
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        command = [sys.executable, str(Path(folder) / "train.py")]
+        done = subprocess.run(command, env=environment, stdout=subprocess.DEVNULL if quiet else None, check=False)
+    if done.returncode:
+        raise ConfigError(f"the demo ended with exit code {done.returncode}; 'delira doctor' says what does not work")
+    result = KFoldResult.load(Path("runs") / _NAME)
+    page = result.to_html("report.html")
+    content = {"backend": room, "run": str(result.path), "report": str(page), "summary": result.summary()}
+    return Answer(content, f"run     {result.path}\npage    {page}\nnext    delira new my_project --backend {room}")
