@@ -19,7 +19,7 @@ CONSTRAINTS ?= requirements/constraints.txt
 BIN := .venv/bin
 INSTALL := -m pip --disable-pip-version-check install -qq --constraint $(CONSTRAINTS)
 FAST := not slow and not gpu
-DEV := jax sklearn logging export dev
+DEV := jax sklearn logging export cli dev
 # the range of requirements/tensorflow.txt, for the package that is tested
 TENSORFLOW_FOR_TESTS := "$(shell sed -n 's/^tensorflow>/$(TENSORFLOW)>/p' requirements/tensorflow.txt)"
 ONLY_none :=
@@ -159,7 +159,7 @@ endef
 	@touch $@
 
 .venv/.stamp-dev: .venv/.stamp-torch $(DEV:%=requirements/%.txt) requirements/tensorflow.txt
-	@echo "installing the other frameworks, logging, export and dev requirements"
+	@echo "installing the other frameworks, logging, export, cli and dev requirements"
 	@$(BIN)/python $(INSTALL) $(DEV:%=-r requirements/%.txt) $(TENSORFLOW_FOR_TESTS)
 	@touch $@
 

@@ -33,7 +33,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments
         Words after ``delira``; those of the process if ``None``.
     """
-    options = build_parser().parse_args(arguments)
+    parser = build_parser()
+    options = parser.parse_args(arguments)
+    if options.command is None:
+        parser.print_help(sys.stderr)
+        parser.exit(MISUSE)
     try:
         answer: Answer = options.run(options)
         show(answer, as_json=options.json)
@@ -76,7 +80,7 @@ def build_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"delira {delira.__version__}")
-    commands = parser.add_subparsers(title="commands", dest="command", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")
     for name, (add_arguments, run, summary, example) in _COMMANDS.items():
         command = commands.add_parser(
             name,

@@ -49,6 +49,7 @@ OPTIONAL = {
     "safetensors": ("export", "weights for other programs"),
     "onnx": ("export", "networks for other programs"),
     "onnxscript": ("export", "networks for other programs"),
+    "shtab": ("cli", "completion of the command delira in shells"),
     "ml_dtypes": ("export", "bfloat16 in numpy"),
 }
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TF_NUM_INTRAOP_THREADS")

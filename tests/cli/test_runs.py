@@ -1,0 +1,289 @@
+"""``delira runs``, ``report`` and ``verify``: what people and programs learn of the runs on a disk."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from problems import linear_problem
+from small_rooms import toy_room
+
+from delira import cli
+from delira.data_loading import BaseDataManager
+from delira.training.callbacks import AbstractCallback
+
+ROOT = Path(__file__).parents[2]
+
+
+def rmse(y_true: np.ndarray, y_pred: np.ndarray) -> float:
+    return float(np.sqrt(np.mean((y_true - y_pred) ** 2)))
+
+
+class Stop(AbstractCallback):
+    def __init__(self, fold: int, error: type[BaseException]):
+        self.fold, self.error = fold, error
+
+    def at_epoch_end(self, trainer: Any, **facts: Any) -> None:
+        if trainer.fold == self.fold:
+            raise self.error("the cable was pulled")
+
+
+def cross_validate(path: Path, name: str, *callbacks: Any, lr: float = 0.05) -> None:
+    data = BaseDataManager(linear_problem(12, 3, 7), 4)
+    training = {"val_metrics": {"rmse": rmse}, "num_epochs": 2, "optimizer_params": {"lr": lr}}
+    experiment = toy_room().experiment(path, training=training, name=name, val_score_key="rmse")
+    experiment.kfold(data, num_splits=2, shuffle=True, random_seed=5, callbacks=list(callbacks))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a finished run, a slower learner's, a failed one, and one that was broken off."""
+    path = tmp_path_factory.mktemp("made") / "runs"
+    cross_validate(path, "good")
+    cross_validate(path, "slow", lr=1e-4)
+    with pytest.raises(RuntimeError):
+        cross_validate(path, "failing", Stop(1, RuntimeError))
+    with pytest.raises(KeyboardInterrupt):
+        cross_validate(path, "stopped", Stop(0, KeyboardInterrupt))
+    return path
+
+
+@pytest.fixture
+def runs(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy that may be changed, in the working directory."""
+    monkeypatch.chdir(tmp_path)
+    return Path(shutil.copytree(made, tmp_path / "runs"))
+
+
+@pytest.fixture
+def ask(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, Any, str]]:
+    """Exit code, what was printed (of JSON: the object), and what was said to the error stream."""
+
+    def run(*words: str) -> tuple[int, Any, str]:
+        code = cli.main(words)
+        out, err = capsys.readouterr()
+        return code, json.loads(out) if "--json" in words else out, err
+
+    return run
+
+
+def names(answer: tuple[int, Any, str]) -> list[str]:
+    assert answer[0] == 0, answer
+    return [run["name"] for run in answer[1]["runs"]]
+
+
+# ---- runs
+
+
+def test_every_run_is_a_line_of_80_columns(runs, ask):
+    code, text, _ = ask("runs")
+    assert code == 0
+    lines = text.splitlines()
+    assert lines[0].split() == ["status", "folds", "score", "took", "age", "run"]
+    rows = {line.split()[-1].split("/")[1]: line for line in lines[1:5]}
+    assert rows["good"].startswith("finished    2/2    rmse")
+    assert rows["failing"].startswith("failed      1/2")
+    assert rows["stopped"].startswith("broken off  0/2    –")
+    assert max(map(len, lines)) <= 80
+    assert "RuntimeError: the cable was pulled" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ((), {"good", "slow", "failing", "stopped"}),
+        (("--name", "OO"), {"good"}),
+        (("--name", "s*"), {"slow", "stopped"}),
+        (("--status", "failed"), {"failing"}),
+        (("--status", "failed", "--status", "broken-off"), {"failing", "stopped"}),
+        (("--status", "running"), set()),
+        (("--since", "1h"), {"good", "slow", "failing", "stopped"}),
+        (("--since", "2999-01-01"), set()),
+        (("--best", "rmse"), {"good", "slow", "failing"}),
+    ],
+)
+def test_runs_are_filtered(runs, ask, words, expected):
+    assert set(names(ask("runs", "runs", "--json", *words))) == expected
+
+
+def test_runs_are_sorted(runs, ask):
+    assert names(ask("runs", "--json", "--sort", "name")) == ["failing", "good", "slow", "stopped"]
+    # less of the score is better, as the runs say
+    assert names(ask("runs", "--json", "--best", "rmse"))[-1] == "slow"
+    assert names(ask("runs", "--json", "--sort", "score"))[-1] == "stopped"
+    assert len(names(ask("runs", "--json", "--limit", "2"))) == 2
+
+
+def test_what_json_says_of_a_run_has_these_names(runs, ask):
+    (run,) = ask("runs", "--json", "--name", "good")[1]["runs"]
+    assert run.keys() == {
+        "run", "path", "name", "kind", "status", "folds_done", "folds", "metrics", "score", "started", "seconds",
+        "age_seconds", "room", "error", "owner", "problems",
+    }  # fmt: skip
+    assert (run["kind"], run["room"], run["score"]["metric"]) == ("kfold", "toy", "rmse")
+
+
+def test_a_folder_without_runs_is_no_error(tmp_path, ask):
+    assert ask("runs", str(tmp_path))[:2] == (0, f"there are no runs below {tmp_path}\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("runs", "nowhere"), "there is no folder 'nowhere'"),
+        (("runs", "--since", "lately"), "--since 'lately' is no time; write a day"),
+        (("runs", "--best", "rmes"), "no run has the metric 'rmes'; did you mean 'rmse'?"),
+        (("runs", "--limit", "0"), "--limit must be at least 1"),
+        (("report", "nowhere"), "there is no run in 'nowhere': there is no such folder"),
+        (("report", "runs", "--formats", "doc"), "there is no format 'doc'"),
+        (("verify", "runs/none"), "there is no run in 'runs/none'"),
+    ],
+)
+def test_misuse_is_one_line_and_exit_code_2(runs, ask, words, message):
+    code, out, err = ask(*words)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"delira {words[0]}: {message}")
+    assert err.count("\n") == 1
+    code, out, _ = ask(*words, "--json")
+    assert code == 2
+    assert message in out["error"]
+
+
+def test_debug_shows_where(runs):
+    with pytest.raises(ValueError, match="there is no folder"):
+        cli.main(["runs", "nowhere", "--debug"])
+
+
+# ---- report
+
+
+def test_the_page_of_a_run(runs, ask):
+    code, text, _ = ask("report", "runs/good")
+    page = Path(text.split()[-1])
+    assert code == 0
+    assert page.parts[-2:] == ("report", "report.html")
+    assert "good" in page.read_text(encoding="utf-8")
+    code, answer, _ = ask(
+        "report", "runs/good", "-o", "x/page.html", "--export", "paper", "--formats", "csv,svg", "--json"
+    )
+    assert code == 0
+    assert answer["report"] == "x/page.html"
+    assert {Path(file).suffix for file in answer["files"]} == {".csv", ".svg"}
+    assert all(Path(file).exists() for file in answer["files"])
+    assert answer["runs"][0]["summary"]["rmse"]["mean"] > 0
+
+
+def test_the_page_of_a_run_that_was_broken_off_says_so(runs, ask):
+    code, text, _ = ask("report", "runs/stopped", "-o", "page.html")
+    assert code == 0
+    assert "The run is broken off: KeyboardInterrupt: the cable was pulled; 0 of 2 folds" in " ".join(text.split())
+    assert "0 of 2 folds can be shown" in Path("page.html").read_text(encoding="utf-8")
+
+
+def test_runs_side_by_side(runs, ask):
+    code, answer, _ = ask("report", "runs/good", "runs/slow", "-o", "both.html", "--json")
+    assert code == 0
+    page = Path("both.html").read_text(encoding="utf-8")
+    assert "good" in page
+    assert "slow" in page
+    assert [run["name"] for run in answer["runs"]] == ["good", "slow"]
+
+
+# ---- verify
+
+
+def files(answer: Any, state: str) -> list[str]:
+    return [check["what"] for check in answer["files"] if check["state"] == state]
+
+
+def test_a_whole_run_is_whole(runs, ask):
+    code, answer, _ = ask("verify", "runs/good", "--json")
+    assert (code, answer["is_broken"], files(answer, "broken"), files(answer, "missing")) == (0, False, [], [])
+    whole = set(files(answer, "whole"))
+    assert {"manifest.json", "ledger.jsonl", "parameters.yml", "result.json", "fold_01/result.zip"} <= whole
+    assert any(name.startswith("fold_00/checkpoints/checkpoint_") for name in whole)
+    code, text, _ = ask("verify", "runs/good")
+    assert f"{len(whole)} of {len(whole)} are whole" in text
+    assert max(map(len, text.splitlines()[1:])) <= 80
+
+
+@pytest.mark.parametrize(
+    "damage",
+    ["manifest.json", "result.json", "parameters.yml", "fold_00/result.zip", "fold_01/predictions.npz", "checkpoint"],
+)
+def test_every_damaged_file_is_named(runs, ask, damage):
+    (run,) = (runs / "good").iterdir()
+    path = run / damage if damage != "checkpoint" else next((run / "fold_01" / "checkpoints").glob("*last*"))
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 255
+    path.unlink()  # checkpoints may be hard links
+    path.write_bytes(b"{:" if damage == "parameters.yml" else content)
+    code, answer, _ = ask("verify", "runs/good", "--json")
+    assert code == 1
+    assert files(answer, "broken") == [path.relative_to(run).as_posix()]
+
+
+def test_what_ledger_and_files_say_differently_is_found(runs, ask):
+    (run,) = (runs / "good").iterdir()
+    shutil.copy(run / "fold_00" / "result.zip", run / "fold_01" / "result.zip")
+    code, text, _ = ask("verify", "runs/good")
+    assert code == 1
+    assert "fold_01/result.zip: rmse is" in text
+    (run / "fold_00" / "result.zip").unlink()
+    assert files(ask("verify", "runs/good", "--json")[1], "missing") == ["fold_00/result.zip"]
+
+
+def test_another_environment_is_told_and_broken_only_if_that_is_asked_for(runs, ask):
+    (run,) = (runs / "good").iterdir()
+    manifest = json.loads((run / "manifest.json").read_text())
+    manifest["versions"]["numpy"] = "1.0"
+    (run / "manifest.json").write_text(json.dumps(manifest))
+    code, text, _ = ask("verify", "runs/good")
+    assert code == 0
+    assert f"different    numpy: 1.0 in the run, {np.__version__} here" in text
+    assert ask("verify", "runs/good", "--strict")[0] == 1
+
+
+# ---- the command itself
+
+
+def delira(*words: str, **more: Any) -> "subprocess.CompletedProcess[str]":
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "delira", *words]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, **more)
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(runs):
+    script = f"{sys.executable} -m delira completion bash --json | head -c 1; echo ${{PIPESTATUS[0]}}"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = ["bash", "-c", script.replace("completion bash", "runs")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.stderr == ""
+    assert done.stdout.startswith("{")
+
+
+def test_help_and_version_import_neither_a_framework_nor_the_training():
+    probe = (
+        "import sys\nfrom delira import cli\n"
+        "try:\n    cli.main([sys.argv[1]])\nexcept SystemExit as end:\n    print(end.code)\n"
+        "print([name for name in ('torch', 'jax', 'tensorflow', 'sklearn', 'matplotlib', 'jinja2') if name in sys.modules])"
+    )
+    for word in ("--help", "--version"):
+        done = subprocess.run(
+            [sys.executable, "-c", probe, word],
+            env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.stdout.endswith("0\n[]\n"), done.stderr
+        assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+def test_an_unknown_command_is_misuse():
+    done = delira("rusn")
+    assert done.returncode == 2
+    assert "invalid choice: 'rusn'" in done.stderr
