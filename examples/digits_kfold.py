@@ -41,6 +41,7 @@ def main() -> None:
             },
         }
     )
+    params.update_from_argparse()  # python digits_kfold.py --num_epochs 10 --lr 1e-3
     experiment = PyTorchExperiment(
         params, Net, name="digits", save_path="runs", val_score_key="accuracy", val_score_mode="max"
     )

@@ -144,7 +144,7 @@ def test_bash_completes_commands(tmp_path):
     if shutil.which("bash") is None:
         pytest.skip("bash is not installed")
     (tmp_path / "script").write_text(run("-m", "delira", "completion", "bash").stdout)
-    asked = "source script; COMP_WORDS=(delira ver); COMP_CWORD=1; _shtab_delira; echo ${COMPREPLY[@]}"
+    asked = "source ./script; COMP_WORDS=(delira ver); COMP_CWORD=1; _shtab_delira; echo ${COMPREPLY[@]}"
     done = subprocess.run(["bash", "-c", asked], cwd=tmp_path, capture_output=True, text=True)
     assert done.stdout == "verify\n", done.stderr
 
