@@ -13,6 +13,7 @@ from delira.metrics.forms import in_form
 from delira.metrics.tree.criteria import Criterion
 from delira.training.fold_file import FILE, read_fold
 from delira.training.parameters import Parameters
+from delira.training.phase_times import read_timings
 from delira.training.result import FoldResult, KFoldResult
 from delira.training.stored_run import FINISHED, StoredRun, read_history, read_run
 from delira.utils import yaml_codec
@@ -169,7 +170,7 @@ def _read_folds(run: StoredRun, parameters: Any, problems: list[str]) -> tuple[l
         history, lost = read_history(folder)
         stored = None if is_single else _read_stored(folder, number, number in run.finished_folds, problems)
         if stored is not None:
-            folds.append(FoldResult(**stored, path=folder, parameters=parameters))
+            folds.append(FoldResult(**stored, path=folder, parameters=parameters, timings=read_timings(folder)))
             continue
         if lost:
             problems.append(lost)
@@ -182,6 +183,7 @@ def _read_folds(run: StoredRun, parameters: Any, problems: list[str]) -> tuple[l
             best_epoch=run.best_epoch(history),
             path=folder,
             parameters=parameters,
+            timings=read_timings(folder),
         )
         if is_single and run.state == FINISHED:
             fold.seconds = run.seconds if run.seconds is not None else float("nan")
