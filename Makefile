@@ -37,7 +37,7 @@ test chaos spec parity test-all test-rooms test-notebooks notebooks test-only-%:
 export MPLBACKEND := Agg
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test chaos spec parity lint format full test-all test-rooms test-notebooks notebooks bench test-gpu bench-gpu clean distclean
+.PHONY: help demo test chaos spec parity docs lint format full test-all test-rooms test-notebooks notebooks bench test-gpu bench-gpu clean distclean
 
 help:
 	@echo "make demo       cross-validate a network on the digits that scikit-learn brings"
@@ -45,6 +45,7 @@ help:
 	@echo "make chaos      trainings killed at every call and at random times, all of them: part of make full"
 	@echo "make spec       the specification of backends on every room; writes docs/specification.md"
 	@echo "make parity     the same training in every room; writes docs/parity.md"
+	@echo "make docs       the site, in docs/_build/html; a warning is an error, and nothing is fetched"
 	@echo "make lint       ruff, ruff format and mypy"
 	@echo "make format     let ruff rewrite what it can"
 	@echo "make full       all tests, the notebooks, and the tests again with one framework alone, and with none"
@@ -73,8 +74,8 @@ test: .venv/.stamp-dev
 chaos: .venv/.stamp-dev
 	@$(BIN)/python -m pytest -n $(WORKERS) -m "not gpu" tests/chaos $(ARGS)
 
-# One after the other: the machine is not shared out.
-full: .venv/.stamp-dev
+# One after the other: the machine is not shared out. With Sphinx there, a slow test builds the site and looks at it.
+full: .venv/.stamp-docs
 	@$(MAKE) --no-print-directory test-all
 	@$(MAKE) --no-print-directory test-rooms
 	@$(MAKE) --no-print-directory test-notebooks
@@ -122,6 +123,10 @@ spec: .venv/.stamp-dev
 parity: .venv/.stamp-dev
 	@PYTHONPATH=tests $(BIN)/python -m parity.compare --write docs/parity.md
 
+docs: .venv/.stamp-docs
+	@$(BIN)/python -m sphinx -q -W --keep-going -d docs/_build/doctrees docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
 # torchbearer's wheel also holds a package "tests": it stays out of the environment
 bench: .venv/.stamp-dev
 	@test -d .venv/torchbearer || $(BIN)/python $(INSTALL) --no-deps --target .venv/torchbearer torchbearer==0.5.5
@@ -134,7 +139,7 @@ bench-gpu:
 	@set -e; for file in $(GPU_BENCHMARKS); do echo "== $$file"; PYTHONPATH=. $(GPU_PYTHON) $$file; done
 
 clean:
-	rm -rf build dist *.egg-info .venv-* .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage htmlcov docs/_build
+	rm -rf build dist *.egg-info .venv-* .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage htmlcov docs/_build docs/api docs/project docs/tutorials
 	find . -name __pycache__ -not -path "./.venv/*" -prune -exec rm -rf {} +
 
 distclean: clean
@@ -161,6 +166,11 @@ endef
 .venv/.stamp-dev: .venv/.stamp-torch $(DEV:%=requirements/%.txt) requirements/tensorflow.txt
 	@echo "installing the other frameworks, logging, export, cli and dev requirements"
 	@$(BIN)/python $(INSTALL) $(DEV:%=-r requirements/%.txt) $(TENSORFLOW_FOR_TESTS)
+	@touch $@
+
+.venv/.stamp-docs: .venv/.stamp-dev requirements/docs.txt
+	@echo "installing what builds the site"
+	@$(BIN)/python $(INSTALL) -r requirements/docs.txt
 	@touch $@
 
 .venv/.stamp-peers: .venv/.stamp-dev requirements/peers.txt requirements/visdom.txt

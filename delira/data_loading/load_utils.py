@@ -97,7 +97,7 @@ def default_load_fn_2d(
     Returns
     -------
     dict
-        ``data``: float32, shape (n_channels, *img_shape); 0 to 1 for images of 1, 8 or 16 bit, the values
+        ``data``: float32, shape ``(n_channels, *img_shape)``; 0 to 1 for images of 1, 8 or 16 bit, the values
         of the file otherwise. ``label_0``, ``label_1``, ...: float32, shape (1,) if the file holds one number.
 
     Raises

@@ -329,7 +329,7 @@ class BaseExperiment:
         allow_changes: bool = False,
         **facts: Any,
     ) -> AbstractContextManager[RunFolder]:
-        """Scope of a run in a new folder, or in an old one that is continued; see :meth:`RunFolder.opened`.
+        """Scope of a run in a new folder, or in an old one that is continued; see ``RunFolder.opened``.
 
         Parameters
         ----------

@@ -12,6 +12,6 @@ class JaxNetworkTrainer(BaseNetworkTrainer):
 
 
 class JaxExperiment(BaseExperiment):
-    """Trains fresh :class:`AbstractJaxNetwork`s; the arguments are those of :class:`BaseExperiment`."""
+    """Trains a fresh :class:`AbstractJaxNetwork` each time; called as :class:`BaseExperiment`."""
 
     trainer_cls = JaxNetworkTrainer

@@ -12,6 +12,6 @@ class TfNetworkTrainer(BaseNetworkTrainer):
 
 
 class TfExperiment(BaseExperiment):
-    """Trains fresh :class:`AbstractTfNetwork`s; the arguments are those of :class:`BaseExperiment`."""
+    """Trains a fresh :class:`AbstractTfNetwork` each time; called as :class:`BaseExperiment`."""
 
     trainer_cls = TfNetworkTrainer

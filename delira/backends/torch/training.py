@@ -12,6 +12,6 @@ class PyTorchNetworkTrainer(BaseNetworkTrainer):
 
 
 class PyTorchExperiment(BaseExperiment):
-    """Trains fresh :class:`AbstractPyTorchNetwork`s; the arguments are those of :class:`BaseExperiment`."""
+    """Trains a fresh :class:`AbstractPyTorchNetwork` each time; called as :class:`BaseExperiment`."""
 
     trainer_cls = PyTorchNetworkTrainer

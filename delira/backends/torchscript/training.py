@@ -15,6 +15,6 @@ class TorchScriptNetworkTrainer(BaseNetworkTrainer):
 
 
 class TorchScriptExperiment(BaseExperiment):
-    """Trains fresh :class:`AbstractTorchScriptNetwork`s; the arguments are those of :class:`BaseExperiment`."""
+    """Trains a fresh :class:`AbstractTorchScriptNetwork` each time; called as :class:`BaseExperiment`."""
 
     trainer_cls = TorchScriptNetworkTrainer

@@ -1,0 +1,103 @@
+"""How Sphinx builds the site: ``make docs``."""
+
+import os
+import pydoc
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from sphinx.addnodes import pending_xref
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # what TensorFlow says when it is imported is not about the site
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+
+import site_pages  # noqa: E402 - it lies beside this file
+
+project = "delira"
+version = release = site_pages.delira.__version__
+copyright = "the authors of delira"
+
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+exclude_patterns = ["_build", "**.ipynb_checkpoints"]
+nitpicky = True  # a name in a docstring that leads nowhere is a warning, and "make docs" makes it an error
+
+html_theme = "furo"
+html_title = f"delira {release}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+
+myst_heading_anchors = 3
+myst_enable_extensions = ["colon_fence", "deflist"]
+nb_execution_mode = "off"  # "make test-notebooks" runs them; here they are shown with the outputs that they carry
+
+autodoc_typehints = "description"
+autodoc_typehints_format = "short"
+autodoc_inherit_docstrings = False  # those of Keras and PyTorch are not written for this site
+autodoc_member_order = "bysource"
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+
+
+#: path of an object, and its public name -> where it is described; filled when the build begins
+_PLACES: dict[str, str] = {}
+
+
+def _write_pages(app: Sphinx) -> None:
+    list(site_pages.write_pages())
+    for where, names in site_pages.public_names().items():
+        for name, (value, place) in names.items():
+            if isinstance(getattr(value, "__module__", None), str) and hasattr(value, "__qualname__"):
+                _PLACES.setdefault(f"{value.__module__}.{value.__qualname__}", place)
+            _PLACES.setdefault(f"{where}.{name}", place)
+            _PLACES.setdefault(name, place)
+
+
+def _prepare(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Links of the pages in docs/ that lead out of it; and the index lists the pages that nobody has placed."""
+    if "/" in docname:
+        return
+    file = site_pages.DOCS / f"{docname}.md"
+    source[0] = site_pages.rewrite_links(source[0], file, file.name)
+    if docname == "index":
+        pages = sorted(path.stem for path in site_pages.DOCS.glob("*.md"))
+        placed = set(re.findall(r"^(\w+)$", source[0], re.MULTILINE)) | {"index"}
+        source[0] = source[0].replace("other-pages\n", "".join(f"{page}\n" for page in pages if page not in placed))
+
+
+def _resolve(app: Sphinx, env: BuildEnvironment, node: pending_xref, content: nodes.Element) -> Any:
+    """A name as it was written in a docstring -> where it is described."""
+    target = node["reftarget"]
+    if node.get("refdomain") != "py":
+        return None
+    owner, _, member = target.rpartition(".")
+    inside = f"{node.get('py:module')}.{node.get('py:class')}"
+    for place in (
+        _PLACES.get(target, target),
+        f"{_PLACES.get(owner, owner)}.{member}",
+        _declared(f"{inside}.{target}"),
+    ):
+        if place in env.domains.python_domain.objects:
+            found = env.domains.python_domain.resolve_any_xref(env, node["refdoc"], app.builder, place, node, content)
+            return found[0][1]
+    is_a_type = "refwarn" not in node  # of an annotation, and no reference that somebody wrote
+    is_there = any(pydoc.locate(name) is not None for name in (target, f"{inside}.{target}"))
+    return content if is_a_type or is_there else None
+
+
+def _declared(name: str) -> str:
+    """Where a member is described that a class has from its base."""
+    value = pydoc.locate(name)
+    owner, _, member = f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '')}".rpartition(".")
+    return f"{_PLACES.get(owner, owner)}.{member}"
+
+
+def setup(app: Sphinx) -> None:
+    """Register what makes pages and follows names."""
+    app.connect("builder-inited", _write_pages)
+    app.connect("source-read", _prepare)
+    app.connect("missing-reference", _resolve)

@@ -1,0 +1,194 @@
+"""Pages of the site that are made, not written: the API reference, and copies of what lies outside docs/."""
+
+import importlib
+import json
+import os
+import pkgutil
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import delira
+from delira import state
+from delira.rooms import NAMES
+
+DOCS = Path(__file__).resolve().parent
+ROOT = DOCS.parent
+
+#: what lies outside docs/ -> its page; notebooks and examples' pages are added below
+PAGES = {
+    "CHANGELOG.md": "project/changelog.md",
+    "CONTRIBUTING.md": "project/contributing.md",
+    "benchmarks/README.md": "project/benchmarks.md",
+    "examples/README.md": "project/examples.md",
+    "examples/own_backend/README.md": "project/example_of_a_backend.md",
+}
+#: folders and files that a page stands for without being a copy of them
+STANDS_FOR = {"README.md": "index.md", "notebooks": "tutorials/index.md"}
+#: modules without ``__all__`` whose names are public all the same
+ALSO_PUBLIC = ("delira.errors", "delira.state")
+#: part of a link in Markdown that leads to a file
+_LINK = re.compile(r"(\]\()([^)\s#:]+)(#[^)\s]*)?(\))")
+#: blocks and pieces of code, where brackets are no links
+_CODE = re.compile(r"(^```.*?^```$|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
+
+# ------------------------------------------------------------------ public names
+
+
+def public_modules() -> list[str]:
+    """Modules that a user imports from, those nearest to ``delira`` first."""
+    found = ["delira", *ALSO_PUBLIC]
+    for info in pkgutil.walk_packages(delira.__path__, "delira."):
+        if info.ispkg and info.name != "delira.backends" and "_" not in {part[0] for part in info.name.split(".")}:
+            found.append(info.name)
+    shown = {f"delira.{package}" for names in NAMES.values() for package in names}
+    found += [*shown, "delira.training.metrics"]
+    return sorted(set(found), key=lambda name: (name.startswith("delira.backends"), name.count("."), name))
+
+
+def names_of(module: ModuleType) -> list[str]:
+    """Public names of a module: those that it lists, and those of rooms that it shows."""
+    package = module.__name__.removeprefix("delira.")
+    names = {name for room in NAMES.values() for name in room.get(package, ())}
+    if module.__name__ in ALSO_PUBLIC:
+        names |= {name for name, value in vars(module).items() if _is_from(value, module) and name[0] != "_"}
+    names |= set(getattr(module, "__all__", ()))
+    names |= {"Trial"} if module.__name__ == "delira" else set()
+    return sorted(names, key=lambda name: (not name[0].isupper(), name.lower()))
+
+
+def _is_from(value: Any, module: ModuleType) -> bool:
+    return getattr(value, "__module__", None) == module.__name__
+
+
+def public_names() -> dict[str, dict[str, tuple[Any, str]]]:
+    """Module -> name -> (the object, where it is described).
+
+    An object that is shown in several places is described in one: that with the shortest path.
+    """
+    modules = {name: importlib.import_module(name) for name in public_modules()}
+    home: dict[int, str] = {}
+    found: dict[str, dict[str, tuple[Any, str]]] = {}
+    for where, module in modules.items():
+        for name in names_of(module):
+            value = getattr(module, name)
+            own = f"{where}.{name}"
+            # a name that is not the object's own (AbstractExperiment) does not describe it
+            is_alias = callable(value) and getattr(value, "__name__", name) != name and name not in vars(state)
+            place = home.get(id(value)) or (f"{where}.{value.__name__}" if is_alias else own)
+            if not is_alias:
+                home.setdefault(id(value), own)
+            found.setdefault(where, {})[name] = (value, place)
+    return found
+
+
+# ------------------------------------------------------------------ the reference
+
+
+def reference_pages() -> dict[str, str]:
+    """Path below docs/ -> text, of the whole API reference."""
+    names = public_names()
+    pages = {f"api/{module}.md": _reference_page(module, entries) for module, entries in names.items()}
+    main = [module for module in names if not module.startswith("delira.backends")]
+    rooms = [module for module in names if module.startswith("delira.backends")]
+    pages["api/index.md"] = "\n".join([
+        "# API reference\n",
+        "Every public name, one page for each package. What several packages show is described in one of them.\n",
+        _toctree("Packages", main), _toctree("Rooms", rooms),
+    ])  # fmt: skip
+    return pages
+
+
+def _toctree(caption: str, entries: list[str]) -> str:
+    return "\n".join(["```{toctree}", f":caption: {caption}", ":maxdepth: 1\n", *entries, "```\n"])
+
+
+def _comment_of(constant: str) -> str:
+    """What the comment above a constant says, wherever it is assigned."""
+    for path in sorted(Path(delira.__file__).parent.rglob("*.py")):
+        if found := re.search(rf"((?:^#: .*\n)+){constant}\b.* = ", path.read_text("utf-8"), re.MULTILINE):
+            return " ".join(line.removeprefix("#: ") for line in found[1].splitlines())
+    return ""
+
+
+def _reference_page(module: str, entries: dict[str, tuple[Any, str]]) -> str:
+    lines = [f"# {module}\n", "```{eval-rst}", f".. automodule:: {module}\n"]
+    for name, (value, place) in entries.items():
+        full = f"{module}.{name}"
+        if place != full:
+            lines += [f".. py:data:: {full}\n", f"   The same as :py:obj:`{place}`.\n"]
+        elif isinstance(value, state.StateKey):
+            since = f"Set since ``{state.SINCE[value]}``." if value in state.SINCE else ""
+            lines += [f".. py:data:: {full}\n", f"   {state.MEANING[value]}. {since}\n"]
+        elif isinstance(value, type):
+            lines += [f".. autoclass:: {full}", "   :members:", "   :show-inheritance:\n"]
+        elif callable(value):
+            lines += [f".. auto{'function' if hasattr(value, '__code__') else 'data'}:: {full}\n"]
+        else:
+            lines += [f".. py:data:: {full}\n", f"   {_comment_of(name)}\n"]
+    return "\n".join([*lines, "```\n"])
+
+
+# ------------------------------------------------------------------ copies
+
+
+def copies() -> dict[str, str]:
+    """Path below docs/ -> text, of the pages and notebooks that lie outside docs/."""
+    pages = {page: rewrite_links((ROOT / file).read_text("utf-8"), ROOT / file, page) for file, page in PAGES.items()}
+    notebooks = sorted((ROOT / "notebooks").glob("*.ipynb"))
+    for path in notebooks:
+        page = f"tutorials/{path.name}"
+        notebook = json.loads(path.read_text("utf-8"))
+        for cell in notebook["cells"]:
+            if cell["cell_type"] == "markdown":
+                cell["source"] = rewrite_links("".join(cell["source"]), path, page).splitlines(keepends=True)
+        pages[page] = json.dumps(notebook, indent=1)
+    pages["tutorials/index.md"] = "\n".join([
+        "# Tutorials\n",
+        "Notebooks, shown as they were run; the files are in the folder `notebooks` of the source.\n",
+        _toctree("Tutorials", [path.stem for path in in_reading_order(notebooks)]),
+    ])  # fmt: skip
+    return pages
+
+
+def in_reading_order(notebooks: list[Path]) -> list[Path]:
+    """First what begins, then the rest by name."""
+    first = ("introduction", "first_cross_validation")
+    return sorted(notebooks, key=lambda path: (path.stem not in first, path.stem))
+
+
+def rewrite_links(text: str, file: Path, page: str) -> str:
+    """Let the links of a file lead from its page to the pages of the site, and to files where there is no page."""
+    parts = _CODE.split(text)
+    parts[::2] = [_LINK.sub(lambda match: _link(match, file, page), part) for part in parts[::2]]
+    return "".join(parts)
+
+
+def _link(match: re.Match[str], file: Path, page: str) -> str:
+    opening, target, anchor, closing = match.groups(default="")
+    path = (file.parent / target).resolve()
+    if not path.is_relative_to(ROOT) or not path.exists():
+        return match[0]  # the build says that it leads nowhere
+    name = path.relative_to(ROOT).as_posix()
+    to = STANDS_FOR.get(name) or PAGES.get(name) or PAGES.get(f"{name}/README.md")
+    if name.startswith("notebooks/"):
+        to = f"tutorials/{path.name}"
+    where = DOCS / to if to else path
+    return f"{opening}{os.path.relpath(where, (DOCS / page).parent)}{anchor}{closing}"
+
+
+def write_pages() -> Iterator[Path]:
+    """Write what has changed, and remove what is no longer made."""
+    pages = {**reference_pages(), **copies()}
+    for folder in ("api", "project", "tutorials"):
+        for old in (DOCS / folder).glob("*"):
+            if old.relative_to(DOCS).as_posix() not in pages:
+                old.unlink()
+    for name, text in pages.items():
+        path = DOCS / name
+        path.parent.mkdir(exist_ok=True)
+        if not path.exists() or path.read_text("utf-8") != text:
+            path.write_text(text, "utf-8")
+            yield path
