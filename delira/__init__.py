@@ -10,6 +10,7 @@ from delira.utils.seeding import seed_all
 if TYPE_CHECKING:  # what type checkers and editors see; at run time see __getattr__
     from delira.training.trial import Trial as Trial
 
+#: the version, by the rules of docs/versioning.md
 __version__ = "1.0.0.dev0"
 
 __all__ = [

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from docutils import nodes
-from sphinx.addnodes import pending_xref
+from sphinx.addnodes import desc, desc_signature, pending_xref
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 
@@ -69,6 +69,29 @@ def _prepare(app: Sphinx, docname: str, source: list[str]) -> None:
         source[0] = source[0].replace("other-pages\n", "".join(f"{page}\n" for page in pages if page not in placed))
 
 
+def _hide_constants(app: Sphinx, doctree: nodes.document) -> None:
+    """Constants and second names have no source of their own that viewcode could lead to, and back from."""
+    for description in doctree.findall(desc):
+        if description.get("objtype") == "data":
+            for signature in description.findall(desc_signature):
+                signature["module"] = ""
+
+
+def _mend_links_back(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """Links from shown source to the reference: viewcode takes all names of a file to be public in one package."""
+    if not page.startswith("_modules/"):
+        return
+    module = page.removeprefix("_modules/").replace("/", ".")
+
+    def mended(match: re.Match[str]) -> str:
+        owner, dot, member = match["name"].partition(".")
+        return f'{match["opening"]}#{_PLACES.get(f"{module}.{owner}", match["package"] + "." + owner)}{dot}{member}"'
+
+    names = "|".join(sorted({re.escape(place.rpartition(".")[0]) for place in _PLACES.values()}, key=len, reverse=True))
+    pattern = rf'(?P<opening>class="viewcode-back" href="[^"#]*)#(?P<package>{names})\.(?P<name>[^"]*)"'
+    context["body"] = re.sub(pattern, mended, context["body"])
+
+
 def _resolve(app: Sphinx, env: BuildEnvironment, node: pending_xref, content: nodes.Element) -> Any:
     """A name as it was written in a docstring -> where it is described."""
     target = node["reftarget"]
@@ -100,4 +123,6 @@ def setup(app: Sphinx) -> None:
     """Register what makes pages and follows names."""
     app.connect("builder-inited", _write_pages)
     app.connect("source-read", _prepare)
+    app.connect("doctree-read", _hide_constants, priority=400)  # before viewcode
+    app.connect("html-page-context", _mend_links_back)
     app.connect("missing-reference", _resolve)

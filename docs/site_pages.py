@@ -69,19 +69,21 @@ def public_names() -> dict[str, dict[str, tuple[Any, str]]]:
     An object that is shown in several places is described in one: that with the shortest path.
     """
     modules = {name: importlib.import_module(name) for name in public_modules()}
-    home: dict[int, str] = {}
+    entries = [(where, name, getattr(module, name)) for where, module in modules.items() for name in names_of(module)]
+    # a name that is not the object's own (AbstractExperiment) describes it only if it has no other
+    entries_by_rank = sorted(entries, key=lambda entry: getattr(entry[2], "__name__", entry[1]) != entry[1])
+    home: dict[Any, str] = {}
+    for where, name, value in entries_by_rank:
+        home.setdefault(_identity(where, name, value), f"{where}.{name}")
     found: dict[str, dict[str, tuple[Any, str]]] = {}
-    for where, module in modules.items():
-        for name in names_of(module):
-            value = getattr(module, name)
-            own = f"{where}.{name}"
-            # a name that is not the object's own (AbstractExperiment) does not describe it
-            is_alias = callable(value) and getattr(value, "__name__", name) != name and name not in vars(state)
-            place = home.get(id(value)) or (f"{where}.{value.__name__}" if is_alias else own)
-            if not is_alias:
-                home.setdefault(id(value), own)
-            found.setdefault(where, {})[name] = (value, place)
+    for where, name, value in entries:
+        found.setdefault(where, {})[name] = (value, home[_identity(where, name, value)])
     return found
+
+
+def _identity(where: str, name: str, value: Any) -> Any:
+    """Equal for two names of one thing; two constants may happen to be the same number or text."""
+    return id(value) if callable(value) or isinstance(value, state.StateKey) else (where, name)
 
 
 # ------------------------------------------------------------------ the reference
@@ -105,9 +107,11 @@ def _toctree(caption: str, entries: list[str]) -> str:
     return "\n".join(["```{toctree}", f":caption: {caption}", ":maxdepth: 1\n", *entries, "```\n"])
 
 
-def _comment_of(constant: str) -> str:
-    """What the comment above a constant says, wherever it is assigned."""
-    for path in sorted(Path(delira.__file__).parent.rglob("*.py")):
+def _comment_of(module: str, constant: str) -> str:
+    """What the comment above a constant says, wherever it is assigned; the module's own folder goes first."""
+    package = Path(delira.__file__).parent
+    own = package.parent / module.replace(".", "/")
+    for path in sorted(package.rglob("*.py"), key=lambda path: (not path.is_relative_to(own), path)):
         if found := re.search(rf"((?:^#: .*\n)+){constant}\b.* = ", path.read_text("utf-8"), re.MULTILINE):
             return " ".join(line.removeprefix("#: ") for line in found[1].splitlines())
     return ""
@@ -127,7 +131,7 @@ def _reference_page(module: str, entries: dict[str, tuple[Any, str]]) -> str:
         elif callable(value):
             lines += [f".. auto{'function' if hasattr(value, '__code__') else 'data'}:: {full}\n"]
         else:
-            lines += [f".. py:data:: {full}\n", f"   {_comment_of(name)}\n"]
+            lines += [f".. py:data:: {full}\n", f"   {_comment_of(module, name)}\n"]
     return "\n".join([*lines, "```\n"])
 
 

@@ -60,6 +60,7 @@ class StepHooks:
         return [str(getattr(hook, "who", None) or getattr(hook, "__name__", hook)) for hook in hooks]
 
 
+#: a step without hooks
 NO_HOOKS = StepHooks()
 
 

@@ -1,5 +1,6 @@
 """The checks, by area, from the plain to the special: the order is that of the tables."""
 
+#: the areas, which are the modules beside this one
 AREAS = (
     "learning",
     "steps",
