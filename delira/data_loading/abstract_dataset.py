@@ -156,9 +156,10 @@ class AbstractDataset(abc.ABC):
 
         Examples
         --------
-        >>> dataset = BaseLazyDataset(files, load_image)
-        >>> dataset.set_labels("label", [int(file.parent.name) for file in files])
-        >>> BaseDataManager(dataset, 16, sampler_cls=PrevalenceRandomSampler)  # opens no image
+        >>> from delira.data_loading import BaseDataManager, BaseLazyDataset, PrevalenceRandomSampler
+        >>> dataset = BaseLazyDataset(["healthy/1.png", "ill/2.png"], load_fn=lambda file: {"data": file})
+        >>> dataset.set_labels("label", ["healthy", "ill"])
+        >>> manager = BaseDataManager(dataset, 16, sampler_cls=PrevalenceRandomSampler)  # opens no image
         """
         try:
             array = np.array(values)

@@ -79,8 +79,13 @@ class CachedDataset(AbstractDataset):
 
     Examples
     --------
-    >>> cached = CachedDataset(BaseLazyDataset("scans", load_and_resample, spacing=1.0), "cache")
+    >>> from delira.data_loading import BaseLazyDataset
+    >>> def load_and_scale(number, factor):
+    ...     return {"data": np.full(2, number * factor)}
+    >>> cached = CachedDataset(BaseLazyDataset([1, 2, 3], load_and_scale, factor=0.5), "cache")
     >>> cached.build()  # or leave it to the first epoch
+    >>> cached[2]["data"]
+    array([1.5, 1.5])
     """
 
     def __init__(self, dataset: Any, path: str | os.PathLike[str], *, version: Any = None) -> None:

@@ -40,7 +40,10 @@ class MappedDataset(AbstractDataset):
 
     Examples
     --------
-    >>> MappedDataset({"data": "images.npy", "label": labels})
+    >>> np.save("images.npy", np.zeros((3, 8, 8)))
+    >>> dataset = MappedDataset({"data": "images.npy", "label": [0, 1, 1]})
+    >>> len(dataset), dataset[2]["data"].shape
+    (3, (8, 8))
     """
 
     def __init__(self, arrays: Mapping[str, Any]) -> None:

@@ -43,10 +43,14 @@ class PerSampleTransform:
 
     Examples
     --------
-    >>> PerSampleTransform(albumentations.Compose([...]), {"data": "image", "seg": "mask"}, channels_last=True)
-    >>> PerSampleTransform(
-    ...     ComposeTransforms([...]), {"data": "image", "seg": "segmentation"}, convert=torch.from_numpy
-    ... )
+    >>> import numpy as np
+    >>> def flip(image, mask):  # is called as a transform of albumentations is
+    ...     return {"image": image[:, ::-1], "mask": mask[:, ::-1]}
+    >>> transform = PerSampleTransform(flip, {"data": "image", "seg": "mask"}, channels_last=True)
+    >>> batch = {"data": np.arange(6).reshape(1, 1, 2, 3), "seg": np.zeros((1, 1, 2, 3))}
+    >>> transform(batch, np.random.default_rng(0))["data"][0, 0]
+    array([[2, 1, 0],
+           [5, 4, 3]])
     """
 
     def __init__(

@@ -38,8 +38,12 @@ class WrappedDataset(AbstractDataset):
 
     Examples
     --------
-    >>> WrappedDataset(torchvision_dataset)
-    >>> WrappedDataset(hugging_face_dataset, {"data": "image", "label": "fine_label"})
+    >>> pairs = [(np.zeros((1, 8, 8)), 3), (np.ones((1, 8, 8)), 5)]  # as datasets of torchvision give them
+    >>> WrappedDataset(pairs)[1]["label"]
+    5
+    >>> rows = [{"image": np.zeros((8, 8)), "fine_label": 3}]  # as datasets of Hugging Face give them
+    >>> sorted(WrappedDataset(rows, {"data": "image", "label": "fine_label"})[0])
+    ['data', 'label']
     """
 
     def __init__(self, dataset: Any, keys: Iterable[str] | Mapping[str, str] | None = None) -> None:
