@@ -44,8 +44,8 @@ class PerSampleTransform:
     Examples
     --------
     >>> import numpy as np
-    >>> def flip(image, mask):  # is called as a transform of albumentations is
-    ...     return {"image": image[:, ::-1], "mask": mask[:, ::-1]}
+    >>> def flip(**sample):  # is called as a transform of albumentations is
+    ...     return {name: array[:, ::-1] for name, array in sample.items()}
     >>> transform = PerSampleTransform(flip, {"data": "image", "seg": "mask"}, channels_last=True)
     >>> batch = {"data": np.arange(6).reshape(1, 1, 2, 3), "seg": np.zeros((1, 1, 2, 3))}
     >>> transform(batch, np.random.default_rng(0))["data"][0, 0]
