@@ -15,11 +15,12 @@ from delira import state as keys
 from delira.contract import NO_HOOKS, StepHooks
 from delira.errors import DataError, NonFiniteLossError
 from delira.training import checks, guards
-from delira.training.callbacks import CallbackList, ProgressBar
+from delira.training.callbacks import CallbackList
 from delira.training.checkpointed import StopInValidation
 from delira.training.config import TrainerConfig, check_start, read_settings
 from delira.training.generators import seed_generators, set_generators
 from delira.training.hooked_run import HookedRun
+from delira.training.live_view import live_view
 from delira.training.micro_batches import run_in_parts
 from delira.training.plan import TrainingPlan, close_workers, make_plan
 from delira.training.predictor import batch_length
@@ -154,7 +155,7 @@ class BaseNetworkTrainer(HookedRun):
         val_score_key: str | None = None,
         val_score_mode: str | None = None,
         reduce_mode: str | None = None,
-        verbose: bool | None = None,
+        verbose: int | None = None,
     ) -> Any:
         """Train up to ``num_epochs`` epochs in total and return the network with its best weights.
 
@@ -210,11 +211,10 @@ class BaseNetworkTrainer(HookedRun):
             finally:
                 self._plan = None  # it holds the data
 
-    def _run(self, plan: TrainingPlan, verbose: bool) -> None:
+    def _run(self, plan: TrainingPlan, verbose: int) -> None:
         """The epochs, between the begin and the end of everything that goes with them."""
-        bar = ProgressBar(f"fold {self.fold}")
-        if verbose:
-            self.callbacks.append(bar)
+        view = live_view(self, verbose)
+        self._add_view(view)
         self._plan, error = plan, None
         try:
             with guards.scopes(self, plan):
@@ -227,7 +227,7 @@ class BaseNetworkTrainer(HookedRun):
             self.saver.finish(quietly=True)
             self.saver.forget()
             running = self.callbacks
-            self.callbacks = CallbackList(callback for callback in running if callback is not bar)
+            self.callbacks = CallbackList(one for one in running if not any(one is shown for shown in view))
             running.conclude(self, error)
             self.times.write()
             close_workers(plan.train_data, plan.val_data)

@@ -59,13 +59,18 @@ class LoggingConfig:
     freq: int = 50
     """Every how many steps the values of the running epoch are read from the device and checked."""
 
-    verbose: bool = True
-    """Show progress."""
+    verbose: int = 1
+    """What is shown while the training runs: 0 or False nothing; 1 or True a bar (a line for each epoch where none can
+    be drawn; in a notebook also the curves; for a cross-validation a table of its folds); 2 a bar for each pass."""
 
     def __post_init__(self) -> None:
         if self.type not in ("tensorboardx", None):
             raise ConfigError(f"logging_type must be 'tensorboardx' or None, got {self.type!r}")
         check_positive("log_freq", self.freq, "step")
+        if self.verbose not in (0, 1, 2):
+            raise ConfigError(
+                f"verbose must be 0 (nothing), 1 (a bar, or lines) or 2 (a bar for each pass), got {self.verbose!r}"
+            )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,7 @@ import numpy as np
 from delira.data_loading import BaseDataManager, SequentialSampler
 from delira.errors import CheckpointError, ConfigError
 from delira.metrics import MetricSet
+from delira.training.callbacks.fold_table import shown_folds
 from delira.training.checks import check_metrics
 from delira.training.config import read_settings
 from delira.training.fold_file import (
@@ -130,17 +131,20 @@ class CrossValidation:
         finished = {entry.get("fold") for entry in folder.events() if entry["event"] == "fold_finished"}
         folds: list[FoldResult] = []
         is_checked = False
-        for number, split in enumerate(splits):
-            fold = self._read_fold(folder.fold(number), number, split, is_finished=number in finished)
-            if fold is None:
-                folder.log("fold_started", fold=number)
-                fold = self._run_fold(folder, number, split, is_checked=is_checked)
-                is_checked = True
-                finished.discard(number)
-            if number not in finished:
-                means = {name: float(np.mean(array)) for name, array in fold.metrics.items()}
-                folder.log("fold_finished", fold=number, metrics=means, seconds=round(fold.seconds, 3))
-            folds.append(fold)
+        with shown_folds(len(splits), self.request.settings) as table:
+            for number, split in enumerate(splits):
+                fold = self._read_fold(folder.fold(number), number, split, is_finished=number in finished)
+                was_read = fold is not None
+                if fold is None:
+                    folder.log("fold_started", fold=number)
+                    fold = self._run_fold(folder, number, split, table, is_checked=is_checked)
+                    is_checked = True
+                    finished.discard(number)
+                if number not in finished:
+                    means = {name: float(np.mean(array)) for name, array in fold.metrics.items()}
+                    folder.log("fold_finished", fold=number, metrics=means, seconds=round(fold.seconds, 3))
+                table.end(fold, was_read=was_read)
+                folds.append(fold)
         return folds
 
     def _changes(self) -> dict[str, Any]:
@@ -223,13 +227,14 @@ class CrossValidation:
                 f"{self.request.num_epochs}; begin a new cross-validation"
             )
 
-    def _run_fold(self, folder: RunFolder, number: int, split: Split, *, is_checked: bool) -> FoldResult:
+    def _run_fold(self, folder: RunFolder, number: int, split: Split, table: Any, *, is_checked: bool) -> FoldResult:
         started = time.perf_counter()
         request = self.request.for_fold(number)
         if split.val is None:
             request = dataclasses.replace(request, settings={**request.settings, "val_score_key": None})
         trainer = self.experiment.build_trainer(request, folder.fold(number))
         self._check_epochs(number, trainer.state.epoch)
+        table.begin(number, trainer)
         with trainer.times.phase("other", since=started):
             if not is_checked:
                 self._check_test(trainer, split)

@@ -2,7 +2,7 @@
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from delira import state as keys
@@ -96,6 +96,14 @@ class HookedRun(ReplaceableRun):
         """Add a callback; see :meth:`RunState.register_callback`."""
         super().register_callback(callback)
         self._bind_hooks()
+
+    def _add_view(self, view: Iterable[Any]) -> None:
+        """Add callbacks that show the training; the step stays as it is, as none of them looks into it."""
+        for callback in view:
+            self.callbacks.append(callback)
+        hears = self.callbacks.hears
+        self._shows_steps = self._shows_steps or hears("on_step_training")
+        self._shows_validation = self._shows_validation or hears("on_step_validation")
 
     # ------------------------------------------------------------------ inside the step
 

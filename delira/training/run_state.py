@@ -30,6 +30,8 @@ class RunState(Predictor):
     closure_fn: Any
     stop_signals: StopSignals
     times: PhaseTimes
+    #: makes the callback that shows a training by its label, in place of a bar: a cross-validation shows a table
+    make_bar: Callable[[str], Any] | None = None
     #: the callback that averages the weights, if there is one
     weight_average: Any
     _plan: TrainingPlan | None

@@ -78,6 +78,8 @@ class LiveLossPlot(Callback):
         self._updates = 0
         self._handle: Any = None
         self._next, self._is_drawn = 0.0, False
+        if not on_batch:  # or each step of an experiment would be shown to it
+            vars(self)["on_step_training"] = None
 
     def figure(self) -> "Figure":
         """The curves so far.

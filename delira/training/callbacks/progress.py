@@ -3,44 +3,93 @@
 import functools
 import importlib
 import importlib.util
+import os
 import sys
 from collections.abc import Mapping
-from typing import Any
+from time import perf_counter
+from typing import Any, Protocol
 
 from delira.training.callbacks.abstract_callback import AbstractCallback
 
-#: a bar of fixed width, so that the values of the epoch beside it do not squeeze it
-_LAYOUT = "{desc} {percentage:3.0f}%|{bar:20}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}]{postfix}"
+#: a small bar, so that the values beside it have their place within 80 columns
+_LAYOUT = "{desc} |{bar:6}| {elapsed}<{remaining}{postfix}"
+#: seconds between two looks at the values of a step: each waits for the device
+PAUSE = 0.25
+#: seconds that must be left for the line of an epoch to tell them
+_WORTH_TELLING = 10
+
+
+class Display(Protocol):
+    """What a :class:`ProgressBar` is shown by in place of a bar of its own."""
+
+    def show(self, progress: "ProgressBar", *, at_once: bool) -> None:
+        """Draw what the progress says by now, if it is time, or ``at_once``."""
+
+
+def in_notebook() -> bool:
+    """Whether this is a kernel whose front end shows more than text."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return type(shell).__name__ == "ZMQInteractiveShell"
+
+
+def in_terminal() -> bool:
+    """Whether the standard error stream is a terminal on which lines can be drawn anew."""
+    return sys.stderr.isatty() and os.environ.get("TERM", "") not in ("dumb", "unknown")
 
 
 def _bar_class() -> Any:
     """The bar that can be drawn here, or ``None``."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    if type(shell).__name__ == "ZMQInteractiveShell":
+    if in_notebook():
         if importlib.util.find_spec("ipywidgets") is None:
             return None
-        return importlib.import_module("tqdm.notebook").tqdm
-    if sys.stderr.isatty():
-        return functools.partial(importlib.import_module("tqdm").tqdm, bar_format=_LAYOUT, dynamic_ncols=True)
+        return functools.partial(importlib.import_module("tqdm.notebook").tqdm, mininterval=PAUSE)
+    if in_terminal():
+        made = importlib.import_module("tqdm").tqdm
+        return functools.partial(made, bar_format=_LAYOUT, dynamic_ncols=True, mininterval=PAUSE)
     return None
 
 
 class ProgressBar(AbstractCallback):
-    """Show where the training is.
+    """Show where the training is: epoch, steps per second, time that is left, memory, losses and metrics.
 
-    A bar over all steps, with the values of the last epoch, where a bar can be drawn; otherwise one
-    line for each epoch. Everything goes to the standard error stream.
+    A bar over all steps where a bar can be drawn, with the values of the step at hand, which are read a few times a
+    second, and those of the last validation; otherwise one line for each epoch. Everything goes to the standard error
+    stream.
 
     Parameters
     ----------
     label
         Shown first, e.g. ``"fold 0"``.
+    display
+        Draws in place of a bar.
     """
 
-    def __init__(self, label: str = ""):
+    def __init__(self, label: str = "", display: Display | None = None):
         self.label = f"{label} · " if label else ""
+        self._display = display
         self._bar: Any = None
+        self._trainer: Any = None
+        self.begin(0, 0, None)
+
+    def begin(self, num_epochs: int, done: int, total: int | None) -> None:
+        """Begin to count.
+
+        Parameters
+        ----------
+        num_epochs
+            Epochs in all.
+        done, total
+            Steps that are done, and in all, if that is known.
+        """
+        self.epoch, self.num_epochs = 0, num_epochs
+        self.steps, self.total = done, total
+        self.values: dict[str, float] = {}
+        self._first, self._began_at = done, perf_counter()
+        self._seen, self._seen_at, self._next = done, self._began_at, 0.0
+        self.rate: float | None = None
+
+    # ------------------------------------------------------------------ moments
 
     def at_training_begin(self, trainer: Any, *, num_epochs: int, num_batches: int | None = None, **facts: Any) -> None:
         """Open the bar."""
@@ -50,41 +99,116 @@ class ProgressBar(AbstractCallback):
             text = f"continues after {inside}" if done < num_epochs else f"has {done} epochs already, of {num_epochs}"
             where = "" if trainer.save_path is None else f" ({trainer.save_path})"
             print(f"{self.label}{text}{where}", file=sys.stderr, flush=True)
-        if done < num_epochs and (bar_class := _bar_class()) is not None:
-            total = None if num_batches is None else num_batches * num_epochs
-            initial = (num_batches or 0) * done + step
-            self._bar = bar_class(total=total, initial=initial, unit="step")
+        total = None if num_batches is None else num_batches * num_epochs
+        self._trainer = trainer
+        self.begin(num_epochs, (num_batches or 0) * done + step, total)
+        self.epoch = done + 1 if step else done
+        if done >= num_epochs:
+            return
+        if self._display is not None:
+            self._display.show(self, at_once=True)
+        elif (bar_class := _bar_class()) is not None:
+            self._bar = bar_class(total=total, initial=self.steps, unit="step")
             if step:
-                self._name_epoch(done + 1, num_epochs)
+                self._name_epoch()
 
     def at_epoch_begin(self, trainer: Any, *, curr_epoch: int, num_epochs: int, **facts: Any) -> None:
         """Name the epoch."""
-        self._name_epoch(curr_epoch, num_epochs)
+        self.epoch, self.num_epochs = curr_epoch, num_epochs
+        self._name_epoch()
 
-    def _name_epoch(self, epoch: int, num_epochs: int) -> None:
+    def _name_epoch(self) -> None:
         if self._bar is not None:
-            self._bar.set_description_str(f"{self.label}epoch {epoch}/{num_epochs}", refresh=False)
+            self._bar.set_description_str(f"{self.label}epoch {self.epoch}/{self.num_epochs}", refresh=False)
 
-    def at_iter_end(self, trainer: Any, **facts: Any) -> None:
+    def at_iter_end(self, trainer: Any, *, losses: Mapping[str, Any], metrics: Mapping[str, Any], **facts: Any) -> None:
         """Move on by one step."""
+        self.steps += 1
         if self._bar is not None:
             self._bar.update()
+        if (self._bar is not None or self._display is not None) and perf_counter() >= self._next:
+            named = {**losses, **metrics}
+            read = trainer.backend.read_scalars([*named.values()]) if named else ()
+            self.values |= dict(zip(named, map(float, read), strict=True))
+            self._draw(at_once=False)
 
     def at_epoch_end(
         self, trainer: Any, *, metrics: Mapping[str, float], curr_epoch: int, num_epochs: int, **facts: Any
     ) -> None:
         """Show the values of the epoch."""
-        shown = "  ".join(f"{name} {value:.4g}" for name, value in metrics.items() if not name.startswith("lr"))
-        if self._bar is not None:
-            self._bar.set_postfix_str(shown, refresh=False)
+        self.values = {name: value for name, value in metrics.items() if not name.startswith("lr")}
+        if self._bar is None and self._display is None:
+            left = self.seconds_left
+            further = f"  eta {clock(left)}" if left is not None and left >= _WORTH_TELLING else ""
+            text = f"{self.label}epoch {curr_epoch:{len(str(num_epochs))}d}/{num_epochs}"
+            print(f"{text}  {self.shown_values() or 'done'}{further}", file=sys.stderr, flush=True)
         else:
-            width = len(str(num_epochs))
-            print(
-                f"{self.label}epoch {curr_epoch:{width}d}/{num_epochs}  {shown or 'done'}", file=sys.stderr, flush=True
-            )
+            self._draw(at_once=False)  # epochs may be faster than a terminal
 
     def at_training_end(self, trainer: Any, **facts: Any) -> None:
         """Close the bar."""
         if self._bar is not None:
             self._bar.close()
-            self._bar = None
+        elif self._display is not None and self._trainer is not None:
+            self._display.show(self, at_once=True)
+        self._bar = self._trainer = None
+
+    # ------------------------------------------------------------------ what is shown
+
+    def _draw(self, *, at_once: bool) -> None:
+        now = perf_counter()
+        self._next = now + PAUSE
+        if self.steps > self._seen and now > self._seen_at:
+            pace = (self.steps - self._seen) / (now - self._seen_at)
+            self.rate = pace if self.rate is None else 0.7 * self.rate + 0.3 * pace
+            self._seen, self._seen_at = self.steps, now
+        if self._bar is not None:
+            self._bar.set_postfix_str(f"{self.shown_pace()}, {self.shown_values()}", refresh=False)
+        elif self._display is not None:
+            self._display.show(self, at_once=at_once)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Until the training ends, at the speed so far; None if nobody knows."""
+        done = self.steps - self._first
+        if not done or self.total is None:
+            return None
+        return max(self.total - self.steps, 0) * (perf_counter() - self._began_at) / done
+
+    def shown_values(self) -> str:
+        """Losses and metrics as text."""
+        return "  ".join(f"{name} {value:.4g}" for name, value in self.values.items())
+
+    def shown_pace(self) -> str:
+        """Steps per second, and memory of the process and of the device, as text."""
+        rate = "" if self.rate is None else f"{self.rate:.{0 if self.rate >= 10 else 2}f}/s, "
+        return f"{rate}{shown_memory(self._trainer)}"
+
+
+def clock(seconds: float) -> str:
+    """A duration as ``1:02`` or ``1:02:03``."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def shown_memory(trainer: Any) -> str:
+    """Memory of this process, and what the framework holds on an accelerator, as text.
+
+    Parameters
+    ----------
+    trainer
+        Whose device it is; None: that of the process only.
+    """
+    own = _size(_process().memory_info().rss)
+    device = None if trainer is None else trainer.backend.device_memory(trainer.devices)
+    return own if device is None else f"{own} + {_size(device)} GPU"
+
+
+@functools.cache
+def _process() -> Any:
+    return importlib.import_module("psutil").Process()
+
+
+def _size(n_bytes: float) -> str:
+    return f"{n_bytes / 2**20:.0f}M" if n_bytes < 2**30 else f"{n_bytes / 2**30:.1f}G"

@@ -1,0 +1,28 @@
+"""What a training shows while it runs, unless it is told to be quiet."""
+
+from typing import Any
+
+from delira.training.callbacks import LiveLossPlot, ProgressBar, Tqdm
+from delira.training.callbacks.progress import in_notebook
+
+
+def live_view(trainer: Any, verbose: int) -> list[Any]:
+    """The callbacks that show a training.
+
+    Parameters
+    ----------
+    trainer
+        That begins.
+    verbose
+        0: nothing. 1: a bar, or a line for each epoch where none can be drawn; in a notebook also the curves. 2: a
+        bar for each pass over the data.
+    """
+    if verbose <= 0:
+        return []
+    if verbose == 2:
+        return [Tqdm()]
+    label = f"fold {trainer.fold}"
+    if trainer.make_bar is not None:
+        return [trainer.make_bar(label)]
+    has_plot = any(isinstance(callback, LiveLossPlot) for callback in trainer.callbacks)
+    return [ProgressBar(label), *([LiveLossPlot()] if in_notebook() and not has_plot else [])]
