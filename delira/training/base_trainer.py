@@ -213,7 +213,7 @@ class BaseNetworkTrainer(HookedRun):
 
     def _run(self, plan: TrainingPlan, verbose: int) -> None:
         """The epochs, between the begin and the end of everything that goes with them."""
-        view = live_view(self, verbose)
+        view = live_view(self, verbose, plan.num_epochs)
         self._add_view(view)
         self._plan, error = plan, None
         try:

@@ -6,7 +6,7 @@ from delira.training.callbacks import LiveLossPlot, ProgressBar, Tqdm
 from delira.training.callbacks.progress import in_notebook
 
 
-def live_view(trainer: Any, verbose: int) -> list[Any]:
+def live_view(trainer: Any, verbose: int, num_epochs: int) -> list[Any]:
     """The callbacks that show a training.
 
     Parameters
@@ -16,6 +16,8 @@ def live_view(trainer: Any, verbose: int) -> list[Any]:
     verbose
         0: nothing. 1: a bar, or a line for each epoch where none can be drawn; in a notebook also the curves. 2: a
         bar for each pass over the data.
+    num_epochs
+        Epochs in all: one gives no curve.
     """
     if verbose <= 0:
         return []
@@ -25,4 +27,5 @@ def live_view(trainer: Any, verbose: int) -> list[Any]:
     if trainer.make_bar is not None:
         return [trainer.make_bar(label)]
     has_plot = any(isinstance(callback, LiveLossPlot) for callback in trainer.callbacks)
-    return [ProgressBar(label), *([LiveLossPlot()] if in_notebook() and not has_plot else [])]
+    is_plotted = in_notebook() and num_epochs > 1 and not has_plot
+    return [ProgressBar(label), *([LiveLossPlot()] if is_plotted else [])]

@@ -26,6 +26,8 @@ class StopSignals:
 
     def __init__(self) -> None:
         self.received: int | None = None
+        #: the line that was written of it, whatever else is on the screen
+        self.told = ""
         self._at = 0.0
         self._before: dict[int, Any] = {}
 
@@ -70,9 +72,9 @@ class StopSignals:
         if self.received is None:
             self.received, self._at = number, time.monotonic()
             name = signal.Signals(number).name
-            text = f"\n{name}: finishing the step, then a checkpoint is written; once more stops at once\n"
+            self.told = f"{name}: finishing the step, then a checkpoint is written; once more stops at once"
             with contextlib.suppress(OSError):  # not by logging, whose stream may be in the midst of a write
-                os.write(2, text.encode())
+                os.write(2, f"\n{self.told}\n".encode())
             return
         if time.monotonic() - self._at < _ONE_SIGNAL:
             return

@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterator, Mapping
 from time import perf_counter
 from typing import Any
 
+from delira.training.callbacks.notebook_view import Panel, table_html
 from delira.training.callbacks.progress import PAUSE, ProgressBar, clock, in_notebook, in_terminal
 
 #: lines of the table that are no folds
 _FRAME = 7
-_COLUMNS = ("fold", "epoch", "time", "left", "best", "losses, metrics")
+#: name -> least width, so that they stay where they are; the last takes what is left
+_COLUMNS = {"fold": 4, "epoch": 7, "time": 4, "left": 4, "best": 10, "values": 0}
 
 
 @dataclasses.dataclass
@@ -54,10 +56,11 @@ class FoldTable:
         self.rows = [_Row() for _ in range(n_folds)]
         self._draw, self._next, self._began_at = draw, 0.0, perf_counter()
         self._pace, self.number = "", -1
+        self._signals: Any = None
 
     def begin(self, number: int, trainer: Any) -> None:
         """A fold begins, and its trainer tells the table in place of a bar."""
-        self.number = number
+        self.number, self._signals = number, trainer.stop_signals
         self.rows[number] = _Row(state="runs", began_at=perf_counter())
         trainer.make_bar = lambda label: ProgressBar(label, self)
 
@@ -91,6 +94,11 @@ class FoldTable:
         if at_once or perf_counter() >= self._next:
             self._draw(self, False)
             self._next = perf_counter() + PAUSE
+
+    @property
+    def told(self) -> str:
+        """What a signal has written below the table."""
+        return "" if self._signals is None else self._signals.told
 
     @property
     def caption(self) -> str:
@@ -139,6 +147,7 @@ class _Terminal:
         self._live = live.Live(
             console=self.console, auto_refresh=False, redirect_stdout=sys.stdout.isatty(), redirect_stderr=True
         )
+        self._told = ""
         _restore_in_children()
 
     def __enter__(self) -> "_Terminal":
@@ -150,6 +159,12 @@ class _Terminal:
 
     def draw(self, table: FoldTable, is_last: bool) -> None:
         height = None if is_last else self.console.height - _FRAME
+        if table.told and table.told != self._told:
+            self._told = table.told
+            # a handler cannot wait for the table, so it wrote below: back to its last line, and the text goes above
+            n_lines = 1 - -len(self._told) // self.console.width
+            self.console.file.write(f"\x1b[{n_lines}A\r\x1b[J")
+            self._live.console.print(self._told)
         self._live.update(self.made(table, height), refresh=True)
 
     @staticmethod
@@ -158,12 +173,17 @@ class _Terminal:
         tables, box = importlib.import_module("rich.table"), importlib.import_module("rich.box")
         text = importlib.import_module("rich.text").Text
         made = tables.Table(
-            box=box.SIMPLE_HEAD, pad_edge=False, caption=text(table.caption), caption_justify="left", expand=False
+            box=box.SIMPLE_HEAD, pad_edge=False, caption=text(table.caption), caption_justify="left", expand=True
         )
-        for name in _COLUMNS:
-            is_last = name == _COLUMNS[-1]
+        for name, width in _COLUMNS.items():
+            is_last = not width
             made.add_column(
-                name, justify="left" if is_last else "right", no_wrap=True, overflow="ellipsis" if is_last else "fold"
+                name,
+                justify="left" if is_last else "right",
+                no_wrap=True,
+                overflow="ellipsis" if is_last else "fold",
+                min_width=width or None,
+                ratio=1 if is_last else None,
             )
         for number, row in table.lines(height):
             style = {"runs": "bold", "": "dim", "stopped": "red"}.get(row.state, "")
@@ -175,8 +195,7 @@ class _Notebook:
     """Draws as HTML below the cell."""
 
     def __init__(self) -> None:
-        self._display = importlib.import_module("IPython.display")
-        self._handle: Any = None
+        self._panel = Panel()
 
     def __enter__(self) -> "_Notebook":
         return self
@@ -185,25 +204,9 @@ class _Notebook:
         return
 
     def draw(self, table: FoldTable, is_last: bool) -> None:
-        shown = self._display.HTML(_html(table))
-        if self._handle is None:
-            self._handle = self._display.display(shown, display_id=True)
-        else:
-            self._handle.update(shown)
-
-
-def _html(table: FoldTable) -> str:
-    escape = importlib.import_module("html").escape
-
-    def line(cells: tuple[str, ...], tag: str, style: str = "") -> str:
-        return f"<tr{style}>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in cells)}</tr>"
-
-    bold = ' style="font-weight:bold"'
-    rows = [line((number, *row.cells), "td", bold if row.state == "runs" else "") for number, row in table.lines()]
-    return (
-        f"<table><thead>{line(_COLUMNS, 'th')}</thead><tbody>{''.join(rows)}</tbody></table>"
-        f"<div>{escape(table.caption)}</div>"
-    )
+        rows = [((number, *row.cells), row.state == "runs") for number, row in table.lines()]
+        text = "\n".join("  ".join(cells) for cells, _ in [(tuple(_COLUMNS), False), *rows])
+        self._panel.show(table_html(_COLUMNS, rows, table.caption), f"{text}\n{table.caption}")
 
 
 class NoTable:

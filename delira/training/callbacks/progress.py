@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import Any, Protocol
 
 from delira.training.callbacks.abstract_callback import AbstractCallback
+from delira.training.callbacks.notebook_view import NotebookBar
 
 #: a small bar, so that the values beside it have their place within 80 columns
 _LAYOUT = "{desc} |{bar:6}| {elapsed}<{remaining}{postfix}"
@@ -55,7 +56,7 @@ class ProgressBar(AbstractCallback):
 
     A bar over all steps where a bar can be drawn, with the values of the step at hand, which are read a few times a
     second, and those of the last validation; otherwise one line for each epoch. Everything goes to the standard error
-    stream.
+    stream, but in a notebook.
 
     Parameters
     ----------
@@ -105,6 +106,8 @@ class ProgressBar(AbstractCallback):
         self.epoch = done + 1 if step else done
         if done >= num_epochs:
             return
+        if self._display is None and in_notebook():
+            self._display = NotebookBar()
         if self._display is not None:
             self._display.show(self, at_once=True)
         elif (bar_class := _bar_class()) is not None:
@@ -174,6 +177,13 @@ class ProgressBar(AbstractCallback):
         if not done or self.total is None:
             return None
         return max(self.total - self.steps, 0) * (perf_counter() - self._began_at) / done
+
+    def shown_line(self) -> str:
+        """Everything in one line of text."""
+        left = self.seconds_left
+        times = clock(perf_counter() - self._began_at) + ("" if left is None else f"<{clock(left)}")
+        parts = (times, self.shown_pace(), self.shown_values())
+        return f"{self.label}epoch {self.epoch}/{self.num_epochs} · {' · '.join(part for part in parts if part)}"
 
     def shown_values(self) -> str:
         """Losses and metrics as text."""
