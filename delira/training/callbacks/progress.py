@@ -14,6 +14,8 @@ from delira.training.callbacks.notebook_view import NotebookBar
 
 #: a small bar, so that the values beside it have their place within 80 columns
 _LAYOUT = "{desc} |{bar:6}| {elapsed}<{remaining}{postfix}"
+#: of a bar of one pass, with the number of its steps
+_PASS_LAYOUT = "{desc} {percentage:3.0f}%|{bar:20}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}]{postfix}"
 #: seconds between two looks at the values of a step: each waits for the device
 PAUSE = 0.25
 #: seconds that must be left for the line of an epoch to tell them
@@ -44,10 +46,10 @@ def _bar_class() -> Any:
     if in_notebook():
         if importlib.util.find_spec("ipywidgets") is None:
             return None
-        return functools.partial(importlib.import_module("tqdm.notebook").tqdm, mininterval=PAUSE)
+        return importlib.import_module("tqdm.notebook").tqdm
     if in_terminal():
         made = importlib.import_module("tqdm").tqdm
-        return functools.partial(made, bar_format=_LAYOUT, dynamic_ncols=True, mininterval=PAUSE)
+        return functools.partial(made, bar_format=_PASS_LAYOUT, dynamic_ncols=True)
     return None
 
 
@@ -111,7 +113,7 @@ class ProgressBar(AbstractCallback):
         if self._display is not None:
             self._display.show(self, at_once=True)
         elif (bar_class := _bar_class()) is not None:
-            self._bar = bar_class(total=total, initial=self.steps, unit="step")
+            self._bar = bar_class(total=total, initial=self.steps, bar_format=_LAYOUT, mininterval=PAUSE)
             if step:
                 self._name_epoch()
 
