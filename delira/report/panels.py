@@ -137,7 +137,7 @@ def time_panel(names: Sequence[str], phases: Mapping[str, Sequence[float]], colo
     colours
         Phase to colour.
     """
-    figure, axes = panel(6.2, 0.62 + 0.26 * len(names))
+    figure, axes = panel(6.2, 1.1 + 0.26 * len(names))
     left = np.zeros(len(names))
     for phase, seconds in phases.items():
         axes.barh(range(len(names)), seconds, left=left, height=0.66, color=colours[phase], linewidth=0, label=phase)
@@ -146,6 +146,9 @@ def time_panel(names: Sequence[str], phases: Mapping[str, Sequence[float]], colo
     axes.grid(visible=False)
     axes.set_yticks(range(len(names)), names, parse_math=False)
     axes.invert_yaxis()
+    figure.legend(
+        loc="outside lower left", ncols=5, frameon=False, fontsize=8.5, labelcolor=INK, handlelength=1, handleheight=1
+    )
     return figure
 
 

@@ -13,7 +13,7 @@ from delira.metrics.scoring import DEFAULT_KEYS, keys_of, lookup
 from delira.report.classified import Classified, class_names, classify
 from delira.report.regression import regressed
 
-MAX_VALUES = 1 << 27
+MAX_VALUES = 1 << 26
 """Masks of more pixels in all are not compared case by case."""
 
 

@@ -116,6 +116,7 @@ def _writer(cells: Sequence[Any]) -> Callable[[Any], str]:
     """How the cells of one column are written."""
     plain = [cell for cell in cells if isinstance(cell, float) and not isinstance(cell, (Share, Seconds))]
     as_number = number_format(plain)
+    is_short = all(cell < 10 for cell in cells if isinstance(cell, Seconds))
 
     def write(cell: Any) -> str:
         if cell is None or (isinstance(cell, float) and np.isnan(cell)):
@@ -123,7 +124,7 @@ def _writer(cells: Sequence[Any]) -> Callable[[Any], str]:
         if isinstance(cell, Share):
             return f"{float(cell):.1%}"
         if isinstance(cell, Seconds):
-            return duration(cell)
+            return f"{float(cell):.2f} s" if is_short else duration(cell)
         if isinstance(cell, float):
             return as_number(cell)
         return f"{cell:,}" if isinstance(cell, int) else str(cell)

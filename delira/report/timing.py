@@ -14,13 +14,13 @@ from delira.report.table import Seconds, Share, Table
 
 FILE = "timings.json"
 _VERSION = 1
-#: phases in the order in which they are shown, with colours that are told apart in light and dark
+#: phases in the order in which they are shown; colours that the page does not change, told apart in light and dark
 COLOURS = {
-    "data": "#d55e00",
+    "data": "#c8553d",
     "transfer": "#cc79a7",
     "forward": "#56b4e9",
-    "backward": "#0072b2",
-    "step": "#0072b2",
+    "backward": "#1b6ca8",
+    "step": "#1b6ca8",
     "update": "#3d5a99",
     "validation": "#009e73",
     "checkpoint": "#e69f00",

@@ -65,7 +65,7 @@ def test_the_table_of_times_has_a_row_for_each_fold_and_the_shares(result):
     (table,) = section.tables
     assert table.header == ["Fold", "data", "forward", "backward", "update", "validation", "other", "Sum"]
     assert table.texts()[-2:] == [
-        ["all", "3.0 s", "6.0 s", "9.0 s", "1.5 s", "4.5 s", "6.0 s", "30.0 s"],
+        ["all", "3.00 s", "6.00 s", "9.00 s", "1.50 s", "4.50 s", "6.00 s", "30.0 s"],
         ["share", "10.0%", "20.0%", "30.0%", "5.0%", "15.0%", "20.0%", "100.0%"],
     ]
     assert section.notes == ["forward and backward are estimated", "Nothing was measured in fold 3."]
