@@ -17,6 +17,8 @@ SQUARE = (3.05, 2.9)
 """Inches."""
 N_NAMED = 3
 """So many of the hardest classes are coloured and named."""
+MAX_LINES = 30
+"""Of more classes, so many are drawn, from the hardest to the easiest."""
 HARDEST = (VALIDATION, "#009e73", "#cc79a7")
 MAX_VECTOR_POINTS = 500
 """More points are drawn as one picture: each is an element of the page."""
@@ -52,12 +54,13 @@ def band_panel(title: str, axis_names: tuple[str, str], band: Band, area: str) -
 
 
 def classes_panel(title: str, axis_names: tuple[str, str], bands: Mapping[int, Band], names: Sequence[str]) -> "Figure":
-    """The mean over folds for each class; the three with the smallest areas are named."""
+    """The mean over folds for each class, at most 33 of them; the three with the smallest areas are named."""
     figure, axes = _square(title, axis_names)
-    hardest = sorted(bands, key=lambda number: bands[number].area[0])[:N_NAMED]
-    for number, band in bands.items():
-        if number not in hardest:
-            axes.plot(band.x, band.mean, color=MUTED, linewidth=0.7, alpha=0.6, label="class")
+    ordered = sorted(bands, key=lambda number: bands[number].area[0])
+    hardest, others = ordered[:N_NAMED], ordered[N_NAMED:]
+    for number in others[:: max(1, -(-len(others) // MAX_LINES))]:
+        band = bands[number]
+        axes.plot(band.x, band.mean, color=MUTED, linewidth=0.7, alpha=0.6, label="class")
     for number, colour in zip(hardest, HARDEST, strict=False):
         band = bands[number]
         name = names[number] if len(names[number]) <= 18 else names[number][:17] + "…"

@@ -27,6 +27,8 @@ _BEST: dict[str, Any] = {
     "markeredgecolor": VALIDATION,
     "markeredgewidth": 1.1,
 }
+MAX_VECTOR_POINTS = 4000
+"""Curves of folds with more points in all are drawn as one picture: each is text in the file."""
 LOG_RANGE = 100
 """Positive values whose largest is this many times the smallest are drawn on a logarithmic axis."""
 
@@ -130,7 +132,9 @@ def _draw_panel(axes: "Axes", quantity: str, phases: dict[str, list[Curve]]) -> 
     everything = np.concatenate([curve.values for found in phases.values() for curve in found])
     for phase in ("training", "validation"):
         colour = TRAINING if phase == "training" else VALIDATION
-        for curve in (found := phases.get(phase, [])):
+        found = phases.get(phase, [])
+        is_picture = len(found) > 1 and sum(len(curve.epochs) for curve in found) > MAX_VECTOR_POINTS
+        for curve in found:
             alone = len(found) == 1
             axes.plot(
                 curve.epochs,
@@ -140,6 +144,7 @@ def _draw_panel(axes: "Axes", quantity: str, phases: dict[str, list[Curve]]) -> 
                 alpha=1 if alone else 0.4,
                 marker="." if len(curve.epochs) == 1 else None,
                 label=f"{phase}, fold",
+                rasterized=is_picture,
             )
         if len(found) > 1:
             epochs, mean, std = curve_band([curve.epochs for curve in found], [curve.values for curve in found])

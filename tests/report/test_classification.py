@@ -5,7 +5,7 @@ import pytest
 
 from delira.metrics import CalibrationError, accuracy
 from delira.report.bands import GRID, precision_recall_bands, roc_bands
-from delira.report.classification import classification_section
+from delira.report.classification import classification_section, confusion
 from delira.report.classified import classify, classify_folds, reliability, softmax
 
 sklearn_metrics = pytest.importorskip("sklearn.metrics")
@@ -159,12 +159,29 @@ def test_of_a_hundred_classes_the_most_frequent_confusions_are_listed(validate):
     result = validate(labels, scores, metrics={})
     confusions = classification_section(result).tables[1]
     assert confusions.rows[0][:3] == ["7", "9", int((labels == 7).sum())]
-    html = result.to_html()
+    assert confusion(result) is None
+
+
+@pytest.mark.slow
+def test_the_page_of_a_hundred_classes_is_smaller_than_two_megabytes(validate):
+    labels, scores = logits(2000, 100)
+    html = validate(labels, scores, metrics={}).to_html()
     assert "Confusion matrix" not in html
     assert len(html) < 2 << 20
 
 
+@pytest.mark.slow
 def test_twenty_folds_of_many_cases_make_a_page_of_less_than_two_megabytes(validate):
     labels, scores = logits(5000, 10)
     html = validate(labels, scores, n_folds=20, metrics={}).to_html()
     assert len(html) < 2 << 20
+
+
+def test_of_many_classes_the_hardest_are_named_and_thirty_others_drawn(validate):
+    labels, scores = logits(2000, 80)
+    section = classification_section(validate(labels, scores, metrics={}))
+    (axes,) = section.panels["roc_classes"].axes
+    named = [line for line in axes.lines if line.get_label() != "class"]
+    areas = [row[4] for row in section.tables[0].rows[:80]]
+    assert [line.get_label().split()[0] for line in named] == [str(k) for k in np.argsort(areas)[:3]]
+    assert 20 < len(axes.lines) - 3 <= 30

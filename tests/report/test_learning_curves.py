@@ -83,3 +83,23 @@ def test_without_a_history_there_is_nothing_to_draw(validate, data):
     with pytest.raises(DataError, match="no fold has a history"):
         result.plot()
     assert "Learning curves" not in result.to_html()
+
+
+@pytest.mark.slow
+def test_long_curves_of_many_folds_do_not_make_the_page_large(validate, data):
+    result = validate(data.labels, data.scores, n_folds=20, metrics={})
+    generator = np.random.default_rng(0)
+    for one in result.folds:
+        one.history = [
+            {"epoch": epoch, **{name: generator.random() for name in ("a", "val_a", "b", "val_b", "c", "val_c", "d")}}
+            for epoch in range(1, 501)
+        ]
+    assert len(result.to_html()) < 2 << 20
+
+
+def test_the_band_is_one_standard_deviation_within_what_folds_reached(result):
+    (axes,) = [axes for axes in result.plot().axes if axes.get_title(loc="left") == "ce"]
+    training = axes.collections[0].get_paths()[0].vertices
+    at_two = training[training[:, 0] == 2][:, 1]
+    folds = 0.8 + 0.01 * np.arange(4)
+    np.testing.assert_allclose([at_two.min(), at_two.max()], folds.mean() + np.array([-1, 1]) * folds.std(ddof=1))
