@@ -27,6 +27,6 @@ def test_the_blocks_run(tmp_path, monkeypatch, capsys):
 
 def test_every_section_of_the_page_is_named():
     titles = re.findall(r"<h2>(\w[\w ]+)</h2>", TEMPLATE.read_text("utf-8"))
-    titles += ["Classes", "Predicted and true values", "Time"]
+    titles += ["Classes", "Predicted and true values", "Values", "Time"]
     assert len(titles) > 9
     assert not [title for title in titles if f"| {title} |" not in PAGE]

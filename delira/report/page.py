@@ -41,13 +41,13 @@ def result_page(result: Any) -> str:
     folds = drawn_folds(result)
     return template("kfold.html.j2").render(
         name=result.name or "cross-validation",
-        kind=_kind(result),
+        kind="Training" if is_training(result) else "Cross-validation",
         facts=_facts(result),
         metrics=[(column, strip(result, column.name)) for column in columns],
         strip_size=STRIP,
         notes=footnotes(columns),
         warnings=caveats(result),
-        folds=_fold_rows(result),
+        folds=[] if is_training(result) else _fold_rows(result),
         metric_names=[column.name for column in columns],
         curves=[inline_svg(figure, f"{name} over epochs") for name, figure in plots.curve_panels(folds).items()],
         legend=_legend(folds),
@@ -63,8 +63,25 @@ def result_page(result: Any) -> str:
 
 def sections(result: Any) -> list[Section]:
     """Parts of the page that depend on the task, and on what was measured."""
-    task = (classification_section(result) or regression_section(result)) if result.folds else None
+    task: Section | None = None
+    if is_training(result):
+        task = _last_values(result.folds[0])
+    elif result.folds:
+        task = classification_section(result) or regression_section(result)
     return [section for section in (task, time_section(result)) if section is not None]
+
+
+def _last_values(fold: Any) -> Section | None:
+    """What the single training came to; a cross-validation is measured by its test."""
+    last = {key: float(np.mean(value)) for key, value in (fold.history or [{}])[-1].items() if value is not None}
+    best: dict[str, Any] = next((one for one in fold.history if one.get("epoch") == fold.best_epoch), {})
+    rows: list[list[Any]] = [
+        [key, value, *([float(np.mean(best[key])) if key in best else np.nan] if best else [])]
+        for key, value in last.items()
+        if key != "epoch"
+    ]
+    header = ["Quantity", "Last epoch", *(["Best epoch"] if best else [])]
+    return Section("Values", {}, [Table("values", header, rows)], []) if rows else None
 
 
 def drawn_folds(result: Any) -> Sequence[Any]:
@@ -90,10 +107,9 @@ def template(name: str) -> Any:
     return _environment().get_template(name)
 
 
-def _kind(result: Any) -> str:
-    """What was done: a single training has no metrics of a test."""
-    is_single = len(result.folds) == 1 and not result.folds[0].metrics and not len(result.folds[0].test_indices)
-    return "Training" if is_single else "Cross-validation"
+def is_training(result: Any) -> bool:
+    """Whether it is a single training, which has no test."""
+    return len(result.folds) == 1 and not result.folds[0].metrics and not len(result.folds[0].test_indices)
 
 
 def _facts(result: Any) -> list[tuple[str, str]]:
@@ -104,7 +120,11 @@ def _facts(result: Any) -> list[tuple[str, str]]:
     n_folds, n_cases = len(result.folds), int(result.oof.mask.sum())
     split_type = result.info.get("split_type")
     facts = [("Date", str(date))]
-    if _kind(result) == "Cross-validation":
+    if is_training(result):
+        (fold,) = result.folds
+        best = [] if fold.best_epoch is None else [("Best epoch", str(fold.best_epoch))]
+        facts += [("Epochs", str(len(fold.history))), *best, ("Duration", duration(fold.seconds))]
+    else:
         facts.append(("Splits", f"{n_folds}{f', {split_type}' if split_type else ''}"))
         facts.append(("Cases", f"{n_cases:,}" + (f" of {result.n_samples:,}" if n_cases < result.n_samples else "")))
     if result.groups is not None:

@@ -73,8 +73,10 @@ def time_section(result: Any) -> Section | None:
         [str(number), *(Seconds(seconds.get(phase, 0.0)) for phase in phases), Seconds(sum(seconds.values()))]
         for number, seconds in folds.items()
     ]
+    n_folds = len(rows)
     totals = [sum(seconds.get(phase, 0.0) for seconds in folds.values()) for phase in phases]
-    rows.append(["all", *map(Seconds, totals), Seconds(sum(totals))])
+    if n_folds > 1:
+        rows.append(["all", *map(Seconds, totals), Seconds(sum(totals))])
     rows.append(["share", *(Share(total / sum(totals)) for total in totals), Share(1.0)])
     by_phase = {phase: [seconds.get(phase, 0.0) for seconds in folds.values()] for phase in phases}
     colours = {phase: COLOURS.get(phase, COLOURS["other"]) for phase in phases}
@@ -82,4 +84,6 @@ def time_section(result: Any) -> Section | None:
     notes = list(dict.fromkeys(note for _, note in found.values() if note))
     if without := [str(number) for number in found if number not in folds]:
         notes.append(f"Nothing was measured in fold {', '.join(without)}.")
-    return Section("Time", {"time": panel}, [Table("time", ["Fold", *phases, "Sum"], rows, n_last=2)], notes)
+    return Section(
+        "Time", {"time": panel}, [Table("time", ["Fold", *phases, "Sum"], rows, n_last=1 + (n_folds > 1))], notes
+    )

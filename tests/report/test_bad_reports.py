@@ -56,6 +56,9 @@ def test_a_single_training_is_called_one(tmp_path):
     html = KFoldResult([fold(history=HISTORY)], 0, name="gan", path=tmp_path).to_html()
     assert '<p class="kind">Training</p>' in html
     assert "<dt>Splits</dt>" not in html
+    assert "<h2>Folds</h2>" not in html
+    assert "<dt>Epochs</dt><dd>2</dd>" in html
+    assert '<th scope="row">ce</th><td class="number">–</td>' in html
     assert "<h2>Summary</h2>" not in html
 
 

@@ -74,7 +74,7 @@ def test_the_table_of_times_has_a_row_for_each_fold_and_the_shares(result):
 def test_times_are_read_from_the_folder_of_a_fold(result, tmp_path):
     (tmp_path / "timings.json").write_text(json.dumps({"version": 1, "seconds": SECONDS}))
     result.folds[0].path = tmp_path
-    assert len(time_section(result).tables[0].rows) == 3
+    assert [row[0] for row in time_section(result).tables[0].rows] == ["0", "share"]
 
 
 @pytest.mark.parametrize(
