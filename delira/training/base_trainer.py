@@ -205,7 +205,8 @@ class BaseNetworkTrainer(HookedRun):
                     "training was stopped after epoch %d of %d, so there is nothing to do; set trainer.stop_training "
                     "= False to go on", self.state.epoch, plan.num_epochs,
                 )  # fmt: skip
-            self._run(plan, self.config.logging.verbose if verbose is None else verbose)
+            with self.run_log.opened(plan.num_epochs):
+                self._run(plan, self.config.logging.verbose if verbose is None else verbose)
             try:
                 return self._at_training_end()
             finally:
@@ -347,7 +348,7 @@ class BaseNetworkTrainer(HookedRun):
     ) -> None:
         """One step: prepare the batch, call the closure, keep its values where they are."""
         state, callbacks = self.state, self.callbacks
-        n_samples = batch_length(batch)
+        n_samples, self.run_log.step = batch_length(batch), state.global_step + 1
         counters = {"iter_num": state.step_in_epoch, "global_iter_num": state.global_step}
         if callbacks.hears("at_iter_begin"):
             callbacks.notify("at_iter_begin", self, data_dict=batch, curr_epoch=state.epoch + 1, train=True, **counters)

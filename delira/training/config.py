@@ -254,6 +254,8 @@ PARTS = {
     "jit_compile": ("compiling", "jit"),
     "logging_type": ("logging", "type"),
     "logging_kwargs": ("logging", "kwargs"),
+    "logging_frequencies": ("logging", "frequencies"),
+    "logging_reductions": ("logging", "reductions"),
     "log_freq": ("logging", "freq"),
     "verbose": ("logging", "verbose"),
     "save_freq": ("saving", "freq"),
@@ -286,6 +288,7 @@ _ALIASES = {
     "optim_builder": "optim_fn",
     "checkpoint_freq": "save_freq",
     "compile": "compiled",
+    "reduce_types": "logging_reductions",
 }
 #: renamed long ago
 _DEPRECATED = {"criterions": "losses"}

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from delira.errors import ConfigError
+from delira.logging.logger import check_frequencies, check_reductions
+from delira.logging.targets import check_targets
 
 
 def check_positive(name: str, value: Any, unit: str) -> None:
@@ -50,11 +52,20 @@ class ScheduleConfig:
 class LoggingConfig:
     """Where the numbers of a run go besides the history files."""
 
-    type: str | None = "tensorboardx"
-    """``"tensorboardx"`` writes event files if the package is installed; ``None`` writes none."""
+    type: Any = "tensorboardx"
+    """``"tensorboardx"`` (event files, if the package is installed), ``"visdom"``, ``"mlflow"``, ``"wandb"``, a handler
+    of Python's logging, a logger of trixi, the class of one, or a list of these; ``None`` writes nothing more."""
 
     kwargs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """Keyword arguments of the writer."""
+    """Keyword arguments of the handler; for a list of them, by name."""
+
+    frequencies: int | Mapping[str, int] | None = None
+    """Every how many steps losses and metrics are logged, and of how many messages of a name one is: a number, or one
+    by name. ``None``: every message, and the losses and metrics of epochs alone."""
+
+    reductions: Any = "last"
+    """What the numbers since the last that was logged become: ``"last"``, ``"first"``, ``"mean"``, ``"median"``,
+    ``"max"``, ``"min"``, or a function of an array of shape ``(n,)``; one for all, or by name."""
 
     freq: int = 50
     """Every how many steps the values of the running epoch are read from the device and checked."""
@@ -64,8 +75,10 @@ class LoggingConfig:
     be drawn; in a notebook also the curves; for a cross-validation a table of its folds); 2 a bar for each pass."""
 
     def __post_init__(self) -> None:
-        if self.type not in ("tensorboardx", None):
-            raise ConfigError(f"logging_type must be 'tensorboardx' or None, got {self.type!r}")
+        check_targets(self.type, self.kwargs)
+        if self.frequencies is not None:
+            check_frequencies(self.frequencies, "logging_frequencies")
+        check_reductions(self.reductions, "logging_reductions")
         check_positive("log_freq", self.freq, "step")
         if self.verbose not in (0, 1, 2):
             raise ConfigError(

@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import importlib.util
 import os
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -12,7 +11,7 @@ from delira.errors import ConfigError
 from delira.io.checkpoint import CheckpointFolder
 from delira.training import guards
 from delira.training.callbacks.history import HistoryWriter
-from delira.training.callbacks.tensorboard import TensorBoardWriter
+from delira.training.callbacks.run_log import RunLog, StepLog
 from delira.training.phase_times import PhaseTimes
 from delira.training.saving import Saver
 from delira.utils.files import writable_folder
@@ -50,8 +49,10 @@ def open_files(trainer: Any) -> None:
         _refuse_what_needs_files(config)
     else:
         trainer.callbacks.append(HistoryWriter(folder))
-        if config.logging.type == "tensorboardx" and importlib.util.find_spec("tensorboardX"):
-            trainer.callbacks.append(TensorBoardWriter(folder / "logs", **config.logging.kwargs))
+    trainer.run_log = RunLog(folder, config.logging)
+    trainer.callbacks.append(trainer.run_log)
+    if config.logging.frequencies is not None:
+        trainer.callbacks.append(StepLog(trainer.run_log))
     trainer.checkpoints = CheckpointFolder(
         NOWHERE if folder is None else folder / "checkpoints",
         backend.checkpoint_suffix,

@@ -8,6 +8,7 @@ from delira.contract import StepHooks
 from delira.errors import ConfigError, NonFiniteLossError
 from delira.training import guards
 from delira.training.callbacks import CallbackList
+from delira.training.callbacks.run_log import RunLog
 from delira.training.config import TrainerConfig, check_fold, score_mode
 from delira.training.data_position import EpochData, is_foreign_loader
 from delira.training.phase_times import PhaseTimes
@@ -32,6 +33,7 @@ class RunState(Predictor):
     times: PhaseTimes
     #: makes the callback that shows a training by its label, in place of a bar: a cross-validation shows a table
     make_bar: Callable[[str], Any] | None = None
+    run_log: RunLog
     #: the callback that averages the weights, if there is one
     weight_average: Any
     _plan: TrainingPlan | None

@@ -45,6 +45,10 @@ class StepValues:
             self._values[name] = [np.concatenate(self._values[name])]
         return self._values[name][0]
 
+    def after(self, name: str, step: int) -> np.ndarray:
+        """The values of the steps after one, float64 of shape ``(n,)``."""
+        return self[name][np.asarray(self._steps[name]) > step]
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._pending)
 

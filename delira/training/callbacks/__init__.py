@@ -6,6 +6,7 @@ The accumulation of gradients over several batches is none of them, but a settin
 
 from typing import TYPE_CHECKING
 
+from delira.logging.writers import VisdomParams, close_writer, get_writer
 from delira.training.callbacks.abstract_callback import AbstractCallback, CallbackList
 from delira.training.callbacks.checkpoints import Best, Interval, ModelCheckpoint, MostRecent
 from delira.training.callbacks.confusion import PyCM
@@ -93,7 +94,6 @@ from delira.training.callbacks.tensorboard_images import TensorBoardImages
 from delira.training.callbacks.tensorboard_projector import TensorBoardProjector
 from delira.training.callbacks.tensorboard_scalars import TensorBoard
 from delira.training.callbacks.tensorboard_text import TensorBoardText
-from delira.training.callbacks.tensorboard_writers import VisdomParams, close_writer, get_writer
 from delira.training.callbacks.terminate_on_nan import TerminateOnNaN
 from delira.training.callbacks.unpack_state import UnpackState
 from delira.training.callbacks.weight_average import ExponentialMovingAverage

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from delira.logging.writers import open_events, since, write_values
 from delira.training.callbacks.abstract_callback import AbstractCallback
-from delira.training.callbacks.tensorboard_writers import open_events, since, write_values
 
 
 class TensorBoardWriter(AbstractCallback):

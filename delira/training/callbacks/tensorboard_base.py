@@ -5,10 +5,10 @@ from typing import Any
 
 from delira import state as keys
 from delira.errors import ConfigError
+from delira.logging.writers import VisdomParams, close_writer, get_writer, since
 from delira.state import State
 from delira.training.callbacks.hooks import Callback
 from delira.training.callbacks.monitor import trainer_of
-from delira.training.callbacks.tensorboard_writers import VisdomParams, close_writer, get_writer, since
 
 
 class AbstractTensorBoard(Callback):

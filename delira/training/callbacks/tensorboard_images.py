@@ -8,12 +8,13 @@ import numpy as np
 
 from delira import state as keys
 from delira.errors import DataError
+from delira.logging.writers import VisdomParams
 from delira.state import Y_PRED, State
-from delira.training.callbacks.imaging.grid import GridLayout, as_numbers, check_layout, make_grid
+from delira.training.callbacks.imaging.grid import GridLayout, check_layout, make_grid
 from delira.training.callbacks.imaging.pictures import as_pictures
 from delira.training.callbacks.tensorboard_base import AbstractTensorBoard
-from delira.training.callbacks.tensorboard_writers import VisdomParams
 from delira.utils.arrays import read_arrays, shape_of
+from delira.utils.pixels import as_numbers
 
 
 class TensorBoardImages(AbstractTensorBoard):

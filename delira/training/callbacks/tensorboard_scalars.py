@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from delira import state as keys
+from delira.logging.writers import VisdomParams, write_values
 from delira.state import State
 from delira.training.callbacks.arguments import check_whole
 from delira.training.callbacks.monitor import plain_values
 from delira.training.callbacks.tensorboard_base import AbstractTensorBoard
 from delira.training.callbacks.tensorboard_graph import write_graph
-from delira.training.callbacks.tensorboard_writers import VisdomParams, write_values
 
 
 class TensorBoard(AbstractTensorBoard):

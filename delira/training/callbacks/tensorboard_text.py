@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from delira import state as keys
+from delira.logging.writers import VisdomParams
 from delira.state import State
 from delira.training.callbacks.arguments import check_whole
 from delira.training.callbacks.tensorboard_base import AbstractTensorBoard
 from delira.training.callbacks.tensorboard_scalars import batch_values, epoch_values
-from delira.training.callbacks.tensorboard_writers import VisdomParams
 
 _SUMMARY = (keys.MODEL, keys.OPTIMIZER, keys.CRITERION, keys.METRIC_LIST, keys.CALLBACK_LIST)
 

@@ -1,12 +1,12 @@
 """Many pictures as one: a grid, of plain numpy."""
 
-import math
 from typing import Any, TypedDict
 
 import numpy as np
 
 from delira.errors import ConfigError
 from delira.training.callbacks.arguments import check_whole
+from delira.utils.pixels import as_numbers, side_by_side
 from delira.utils.suggest import did_you_mean
 
 
@@ -71,25 +71,7 @@ def make_grid(
     if normalize:
         parts = [_stretched(picture, norm_range) for picture in (pictures if scale_each else pictures[None])]
         pictures = np.reshape(parts, pictures.shape)
-    n, c, h, w = pictures.shape
-    columns = min(n, nrow)
-    rows = math.ceil(n / columns)
-    grid = np.full((c, rows * (h + padding) + padding, columns * (w + padding) + padding), pad_value, np.float32)
-    for number, picture in enumerate(pictures):
-        row, column = divmod(number, columns)
-        top, left = row * (h + padding) + padding, column * (w + padding) + padding
-        grid[:, top : top + h, left : left + w] = picture
-    return visible(grid)
-
-
-def as_numbers(pictures: np.ndarray) -> np.ndarray:
-    """As float32; bytes from [0, 255] to [0, 1]."""
-    return pictures.astype(np.float32) / (255 if pictures.dtype == np.uint8 else 1)
-
-
-def visible(picture: np.ndarray) -> np.ndarray:
-    """With numbers in [0, 1] alone: what is beyond is cut off, and what is no number is 0."""
-    return np.nan_to_num(np.clip(picture, 0.0, 1.0), nan=0.0)
+    return side_by_side(pictures, nrow, padding, pad_value)
 
 
 def stretched(picture: np.ndarray) -> np.ndarray:

@@ -10,17 +10,16 @@ import numpy as np
 
 from delira import state as keys
 from delira.errors import ConfigError
+from delira.logging.writers import close_writer, get_writer
 from delira.state import State
-from delira.training.callbacks.imaging.grid import visible
-from delira.training.callbacks.imaging.pictures import as_bytes, write_picture
 from delira.training.callbacks.monitor import trainer_of
 from delira.training.callbacks.names import fill_in, path_of
 from delira.training.callbacks.pass_choice import check_name
-from delira.training.callbacks.tensorboard_writers import close_writer, get_writer
 from delira.utils.optional import import_optional
+from delira.utils.pixels import as_bytes, visible, write_picture
 
 if TYPE_CHECKING:
-    from delira.training.callbacks.tensorboard_writers import VisdomParams
+    from delira.logging.writers import VisdomParams
 
 #: numbers of the pictures of a pass, from 0; None: all
 Index = int | Iterable[int] | None

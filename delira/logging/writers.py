@@ -1,4 +1,4 @@
-"""Where callbacks write what is looked at: event files of TensorBoard, or a server of visdom, shared by several."""
+"""What writes for TensorBoard, into event files, and to a server of visdom; a writer may be shared by several users."""
 
 import dataclasses
 import importlib
@@ -23,8 +23,8 @@ _VISDOM = (
     "VisdomParams: nobody answers at {server}:{port} ({error}); start a server there with "
     "'python -m visdom.server', or leave visdom out"
 )
-_NO_VISDOM = (
-    "visdom=True needs the package 'visdom', which is not installed, and which newer versions of setuptools cannot "
+NO_VISDOM = (
+    "{what} needs the package 'visdom', which is not installed, and which newer versions of setuptools cannot "
     "build. Install it with: pip install 'setuptools<81' && pip install --no-build-isolation visdom==0.2.4"
 )
 
@@ -78,7 +78,7 @@ class VisdomWriter:
 
     def __init__(self, params: VisdomParams, env: str):
         if importlib.util.find_spec("visdom") is None:
-            raise MissingBackendError(_NO_VISDOM)
+            raise MissingBackendError(NO_VISDOM.format(what="visdom=True"))
         visdom = importlib.import_module("visdom")
         self.env = params.env or env
         arguments = {
@@ -136,6 +136,23 @@ class VisdomWriter:
     def add_image(self, tag: str, image: np.ndarray, step: int | None = None) -> None:
         """Show an image of shape ``(C, H, W)``, values from 0 to 1; the one before is overwritten."""
         self._send(lambda: self._server.image(image, win=tag, env=self.env, opts={"title": tag}))
+
+    def add_plot(self, kind: str, tag: str, values: np.ndarray, **options: Any) -> None:
+        """Show a plot in a window; the one before is overwritten.
+
+        Parameters
+        ----------
+        kind
+            Method of ``visdom.Visdom``, e.g. ``"bar"``.
+        tag
+            The window.
+        values
+            The first argument of the method.
+        **options
+            Further arguments; ``opts`` are those of the plot.
+        """
+        options["opts"] = {"title": tag, **options.get("opts", {})}
+        self._send(lambda: getattr(self._server, kind)(values, win=tag, env=self.env, **options))
 
     def flush(self) -> None:
         """Nothing is held back."""

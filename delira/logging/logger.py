@@ -1,0 +1,248 @@
+"""A log: what hands messages to handlers, each name as often as it is wanted."""
+
+import contextlib
+import contextvars
+import dataclasses
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from delira.errors import ConfigError
+from delira.logging.handlers import Place
+from delira.logging.messages import Message, read_messages
+from delira.logging.values import REDUCTIONS, Reduction, read, reduce, refuse_traced
+
+_log = logging.getLogger("delira")
+#: the log that :func:`delira.logging.log` writes to
+CURRENT: contextvars.ContextVar["MessageLogger | None"] = contextvars.ContextVar("delira_log", default=None)
+_TOLD: set[str] = set()
+
+Frequencies = int | Mapping[str, int]
+Reductions = Reduction | Mapping[str, Reduction]
+
+
+class MessageLogger:
+    """Hands messages to handlers, each name as often as it is wanted.
+
+    It is no logger of Python's registry: nothing reaches the root logger, and no other log has its handlers.
+
+    Parameters
+    ----------
+    name
+        For records, and for whoever asks for it.
+    handlers
+        Handlers of Python's logging.
+    frequencies
+        Of how many messages of a name one is shown; by name, or one number for all. Names without one: every message.
+    reductions
+        What the numbers since the last that was shown become: ``"last"``, ``"first"``, ``"mean"``, ``"median"``,
+        ``"max"``, ``"min"``, or a function of an array of shape ``(n,)``; by name, or one for all.
+    place
+        Called without arguments, says where the run is.
+
+    Raises
+    ------
+    ConfigError
+        If a frequency or a reduction is impossible.
+
+    Examples
+    --------
+    >>> import sys
+    >>> logger = MessageLogger("mine", [MultiStreamHandler(sys.stdout)], frequencies=2, reductions="mean")
+    >>> for value in (1.0, 2.0, 3.0, 6.0):
+    ...     logger.log({"value": {"value": value, "name": "loss"}})
+    {'value': {'value': 1.5, 'name': 'loss'}}
+    {'value': {'value': 4.5, 'name': 'loss'}}
+    """
+
+    def __init__(
+        self,
+        name: str,
+        handlers: Iterable[logging.Handler] = (),
+        frequencies: Frequencies = 1,
+        reductions: Reductions = "last",
+        place: Callable[[], Place | None] | None = None,
+    ):
+        check_frequencies(frequencies)
+        check_reductions(reductions)
+        self.name, self.frequencies, self.reductions = name, frequencies, reductions
+        self._place = place or (lambda: None)
+        self._counts: dict[str, int] = {}
+        self._held: dict[str, list[Any]] = {}
+        # made directly: the registry of Python never forgets a logger
+        self._python = logging.Logger(f"delira.{name}", logging.NOTSET)
+        self._python.propagate = False
+        #: names that were logged
+        self.seen: set[str] = set()
+        for handler in handlers:
+            self.add_handler(handler)
+
+    @property
+    def handlers(self) -> list[logging.Handler]:
+        """The handlers that messages are handed to."""
+        return list(self._python.handlers)
+
+    def add_handler(self, handler: logging.Handler) -> None:
+        """Hand messages to one more handler.
+
+        Parameters
+        ----------
+        handler
+            A handler of Python's logging.
+        """
+        self._python.addHandler(handler)
+
+    def log(self, message: Mapping[str, Any], *, place: Place | None = None) -> None:
+        """Log a message; it is not changed.
+
+        Parameters
+        ----------
+        message
+            What is to be shown, by kind, e.g. ``{"value": {"value": 0.5, "name": "loss"}}``.
+        place
+            Where the run is; None: asked for. With one, frequencies do not count: who knows it has counted.
+
+        Raises
+        ------
+        ConfigError
+            If it is no message, or logged in a compiled step.
+        """
+        if not isinstance(message, Mapping):
+            what = type(message).__name__
+            raise ConfigError(f"a message is a dict like {{'value': {{'value': 0.5, 'name': 'loss'}}}}, got a {what}")
+        if not self._python.handlers:
+            tell_once(f"the log {self.name!r} has no handler, so its messages go nowhere")
+            return
+        for (key, content), one in zip(message.items(), self._read(message), strict=True):
+            if one is not None:
+                refuse_traced(one)
+            shown = {key: content}
+            if one is not None and place is None:
+                due = self._due(one)
+                if due is None:
+                    continue
+                if due is not one:
+                    shown, one = _rewritten(key, due), due
+            self._emit(shown, one, place or self._place())
+
+    def _read(self, message: Mapping[str, Any]) -> list[Message | None]:
+        """What is known of a message; kinds that are not are for handlers of others, if there are some."""
+        has_foreign = any(getattr(handler, "takes_any_kind", True) for handler in self._python.handlers)
+        found: list[Message | None] = []
+        for key, content in message.items():
+            try:
+                found += read_messages({key: content})
+            except ConfigError:
+                if not has_foreign:
+                    raise
+                found.append(None)
+        return found
+
+    def _emit(self, shown: Mapping[str, Any], message: Message | None, place: Place | None) -> None:
+        record = logging.LogRecord(self._python.name, logging.INFO, "", 0, shown, None, None)
+        record.place, record.messages = place, [] if message is None else [read(message)]
+        self._python.handle(record)
+
+    def _due(self, message: Message) -> Message | None:
+        """The message that is to be shown now, if one is: it, or what is left of several."""
+        name = message.name
+        self.seen.add(name)
+        every = frequency_of(self.frequencies, name)
+        if every == 1:
+            return message
+        count = self._counts[name] = self._counts.get(name, 0) + 1
+        how = reduction_of(self.reductions, name)
+        if message.kind != "scalar" or how == "last":
+            return message if count % every == 0 else None
+        self._held.setdefault(name, []).append(message.value)
+        if count % every:
+            return None
+        return dataclasses.replace(message, value=reduce(self._held.pop(name), how))
+
+    def state_dict(self) -> dict[str, Any]:
+        """What must survive a restart: counters, and numbers that wait for others; they are read."""
+        held = {name: [float(reduce([value], "last")) for value in values] for name, values in self._held.items()}
+        parts = {"counts": dict(self._counts), "held": held}
+        return {name: part for name, part in parts.items() if part}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state."""
+        self._counts = dict(state.get("counts", {}))
+        self._held = {name: list(values) for name, values in state.get("held", {}).items()}
+
+    def flush(self) -> None:
+        """Let readers see what was written."""
+        for handler in self.handlers:
+            handler.flush()
+
+    def close(self, keep: Iterable[logging.Handler] = ()) -> None:
+        """Close the handlers, and let go of them.
+
+        Parameters
+        ----------
+        keep
+            Handlers that are only flushed.
+        """
+        kept = {id(handler) for handler in keep}
+        for handler in self.handlers:
+            self._python.removeHandler(handler)
+            try:
+                handler.flush()
+                if id(handler) not in kept:
+                    handler.close()
+            except Exception:  # what logs must not fail what is logged
+                _log.warning("%s could not be closed", handler, exc_info=True)
+
+    @contextlib.contextmanager
+    def opened(self) -> Any:
+        """Scope in which :func:`log` writes to this log."""
+        token = CURRENT.set(self)
+        try:
+            yield self
+        finally:
+            CURRENT.reset(token)
+
+    def __repr__(self) -> str:
+        return f"MessageLogger({self.name!r}, {self.handlers})"
+
+
+def tell_once(text: str) -> None:
+    """Warn of something, and not again in this process."""
+    if text not in _TOLD:
+        _TOLD.add(text)
+        _log.warning("%s", text)
+
+
+def frequency_of(frequencies: Frequencies, name: str, default: int = 1) -> int:
+    """Of how many messages of a name one is shown."""
+    return int(frequencies.get(name, default) if isinstance(frequencies, Mapping) else frequencies)
+
+
+def reduction_of(reductions: Reductions, name: str) -> Reduction:
+    """What several numbers of a name become."""
+    return reductions.get(name, "last") if isinstance(reductions, Mapping) else reductions
+
+
+def check_frequencies(frequencies: Any, setting: str = "frequencies") -> None:
+    """Refuse anything but a positive integer, or several by name."""
+    given = frequencies if isinstance(frequencies, Mapping) else {"": frequencies}
+    for name, value in given.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            where = f"{setting}[{name!r}]" if name else setting
+            raise ConfigError(f"{where} must be an integer of at least 1 (of how many one is shown), got {value!r}")
+
+
+def check_reductions(reductions: Any, setting: str = "reductions") -> None:
+    """Refuse anything but the name of a reduction, or a function, or several by name."""
+    given = reductions if isinstance(reductions, Mapping) else {"": reductions}
+    for name, how in given.items():
+        if not callable(how) and how not in REDUCTIONS:
+            where = f"{setting}[{name!r}]" if name else setting
+            raise ConfigError(f"{where} must be one of {', '.join(map(repr, REDUCTIONS))}, or a function, got {how!r}")
+
+
+def _rewritten(key: str, message: Message) -> dict[str, Any]:
+    """The message of a number that stands for several."""
+    step = {} if message.step is None else {"counter": message.step}
+    appendix = {"env_appendix": message.appendix} if message.appendix else {}
+    return {key: {"value": message.value, "name": message.name, **step, **appendix, **message.options}}

@@ -1,0 +1,105 @@
+"""The messages of a run as lines of JSON."""
+
+import json
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+
+from delira.logging.handlers import MessageHandler, Place
+from delira.logging.messages import Message
+from delira.utils.files import publish_text
+
+_FLAT = (bool, int, float, str, type(None))
+
+
+class MessageFileHandler(MessageHandler):
+    r"""Append messages to a file, one line of JSON for each: numbers and texts as they are, of arrays the shape.
+
+    Parameters
+    ----------
+    path
+        The file; made when the first message comes.
+    level
+        Records below it are left out.
+
+    Examples
+    --------
+    >>> import logging, pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     logger, handler = logging.Logger("mine"), MessageFileHandler(f"{folder}/messages.jsonl")
+    ...     logger.addHandler(handler)
+    ...     logger.info({"value": {"value": 0.5, "name": "loss"}})
+    ...     handler.close()
+    ...     pathlib.Path(folder, "messages.jsonl").read_text()
+    '{"kind": "scalar", "name": "loss", "step": 0, "value": 0.5}\n'
+    """
+
+    def __init__(self, path: str | Path, level: int | str = logging.NOTSET):
+        super().__init__(level)
+        self.path = Path(path).absolute()
+        self._file: TextIO | None = None
+        self.n_lines = 0
+        """Lines that were written, those before the handler was made included if :meth:`cut` was called."""
+
+    def cut(self, n_lines: int) -> None:
+        """Keep only the first lines.
+
+        Parameters
+        ----------
+        n_lines
+            How many; all if there are less.
+        """
+        self._close_file()
+        lines = self.path.read_text(encoding="utf-8").splitlines(keepends=True) if self.path.exists() else []
+        if len(lines) > n_lines:
+            publish_text(self.path, "".join(lines[:n_lines]))
+        self.n_lines = min(n_lines, len(lines))
+
+    def show(self, message: Message, place: Place | None) -> None:
+        """Append a message."""
+        if self._file is None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = open(self.path, "a", encoding="utf-8", buffering=1)  # noqa: SIM115 - open until the end
+        where = {} if place is None else {"axis": place.axis, "epoch": place.epoch, "fold": place.fold}
+        line = {"kind": message.kind, "name": message.name, "step": message.step, **where, **_content(message)}
+        self._file.write(json.dumps(line) + "\n")
+        self.n_lines += 1
+
+    def flush(self) -> None:
+        """Nothing is held back: every line is written at once."""
+
+    def close(self) -> None:
+        """Close the file."""
+        self._close_file()
+        super().close()
+
+    def _close_file(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.path)!r})"
+
+
+def _content(message: Message) -> dict[str, Any]:
+    value = message.value
+    options = {name: _plain(option) for name, option in message.options.items()}
+    shown = {"options": options} if options else {}
+    if isinstance(value, np.ndarray):
+        return {"shape": list(value.shape), **shown}
+    return {"value": _plain(value), **shown}
+
+
+def _plain(value: Any) -> Any:
+    """What JSON can say of a value."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(part) for part in value]
+    if isinstance(value, np.ndarray):
+        return {"shape": list(value.shape)}
+    return value if isinstance(value, _FLAT) else type(value).__name__

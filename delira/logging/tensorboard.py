@@ -1,0 +1,92 @@
+"""Messages as event files of TensorBoard, written by tensorboardX."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+from delira.logging.handlers import MessageHandler, Place, as_picture, own_appendix
+from delira.logging.messages import PASSED_ON, Message
+from delira.logging.writers import open_events, since, write_values
+from delira.utils.optional import import_optional
+
+
+class TensorboardXLoggingHandler(MessageHandler):
+    """Write messages for TensorBoard. In a run, what belongs to steps goes to the folder ``steps`` inside.
+
+    Parameters
+    ----------
+    log_dir
+        Where the event files go.
+    level
+        Records below it are left out.
+    **kwargs
+        Handed to ``tensorboardX.SummaryWriter``.
+
+    Raises
+    ------
+    MissingBackendError
+        If tensorboardX is not installed.
+
+    Examples
+    --------
+    >>> import logging, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     logger, handler = logging.Logger("mine"), TensorboardXLoggingHandler(folder)
+    ...     logger.addHandler(handler)
+    ...     logger.info({"scalar": {"tag": "loss", "scalar_value": 0.5, "global_step": 1}})
+    ...     handler.close()
+    """
+
+    def __init__(self, log_dir: str | Path, level: int | str = logging.NOTSET, **kwargs: Any):
+        import_optional("tensorboardX", type(self).__name__, "delira[logging]")
+        super().__init__(level)
+        self.log_dir, self.kwargs = Path(log_dir).absolute(), kwargs
+        self._writers: dict[str, Any] = {}
+        self._places: dict[str, dict[str, Any]] = {}
+
+    def continue_from(self, epoch: int, step: int) -> None:
+        """Hide what was written after a checkpoint: in files that are opened from now on."""
+        self._close_writers()
+        self._places = {"": since(epoch, step), "steps": since(step, epoch)}
+
+    def show(self, message: Message, place: Place | None) -> None:
+        """Write one message."""
+        writer = self._writer("steps" if place is not None and place.axis == "step" else "")
+        name, step = message.name + own_appendix(message, place), message.step or 0
+        picture = None if message.kind == "histogram" else as_picture(message)
+        if message.kind in PASSED_ON:
+            options = {**message.options}
+            if message.kind != "hparams" and not {"global_step", "counter", "step"} & options.keys():
+                options["global_step"] = step
+            getattr(writer, f"add_{message.kind}")(*message.args, **options)
+        elif message.kind in ("scalar", "scalars"):
+            write_values(writer, name, message.value, step)
+        elif message.kind == "text":
+            writer.add_text(name, message.value, step)
+        elif picture is None:
+            writer.add_histogram(name, message.value, step)
+        else:
+            writer.add_image(name, picture, step)
+
+    def _writer(self, folder: str) -> Any:
+        if folder not in self._writers:
+            place = self._places.get(folder, {})
+            self._writers[folder] = open_events(self.log_dir / folder, **{**place, **self.kwargs})
+        return self._writers[folder]
+
+    def flush(self) -> None:
+        """Let readers see what was written."""
+        for writer in self._writers.values():
+            writer.flush()
+
+    def close(self) -> None:
+        """Close the files."""
+        self._close_writers()
+        super().close()
+
+    def _close_writers(self) -> None:
+        while self._writers:
+            self._writers.popitem()[1].close()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.log_dir)!r})"

@@ -1,0 +1,188 @@
+"""Messages for experiment trackers: MLflow, and Weights & Biases (offline unless told otherwise)."""
+
+import logging
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from delira.errors import ConfigError
+from delira.logging.handlers import MessageHandler, Place, as_picture, own_appendix
+from delira.logging.image_files import file_name
+from delira.logging.messages import Message
+from delira.utils.optional import import_optional
+from delira.utils.pixels import as_bytes
+
+#: what MLflow allows in the name of a metric
+_NOT_MLFLOW = re.compile(r"[^\w\-. /:]")
+
+
+class MLflowHandler(MessageHandler):
+    """Write messages to MLflow: numbers as metrics, pictures, plots and texts as artifacts.
+
+    Parameters
+    ----------
+    tracking_uri
+        Where MLflow keeps its runs; None: where MLflow itself would (``MLFLOW_TRACKING_URI``).
+    experiment
+        Name of the experiment, which is made if there is none.
+    run_name
+        Name of the run.
+    run_id
+        A run that is continued; None makes a new one.
+    level
+        Records below it are left out.
+
+    Raises
+    ------
+    MissingBackendError
+        If MLflow is not installed.
+    ConfigError
+        If MLflow cannot make the run.
+
+    Examples
+    --------
+    >>> MLflowHandler("sqlite:///mlflow.db", run_name="digits")  # doctest: +SKIP
+    MLflowHandler(run_id='0a1b...')
+    """
+
+    def __init__(
+        self,
+        tracking_uri: str | None = None,
+        experiment: str = "delira",
+        run_name: str | None = None,
+        run_id: str | None = None,
+        level: int | str = logging.NOTSET,
+    ):
+        mlflow = import_optional("mlflow", type(self).__name__, "mlflow-skinny")
+        super().__init__(level)
+        try:
+            # a client, not mlflow.start_run: that would be the run of the whole process
+            self._client = mlflow.MlflowClient(tracking_uri)
+            if run_id is None:
+                found = self._client.get_experiment_by_name(experiment)
+                number = found.experiment_id if found else self._client.create_experiment(experiment)
+                run_id = self._client.create_run(number, run_name=run_name).info.run_id
+            else:
+                self._client.update_run(run_id, status="RUNNING")
+        except mlflow.exceptions.MlflowException as error:
+            raise ConfigError(
+                f"MLflow cannot write to {tracking_uri or mlflow.get_tracking_uri()!r}: {error}"
+            ) from error
+        self.run_id: str = run_id
+
+    def show(self, message: Message, place: Place | None) -> None:
+        """Write one message."""
+        name, step = message.name + own_appendix(message, place), message.step or 0
+        if message.kind in ("scalar", "scalars"):
+            for key, value in numbers_of(name, message.value):
+                self._client.log_metric(self.run_id, _NOT_MLFLOW.sub("_", key), value, step=step)
+        elif message.kind == "text":
+            self._client.log_text(self.run_id, message.value, f"texts/{file_name(name)}_{step:06d}.txt")
+        elif (picture := as_picture(message)) is not None:
+            pixels = as_bytes(picture, type(self).__name__)
+            self._client.log_image(self.run_id, pixels, f"images/{file_name(name)}_{step:06d}.png")
+
+    def close(self) -> None:
+        """Tell MLflow that the run has ended."""
+        if self.run_id:
+            self._client.set_terminated(self.run_id)
+        super().close()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(run_id={self.run_id!r})"
+
+
+class WandbHandler(MessageHandler):
+    """Write messages for Weights & Biases: into files of this machine, unless ``mode="online"``.
+
+    Numbers of epochs are drawn over ``epoch``, those of steps over ``step``.
+
+    Parameters
+    ----------
+    project
+        Name of the project.
+    folder
+        Where the files go; ``wandb sync`` sends them later.
+    mode
+        ``"offline"`` or ``"online"``.
+    level
+        Records below it are left out.
+    **kwargs
+        Handed to ``wandb.init``, e.g. ``name`` or ``id`` of the run.
+
+    Raises
+    ------
+    MissingBackendError
+        If wandb is not installed.
+
+    Examples
+    --------
+    >>> WandbHandler("digits", "runs/wandb", name="first")  # doctest: +SKIP
+    WandbHandler('digits')
+    """
+
+    def __init__(
+        self,
+        project: str = "delira",
+        folder: str | Path | None = None,
+        mode: str = "offline",
+        level: int | str = logging.NOTSET,
+        **kwargs: Any,
+    ):
+        self._wandb = import_optional("wandb", type(self).__name__, "wandb")
+        super().__init__(level)
+        if folder is not None:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+        self.project = project
+        settings = self._wandb.Settings(silent=True, console="off", disable_git=True)
+        # a run beside others of the process: trainings may be nested, or in threads
+        self._run = self._wandb.init(
+            project=project, dir=folder, mode=mode, **{"reinit": "create_new", "settings": settings, **kwargs}
+        )
+        self.run_id: str = self._run.id
+        self._axes: dict[str, str] = {}
+
+    def show(self, message: Message, place: Place | None) -> None:
+        """Write one message."""
+        name, axis = message.name + own_appendix(message, place), "step" if place is None else place.axis
+        values: dict[str, Any] = {}
+        if message.kind in ("scalar", "scalars"):
+            values = dict(numbers_of(name, message.value))
+        elif message.kind == "histogram":
+            values = {name: self._wandb.Histogram(message.value[np.isfinite(message.value)])}
+        elif message.kind == "text":
+            values = {name: self._wandb.Html(f"<pre>{_escaped(message.value)}</pre>", inject=False)}
+        elif (picture := as_picture(message)) is not None:
+            values = {name: self._wandb.Image(as_bytes(picture, type(self).__name__))}
+        for key in values.keys() - self._axes.keys():
+            self._axes[key] = axis
+            self._run.define_metric(key, step_metric=axis)
+        if values:
+            self._run.log({**values, axis: message.step})
+
+    def close(self) -> None:
+        """End the run."""
+        self._run.finish()
+        super().close()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.project!r})"
+
+
+def numbers_of(name: str, value: Any) -> Iterator[tuple[str, float]]:
+    """A number, or all of nested lists and dictionaries under names like ``name/0``."""
+    if isinstance(value, Mapping):
+        for key, part in value.items():
+            yield from numbers_of(f"{name}/{key}", part)
+    elif isinstance(value, (list, tuple)):
+        for position, part in enumerate(value):
+            yield from numbers_of(f"{name}/{position}", part)
+    elif isinstance(value, (bool, int, float)):
+        yield name, float(value)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;")
