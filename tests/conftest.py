@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import visdom_server
 from problems import linear_problem
 from small_rooms import NORMAL_ROOMS, ROOMS, Room, build_room
 
@@ -96,3 +97,11 @@ def manager() -> Callable[..., BaseDataManager]:
 
 
 # ---- the rooms
+
+
+@pytest.fixture(scope="session")
+def visdom_port(tmp_path_factory):
+    """Port of a server of visdom, on this machine alone, of all tests of this process."""
+    pytest.importorskip("visdom", reason="needs the package 'visdom', see requirements/visdom.txt")
+    with visdom_server.running_server(tmp_path_factory.mktemp("visdom")) as (port, _):
+        yield port

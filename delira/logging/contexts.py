@@ -89,9 +89,7 @@ def make_logger(
     logger = MessageLogger(name, handlers, frequencies, reductions)
     with _LOCK:
         if name in _NAMED:
-            raise ConfigError(
-                f"there is a log {name!r} already; close it by close_logger({name!r}), or use another name"
-            )
+            raise ConfigError(f"there is a log {name!r} already; call close_logger({name!r}), or use another name")
         _NAMED[name] = logger
     return logger
 

@@ -10,7 +10,7 @@ from typing import Any
 from delira.errors import ConfigError
 from delira.logging.handlers import Place
 from delira.logging.messages import Message, read_messages
-from delira.logging.values import REDUCTIONS, Reduction, read, reduce, refuse_traced
+from delira.logging.values import REDUCTIONS, Reduction, kept, read, reduce, refuse_traced
 
 _log = logging.getLogger("delira")
 #: the log that :func:`delira.logging.log` writes to
@@ -154,7 +154,7 @@ class MessageLogger:
         how = reduction_of(self.reductions, name)
         if message.kind != "scalar" or how == "last":
             return message if count % every == 0 else None
-        self._held.setdefault(name, []).append(message.value)
+        self._held.setdefault(name, []).append(kept(message.value))
         if count % every:
             return None
         return dataclasses.replace(message, value=reduce(self._held.pop(name), how))

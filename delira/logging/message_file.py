@@ -3,8 +3,9 @@
 import json
 import logging
 from collections.abc import Mapping
+from io import FileIO
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 
@@ -40,7 +41,7 @@ class MessageFileHandler(MessageHandler):
     def __init__(self, path: str | Path, level: int | str = logging.NOTSET):
         super().__init__(level)
         self.path = Path(path).absolute()
-        self._file: TextIO | None = None
+        self._file: FileIO | None = None
         self.n_lines = 0
         """Lines that were written, those before the handler was made included if :meth:`cut` was called."""
 
@@ -54,18 +55,22 @@ class MessageFileHandler(MessageHandler):
         """
         self._close_file()
         lines = self.path.read_text(encoding="utf-8").splitlines(keepends=True) if self.path.exists() else []
-        if len(lines) > n_lines:
-            publish_text(self.path, "".join(lines[:n_lines]))
-        self.n_lines = min(n_lines, len(lines))
+        whole = [line for line in lines[:n_lines] if line.endswith("\n")]
+        if len(lines) > len(whole):
+            publish_text(self.path, "".join(whole))
+        self.n_lines = len(whole)
 
     def show(self, message: Message, place: Place | None) -> None:
         """Append a message."""
         if self._file is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = open(self.path, "a", encoding="utf-8", buffering=1)  # noqa: SIM115 - open until the end
+            self._file = open(self.path, "ab", buffering=0)  # noqa: SIM115 - open until the end
         where = {} if place is None else {"axis": place.axis, "epoch": place.epoch, "fold": place.fold}
         line = {"kind": message.kind, "name": message.name, "step": message.step, **where, **_content(message)}
-        self._file.write(json.dumps(line) + "\n")
+        text, end = json.dumps(line).encode() + b"\n", self._file.tell()
+        if self._file.write(text) != len(text):  # a full disk takes a part
+            self._file.truncate(end)
+            raise OSError(f"{self.path} took a part of a line; is the disk full?")
         self.n_lines += 1
 
     def flush(self) -> None:

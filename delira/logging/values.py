@@ -27,6 +27,7 @@ REDUCTIONS: dict[str, Callable[[np.ndarray], Any]] = {
 _TRACED = ("Tracer", "SymbolicTensor", "KerasTensor")
 #: channels that a picture of numpy with the channels last may have
 _CHANNELS = (1, 3, 4)
+_FEW = (1, 3)
 
 
 def refuse_traced(message: Message) -> None:
@@ -54,6 +55,7 @@ def read(message: Message) -> Message:
         "scalars": lambda values: {str(name): number(value) for name, value in values.items()},
         "image": lambda value: picture(value, message.given("channels_last")),
         "image_grid": lambda value: grid(value, message),
+        "histogram": lambda value: array(value).ravel(),
         "text": str,
         "figure": lambda value: value.gcf() if hasattr(value, "gcf") else value,
     }
@@ -82,6 +84,14 @@ def number(value: Any) -> Any:
     if found.dtype.kind not in "biuf":
         raise ConfigError(f"a scalar is a number, got {value!r}")
     return to_plain(found.astype(np.float64))
+
+
+def kept(value: Any) -> Any:
+    """A number, or a device value of one, as it is now: it may wait for others, and nothing is read."""
+    if isinstance(value, (Lazy, bool, int, float)):
+        return value
+    found = as_array(value)
+    return ops_of(found).keep(found)
 
 
 def reduce(values: Sequence[Any], how: Reduction) -> float:
@@ -141,8 +151,11 @@ def _channels_first(pixels: np.ndarray, original: Any, channels_last: bool | Non
     if pixels.ndim == 2:
         return pixels[None]
     if channels_last is None:
-        is_last = ops_of(as_array(original)).class_axis == -1 or isinstance(original, np.ndarray)
-        channels_last = is_last and pixels.shape[-1] in _CHANNELS and pixels.shape[0] not in _CHANNELS
+        ops, (first, last) = ops_of(as_array(original)), (pixels.shape[0], pixels.shape[-1])
+        if ops is ops_of(None):
+            channels_last = (last in _FEW and first not in _FEW) or (last in _CHANNELS and first not in _CHANNELS)
+        else:
+            channels_last = ops.class_axis == -1
     return np.moveaxis(pixels, -1, 0) if channels_last else pixels
 
 

@@ -1,16 +1,19 @@
 """The log of a run: the values of its epochs, what closures and callbacks log, and, if asked for, values of steps."""
 
 import contextlib
+import logging
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from delira.logging import MessageFileHandler, MessageLogger, Place
-from delira.logging.logger import frequency_of, reduction_of, tell_once
+from delira.logging.logger import frequency_of, reduction_of
 from delira.logging.targets import given_handlers, identities_of, make_handlers
 from delira.logging.values import reduce_array
 from delira.training.callbacks.abstract_callback import AbstractCallback
 from delira.utils.suggest import did_you_mean
+
+_log = logging.getLogger("delira")
 
 
 class RunLog(AbstractCallback):
@@ -103,7 +106,8 @@ class RunLog(AbstractCallback):
         wanted, seen = self.logger.frequencies, self.logger.seen
         if error is None and isinstance(wanted, Mapping) and seen:
             for name in wanted.keys() - seen:
-                tell_once(f"logging_frequencies names {name!r}, which nothing logged{did_you_mean(name, seen)}")
+                guess = did_you_mean(name, seen)
+                _log.warning("logging_frequencies names %r, which nothing logged%s", name, guess)
 
     def state_dict(self) -> dict[str, Any]:
         """Counters, and how far the file of messages is."""

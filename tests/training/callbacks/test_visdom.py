@@ -2,14 +2,10 @@
 
 import base64
 import io
-import json
-import multiprocessing
-import socket
-import time
-import urllib.request
 
 import numpy as np
 import pytest
+import visdom_server
 from PIL import Image
 
 from delira import state as keys
@@ -28,46 +24,14 @@ from delira.training.callbacks.decorators import on_end_epoch, on_step_validatio
 pytest.importorskip("visdom", reason="needs the package 'visdom', see requirements/visdom.txt")
 
 
-def serve(port, folder):
-    from visdom.server.run_server import start_server
-
-    start_server(port=port, hostname="127.0.0.1", bind_local=True, base_url="", env_path=folder, readonly=False)
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
-
-
-@pytest.fixture(scope="module")
-def params(tmp_path_factory):
-    """Where the server of these tests is."""
-    port, folder = free_port(), str(tmp_path_factory.mktemp("visdom"))
-    process = multiprocessing.get_context("spawn").Process(target=serve, args=(port, folder), daemon=True)
-    process.start()
-    deadline = time.monotonic() + 30
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-            break
-        except OSError:
-            if time.monotonic() > deadline or not process.is_alive():
-                process.kill()
-                pytest.skip("the server of visdom does not start here")
-            time.sleep(0.1)
-    yield VisdomParams(server="http://127.0.0.1", port=port)
-    process.kill()
-    process.join()
+@pytest.fixture
+def params(visdom_port):
+    """Where the server of the tests is."""
+    return VisdomParams(server="http://127.0.0.1", port=visdom_port)
 
 
 def windows(params, env):
-    """What the server has, by the title of the window."""
-    url = f"{params.server}:{params.port}/win_data"
-    request = urllib.request.Request(url, json.dumps({"eid": env, "win": None}).encode())
-    with urllib.request.urlopen(request, timeout=5) as answer:
-        found = json.loads(answer.read())
-    return {window["title"]: window for window in found.values()}
+    return visdom_server.windows(params.port, env)
 
 
 def test_epochs_and_batches_are_lines(torch_fit, params, tmp_path):
@@ -129,7 +93,7 @@ def test_a_graph_that_was_asked_for_is_told(torch_fit, params, tmp_path, caplog)
 
 
 def test_a_server_that_does_not_answer_is_told_before_the_fit(torch_fit, tmp_path, capfd):
-    port = free_port()
+    port = visdom_server.free_port()
     board = TensorBoard(tmp_path, visdom=True, visdom_params=VisdomParams(server="http://127.0.0.1", port=port))
     trial = torch_fit.trial(board)
     with pytest.raises(ConfigError, match=rf"nobody answers at http://127.0.0.1:{port} .*python -m visdom.server"):
@@ -140,25 +104,17 @@ def test_a_server_that_does_not_answer_is_told_before_the_fit(torch_fit, tmp_pat
 
 
 def test_a_server_that_is_gone_ends_no_training(torch_fit, tmp_path, caplog):
-    port = free_port()
-    process = multiprocessing.get_context("spawn").Process(target=serve, args=(port, str(tmp_path)), daemon=True)
-    process.start()
-    for _ in range(300):
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-            break
-        except OSError:
-            time.sleep(0.1)
+    with visdom_server.running_server(tmp_path) as (port, process):
 
-    @on_end_epoch
-    def kill(state):
-        if state[keys.EPOCH] == 1:
-            process.kill()
-            process.join()
+        @on_end_epoch
+        def kill(state):
+            if state[keys.EPOCH] == 1:
+                process.kill()
+                process.join()
 
-    params = VisdomParams(server="http://127.0.0.1", port=port)
-    board = TensorBoard(tmp_path, visdom=True, visdom_params=params)
-    history = torch_fit.trial(kill, board).run(3)
+        params = VisdomParams(server="http://127.0.0.1", port=port)
+        board = TensorBoard(tmp_path, visdom=True, visdom_params=params)
+        history = torch_fit.trial(kill, board).run(3)
     assert len(history) == 3
     told = [record.getMessage() for record in caplog.records if record.name == "delira"]
     assert len(told) == 1

@@ -1,0 +1,183 @@
+"""What MLflow and Weights & Biases have of messages, as they themselves read it."""
+
+import importlib
+import json
+import logging
+import struct
+import warnings
+
+import numpy as np
+import pytest
+from problems import linear_problem
+
+from delira.data_loading import BaseDataManager, DictDataset
+from delira.errors import ConfigError
+from delira.logging import MLflowHandler, WandbHandler, log
+
+STAIRS = np.arange(12.0).reshape(3, 4)
+MESSAGES = (
+    {"value": {"value": 0.5, "name": "loss"}},
+    {"value": {"value": 0.25, "name": "loss"}},
+    {"scalars": {"main_tag": "both", "tag_scalar_dict": {"a": 1, "b": 2}, "global_step": 4}},
+    {"text": {"text": "half <of> it", "name": "note"}},
+    {"image": {"image": np.full((3, 4, 6), 0.5), "name": "pictures/gray"}},
+    {"histogram": {"array": STAIRS, "name": "stairs"}},
+    {"bar": {"array": [1.0, 2.0], "name": "bars"}},
+)
+
+pytestmark = pytest.mark.slow
+
+
+def quietly(module):
+    """A module that warns while it is imported."""
+    pytest.importorskip(module.partition(".")[0], reason=f"needs the package {module!r}, see requirements/trackers.txt")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return importlib.import_module(module)
+
+
+def send(handler, *messages):
+    logger = logging.Logger("mine")
+    logger.addHandler(handler)
+    for message in messages:
+        logger.info(message)
+    handler.close()
+
+
+class Talkative:
+    """Networks whose closures log their loss."""
+
+    @staticmethod
+    def of(room):
+        class Network(room.network):
+            @staticmethod
+            def closure(model, data_dict, optimizers, losses=None, metrics=None, fold=0, **kwargs):
+                loss, pred = room.step(model, data_dict, optimizers, losses)
+                log({"value": {"value": loss, "name": "own"}})
+                return {}, {"mse": loss}, {"pred": pred}
+
+        return room.build(cls=Network)
+
+
+def data():
+    return BaseDataManager(DictDataset(linear_problem(12)), 4, n_process_augmentation=0)
+
+
+# ---- MLflow
+
+
+@pytest.fixture
+def client(tmp_path, monkeypatch):
+    """A client of MLflow, with runs in files."""
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+    mlflow = quietly("mlflow")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield mlflow.MlflowClient(f"file://{tmp_path}/mlruns")
+
+
+def values_of(client, run_id, name):
+    return [(each.step, each.value) for each in client.get_metric_history(run_id, name)]
+
+
+def test_mlflow_has_metrics_texts_and_pictures(client, tmp_path, caplog):
+    handler = MLflowHandler(f"file://{tmp_path}/mlruns", experiment="digits", run_name="first")
+    send(handler, *MESSAGES, {"value": {"value": 1.0, "name": "odd:name(é)"}})
+    run = client.get_run(handler.run_id)
+    assert (run.info.run_name, run.info.status) == ("first", "FINISHED")
+    assert values_of(client, handler.run_id, "loss") == [(0, 0.5), (1, 0.25)]
+    assert values_of(client, handler.run_id, "both/b") == [(4, 2.0)]
+    artifacts = {each.path for kind in ("images", "texts") for each in client.list_artifacts(handler.run_id, kind)}
+    assert artifacts == {
+        "images/pictures_gray_000000.png", "images/stairs_000000.png", "images/bars_000000.png",
+        "texts/note_000000.txt",
+    }  # fmt: skip
+    assert {name for name in run.data.metrics if name.startswith("odd")} == {
+        "odd:name(é)".replace("(", "_").replace(")", "_")
+    }
+    assert not [record for record in caplog.records if record.name == "delira"]
+
+
+def test_a_continued_training_continues_its_run_of_mlflow(client, room, tmp_path):
+    settings = {
+        "logging_type": "mlflow", "save_freq": 1, "logging_kwargs": {"tracking_uri": f"file://{tmp_path}/mlruns"},
+    }  # fmt: skip
+    for epochs in (2, 3):
+        trainer = room.trainer(tmp_path / "run", Talkative.of(room), **settings)
+        trainer.train(epochs, data())
+    experiment = client.get_experiment_by_name("delira")
+    (run,) = client.search_runs([experiment.experiment_id])
+    assert run.info.status == "FINISHED"
+    expected = [(record["epoch"], record["mse"]) for record in trainer.state.history]
+    assert sorted(values_of(client, run.info.run_id, "mse")) == expected
+    assert [step for step, _ in values_of(client, run.info.run_id, "own")] == list(range(1, 10))
+
+
+def test_what_mlflow_refuses_is_told_before_the_training(client, room, tmp_path):
+    settings = {"logging_type": "mlflow", "logging_kwargs": {"tracking_uri": "nowhere://x"}}
+    with pytest.raises(ConfigError, match="MLflow cannot write to 'nowhere://x'"):
+        room.trainer(tmp_path, **settings).train(1, data())
+    with pytest.raises(ConfigError, match=r"'uri', which MLflowHandler does not take"):
+        room.trainer(tmp_path, logging_type="mlflow", logging_kwargs={"uri": "x"})
+
+
+# ---- Weights & Biases
+
+
+@pytest.fixture
+def wandb(monkeypatch, tmp_path):
+    for name in ("CACHE", "CONFIG", "DATA", "ARTIFACT"):
+        monkeypatch.setenv(f"WANDB_{name}_DIR", str(tmp_path / "wandb_own"))
+    monkeypatch.setenv("WANDB_ERROR_REPORTING", "false")
+    return quietly("wandb")
+
+
+def offline_records(folder):
+    """The records of the one offline run in a folder, as ``wandb sync`` would send them."""
+    proto = quietly("wandb.proto.wandb_internal_pb2")
+    (path,) = [found for found in folder.rglob("*.wandb") if not found.parent.is_symlink()]
+    content, position, parts, records = path.read_bytes(), 7, b"", []
+    while position + 7 <= len(content):
+        if 32768 - position % 32768 < 7:  # the rest of a block is empty
+            position += 32768 - position % 32768
+            continue
+        _, length, kind = struct.unpack("<IHB", content[position : position + 7])
+        parts += content[position + 7 : position + 7 + length]
+        position += 7 + length
+        if kind in (1, 4):  # whole, or the last part
+            record = proto.Record()
+            record.ParseFromString(parts)
+            records.append(record)
+            parts = b""
+    return records
+
+
+def logged(folder):
+    """What was logged together, by name."""
+    histories = [each.history.item for each in offline_records(folder) if each.WhichOneof("record_type") == "history"]
+    return [
+        {item.key or "/".join(item.nested_key): json.loads(item.value_json) for item in items} for items in histories
+    ]
+
+
+def test_wandb_has_numbers_pictures_and_histograms_offline(wandb, tmp_path, caplog):
+    send(WandbHandler("digits", tmp_path, name="first"), *MESSAGES)
+    found = logged(tmp_path)
+    assert [each["loss"] for each in found if "loss" in each] == [0.5, 0.25]
+    assert [each["step"] for each in found if "loss" in each] == [0, 1]
+    assert next(each for each in found if "both/a" in each).items() >= {"both/a": 1, "both/b": 2, "step": 4}.items()
+    kinds = {name: value["_type"] for each in found for name, value in each.items() if isinstance(value, dict)}
+    assert kinds == {"pictures/gray": "image-file", "stairs": "histogram", "bars": "image-file", "note": "html-file"}
+    assert not [record for record in caplog.records if record.name == "delira"]
+
+
+def test_wandb_draws_epochs_and_steps_over_axes_of_their_own(wandb, room, tmp_path):
+    trainer = room.trainer(tmp_path, Talkative.of(room), logging_type="wandb", logging_kwargs={"project": "digits"})
+    trainer.train(2, data())
+    found = logged(tmp_path / "logs")
+    epochs = [(each["epoch"], each["mse"]) for each in found if "mse" in each]
+    assert epochs == [(record["epoch"], pytest.approx(record["mse"])) for record in trainer.state.history]
+    assert [each["step"] for each in found if "own" in each] == [1, 2, 3, 4, 5, 6]
+    records = [each for each in offline_records(tmp_path / "logs") if each.WhichOneof("record_type") == "metric"]
+    assert {each.metric.name: each.metric.step_metric for each in records}["own"] == "step"
