@@ -173,14 +173,20 @@ endef
 	@$(BIN)/python $(INSTALL) -r requirements/docs.txt
 	@touch $@
 
-.venv/.stamp-peers: .venv/.stamp-dev requirements/peers.txt requirements/visdom.txt
+.venv/.stamp-peers: .venv/.stamp-dev requirements/peers.txt requirements/trackers.txt requirements/trixi.txt requirements/visdom.txt
 	@echo "installing the libraries that are tested side by side"
-	@$(BIN)/python $(INSTALL) -r requirements/peers.txt
-	@$(call install_visdom) || echo "visdom cannot be built here, so its tests are skipped; see requirements/visdom.txt"
+	@$(BIN)/python $(INSTALL) -r requirements/peers.txt -r requirements/trackers.txt
+	@$(call install_visdom) || echo "visdom cannot be built here, so its tests and those of trixi are skipped; see requirements/visdom.txt"
+	@$(call install_trixi) || echo "trixi cannot be installed here, so its tests are skipped; see requirements/trixi.txt"
 	@touch $@
 
 # visdom is built with an older setuptools, which .venv itself does not get: requirements/visdom.txt.
 define install_visdom
 $(BIN)/python -m pip --disable-pip-version-check install -qq --upgrade --target .venv/build-of-visdom "setuptools<81" && \
 	PYTHONPATH="$(CURDIR)/.venv/build-of-visdom" $(BIN)/python $(INSTALL) --no-build-isolation -r requirements/visdom.txt
+endef
+
+# trixi's own pins cannot be installed: requirements/trixi.txt.
+define install_trixi
+$(BIN)/python $(INSTALL) -r requirements/trixi.txt && $(BIN)/python $(INSTALL) --no-deps trixi==0.1.2.2
 endef

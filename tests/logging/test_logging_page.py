@@ -1,0 +1,28 @@
+"""Every block of docs/logging.md runs, one after the other, and its tables are complete."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from delira import logging as own
+from delira.logging.messages import KINDS
+from delira.logging.targets import TARGETS
+
+PAGE = (Path(__file__).parents[2] / "docs" / "logging.md").read_text(encoding="utf-8")
+
+
+def test_the_blocks_run(tmp_path, monkeypatch):
+    for package in ("torch", "tensorboardX", "PIL"):
+        pytest.importorskip(package, reason=f"the page's examples need the package {package!r}, which is not installed")
+    monkeypatch.chdir(tmp_path)
+    names = {"__name__": "logging_page"}
+    for block in re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL):
+        exec(compile(block, "docs/logging.md", "exec"), names)
+
+
+def test_every_kind_target_and_handler_is_named():
+    assert not [kind for kind in KINDS if f"`{kind}`" not in PAGE]
+    assert not [name for name in TARGETS if f'`"{name}"`' not in PAGE]
+    handlers = {name for name in own.__all__ if name.endswith("Handler")} - {"MultistreamHandler"}
+    assert not [name for name in handlers if name not in PAGE]
