@@ -111,7 +111,7 @@ class MessageLogger:
             what = type(message).__name__
             raise ConfigError(f"a message is a dict like {{'value': {{'value': 0.5, 'name': 'loss'}}}}, got a {what}")
         if not self._python.handlers:
-            tell_once(f"the log {self.name!r} has no handler, so its messages go nowhere")
+            tell_once(f"the log {self.name!r} has no handler, so messages go nowhere: give save_path or logging_type")
             return
         for (key, content), one in zip(message.items(), self._read(message), strict=True):
             if one is not None:

@@ -49,8 +49,9 @@ def open_files(trainer: Any) -> None:
         _refuse_what_needs_files(config)
     else:
         trainer.callbacks.append(HistoryWriter(folder))
-    trainer.run_log = RunLog(folder, config.logging)
-    trainer.callbacks.append(trainer.run_log)
+    trainer.run_log = RunLog(trainer)
+    if folder is not None or config.logging.type is not None:
+        trainer.callbacks.append(trainer.run_log)
     if config.logging.frequencies is not None:
         trainer.callbacks.append(StepLog(trainer.run_log))
     trainer.checkpoints = CheckpointFolder(

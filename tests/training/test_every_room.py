@@ -627,7 +627,7 @@ def test_a_network_that_returns_no_dict_is_refused_before_the_first_step(room, t
         ({"metric_keys": {"rmse": ("label", "pred")}}, "metric_keys names 'rmse', which does not exist"),
         ({"losses": {}}, "losses is empty; pass losses="),
         ({"device": "abacus"}, "abacus"),
-        ({"logging_type": "visdom"}, "logging_type must be 'tensorboardx' or None, got 'visdom'"),
+        ({"logging_type": "visdm"}, "logging_type must be one of 'tensorboardx', 'visdom'.*; did you mean 'visdom'"),
     ],
 )
 def test_impossible_settings_are_refused_at_construction(room, tmp_path, settings, message):

@@ -24,26 +24,20 @@ class RunLog(AbstractCallback):
 
     Parameters
     ----------
-    folder
-        Folder of the run; ``None`` writes no files.
-    config
-        What the handlers are: a :class:`delira.training.LoggingConfig`.
+    trainer
+        Its settings say what the handlers are, and its ``save_path`` where files go.
     """
 
-    def __init__(self, folder: Path | None, config: Any):
-        self.folder, self.config = folder, config
+    def __init__(self, trainer: Any):
+        self._trainer, self.config = trainer, trainer.config.logging
+        self.folder: Path | None = trainer.save_path
         #: number of the update that was begun last
         self.step = 0
-        frequencies = 1 if config.frequencies is None else config.frequencies
-        self.logger = MessageLogger("of the training", (), frequencies, config.reductions, self._place)
+        frequencies = 1 if self.config.frequencies is None else self.config.frequencies
+        self.logger = MessageLogger("of the training", (), frequencies, self.config.reductions, self._place)
         self._file: MessageFileHandler | None = None
         self._n_lines = 0
         self._identities: dict[str, str] = {}
-        self._trainer: Any = None
-
-    def attach(self, trainer: Any) -> None:
-        """Know where the run is."""
-        self._trainer = trainer
 
     @contextlib.contextmanager
     def opened(self, num_epochs: int) -> Iterator[None]:
