@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from event_files import read_events
 from problems import linear_problem
+from small_rooms import Room
 
+import delira
 from delira.data_loading import BaseDataManager, DictDataset
 from delira.errors import ConfigError
 from delira.logging import (
@@ -23,7 +25,8 @@ from delira.logging import (
     log,
     make_logger,
 )
-from delira.training.callbacks import AbstractCallback
+from delira.state import LOSS
+from delira.training.callbacks import AbstractCallback, on_step_training
 
 
 class Keeper(MessageHandler):
@@ -55,6 +58,19 @@ class Keeper(MessageHandler):
 def made(monkeypatch):
     monkeypatch.setattr(Keeper, "made", [])
     return Keeper.made
+
+
+class EagerRoom(Room):
+    """A room whose steps run line by line: what a closure logs has a value."""
+
+    @property
+    def settings(self):
+        return {**super().settings, "compiled": False}
+
+
+@pytest.fixture
+def room(room):
+    return EagerRoom(**vars(room)) if room.compiles else room
 
 
 @pytest.fixture
@@ -231,6 +247,14 @@ def test_nothing_is_read_before_it_is_due(room, tmp_path, batches, talkative, mo
     assert found["none"][-1] == 3  # all steps of the epoch together
 
 
+def test_steps_of_a_compiled_step_are_logged(room, tmp_path, batches):
+    whole = Room(**vars(room))
+    whole.trainer(tmp_path, logging_frequencies={"mse": 2}, logging_reductions="mean").train(2, batches())
+    found = lines(tmp_path)
+    assert [(line["name"], line["step"]) for line in found] == [("step/mse", step) for step in (2, 4, 6)]
+    assert all(np.isfinite(line["value"]) for line in found)
+
+
 # ---- continuing
 
 
@@ -358,6 +382,43 @@ def test_folds_have_logs_of_their_own(room, tmp_path, talkative, batches):
     assert [{line["fold"] for line in lines(folder)} for folder in folders] == [{0}, {1}]
     assert {place.fold for *_, place in given.shown} == {0, 1}
     assert len(result.folds) == 2
+
+
+def test_a_broken_cross_validation_goes_on_with_a_handler_that_was_given(room, tmp_path, batches):
+    class Break(AbstractCallback):
+        def at_epoch_end(self, trainer, **facts):
+            if trainer.fold == 1:
+                raise RuntimeError("broken")
+
+    given = Keeper()
+    settings = {"num_splits": 2, "random_seed": 0, "shuffle": True}
+    experiment = room.experiment(tmp_path, training={"logging_type": given})
+    with pytest.raises(RuntimeError, match="broken"):
+        experiment.kfold(batches(), callbacks=[Break()], **settings)
+    again = room.experiment(tmp_path, training={"logging_type": Keeper()})
+    result = again.kfold(batches(), resume="auto", **settings)
+    assert len(result.folds) == 2
+    assert {place.fold for *_, place in given.shown} == {0}
+    assert {place.fold for *_, place in Keeper.made[1].shown} == {1}
+
+
+def test_a_trial_with_a_folder_logs_what_its_callbacks_log(tmp_path):
+    torch = pytest.importorskip("torch", reason="needs the package 'torch', which is not installed")
+
+    @on_step_training
+    def talk(state):
+        log({"value": {"value": state[LOSS], "name": "now"}})
+
+    net = torch.nn.Linear(3, 1)
+    data = linear_problem(12)
+    trial = delira.Trial(
+        net, torch.optim.SGD(net.parameters(), 0.1), torch.nn.MSELoss(), ["loss"], [talk],
+        save_path=tmp_path, verbose=0,
+    )  # fmt: skip
+    trial.with_train_data(data["data"].astype("f4"), data["label"].astype("f4"), 4).run(2)
+    (path,) = tmp_path.rglob("messages.jsonl")
+    found = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [(line["name"], line["step"]) for line in found] == [("now", step) for step in range(1, 7)]
 
 
 # ---- logs by name
