@@ -4,6 +4,7 @@ import contextlib
 import contextvars
 import dataclasses
 import logging
+import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -66,7 +67,7 @@ class MessageLogger:
         check_frequencies(frequencies)
         check_reductions(reductions)
         self.name, self.frequencies, self.reductions = name, frequencies, reductions
-        self._place = place or (lambda: None)
+        self._place, self._process = place or (lambda: None), os.getpid()
         self._counts: dict[str, int] = {}
         self._held: dict[str, list[Any]] = {}
         # made directly: the registry of Python never forgets a logger
@@ -110,6 +111,9 @@ class MessageLogger:
         if not isinstance(message, Mapping):
             what = type(message).__name__
             raise ConfigError(f"a message is a dict like {{'value': {{'value': 0.5, 'name': 'loss'}}}}, got a {what}")
+        if self._process != os.getpid():  # files and connections are those of the process that opened them
+            tell_once("log was called in a worker process, which has no log, so the message goes nowhere")
+            return
         if not self._python.handlers:
             tell_once(f"the log {self.name!r} has no handler, so messages go nowhere: give save_path or logging_type")
             return

@@ -55,10 +55,7 @@ class TensorboardXLoggingHandler(MessageHandler):
         name, step = message.name + own_appendix(message, place), message.step or 0
         picture = None if message.kind == "histogram" else as_picture(message)
         if message.kind in PASSED_ON:
-            options = {**message.options}
-            if message.kind != "hparams" and not {"global_step", "counter", "step"} & options.keys():
-                options["global_step"] = step
-            getattr(writer, f"add_{message.kind}")(*message.args, **options)
+            getattr(writer, f"add_{message.kind}")(*message.args, **_as_tensorboard(message, step))
         elif message.kind in ("scalar", "scalars"):
             write_values(writer, name, message.value, step)
         elif message.kind == "text":
@@ -90,3 +87,14 @@ class TensorboardXLoggingHandler(MessageHandler):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self.log_dir)!r})"
+
+
+def _as_tensorboard(message: Message, step: int) -> dict[str, Any]:
+    """The keywords of what is only passed on, by the names that ``tensorboardX`` has for them."""
+    options = {name: value for name, value in message.options.items() if name != "env_appendix"}
+    if message.kind == "hparams":
+        return options
+    for old, new in (("name", "tag"), ("counter", "global_step"), ("step", "global_step")):
+        if old in options:
+            options[new] = options.pop(old)
+    return {"global_step": step, **options}

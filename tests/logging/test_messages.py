@@ -238,6 +238,8 @@ def test_tensorboard_shows_what_only_it_has(events, caplog):
     labels = np.array([0, 1, 1, 0])
     found = events({"pr_curve": {"tag": "curve", "labels": labels, "predictions": np.array([0.1, 0.9, 0.8, 0.4])}})
     assert found.Tags()["tensors"] == ["curve"]
+    found = events({"pr": {"name": "named", "labels": labels, "predictions": np.zeros(4), "counter": 3}})
+    assert [each.step for each in found.Tensors("named")] == [3]
     assert not caplog.records
 
 

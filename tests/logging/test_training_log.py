@@ -3,6 +3,9 @@
 import importlib.util
 import json
 import logging
+import multiprocessing
+import os
+import sys
 import threading
 from typing import ClassVar
 
@@ -171,6 +174,7 @@ def test_callbacks_log_at_every_moment(room, tmp_path, batches, caplog):
 
 
 def test_several_handlers_have_arguments_of_their_own(room, tmp_path, batches):
+    pytest.importorskip("tensorboardX", reason="needs the package 'tensorboardX'")
     given = Keeper("given")
     settings = {"logging_type": [Keeper, given, "tensorboardx"], "logging_kwargs": {"Keeper": {"name": "made"}}}
     room.trainer(tmp_path, **settings).train(1, batches())
@@ -315,6 +319,7 @@ def test_a_training_that_goes_on_in_the_same_trainer_goes_on_in_the_file(room, t
 
 
 def test_the_root_logger_and_others_stay_as_they_are(room, tmp_path, batches, talkative):
+    pytest.importorskip("tensorboardX", reason="needs the package 'tensorboardX'")
     root, own = logging.getLogger(), logging.getLogger("delira")
     before = [(each.level, each.handlers[:], each.propagate) for each in (root, own)]
     names = set(logging.Logger.manager.loggerDict)
@@ -375,7 +380,7 @@ def test_handlers_are_closed_if_a_training_fails(room, tmp_path, batches):
 def test_folds_have_logs_of_their_own(room, tmp_path, talkative, batches):
     given = Keeper()
     cls = type(talkative())
-    experiment = room.experiment(tmp_path, cls=cls, training={"logging_type": [given, "tensorboardx"]})
+    experiment = room.experiment(tmp_path, cls=cls, training={"logging_type": [given]})
     result = experiment.kfold(batches(), num_splits=2, random_seed=0, shuffle=True)
     folders = sorted(path.parent.parent for path in tmp_path.rglob("messages.jsonl"))
     assert [folder.name for folder in folders] == ["fold_00", "fold_01"]
@@ -503,6 +508,21 @@ def test_a_compiled_step_refuses_to_log_what_has_no_value_yet(tmp_path):
         pytest.raises(ConfigError, match="'traced' is logged inside a compiled step"),
     ):
         jax.jit(step)(1.0)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a system that forks")
+def test_a_worker_process_has_no_log():
+    keeper = Keeper()
+    with LoggingContext("mine", keeper):
+        process = multiprocessing.get_context("fork").Process(target=_log_in_worker, args=(keeper,))
+        process.start()
+        process.join(30)
+    assert process.exitcode == 0
+
+
+def _log_in_worker(keeper):
+    log({"value": 0.5})
+    sys.exit(len(keeper.shown))
 
 
 # ---- settings
