@@ -34,6 +34,7 @@ class LoggingContext:
     Examples
     --------
     >>> import sys
+    >>> from delira.logging import MultiStreamHandler
     >>> with LoggingContext("mine", MultiStreamHandler(sys.stdout)):
     ...     log({"text": "logged in the context"})
     {'text': 'logged in the context'}
@@ -147,6 +148,7 @@ def log(message: Mapping[str, Any], name: str | None = None) -> None:
     Examples
     --------
     >>> import sys
+    >>> from delira.logging import MultiStreamHandler
     >>> with LoggingContext("mine", MultiStreamHandler(sys.stdout)):
     ...     log({"value": {"value": 0.5, "name": "loss"}})
     {'value': {'value': 0.5, 'name': 'loss'}}

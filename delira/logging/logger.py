@@ -49,6 +49,7 @@ class MessageLogger:
     Examples
     --------
     >>> import sys
+    >>> from delira.logging import MultiStreamHandler
     >>> logger = MessageLogger("mine", [MultiStreamHandler(sys.stdout)], frequencies=2, reductions="mean")
     >>> for value in (1.0, 2.0, 3.0, 6.0):
     ...     logger.log({"value": {"value": value, "name": "loss"}})

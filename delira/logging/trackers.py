@@ -41,11 +41,6 @@ class MLflowHandler(MessageHandler):
         If MLflow is not installed.
     ConfigError
         If MLflow cannot make the run.
-
-    Examples
-    --------
-    >>> MLflowHandler("sqlite:///mlflow.db", run_name="digits")  # doctest: +SKIP
-    MLflowHandler(run_id='0a1b...')
     """
 
     def __init__(
@@ -117,11 +112,6 @@ class WandbHandler(MessageHandler):
     ------
     MissingBackendError
         If wandb is not installed.
-
-    Examples
-    --------
-    >>> WandbHandler("digits", "runs/wandb", name="first")  # doctest: +SKIP
-    WandbHandler('digits')
     """
 
     def __init__(

@@ -42,11 +42,6 @@ class VisdomLoggingHandler(MessageHandler):
         If visdom is not installed.
     ConfigError
         If no server answers. One that is gone later is told once, and the training goes on.
-
-    Examples
-    --------
-    >>> VisdomLoggingHandler("digits", port=8097)  # doctest: +SKIP
-    VisdomLoggingHandler('digits')
     """
 
     def __init__(
