@@ -187,7 +187,7 @@ def _completion(options: argparse.Namespace) -> Answer:
 
 
 _BACKENDS = ("torch", "torchscript", "tensorflow", "jax", "sklearn")
-_STATES = ("finished", "running", "broken-off", "failed")
+_STATES = ("finished", "running", "broken-off", "failed", "unknown")
 _Command = tuple[Callable[[argparse.ArgumentParser], None], Callable[[Any], Answer], str, str]
 _COMMANDS: dict[str, _Command] = {
     "demo": (

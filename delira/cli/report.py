@@ -55,7 +55,10 @@ def _write_page(results: Sequence[KFoldResult], output: str | Path | None) -> Pa
         return path
     (result,) = results
     path = Path(output) if output else Path(result.path or ".") / "report" / "report.html"
-    result.to_html(path)
+    try:
+        result.to_html(path)
+    except OSError as error:
+        raise ConfigError(f"the page cannot be written: {error}; name another file with -o") from error
     return path
 
 

@@ -14,6 +14,7 @@ from delira.errors import ConfigError
 from delira.training.stored_run import StoredRun, find_runs, read_run
 from delira.utils.suggest import did_you_mean
 
+_LONG = 200  # characters of an error that are shown
 _UNITS = {"min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
@@ -24,7 +25,7 @@ class Filter:
     name: str | None = None
     """Part of the experiment's name, or a pattern."""
     states: Sequence[str] = ()
-    """``"finished"``, ``"running"``, ``"broken-off"``, ``"failed"``; none: all."""
+    """``"finished"``, ``"running"``, ``"broken-off"``, ``"failed"``, ``"unknown"``; none: all."""
     since: str | None = None
     """A day or an age."""
     best: str | None = None
@@ -146,7 +147,7 @@ def _as_text(facts: Sequence[dict[str, Any]], root: Path, n_found: int, n_left: 
     header = ("status", "folds", "score", "took", "age", "run")
     lines = [
         table(header, [[str(cell) for cell in _cells(fact)] for fact in facts], "<><>><"),
-        *(f"\n{fact['run']}: {fact['error']}" for fact in facts if fact["error"]),
+        *("\n" + wrapped(f"{fact['run']}: {_first_line(fact['error'])}") for fact in facts if fact["error"]),
     ]
     broken = [fact["run"] for fact in facts if fact["problems"]]
     if broken:
@@ -154,6 +155,11 @@ def _as_text(facts: Sequence[dict[str, Any]], root: Path, n_found: int, n_left: 
     if n_left > len(facts):
         lines.append(f"\nand {n_left - len(facts)} more")
     return "\n".join(lines)
+
+
+def _first_line(text: str) -> str:
+    line = text.strip().partition("\n")[0]
+    return line if len(line) <= _LONG else f"{line[:_LONG]}…"
 
 
 def _cells(fact: dict[str, Any]) -> tuple[str, ...]:

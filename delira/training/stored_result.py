@@ -15,7 +15,7 @@ from delira.training.fold_file import FILE, read_fold
 from delira.training.parameters import Parameters
 from delira.training.phase_times import read_timings
 from delira.training.result import FoldResult, KFoldResult
-from delira.training.stored_run import FINISHED, StoredRun, read_history, read_run
+from delira.training.stored_run import FINISHED, UNKNOWN, StoredRun, read_history, read_run
 from delira.utils import yaml_codec
 from delira.utils.files import publish_text
 from delira.utils.suggest import did_you_mean
@@ -228,8 +228,10 @@ def _progress(run: StoredRun, n_read: int) -> list[str]:
     what = f"{n_read} of {n_folds} folds can be shown" if run.kind == "kfold" else "one training"
     if state == FINISHED:
         return [f"The run has finished: {what}."]
+    cure = f" Go on with resume={str(run.path)!r}." if run.can_go_on and not run.owner else ""
+    if state == UNKNOWN:
+        return [f"Nothing says whether the run has ended, as it has no ledger.jsonl: {what}.{cure}"]
     how = f", by {run.owner}" if run.owner else f": {run.error}" if run.error else ""
-    cure = "" if run.owner else f" Go on with resume={str(run.path)!r}."
     return [f"The run is {state.replace('failed', 'broken off by an error')}{how}; {what}.{cure}"]
 
 

@@ -17,8 +17,8 @@ from delira.training.locate import locate_run
 from delira.training.run_folder import FORMAT, RunFolder
 from delira.utils.lock import owner_of
 
-FINISHED, RUNNING, BROKEN_OFF, FAILED = "finished", "running", "broken off", "failed"
-STATES = (FINISHED, RUNNING, BROKEN_OFF, FAILED)
+FINISHED, RUNNING, BROKEN_OFF, FAILED, UNKNOWN = "finished", "running", "broken off", "failed", "unknown"
+STATES = (FINISHED, RUNNING, BROKEN_OFF, FAILED, UNKNOWN)
 
 #: errors that somebody wanted: a signal, the keyboard
 _WANTED = ("KeyboardInterrupt", "SystemExit", "TrainingInterrupted")
@@ -44,7 +44,7 @@ class StoredRun:
     @property
     def name(self) -> str:
         """Of the experiment."""
-        return str(self.manifest.get("name") or self.path.parent.name)
+        return str(self.manifest.get("name") or self.path.absolute().parent.name)
 
     @property
     def kind(self) -> str:
@@ -56,15 +56,22 @@ class StoredRun:
 
     @property
     def state(self) -> str:
-        """One of :data:`STATES`; a run whose process was killed is broken off."""
+        """One of :data:`STATES`; a run whose process was killed is broken off, of one without a ledger nobody knows."""
         if self.owner is not None:
             return RUNNING
+        if not self.events:
+            return UNKNOWN
         last = self._ending
         if last.get("event") == "finished":
             return FINISHED
         error = str(last.get("error") or "")
         is_failed = last.get("event") == "broken_off" and not error.startswith(_WANTED)
         return FAILED if is_failed else BROKEN_OFF
+
+    @property
+    def can_go_on(self) -> bool:
+        """Whether there is a checkpoint to continue from."""
+        return any(any((folder / "checkpoints").glob("checkpoint_*")) for folder in self.fold_folders.values())
 
     @property
     def error(self) -> str:

@@ -171,6 +171,22 @@ def test_a_single_training_is_one_fold(tmp_path, manager):
     assert read_run(tmp_path).metrics["val_rmse"] == fold.history[fold.best_epoch - 1]["val_rmse"]
 
 
+def test_what_a_trainer_alone_left_is_shown_as_one_training(tmp_path, manager):
+    trainer = toy_room().experiment(tmp_path, training={"num_epochs": 2}).setup(training=True)
+    trainer.train(2, manager(12))
+    folder = trainer.save_path.parent
+    loaded = KFoldResult.load(folder)
+    assert read_run(folder).state == "unknown"
+    assert [len(fold.history) for fold in loaded.unfinished] == [2]
+    assert (
+        f"Nothing says whether the run has ended, as it has no ledger.jsonl: one training. Go on with resume='{folder}'"
+        in (loaded.problems[0])
+    )
+    for path in folder.rglob("checkpoint_*"):
+        path.unlink()
+    assert "resume" not in KFoldResult.load(folder).problems[0]
+
+
 # ---- what is not whole
 
 
