@@ -49,7 +49,7 @@ def test_a_parameter_is_named_by_as_much_of_its_path_as_is_needed(params, words,
     params.update_from_argparse(arguments=words)
     params.permute_variability_on_top()
     assert params[path] == value
-    assert type(params[path]) in (type(value), type(params[path]))
+    assert isinstance(params[path], type(value))  # 1 is no 1.0
     before[path] = value
     assert params == before
 
