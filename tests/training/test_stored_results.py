@@ -178,10 +178,8 @@ def test_what_a_trainer_alone_left_is_shown_as_one_training(tmp_path, manager):
     loaded = KFoldResult.load(folder)
     assert read_run(folder).state == "unknown"
     assert [len(fold.history) for fold in loaded.unfinished] == [2]
-    assert (
-        f"Nothing says whether the run has ended, as it has no ledger.jsonl: one training. Go on with resume='{folder}'"
-        in (loaded.problems[0])
-    )
+    assert "Nothing says whether the run has ended, as it has no ledger.jsonl: one training." in loaded.problems[0]
+    assert f"Go on with resume='{folder}'" in loaded.problems[0]
     for path in folder.rglob("checkpoint_*"):
         path.unlink()
     assert "resume" not in KFoldResult.load(folder).problems[0]
