@@ -102,7 +102,7 @@ class CrossValidation:
                 "groups": splitter.groups,
                 "seed": self.request.seed,
                 "name": self.experiment.name,
-                "info": {**self._describe(folder), **leaks},
+                "info": {**self._describe(folder), **_class_names(dataset), **leaks},
             }
             with loss_tolerated("what a report needs of the whole run"):
                 write_summary(folder.path, facts, self.metrics, self.bound_metrics)
@@ -308,6 +308,16 @@ class CrossValidation:
             return evaluate_shown(
                 trainer, manager, metrics=self.bound_metrics, metric_keys=self.metric_keys, targets=self._targets()
             )
+
+
+def _class_names(dataset: Any) -> dict[str, list[str]]:
+    """Names of the classes, where a data set tells them as ``class_names``, or as torchvision's do."""
+    for owner in (dataset, getattr(dataset, "data", None)):
+        for attribute in ("class_names", "classes"):
+            names = getattr(owner, attribute, None)
+            if isinstance(names, (list, tuple)) and names and all(isinstance(name, str) for name in names):
+                return {"class_names": list(names)}
+    return {}
 
 
 def _is_same_work(then: Any, now: Any) -> bool:

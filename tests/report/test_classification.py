@@ -185,3 +185,10 @@ def test_of_many_classes_the_hardest_are_named_and_thirty_others_drawn(validate)
     areas = [row[4] for row in section.tables[0].rows[:80]]
     assert [line.get_label().split()[0] for line in named] == [str(k) for k in np.argsort(areas)[:3]]
     assert 20 < len(axes.lines) - 3 <= 30
+
+
+def test_a_bin_of_confidence_has_its_upper_edge(validate):
+    labels = np.array([0, 1, 0, 1, 1, 1])
+    share = np.array([0.15, 0.2, 0.2, 0.25, 0.4, 0.45])
+    cases = classify(validate(labels, share, n_folds=1, metrics={}))
+    np.testing.assert_allclose(reliability(cases).share[[2, 3, 5, 6]], [3 / 6, 1 / 6, 1 / 6, 1 / 6])

@@ -237,10 +237,10 @@ def test_a_file_with_pickled_objects_is_not_read(result, tmp_path):
     assert "cannot be read" in read_examples(tmp_path).notes[0]
 
 
-def experiment(path):
+def experiment(path, n_features=64):
     params = {
         "fixed": {
-            "model": {"n_features": 64},
+            "model": {"n_features": n_features},
             "training": {
                 "num_epochs": 1, "losses": {"mse": mean_squared_error}, "optimizer_cls": ToySGD,
                 "optimizer_params": {"lr": 0.01}, "logging_type": None, "verbose": False, "save_freq": None,
@@ -261,6 +261,13 @@ def test_a_cross_validation_keeps_its_samples_and_a_stored_one_shows_them(manage
     assert html.count("<img ") == html.count("data:image/png;base64,") == 12
     assert "Shown: 64 values as 8 × 8." in html
     assert KFoldResult.load(result.path).to_html().count("<img ") == 12
+
+
+def test_a_data_set_that_names_its_classes_names_them_on_the_page(manager, tmp_path):
+    data = manager(24, n_features=4)
+    data.dataset.class_names = ["cat", "dog"]
+    result = experiment(tmp_path, n_features=4).kfold(data, num_splits=3, metrics={"m": accuracy_of_signs})
+    assert result.info["class_names"] == KFoldResult.load(result.path).info["class_names"] == ["cat", "dog"]
 
 
 def test_a_cross_validation_whose_samples_cannot_be_loaded_again_ends_well(manager, tmp_path, monkeypatch):
