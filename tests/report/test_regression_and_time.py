@@ -26,6 +26,7 @@ def test_errors_of_a_regression_are_over_all_cases(numbers):
     values = {row[0]: row[1] for row in section.tables[0].rows}
     assert values["mean absolute error"] == pytest.approx(sklearn_metrics.mean_absolute_error(true, pred))
     assert values["root mean squared error"] == pytest.approx(sklearn_metrics.root_mean_squared_error(true, pred))
+    assert values["mean of the residuals"] == pytest.approx(np.mean(pred - true))
     assert values["R²"] == pytest.approx(sklearn_metrics.r2_score(true, pred))
 
 
@@ -78,7 +79,14 @@ def test_times_are_read_from_the_folder_of_a_fold(result, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", '{"version": 2}', '{"version": 1, "seconds": {"data": "x"}}', '{"version": 1}']
+    "text",
+    [
+        "",
+        "[]",
+        '{"version": 2, "seconds": {"data": 1.0}}',
+        '{"version": 1, "seconds": {"data": "x"}}',
+        '{"version": 1}',
+    ],
 )
 def test_times_that_cannot_be_read_are_left_out(text, result, tmp_path):
     (tmp_path / "timings.json").write_text(text)
