@@ -17,16 +17,15 @@ from delira.rooms import NAMES
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
 
-#: what lies outside docs/ -> its page; notebooks and examples' pages are added below
+#: what lies outside of docs/ -> its page; the notebooks are added below
 PAGES = {
     "CHANGELOG.md": "project/changelog.md",
     "CONTRIBUTING.md": "project/contributing.md",
     "benchmarks/README.md": "project/benchmarks.md",
     "examples/README.md": "project/examples.md",
     "examples/own_backend/README.md": "project/example_of_a_backend.md",
+    "notebooks/README.md": "tutorials/index.md",
 }
-#: folders and files that a page stands for without being a copy of them
-STANDS_FOR = {"README.md": "index.md", "notebooks": "tutorials/index.md"}
 #: modules without ``__all__`` whose names are public all the same
 ALSO_PUBLIC = ("delira.errors", "delira.state")
 #: part of a link in Markdown that leads to a file
@@ -103,8 +102,9 @@ def reference_pages() -> dict[str, str]:
     return pages
 
 
-def _toctree(caption: str, entries: list[str]) -> str:
-    return "\n".join(["```{toctree}", f":caption: {caption}", ":maxdepth: 1\n", *entries, "```\n"])
+def _toctree(caption: str, entries: list[str], *, hidden: bool = False) -> str:
+    options = [f":caption: {caption}", ":maxdepth: 1", *[":hidden:"] * hidden]
+    return "\n".join(["```{toctree}", *options, "", *entries, "```\n"])
 
 
 def _comment_of(module: str, constant: str) -> str:
@@ -149,18 +149,10 @@ def copies() -> dict[str, str]:
             if cell["cell_type"] == "markdown":
                 cell["source"] = rewrite_links("".join(cell["source"]), path, page).splitlines(keepends=True)
         pages[page] = json.dumps(notebook, indent=1)
-    pages["tutorials/index.md"] = "\n".join([
-        "# Tutorials\n",
-        "Notebooks, shown as they were run; the files are in the folder `notebooks` of the source.\n",
-        _toctree("Tutorials", [path.stem for path in in_reading_order(notebooks)]),
-    ])  # fmt: skip
+    index = pages["tutorials/index.md"]
+    in_order = sorted(notebooks, key=lambda path: (index.find(path.name) % len(index), path.stem))  # not found: last
+    pages["tutorials/index.md"] = f"{index}\n{_toctree('Tutorials', [path.stem for path in in_order], hidden=True)}"
     return pages
-
-
-def in_reading_order(notebooks: list[Path]) -> list[Path]:
-    """First what begins, then the rest by name."""
-    first = ("introduction", "first_cross_validation")
-    return sorted(notebooks, key=lambda path: (path.stem not in first, path.stem))
 
 
 def rewrite_links(text: str, file: Path, page: str) -> str:
@@ -176,8 +168,8 @@ def _link(match: re.Match[str], file: Path, page: str) -> str:
     if not path.is_relative_to(ROOT) or not path.exists():
         return match[0]  # the build says that it leads nowhere
     name = path.relative_to(ROOT).as_posix()
-    to = STANDS_FOR.get(name) or PAGES.get(name) or PAGES.get(f"{name}/README.md")
-    if name.startswith("notebooks/"):
+    to = "index.md" if name == "README.md" else PAGES.get(name) or PAGES.get(f"{name}/README.md")
+    if path.suffix == ".ipynb":
         to = f"tutorials/{path.name}"
     where = DOCS / to if to else path
     return f"{opening}{os.path.relpath(where, (DOCS / page).parent)}{anchor}{closing}"

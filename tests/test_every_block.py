@@ -18,6 +18,7 @@ RUN_BY = {
     "docs/data.md": "test_examples.py",
     "docs/errors.md": "test_errors_page.py",
     "docs/how_to.md": "test_examples.py",
+    "docs/live_view.md": "test_live_view_page.py",
     "docs/logging.md": "logging/test_logging_page.py",
     "docs/metrics.md": "metrics/test_tree_page.py",
     "docs/nothing_lost.md": "test_examples.py",
@@ -60,7 +61,10 @@ def blocks_of(path: Path) -> Iterator[Block]:
 
 
 PAGES = [
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "benchmarks/README.md")),
+    *(
+        ROOT / name
+        for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "benchmarks/README.md", "notebooks/README.md")
+    ),
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "examples").rglob("*.md")),
 ]
