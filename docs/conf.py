@@ -31,6 +31,7 @@ html_title = f"delira {release}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False
+html_show_search_summary = False  # it is fetched, which a page that is opened as a file may not do
 
 myst_heading_anchors = 3
 myst_enable_extensions = ["colon_fence", "deflist"]
