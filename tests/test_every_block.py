@@ -23,11 +23,10 @@ RUN_BY = {
     "docs/metrics.md": "metrics/test_tree_page.py",
     "docs/nothing_lost.md": "test_examples.py",
     "docs/own_backend.md": "test_own_backend.py",
+    "docs/report.md": "test_report_doc.py",
     "docs/rooms.md": "test_rooms_page.py",
     "docs/trial.md": "test_trial_page.py",
 }
-#: page -> packages that its examples need besides those that they import
-NEEDED = {"docs/report.md": ["pandas"]}
 #: beginning of a line of a shell block -> why it is not run here, or where it is; each is parsed all the same
 NOT_RUN = {
     "pip install": "it needs a package index; tests/test_packaging.py builds and reads the wheel",
@@ -77,7 +76,7 @@ IN_A_SHELL = [block for block in BLOCKS if block.language in SHELL]
 def test_the_blocks_of_a_page_run_one_after_the_other(page, tmp_path, monkeypatch):
     blocks = [block for block in BLOCKS if block.page == page and block.language == "python"]
     imported = re.findall(r"^(?:from|import) (\w+)", "".join(block.code for block in blocks), re.MULTILINE)
-    for package in sorted({*imported, *NEEDED.get(page, ())}):
+    for package in sorted(set(imported)):
         if find_spec(package) is None:
             pytest.skip(f"the page's examples need the package {package!r}, which is not installed")
     monkeypatch.chdir(tmp_path)
