@@ -10,7 +10,7 @@ from time import perf_counter
 from typing import Any, Protocol
 
 from delira.training.callbacks.abstract_callback import AbstractCallback
-from delira.training.callbacks.notebook_view import NotebookBar
+from delira.training.callbacks.notebook_view import NotebookBar, PassBar
 
 #: a small bar, so that the values beside it have their place within 80 columns
 _LAYOUT = "{desc} |{bar:6}| {elapsed}<{remaining}{postfix}"
@@ -45,7 +45,7 @@ def _bar_class() -> Any:
     """The bar that can be drawn here, or ``None``."""
     if in_notebook():
         if importlib.util.find_spec("ipywidgets") is None:
-            return None
+            return PassBar
         return importlib.import_module("tqdm.notebook").tqdm
     if in_terminal():
         made = importlib.import_module("tqdm").tqdm

@@ -264,9 +264,10 @@ def test_a_notebook_shows_a_bar_and_curves_of_a_run_and_a_table_of_folds(hidden)
         program(KFOLD, nap=0.05) + "    pass;",
         program(RUN, ", verbose=0", nap=0) + "    pass;",
         program(RUN, nap=0, num_epochs=1) + "    pass;",
+        program(RUN, ", verbose=2", nap=0.01, num_epochs=2) + "    pass;",
         hidden=hidden,
     )
-    run, kfold, quiet, short = (list(cell.outputs) for cell in cells)
+    run, kfold, quiet, short, passes = (list(cell.outputs) for cell in cells)
     bar, curves = run
     assert re.fullmatch(
         r'<div><progress value="24" max="24"></progress> fold 0 · epoch 4/4 · 0:\d\d&lt;0:00 · \S+/s, \d+M · '
@@ -281,6 +282,11 @@ def test_a_notebook_shows_a_bar_and_curves_of_a_run_and_a_table_of_folds(hidden)
     assert "3 of 3 folds" in table.data["text/html"]
     assert len(table.data["text/plain"].splitlines()) == 5
     assert quiet == []
+    assert [output.data["text/plain"].split("  ")[:2] for output in passes][::2] == [
+        ["1/2(t)", "6/6"],
+        ["2/2(t)", "6/6"],
+    ]
+    assert all("<progress" in output.data["text/html"] for output in passes)
     assert [output.data.keys() & {"text/html", "image/png"} for output in short] == [{"text/html"}]
 
 
