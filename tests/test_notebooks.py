@@ -57,3 +57,13 @@ def test_the_index_lists_every_notebook():
     index = (FOLDER / "README.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\| \[(\w+)\]\(\1\.ipynb\) \|", index, re.MULTILINE)
     assert sorted(listed) == [path.stem for path in NOTEBOOKS]
+
+
+def test_the_blocks_of_the_page_on_migrating_run(tmp_path, monkeypatch):
+    pytest.importorskip("torch", reason="the page's examples need the package 'torch', which is not installed")
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "migrating.md").read_text(encoding="utf-8")
+    names = {"__name__": "migrating_page"}
+    for block in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL):
+        exec(compile(block, "docs/migrating.md", "exec"), names)
+    assert len(names["result"].folds) == 2
