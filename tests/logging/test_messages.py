@@ -140,7 +140,7 @@ def test_streams_get_a_line_each_and_stay_open():
 # ---- values
 
 
-@pytest.mark.parametrize("framework", ["torch", "tensorflow", "jax"])
+@pytest.mark.parametrize("framework", ["torch", pytest.param("tensorflow", marks=pytest.mark.slow), "jax"])
 def test_values_of_every_framework_are_read(framework):
     pytest.importorskip(framework, reason=f"needs the package {framework!r}, which is not installed")
     if framework == "torch":

@@ -300,6 +300,29 @@ def test_tensorboard_shows_no_step_twice_after_a_break(room, tmp_path, batches, 
     assert [each.step for each in read_events(tmp_path / "logs" / "steps").Scalars("own")] == list(range(1, 10))
 
 
+def test_a_rollback_takes_messages_back(room, tmp_path, batches, caplog):
+    spoiled = []
+
+    class Spoiled(room.network):
+        @staticmethod
+        def closure(model, data_dict, optimizers, losses=None, metrics=None, fold=0, global_iter_num=0, **kwargs):
+            loss, pred = room.step(model, data_dict, optimizers, losses)
+            log({"value": {"value": loss, "name": "own"}})
+            if global_iter_num == 4 and not spoiled:
+                spoiled.append(global_iter_num)
+                loss = loss * float("nan")
+            return {}, {"mse": loss}, {"pred": pred}
+
+    trainer = room.trainer(
+        tmp_path, room.build(cls=Spoiled), logging_type=Keeper, nonfinite="rollback", log_freq=1, save_freq=1
+    )
+    trainer.train(3, batches())
+    assert spoiled == [4]
+    assert [line["step"] for line in lines(tmp_path)] == list(range(1, 10))
+    assert Keeper.made[0].began == [(0, 0), (1, 3)]
+    assert "rollback 1 of 3" in caplog.text
+
+
 def test_a_new_run_in_an_old_folder_begins_its_file_anew(room, tmp_path, batches, talkative):
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "messages.jsonl").write_text('{"old": 1}\n{"torn')
@@ -496,18 +519,18 @@ def test_a_wrong_message_is_refused_where_it_is_logged(message, complaint):
         log(message)
 
 
-def test_a_compiled_step_refuses_to_log_what_has_no_value_yet(tmp_path):
-    jax = pytest.importorskip("jax", reason="needs the package 'jax', which is not installed")
+@pytest.mark.parametrize("framework", ["jax", pytest.param("tensorflow", marks=pytest.mark.slow)])
+def test_a_compiled_step_refuses_to_log_what_has_no_value_yet(framework):
+    package = pytest.importorskip(framework, reason=f"needs the package {framework!r}, which is not installed")
 
     def step(x):
         log({"value": {"value": x, "name": "traced"}})
         return x
 
-    with (
-        LoggingContext("mine", Keeper()),
-        pytest.raises(ConfigError, match="'traced' is logged inside a compiled step"),
-    ):
-        jax.jit(step)(1.0)
+    compiled = package.jit(step) if framework == "jax" else package.function(step, autograph=False)
+    complaint = "'traced' is logged inside a compiled step"
+    with LoggingContext("mine", Keeper()), pytest.raises(ConfigError, match=complaint):
+        compiled(package.numpy.ones(()) if framework == "jax" else package.ones(()))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a system that forks")
