@@ -26,7 +26,7 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "M
 
 def run(*words: str, **more: Any) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, *words]
-    return subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=110, **more)
+    return subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=300, **more)
 
 
 @pytest.mark.parametrize(("room", "task"), PROJECTS)
@@ -81,6 +81,7 @@ def test_what_cannot_be_a_project_is_refused(tmp_path, monkeypatch, capsys, word
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)  # several interpreters that import a framework, on a machine that is shared
 @pytest.mark.parametrize(("room", "task"), PROJECTS)
 def test_a_project_runs_as_it_is_and_its_test_passes(tmp_path, room, task):
     if room not in installed_rooms():
@@ -100,6 +101,7 @@ def test_a_project_runs_as_it_is_and_its_test_passes(tmp_path, room, task):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)  # several interpreters that import a framework, on a machine that is shared
 def test_the_demo_writes_a_run_and_its_page(tmp_path):
     pytest.importorskip("skops", reason="estimators are stored by the package 'skops', which is not installed")
     done = run("-m", "delira", "demo", "--backend", "sklearn", "--json", cwd=tmp_path)
