@@ -171,16 +171,18 @@ def _check_arguments(name: str, arguments: Mapping[str, Any]) -> None:
         guess = did_you_mean(next(iter(others)), own)
         raise ConfigError(f"logging_kwargs names {next(iter(others))!r}, which {cls.__name__} does not take{guess}")
     if importlib.util.find_spec(package) is not None:
-        _bind(getattr(importlib.import_module(package), passed_to), others, f"{package}.{passed_to}")
+        _bind(getattr(importlib.import_module(package), passed_to), others, f"{package}.{passed_to}", is_open=False)
 
 
-def _bind(function: Any, arguments: Mapping[str, Any], name: str) -> None:
+def _bind(function: Any, arguments: Mapping[str, Any], name: str, *, is_open: bool = True) -> None:
+    """Refuse arguments that a function does not name; ``is_open``: unless it takes any."""
     try:
-        known = inspect.signature(function).parameters
+        known = dict(inspect.signature(function).parameters)
     except (TypeError, ValueError):
         return  # it will say itself what it does not take
-    if any(each.kind is each.VAR_KEYWORD for each in known.values()):
+    if is_open and any(each.kind is each.VAR_KEYWORD for each in known.values()):
         return
+    known.pop("logdir", None)  # of tensorboardX: here it is log_dir
     if unknown := [each for each in arguments if each not in known]:
         raise ConfigError(
             f"logging_kwargs names {unknown[0]!r}, which {name} does not take{did_you_mean(unknown[0], known)}"

@@ -573,6 +573,14 @@ def test_impossible_settings_are_refused_before_the_training(room, tmp_path, set
         room.trainer(tmp_path, **settings)
 
 
+@pytest.mark.parametrize("name", ["logdri", "logdir"])
+def test_arguments_that_tensorboardx_would_swallow_are_refused(room, tmp_path, name):
+    pytest.importorskip("tensorboardX", reason="needs the package 'tensorboardX'")
+    with pytest.raises(ConfigError, match=rf"'{name}', which tensorboardX.SummaryWriter does not take.*'log_dir'"):
+        room.trainer(tmp_path, logging_type="tensorboardx", logging_kwargs={name: "x"})
+    room.trainer(tmp_path, logging_type="tensorboardx", logging_kwargs={"flush_secs": 5, "comment": "x"})
+
+
 def test_arguments_for_what_is_made_already_are_refused(room, tmp_path):
     with pytest.raises(ConfigError, match="is made already"):
         room.trainer(tmp_path, logging_type=Keeper(), logging_kwargs={"name": "x"})

@@ -560,8 +560,8 @@ def test_which_bar_is_drawn_depends_on_where_it_would_be_shown(monkeypatch):
 class FakeWriter:
     made: ClassVar[list] = []
 
-    def __init__(self, folder, **kwargs):
-        self.folder, self.kwargs, self.scalars, self.closed = folder, kwargs, [], False
+    def __init__(self, folder, comment="", **kwargs):
+        self.folder, self.kwargs, self.scalars, self.closed = folder, {**kwargs, "comment": comment}, [], False
         FakeWriter.made.append(self)
 
     def add_scalar(self, name, value, epoch):
