@@ -82,7 +82,7 @@ class SplitConfig:
         """Whether every part gets its share of each class."""
         if isinstance(self.split_type, str):
             return self.split_type == "stratified"
-        return "Stratified" in type(self.split_type).__name__
+        return any("Stratified" in base.__name__ for base in type(self.split_type).__mro__)
 
     def describe(self) -> str:
         """A few words for the report, e.g. ``"stratified, grouped by 'patient'"``."""
@@ -170,8 +170,16 @@ class Splitter:
                 splitter = sklearn.StratifiedGroupKFold(number, **random)
             else:
                 splitter = sklearn.GroupKFold(number, **random)
-        with seeded_globals(derive(self.seed, stream="splits")):  # of splitters without a seed
-            splits = list(splitter.split(np.zeros(self.n_samples), self.classes, self.groups))
+        try:
+            with seeded_globals(derive(self.seed, stream="splits")):  # of splitters without a seed
+                splits = list(splitter.split(np.zeros(self.n_samples), self.classes, self.groups))
+        except Exception as error:
+            if self.classes is None and not isinstance(config.split_type, str):
+                error.add_note(
+                    "delira: this splitter was given no labels (y=None). Those whose class, or a base of it, has "
+                    f"'Stratified' in its name are given the entry label_key={config.label_key!r}."
+                )
+            raise
         yield from splits
 
     def _inner(self, rest: np.ndarray, fold: int) -> tuple[np.ndarray, np.ndarray]:

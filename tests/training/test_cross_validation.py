@@ -151,6 +151,29 @@ def test_splitters_of_scikit_learn_can_be_used(data, name):
             assert CLASSES[split.val].mean() == pytest.approx(0.25, abs=0.13)
 
 
+class OldestPatientsLast(model_selection.StratifiedKFold):
+    """A splitter of one's own whose name does not say what it needs."""
+
+
+class NeedsLabels(model_selection.KFold):
+    def split(self, X, y=None, groups=None):
+        if y is None:
+            raise ValueError("y is needed")
+        return super().split(X, y, groups)
+
+
+def test_a_splitter_made_of_a_stratified_one_is_given_the_labels(data):
+    (first, second) = splits_of(data.dataset, split_type=OldestPatientsLast(2), label_key="class")
+    assert CLASSES[first.test].mean() == pytest.approx(CLASSES[second.test].mean(), abs=0.05)
+
+
+def test_a_splitter_that_misses_labels_is_told_how_to_get_them(data):
+    with pytest.raises(ValueError, match="y is needed") as caught:
+        splits_of(data.dataset, split_type=NeedsLabels(2), label_key="class")
+    (note,) = caught.value.__notes__
+    assert "label_key='class'" in note
+
+
 def test_in_a_time_series_validation_comes_after_training_and_testing_after_both(data):
     for split in splits_of(data.dataset, split_type=model_selection.TimeSeriesSplit(3), val_split=0.3):
         assert split.train.max() < split.val.min()
