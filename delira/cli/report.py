@@ -6,6 +6,7 @@ from typing import Any
 
 from delira.cli.output import Answer, wrapped
 from delira.errors import ConfigError
+from delira.logging.image_files import file_name
 from delira.training.result import KFoldResult
 from delira.utils.suggest import did_you_mean
 
@@ -69,7 +70,7 @@ def _export(
         return ()
     own = Path(folder)
     if len(results) > 1:
-        own /= f"{result.name}_{Path(result.path or '').name}"
+        own /= file_name(f"{result.name}_{Path(result.path or '').name}")
     return result.export(own, formats=kinds)
 
 

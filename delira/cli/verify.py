@@ -124,7 +124,9 @@ def _check_fold_files(run: StoredRun, number: int, folder: Path) -> Iterator[Che
 
 def _compare_metrics(stored: Mapping[str, Any], noted: Any) -> tuple[str, str]:
     """Whether a fold's file and the ledger, which were written one after the other, say the same."""
-    for name, value in (noted or {}).items():
+    for name, value in noted.items() if isinstance(noted, Mapping) else ():
+        if name in stored and not isinstance(value, (int, float)):
+            return BROKEN, f"{name} is {value!r} in ledger.jsonl, which is no number"
         if name in stored and not np.isclose(np.mean(stored[name]), value, rtol=1e-9, atol=0, equal_nan=True):
             return BROKEN, f"{name} is {np.mean(stored[name]):.6g} in it and {value:.6g} in ledger.jsonl"
     return WHOLE, ""
@@ -172,11 +174,10 @@ def _compare_git(manifest: Mapping[str, Any]) -> Check:
     if not isinstance(then, Mapping):
         is_told = "git" in manifest
         return Check("git", UNKNOWN, "the script was in no repository" if is_told else "the run did not record it")
-    command = manifest.get("command")
-    now = git_commit(str(command[0])) if isinstance(command, list) and command else git_commit("")
-    told = _commit(then)
+    # of the working directory: git runs what the settings of a repository say, and the file may name any folder
+    now, told = git_commit(""), _commit(then)
     if now is None:
-        return Check("git", UNKNOWN, f"{told} in the run; the script is in no repository here")
+        return Check("git", UNKNOWN, f"{told} in the run; this folder is in no repository")
     same = then.get("commit") == now["commit"] and not then.get("changed") and not now["changed"]
     return Check("git", SAME if same else DIFFERENT, f"{told} in the run, {_commit(now)} here")
 

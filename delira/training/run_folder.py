@@ -346,5 +346,6 @@ def git_commit(script_file: str) -> dict[str, Any] | None:
 
 
 def _git(folder: Path, *arguments: str) -> str:
-    command = ["git", "-C", str(folder), *arguments]
+    # fsmonitor is a program that the settings of a repository name
+    command = ["git", "-C", str(folder), "-c", "core.fsmonitor=false", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=5).stdout.strip()

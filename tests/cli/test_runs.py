@@ -201,6 +201,15 @@ def test_runs_side_by_side(runs, ask):
     assert [run["name"] for run in answer["runs"]] == ["good", "slow"]
 
 
+def test_files_of_several_runs_stay_in_the_folder_whatever_a_run_calls_itself(runs, ask):
+    manifest = next((runs / "good").glob("*/manifest.json"))
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "name": "../../escaped"}))
+    words = ("report", "runs/good", "runs/slow", "-o", "both.html", "--export", "paper", "--formats", "csv", "--json")
+    _, answer, _ = ask(*words)
+    assert len(answer["files"]) > 3
+    assert {Path(file).resolve().parents[1] for file in answer["files"]} == {Path("paper").resolve()}
+
+
 # ---- verify
 
 
@@ -254,6 +263,36 @@ def test_another_environment_is_told_and_broken_only_if_that_is_asked_for(runs, 
     assert code == 0
     assert f"different    numpy: 1.0 in the run, {np.__version__} here" in text
     assert ask("verify", "runs/good", "--strict")[0] == 1
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+@pytest.mark.parametrize("place", [".", "runs/good"])
+def test_no_program_is_run_that_a_run_folder_names(runs, ask, monkeypatch, place):
+    script = runs / "good" / "train.py"
+    script.touch()
+    trap = runs / "sprung"
+    for command in (["init", "-q"], ["add", "train.py"], ["config", "core.fsmonitor", f"touch {trap}; false"]):
+        subprocess.run(["git", "-C", str(script.parent), *command], check=True)
+    author = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "core.fsmonitor=false"]
+    subprocess.run(["git", "-C", str(script.parent), *author, "commit", "-qm", "a"], check=True)
+    (path,) = (runs / "good").glob("*/manifest.json")
+    stated = {"command": ["runs/good/train.py"], "git": {"commit": "a", "changed": False}}
+    path.write_text(json.dumps({**json.loads(path.read_text()), **stated}))
+    trap.unlink(missing_ok=True)
+    monkeypatch.chdir(place)
+    assert ask("verify", str(path.parent))[0] == 0
+    assert not trap.exists()
+
+
+def test_a_ledger_whose_metric_is_no_number_is_told(runs, ask):
+    (path,) = (runs / "good").glob("*/ledger.jsonl")
+    events = [json.loads(line) for line in path.read_text().splitlines()]
+    for event in events:
+        event.update({"metrics": {"rmse": {}}} if event["event"] == "fold_finished" else {})
+    path.write_text("".join(json.dumps(event) + "\n" for event in events))
+    code, text, _ = ask("verify", "runs/good")
+    assert code == 1
+    assert "rmse is {} in ledger.jsonl, which is no number" in " ".join(text.split())
 
 
 # ---- the command itself
