@@ -36,7 +36,7 @@ from delira.training.predictor import Evaluation
 from delira.training.result import FoldResult, KFoldResult
 from delira.training.run_folder import RunFolder, loss_tolerated
 from delira.training.splits import Split, SplitConfig, Splitter, fingerprint
-from delira.training.stored_result import describe, stated, write_summary
+from delira.training.stored_result import describe, stated, without_secrets, write_summary
 from delira.training.watcher import evaluate_shown
 from delira.utils import yaml_codec
 from delira.utils.files import publish, publish_text
@@ -162,7 +162,7 @@ class CrossValidation:
             "data": stated(self.data.describe()),
             "kfold": stated(self._options()),
         }
-        return {**describe(folder.read_manifest()), "settings": yaml_codec.dumps(settings).rstrip()}
+        return {**describe(folder.read_manifest()), "settings": yaml_codec.dumps(without_secrets(settings)).rstrip()}
 
     def _read_fold(self, path: Path, number: int, split: Split, *, is_finished: bool) -> FoldResult | None:
         """A fold that an earlier session finished; ``None`` if it is to be trained or tested."""

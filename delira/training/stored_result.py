@@ -2,6 +2,7 @@
 
 import functools
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ _NOT_SHOWN = (
     "batches",
     "options",
 )
+_SECRET = re.compile(r"(?:^|_)(?:password|passwd|secret|api_?key|(?:auth|access)_token)$", re.IGNORECASE)
 
 
 # ------------------------------------------------------------------ writing
@@ -61,7 +63,12 @@ def write_summary(folder: Path, facts: Mapping[str, Any], metrics: Mapping[str, 
     }
     groups = facts["groups"]
     content = {**facts, "groups": None if groups is None else np.asarray(groups).tolist(), "metrics": named}
-    return publish_text(folder / SUMMARY, json.dumps({"format": _FORMAT, **content}, default=str, indent=1) + "\n")
+    return publish_text(folder / SUMMARY, json.dumps({"format": _FORMAT, **content}, default=_plain, indent=1) + "\n")
+
+
+def _plain(value: Any) -> Any:
+    """What JSON has no form for: numbers of numpy as numbers, all else as text."""
+    return value.item() if isinstance(value, np.generic) else str(value)
 
 
 # ------------------------------------------------------------------ reading
@@ -142,13 +149,25 @@ def describe(manifest: Mapping[str, Any]) -> dict[str, Any]:
         info["command"] = " ".join(map(str, command))
     parts = {"model": "model_params", "training": "settings", "data": "batches", "kfold": "options"}
     settings = {part: stated(manifest[name]) for part, name in parts.items() if isinstance(manifest.get(name), dict)}
-    return {**info, **({"settings": write_yaml(settings).rstrip()} if settings else {})}
+    return {**info, **({"settings": write_yaml(without_secrets(settings)).rstrip()} if settings else {})}
 
 
 def stated(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options that say something; 0 does."""
     said = (name for name, value in options.items() if value is not None and value is not False)
     return {name: options[name] for name in said if not (isinstance(options[name], Mapping) and not options[name])}
+
+
+def without_secrets(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings without texts that are called passwords or keys: a report is handed on."""
+    return {
+        name: without_secrets(value)
+        if isinstance(value, Mapping)
+        else "(not shown)"
+        if value and isinstance(value, str) and _SECRET.search(str(name))
+        else value
+        for name, value in settings.items()
+    }
 
 
 def _read_parameters(run: StoredRun, problems: list[str]) -> Parameters | None:

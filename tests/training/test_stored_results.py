@@ -302,6 +302,33 @@ def test_metrics_that_the_run_does_not_have_are_refused(finished):
         KFoldResult.load(finished.path, metrics={"rsme": rmse})
 
 
+def test_numbers_of_numpy_stay_numbers(tmp_path):
+    loaded = KFoldResult.load(cross_validate(tmp_path, random_seed=np.int64(3)).path)
+    assert loaded.seed == 3
+    assert not loaded.problems
+
+
+class Shown:
+    """A logger that needs a password."""
+
+    def __init__(self, password: str):
+        self.password = password
+
+    def show_value(self, value: Any, name: str) -> None:
+        pass
+
+
+def test_a_password_is_in_no_report(tmp_path):
+    training = {"num_epochs": 1, "logging_type": Shown, "logging_kwargs": {"password": "open sesame"}}
+    experiment = toy_room().experiment(tmp_path, training=training)
+    result = experiment.kfold(BaseDataManager(linear_problem(12, 3, 7), 4), num_splits=2)
+    loaded = KFoldResult.load(result.path)
+    for shown in (result, loaded):
+        assert "password" in shown.to_html()
+        assert "sesame" not in shown.to_html()
+    assert "sesame" not in (result.path / SUMMARY).read_text()
+
+
 # ---- what a stranger may have written
 
 
