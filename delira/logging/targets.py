@@ -108,8 +108,9 @@ def identities_of(handlers: Sequence[logging.Handler]) -> dict[str, str]:
 
 
 def given_handlers(targets: Any, handlers: Sequence[logging.Handler]) -> list[logging.Handler]:
-    """Those of the handlers that were given ready-made: they are not ours to close."""
-    return [one for one in handlers if any(one is target for target in as_list(targets))]
+    """Those of the handlers that were given ready-made, or around such a logger: they are not ours to close."""
+    given = {id(target) for target in as_list(targets)}
+    return [one for one in handlers if id(one) in given or id(getattr(one, "logger", None)) in given]
 
 
 def _paired(targets: Any, kwargs: Mapping[str, Any]) -> list[tuple[Any, Mapping[str, Any]]]:

@@ -412,6 +412,24 @@ def test_folds_have_logs_of_their_own(room, tmp_path, talkative, batches):
     assert len(result.folds) == 2
 
 
+def test_a_logger_that_was_given_is_not_closed(room, tmp_path, batches):
+    class Logger:
+        is_closed, names = False, ()
+
+        def show_value(self, value, name, counter=None):
+            assert not self.is_closed
+            self.names = (*self.names, name)
+
+        def close(self):
+            self.is_closed = True
+
+    given = Logger()
+    for name in ("a", "b"):
+        room.trainer(tmp_path / name, logging_type=given).train(1, batches())
+    assert len(given.names) > 1
+    assert not given.is_closed
+
+
 def test_a_broken_cross_validation_goes_on_with_a_handler_that_was_given(room, tmp_path, batches):
     class Break(AbstractCallback):
         def at_epoch_end(self, trainer, **facts):
