@@ -14,8 +14,8 @@ import numpy as np
 
 from delira.report.classified import Classified, one_against_rest
 
-GRID = np.linspace(0, 1, 101)
-"""Where curves are averaged."""
+GRID = np.arange(101) / 100
+"""Where curves are averaged; to the bit the shares of whole numbers that rates are, as precision leaps there."""
 OnGrid = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, float]]
 """Is it the class, and its scores, to the curve at ``GRID`` and its area."""
 

@@ -121,6 +121,15 @@ def test_the_precision_at_a_recall_is_that_of_the_threshold_that_reaches_it(vali
     np.testing.assert_allclose(band.mean[GRID > 0.5], 2 / 3)
 
 
+def test_a_recall_that_is_reached_exactly_is_not_missed_by_rounding(validate):
+    # 35 of 100 are ranked above all others
+    labels = np.array([1] * 35 + [0] * 50 + [1] * 65)
+    result = validate(labels, np.linspace(0.9, 0.1, len(labels)), n_folds=1, metrics={})
+    band, _ = precision_recall_bands(classify_folds(result, classify(result)))
+    assert band.mean[35] == 1
+    assert band.mean[36] < 0.5
+
+
 def test_a_fold_of_one_class_has_no_curve_and_is_named(validate):
     labels, scores = binary(80)
     labels[::4] = 0
