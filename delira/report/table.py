@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -12,8 +13,13 @@ _LATEX = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
     **{character: "\\" + character for character in "&%$#_{}"},
 }
+#: a text that a spreadsheet takes for a formula, which may call programs; signed numbers are none
+_FORMULA = re.compile(r"[=@\t\r]|[+-](?![\d.]+$)")
 
 
 class Share(float):
@@ -49,10 +55,12 @@ class Table(NamedTuple):
         ]
 
     def csv(self) -> str:
-        """Comma-separated values with all digits; what is missing is empty."""
+        """Comma-separated values with all digits; what is missing is empty, and what a spreadsheet would calculate
+        has an apostrophe before it.
+        """
         stream = io.StringIO()
         writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(self.header)
+        writer.writerow(map(_plain, self.header))
         writer.writerows([[_plain(cell) for cell in row] for row in self.rows])
         return stream.getvalue()
 
@@ -89,7 +97,9 @@ def latex_table(header: Sequence[str], blocks: Sequence[Sequence[Sequence[str]]]
 def escape_latex(text: str) -> str:
     """Text that LaTeX prints as it is."""
     escaped = "".join(_LATEX.get(character, character) for character in text)
-    return escaped.replace("±", r"$\pm$").replace("−", "$-$").replace(DASH, "--").replace("\n", " ")
+    escaped = escaped.replace("±", r"$\pm$").replace("−", "$-$").replace(DASH, "--").replace("\n", " ")
+    # after the end of a line, or \midrule, LaTeX takes [ and * for options of these
+    return f"{{{escaped[0]}}}{escaped[1:]}" if escaped[:1] in ("[", "*") else escaped
 
 
 def number_format(values: Sequence[float]) -> Callable[[float], str]:
@@ -135,4 +145,6 @@ def _writer(cells: Sequence[Any]) -> Callable[[Any], str]:
 def _plain(cell: Any) -> Any:
     if cell is None or (isinstance(cell, float) and np.isnan(cell)):
         return ""
+    if isinstance(cell, str):
+        return f"'{cell}" if _FORMULA.match(cell) else cell
     return repr(float(cell)) if isinstance(cell, float) else cell

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from delira.errors import ConfigError
+from delira.report.table import Table
 
 
 @pytest.fixture
@@ -89,3 +90,21 @@ def test_numbers_that_are_none_are_empty_in_csv(validate, data, tmp_path):
     result.export(tmp_path, formats=("csv", "tex"))
     assert rows_of(tmp_path / "summary.csv")[1] == ["m", "", "", "", "", "", "90"]
     assert "m & -- & --" in (tmp_path / "summary.tex").read_text("utf-8")
+
+
+def test_a_row_that_begins_with_a_bracket_is_no_option_of_latex():
+    lines = Table("t", ["[x]", "y"], [["[CLS]", 1], ["*", 2], ["a<b|c", 3]]).latex().splitlines()
+    assert [line.split("&")[0].strip() for line in lines if "&" in line] == [
+        "{[}x]",
+        "{[}CLS]",
+        "{*}",
+        r"a\textless{}b\textbar{}c",
+    ]
+
+
+def test_a_spreadsheet_calculates_nothing_and_numbers_stay_numbers():
+    names = ["=1+1", "@sum", "\t=1", "-cmd|x", "+1", "-1.5", "a=b"]
+    text = Table("t", ["=name"], [[name] for name in names]).csv()
+    assert [row[0] for row in csv.reader(text.splitlines())] == [
+        "'=name", "'=1+1", "'@sum", "'\t=1", "'-cmd|x", "+1", "-1.5", "a=b",
+    ]  # fmt: skip
