@@ -57,7 +57,7 @@ def result_page(result: Any) -> str:
         sections=[shown_section(section) for section in sections(result)],
         examples=_shown_examples(result.examples),
         settings=[*flat({k: v for k, v in result.info.items() if k not in _SPECIAL}), *fingerprints(result)],
-        versions=flat(result.info.get("versions") or {}),
+        versions=flat(versions) if isinstance(versions := result.info.get("versions"), Mapping) else [],
     )
 
 
@@ -76,7 +76,7 @@ def _last_values(fold: Any) -> Section | None:
     last = {key: float(np.mean(value)) for key, value in (fold.history or [{}])[-1].items() if value is not None}
     best: dict[str, Any] = next((one for one in fold.history if one.get("epoch") == fold.best_epoch), {})
     rows: list[list[Any]] = [
-        [key, value, *([float(np.mean(best[key])) if key in best else np.nan] if best else [])]
+        [key, value, *([np.nan if best.get(key) is None else float(np.mean(best[key]))] if best else [])]
         for key, value in last.items()
         if key != "epoch"
     ]

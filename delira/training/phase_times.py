@@ -212,6 +212,6 @@ def read_timings(folder: Path) -> dict[str, Any] | None:
         return {**found, "steps": int(found["steps"]), "seconds": seconds}
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
+    except (OSError, ArithmeticError, ValueError, TypeError, LookupError, AttributeError) as error:
         _log.warning("%s cannot be read, so the times of the phases begin anew: %s", folder / FILE, error)
         return None

@@ -113,3 +113,13 @@ def test_metrics_that_are_not_known_here_leave_the_predictions_shown(validate, d
     assert "<h2>Classes</h2>" in stored.to_html()
     stored = KFoldResult(result.folds, 90, metrics={}, metric_keys={"accuracy": ("label", "pred")})
     assert "<h2>Classes</h2>" in stored.to_html()
+
+
+def test_an_epoch_without_a_value_is_a_dash_in_a_training():
+    history = [{"epoch": 1, "ce": None, "val_ce": 1.0}, {"epoch": 2, "ce": 0.5, "val_ce": 2.0}]
+    html = KFoldResult([fold(history=history, best_epoch=1)], 0).to_html()
+    assert "<h2>Values</h2>" in html
+
+
+def test_versions_that_are_no_table_are_left_out():
+    assert "<html" in KFoldResult([fold(history=HISTORY)], 0, info={"versions": True}).to_html()

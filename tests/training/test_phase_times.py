@@ -179,7 +179,11 @@ def test_a_trainer_without_files_tells_its_times(tmp_path, monkeypatch):
     assert not [*tmp_path.iterdir()]
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"seconds": 3}', '{"seconds": {"data": "x"}, "steps": 1}'])
+@pytest.mark.parametrize(
+    "content",
+    ["", "{", "[]", '{"seconds": 3}', '{"seconds": {"data": "x"}, "steps": 1}',
+     f'{{"seconds": {{"data": 1{"0" * 400}}}, "steps": 1}}'],
+)  # fmt: skip
 def test_a_damaged_file_is_told_of_and_begun_anew(content, tmp_path, caplog):
     (tmp_path / "timings.json").write_text(content)
     assert read_timings(tmp_path) is None
