@@ -304,7 +304,7 @@ class Predictor:
                 batches.close()
 
     def _bar(self, batches: Iterable[Any], verbose: bool) -> Iterable[Any]:
-        if not verbose or not sys.stderr.isatty():
+        if not verbose or sys.stderr is None or not sys.stderr.isatty():
             return batches
         from tqdm import tqdm
 

@@ -38,7 +38,8 @@ def in_notebook() -> bool:
 
 def in_terminal() -> bool:
     """Whether the standard error stream is a terminal on which lines can be drawn anew."""
-    return sys.stderr.isatty() and os.environ.get("TERM", "") not in ("dumb", "unknown")
+    # without a console, as in a service of Windows, there is no stream at all
+    return sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM", "") not in ("dumb", "unknown")
 
 
 def _bar_class() -> Any:

@@ -10,7 +10,7 @@ from delira.errors import ConfigError
 from delira.testing.toy import ToyNetwork, ToyTrainer, mean_squared_error
 from delira.training.callbacks.fold_table import FoldTable, _Terminal
 from delira.training.callbacks.notebook_view import NotebookBar
-from delira.training.callbacks.progress import ProgressBar, clock
+from delira.training.callbacks.progress import ProgressBar, clock, in_terminal
 
 pytest.importorskip("pyte", reason="pyte is not installed")
 pytest.importorskip("pty", reason="this system has no pseudo terminals")
@@ -136,6 +136,11 @@ def test_a_run_has_one_bar_with_speed_time_left_memory_and_values(columns):
     assert len(str(seen).splitlines()) == 1  # one line, drawn anew
     if columns == 80:
         assert any("val_mse" in line for line in bars)
+
+
+def test_a_process_without_streams_trains(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", None)
+    assert not in_terminal()
 
 
 @pytest.mark.slow
