@@ -155,9 +155,15 @@ class _Terminal:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._live.stop()
+        with contextlib.suppress(OSError):
+            self._live.stop()
 
     def draw(self, table: FoldTable, is_last: bool) -> None:
+        """Draw the table; a terminal that is gone ends no training."""
+        with contextlib.suppress(OSError):
+            self._draw(table, is_last)
+
+    def _draw(self, table: FoldTable, is_last: bool) -> None:
         height = None if is_last else self.console.height - _FRAME
         if table.told and table.told != self._told:
             self._told = table.told

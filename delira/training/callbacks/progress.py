@@ -1,5 +1,6 @@
 """Progress: a bar in a terminal or notebook, one line for each epoch elsewhere."""
 
+import contextlib
 import functools
 import importlib
 import importlib.util
@@ -102,7 +103,7 @@ class ProgressBar(AbstractCallback):
             inside = f"step {step} of epoch {done + 1}" if step else f"epoch {done}"
             text = f"continues after {inside}" if done < num_epochs else f"has {done} epochs already, of {num_epochs}"
             where = "" if trainer.save_path is None else f" ({trainer.save_path})"
-            print(f"{self.label}{text}{where}", file=sys.stderr, flush=True)
+            _print(f"{self.label}{text}{where}")
         total = None if num_batches is None else num_batches * num_epochs
         self._trainer = trainer
         self.begin(num_epochs, (num_batches or 0) * done + step, total)
@@ -147,7 +148,7 @@ class ProgressBar(AbstractCallback):
             left = self.seconds_left
             further = f"  eta {clock(left)}" if left is not None and left >= _WORTH_TELLING else ""
             text = f"{self.label}epoch {curr_epoch:{len(str(num_epochs))}d}/{num_epochs}"
-            print(f"{text}  {self.shown_values() or 'done'}{further}", file=sys.stderr, flush=True)
+            _print(f"{text}  {self.shown_values() or 'done'}{further}")
         else:
             self._draw(at_once=False)  # epochs may be faster than a terminal
 
@@ -196,6 +197,12 @@ class ProgressBar(AbstractCallback):
         """Steps per second, and memory of the process and of the device, as text."""
         rate = "" if self.rate is None else f"{self.rate:.{0 if self.rate >= 10 else 2}f}/s, "
         return f"{rate}{shown_memory(self._trainer)}"
+
+
+def _print(line: str) -> None:
+    """Write a line to the standard error stream; a reader that is gone ends no training."""
+    with contextlib.suppress(OSError):
+        print(line, file=sys.stderr, flush=True)
 
 
 def clock(seconds: float) -> str:

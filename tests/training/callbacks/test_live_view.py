@@ -1,5 +1,6 @@
 """What a training shows in a terminal, in a pipe and when it is told to be quiet."""
 
+import os
 import re
 import subprocess
 import sys
@@ -136,6 +137,20 @@ def test_a_run_has_one_bar_with_speed_time_left_memory_and_values(columns):
     assert len(str(seen).splitlines()) == 1  # one line, drawn anew
     if columns == 80:
         assert any("val_mse" in line for line in bars)
+
+
+@pytest.mark.parametrize(
+    ("call", "is_terminal"),
+    [(RUN, False), (KFOLD, True), pytest.param(RUN, True, marks=pytest.mark.slow)],
+)
+def test_who_stops_to_look_ends_no_training(call, is_terminal):
+    mine, its = os.openpty() if is_terminal else os.pipe()
+    text = program(call, num_epochs=3) + "    print('trained')"
+    with subprocess.Popen([sys.executable, "-c", text], stderr=its, stdout=subprocess.PIPE, text=True) as process:
+        os.close(its)
+        os.read(mine, 1)
+        os.close(mine)
+        assert process.communicate(timeout=60)[0].endswith("trained\n")
 
 
 def test_a_process_without_streams_trains(monkeypatch):
