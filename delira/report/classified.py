@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from delira.errors import ConfigError, MissingKeyError
-from delira.metrics.scoring import DEFAULT_KEYS, keys_of, lookup
+from delira.errors import MissingKeyError
+from delira.metrics.scoring import lookup
+from delira.report.entries import entry_pairs
 
 N_BINS = 15
 """Bins of confidence, as many as Guo et al. took."""
@@ -96,12 +97,7 @@ def class_names(result: Any, n_classes: int) -> list[str]:
 
 def keys_of_classes(result: Any) -> tuple[str, str] | None:
     """The two entries, as a metric reads them, that are labels and class scores or predicted labels."""
-    try:
-        keys = keys_of(result.metrics or {}, result.metric_keys)
-    except ConfigError:  # metrics of a stored run that are not known here
-        keys = {}
-    named = [tuple(pair) for pair in (result.metric_keys or {}).values()]
-    for pair in dict.fromkeys([*keys.values(), *named, DEFAULT_KEYS]):
+    for pair in entry_pairs(result):
         if len(pair) == 2 and (found := _tested(result.oof, pair)) is not None and _classified(*found) is not None:
             return (pair[0], pair[1])
     return None

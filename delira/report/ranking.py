@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from delira.errors import ConfigError, MissingKeyError
+from delira.errors import MissingKeyError
 from delira.metrics.functions import dice
-from delira.metrics.scoring import DEFAULT_KEYS, keys_of, lookup
+from delira.metrics.scoring import lookup
 from delira.report.classified import Classified, class_names, classify
+from delira.report.entries import entry_pairs, true_and_predicted
 from delira.report.regression import regressed
 
 MAX_VALUES = 1 << 26
@@ -95,18 +96,9 @@ def _of_classes(cases: Classified, index: np.ndarray, names: Sequence[str]) -> R
 def _mask_keys(result: Any) -> tuple[str, str] | None:
     """The entries that are masks and predicted masks, or class scores of each pixel."""
     oof = result.oof
-    try:
-        keys = keys_of(result.metrics or {}, result.metric_keys)
-    except ConfigError:  # metrics of a stored run that are not known here
-        keys = {}
-    named = [tuple(pair) for pair in (result.metric_keys or {}).values()]
     first = int(np.flatnonzero(oof.mask)[0])
-    for pair in dict.fromkeys([*keys.values(), *named, DEFAULT_KEYS]):
-        targets = [key for key in pair if key.split(".", 1)[0] in oof.targets]
-        outputs = [key for key in pair if key not in targets]
-        if len(targets) == len(outputs) == 1 and _masks(oof, (targets[0], outputs[0]), first) is not None:
-            return targets[0], outputs[0]
-    return None
+    pairs = (true_and_predicted(oof, pair) for pair in entry_pairs(result))
+    return next((pair for pair in pairs if pair is not None and _masks(oof, pair, first) is not None), None)
 
 
 def _masks(oof: Any, pair: tuple[str, str], case: int) -> tuple[np.ndarray, np.ndarray] | None:

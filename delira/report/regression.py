@@ -4,8 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from delira.errors import ConfigError, MissingKeyError
-from delira.metrics.scoring import DEFAULT_KEYS, keys_of, lookup
+from delira.errors import MissingKeyError
+from delira.metrics.scoring import lookup
+from delira.report.entries import entry_pairs, true_and_predicted
 from delira.report.panels import agreement_panel, residual_panel
 from delira.report.section import Section
 from delira.report.table import Table
@@ -20,18 +21,12 @@ def regressed(result: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
         None if the entries that metrics read are no two numbers for each case.
     """
     oof = result.oof
-    try:
-        keys = keys_of(result.metrics or {}, result.metric_keys)
-    except ConfigError:  # metrics of a stored run that are not known here
-        keys = {}
-    named = [tuple(pair) for pair in (result.metric_keys or {}).values()]
-    for pair in dict.fromkeys([*keys.values(), *named, DEFAULT_KEYS]):
-        targets = [key for key in pair if key.split(".", 1)[0] in oof.targets]
-        outputs = [key for key in pair if key not in targets]
-        if len(targets) != 1 or len(outputs) != 1 or not oof.mask.any():
+    for pair in entry_pairs(result):
+        found = true_and_predicted(oof, pair)
+        if found is None or not oof.mask.any():
             continue
         try:
-            true, pred = lookup(oof.targets, targets[0]), lookup(oof.predictions, outputs[0])
+            true, pred = lookup(oof.targets, found[0]), lookup(oof.predictions, found[1])
         except MissingKeyError:
             continue
         if not (_is_number(true) and _is_number(pred) and pred.dtype.kind == "f"):

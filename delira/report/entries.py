@@ -1,0 +1,37 @@
+"""Which entries of predictions and batches a result was measured by."""
+
+from typing import Any
+
+from delira.errors import ConfigError
+from delira.metrics.scoring import DEFAULT_KEYS, keys_of
+
+
+def entry_pairs(result: Any) -> list[tuple[str, ...]]:
+    """Entries that metrics read, each once: those that are known here, those that the run names, the usual ones.
+
+    Parameters
+    ----------
+    result
+        A ``KFoldResult``.
+    """
+    try:
+        keys = keys_of(result.metrics or {}, result.metric_keys)
+    except ConfigError:  # metrics of a stored run that are not known here
+        keys = {}
+    named = [tuple(pair) for pair in (result.metric_keys or {}).values()]
+    return list(dict.fromkeys([*keys.values(), *named, DEFAULT_KEYS]))
+
+
+def true_and_predicted(oof: Any, pair: tuple[str, ...]) -> tuple[str, str] | None:
+    """The entry of the batch and the one of the predictions; None if a pair is not one of each.
+
+    Parameters
+    ----------
+    oof
+        An ``OutOfFold``.
+    pair
+        Entries, in any order.
+    """
+    targets = [key for key in pair if key.split(".", 1)[0] in oof.targets]
+    outputs = [key for key in pair if key not in targets]
+    return (targets[0], outputs[0]) if len(targets) == len(outputs) == 1 else None
