@@ -8,7 +8,7 @@ from pathlib import Path
 
 from delira.cli.new import render
 from delira.cli.output import Answer
-from delira.errors import ConfigError, MissingBackendError
+from delira.errors import DeliraError, MissingBackendError
 from delira.rooms import FRAMEWORKS, installed_rooms
 from delira.training.result import KFoldResult
 from delira.utils.files import writable_folder
@@ -31,7 +31,7 @@ def demonstrate(backend: str | None = None, *, quiet: bool = False) -> Answer:
     ------
     MissingBackendError
         If the room, or every room, is not installed.
-    ConfigError
+    DeliraError
         If the training fails.
     """
     installed = installed_rooms()
@@ -50,7 +50,7 @@ def demonstrate(backend: str | None = None, *, quiet: bool = False) -> Answer:
         command = [sys.executable, str(Path(folder) / "train.py")]
         done = subprocess.run(command, env=environment, stdout=subprocess.DEVNULL if quiet else None, check=False)
     if done.returncode:
-        raise ConfigError(f"the demo ended with exit code {done.returncode}; 'delira doctor' says what does not work")
+        raise DeliraError(f"the demo ended with exit code {done.returncode}; 'delira doctor' says what does not work")
     result = KFoldResult.load(Path("runs") / _NAME)
     page = result.to_html("report.html")
     content = {"backend": room, "run": str(result.path), "report": str(page), "summary": result.summary()}

@@ -28,7 +28,8 @@ def show(answer: Answer, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(_strict(answer.content), indent=1, default=str))
     elif answer.text:
-        print(answer.text)
+        # what a run calls itself may hold codes that a terminal would obey
+        print("".join(letter if letter.isprintable() or letter in "\n\t" else "\ufffd" for letter in answer.text))
 
 
 def _strict(value: Any) -> Any:

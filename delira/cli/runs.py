@@ -113,12 +113,12 @@ def read_time(text: str) -> datetime.datetime:
     ConfigError
         If it is none of these.
     """
-    if found := re.fullmatch(r"(\d+)\s*(min|h|d|w)", text):
-        span = datetime.timedelta(**{_UNITS[found[2]]: int(found[1])})
-        return datetime.datetime.now().astimezone() - span
     try:
+        if found := re.fullmatch(r"(\d+)\s*(min|h|d|w)", text):
+            span = datetime.timedelta(**{_UNITS[found[2]]: int(found[1])})
+            return datetime.datetime.now().astimezone() - span
         return datetime.datetime.fromisoformat(text).astimezone()
-    except ValueError:
+    except (OverflowError, ValueError):
         raise ConfigError(f"--since {text!r} is no time; write a day (2026-11-22), or an age: 30min, 12h, 7d") from None
 
 

@@ -125,6 +125,16 @@ def test_the_demo_of_a_room_that_is_missing_says_how_to_get_it(tmp_path, monkeyp
     assert "pip install 'delira[torch]'" in capsys.readouterr().err
 
 
+def test_a_demo_that_fails_is_no_misuse(tmp_path, monkeypatch, capsys):
+    from delira.cli import demo
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(demo, "installed_rooms", lambda: ("jax",))
+    monkeypatch.setattr(demo, "render", lambda *facts: {"train.py": "raise SystemExit(3)"})
+    assert cli.main(["demo"]) == 1
+    assert "the demo ended with exit code 3" in capsys.readouterr().err
+
+
 # ---- completion
 
 

@@ -138,6 +138,7 @@ def test_a_folder_without_runs_is_no_error(tmp_path, ask):
     [
         (("runs", "nowhere"), "there is no folder 'nowhere'"),
         (("runs", "--since", "lately"), "--since 'lately' is no time; write a day"),
+        (("runs", "--since", "99999999999d"), "--since '99999999999d' is no time"),
         (("runs", "--best", "rmes"), "no run has the metric 'rmes'; did you mean 'rmse'?"),
         (("runs", "--limit", "0"), "--limit must be at least 1"),
         (("report", "nowhere"), "there is no run in 'nowhere': there is no such folder"),
@@ -208,6 +209,13 @@ def test_files_of_several_runs_stay_in_the_folder_whatever_a_run_calls_itself(ru
     _, answer, _ = ask(*words)
     assert len(answer["files"]) > 3
     assert {Path(file).resolve().parents[1] for file in answer["files"]} == {Path("paper").resolve()}
+
+
+def test_a_name_is_no_command_to_the_terminal(runs, ask):
+    manifest = next((runs / "good").glob("*/manifest.json"))
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "name": "\x1b[2Jgone"}))
+    _, text, _ = ask("verify", "runs/good")
+    assert text.startswith("\ufffd[2Jgone, finished")
 
 
 # ---- verify
