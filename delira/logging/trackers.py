@@ -1,5 +1,6 @@
 """Messages for experiment trackers: MLflow, and Weights & Biases (offline unless told otherwise)."""
 
+import html
 import logging
 import re
 from collections.abc import Iterator, Mapping
@@ -144,7 +145,7 @@ class WandbHandler(MessageHandler):
         elif message.kind == "histogram":
             values = {name: self._wandb.Histogram(message.value[np.isfinite(message.value)])}
         elif message.kind == "text":
-            values = {name: self._wandb.Html(f"<pre>{_escaped(message.value)}</pre>", inject=False)}
+            values = {name: self._wandb.Html(f"<pre>{html.escape(message.value, quote=False)}</pre>", inject=False)}
         elif (picture := as_picture(message)) is not None:
             values = {name: self._wandb.Image(as_bytes(picture, type(self).__name__))}
         for key in values.keys() - self._axes.keys():
@@ -172,7 +173,3 @@ def numbers_of(name: str, value: Any) -> Iterator[tuple[str, float]]:
             yield from numbers_of(f"{name}/{position}", part)
     elif isinstance(value, (bool, int, float)):
         yield name, float(value)
-
-
-def _escaped(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;")
