@@ -164,7 +164,7 @@ def without_secrets(settings: Mapping[str, Any]) -> dict[str, Any]:
         name: without_secrets(value)
         if isinstance(value, Mapping)
         else "(not shown)"
-        if value and isinstance(value, str) and _SECRET.search(str(name))
+        if isinstance(value, str) and value and _SECRET.search(str(name))
         else value
         for name, value in settings.items()
     }
