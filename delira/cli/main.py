@@ -34,7 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         Words after ``delira``; those of the process if ``None``.
     """
     parser = build_parser()
-    options = parser.parse_args(arguments)
+    options, unknown = parser.parse_known_args(arguments)
+    if unknown:  # with the usage of the command, which shows what it takes
+        getattr(options, "parser", parser).error(f"unrecognized arguments: {' '.join(unknown)}")
     if options.command is None:
         parser.print_help(sys.stderr)
         parser.exit(MISUSE)
@@ -93,7 +95,7 @@ def build_parser() -> argparse.ArgumentParser:
         add_arguments(command)
         command.add_argument("--json", action="store_true", help="print one JSON object instead of text")
         command.add_argument("--debug", action="store_true", help="show the whole traceback of an error")
-        command.set_defaults(run=run)
+        command.set_defaults(run=run, parser=command)
     return parser
 
 

@@ -46,7 +46,8 @@ def _interruptions(folder: Any) -> list[str]:
     resumed = [event for event in events if event["event"] == "resumed"]
     if not resumed:
         return []
-    errors = dict.fromkeys(str(event.get("error", "")) for event in events if event["event"] == "broken_off")
+    endings = (str(event.get("error", "")) for event in events if event["event"] == "broken_off")
+    errors = dict.fromkeys(error.removesuffix(": ") for error in endings)  # Ctrl-C may come without words
     why = f" (broken off by {'; '.join(filter(None, [*errors][:3]))})" if any(errors) else ""
     times = "once" if len(resumed) == 1 else f"{len(resumed)} times"
     found = [f"The run was interrupted and continued {times}{why}."]

@@ -125,7 +125,9 @@ def _facts(result: Any) -> list[tuple[str, str]]:
         best = [] if fold.best_epoch is None else [("Best epoch", str(fold.best_epoch))]
         facts += [("Epochs", str(len(fold.history))), *best, ("Duration", duration(fold.seconds))]
     else:
-        facts.append(("Splits", f"{n_folds}{f', {split_type}' if split_type else ''}"))
+        planned = result.info.get("num_splits")
+        of = f" of {planned}" if isinstance(planned, int) and planned > n_folds else ""
+        facts.append(("Splits", f"{n_folds}{of}{f', {split_type}' if split_type else ''}"))
         facts.append(("Cases", f"{n_cases:,}" + (f" of {result.n_samples:,}" if n_cases < result.n_samples else "")))
     if result.groups is not None:
         facts.append(("Groups", f"{len(np.unique(np.asarray(result.groups)[result.oof.mask])):,}"))

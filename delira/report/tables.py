@@ -1,6 +1,7 @@
 """The table of a cross-validation as plain text, Markdown, LaTeX and HTML."""
 
 import html
+import textwrap
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -93,7 +94,8 @@ def _plain(folds: list[str], columns: list[MetricColumn]) -> str:
     rows = [["metric", "mean ± std", "out-of-fold", "95 % interval", "n"]]
     rows += [[c.name, c.mean, c.oof, c.ci, c.n] for c in columns]
     text.append(_aligned([list(column) for column in zip(*rows, strict=True)], "<>>>>"))
-    return "\n\n".join([*text, "\n".join(footnotes(columns))])
+    notes = [textwrap.fill(note, WIDTH, break_long_words=False) for note in footnotes(columns)]
+    return "\n\n".join([*text, "\n".join(notes)])
 
 
 def footnotes(columns: list[MetricColumn]) -> list[str]:

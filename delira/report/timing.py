@@ -2,7 +2,8 @@
 
 import contextlib
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -81,9 +82,24 @@ def time_section(result: Any) -> Section | None:
     by_phase = {phase: [seconds.get(phase, 0.0) for seconds in folds.values()] for phase in phases}
     colours = {phase: COLOURS.get(phase, COLOURS["other"]) for phase in phases}
     panel = time_panel([f"fold {number}" for number in folds], by_phase, colours)
-    notes = list(dict.fromkeys(note for _, note in found.values() if note))
+    notes = _joined([note for _, note in found.values() if note])
     if without := [str(number) for number in found if number not in folds]:
         notes.append(f"Nothing was measured in fold {', '.join(without)}.")
     return Section(
         "Time", {"time": panel}, [Table("time", ["Fold", *phases, "Sum"], rows, n_last=1 + (n_folds > 1))], notes
     )
+
+
+def _joined(notes: Sequence[str]) -> list[str]:
+    """Notes of the folds; those that differ in one number alone are one sentence with each number once."""
+    numbers: dict[tuple[str, str], list[str]] = {}
+    for note in notes:
+        before, number, after = re.fullmatch(r"(\D*)(\d*)(.*)", note, re.DOTALL).groups()  # type: ignore[union-attr]
+        found = numbers.setdefault((before, after), [])
+        if number not in found:
+            found.append(number)
+    return [f"{before}{_listed(found)}{after}" for (before, after), found in numbers.items()]
+
+
+def _listed(words: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))

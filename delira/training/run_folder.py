@@ -244,7 +244,7 @@ class RunFolder:
                 yield
             except BaseException as error:
                 with contextlib.suppress(OSError):  # a full disk must not hide what happened
-                    self._append("broken_off", error=f"{type(error).__name__}: {error}")
+                    self._append("broken_off", error=f"{type(error).__name__}: {error}".removesuffix(": "))
                 if any(self.path.glob("fold_*/checkpoints/*")):
                     error.add_note(f"The run can be continued from its last checkpoint: resume={str(self.path)!r}")
                 raise

@@ -76,7 +76,7 @@ class StoredRun:
     @property
     def error(self) -> str:
         """What ended the last session before its time; empty if nothing did, or nobody could say."""
-        return str(self._ending.get("error") or "")
+        return str(self._ending.get("error") or "").removesuffix(": ")
 
     @property
     def _ending(self) -> Mapping[str, Any]:

@@ -78,6 +78,15 @@ def names(answer: tuple[int, Any, str]) -> list[str]:
     return [run["name"] for run in answer[1]["runs"]]
 
 
+def test_an_unknown_argument_is_told_with_the_usage_of_its_command(capsys):
+    with pytest.raises(SystemExit) as end:
+        cli.main(["verify", "one", "two", "--fast"])
+    assert end.value.code == 2
+    said = capsys.readouterr().err
+    assert said.startswith("usage: delira verify [-h] [--strict]")
+    assert "delira verify: error: unrecognized arguments: two --fast" in said
+
+
 # ---- runs
 
 

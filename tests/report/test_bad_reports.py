@@ -83,7 +83,7 @@ def test_many_such_values_are_counted(validate, data):
 def test_interruptions_are_read_from_the_ledger(result, run):
     result.path = run
     assert caveats(result) == [
-        "The run was interrupted and continued 2 times (broken off by KeyboardInterrupt: ; OSError: no <space>).",
+        "The run was interrupted and continued 2 times (broken off by KeyboardInterrupt; OSError: no <space>).",
         "It was continued with changes: training.lr: 0.1, now 0.2",
     ]
     html = result.to_html()

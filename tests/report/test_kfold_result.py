@@ -70,7 +70,7 @@ def test_groups_widen_the_interval_and_are_counted(validate, data):
     assert row["oof"] == alone["oof"]
     assert row["ci_high"] - row["ci_low"] > 1.5 * (alone["ci_high"] - alone["ci_low"])
     assert (row["n"], row["n_groups"]) == (90, 10)
-    assert "2,000 draws of the 10 groups of out-of-fold cases" in grouped.table()
+    assert "2,000 draws of the 10 groups of out-of-fold cases" in " ".join(grouped.table().split())
     assert "| groups " in grouped.table("markdown")
 
 
@@ -193,6 +193,12 @@ def test_ten_folds_and_five_metrics_fit_into_a_terminal(data, validate):
     lines = result.table().splitlines()
     assert max(map(len, lines)) <= 80
     assert len(lines) == 12 + 1 + 7 + 2
+
+
+def test_the_sentence_on_groups_fits_into_a_terminal(data, validate):
+    text = str(validate(data.labels, data.scores, groups=np.arange(90) // 2))
+    assert max(map(len, text.splitlines())) <= 80
+    assert "2,000 draws of the 45 groups of out-of-fold cases." in " ".join(text.split())
 
 
 def test_more_metrics_than_fit_go_on_below(data, validate):

@@ -72,6 +72,13 @@ def test_the_table_of_times_has_a_row_for_each_fold_and_the_shares(result):
     assert section.notes == ["forward and backward are estimated", "Nothing was measured in fold 3."]
 
 
+def test_notes_that_differ_in_a_number_are_said_once(result):
+    for fold, steps in zip(result.folds, (8, 6, 8, 9), strict=True):
+        note = f"all are estimated from {steps} steps"
+        fold.timings = {"version": 1, "steps": 9, "seconds": SECONDS, "note": note}
+    assert time_section(result).notes == ["all are estimated from 8, 6 and 9 steps"]
+
+
 def test_times_are_read_from_the_folder_of_a_fold(result, tmp_path):
     (tmp_path / "timings.json").write_text(json.dumps({"version": 1, "seconds": SECONDS}))
     result.folds[0].path = tmp_path

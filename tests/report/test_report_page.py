@@ -195,6 +195,8 @@ def test_groups_and_untested_cases_are_in_the_header(data, validate):
     assert "Cases 90 Groups 45" in Page(whole.to_html()).text
     part = KFoldResult(whole.folds[:1], 90, whole.metrics)
     assert "Splits 1 Cases 23 of 90" in Page(part.to_html()).text
+    part.info["num_splits"] = 4
+    assert "Splits 1 of 4 Cases 23 of 90" in Page(part.to_html()).text
 
 
 def test_a_metric_that_is_nan_everywhere_has_no_drawing(data, validate):

@@ -210,6 +210,17 @@ def test_without_a_finished_fold_there_is_what_there_is(tmp_path):
     assert read_run(folder).state == "broken off"
 
 
+def test_an_error_without_words_is_told_by_its_name(tmp_path):
+    folder = broken_off(tmp_path, 0, 3, KeyboardInterrupt)
+    ledger = folder / "ledger.jsonl"
+    ledger.write_text(ledger.read_text().replace(": the cable was pulled", ": "))
+    assert read_run(folder).error == "KeyboardInterrupt"
+    assert "The run is broken off: KeyboardInterrupt; 0 of 3 folds" in str(KFoldResult.load(folder))
+    with pytest.raises(KeyboardInterrupt), RunFolder(folder).recorded():
+        raise KeyboardInterrupt
+    assert json.loads(ledger.read_text().splitlines()[-1])["error"] == "KeyboardInterrupt"
+
+
 def test_a_run_in_which_nothing_was_done_yet(tmp_path):
     loaded = KFoldResult.load(_begun(tmp_path))
     assert "is missing" in str(loaded)
