@@ -12,9 +12,10 @@ import numpy as np
 from delira.cli.output import Answer, wrapped
 from delira.errors import CheckpointError, ConfigError
 from delira.io.verify import BROKEN_ZIP, verify_zip
-from delira.training.fold_file import FILE, read_fold
+from delira.training.fold_file import FILE, StoredFold, read_fold
 from delira.training.parameters import Parameters
 from delira.training.run_folder import git_commit, versions
+from delira.training.stored_result import CHANGED
 from delira.training.stored_run import StoredRun, read_history, read_run
 
 WHOLE, BROKEN, MISSING = "whole", "broken", "missing"
@@ -67,12 +68,15 @@ def verify(path: str | Path, *, strict: bool = False) -> Answer:
 
 def _check_files(run: StoredRun) -> Iterator[Check]:
     yield from _check_run_files(run)
+    for number in run.finished_folds:
+        if number not in run.fold_folders:
+            yield Check(f"fold_{number:02d}", MISSING, "the ledger says that the fold has finished")
     for number, folder in run.fold_folders.items():
         place = "." if folder == run.path else folder.name
-        history, lost = read_history(folder)
-        if history or lost:
-            yield Check(f"{place}/history.jsonl", BROKEN if lost else WHOLE, lost)
-        yield from _check_fold_files(run, number, folder)
+        checks, stored = _check_result(run, number, folder)
+        yield from checks
+        yield from _check_history(folder, place, stored)
+        yield from _check_small_files(folder, place)
         for checkpoint in sorted((folder / "checkpoints").glob("*")):
             if checkpoint.is_file() and not checkpoint.name.startswith("."):
                 yield _check_checkpoint(checkpoint, f"{place}/checkpoints/{checkpoint.name}")
@@ -86,7 +90,7 @@ def _check_run_files(run: StoredRun) -> Iterator[Check]:
     if (path := run.path / "parameters.yml").exists():
         try:
             Parameters.load(path)
-            yield Check(path.name, WHOLE)
+            yield Check(path.name, *((BROKEN, CHANGED) if run.is_changed(path.name) else (WHOLE,)))
         except (ConfigError, OSError) as error:
             yield Check(path.name, BROKEN, str(error))
     elif run.manifest:
@@ -97,21 +101,48 @@ def _check_run_files(run: StoredRun) -> Iterator[Check]:
             yield Check(path.name, WHOLE)
         except (OSError, LookupError, TypeError, ValueError) as error:
             yield Check(path.name, BROKEN, f"{type(error).__name__}: {error}")
+    elif run.lacks_summary:
+        yield Check(path.name, MISSING, "groups and warnings of the run are not known")
 
 
-def _check_fold_files(run: StoredRun, number: int, folder: Path) -> Iterator[Check]:
+def _check_result(run: StoredRun, number: int, folder: Path) -> tuple[list[Check], StoredFold | None]:
+    """What is to be said of a fold's ``result.zip``, and what is in it if it can be read."""
     path, what = folder / FILE, f"{folder.name}/{FILE}"
     if not path.exists():
-        if run.kind == "kfold" and number in run.finished_folds:
-            yield Check(what, MISSING, "the ledger says that the fold has finished")
-        return
+        is_missing = run.kind == "kfold" and number in run.finished_folds
+        return [Check(what, MISSING, "the ledger says that the fold has finished")] if is_missing else [], None
     try:
         stored = read_fold(folder)
     except CheckpointError as error:
-        yield Check(what, BROKEN, str(error).removeprefix(f"{path} "))
+        return [Check(what, BROKEN, str(error).removeprefix(f"{path} "))], None
+    noted = run.finished_folds.get(number, {}).get("metrics")
+    return [Check(what, *_compare_metrics(stored.fields["metrics"], noted))], stored
+
+
+def _check_history(folder: Path, place: str, stored: StoredFold | None) -> Iterator[Check]:
+    """Both files of the epochs; of a finished fold they are in ``result.zip``, too."""
+    history, lost = read_history(folder)
+    told = "" if stored is None else json.dumps(stored.fields["history"], default=str)
+    what = f"{place}/history.jsonl"
+    if not history and not lost:
+        if stored is not None and stored.fields["history"]:
+            yield Check(what, MISSING, f"the epochs are in {FILE}")
+        return
+    changed = f"its epochs are not those of {FILE}" if told and told != json.dumps(history, default=str) else ""
+    yield Check(what, BROKEN if lost or changed else WHOLE, lost or changed)
+    table = folder / "history.csv"
+    try:
+        n_rows = len(table.read_bytes().splitlines()) - 1
+    except OSError as error:
+        is_there = table.exists()
+        yield Check(f"{place}/{table.name}", BROKEN if is_there else MISSING, str(error) if is_there else "")
     else:
-        noted = run.finished_folds.get(number, {}).get("metrics")
-        yield Check(what, *_compare_metrics(stored.fields["metrics"], noted))
+        wrong = f"it has {n_rows} rows for {len(history)} epochs" if not lost and n_rows != len(history) else ""
+        yield Check(f"{place}/{table.name}", BROKEN if wrong else WHOLE, wrong)
+
+
+def _check_small_files(folder: Path, place: str) -> Iterator[Check]:
+    """Predictions and times, which a run can do without."""
     if (path := folder / "predictions.npz").exists():
         try:
             with zipfile.ZipFile(path) as archive:
@@ -119,7 +150,13 @@ def _check_fold_files(run: StoredRun, number: int, folder: Path) -> Iterator[Che
             detail = f"the checksum of its record {damaged!r} is wrong" if damaged else ""
         except BROKEN_ZIP as error:
             detail = str(error)
-        yield Check(f"{folder.name}/{path.name}", BROKEN if detail else WHOLE, detail)
+        yield Check(f"{place}/{path.name}", BROKEN if detail else WHOLE, detail)
+    if (path := folder / "timings.json").exists():
+        try:
+            json.loads(path.read_bytes())["seconds"]
+            yield Check(f"{place}/{path.name}", WHOLE)
+        except (OSError, LookupError, TypeError, ValueError) as error:
+            yield Check(f"{place}/{path.name}", BROKEN, f"{type(error).__name__}: {error}")
 
 
 def _compare_metrics(stored: Mapping[str, Any], noted: Any) -> tuple[str, str]:

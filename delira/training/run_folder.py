@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime
+import hashlib
 import importlib.metadata
 import json
 import logging
@@ -117,8 +118,8 @@ class RunFolder:
             else:
                 folder = cls.create(parent)
                 stack.enter_context(locked(folder.path))
-                params.save(folder.path / "parameters.yml")
-                folder.write_manifest(facts)
+                written = params.save(folder.path / "parameters.yml")
+                folder.write_manifest({**facts, "checksums": {written.name: checksum(written)}})
                 folder.log("started")
             with folder.recorded():
                 yield folder
@@ -283,6 +284,11 @@ class RunFolder:
             file.flush()
             os.fsync(file.fileno())
         sync_folder(self.path)
+
+
+def checksum(path: Path) -> str:
+    """The sha256 of a small file, in hex."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 @contextlib.contextmanager

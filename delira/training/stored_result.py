@@ -36,8 +36,11 @@ _NOT_SHOWN = (
     "kind",
     "batches",
     "options",
+    "checksums",
 )
 _SECRET = re.compile(r"(?:^|_)(?:password|passwd|secret|api_?key|(?:auth|access)_token)$", re.IGNORECASE)
+#: what is said of a file whose checksum is another one
+CHANGED = "is not the file that was written when the run began: its checksum is not the one in manifest.json"
 
 
 # ------------------------------------------------------------------ writing
@@ -106,7 +109,7 @@ def load_result(path: str | Path, metrics: Mapping[str, Any] | None = None) -> K
         seed=facts["seed"] or 0,
         name=run.name,
         path=run.path,
-        info=facts["info"],
+        info=facts["info"] | ({"num_splits": run.n_folds} if len(folds) < run.n_folds else {}),
         unfinished=unfinished,
         problems=problems,
     )
@@ -126,6 +129,8 @@ def _read_summary(run: StoredRun, problems: list[str]) -> dict[str, Any]:
         "info": describe(manifest),
     }
     if not path.exists():
+        if run.lacks_summary:
+            problems.append(f"{path} is missing; groups and warnings of the run are not known")
         return found
     try:
         written = json.loads(path.read_bytes())
@@ -175,7 +180,10 @@ def _read_parameters(run: StoredRun, problems: list[str]) -> Parameters | None:
     if not path.exists():
         return None
     try:
-        return Parameters.load(path)
+        parameters = Parameters.load(path)
+        if run.is_changed(path.name):
+            problems.append(f"{path} {CHANGED}")
+        return parameters
     except (ConfigError, OSError) as error:
         problems.append(f"the parameters cannot be read: {error}")
         return None
@@ -185,6 +193,10 @@ def _read_folds(run: StoredRun, parameters: Any, problems: list[str]) -> tuple[l
     """Finished folds, and those that are not or cannot be read, with their histories."""
     folds, unfinished = [], []
     is_single = run.kind == "run"
+    for number in run.finished_folds:
+        if number not in run.fold_folders:
+            place = run.path / f"fold_{number:02d}"
+            problems.append(f"{place} is missing, though the ledger says that fold {number} has finished")
     for number, folder in run.fold_folders.items():
         history, lost = read_history(folder)
         stored = None if is_single else _read_stored(folder, number, number in run.finished_folds, problems)

@@ -14,7 +14,7 @@ import numpy as np
 
 from delira.errors import ConfigError
 from delira.training.locate import locate_run
-from delira.training.run_folder import FORMAT, RunFolder
+from delira.training.run_folder import FORMAT, RunFolder, checksum
 from delira.utils.lock import owner_of
 
 FINISHED, RUNNING, BROKEN_OFF, FAILED, UNKNOWN = "finished", "running", "broken off", "failed", "unknown"
@@ -131,6 +131,23 @@ class StoredRun:
         return -max(scored)[1] if scored else None
 
     @property
+    def lacks_summary(self) -> bool:
+        """Whether there should be a ``result.json``: a run from before there was one has no checksums."""
+        is_expected = self.kind == "kfold" and bool(self.finished_folds) and "checksums" in self.manifest
+        return is_expected and not (self.path / "result.json").exists()
+
+    def is_changed(self, name: str) -> bool:
+        """Whether a file is another one than the manifest, written right after it, says.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be read.
+        """
+        written = _mapping(self.manifest.get("checksums")).get(name)
+        return written is not None and checksum(self.path / name) != written
+
+    @property
     def score_key(self) -> str:
         """Key of the history that chose the best weights; empty if nothing did."""
         key = _mapping(self.manifest.get("settings")).get("val_score_key")
@@ -195,7 +212,14 @@ def read_run(path: str | Path) -> StoredRun:
     manifest = _read_manifest(folder / "manifest.json", problems)
     events = RunFolder(folder).events()
     ledger = folder / "ledger.jsonl"
-    if ledger.exists() and (n_lines := len(ledger.read_bytes().splitlines())) != len(events):
+    try:
+        n_lines = len(ledger.read_bytes().splitlines())
+    except FileNotFoundError:
+        n_lines = 0
+    except OSError as error:
+        n_lines = 0
+        problems.append(f"{ledger} cannot be read ({error}), so that it is not known how the run ended")
+    if n_lines != len(events):
         problems.append(f"{n_lines - len(events)} of {n_lines} lines of {ledger} cannot be read")
     return StoredRun(path=folder, manifest=manifest, events=events, owner=owner_of(folder), problems=problems)
 

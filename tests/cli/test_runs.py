@@ -261,6 +261,44 @@ def test_every_damaged_file_is_named(runs, ask, damage):
     assert files(answer, "broken") == [path.relative_to(run).as_posix()]
 
 
+def test_a_file_that_is_missing_or_another_one_is_named(runs, ask):
+    (run,) = (runs / "good").iterdir()
+    (run / "result.json").unlink()
+    path = run / "parameters.yml"
+    path.write_text(path.read_text() + "# my notes\n")
+    answer = ask("verify", "runs/good", "--json")[1]
+    assert files(answer, "missing") == ["result.json"]
+    assert files(answer, "broken") == ["parameters.yml"]
+
+
+@pytest.mark.parametrize("damage", ["fold", "no epochs", "other epochs", "no table", "short table", "times"])
+def test_what_a_finished_fold_has_lost_is_named(runs, ask, damage):
+    (run,) = (runs / "good").iterdir()
+    fold = run / "fold_01"
+    epochs, table, times = fold / "history.jsonl", fold / "history.csv", fold / "timings.json"
+    if damage == "fold":
+        shutil.rmtree(fold)
+        expected = "missing", "fold_01"
+    elif damage == "no epochs":
+        epochs.unlink()
+        expected = "missing", "fold_01/history.jsonl"
+    elif damage == "other epochs":
+        epochs.write_text(epochs.read_text().replace('"epoch": 2', '"epoch": 3'))
+        expected = "broken", "fold_01/history.jsonl"
+    elif damage == "no table":
+        table.unlink()
+        expected = "missing", "fold_01/history.csv"
+    elif damage == "short table":
+        table.write_text(table.read_text().splitlines()[0])
+        expected = "broken", "fold_01/history.csv"
+    else:
+        times.write_text("{")
+        expected = "broken", "fold_01/timings.json"
+    code, answer, _ = ask("verify", "runs/good", "--json")
+    assert code == 1
+    assert files(answer, expected[0]) == [expected[1]]
+
+
 def test_what_ledger_and_files_say_differently_is_found(runs, ask):
     (run,) = (runs / "good").iterdir()
     shutil.copy(run / "fold_00" / "result.zip", run / "fold_01" / "result.zip")

@@ -17,7 +17,7 @@ from small_rooms import toy_room
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError
 from delira.metrics import MeanSquaredError, per_sample
-from delira.training import KFoldResult
+from delira.training import KFoldResult, Parameters
 from delira.training.callbacks import AbstractCallback
 from delira.training.run_folder import RunFolder
 from delira.training.stored_result import SUMMARY
@@ -150,7 +150,7 @@ def test_no_framework_is_imported_and_the_folder_stays_as_it_is(live):
 def test_a_run_that_was_written_before_there_was_a_summary_is_read(live):
     (live / SUMMARY).unlink()
     manifest = json.loads((live / "manifest.json").read_text())
-    del manifest["format"], manifest["room"]
+    del manifest["format"], manifest["room"], manifest["checksums"]
     (live / "manifest.json").write_text(json.dumps(manifest))
     loaded = KFoldResult.load(live)
     assert loaded.problems == []
@@ -281,6 +281,39 @@ def test_a_damaged_file_is_named_and_the_folds_are_shown(live, name, content):
     assert loaded.title
     if (name, content) != ("manifest.json", "{}"):
         assert any(str(live / name) in problem for problem in loaded.problems)
+
+
+def test_parameters_that_were_cut_and_are_yaml_still_are_not_taken_for_whole(live):
+    path = live / "parameters.yml"
+    path.write_text(path.read_text().partition("variable:")[0] + "variable: {}\n")
+    Parameters.load(path)
+    assert [problem for problem in KFoldResult.load(live).problems if "its checksum is not" in problem]
+
+
+def test_without_the_file_of_the_result_its_groups_are_said_to_be_unknown(live):
+    (live / SUMMARY).unlink()
+    loaded = KFoldResult.load(live)
+    assert loaded.problems == [f"{live / SUMMARY} is missing; groups and warnings of the run are not known"]
+    assert len(loaded.folds) == 3
+
+
+def test_a_folder_of_a_finished_fold_that_is_gone_is_named(live):
+    shutil.rmtree(live / "fold_01")
+    loaded = KFoldResult.load(live)
+    assert f"{live / 'fold_01'} is missing, though the ledger says that fold 1 has finished" in loaded.problems
+
+
+def test_a_ledger_that_cannot_be_read_at_all_stops_nothing(live):
+    (live / "ledger.jsonl").unlink()
+    (live / "ledger.jsonl").mkdir()
+    loaded = KFoldResult.load(live)
+    assert len(loaded.folds) == 3
+    assert any("ledger.jsonl cannot be read" in problem for problem in loaded.problems)
+
+
+def test_the_page_of_a_part_says_of_how_many_folds(live):
+    (live / "fold_01" / "result.zip").unlink()
+    assert "<dd>2 of 3" in KFoldResult.load(live).to_html()
 
 
 def test_lines_of_the_ledger_and_of_a_history_that_cannot_be_read_are_counted(tmp_path):
