@@ -171,16 +171,19 @@ def read_examples(folder: Path) -> Examples | None:
             Example(**row, **{name: stored[f"{name}_{k}"] for name in names if f"{name}_{k}" in stored.files})
             for k, row in enumerate(rows)
         ]
-        if all(_is_picture(example) for example in found):
+        if isinstance(stated["score_name"], str) and all(map(_is_whole, found)):
             return Examples(**stated, examples=found)
     words = f"The pictures of samples in {FILE} cannot be read: the file is damaged, or of another version."
     return Examples("", None, [], [words])
 
 
-def _is_picture(example: Example) -> bool:
+def _is_whole(example: Example) -> bool:
+    """Whether an example of a file is what the page draws."""
     masks = [mask for mask in (example.true_mask, example.predicted_mask) if mask is not None]
     return (
-        example.image.dtype == np.uint8
-        and example.image.ndim in (2, 3)
+        isinstance(example.score, (int, float))
+        and isinstance(example.words, str)
+        and example.image.dtype == np.uint8
+        and (example.image.ndim == 2 or example.image.shape[2:] == (3,))
         and all(mask.shape == example.image.shape[:2] for mask in masks)
     )

@@ -237,6 +237,15 @@ def test_a_file_with_pickled_objects_is_not_read(result, tmp_path):
     assert "cannot be read" in read_examples(tmp_path).notes[0]
 
 
+@pytest.mark.parametrize("change", [{"score": "high"}, {"words": None}, {"image": np.zeros((8, 8, 5), np.uint8)}])
+def test_a_file_that_holds_something_else_is_not_shown(change, result, data, images, tmp_path):
+    found = choose_examples(result, Counting(data=images))
+    first, *others = found.examples
+    write_examples(tmp_path, found._replace(examples=[first._replace(**change), *others]))
+    result.path = tmp_path
+    assert "examples.npz cannot be read" in result.to_html()
+
+
 def experiment(path, n_features=64):
     params = {
         "fixed": {
