@@ -141,9 +141,13 @@ def _notes_of_classes(cases: Classified, has_areas: bool) -> str:
         else ""
     )
     n_unseen = cases.n_classes - len(np.unique(cases.true))
-    unseen = f" {n_unseen} classes never occur." if n_unseen else ""
+    unseen = f" {n_unseen} class{'es never occur' if n_unseen > 1 else ' never occurs'}." if n_unseen else ""
+    n_unpredicted = cases.n_classes - len(np.unique(cases.predicted))
+    what = "1 class is" if n_unpredicted == 1 else f"{n_unpredicted} classes are"
+    without = f" {what} never predicted, so means of the precision are over the others." if n_unpredicted else ""
     return (
-        f"Precision, recall and F1 over all {len(cases.true):,} out-of-fold cases; n: cases of the class.{area}{unseen}"
+        f"Precision, recall and F1 over all {len(cases.true):,} out-of-fold cases; n: cases of the class."
+        f"{area}{unseen}{without}"
     )
 
 

@@ -162,6 +162,17 @@ def test_the_table_of_classes_is_that_of_scikit_learn(validate):
     assert [row[-1] for row in table.rows[:3]] == expected[3].tolist()
 
 
+def test_a_class_that_is_never_predicted_is_told_since_precision_leaves_it_out(validate):
+    labels, scores = logits(150, 3)
+    scores[:, 2] = -50
+    section = classification_section(validate(labels, scores, metrics={}))
+    (precision, recall, f1), mean = section.tables[0].rows[2][1:4], section.tables[0].rows[3]
+    assert np.isnan(precision)
+    assert (recall, f1) == (0, 0)
+    assert mean[1] == pytest.approx(np.mean([row[1] for row in section.tables[0].rows[:2]]))
+    assert "1 class is never predicted, so means of the precision are over the others" in section.notes[-1]
+
+
 def test_of_a_hundred_classes_the_most_frequent_confusions_are_listed(validate):
     labels, scores = logits(1000, 100)
     scores[labels == 7, 9] += 50
