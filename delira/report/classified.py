@@ -35,8 +35,13 @@ class Classified(NamedTuple):
     """What made probabilities of the outputs: ``"softmax"``, ``"sigmoid"``, or nothing."""
     kept: np.ndarray = np.empty(0, bool)
     """Which of the given cases these are, bool; those without a number are left out."""
-    is_one_score: bool = False
-    """Whether one score for each case was predicted, that of class 1."""
+    score: np.ndarray | None = None
+    """Where one score for each case was predicted, that of class 1: as it was given, float64 of shape ``(n,)``."""
+
+    @property
+    def is_one_score(self) -> bool:
+        """Whether one score for each case was predicted."""
+        return self.score is not None
 
     @property
     def is_binary(self) -> bool:
@@ -172,10 +177,10 @@ def _of_one_score(true: np.ndarray, scores: np.ndarray, like: Classified | None)
     if np.isin(scores, (0, 1)).all() and (like is None or like.probabilities is None):
         return Classified(true, scores.astype(np.int64), None, 2, kept=kept)
     made_by = like.made_by if like else "" if np.all((scores >= 0) & (scores <= 1)) else "sigmoid"
-    if made_by:
-        scores = 0.5 * (1 + np.tanh(0.5 * scores))  # the sigmoid, without overflow
-    both = np.stack([1 - scores, scores], axis=1)
-    return Classified(true, (scores > 0.5).astype(np.int64), both, 2, made_by, kept, True)
+    # the sigmoid, without overflow
+    probability = 0.5 * (1 + np.tanh(0.5 * scores)) if made_by else scores
+    both = np.stack([1 - probability, probability], axis=1)
+    return Classified(true, (probability > 0.5).astype(np.int64), both, 2, made_by, kept, scores)
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:
@@ -194,13 +199,16 @@ def confusion_counts(cases: Classified) -> np.ndarray:
 
 
 def one_against_rest(cases: Classified) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """Classes that occur and are not alone, as (class, is it, its probability); of two classes the second only."""
+    """Classes that occur and are not alone, as (class, is it, its probability); of two classes the second only.
+
+    One score for each case is as it was given: a sigmoid rounds large ones to 1, and they would be no longer in order.
+    """
     if cases.probabilities is None:
         return
     for number in (1,) if cases.is_binary else range(cases.n_classes):
         is_class = cases.true == number
         if is_class.any() and not is_class.all():
-            yield number, is_class, cases.probabilities[:, number]
+            yield number, is_class, cases.probabilities[:, number] if cases.score is None else cases.score
 
 
 def confidences(cases: Classified) -> tuple[np.ndarray, np.ndarray]:

@@ -101,6 +101,17 @@ def test_areas_are_those_of_scikit_learn_in_each_fold(validate):
     assert list(classes) == [0, 1, 2]
 
 
+def test_large_scores_stay_in_order(validate):
+    labels, scores = binary()
+    result = validate(labels, 60 + 20 * scores, metrics={})
+    folds = classify_folds(result, classify(result))
+    (roc, _), (curve, _) = roc_bands(folds), precision_recall_bands(folds)
+    for fold in result.folds:
+        pair = fold.targets["label"], fold.predictions["pred"]
+        assert roc.areas[fold.fold] == pytest.approx(sklearn_metrics.roc_auc_score(*pair))
+        assert curve.areas[fold.fold] == pytest.approx(sklearn_metrics.average_precision_score(*pair))
+
+
 def test_curves_are_averaged_over_folds_at_the_same_place(validate):
     labels, scores = binary()
     result = validate(labels, scores, metrics={})
