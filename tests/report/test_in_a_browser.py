@@ -8,7 +8,7 @@ import subprocess
 
 import numpy as np
 import pytest
-from test_examples import Counting
+from test_samples_shown import Counting
 
 from delira.report import runs_page
 from delira.report.examples import choose_examples, write_examples
