@@ -213,5 +213,5 @@ def read_timings(folder: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     except (OSError, ArithmeticError, ValueError, TypeError, LookupError, AttributeError) as error:
-        _log.warning("%s cannot be read, so the times of the phases begin anew: %s", folder / FILE, error)
+        _log.warning("%s cannot be read, so the times of the phases in it are lost: %s", folder / FILE, error)
         return None
