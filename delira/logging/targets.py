@@ -153,7 +153,10 @@ def _check_installed(name: str, *, is_default: bool) -> None:
         return
     how = f"logging_type={name!r} needs the package {package!r}, which is not installed. Install it with: pip install "
     if is_default:  # nobody asked for it
-        tell_once(f"{how}{install}; until then the history files are all that is written")
+        tell_once(
+            f"nothing is written for TensorBoard, as the package {package!r} is not installed (pip install {install}); "
+            "history.csv and history.jsonl are written all the same. logging_type=None says that you want no more"
+        )
     elif name == "visdom":
         raise MissingBackendError(NO_VISDOM.format(what="logging_type='visdom'"))
     else:
