@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +30,9 @@ def show(answer: Answer, *, as_json: bool) -> None:
         print(json.dumps(_strict(answer.content), indent=1, default=str))
     elif answer.text:
         # what a run calls itself may hold codes that a terminal would obey
-        print("".join(letter if letter.isprintable() or letter in "\n\t" else "\ufffd" for letter in answer.text))
+        text = "".join(letter if letter.isprintable() or letter in "\n\t" else "\ufffd" for letter in answer.text)
+        encoding = sys.stdout.encoding or "utf-8"  # of a pipe, it need not know "–" or "±"
+        print(text.encode(encoding, errors="replace").decode(encoding))
 
 
 def _strict(value: Any) -> Any:

@@ -40,7 +40,7 @@ def write_report(
             raise ConfigError(f"there is no format {kind!r}{did_you_mean(kind, FORMATS)}")
     results = [KFoldResult.load(run) for run in runs]
     page = _write_page(results, output)
-    files = [path for result in results for path in _export(result, results, export, kinds)]
+    files = _export(results, export, kinds)
     found = [_describe(result) for result in results]
     lines = [f"{entry['name']}: {problem}" for entry in found for problem in entry["problems"]]
     text = "\n".join([*(wrapped(line) for line in lines), *map(str, files), f"report  {page}"])
@@ -63,15 +63,15 @@ def _write_page(results: Sequence[KFoldResult], output: str | Path | None) -> Pa
     return path
 
 
-def _export(
-    result: KFoldResult, results: Sequence[KFoldResult], folder: str | Path | None, kinds: Sequence[str]
-) -> Sequence[Path]:
+def _export(results: Sequence[KFoldResult], folder: str | Path | None, kinds: Sequence[str]) -> list[Path]:
     if folder is None:
-        return ()
-    own = Path(folder)
-    if len(results) > 1:
-        own /= file_name(f"{result.name}_{Path(result.path or '').name}")
-    return result.export(own, formats=kinds)
+        return []
+    if len(results) == 1:
+        return list(results[0].export(folder, formats=kinds))
+    from delira.report import run_names
+
+    owns = [Path(folder) / file_name(name) for name in run_names(results)]
+    return [path for result, own in zip(results, owns, strict=True) for path in result.export(own, formats=kinds)]
 
 
 def _describe(result: KFoldResult) -> dict[str, Any]:

@@ -56,6 +56,8 @@ class MessageHandler(logging.Handler):
 
     #: whether it may show messages of kinds that delira does not know
     takes_any_kind = False
+    #: whether the training that it is closed after was broken off; trackers say so of their runs
+    has_failed = False
 
     def __init__(self, level: int | str = logging.NOTSET):
         super().__init__(level)

@@ -84,7 +84,7 @@ class MLflowHandler(MessageHandler):
     def close(self) -> None:
         """Tell MLflow that the run has ended."""
         if self.run_id:
-            self._client.set_terminated(self.run_id)
+            self._client.set_terminated(self.run_id, status="FAILED" if self.has_failed else "FINISHED")
         super().close()
 
     def __repr__(self) -> str:
@@ -156,7 +156,7 @@ class WandbHandler(MessageHandler):
 
     def close(self) -> None:
         """End the run."""
-        self._run.finish()
+        self._run.finish(exit_code=int(self.has_failed))
         super().close()
 
     def __repr__(self) -> str:

@@ -8,7 +8,7 @@ from delira.report.examples import Example, Examples
 from delira.report.export import export
 from delira.report.page import result_page
 from delira.report.plots import learning_curves
-from delira.report.runs import runs_page
+from delira.report.runs import run_names, runs_page
 from delira.report.section import Section
 from delira.report.summary import summarise
 from delira.report.table import Table
@@ -26,6 +26,7 @@ __all__ = [
     "learning_curves",
     "mean_interval",
     "result_page",
+    "run_names",
     "runs_page",
     "score_interval",
     "summarise",

@@ -220,6 +220,22 @@ def test_files_of_several_runs_stay_in_the_folder_whatever_a_run_calls_itself(ru
     assert {Path(file).resolve().parents[1] for file in answer["files"]} == {Path("paper").resolve()}
 
 
+def test_runs_of_one_name_in_folders_of_one_name_are_exported_beside_each_other(runs, ask, tmp_path):
+    (good,) = (runs / "good").glob("*/manifest.json")
+    shutil.copytree(good.parent, tmp_path / "elsewhere" / good.parent.name)
+    one, other = str(good.parent), str(tmp_path / "elsewhere" / good.parent.name)
+    _, answer, _ = ask("report", one, other, "-o", "x.html", "--export", "paper", "--formats", "csv", "--json")
+    assert len(set(answer["files"])) == len(answer["files"]) > 3
+    assert len({Path(file).parent for file in answer["files"]}) == 2
+
+
+def test_what_a_pipe_cannot_show_is_no_error(runs):
+    command = [sys.executable, "-m", "delira", "runs", str(runs)]
+    done = subprocess.run(command, capture_output=True, env={**os.environ, "PYTHONIOENCODING": "ascii"}, check=False)
+    assert done.returncode == 0, done.stderr
+    assert b"good" in done.stdout
+
+
 def test_a_name_is_no_command_to_the_terminal(runs, ask):
     manifest = next((runs / "good").glob("*/manifest.json"))
     manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "name": "\x1b[2Jgone"}))

@@ -1,5 +1,6 @@
 """What MLflow and Weights & Biases have of messages, as they themselves read it."""
 
+import contextlib
 import importlib
 import json
 import logging
@@ -43,6 +44,19 @@ def send(handler, *messages):
     for message in messages:
         logger.info(message)
     handler.close()
+
+
+class Broken:
+    """Networks whose steps fail."""
+
+    @staticmethod
+    def of(room):
+        class Network(room.network):
+            @staticmethod
+            def closure(model, data_dict, optimizers, losses=None, metrics=None, fold=0, **kwargs):
+                raise RuntimeError("the step failed")
+
+        return room.build(cls=Network)
 
 
 class Talkative:
@@ -113,6 +127,15 @@ def test_a_continued_training_continues_its_run_of_mlflow(client, room, tmp_path
     expected = [(record["epoch"], record["mse"]) for record in trainer.state.history]
     assert sorted(values_of(client, run.info.run_id, "mse")) == expected
     assert [step for step, _ in values_of(client, run.info.run_id, "own")] == list(range(1, 10))
+
+
+def test_mlflow_has_a_training_that_failed_as_failed(client, room, tmp_path):
+    kwargs = {"tracking_uri": f"file://{tmp_path}/mlruns"}
+    trainer = room.trainer(tmp_path / "run", Broken.of(room), logging_type="mlflow", logging_kwargs=kwargs)
+    with pytest.raises(RuntimeError, match="the step failed"):
+        trainer.train(1, data())
+    (run,) = client.search_runs([client.get_experiment_by_name("delira").experiment_id])
+    assert run.info.status == "FAILED"
 
 
 def test_what_mlflow_refuses_is_told_before_the_training(client, room, tmp_path):
@@ -191,3 +214,12 @@ def test_wandb_draws_epochs_and_steps_over_axes_of_their_own(wandb, room, tmp_pa
     assert [each["step"] for each in found if "own" in each] == [1, 2, 3, 4, 5, 6]
     records = [each for each in offline_records(tmp_path / "logs") if each.WhichOneof("record_type") == "metric"]
     assert {each.metric.name: each.metric.step_metric for each in records}["own"] == "step"
+
+
+@pytest.mark.parametrize(("network", "code"), [(Talkative, 0), (Broken, 1)])
+def test_wandb_has_a_training_that_failed_as_failed(wandb, room, tmp_path, network, code):
+    trainer = room.trainer(tmp_path, network.of(room), logging_type="wandb")
+    with pytest.raises(RuntimeError, match="the step failed") if code else contextlib.nullcontext():
+        trainer.train(1, data())
+    ends = [each.exit for each in offline_records(tmp_path / "logs") if each.WhichOneof("record_type") == "exit"]
+    assert [end.exit_code for end in ends] == [code]

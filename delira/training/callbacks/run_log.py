@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from delira.logging import MessageFileHandler, MessageLogger, Place
+from delira.logging import MessageFileHandler, MessageHandler, MessageLogger, Place
 from delira.logging.logger import frequency_of, reduction_of
 from delira.logging.targets import given_handlers, identities_of, make_handlers
 from delira.logging.values import reduce_array
@@ -56,6 +56,11 @@ class RunLog(AbstractCallback):
             self._begin(handlers)
             with self.logger.opened():
                 yield
+        except BaseException:
+            for handler in handlers:
+                if isinstance(handler, MessageHandler):
+                    handler.has_failed = True
+            raise
         finally:
             self._n_lines = self._file.n_lines if self._file is not None else self._n_lines
             self.logger.close(keep=given_handlers(config.type, handlers))
