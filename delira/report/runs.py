@@ -77,7 +77,18 @@ def runs_page(results: Sequence[Any], path: str | Path | None = None, statistics
 
 
 def run_names(results: Sequence[Any]) -> list[str]:
-    """Names that tell the runs apart: with the folder, or a number, where two are called alike."""
+    """Names that tell runs apart: with the folder, or a number, where two are called alike.
+
+    Parameters
+    ----------
+    results
+        Each a ``KFoldResult``.
+
+    Returns
+    -------
+    list of str
+        One for each result.
+    """
     names = [result.name or "run" for result in results]
     if len(set(names)) < len(names):
         names = [
