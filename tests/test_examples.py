@@ -194,9 +194,11 @@ def test_the_table_of_splits_has_every_one_with_its_default():
     "page", [*sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")), "examples/README.md"]
 )
 def test_every_link_leads_somewhere(page):
+    """What ``make docs`` makes is not there: the build itself refuses dead links into it."""
     text = re.sub(r"^```.*?^```", "", (ROOT / page).read_text(), flags=re.MULTILINE | re.DOTALL)
     text = re.sub(r"`[^`\n]*`", "", text)
     links = re.findall(r"\]\(([^)#]+)\)", text)
     assert links or page != "docs/how_to.md"
     for link in links:
-        assert "://" in link or ((ROOT / page).parent / link).exists(), link
+        is_made = link.startswith(("api/", "tutorials/", "project/"))
+        assert is_made or "://" in link or ((ROOT / page).parent / link).exists(), link
