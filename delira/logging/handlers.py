@@ -172,6 +172,10 @@ class MultiStreamHandler(logging.Handler):
         return self
 
 
+#: the spelling of the introduction of the old library
+MultistreamHandler = MultiStreamHandler
+
+
 class CombinedHandler(logging.Handler):
     """Hand every record to several handlers.
 

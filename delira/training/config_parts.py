@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from delira.errors import ConfigError
-from delira.logging.logger import check_frequencies, check_reductions
-from delira.logging.targets import check_targets
 
 
 def check_positive(name: str, value: Any, unit: str) -> None:
@@ -75,6 +73,9 @@ class LoggingConfig:
     be drawn; in a notebook also the curves; for a cross-validation a table of its folds); 2 a bar for each pass."""
 
     def __post_init__(self) -> None:
+        from delira.logging.logger import check_frequencies, check_reductions
+        from delira.logging.targets import check_targets
+
         check_targets(self.type, self.kwargs)
         if self.frequencies is not None:
             check_frequencies(self.frequencies, "logging_frequencies")

@@ -16,7 +16,6 @@ import numpy as np
 from delira.data_loading import BaseDataManager, SequentialSampler
 from delira.errors import CheckpointError, ConfigError
 from delira.metrics import MetricSet
-from delira.training.callbacks.fold_table import shown_folds
 from delira.training.checks import check_metrics
 from delira.training.config import read_settings
 from delira.training.fold_file import (
@@ -128,6 +127,8 @@ class CrossValidation:
 
     def _run_folds(self, folder: RunFolder, splits: Sequence[Split]) -> list[FoldResult]:
         """Every fold: read if it is finished, else trained and tested."""
+        from delira.training.callbacks.fold_table import shown_folds
+
         finished = {entry.get("fold") for entry in folder.events() if entry["event"] == "fold_finished"}
         folds: list[FoldResult] = []
         is_checked = False

@@ -11,7 +11,6 @@ from delira.errors import ConfigError
 from delira.io.checkpoint import CheckpointFolder
 from delira.training import guards
 from delira.training.callbacks.history import HistoryWriter
-from delira.training.callbacks.run_log import RunLog, StepLog
 from delira.training.phase_times import PhaseTimes
 from delira.training.saving import Saver
 from delira.utils.files import writable_folder
@@ -44,6 +43,8 @@ def open_files(trainer: Any) -> None:
     ConfigError
         If there is no folder, and a setting needs one.
     """
+    from delira.training.callbacks.run_log import RunLog, StepLog  # the handlers: nobody needs them before
+
     config, backend, folder = trainer.config, trainer.backend, trainer.save_path
     if folder is None:
         _refuse_what_needs_files(config)

@@ -2,13 +2,12 @@
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from delira.contract import StepHooks
 from delira.errors import ConfigError, NonFiniteLossError
 from delira.training import guards
 from delira.training.callbacks import CallbackList
-from delira.training.callbacks.run_log import RunLog
 from delira.training.config import TrainerConfig, check_fold, score_mode
 from delira.training.data_position import EpochData, is_foreign_loader
 from delira.training.phase_times import PhaseTimes
@@ -18,6 +17,9 @@ from delira.training.running_epoch import RunningEpoch
 from delira.training.state import TrainingState
 from delira.training.step_values import StepValues, reduce_values
 from delira.training.stop_signals import StopSignals
+
+if TYPE_CHECKING:
+    from delira.training.callbacks.run_log import RunLog
 
 
 class RunState(Predictor):
@@ -33,7 +35,7 @@ class RunState(Predictor):
     times: PhaseTimes
     #: makes the callback that shows a training by its label, in place of a bar: a cross-validation shows a table
     make_bar: Callable[[str], Any] | None = None
-    run_log: RunLog
+    run_log: "RunLog"
     #: the callback that averages the weights, if there is one
     weight_average: Any
     _plan: TrainingPlan | None

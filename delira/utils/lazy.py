@@ -3,7 +3,7 @@
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from delira.errors import MissingBackendError
@@ -42,5 +42,29 @@ def lazy_names(module: str) -> tuple[Callable[[str], Any], Callable[[], list[str
 
     def __dir__() -> list[str]:
         return sorted({*vars(sys.modules[module]), *home})
+
+    return __getattr__, __dir__
+
+
+def lazy_members(module: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Build the ``__getattr__`` and ``__dir__`` of a package whose modules are imported when they are asked for.
+
+    Parameters
+    ----------
+    module
+        ``__name__`` of the package.
+    homes
+        Public name -> module of the package that defines it.
+    """
+
+    def __getattr__(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        value = getattr(importlib.import_module(f"{module}.{homes[name]}"), name)
+        setattr(sys.modules[module], name, value)
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*vars(sys.modules[module]), *homes})
 
     return __getattr__, __dir__
