@@ -91,15 +91,15 @@ def test_the_handlers_of_the_introduction_are_compositions(place, tmp_path, capl
     pytest.importorskip("PIL", reason="needs the package 'pillow'")
     messages = [{"value": {"value": 0.5, "name": "loss"}}, {"image": {"image": np.ones((4, 4)), "name": "white"}}]
     streams = io.StringIO(), io.StringIO()
-    send(VisdomImageHandler("pictures", **place), *messages)
+    send(VisdomImageHandler("images_only", **place), *messages)
     send(VisdomImageSaveHandler("saved", tmp_path / "saved", **place), *messages)
     send(VisdomStreamHandler("streamed", streams[0], **place), *messages)
     send(VisdomImageSaveStreamHandler("all", tmp_path / "all", *streams, **place), *messages)
     windows = {
-        name: set(visdom_server.windows(place["port"], name)) for name in ("pictures", "saved", "streamed", "all")
+        name: set(visdom_server.windows(place["port"], name)) for name in ("images_only", "saved", "streamed", "all")
     }
     assert windows == {
-        "pictures": {"white"}, "saved": {"loss", "white"}, "streamed": {"loss", "white"}, "all": {"loss", "white"},
+        "images_only": {"white"}, "saved": {"loss", "white"}, "streamed": {"loss", "white"}, "all": {"loss", "white"},
     }  # fmt: skip
     assert [path.name for path in sorted(tmp_path.rglob("*.png"))] == ["white_000000.png"] * 2
     assert len(streams[0].getvalue().splitlines()) == 2 * len(streams[1].getvalue().splitlines())
