@@ -121,7 +121,27 @@ class MessageHandler(logging.Handler):
         return dataclasses.replace(message, step=step)
 
 
-class MultiStreamHandler(logging.Handler):
+class _SeveralHandlers(logging.Handler):
+    """What handlers made of others do alike."""
+
+    handlers: Sequence[logging.Handler]
+
+    def flush(self) -> None:
+        """Flush all."""
+        for handler in self.handlers:
+            handler.flush()
+
+    def close(self) -> None:
+        """Close all; streams that were given stay open."""
+        for handler in self.handlers:
+            handler.close()
+        super().close()
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self
+
+
+class MultiStreamHandler(_SeveralHandlers):
     r"""Write every record to several streams, as lines of text.
 
     Parameters
@@ -157,26 +177,12 @@ class MultiStreamHandler(logging.Handler):
         for handler in self.handlers:
             handler.handle(record)
 
-    def flush(self) -> None:
-        """Flush all streams."""
-        for handler in self.handlers:
-            handler.flush()
-
-    def close(self) -> None:
-        """Be done; the streams stay open."""
-        for handler in self.handlers:
-            handler.close()
-        super().close()
-
-    def __deepcopy__(self, memo: Any) -> "MultiStreamHandler":
-        return self
-
 
 #: the spelling of the introduction of the old library
 MultistreamHandler = MultiStreamHandler
 
 
-class CombinedHandler(logging.Handler):
+class CombinedHandler(_SeveralHandlers):
     """Hand every record to several handlers.
 
     Parameters
@@ -207,20 +213,6 @@ class CombinedHandler(logging.Handler):
         for handler in self.handlers:
             if isinstance(handler, (MessageHandler, CombinedHandler)):
                 handler.continue_from(epoch, step)
-
-    def flush(self) -> None:
-        """Flush all."""
-        for handler in self.handlers:
-            handler.flush()
-
-    def close(self) -> None:
-        """Close all."""
-        for handler in self.handlers:
-            handler.close()
-        super().close()
-
-    def __deepcopy__(self, memo: Any) -> "CombinedHandler":
-        return self
 
 
 def as_picture(message: Message) -> Any:

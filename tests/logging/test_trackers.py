@@ -3,13 +3,13 @@
 import contextlib
 import importlib
 import json
-import logging
 import struct
 import time
 import warnings
 
 import numpy as np
 import pytest
+from log_messages import send
 from problems import linear_problem
 
 from delira.data_loading import BaseDataManager, DictDataset
@@ -36,14 +36,6 @@ def quietly(module):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return importlib.import_module(module)
-
-
-def send(handler, *messages):
-    logger = logging.Logger("mine")
-    logger.addHandler(handler)
-    for message in messages:
-        logger.info(message)
-    handler.close()
 
 
 class Broken:

@@ -1,11 +1,11 @@
 """Messages for the loggers of the real trixi, and what these have written."""
 
 import importlib
-import logging
 
 import numpy as np
 import pytest
 from event_files import read_events
+from log_messages import send
 from problems import linear_problem
 
 from delira.data_loading import BaseDataManager, DictDataset
@@ -24,14 +24,6 @@ def trixi():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return importlib.import_module("trixi.logger")
-
-
-def send(handler, *messages):
-    logger = logging.Logger("mine")
-    logger.addHandler(handler)
-    for message in messages:
-        logger.info(message)
-    handler.close()
 
 
 @pytest.mark.slow

@@ -2,11 +2,11 @@
 
 import base64
 import io
-import logging
 
 import numpy as np
 import pytest
 import visdom_server
+from log_messages import send
 from problems import linear_problem
 
 from delira.data_loading import BaseDataManager, DictDataset
@@ -22,14 +22,6 @@ from delira.logging import (
 
 pytest.importorskip("visdom", reason="needs the package 'visdom', see requirements/visdom.txt")
 STAIRS = np.arange(12.0).reshape(3, 4)
-
-
-def send(handler, *messages):
-    logger = logging.Logger("mine")
-    logger.addHandler(handler)
-    for message in messages:
-        logger.info(message)
-    handler.close()
 
 
 @pytest.fixture
