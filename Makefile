@@ -35,6 +35,8 @@ GPU_BENCHMARKS := $(wildcard benchmarks/[!_]*_gpu.py)
 test chaos spec parity test-all test-rooms test-notebooks notebooks test-only-%: export OMP_NUM_THREADS := 1
 # No target needs a screen.
 export MPLBACKEND := Agg
+# Tests and benchmarks start hundreds of interpreters: each would compile all of delira again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
 .PHONY: help demo test chaos spec parity docs lint format full test-all test-rooms test-notebooks notebooks bench test-gpu bench-gpu clean distclean

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import re
 import statistics
 import subprocess
@@ -16,11 +17,13 @@ started = time.perf_counter()
 import {module}
 print(time.perf_counter() - started, len(sys.modules) - before)
 """
+# An installed package has its bytecode: without it every interpreter would compile all the sources again.
+ENVIRONMENT = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
 LINE = re.compile(r"import time: +(\d+) \| +(\d+) \| ( *)(\S+)")
 
 
 def fresh(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=True)
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=True, env=ENVIRONMENT)
 
 
 def time_import(module: str) -> tuple[float, int]:
