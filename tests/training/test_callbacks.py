@@ -340,6 +340,17 @@ class Counting(AbstractCallback):
         self.count = state["count"]
 
 
+def test_a_list_of_callbacks_is_indexed_like_a_list():
+    first, second = Counting(), Counting()
+    callbacks = CallbackList([first, second])
+    assert callbacks[0] is first
+    assert callbacks[-1] is second
+    assert callbacks[1:] == [second]
+    assert first in callbacks
+    with pytest.raises(IndexError):
+        callbacks[2]
+
+
 def test_states_are_kept_by_class_name_and_numbered():
     first, second = Counting(), Counting()
     second.count = 5

@@ -3,7 +3,7 @@
 import importlib
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, overload
 
 from delira.errors import ConfigError
 from delira.state import PHASE
@@ -130,6 +130,13 @@ class CallbackList:
 
     def __len__(self) -> int:
         return len(self._callbacks)
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Any]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        return self._callbacks[index]
 
     def append(self, callback: Any) -> None:
         """Add a callback, or those of a list.
