@@ -142,7 +142,7 @@ def _check_history(folder: Path, place: str, stored: StoredFold | None) -> Itera
 
 
 def _check_small_files(folder: Path, place: str) -> Iterator[Check]:
-    """Predictions and times, which a run can do without."""
+    """Predictions, times and what the guards did, which a run can do without."""
     if (path := folder / "predictions.npz").exists():
         try:
             with zipfile.ZipFile(path) as archive:
@@ -151,9 +151,11 @@ def _check_small_files(folder: Path, place: str) -> Iterator[Check]:
         except BROKEN_ZIP as error:
             detail = str(error)
         yield Check(f"{place}/{path.name}", BROKEN if detail else WHOLE, detail)
-    if (path := folder / "timings.json").exists():
+    for name, entry in (("timings.json", "seconds"), ("guards.json", "left_out")):
+        if not (path := folder / name).exists():
+            continue
         try:
-            json.loads(path.read_bytes())["seconds"]
+            json.loads(path.read_bytes())[entry]
             yield Check(f"{place}/{path.name}", WHOLE)
         except (OSError, LookupError, TypeError, ValueError) as error:
             yield Check(f"{place}/{path.name}", BROKEN, f"{type(error).__name__}: {error}")

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from delira.report.summary import fold_values
+from delira.training.guard_log import describe_guards
 
 MAX_LISTED = 10
 _LENGTH = 16
@@ -13,14 +14,14 @@ _LENGTH = 16
 
 
 def caveats(result: Any) -> list[str]:
-    """Sentences about a result: its own warnings, interruptions, and values that are not finite.
+    """Sentences about a result: its own warnings, interruptions, what the guards did, and values that are not finite.
 
     Parameters
     ----------
     result
         A ``KFoldResult``.
     """
-    return [*result.warnings, *_interruptions(_folder(result)), *_not_finite(result)]
+    return [*result.warnings, *_interruptions(_folder(result)), *_guarded(result), *_not_finite(result)]
 
 
 def fingerprints(result: Any) -> list[tuple[str, str]]:
@@ -57,6 +58,17 @@ def _interruptions(folder: Any) -> list[str]:
     return found
 
 
+def _guarded(result: Any) -> list[str]:
+    """Sentences about folds in which updates were left out, or that went back to a checkpoint."""
+    found = [
+        f"Fold {fold.fold}: {clause}"
+        for fold in [*result.folds, *result.unfinished]
+        if fold.guards
+        for clause in describe_guards(fold.guards)
+    ]
+    return _shortened(found)
+
+
 def _not_finite(result: Any) -> list[str]:
     """Sentences about epochs and folds whose values are not finite."""
     found = []
@@ -75,6 +87,9 @@ def _not_finite(result: Any) -> list[str]:
         if not np.isfinite(values).all():
             folds = [str(fold.fold) for fold, value in zip(result.folds, values, strict=True) if not np.isfinite(value)]
             found.append(f"{name} is not finite in fold {', '.join(folds)}, so its mean and spread are no numbers")
-    return found[:MAX_LISTED] + (
-        [f"and {len(found) - MAX_LISTED} more of this kind"] if len(found) > MAX_LISTED else []
-    )
+    return _shortened(found)
+
+
+def _shortened(found: list[str]) -> list[str]:
+    n_more = len(found) - MAX_LISTED
+    return found[:MAX_LISTED] + ([f"and {n_more} more of this kind"] if n_more > 0 else [])

@@ -28,6 +28,7 @@ from delira.training.fold_file import (
     write_fold,
 )
 from delira.training.generators import own_generators, seed_generators
+from delira.training.guard_log import read_guards
 from delira.training.leakage import find_leaks
 from delira.training.phase_times import read_timings
 from delira.training.plan import warn_of_score
@@ -197,6 +198,7 @@ class CrossValidation:
             parameters=request.params,
             callbacks=request.callbacks,
             timings=read_timings(path),
+            guards=read_guards(path),
         )
 
     def _compute_metrics(
@@ -266,6 +268,7 @@ class CrossValidation:
             callbacks=request.callbacks,
             seconds=time.perf_counter() - started,
             timings=trainer.times.to_dict(),
+            guards=trainer.guard_log.to_dict(),
         )
         self._store(trainer.save_path, fold)
         return fold

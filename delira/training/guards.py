@@ -23,6 +23,7 @@ _log = logging.getLogger("delira")
 def scopes(trainer: Any, plan: TrainingPlan) -> Iterator[None]:
     """All scopes that a training runs in; errors of the framework are told what a user can do about them."""
     config, backend = trainer.config, trainer.backend
+    trainer.guard_log.go_on(trainer.state.epoch, trainer.state.rollbacks)
     exact = backend.deterministic() if config.guards.deterministic else contextlib.nullcontext()
     with (
         backend.threads(config.num_threads),
@@ -120,9 +121,12 @@ def _look_at_batch(data: BaseDataManager, batch: Mapping[str, Any], indices: np.
 
 
 def report_left_out(trainer: Any, running: RunningEpoch, epoch: int) -> None:
-    """Say how many batches of an epoch were left out of updates."""
+    """Say and note how many batches of an epoch were left out of updates."""
+    if trainer.config.guards.nonfinite != "skip":
+        return
     number, steps = trainer.backend.count_left_out(trainer.optimizers) - running.left_out, trainer.state.step_in_epoch
-    if trainer.config.guards.nonfinite == "skip" and number:
+    trainer.guard_log.note_left_out(epoch, number, steps)
+    if number:
         _log.warning(
             "epoch %d: %d of %d updates were left out, since their loss or gradients were not finite%s",
             epoch, number, steps, "; nothing was learned" if number >= steps else "",
@@ -142,10 +146,12 @@ def roll_back(trainer: Any, error: NonFiniteLossError) -> None:
     if error.is_in_data:
         error.add_note("there was no rollback: the batch would be the same, and it holds values that are not finite")
         raise error
+    epoch = state.epoch + bool(state.step_in_epoch)
     trainer._return_to_last()
     done = trainer.state.rollbacks  # of the checkpoint: its rates are that much smaller already
     trainer.scale_rates(config.rollback_factor ** (rollbacks - done))
     trainer.state.rollbacks = rollbacks
+    trainer.guard_log.note_rollback(epoch, rollbacks)
     rates = trainer.backend.learning_rates(trainer.optimizers)
     if kept := trainer.state.accumulators:
         kept["rates"] = rates

@@ -50,6 +50,9 @@ class FoldResult:
     timings: Mapping[str, Any] | None = None
     """Where the time went, as ``timings.json`` in the fold's folder has it: ``{"version": 1, "steps": int, "seconds":
     {phase: s}, "note": str}``, over all sessions."""
+    guards: Mapping[str, Any] | None = None
+    """What was done about numbers that were not finite, as ``guards.json`` in the fold's folder has it: ``{"version":
+    1, "left_out": [{"epoch": int, "updates": int, "steps": int}], "rollbacks": [epoch or None]}``; None: nothing."""
 
     def __post_init__(self) -> None:
         self.train_indices = np.asarray(self.train_indices, dtype=np.int64)

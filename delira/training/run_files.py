@@ -11,6 +11,7 @@ from delira.errors import ConfigError
 from delira.io.checkpoint import CheckpointFolder
 from delira.training import guards
 from delira.training.callbacks.history import HistoryWriter
+from delira.training.guard_log import GuardLog
 from delira.training.phase_times import PhaseTimes
 from delira.training.saving import Saver
 from delira.utils.files import writable_folder
@@ -65,6 +66,7 @@ def open_files(trainer: Any) -> None:
     refuse = functools.partial(guards.refuse_nonfinite, trainer)
     saver = NoSaver if folder is None else Saver
     trainer.times = PhaseTimes(folder, functools.partial(backend.synchronize, trainer.devices))
+    trainer.guard_log = GuardLog(folder)
     trainer.saver = saver(trainer.checkpoints, config.saving, backend.snapshot, refuse)
 
 

@@ -10,6 +10,7 @@ from delira.training import guards
 from delira.training.callbacks import CallbackList
 from delira.training.config import TrainerConfig, check_fold, score_mode
 from delira.training.data_position import EpochData, is_foreign_loader
+from delira.training.guard_log import GuardLog
 from delira.training.phase_times import PhaseTimes
 from delira.training.plan import TrainingPlan
 from delira.training.predictor import Predictor
@@ -33,6 +34,7 @@ class RunState(Predictor):
     closure_fn: Any
     stop_signals: StopSignals
     times: PhaseTimes
+    guard_log: GuardLog
     #: makes the callback that shows a training by its label, in place of a bar: a cross-validation shows a table
     make_bar: Callable[[str], Any] | None = None
     run_log: "RunLog"

@@ -13,6 +13,7 @@ from delira.errors import CheckpointError, ConfigError
 from delira.metrics.forms import in_form
 from delira.metrics.tree.criteria import Criterion
 from delira.training.fold_file import FILE, read_fold
+from delira.training.guard_log import read_guards
 from delira.training.parameters import Parameters
 from delira.training.phase_times import read_timings
 from delira.training.result import FoldResult, KFoldResult
@@ -201,7 +202,7 @@ def _read_folds(run: StoredRun, parameters: Any, problems: list[str]) -> tuple[l
         history, lost = read_history(folder)
         stored = None if is_single else _read_stored(folder, number, number in run.finished_folds, problems)
         if stored is not None:
-            folds.append(FoldResult(**stored, path=folder, parameters=parameters, timings=read_timings(folder)))
+            folds.append(FoldResult(**stored, path=folder, parameters=parameters, **_read_notes(folder)))
             continue
         if lost:
             problems.append(lost)
@@ -214,7 +215,7 @@ def _read_folds(run: StoredRun, parameters: Any, problems: list[str]) -> tuple[l
             best_epoch=run.best_epoch(history),
             path=folder,
             parameters=parameters,
-            timings=read_timings(folder),
+            **_read_notes(folder),
         )
         if is_single and run.state == FINISHED:
             fold.seconds = run.seconds if run.seconds is not None else float("nan")
@@ -222,6 +223,11 @@ def _read_folds(run: StoredRun, parameters: Any, problems: list[str]) -> tuple[l
         else:
             unfinished.append(fold)
     return folds, unfinished
+
+
+def _read_notes(folder: Path) -> dict[str, Any]:
+    """What files beside that of a fold say, which it can do without."""
+    return {"timings": read_timings(folder), "guards": read_guards(folder)}
 
 
 def _read_stored(folder: Path, number: int, is_finished: bool, problems: list[str]) -> dict[str, Any] | None:

@@ -287,7 +287,7 @@ def test_a_file_that_is_missing_or_another_one_is_named(runs, ask):
     assert files(answer, "broken") == ["parameters.yml"]
 
 
-@pytest.mark.parametrize("damage", ["fold", "no epochs", "other epochs", "no table", "short table", "times"])
+@pytest.mark.parametrize("damage", ["fold", "no epochs", "other epochs", "no table", "short table", "times", "guards"])
 def test_what_a_finished_fold_has_lost_is_named(runs, ask, damage):
     (run,) = (runs / "good").iterdir()
     fold = run / "fold_01"
@@ -307,6 +307,9 @@ def test_what_a_finished_fold_has_lost_is_named(runs, ask, damage):
     elif damage == "short table":
         table.write_text(table.read_text().splitlines()[0])
         expected = "broken", "fold_01/history.csv"
+    elif damage == "guards":
+        (fold / "guards.json").write_text("{")
+        expected = "broken", "fold_01/guards.json"
     else:
         times.write_text("{")
         expected = "broken", "fold_01/timings.json"
