@@ -61,12 +61,17 @@ def _interruptions(folder: Any) -> list[str]:
 def _guarded(result: Any) -> list[str]:
     """Sentences about folds in which updates were left out, or that went back to a checkpoint."""
     found = [
-        f"Fold {fold.fold}: {clause}"
+        _told_of(result, fold, clause)
         for fold in [*result.folds, *result.unfinished]
         if fold.guards
         for clause in describe_guards(fold.guards)
     ]
     return _shortened(found)
+
+
+def _told_of(result: Any, fold: Any, clause: str) -> str:
+    """A clause with the fold that it is about; a single training has none."""
+    return clause if result.is_training else f"Fold {fold.fold}: {clause}"
 
 
 def _not_finite(result: Any) -> list[str]:
@@ -79,8 +84,11 @@ def _not_finite(result: Any) -> list[str]:
                 if value is not None and not np.all(np.isfinite(np.asarray(value, dtype=float))):
                     bad.setdefault(key, []).append(entry.get("epoch", position + 1))
         found += [
-            f"Fold {fold.fold}: {key} is not finite in {len(epochs)} of {len(fold.history)} epochs, first in epoch "
-            f"{epochs[0]}"
+            _told_of(
+                result,
+                fold,
+                f"{key} is not finite in {len(epochs)} of {len(fold.history)} epochs, first in epoch {epochs[0]}",
+            )
             for key, epochs in bad.items()
         ]
     for name, values in fold_values(result).items():

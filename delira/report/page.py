@@ -51,14 +51,14 @@ def result_page(result: Any) -> str:
     columns = metric_columns(result)
     folds = drawn_folds(result)
     return template("kfold.html.j2").render(
-        name=result.name or "cross-validation",
-        kind="Training" if is_training(result) else "Cross-validation",
+        name=result.name or ("training" if result.is_training else "cross-validation"),
+        kind="Training" if result.is_training else "Cross-validation",
         facts=_facts(result),
         metrics=[(column, strip(result, column.name)) for column in columns],
         strip_size=STRIP,
         notes=footnotes(columns),
         warnings=caveats(result),
-        folds=[] if is_training(result) else _fold_rows(result),
+        folds=[] if result.is_training else _fold_rows(result),
         metric_names=[column.name for column in columns],
         curves=[inline_svg(figure, f"{name} over epochs") for name, figure in plots.curve_panels(folds).items()],
         legend=_legend(folds),
@@ -75,8 +75,8 @@ def result_page(result: Any) -> str:
 def sections(result: Any) -> list[Section]:
     """Parts of the page that depend on the task, and on what was measured."""
     task: Section | None = None
-    if is_training(result):
-        task = _last_values(result.folds[0])
+    if result.is_training:
+        task = _last_values(folds[0]) if (folds := drawn_folds(result)) else None
     elif result.folds:
         task = classification_section(result) or regression_section(result)
     return [section for section in (task, time_section(result)) if section is not None]
@@ -118,11 +118,6 @@ def template(name: str) -> Any:
     return _environment().get_template(name)
 
 
-def is_training(result: Any) -> bool:
-    """Whether it is a single training, which has no test."""
-    return len(result.folds) == 1 and not result.folds[0].metrics and not len(result.folds[0].test_indices)
-
-
 def _facts(result: Any) -> list[tuple[str, str]]:
     """The line under the title."""
     date = result.info.get("date") or result.info.get("started") or datetime.datetime.now()
@@ -131,10 +126,11 @@ def _facts(result: Any) -> list[tuple[str, str]]:
     n_folds, n_cases = len(result.folds), int(result.oof.mask.sum())
     split_type = result.info.get("split_type")
     facts = [("Date", str(date))]
-    if is_training(result):
-        (fold,) = result.folds
-        best = [] if fold.best_epoch is None else [("Best epoch", str(fold.best_epoch))]
-        facts += [("Epochs", str(len(fold.history))), *best, ("Duration", duration(fold.seconds))]
+    if result.is_training:
+        for fold in drawn_folds(result)[:1]:
+            best = [] if fold.best_epoch is None else [("Best epoch", str(fold.best_epoch))]
+            facts += [("Epochs", str(len(fold.history))), *best, ("Duration", duration(fold.seconds))]
+        facts += [("Cases", f"{n_cases:,}")] if n_cases else []
     else:
         planned = result.info.get("num_splits")
         of = f" of {planned}" if isinstance(planned, int) and planned > n_folds else ""

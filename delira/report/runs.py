@@ -16,8 +16,7 @@ from delira.report.summary import fold_values
 from delira.report.svg import inline_svg
 from delira.report.table import DASH, Seconds, Table
 from delira.report.tables import MetricColumn, metric_columns
-from delira.report.timing import COLOURS as PHASES
-from delira.report.timing import timings_of
+from delira.report.timing import phases_of, timings_of
 from delira.utils.files import publish_text
 
 if TYPE_CHECKING:
@@ -106,8 +105,8 @@ def _run(result: Any, name: str, number: int) -> dict[str, Any]:
         "name": name,
         "number": number % len(RUN_COLOURS),
         "date": str(result.info.get("date") or result.info.get("started") or DASH)[:16].replace("T", " "),
-        "folds": len(result.folds),
-        "cases": f"{tested:,}",
+        "folds": DASH if result.is_training else len(result.folds),
+        "cases": DASH if result.is_training and not tested else f"{tested:,}",
         "seed": result.seed,
         "folder": "" if result.path is None else str(result.path),
     }
@@ -187,8 +186,7 @@ def _sections(results: Sequence[Any], names: Sequence[str]) -> list[Section]:
     if tables and len(_groups(results, names)) == 1:
         found.append(Section("Folds", {}, tables, []))
     totals = [_total_times(result) for result in results]
-    phases = [phase for phase in PHASES if any(phase in total for total in totals)]
-    if phases:
+    if phases := phases_of(totals):
         rows = [
             [name, *(Seconds(total.get(phase, np.nan)) for phase in phases), Seconds(sum(total.values()) or np.nan)]
             for name, total in zip(names, totals, strict=True)

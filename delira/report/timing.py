@@ -55,6 +55,18 @@ def timings_of(fold: Any) -> tuple[dict[str, float], str]:
     return numbers, str(stated.get("note") or "")
 
 
+def phases_of(times: Sequence[Mapping[str, float]]) -> list[str]:
+    """Phases that took any time, the known ones in their order, then those of another version.
+
+    Parameters
+    ----------
+    times
+        Seconds by phase, of folds or of runs.
+    """
+    named = dict.fromkeys(phase for seconds in times for phase in seconds if seconds[phase])
+    return [phase for phase in COLOURS if phase in named] + [phase for phase in named if phase not in COLOURS]
+
+
 def time_section(result: Any) -> Section | None:
     """The section, or None if no fold knows where its time went.
 
@@ -67,9 +79,7 @@ def time_section(result: Any) -> Section | None:
     folds = {number: seconds for number, (seconds, _) in found.items() if sum(seconds.values()) > 0}
     if not folds:
         return None
-    named = list(dict.fromkeys(phase for seconds in folds.values() for phase in seconds))
-    phases = [phase for phase in COLOURS if phase in named] + [phase for phase in named if phase not in COLOURS]
-    phases = [phase for phase in phases if any(seconds.get(phase) for seconds in folds.values())]
+    phases = phases_of([*folds.values()])
     rows: list[list[Any]] = [
         [str(number), *(Seconds(seconds.get(phase, 0.0)) for phase in phases), Seconds(sum(seconds.values()))]
         for number, seconds in folds.items()

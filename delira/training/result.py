@@ -97,6 +97,8 @@ class KFoldResult:
     """Folds that began and have not ended, with the history so far and without metrics."""
     problems: Sequence[str] = ()
     """What of a stored run is missing or cannot be read; naming files. Part of :attr:`warnings`."""
+    kind: str = "kfold"
+    """``"run"``: a single training, which has no splits; its one fold has no test metrics."""
 
     def __post_init__(self) -> None:
         self.folds, self.unfinished = list(self.folds), list(self.unfinished)
@@ -283,11 +285,24 @@ class KFoldResult:
         return export(self, folder, formats)
 
     @property
+    def is_training(self) -> bool:
+        """Whether it is a single training, no cross-validation: it says so, or has one fold without any test."""
+        if self.kind == "run":
+            return True
+        return len(self.folds) == 1 and not self.folds[0].metrics and not len(self.folds[0].test_indices)
+
+    @property
     def title(self) -> str:
-        """Name, folds, cases and seed in one line."""
+        """Name, folds, cases and seed in one line; of a single training its epochs, and cases if it has any."""
         n_folds = len(self.folds)
         n_cases = len({index for fold in self.folds for index in fold.test_indices.tolist()})
-        sizes = f"{n_folds or 'no'} {'fold' if n_folds == 1 else 'folds'}, {n_cases:,} cases, seed {self.seed}"
+        if self.is_training:
+            n_epochs = max((len(fold.history) for fold in [*self.folds, *self.unfinished]), default=0)
+            parts = ["a single training", f"{n_epochs:,} {'epoch' if n_epochs == 1 else 'epochs'}"]
+            parts += [f"{n_cases:,} cases"] if n_cases else []
+        else:
+            parts = [f"{n_folds or 'no'} {'fold' if n_folds == 1 else 'folds'}", f"{n_cases:,} cases"]
+        sizes = ", ".join([*parts, f"seed {self.seed}"])
         return f"{self.name}: {sizes}" if self.name else sizes
 
     @property

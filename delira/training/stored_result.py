@@ -113,6 +113,7 @@ def load_result(path: str | Path, metrics: Mapping[str, Any] | None = None) -> K
         info=facts["info"] | ({"num_splits": run.n_folds} if len(folds) < run.n_folds else {}),
         unfinished=unfinished,
         problems=problems,
+        kind=run.kind,
     )
 
 

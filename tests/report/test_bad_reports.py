@@ -60,6 +60,29 @@ def test_a_single_training_is_called_one(tmp_path):
     assert "<dt>Epochs</dt><dd>2</dd>" in html
     assert '<th scope="row">ce</th><td class="number">–</td>' in html
     assert "<h2>Summary</h2>" not in html
+    assert "<dt>Cases</dt>" not in html
+
+
+def test_the_title_of_a_single_training_speaks_of_no_folds_and_of_cases_only_if_there_are(validate, data):
+    trained = KFoldResult([fold(history=HISTORY)], 0, name="gan", kind="run")
+    assert trained.title == "gan: a single training, 2 epochs, seed 0"
+    assert str(trained).startswith(trained.title)
+    assert caveats(trained) == ["ce is not finite in 1 of 2 epochs, first in epoch 2"]
+    begun = KFoldResult([], 0, unfinished=[fold(history=HISTORY[:1])], problems=["It runs."], kind="run")
+    assert begun.title == "a single training, 1 epoch, seed 0"
+    html = begun.to_html()
+    assert '<p class="kind">Training</p>\n<h1>training</h1>' in html
+    assert "<dt>Epochs</dt><dd>1</dd>" in html
+    assert "<dt>Splits</dt>" not in html
+    (tested,) = validate(data.labels, data.scores, n_folds=1, metrics={}).folds
+    predicted = KFoldResult([tested], 90, kind="run")
+    assert predicted.title == "a single training, 5 epochs, 90 cases, seed 0"
+    assert "<dt>Cases</dt><dd>90</dd>" in predicted.to_html()
+    assert '<td class="number">–</td><td class="number">–</td><td class="number">0</td>' in runs_page([trained])
+
+
+def test_a_training_of_which_nothing_is_left_has_a_page():
+    assert '<p class="kind">Training</p>' in KFoldResult([], 0, problems=["no epochs"], kind="run").to_html()
 
 
 def test_values_that_are_not_finite_are_told(validate, data):

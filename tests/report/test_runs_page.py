@@ -82,6 +82,18 @@ def test_a_metric_that_one_run_lacks_is_shown_for_the_others(make):
     assert [row[0] for row in page.tables[1]] == ["Metric", "accuracy", "wide", "deep", "certainty", "wide"]
 
 
+def test_every_phase_that_took_time_has_a_column_so_that_they_add_up_to_the_sum(make):
+    first, second = make("wide"), make("deep")
+    first.folds[0].timings = {"version": 1, "seconds": {"other": 4.0, "step": 2.0, "upload": 3.0, "test": 0.0}}
+    second.folds[0].timings = {"version": 1, "seconds": {"step": 1.0}}
+    table = next(table for table in Page(runs_page([first, second])).tables if table[0][-1] == "Sum")
+    assert table == [
+        ["Run", "step", "other", "upload", "Sum"],
+        ["wide", "2.00 s", "4.0 s", "3.0 s", "9.00 s"],
+        ["deep", "1.00 s", "–", "–", "1.00 s"],
+    ]
+
+
 def test_there_is_a_place_for_statistics(make):
     pair = [make("wide"), make("deep")]
     assert "Wilcoxon" not in runs_page(pair)

@@ -167,6 +167,7 @@ def test_a_single_training_is_one_fold(tmp_path, manager):
     assert fold.history == experiment.last_trainer.state.history
     assert fold.best_epoch == experiment.last_trainer.state.best_epoch
     assert loaded.problems == []
+    assert loaded.title == f"{loaded.name}: a single training, 2 epochs, seed 0"
     assert "Learning curves" in loaded.to_html()
     assert read_run(tmp_path).metrics["val_rmse"] == fold.history[fold.best_epoch - 1]["val_rmse"]
 
@@ -178,6 +179,7 @@ def test_what_a_trainer_alone_left_is_shown_as_one_training(tmp_path, manager):
     loaded = KFoldResult.load(folder)
     assert read_run(folder).state == "unknown"
     assert [len(fold.history) for fold in loaded.unfinished] == [2]
+    assert "a single training, 2 epochs" in loaded.title
     assert "Nothing says whether the run has ended, as it has no ledger.jsonl: one training." in loaded.problems[0]
     assert f"Go on with resume='{folder}'" in loaded.problems[0]
     for path in folder.rglob("checkpoint_*"):
