@@ -13,6 +13,7 @@ import numpy as np
 
 from delira.errors import MissingKeyError
 from delira.metrics.scoring import lookup
+from delira.metrics.tree.scores import log_odds
 from delira.report.entries import entry_pairs
 
 N_BINS = 15
@@ -37,6 +38,8 @@ class Classified(NamedTuple):
     """Which of the given cases these are, bool; those without a number are left out."""
     score: np.ndarray | None = None
     """Where one score for each case was predicted, that of class 1: as it was given, float64 of shape ``(n,)``."""
+    log_odds: np.ndarray | None = None
+    """Of logits: in the order of the probabilities, but not equal where these are 1, shape ``(n, C)``."""
 
     @property
     def is_one_score(self) -> bool:
@@ -166,7 +169,9 @@ def _of_scores(true: np.ndarray, scores: np.ndarray, like: Classified | None) ->
         return Classified(true, predicted, None, n_classes, kept=kept)  # one-hot: labels, no scores
     is_probability = np.all((scores >= 0) & (scores <= 1 + 1e-6)) and np.allclose(scores.sum(axis=1), 1, atol=1e-3)
     made_by = like.made_by if like else "" if is_probability else "softmax"
-    return Classified(true, predicted, softmax(scores) if made_by else scores, n_classes, made_by, kept)
+    if not made_by:
+        return Classified(true, predicted, scores, n_classes, kept=kept)
+    return Classified(true, predicted, softmax(scores), n_classes, made_by, kept, log_odds=log_odds(scores))
 
 
 def _of_one_score(true: np.ndarray, scores: np.ndarray, like: Classified | None) -> Classified | None:
@@ -201,14 +206,16 @@ def confusion_counts(cases: Classified) -> np.ndarray:
 def one_against_rest(cases: Classified) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
     """Classes that occur and are not alone, as (class, is it, its probability); of two classes the second only.
 
-    One score for each case is as it was given: a sigmoid rounds large ones to 1, and they would be no longer in order.
+    One score for each case is as it was given, and logits are log-odds: a sigmoid and a softmax round large ones to 1,
+    and they would be no longer in order.
     """
-    if cases.probabilities is None:
+    scores = cases.probabilities if cases.log_odds is None else cases.log_odds
+    if scores is None:
         return
     for number in (1,) if cases.is_binary else range(cases.n_classes):
         is_class = cases.true == number
         if is_class.any() and not is_class.all():
-            yield number, is_class, cases.probabilities[:, number] if cases.score is None else cases.score
+            yield number, is_class, scores[:, number] if cases.score is None else cases.score
 
 
 def confidences(cases: Classified) -> tuple[np.ndarray, np.ndarray]:

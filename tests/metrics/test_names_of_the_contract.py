@@ -6,7 +6,8 @@ from tree_loop import converter, one_pass
 
 import delira.metrics
 from delira.errors import DataError
-from delira.metrics import RocAuc, RocAucScore, TimerMetric
+from delira.metrics import PrAuc, RocAuc, RocAucScore, TimerMetric
+from delira.metrics.tree.scores import log_odds
 
 RANDOM = np.random.default_rng(2)
 SCORES = RANDOM.dirichlet(np.ones(3), 20).astype(np.float32)
@@ -29,6 +30,33 @@ def test_the_area_of_labels_and_of_tables_is_that_of_scikit_learn(framework):
     assert reported(RocAucScore(one_hot_labels=False), table, convert=convert) == wanted
     two = pytest.approx(sk.roc_auc_score(LABELS > 0, SCORES[:, 1]), rel=1e-6)
     assert reported(RocAucScore(one_hot_offset=1), (LABELS > 0) + 1, SCORES[:, 1], convert) == two
+
+
+def test_logits_of_three_classes_whose_softmax_is_one_are_ranked_apart():
+    pytest.importorskip("sklearn.metrics", reason="the areas are those of scikit-learn")
+    logits = np.zeros((12, 3), np.float32)
+    logits[:, 1] = [60, 40, 40] * 4  # the softmax of each is 1
+    labels = np.array([1, 0, 2] * 4)
+    logits[labels == 2, 2] = logits[labels == 0, 0] = 1
+    for metric in (RocAuc(), PrAuc()):
+        ((_, area),) = one_pass([metric], [(logits, labels)])[1].items()
+        assert area == 1.0
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 7])
+def test_log_odds_are_those_of_the_softmax_as_far_as_that_goes(n_classes):
+    logits = np.random.default_rng(4).normal(scale=4, size=(50, n_classes))
+    powers = np.exp(logits)
+    shares = powers / powers.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(log_odds(logits), np.log(shares / (1 - shares)), rtol=1e-6)
+    np.testing.assert_allclose(log_odds(logits + 1000), log_odds(logits), rtol=1e-9)
+
+
+def test_log_odds_are_finite_where_a_class_is_excluded():
+    odds = log_odds(np.array([[2.0, -np.inf, 1.0], [2.0, -np.inf, -np.inf]]))
+    assert np.isfinite(odds).all()
+    assert odds[0].tolist() == pytest.approx([1.0, -1e300, -1.0])
+    assert odds[1].tolist() == [1e300, -1e300, -1e300]
 
 
 def test_labels_that_are_written_otherwise_are_refused():

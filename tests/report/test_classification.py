@@ -112,6 +112,24 @@ def test_large_scores_stay_in_order(validate):
         assert curve.areas[fold.fold] == pytest.approx(sklearn_metrics.average_precision_score(*pair))
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_logits_whose_softmax_is_one_stay_in_order(validate, n_classes, dtype):
+    """All margins are beyond 37, and those of class 1 are larger."""
+    labels = np.array([1, 1, 0, 0] * 4)
+    margins = np.array([60.0, 50.0, 40.0, 45.0] * 4) + np.arange(16) / 100
+    logits = np.zeros((16, n_classes), dtype)
+    logits[:, 1] = margins
+    logits[::4, 0] = -5
+    result = validate(labels, logits, n_folds=1, metrics={})
+    whole = classify(result)
+    assert np.all(whole.probabilities[:, 1] == 1)
+    folds = classify_folds(result, whole)
+    _, by_class = roc_bands(folds)
+    _, by_recall = precision_recall_bands(folds)
+    assert by_class[1].areas == by_recall[1].areas == {0: 1.0}
+
+
 def test_curves_are_averaged_over_folds_at_the_same_place(validate):
     labels, scores = binary()
     result = validate(labels, scores, metrics={})

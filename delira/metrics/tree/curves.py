@@ -10,7 +10,7 @@ from delira.metrics.tree.criteria import threshold_of
 from delira.metrics.tree.dataset import OverDataset
 from delira.metrics.tree.labels import same_shape, scores_of
 from delira.metrics.tree.registry import default_for_key
-from delira.metrics.tree.scores import one_score, probabilities
+from delira.metrics.tree.scores import class_scores, one_score, probabilities
 from delira.state import CRITERION
 from delira.utils.arrays import ops_of
 
@@ -26,7 +26,7 @@ class _OfScores(OverDataset):
     def over_classes(self, function: Callable[..., Any], true: np.ndarray, pred: np.ndarray) -> float:
         """The mean of ``function(is_class, score)``, not a number if no class has others beside it."""
         if true.ndim == 1 and pred.ndim == 2 and pred.shape[1] > 2:
-            pred, true = probabilities(pred), true[:, None] == np.arange(pred.shape[1])
+            pred, true = class_scores(pred), true[:, None] == np.arange(pred.shape[1])
         else:
             pred = one_score(pred) if true.ndim == 1 else pred
             true = (true > 0.5).reshape(len(true), -1)

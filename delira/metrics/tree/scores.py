@@ -20,6 +20,28 @@ def probabilities(scores: np.ndarray, is_logit: bool = False) -> np.ndarray:
     return softmax(scores, axis=1)
 
 
+def log_odds(logits: np.ndarray) -> np.ndarray:
+    """How much speaks for each class and against all others, float64 of shape ``(N, C)`` for two classes and more.
+
+    It has the order of the softmax, which rounds to 1 where a class leads by 37 and more.
+    """
+    logits = logits.astype(np.float64)
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    powers = np.exp(shifted)
+    top = (np.arange(len(logits)), shifted.argmax(axis=1))
+    with np.errstate(divide="ignore"):  # the highest class has next to nothing left against it here, so it is done anew
+        odds = shifted - np.log(powers.sum(axis=1, keepdims=True) - powers)
+        shifted[top] = -np.inf
+        second = np.maximum(shifted.max(axis=1), np.finfo(np.float64).min)
+        odds[top] = -second - np.log(np.exp(shifted - second[:, None]).sum(axis=1))
+    return np.clip(odds, -1e300, 1e300)  # scikit-learn takes no infinite scores
+
+
+def class_scores(scores: np.ndarray) -> np.ndarray:
+    """One score per class that has the order of its probability, shape ``(N, C)``; logits do not become equal at 1."""
+    return probabilities(scores) if _are_distributions(scores) else log_odds(scores)
+
+
 def second_of_two(scores: np.ndarray) -> np.ndarray:
     """Of two columns the second, shape ``(N,)``; any others as they are."""
     return scores[:, 1] if scores.ndim == 2 and scores.shape[1] == 2 else scores
