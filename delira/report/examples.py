@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from delira.errors import DataError
-from delira.report.ranking import Ranking, rank
+from delira.report.ranking import Ranking, rank, why_unranked
 from delira.report.thumbnail import fullest_slice, mask_slice, picture, plane_of
 from delira.utils.files import publish
 
@@ -75,11 +75,13 @@ def choose_examples(result: Any, dataset: Any, keys: Sequence[str] = ()) -> Exam
     Returns
     -------
     Examples or None
-        None if nothing tells good from bad, or the samples are no images.
+        None if nothing tells good from bad, or the samples are no images. Without samples, but with a note, if they
+        are masks too large to be compared one by one.
     """
     ranking = rank(result)
     if ranking is None:
-        return None
+        why = why_unranked(result)
+        return Examples("", None, [], [why]) if why else None
     worst, best = ranking.extremes(N_EACH)
     begun = time.monotonic()
     found: list[Example] = []

@@ -90,6 +90,24 @@ def _of_classes(cases: Classified, index: np.ndarray, names: Sequence[str]) -> R
     return Ranking("probability of the true class", index, score, True, texts)
 
 
+def why_unranked(result: Any) -> str:
+    """Why masks that :func:`rank` does not order are not, and what to do; empty of anything else.
+
+    Parameters
+    ----------
+    result
+        A ``KFoldResult``.
+    """
+    pair = _mask_keys(result) if result.oof.mask.any() else None
+    if (n_values := _n_values(result.oof, pair)) <= MAX_VALUES:
+        return ""
+    return (
+        f"No best and worst samples are shown: the predicted masks have {n_values:,} values in all, and more than "
+        f"{MAX_VALUES:,} are not compared sample by sample. Give kfold a metric over samples, "
+        "such as metrics={'dice': delira.metrics.dice} of labels or class scores, and they are chosen by that."
+    )
+
+
 # ------------------------------------------------------------------ masks
 
 

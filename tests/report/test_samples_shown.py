@@ -123,6 +123,26 @@ def test_what_has_no_score_has_no_samples(validate, images):
     assert choose_examples(validate(images, images, n_folds=2, metrics={}), Counting(data=images)) is None
 
 
+def test_masks_too_large_to_be_compared_are_said_to_be_and_what_to_set(validate, images, tmp_path, monkeypatch):
+    true, logits = squares(16)
+    monkeypatch.setattr("delira.report.ranking.MAX_VALUES", logits.size - 1)
+    dataset = Counting(data=true[:, None])
+    result = validate(true, logits, metrics={})
+    found = choose_examples(result, dataset)
+    assert (found.examples, dataset.asked) == ([], [])
+    (why,) = found.notes
+    assert "the predicted masks have 4,096 values in all, and more than 4,095 are not compared" in why
+    write_examples(tmp_path, found)
+    result.path = tmp_path
+    html = result.to_html()
+    assert "<h2>Samples</h2>" in html
+    assert "metrics={&#39;dice&#39;: delira.metrics.dice}" in html
+    masked = validate(true, logits[:, 0] > 0, metrics={"dice": dice})  # what it says to do
+    assert len(choose_examples(masked, dataset).examples) == 2 * N_EACH
+    monkeypatch.undo()
+    assert choose_examples(validate(true, logits, metrics={}), dataset).examples
+
+
 def test_a_data_set_that_fails_is_a_word_on_the_page(result, images, tmp_path):
     class Failing(Counting):
         def __getitem__(self, index):
