@@ -24,8 +24,8 @@ def live_view(trainer: Any, verbose: int, num_epochs: int) -> list[Any]:
     if verbose == 2:
         return [Tqdm()]
     label = f"fold {trainer.fold}"
-    if trainer.make_bar is not None:
-        return [trainer.make_bar(label)]
+    bar = ProgressBar(label) if trainer.make_bar is None else trainer.make_bar(label)
     has_plot = any(isinstance(callback, LiveLossPlot) for callback in trainer.callbacks)
     is_plotted = in_notebook() and num_epochs > 1 and not has_plot
-    return [ProgressBar(label), *([LiveLossPlot()] if is_plotted else [])]
+    make_plot = LiveLossPlot if trainer.make_plot is None else trainer.make_plot
+    return [bar, *([make_plot()] if is_plotted else [])]

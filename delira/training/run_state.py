@@ -37,6 +37,8 @@ class RunState(Predictor):
     guard_log: GuardLog
     #: makes the callback that shows a training by its label, in place of a bar: a cross-validation shows a table
     make_bar: Callable[[str], Any] | None = None
+    #: makes the callback that draws the curves in a notebook: those of a cross-validation replace each other
+    make_plot: Callable[[], Any] | None = None
     run_log: "RunLog"
     #: the callback that averages the weights, if there is one
     weight_average: Any

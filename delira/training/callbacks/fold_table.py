@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from time import perf_counter
 from typing import Any
 
+from delira.training.callbacks.live_plot import LiveLossPlot
 from delira.training.callbacks.notebook_view import Panel, table_html
 from delira.training.callbacks.progress import PAUSE, ProgressBar, clock, in_notebook, in_terminal
 
@@ -57,12 +58,14 @@ class FoldTable:
         self._draw, self._next, self._began_at = draw, 0.0, perf_counter()
         self._pace, self.number = "", -1
         self._signals: Any = None
+        self._plot = LiveLossPlot()
 
     def begin(self, number: int, trainer: Any) -> None:
-        """A fold begins, and its trainer tells the table in place of a bar."""
+        """A fold begins, and its trainer tells the table in place of a bar; its curves replace those before."""
         self.number, self._signals = number, trainer.stop_signals
         self.rows[number] = _Row(state="runs", began_at=perf_counter())
         trainer.make_bar = lambda label: ProgressBar(label, self)
+        trainer.make_plot = lambda: self._plot.keep_place(f"fold {number}")
 
     def show(self, progress: ProgressBar, *, at_once: bool) -> None:
         """Take over where the fold that runs is by now."""

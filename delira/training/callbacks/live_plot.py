@@ -77,6 +77,7 @@ class LiveLossPlot(Callback):
         self._batches: dict[str, Curve] = {}
         self._updates = 0
         self._handle: Any = None
+        self._title: str | None = None
         self._next, self._is_drawn = 0.0, False
         if not on_batch:  # or each step of an experiment would be shown to it
             vars(self)["on_step_training"] = None
@@ -92,6 +93,8 @@ class LiveLossPlot(Callback):
         groups = _groups(self._epochs, "epoch") + _groups(self._batches, "update")
         rows = max(1, math.ceil(len(groups) / _COLUMNS))
         figure = picture_class()(figsize=(4.5 * min(len(groups) or 1, _COLUMNS), 3 * rows), layout="constrained")
+        if self._title is not None:
+            figure.suptitle(self._title)
         for number, (title, unit, curves) in enumerate(groups, 1):
             axes = figure.add_subplot(rows, min(len(groups), _COLUMNS), number)
             for label, (places, values) in curves.items():
@@ -103,12 +106,24 @@ class LiveLossPlot(Callback):
                 axes.legend()
         return figure
 
+    def keep_place(self, title: str) -> "LiveLossPlot":
+        """Draw the next fit in the place of the one before, if there was one; returns the callback itself.
+
+        Parameters
+        ----------
+        title
+            Of the picture: which fit it is.
+        """
+        self._title = title
+        return self
+
     # ------------------------------------------------------------------ moments
 
     def on_start(self, state: State) -> None:
         """Begin with the epochs before."""
         self._epochs, self._batches, self._updates = {}, {}, 0
-        self._handle, self._next, self._is_drawn = None, 0.0, False
+        self._handle = None if self._title is None else self._handle
+        self._next, self._is_drawn = 0.0, False
         if state[keys.PHASE] == "fit":
             self._updates = trainer_of(state).state.global_step
             for epoch, record in enumerate(state.get(keys.HISTORY, ()) if self.on_epoch else (), 1):

@@ -33,6 +33,29 @@ def test_epochs_are_the_history(fit):
     assert found.keys() == {(name, "epoch") for name in ("loss", "mae", "lr")}
 
 
+def test_fits_that_keep_their_place_are_one_picture_of_the_last(fit, monkeypatch):
+    shown = []
+
+    class Handle:
+        def update(self, figure):
+            shown[-1].append(figure)
+
+    def display(figure, display_id):
+        shown.append([figure])
+        return Handle()
+
+    monkeypatch.setattr("delira.training.callbacks.live_plot._display", lambda: display)
+    plot = LiveLossPlot(draw_once=True)
+    for number in (0, 1):
+        fit.trial(plot.keep_place(f"fold {number}"), metrics=["loss"]).run(2 + number)
+    (pictures,) = shown
+    assert [picture.get_suptitle() for picture in pictures] == ["fold 0", "fold 1"]
+    assert curves(plot)["loss", "epoch"]["training"][0] == [1, 2, 3]
+    for _ in range(2):  # others have one each
+        fit.trial(LiveLossPlot(draw_once=True), metrics=["loss"]).run(2)
+    assert [len(pictures) for pictures in shown] == [2, 1, 1]
+
+
 def test_batches_have_the_number_of_their_update(torch_fit):
     seen = []
 

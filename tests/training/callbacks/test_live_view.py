@@ -4,14 +4,17 @@ import os
 import re
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 from delira.errors import ConfigError
 from delira.testing.toy import ToyNetwork, ToyTrainer, mean_squared_error
+from delira.training.callbacks import LiveLossPlot
 from delira.training.callbacks.fold_table import FoldTable, _Terminal
 from delira.training.callbacks.notebook_view import NotebookBar
 from delira.training.callbacks.progress import ProgressBar, clock, in_terminal
+from delira.training.live_view import live_view
 
 pytest.importorskip("pyte", reason="pyte is not installed")
 pytest.importorskip("pty", reason="this system has no pseudo terminals")
@@ -297,7 +300,8 @@ def test_a_notebook_shows_a_bar_and_curves_of_a_run_and_a_table_of_folds(hidden)
     assert bar.data["text/plain"].startswith("fold 0 · epoch 4/4 · ")
     assert curves.data.keys() >= {"image/png"}
     assert 3 <= counts[0] <= 24 + 12
-    (table,) = kfold
+    table, curves = kfold
+    assert curves.data.keys() >= {"image/png"}
     assert table.data["text/html"].count("<tr>") == 4
     assert "3 of 3 folds" in table.data["text/html"]
     assert len(table.data["text/plain"].splitlines()) == 5
@@ -308,6 +312,24 @@ def test_a_notebook_shows_a_bar_and_curves_of_a_run_and_a_table_of_folds(hidden)
     ]
     assert all("<progress" in output.data["text/html"] for output in passes)
     assert [output.data.keys() & {"text/html", "image/png"} for output in short] == [{"text/html"}]
+
+
+@pytest.mark.parametrize("is_notebook", [True, False])
+def test_the_folds_have_their_curves_in_one_place_in_a_notebook(is_notebook, monkeypatch):
+    monkeypatch.setattr("delira.training.live_view.in_notebook", lambda: is_notebook)
+    table = FoldTable(2, lambda table, is_last: None)
+    views = []
+    for number in range(2):
+        trainer = SimpleNamespace(fold=number, callbacks=[], stop_signals=None, make_bar=None, make_plot=None)
+        table.begin(number, trainer)
+        views.append(live_view(trainer, 1, 3))
+    assert all(isinstance(view[0], ProgressBar) for view in views)
+    plots = [plot for view in views for plot in view[1:]]
+    assert len(plots) == 2 * is_notebook
+    assert all(plot is plots[0] for plot in plots)
+    assert len(live_view(trainer, 1, 1)) == 1
+    trainer.callbacks.append(LiveLossPlot())
+    assert len(live_view(trainer, 1, 3)) == 1
 
 
 def test_what_a_notebook_shows_is_escaped_and_one_output(monkeypatch):
