@@ -156,14 +156,14 @@ def _report(options: argparse.Namespace) -> Answer:
 
 
 def _add_verify(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run_folder", metavar="RUN", help="folder of a run, or one above it: its newest")
+    parser.add_argument("run_folders", nargs="+", metavar="RUN", help="folder of a run, or one above it: its newest")
     parser.add_argument("--strict", action="store_true", help="another environment counts as broken")
 
 
 def _verify(options: argparse.Namespace) -> Answer:
     from delira.cli.verify import verify
 
-    return verify(options.run_folder, strict=options.strict)
+    return verify(options.run_folders, strict=options.strict)
 
 
 def _add_new(parser: argparse.ArgumentParser) -> None:
@@ -224,8 +224,8 @@ _COMMANDS: dict[str, _Command] = {
     "verify": (
         _add_verify,
         _verify,
-        "whether the files of a run are whole, and the environment is that of the run",
-        "  delira verify runs/digits\n  delira verify runs/digits --strict",
+        "whether the files of runs are whole, and the environment is that of the run",
+        "  delira verify runs/digits\n  delira verify runs/digits runs/coins --strict",
     ),
     "new": (
         _add_new,

@@ -11,7 +11,8 @@ from typing import Any
 
 from delira.cli.output import DASH, Answer, duration, table, wrapped
 from delira.errors import ConfigError
-from delira.training.stored_run import StoredRun, find_runs, read_run
+from delira.training.fold_file import FILE
+from delira.training.stored_run import UNKNOWN, StoredRun, find_runs, read_history, read_run
 from delira.utils.suggest import did_you_mean
 
 _LONG = 200  # characters of an error that are shown
@@ -84,7 +85,7 @@ def describe(run: StoredRun, root: Path, metric: str | None = None) -> dict[str,
         "name": run.name,
         "kind": run.kind,
         "status": run.state,
-        "folds_done": len(run.finished_folds),
+        "folds_done": None if run.state == UNKNOWN else len(run.finished_folds),
         "folds": run.n_folds,
         "metrics": run.metrics,
         "score": {"metric": name, "value": value} if name else None,
@@ -94,8 +95,19 @@ def describe(run: StoredRun, root: Path, metric: str | None = None) -> dict[str,
         "room": run.manifest.get("room"),
         "error": run.error or None,
         "owner": run.owner,
-        "problems": list(run.problems),
+        "problems": [*([_without_ledger(run)] if run.state == UNKNOWN else []), *run.problems],
     }
+
+
+def _without_ledger(run: StoredRun) -> str:
+    """Why the state of a run is unknown, and what its folders show instead."""
+    folders = run.fold_folders.values()
+    n_results = sum((folder / FILE).exists() for folder in folders)
+    n_epochs = sum(len(read_history(folder)[0]) for folder in folders)
+    return (
+        "there is no ledger.jsonl that can be read, and nothing else says whether the run has ended; in its folder: "
+        f"folds: {len(folders)}, of them with {FILE}: {n_results}, epochs: {n_epochs}"
+    )
 
 
 def score_of(run: StoredRun, metric: str | None = None) -> tuple[str, float | None]:
@@ -148,6 +160,7 @@ def _as_text(facts: Sequence[dict[str, Any]], root: Path, n_found: int, n_left: 
     lines = [
         table(header, [[str(cell) for cell in _cells(fact)] for fact in facts], "<><>><"),
         *("\n" + wrapped(f"{fact['run']}: {_first_line(fact['error'])}") for fact in facts if fact["error"]),
+        *("\n" + wrapped(f"{fact['run']}: {fact['problems'][0]}") for fact in facts if fact["status"] == UNKNOWN),
     ]
     broken = [fact["run"] for fact in facts if fact["problems"]]
     if broken:
@@ -167,7 +180,7 @@ def _cells(fact: dict[str, Any]) -> tuple[str, ...]:
     shown = DASH if score is None else f"{score['metric']} {score['value']:.4g}"
     return (
         fact["status"],
-        f"{fact['folds_done']}/{fact['folds']}",
+        f"{'?' if fact['folds_done'] is None else fact['folds_done']}/{fact['folds']}",
         shown,
         duration(fact["seconds"]),
         duration(fact["age_seconds"]),

@@ -1,9 +1,10 @@
-"""``delira verify``: whether the files of a run are whole, and whether this is the environment that it ran in."""
+"""``delira verify``: whether the files of runs are whole, and whether this is the environment that they ran in."""
 
 import json
 import platform
+import re
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +21,8 @@ from delira.training.stored_run import StoredRun, read_history, read_run
 
 WHOLE, BROKEN, MISSING = "whole", "broken", "missing"
 SAME, DIFFERENT, UNKNOWN = "same", "different", "unknown"
+#: ending of a checkpoint that was taken out of the way
+_ASIDE = re.compile(r"\.(damaged|superseded)\d*$")
 
 
 class Check(NamedTuple):
@@ -31,22 +34,42 @@ class Check(NamedTuple):
     detail: str = ""
 
 
-def verify(path: str | Path, *, strict: bool = False) -> Answer:
-    """Look at every file of a run, and compare its environment with this one.
+def verify(paths: Sequence[str | Path], *, strict: bool = False) -> Answer:
+    """Look at every file of runs, and compare their environments with this one.
 
     Parameters
     ----------
-    path
-        The folder of the run.
+    paths
+        The folders of the runs.
     strict
         Whether another environment counts as broken.
+
+    Returns
+    -------
+    Answer
+        Of one run what was found; of several that of each, below ``runs``.
 
     Raises
     ------
     ConfigError
-        If there is no run.
+        If one of them is no run.
     """
-    run = read_run(path)
+    answers = [_verify(run, strict) for run in [read_run(path) for path in paths]]
+    if len(answers) == 1:
+        return answers[0]
+    contents = [answer.content for answer in answers]
+    broken = [content["run"] for content in contents if content["is_broken"]]
+    content = {
+        "is_broken": bool(broken),
+        "is_same_environment": all(content["is_same_environment"] for content in contents),
+        "runs": contents,
+    }
+    told = f"{len(broken)} of {len(answers)} runs are broken: {', '.join(broken)}"
+    last = wrapped(told if broken else f"all {len(answers)} runs are whole", "runs         ")
+    return Answer(content, "\n\n\n".join([*(answer.text for answer in answers), last]), is_broken=bool(broken))
+
+
+def _verify(run: StoredRun, strict: bool) -> Answer:
     files = [*_check_files(run)]
     environment = [*_compare(run)]
     broken = [check for check in files if check.state != WHOLE]
@@ -80,6 +103,7 @@ def _check_files(run: StoredRun) -> Iterator[Check]:
         for checkpoint in sorted((folder / "checkpoints").glob("*")):
             if checkpoint.is_file() and not checkpoint.name.startswith("."):
                 yield _check_checkpoint(checkpoint, f"{place}/checkpoints/{checkpoint.name}")
+        yield from _check_weights(run, number, place, stored)
 
 
 def _check_run_files(run: StoredRun) -> Iterator[Check]:
@@ -181,6 +205,29 @@ def _check_checkpoint(path: Path, what: str) -> Check:
     return Check(what, WHOLE)
 
 
+def _check_weights(run: StoredRun, number: int, place: str, stored: StoredFold | None) -> Iterator[Check]:
+    """The checkpoint with the weights that a fold gave, or gives so far, if it is gone."""
+    folder = run.path / place
+    history = read_history(folder)[0] if stored is None else stored.fields["history"]
+    best = run.best_epoch(history) if stored is None else stored.fields["best_epoch"]
+    # what was being written when a run broke off need not be there
+    is_written = stored is not None or number in run.finished_folds or (best is not None and best < len(history))
+    if not history or not is_written:
+        return
+    name, other = ("last", "best") if best is None else ("best", "last")
+    there = {each: _endings(folder / "checkpoints", f"checkpoint_{each}") for each in (name, other)}
+    # one of TorchScript is two files
+    for ending in sorted((there[other] or there[name] or {""}) - there[name]):
+        of = "the fold ended with its weights" if best is None else f"epoch {best} was the best and had its weights"
+        yield Check(f"{place}/checkpoints/checkpoint_{name}{ending}", MISSING, of)
+
+
+def _endings(folder: Path, stem: str) -> set[str]:
+    """What the names of files end with that begin with ``stem``, without those that were set aside."""
+    names = [path.name for path in folder.glob(f"{stem}*") if not _ASIDE.search(path.name)]
+    return {name.removeprefix(stem) for name in names}
+
+
 # ------------------------------------------------------------------ environment
 
 
@@ -234,9 +281,18 @@ def _as_text(run: StoredRun, files: list[Check], environment: list[Check]) -> st
     lines += [_line(check) for check in broken]
     lines.append(f"files        {len(files) - len(broken)} of {len(files)} are whole")
     lines += ["", *(_line(check) for check in environment if check.state != SAME)]
-    same = sum(check.state == SAME for check in environment)
-    lines.append(f"environment  {same} of {len(environment)} entries are the same")
+    lines.append(wrapped(_compared(environment), "environment  "))
     return "\n".join(lines)
+
+
+def _compared(environment: list[Check]) -> str:
+    """What of the environment is another, and what nobody can say, by name."""
+    named = {state: [check.what for check in environment if check.state == state] for state in (DIFFERENT, UNKNOWN)}
+    n_same = len(environment) - sum(map(len, named.values()))
+    parts = [f"not that of the run: {', '.join(named[DIFFERENT])}"] if named[DIFFERENT] else []
+    parts += [f"as in the run: {'the other ' if named[DIFFERENT] else ''}{n_same} entries"] if n_same else []
+    parts += [f"not compared: {', '.join(named[UNKNOWN])}"] if named[UNKNOWN] else []
+    return "; ".join(parts)
 
 
 def _line(check: Check) -> str:

@@ -127,7 +127,8 @@ class StoredRun:
     def best_epoch(self, history: Sequence[Mapping[str, float]]) -> int | None:
         """Epoch of a history with the best value of the run's score; ``None`` if it has none."""
         key, sign = self.score_key, -1 if self.prefers_low(self.score_key) else 1
-        scored = [(sign * each[key], -int(each["epoch"])) for each in history if _is_number(each.get(key))]
+        known = [each for each in history if _is_number(each.get(key)) and each[key] == each[key]]
+        scored = [(sign * each[key], -int(each["epoch"])) for each in known]
         return -max(scored)[1] if scored else None
 
     @property

@@ -84,7 +84,7 @@ def test_an_unknown_argument_is_told_with_the_usage_of_its_command(capsys):
     assert end.value.code == 2
     said = capsys.readouterr().err
     assert said.startswith("usage: delira verify [-h] [--strict]")
-    assert "delira verify: error: unrecognized arguments: two --fast" in said
+    assert "delira verify: error: unrecognized arguments: --fast" in said
 
 
 # ---- runs
@@ -136,6 +136,20 @@ def test_what_json_says_of_a_run_has_these_names(runs, ask):
         "age_seconds", "room", "error", "owner", "problems",
     }  # fmt: skip
     assert (run["kind"], run["room"], run["score"]["metric"]) == ("kfold", "toy", "rmse")
+
+
+def test_of_a_run_without_a_ledger_is_told_what_its_folder_shows(runs, ask):
+    (ledger,) = (runs / "failing").glob("*/ledger.jsonl")
+    ledger.unlink()
+    code, text, _ = ask("runs", "runs", "--name", "failing")
+    assert (code, text.splitlines()[1].split()[:2]) == (0, ["unknown", "?/2"])
+    told = "there is no ledger.jsonl that can be read, and nothing else says whether the run has ended"
+    assert told in " ".join(text.split())
+    assert "folds: 2, of them with result.zip: 1, epochs: 3" in " ".join(text.split())
+    assert max(map(len, text.splitlines())) <= 80
+    (run,) = ask("runs", "runs", "--name", "failing", "--json")[1]["runs"]
+    assert (run["status"], run["folds_done"], run["folds"]) == ("unknown", None, 2)
+    assert run["problems"][0].startswith(told)
 
 
 def test_a_folder_without_runs_is_no_error(tmp_path, ask):
@@ -336,7 +350,55 @@ def test_another_environment_is_told_and_broken_only_if_that_is_asked_for(runs, 
     code, text, _ = ask("verify", "runs/good")
     assert code == 0
     assert f"different    numpy: 1.0 in the run, {np.__version__} here" in text
+    last = " ".join(text.partition("environment  ")[2].split())
+    assert last.startswith("not that of the run: numpy; as in the run: the other ")
+    assert "data" in last.partition("; not compared: ")[2]
     assert ask("verify", "runs/good", "--strict")[0] == 1
+
+
+def test_several_runs_are_looked_at_by_one_call(runs, ask):
+    code, text, _ = ask("verify", "runs/good", "runs/slow")
+    assert code == 0
+    assert [line.split()[0] for line in text.splitlines() if "finished:" in line] == ["good,", "slow,"]
+    assert text.endswith("runs         all 2 runs are whole\n")
+    (result,) = (runs / "slow").glob("*/fold_01/result.zip")
+    result.unlink()
+    code, text, _ = ask("verify", "runs/good", "runs/slow")
+    assert code == 1
+    assert "1 of 2 runs are broken: " in text
+    code, answer, _ = ask("verify", "runs/good", "runs/slow", "--json")
+    assert (code, answer["is_broken"], answer["is_same_environment"]) == (1, True, True)
+    assert [run["is_broken"] for run in answer["runs"]] == [False, True]
+    for name, run in zip(("good", "slow"), answer["runs"], strict=True):
+        assert run == ask("verify", f"runs/{name}", "--json")[1]
+    assert ask("verify", "runs/good", "runs/none")[0] == 2
+
+
+def test_the_best_weights_that_are_gone_are_named(runs, ask):
+    (run,) = (runs / "good").iterdir()
+    (best,) = run.glob("fold_01/checkpoints/checkpoint_best*")
+    best.unlink()
+    code, text, _ = ask("verify", "runs/good")
+    assert code == 1
+    assert f"missing      fold_01/checkpoints/{best.name}: epoch 1 was the best" in text
+    (run,) = (runs / "failing").iterdir()
+    assert not list(run.glob("fold_01/checkpoints/*"))  # it ended before that of its first epoch was written
+    assert files(ask("verify", "runs/failing", "--json")[1], "missing") == []
+    history = run / "fold_01" / "history.jsonl"
+    second = json.loads(history.read_text()) | {"epoch": 2, "val_rmse": 99.0}
+    history.write_text(history.read_text() + json.dumps(second) + "\n")
+    assert files(ask("verify", "runs/failing", "--json")[1], "missing") == ["fold_01/checkpoints/checkpoint_best"]
+
+
+def test_a_fold_without_a_score_must_have_its_last_weights(tmp_path, ask):
+    data = BaseDataManager(linear_problem(12, 3, 7), 4)
+    training = {"val_metrics": {"rmse": rmse}, "num_epochs": 2, "optimizer_params": {"lr": 0.05}}
+    toy_room().experiment(tmp_path, training=training, name="plain").kfold(data, num_splits=2, random_seed=5)
+    assert ask("verify", str(tmp_path / "plain"))[0] == 0
+    (last,) = tmp_path.glob("plain/*/fold_00/checkpoints/checkpoint_last*")
+    last.unlink()
+    answer = ask("verify", str(tmp_path / "plain"), "--json")[1]
+    assert files(answer, "missing") == ["fold_00/checkpoints/checkpoint_last"]
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
