@@ -76,6 +76,19 @@ def explain(different: Mapping[str, list[str]]) -> list[str]:
     ]
 
 
+def summarise(different: Mapping[str, list[str]]) -> str:
+    """What differs, and what can be done about it, in one line: of each part the first difference.
+
+    Parameters
+    ----------
+    different
+        What :func:`find_differences` found.
+    """
+    firsts = [f"{lines[0]}{f' and {len(lines) - 1} more' if len(lines) > 1 else ''}" for lines in different.values()]
+    cure = refusals(different) or ["put it back, or continue all the same with resume=<the folder>, allow_changes=True"]
+    return "; ".join([*firsts, *cure])
+
+
 def _settings_of(different: Mapping[str, list[str]]) -> set[str]:
     """Names of the training settings that differ."""
     places = (re.match(r"training\.(\w+)", line) for line in different.get("parameters", ()))

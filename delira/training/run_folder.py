@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from delira.errors import ConfigError, FolderInUseError
-from delira.training.differences import explain, find_differences, refusals
+from delira.training.differences import explain, find_differences, refusals, summarise
 from delira.training.locate import locate_run
 from delira.training.parameters import Parameters
 from delira.utils.files import make_folder, publish_text, sweep_partials, sync_folder, writable_folder
-from delira.utils.lock import locked
+from delira.utils.lock import locked, owner_of
 from delira.utils.time import now
 
 _log = logging.getLogger("delira")
@@ -179,12 +179,12 @@ class RunFolder:
         """The newest run with equal facts that did not end and that no other process uses; locked in ``stack``."""
         if not parent.is_dir():
             return None
-        for path in sorted(parent.iterdir(), key=_age, reverse=True):
-            folder = cls(path)
+        folders = [cls(path) for path in sorted(parent.iterdir(), key=_age, reverse=True)]
+        for folder in folders:
             if not folder.is_unfinished() or find_differences(folder.read_manifest(), facts):
                 continue
             try:
-                stack.enter_context(locked(path))
+                stack.enter_context(locked(folder.path))
             except FolderInUseError as error:
                 is_kfold = facts["fingerprint"]["kind"] == "kfold"
                 warnings.warn(
@@ -194,7 +194,26 @@ class RunFolder:
                 continue
             if folder.is_unfinished():  # it may have ended while the lock was waited for
                 return folder
+        newest = next((folder for folder in folders if folder.events() and folder.may_be_meant(facts)), None)
+        if newest is not None:
+            newest.tell_if_passed_by(facts)
         return None
+
+    def may_be_meant(self, facts: Mapping[str, Any]) -> bool:
+        """Whether this is a run of the kind and of the fold of ``facts``, or nobody can say that it is not."""
+        fingerprint = self.read_manifest().get("fingerprint") or {}
+        return all(
+            fingerprint.get(part, facts["fingerprint"][part]) == facts["fingerprint"][part] for part in ("kind", "fold")
+        )
+
+    def tell_if_passed_by(self, facts: Mapping[str, Any]) -> None:
+        """Say why this run is not continued by ``resume="auto"``, if it did not end and nobody is at work on it."""
+        if not self.is_unfinished() or owner_of(self.path) is not None:
+            return
+        manifest = self.read_manifest()
+        if different := find_differences(manifest, facts):
+            why = summarise(different) if manifest else "its manifest.json cannot be read"
+            _log.warning("resume='auto' begins a new run; %s did not end, but is not continued: %s", self.path, why)
 
     def fold(self, number: int) -> Path:
         """Folder of a fold; a single run is fold 0."""

@@ -174,6 +174,26 @@ def test_auto_never_takes_a_changed_run_even_if_changes_are_allowed(room, tmp_pa
     assert other.last_trainer.save_path.parent != folder
 
 
+def test_auto_tells_why_the_newest_run_is_not_continued(room, tmp_path, manager, caplog):
+    experiment = room.experiment(tmp_path, training={"save_freq": 1})
+    with pytest.raises(Stop):
+        experiment.run(manager(), callbacks=[StopAt(2)])
+    (folder,) = experiment.save_path.iterdir()
+    # as if the network had been in the script, and is now in a module
+    moved = room.experiment(tmp_path, training={"save_freq": 1}, cls=other_class(room))
+    with pytest.raises(Stop):
+        moved.run(manager(), resume="auto", callbacks=[StopAt(2)])
+    (said,) = [record.getMessage() for record in caplog.records if "resume='auto'" in record.getMessage()]
+    assert said.startswith(f"resume='auto' begins a new run; {folder} did not end, but is not continued: model: ")
+    assert "allow_changes=True" in said
+    assert "\n" not in said
+    caplog.clear()
+    moved.run(manager(), resume="auto")  # continues
+    moved.run(manager(), resume="auto")  # the newest has ended
+    experiment.run(manager(), fold=1, resume="auto")  # of another fold there is none
+    assert not [record for record in caplog.records if "resume='auto'" in record.getMessage()]
+
+
 def test_a_run_folder_of_an_earlier_version_goes_on(room, tmp_path, manager):
     experiment = room.experiment(tmp_path, training={"save_freq": 1, "num_epochs": 3})
     expected = room.read(experiment.run(manager()))
