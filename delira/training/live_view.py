@@ -21,9 +21,9 @@ def live_view(trainer: Any, verbose: int, num_epochs: int) -> list[Any]:
     """
     if verbose <= 0:
         return []
-    if verbose == 2:
-        return [Tqdm()]
     label = f"fold {trainer.fold}"
+    if verbose == 2:
+        return [Tqdm(label=label)]
     bar = ProgressBar(label) if trainer.make_bar is None else trainer.make_bar(label)
     has_plot = any(isinstance(callback, LiveLossPlot) for callback in trainer.callbacks)
     is_plotted = in_notebook() and num_epochs > 1 and not has_plot

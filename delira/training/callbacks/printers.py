@@ -18,15 +18,16 @@ _PAUSE = 0.1
 class _Printer(Callback):
     """What all printers know of the state."""
 
-    def __init__(self, validation_label_letter: str, precision: int):
+    def __init__(self, validation_label_letter: str, precision: int, label: str = ""):
         self.validation_label_letter, self.precision = validation_label_letter, precision
+        self.label = f"{label} · " if label else ""
 
     def _place(self, state: State) -> str:
         """Epoch, and letter of the pass: ``2/10(t)``."""
         letter = "t"
         if state[keys.DATA] != keys.TRAIN_DATA or state[keys.PHASE] in ("evaluate", "predict"):
             letter = {"evaluate": "e", "predict": "p"}.get(state[keys.PHASE], self.validation_label_letter)
-        return f"{_epoch_of(state)}({letter})"
+        return f"{self.label}{_epoch_of(state)}({letter})"
 
     def _values(self, state: State, between: str = ", ") -> str:
         if state[keys.PHASE] == "predict":  # there is nothing to compare with
@@ -41,7 +42,7 @@ class _Printer(Callback):
         values = self._values(state, "  ")
         if values or state[keys.PHASE] == "fit":
             name = "evaluation" if state[keys.PHASE] == "evaluate" else f"epoch {_epoch_of(state)}"
-            sys.stderr.write(f"{name}  {values or 'done'}\n")
+            sys.stderr.write(f"{self.label}{name}  {values or 'done'}\n")
             sys.stderr.flush()
 
 
@@ -61,6 +62,8 @@ class Tqdm(_Printer):
         Digits of the metrics.
     on_epoch
         Whether there is one bar over all epochs.
+    label
+        Shown first, e.g. ``"fold 0"``.
     **tqdm_args
         Further arguments of the bars.
     """
@@ -71,9 +74,10 @@ class Tqdm(_Printer):
         validation_label_letter: str = "v",
         precision: int = 4,
         on_epoch: bool = False,
+        label: str = "",
         **tqdm_args: Any,
     ):
-        super().__init__(validation_label_letter, precision)
+        super().__init__(validation_label_letter, precision, label)
         self.tqdm_module, self.on_epoch, self.tqdm_args = tqdm_module, on_epoch, tqdm_args
         self._bar: Any = None
         self._draws = False

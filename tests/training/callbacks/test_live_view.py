@@ -194,7 +194,8 @@ def test_quiet_is_quiet_everywhere(call, verbose):
 def test_verbose_2_has_a_bar_for_each_pass():
     seen = run_in_terminal(program(RUN, ", verbose=2", num_epochs=2))
     lines = str(seen).splitlines()
-    assert [line.split()[0] for line in lines] == ["1/2(t)", "1/2(v)", "2/2(t)", "2/2(v)"]
+    passes = ["1/2(t)", "1/2(v)", "2/2(t)", "2/2(v)"]
+    assert [line.split()[:4] for line in lines] == [["fold", "0", "·", each] for each in passes]
 
 
 @pytest.mark.parametrize("verbose", [3, -1, "loud"])
@@ -307,8 +308,8 @@ def test_a_notebook_shows_a_bar_and_curves_of_a_run_and_a_table_of_folds(hidden)
     assert len(table.data["text/plain"].splitlines()) == 5
     assert quiet == []
     assert [output.data["text/plain"].split("  ")[:2] for output in passes][::2] == [
-        ["1/2(t)", "6/6"],
-        ["2/2(t)", "6/6"],
+        ["fold 0 · 1/2(t)", "6/6"],
+        ["fold 0 · 2/2(t)", "6/6"],
     ]
     assert all("<progress" in output.data["text/html"] for output in passes)
     assert [output.data.keys() & {"text/html", "image/png"} for output in short] == [{"text/html"}]

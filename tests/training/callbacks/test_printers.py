@@ -5,7 +5,7 @@ import re
 import sys
 
 import pytest
-from small_rooms import build_room
+from small_rooms import build_room, toy_room
 
 from delira.training.callbacks import ConsolePrinter, Tqdm
 from delira.training.callbacks.decorators import on_end_epoch, on_step_training
@@ -212,3 +212,14 @@ def test_an_experiment_has_them_too(tmp_path, manager, stream):
     room.trainer(tmp_path, callbacks=[Tqdm(bars), ConsolePrinter()]).train(1, manager(), manager())
     assert told(bars) == [("1/1(t)", 3, 3, True), ("1/1(v)", 3, 3, True)]
     assert re.search(r"1/1\(t\): mse=\d", pipe.getvalue())
+
+
+def test_lines_and_bars_of_a_cross_validation_say_which_fold_they_are_of(tmp_path, manager, stream):
+    places = [f"fold {fold} · epoch {epoch}/2" for fold in (0, 1) for epoch in (1, 2)]
+    pipe = stream(io.StringIO)
+    experiment = toy_room().experiment(tmp_path, training={"num_epochs": 2})
+    experiment.kfold(manager(), num_splits=2, verbose=2)
+    assert [line.split("  ")[0] for line in pipe.getvalue().splitlines()] == places
+    terminal = stream(Terminal)
+    experiment.kfold(manager(), num_splits=2, verbose=2)
+    assert all(place.replace("epoch ", "") + "(t)" in terminal.getvalue() for place in places)
