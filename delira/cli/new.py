@@ -8,6 +8,7 @@ from typing import Any
 from delira.cli.output import Answer
 from delira.errors import ConfigError
 from delira.utils.files import publish_text, writable_folder
+from delira.utils.optional import import_optional
 
 _PYTORCH = {"optimizer_cls": "torch.optim.Adam", "optimizer_params": '{"lr": 2e-3}'}
 #: what the script of a room says, besides what all say
@@ -124,13 +125,12 @@ def render(name: str, backend: str, task: str) -> dict[str, str]:
     ConfigError
         If the room does not offer the task.
     """
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
+    jinja2 = import_optional("jinja2", "delira new", "jinja2")
     if task not in _ROOMS[backend]:
         raise ConfigError(f"a {task} needs a network, and {backend!r} has none; use torch, tensorflow or jax")
-    environment = Environment(
-        loader=PackageLoader("delira.cli"), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
-        keep_trailing_newline=True, autoescape=False,  # noqa: S701, RUF100 - Python and Markdown, no HTML
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("delira.cli"), undefined=jinja2.StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True, keep_trailing_newline=True, autoescape=False,  # noqa: S701, RUF100 - Python and Markdown, no HTML
     )  # fmt: skip
     facts = _facts(name, backend, task)
     templates = {

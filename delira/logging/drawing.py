@@ -5,13 +5,12 @@ from typing import Any
 import numpy as np
 
 from delira.logging.messages import Message
+from delira.utils.optional import import_optional
 
 
 def draw(message: Message) -> Any:
     """A figure of matplotlib with the plot of a message whose values are those of numpy."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(5, 4), layout="constrained")
+    figure = import_optional("matplotlib.figure", "a plot", "matplotlib").Figure(figsize=(5, 4), layout="constrained")
     axes = figure.subplots(subplot_kw={"projection": "3d"} if message.kind == "surface" else None)
     values = np.asarray(message.value)
     _DRAW[message.kind](axes, values, message)

@@ -20,6 +20,7 @@ from delira.report.table import DASH, Table, duration, number_format
 from delira.report.tables import footnotes, metric_columns
 from delira.report.thumbnail import data_uri, outlined
 from delira.report.timing import time_section
+from delira.utils.optional import import_optional
 
 STRIP = (220, 26)
 """Width and height of the drawing beside a metric, in pixels."""
@@ -102,12 +103,11 @@ def drawn_folds(result: Any) -> Sequence[Any]:
 
 @functools.cache
 def _environment() -> Any:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    return Environment(
-        loader=PackageLoader("delira.report"),
+    jinja2 = import_optional("jinja2", "a page", "jinja2")
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("delira.report"),
         autoescape=True,
-        undefined=StrictUndefined,
+        undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )

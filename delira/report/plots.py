@@ -58,15 +58,13 @@ def learning_curves(folds: Sequence[Any]) -> "Figure":
     DataError
         If no fold has a history.
     """
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
-
     panels = curves(folds)
     if not panels:
         raise DataError("no fold has a history, so there are no learning curves; train at least one epoch")
     n_columns = min(PANELS_PER_ROW, len(panels))
     n_rows = math.ceil(len(panels) / n_columns)
-    layout = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.06, wspace=0.04, hspace=0.06)
-    figure = picture_class()(figsize=(max(4.4, 3.15 * n_columns), 2.3 * n_rows + 0.45), layout=layout)
+    figure = picture_class()(figsize=(max(4.4, 3.15 * n_columns), 2.3 * n_rows + 0.45))
+    figure.set_layout_engine("constrained", w_pad=0.08, h_pad=0.06, wspace=0.04, hspace=0.06)
     for number, (quantity, phases) in enumerate(panels.items()):
         axes = figure.add_subplot(n_rows, n_columns, number + 1)
         _draw_panel(axes, quantity, phases)
@@ -89,9 +87,8 @@ def curve_panels(folds: Sequence[Any]) -> dict[str, "Figure"]:
 
 def panel(width: float = 3.05, height: float = 2.35) -> tuple["Figure", "Axes"]:
     """An empty figure with one panel; width and height in inches."""
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
-
-    figure = picture_class()(figsize=(width, height), layout=ConstrainedLayoutEngine(w_pad=0.04, h_pad=0.04))
+    figure = picture_class()(figsize=(width, height))
+    figure.set_layout_engine("constrained", w_pad=0.04, h_pad=0.04)
     return figure, figure.add_subplot()
 
 

@@ -3,9 +3,11 @@
 import base64
 import io
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+
+from delira.utils.optional import import_optional
 
 MAX_PIXELS = 160
 """Longer sides are thinned out."""
@@ -144,8 +146,7 @@ def _edges(mask: np.ndarray) -> np.ndarray:
 
 def data_uri(drawn: np.ndarray) -> str:
     """A picture as the address of an ``<img>``, which loads nothing."""
-    from PIL import Image
-
+    image: Any = import_optional("PIL.Image", "a picture on a page", "pillow")
     buffer = io.BytesIO()
-    Image.fromarray(drawn).save(buffer, format="PNG", optimize=True)
+    image.fromarray(drawn).save(buffer, format="PNG", optimize=True)
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()

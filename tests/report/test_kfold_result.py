@@ -9,11 +9,16 @@ import numpy as np
 import pytest
 import sklearn.metrics
 
+from delira.cli.new import render
 from delira.errors import ConfigError, DataError, MissingBackendError
+from delira.logging.drawing import draw
+from delira.logging.messages import Message
 from delira.metrics import MetricSet, SklearnF1Score, accuracy
-from delira.report import mean_interval, score_interval
+from delira.report import mean_interval, page, score_interval
 from delira.report import summary as summary_module
+from delira.report.thumbnail import data_uri
 from delira.training.result import FoldResult, KFoldResult
+from delira.utils.picture import picture_class
 
 
 def fold(number, test, predictions=None, metrics=None, targets=None):
@@ -301,6 +306,26 @@ def test_a_missing_pandas_says_how_to_get_it(result, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(MissingBackendError, match=r"needs the package 'pandas'.*pip install pandas"):
         result.to_dataframe()
+
+
+@pytest.mark.parametrize(
+    ("module", "install", "show"),
+    [
+        ("matplotlib.figure", "matplotlib", KFoldResult.plot),
+        ("matplotlib.figure", "matplotlib", lambda result: draw(Message("line", "loss", [1.0, 2.0]))),
+        ("jinja2", "jinja2", KFoldResult.to_html),
+        ("jinja2", "jinja2", lambda result: render("ears", "sklearn", "classification")),
+        ("PIL.Image", "pillow", lambda result: data_uri(np.zeros((2, 2), np.uint8))),
+    ],
+)
+def test_a_package_of_the_core_that_pip_was_told_to_leave_out_says_how_to_get_it(
+    result, monkeypatch, module, install, show
+):
+    for cached in (picture_class, page._environment):
+        cached.cache_clear()
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingBackendError, match=rf"needs the package '{module}'.*pip install '{install}'"):
+        show(result)
 
 
 # ------------------------------------------------------------------ construction
