@@ -1,5 +1,6 @@
 """Messages on a server of visdom, alone and with files and streams."""
 
+import html
 import logging
 from collections.abc import Mapping
 from pathlib import Path
@@ -66,7 +67,7 @@ class VisdomLoggingHandler(MessageHandler):
         if message.kind in ("scalar", "scalars"):
             write_values(writer, name, message.value, message.step or 0)
         elif message.kind == "text":
-            writer.add_text(name, message.value)
+            writer.add_text(name, _as_html(message.value))
         elif message.kind in PLOTS:
             _plot(writer, message)
         elif (picture := as_picture(message)) is not None:
@@ -87,6 +88,11 @@ class VisdomLoggingHandler(MessageHandler):
         return f"{type(self).__name__}({self.exp_name!r})"
 
 
+def _as_html(text: str) -> str:
+    """A text as it is: windows show HTML, which a name such as ``<lambda>`` is not meant to be."""
+    return "<br>".join(html.escape(line) for line in text.splitlines())
+
+
 def _plot(writer: VisdomWriter, message: Message) -> None:
     given: dict[str, Any] = {}
     x = message.given("x_vals", "x", "X")
@@ -103,16 +109,8 @@ def _plot(writer: VisdomWriter, message: Message) -> None:
     writer.add_plot(_METHODS.get(message.kind, message.kind), message.name, message.value, **given)
 
 
-class _OnlyPictures(logging.Filter):
-    """Leaves out records without pictures."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        kinds = record.msg if isinstance(record.msg, Mapping) else {}
-        return any(kind in ("image", "img", "picture", "images", "image_grid") for kind in kinds)
-
-
 class VisdomImageHandler(VisdomLoggingHandler):
-    """Show images and grids of images on a server of visdom; other records are left out.
+    """Show images and grids of images on a server of visdom; other messages are left out.
 
     Parameters
     ----------
@@ -120,9 +118,10 @@ class VisdomImageHandler(VisdomLoggingHandler):
         As for :class:`VisdomLoggingHandler`.
     """
 
-    def __init__(self, exp_name: str, *args: Any, **kwargs: Any):
-        super().__init__(exp_name, *args, **kwargs)
-        self.addFilter(_OnlyPictures())
+    def show(self, message: Message, place: Place | None) -> None:
+        """Show one message, if it is a picture."""
+        if message.kind in ("image", "image_grid"):
+            super().show(message, place)
 
 
 class VisdomImageSaveHandler(CombinedHandler):
@@ -130,14 +129,10 @@ class VisdomImageSaveHandler(CombinedHandler):
 
     Parameters
     ----------
-    exp_name
-        Environment of the windows.
-    folder
-        Where the files go.
-    level
-        Records below it are left out.
-    **kwargs
+    exp_name, level, **kwargs
         As for :class:`VisdomLoggingHandler`.
+    folder
+        As for :class:`ImgSaveHandler`.
     """
 
     def __init__(self, exp_name: str, folder: str | Path, level: int | str = logging.NOTSET, **kwargs: Any):
@@ -149,14 +144,10 @@ class VisdomStreamHandler(CombinedHandler):
 
     Parameters
     ----------
-    exp_name
-        Environment of the windows.
+    exp_name, level, **kwargs
+        As for :class:`VisdomLoggingHandler`.
     *streams
         As for :class:`MultiStreamHandler`.
-    level
-        Records below it are left out.
-    **kwargs
-        As for :class:`VisdomLoggingHandler`.
     """
 
     def __init__(self, exp_name: str, *streams: Any, level: int | str = logging.NOTSET, **kwargs: Any):
@@ -168,16 +159,12 @@ class VisdomImageSaveStreamHandler(CombinedHandler):
 
     Parameters
     ----------
-    exp_name
-        Environment of the windows.
+    exp_name, level, **kwargs
+        As for :class:`VisdomLoggingHandler`.
     folder
-        Where the files go.
+        As for :class:`ImgSaveHandler`.
     *streams
         As for :class:`MultiStreamHandler`.
-    level
-        Records below it are left out.
-    **kwargs
-        As for :class:`VisdomLoggingHandler`.
     """
 
     def __init__(

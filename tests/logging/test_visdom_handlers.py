@@ -70,6 +70,18 @@ def test_every_kind_is_a_window(place, caplog):
         assert grid.size == (30, 4)
 
 
+def test_a_text_is_shown_as_it_is_and_not_as_html(place):
+    send(VisdomLoggingHandler("texts", **place), {"text": {"text": "a < b & <b>c</b>\nnext line", "name": "note"}})
+    shown = visdom_server.windows(place["port"], "texts")["note"]["content"]
+    assert shown == "a &lt; b &amp; &lt;b&gt;c&lt;/b&gt;<br>next line"
+
+
+def test_of_a_record_with_other_messages_only_the_picture_is_shown(place):
+    mixed = {"image": {"image": np.ones((4, 4)), "name": "white"}, "value": {"value": 0.5, "name": "loss"}}
+    send(VisdomImageHandler("mixed", **place), mixed)
+    assert set(visdom_server.windows(place["port"], "mixed")) == {"white"}
+
+
 def test_an_appendix_is_another_environment(place):
     message = {"value": {"value": 0.5, "name": "loss", "env_appendix": "_03"}}
     send(VisdomLoggingHandler("folds", **place), message)
