@@ -26,6 +26,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )  # fmt: skip
 
 
+def pytest_unconfigure() -> None:
+    JAX_CACHE.cleanup()  # not left to the garbage: the interpreter warns of what it finds at its end
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     has_its_own = any("room" in mark.args[0] for mark in metafunc.definition.iter_markers("parametrize"))
     if "room" in metafunc.fixturenames and not has_its_own:

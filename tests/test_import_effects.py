@@ -96,3 +96,18 @@ def test_an_import_leaves_the_host_program_as_it_was(package, folder):
 def test_an_import_writes_no_file(package, folder):
     assert after_import(package, folder)["written"] == []
     assert list(folder.iterdir()) == []
+
+
+def test_the_tests_leave_nothing_to_clean_up_behind():
+    words = "-W default -m pytest -q -p no:cacheprovider --collect-only tests/utils/test_trees.py"
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE.parent)}
+    done = subprocess.run(
+        [sys.executable, *words.split()],
+        cwd=SOURCE.parent,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stdout
+    assert "ResourceWarning" not in done.stderr
