@@ -95,6 +95,8 @@ def time_section(result: Any) -> Section | None:
     notes = _joined([note for _, note in found.values() if note])
     if without := [str(number) for number in found if number not in folds]:
         notes.append(f"Nothing was measured in fold {', '.join(without)}.")
+    if "other" in phases:
+        notes.append("other: what is in no phase, as callbacks, and what happens once, as imports at the first step")
     return Section(
         "Time", {"time": panel}, [Table("time", ["Fold", *phases, "Sum"], rows, n_last=1 + (n_folds > 1))], notes
     )
