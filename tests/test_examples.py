@@ -58,7 +58,7 @@ def test_the_digits_are_cross_validated(tmp_path):
     printed = run_example("digits_kfold.py", tmp_path)
     assert "digits: 5 folds, 1,797 cases, seed 0" in printed
     (run,) = (tmp_path / "runs" / "digits").iterdir()
-    assert {path.name for path in (run / "report").iterdir()} == {"learning_curves.png", "report.html"}
+    assert {path.name for path in (run / "report").iterdir()} == {"examples.npz", "learning_curves.png", "report.html"}
 
 
 @pytest.mark.slow

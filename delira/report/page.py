@@ -63,7 +63,7 @@ def result_page(result: Any) -> str:
         metric_names=[column.name for column in columns],
         curves=[inline_svg(figure, f"{name} over epochs") for name, figure in plots.curve_panels(folds).items()],
         legend=_legend(folds),
-        uneven=len({len(fold.history) for fold in folds}) > 1,
+        curve_notes=_curve_notes(result),
         confusion=confusion(result),
         many_classes=MANY_CLASSES,
         sections=[shown_section(section) for section in sections(result)],
@@ -99,6 +99,17 @@ def _last_values(fold: Any) -> Section | None:
 def drawn_folds(result: Any) -> Sequence[Any]:
     """Folds whose histories are shown: where none has finished, those that began."""
     return result.folds or result.unfinished
+
+
+def _curve_notes(result: Any) -> list[str]:
+    """What the curves do not show by themselves."""
+    notes = []
+    if len({len(fold.history) for fold in drawn_folds(result)}) > 1:
+        notes.append("The folds trained for different numbers of epochs; the mean ends with the shortest.")
+    if result.is_training or not result.unfinished:
+        return notes
+    begun = [f"fold {fold.fold} after epoch {len(fold.history)}" for fold in result.unfinished]
+    return [*notes, f"Not finished{', and not drawn' if result.folds else ''}: {', '.join(begun)}."]
 
 
 @functools.cache
@@ -137,7 +148,8 @@ def _facts(result: Any) -> list[tuple[str, str]]:
         facts.append(("Splits", f"{n_folds}{of}{f', {split_type}' if split_type else ''}"))
         facts.append(("Cases", f"{n_cases:,}" + (f" of {result.n_samples:,}" if n_cases < result.n_samples else "")))
     if result.groups is not None:
-        facts.append(("Groups", f"{len(np.unique(np.asarray(result.groups)[result.oof.mask])):,}"))
+        n_tested, n_groups = (len(np.unique(of)) for of in (np.asarray(result.groups)[result.oof.mask], result.groups))
+        facts.append(("Groups", f"{n_tested:,}" + (f" of {n_groups:,}" if n_tested < n_groups else "")))
     return [*facts, ("Seed", str(result.seed))]
 
 

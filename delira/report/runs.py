@@ -15,7 +15,7 @@ from delira.report.section import Section
 from delira.report.summary import fold_values
 from delira.report.svg import inline_svg
 from delira.report.table import DASH, Seconds, Table
-from delira.report.tables import MetricColumn, metric_columns
+from delira.report.tables import MetricColumn, metric_columns, missing_note
 from delira.report.timing import phases_of, timings_of
 from delira.utils.files import publish_text
 
@@ -131,11 +131,10 @@ def compare_folds(results: Sequence[Any], names: Sequence[str]) -> list[str]:
         sentences.append(
             "All runs were tested on the same cases in the same folds, so they can be compared fold by fold."
         )
+    elif alike := "; ".join(", ".join(each) for each in groups.values() if len(each) > 1):
+        sentences.append(f"The folds are not all the same: only these can be compared fold by fold: {alike}.")
     else:
-        alike = "; ".join(", ".join(each) for each in groups.values())
-        sentences.append(
-            f"The folds are not the same: only runs within these groups can be compared fold by fold: {alike}."
-        )
+        sentences.append("The folds are not the same, so no two of these runs can be compared fold by fold.")
     return sentences
 
 
@@ -162,7 +161,8 @@ def _metrics(results: Sequence[Any], names: Sequence[str]) -> list[dict[str, Any
             _metric_row(columns[number][metric], names[number], number % len(RUN_COLOURS), strip)
             for number, strip in zip(having, drawn, strict=True)
         ]
-        metrics.append({"name": metric, "rows": rows})
+        notes = [f"{row['run']}, {note}" for row in rows if (note := missing_note(row["column"]))]
+        metrics.append({"name": metric, "rows": rows, "notes": notes})
     return metrics
 
 

@@ -33,8 +33,8 @@ def summarise(result: Any) -> dict[str, dict[str, Any]]:
     -------
     dict
         Metric name to ``mean`` and ``std`` (ddof 1) over folds, ``oof`` (value over all out-of-fold cases),
-        ``ci_low`` and ``ci_high`` (95 %), ``n`` (cases), ``n_groups`` (or None), and ``note``: why a number
-        is missing.
+        ``ci_low`` and ``ci_high`` (95 %), ``n`` (cases), ``n_groups`` (or None), ``note``: why a number
+        is missing, and ``has_oof``: whether ``oof`` was computed, be it NaN.
     """
     rows = {}
     for name, values in fold_values(result).items():
@@ -42,17 +42,18 @@ def summarise(result: Any) -> dict[str, dict[str, Any]]:
         rows[name] = {
             "mean": float(np.mean(values)),
             "std": float(np.std(values, ddof=1)) if len(values) > 1 else np.nan,
-            "oof": oof,
+            "oof": np.nan if oof is None else oof,
             "ci_low": interval.low,
             "ci_high": interval.high,
             "n": interval.n,
             "n_groups": interval.n_groups,
             "note": interval.note,
+            "has_oof": oof is not None,
         }
     return rows
 
 
-def _pooled(result: Any, name: str) -> tuple[float, Interval]:
+def _pooled(result: Any, name: str) -> tuple[float | None, Interval]:
     """Value and interval of one metric over all cases that were tested."""
     oof = result.oof
     groups = None if result.groups is None else np.asarray(result.groups)[oof.mask]
@@ -66,13 +67,13 @@ def _pooled(result: Any, name: str) -> tuple[float, Interval]:
         return float(np.mean(values)), mean_interval(values, groups, result.seed)
     metric = (result.metrics or {}).get(name)
     if metric is None:
-        return np.nan, missing("the function that computed it is not known here")
+        return None, missing("the function that computed it is not known here")
     try:
         arrays = metric_arrays(result, name)
         evaluate = evaluator(metric, name)
         value = evaluate(*arrays)
     except Exception as error:  # a metric raises what it likes; the other metrics shall still be shown
-        return np.nan, missing(f"it could not be computed over all cases ({type(error).__name__}: {error})")
+        return None, missing(f"it could not be computed over all cases ({type(error).__name__}: {error})")
     if not getattr(metric, "is_fast", True):
         return value, missing("it is computed mask by mask, which takes too long to be drawn 2,000 times")
     if (size := sum(_n_bytes(leaf) for array in arrays for _, leaf in iterate_leaves(array))) > RESAMPLING_LIMIT:

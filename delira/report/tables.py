@@ -45,7 +45,7 @@ def metric_columns(result: Any) -> list[MetricColumn]:
                 name=name,
                 folds=[text(value) for value in per_fold[name]],
                 mean=f"{text(row['mean'])} ± {std}",
-                oof=text(row["oof"]),
+                oof=text(row["oof"]) if row["has_oof"] else DASH,
                 ci=DASH if missing else f"[{text(row['ci_low'])}, {text(row['ci_high'])}]",
                 n=f"{row['n']:,}",
                 n_groups=f"{row['n_groups']:,}" if row["n_groups"] else "",
@@ -102,10 +102,16 @@ def footnotes(columns: list[MetricColumn]) -> list[str]:
     """What the intervals are, and why some are missing."""
     n_groups = columns[0].n_groups if columns else ""
     drawn = f"the {n_groups} groups of out-of-fold cases" if n_groups else "the out-of-fold cases"
-    notes = [f"{column.name}: no interval, {column.note}" for column in columns if column.note]
+    notes = [note for column in columns if (note := missing_note(column))]
     if any(column.ci != DASH for column in columns):
         notes.insert(0, f"Intervals: percentile bootstrap, {N_DRAWS:,} draws of {drawn}.")
     return notes
+
+
+def missing_note(column: MetricColumn) -> str:
+    """Why a metric has no interval, or no out-of-fold value either; empty where it has both."""
+    missing = "out-of-fold value and no interval" if column.oof == DASH else "interval"
+    return f"{column.name}: no {missing}, {column.note}" if column.note else ""
 
 
 def _aligned(columns: list[list[str]], sides: str) -> str:

@@ -81,7 +81,11 @@ def time_section(result: Any) -> Section | None:
         return None
     phases = phases_of([*folds.values()])
     rows: list[list[Any]] = [
-        [str(number), *(Seconds(seconds.get(phase, 0.0)) for phase in phases), Seconds(sum(seconds.values()))]
+        [
+            "all" if result.is_training else str(number),
+            *(Seconds(seconds.get(phase, 0.0)) for phase in phases),
+            Seconds(sum(seconds.values())),
+        ]
         for number, seconds in folds.items()
     ]
     n_folds = len(rows)
@@ -91,26 +95,28 @@ def time_section(result: Any) -> Section | None:
     rows.append(["share", *(Share(total / sum(totals)) for total in totals), Share(1.0)])
     by_phase = {phase: [seconds.get(phase, 0.0) for seconds in folds.values()] for phase in phases}
     colours = {phase: COLOURS.get(phase, COLOURS["other"]) for phase in phases}
-    panel = time_panel([f"fold {number}" for number in folds], by_phase, colours)
+    panel = time_panel(["" if result.is_training else f"fold {number}" for number in folds], by_phase, colours)
     notes = _joined([note for _, note in found.values() if note])
     if without := [str(number) for number in found if number not in folds]:
         notes.append(f"Nothing was measured in fold {', '.join(without)}.")
     if "other" in phases:
         notes.append("other: what is in no phase, as callbacks, and what happens once, as imports at the first step")
-    return Section(
-        "Time", {"time": panel}, [Table("time", ["Fold", *phases, "Sum"], rows, n_last=1 + (n_folds > 1))], notes
-    )
+    header = ["" if result.is_training else "Fold", *phases, "Sum"]
+    return Section("Time", {"time": panel}, [Table("time", header, rows, n_last=1 + (n_folds > 1))], notes)
 
 
 def _joined(notes: Sequence[str]) -> list[str]:
-    """Notes of the folds; those that differ in one number alone are one sentence with each number once."""
+    """Notes of the folds; those with a number, of steps, are one sentence with each number once."""
     numbers: dict[tuple[str, str], list[str]] = {}
     for note in notes:
         before, number, after = re.fullmatch(r"(\D*)(\d*)(.*)", note, re.DOTALL).groups()  # type: ignore[union-attr]
         found = numbers.setdefault((before, after), [])
         if number not in found:
             found.append(number)
-    return [f"{before}{_listed(found)}{after}" for (before, after), found in numbers.items()]
+    of = " of each fold" if len(notes) > 1 else ""
+    return [
+        f"{before}{_listed(found)}{after}{of if found != [''] else ''}" for (before, after), found in numbers.items()
+    ]
 
 
 def _listed(words: Sequence[str]) -> str:

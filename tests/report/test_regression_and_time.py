@@ -80,7 +80,7 @@ def test_notes_that_differ_in_a_number_are_said_once(result):
     for fold, steps in zip(result.folds, (8, 6, 8, 9), strict=True):
         note = f"all are estimated from {steps} steps"
         fold.timings = {"version": 1, "steps": 9, "seconds": SECONDS, "note": note}
-    assert time_section(result).notes[0] == "all are estimated from 8, 6 and 9 steps"
+    assert time_section(result).notes[0] == "all are estimated from 8, 6 and 9 steps of each fold"
 
 
 def test_times_are_read_from_the_folder_of_a_fold(result, tmp_path):

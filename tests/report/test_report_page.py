@@ -197,6 +197,18 @@ def test_groups_and_untested_cases_are_in_the_header(data, validate):
     assert "Splits 1 Cases 23 of 90" in Page(part.to_html()).text
     part.info["num_splits"] = 4
     assert "Splits 1 of 4 Cases 23 of 90" in Page(part.to_html()).text
+    part.groups = whole.groups
+    assert re.search(r"Groups \d+ of 45", Page(part.to_html()).text)
+
+
+def test_folds_that_have_not_ended_are_named_below_the_curves(data, validate):
+    whole = validate(data.labels, data.scores)
+    assert "Not finished" not in whole.to_html()
+    part = KFoldResult(whole.folds[:1], 90, whole.metrics, unfinished=whole.folds[1:2])
+    n_epochs = len(whole.folds[1].history)
+    assert f"Not finished, and not drawn: fold 1 after epoch {n_epochs}." in Page(part.to_html()).text
+    begun = KFoldResult([], 90, whole.metrics, unfinished=whole.folds[1:2], problems=["it was killed"])
+    assert f"Not finished: fold 1 after epoch {n_epochs}." in Page(begun.to_html()).text
 
 
 def test_a_metric_that_is_nan_everywhere_has_no_drawing(data, validate):

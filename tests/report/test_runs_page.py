@@ -38,9 +38,24 @@ def test_the_same_folds_are_said_to_be_the_same_and_shown_in_a_row(make):
 
 def test_different_folds_are_said_to_differ_and_are_not_put_in_a_row(make):
     page = Page(runs_page([make("wide"), make("deep", n_folds=3), make("high")]))
-    assert "The folds are not the same" in page.text
-    assert "compared fold by fold: wide, high; deep." in page.text
+    assert "The folds are not all the same" in page.text
+    assert "compared fold by fold: wide, high." in page.text
     assert not any(table[0][0] == "accuracy, fold" for table in page.tables)
+
+
+def test_runs_of_which_no_two_have_the_same_folds_are_not_called_groups(make):
+    page = Page(runs_page([make("wide"), make("deep", n_folds=3)]))
+    assert "no two of these runs can be compared fold by fold." in page.text
+
+
+def test_an_out_of_fold_value_that_nobody_can_compute_is_a_dash_with_its_reason(make):
+    lost = make("lost")
+    lost.metrics = {}
+    page = Page(runs_page([make("wide"), lost]))
+    row = next(row for row in page.tables[1] if row[0] == "lost")
+    assert row[2:4] == ["–", "–"]
+    assert "lost, accuracy: no out-of-fold value and no interval, the function that computed it is not" in page.text
+    assert "accuracy: no out-of-fold value and no interval" in lost.table()
 
 
 def test_settings_that_differ_stand_before_the_common_ones(make):
