@@ -105,7 +105,8 @@ else
 	@$(BIN)/python -m pytest --nbmake --nbmake-timeout=600 --timeout=900 --durations=0 --durations-min=1 $(NOTEBOOKS)
 endif
 
-# What they show now, written into them; "git diff notebooks" says what has changed.
+# What they show now, written into them; "git diff notebooks" says what has changed. With Agg they would show no figures.
+notebooks: export MPLBACKEND := module://matplotlib_inline.backend_inline
 notebooks: .venv/.stamp-dev
 	@$(BIN)/python tests/run_notebooks.py $(NOTEBOOKS)
 
