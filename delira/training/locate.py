@@ -1,18 +1,40 @@
 """What a user means who names something to resume from."""
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
 from delira.errors import CheckpointError, ConfigError
 
+_FOLD = re.compile(r"fold_\d+")
+
 
 def locate_run(path: str | Path) -> Path:
-    """Run folder of any path a user may have at hand: the folder itself, a fold's, or what is in that."""
+    """Run folder of any path a user may have at hand: the folder itself, a fold's, or what is in them.
+
+    Raises
+    ------
+    ConfigError
+        If it is a file that is in no run.
+    """
     folder = _as_path(path)
+    is_file = folder.is_file()
+    if is_file or (folder.name in ("logs", "report") and _is_of_run(folder.absolute().parent)):
+        folder = next((parent for parent in folder.absolute().parents if _is_of_run(parent)), folder)
     while folder.name == "checkpoints" or folder.name.startswith(("fold_", "checkpoint_")):
         folder = folder.parent
+    if folder.is_file():
+        raise ConfigError(f"there is no run in {str(path)!r}: it is a file, and in no run; name the folder of a run")
     return folder
+
+
+def _is_of_run(folder: Path) -> bool:
+    """Whether a folder is surely that of a run or of a fold: others have a manifest.json, too."""
+    if _FOLD.fullmatch(folder.name) or (folder / "ledger.jsonl").exists():
+        return True
+    is_begun = (folder / "manifest.json").exists() and (folder / "parameters.yml").exists()
+    return is_begun or (folder / "history.jsonl").exists() or (folder / "fold_00").is_dir()
 
 
 def _as_path(resume: Any) -> Path:
