@@ -1,37 +1,16 @@
 """``delira verify``: whether the files of runs are whole, and whether this is the environment that they ran in."""
 
-import json
 import platform
-import re
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from delira.cli.output import Answer, wrapped
-from delira.errors import CheckpointError, ConfigError
-from delira.io.verify import BROKEN_ZIP, verify_zip
-from delira.training.fold_file import FILE, StoredFold, read_fold
-from delira.training.parameters import Parameters
+from delira.cli.stored_files import BROKEN, MISSING, UNKNOWN, WHOLE, Check, check_files
 from delira.training.run_folder import git_commit, versions
-from delira.training.stored_result import CHANGED
-from delira.training.stored_run import StoredRun, read_history, read_run
+from delira.training.stored_run import StoredRun, read_run
 
-WHOLE, BROKEN, MISSING = "whole", "broken", "missing"
-SAME, DIFFERENT, UNKNOWN = "same", "different", "unknown"
-#: ending of a checkpoint that was taken out of the way
-_ASIDE = re.compile(r"\.(damaged|superseded)\d*$")
-
-
-class Check(NamedTuple):
-    """One thing that was looked at."""
-
-    what: str
-    state: str
-    """A file: ``whole``, ``broken`` or ``missing``. The environment: ``same``, ``different`` or ``unknown``."""
-    detail: str = ""
+SAME, DIFFERENT = "same", "different"
 
 
 def verify(paths: Sequence[str | Path], *, strict: bool = False) -> Answer:
@@ -64,15 +43,18 @@ def verify(paths: Sequence[str | Path], *, strict: bool = False) -> Answer:
         "is_same_environment": all(content["is_same_environment"] for content in contents),
         "runs": contents,
     }
-    told = f"{len(broken)} of {len(answers)} runs are broken: {', '.join(broken)}"
-    last = wrapped(told if broken else f"all {len(answers)} runs are whole", "runs         ")
+    is_whole = all(check["state"] == WHOLE for content in contents for check in content["files"])
+    told = f"all {len(answers)} runs are whole" if is_whole else f"none of {len(answers)} runs is known to be broken"
+    if broken:
+        told = f"{len(broken)} of {len(answers)} runs are broken: {', '.join(broken)}"
+    last = wrapped(told, "runs         ")
     return Answer(content, "\n\n\n".join([*(answer.text for answer in answers), last]), is_broken=bool(broken))
 
 
 def _verify(run: StoredRun, strict: bool) -> Answer:
-    files = [*_check_files(run)]
+    files = [*check_files(run)]
     environment = [*_compare(run)]
-    broken = [check for check in files if check.state != WHOLE]
+    broken = [check for check in files if check.state in (BROKEN, MISSING)]
     changed = [check for check in environment if check.state == DIFFERENT]
     is_broken = bool(broken or (strict and changed))
     content = {
@@ -86,153 +68,16 @@ def _verify(run: StoredRun, strict: bool) -> Answer:
     return Answer(content, _as_text(run, files, environment), is_broken=is_broken)
 
 
-# ------------------------------------------------------------------ files
-
-
-def _check_files(run: StoredRun) -> Iterator[Check]:
-    yield from _check_run_files(run)
-    for number in run.finished_folds:
-        if number not in run.fold_folders:
-            yield Check(f"fold_{number:02d}", MISSING, "the ledger says that the fold has finished")
-    for number, folder in run.fold_folders.items():
-        place = "." if folder == run.path else folder.name
-        checks, stored = _check_result(run, number, folder)
-        yield from checks
-        yield from _check_history(folder, place, stored)
-        yield from _check_small_files(folder, place)
-        for checkpoint in sorted((folder / "checkpoints").glob("*")):
-            if checkpoint.is_file() and not checkpoint.name.startswith("."):
-                yield _check_checkpoint(checkpoint, f"{place}/checkpoints/{checkpoint.name}")
-        yield from _check_weights(run, number, place, stored)
-
-
-def _check_run_files(run: StoredRun) -> Iterator[Check]:
-    for name, is_read in (("manifest.json", bool(run.manifest)), ("ledger.jsonl", bool(run.events))):
-        told = next((problem for problem in run.problems if name in problem), "")
-        is_there = is_read or (run.path / name).exists()
-        yield Check(name, MISSING if not is_there else BROKEN if told or not is_read else WHOLE, told)
-    if (path := run.path / "parameters.yml").exists():
-        try:
-            Parameters.load(path)
-            yield Check(path.name, *((BROKEN, CHANGED) if run.is_changed(path.name) else (WHOLE,)))
-        except (ConfigError, OSError) as error:
-            yield Check(path.name, BROKEN, str(error))
-    elif run.manifest:
-        yield Check(path.name, MISSING)
-    if (path := run.path / "result.json").exists():
-        try:
-            json.loads(path.read_bytes())["info"]
-            yield Check(path.name, WHOLE)
-        except (OSError, LookupError, TypeError, ValueError) as error:
-            yield Check(path.name, BROKEN, f"{type(error).__name__}: {error}")
-    elif run.lacks_summary:
-        yield Check(path.name, MISSING, "groups and warnings of the run are not known")
-
-
-def _check_result(run: StoredRun, number: int, folder: Path) -> tuple[list[Check], StoredFold | None]:
-    """What is to be said of a fold's ``result.zip``, and what is in it if it can be read."""
-    path, what = folder / FILE, f"{folder.name}/{FILE}"
-    if not path.exists():
-        is_missing = run.kind == "kfold" and number in run.finished_folds
-        return [Check(what, MISSING, "the ledger says that the fold has finished")] if is_missing else [], None
-    try:
-        stored = read_fold(folder)
-    except CheckpointError as error:
-        return [Check(what, BROKEN, str(error).removeprefix(f"{path} "))], None
-    noted = run.finished_folds.get(number, {}).get("metrics")
-    return [Check(what, *_compare_metrics(stored.fields["metrics"], noted))], stored
-
-
-def _check_history(folder: Path, place: str, stored: StoredFold | None) -> Iterator[Check]:
-    """Both files of the epochs; of a finished fold they are in ``result.zip``, too."""
-    history, lost = read_history(folder)
-    told = "" if stored is None else json.dumps(stored.fields["history"], default=str)
-    what = f"{place}/history.jsonl"
-    if not history and not lost:
-        if stored is not None and stored.fields["history"]:
-            yield Check(what, MISSING, f"the epochs are in {FILE}")
-        return
-    changed = f"its epochs are not those of {FILE}" if told and told != json.dumps(history, default=str) else ""
-    yield Check(what, BROKEN if lost or changed else WHOLE, lost or changed)
-    table = folder / "history.csv"
-    try:
-        n_rows = len(table.read_bytes().splitlines()) - 1
-    except OSError as error:
-        is_there = table.exists()
-        yield Check(f"{place}/{table.name}", BROKEN if is_there else MISSING, str(error) if is_there else "")
-    else:
-        wrong = f"it has {n_rows} rows for {len(history)} epochs" if not lost and n_rows != len(history) else ""
-        yield Check(f"{place}/{table.name}", BROKEN if wrong else WHOLE, wrong)
-
-
-def _check_small_files(folder: Path, place: str) -> Iterator[Check]:
-    """Predictions, times and what the guards did, which a run can do without."""
-    if (path := folder / "predictions.npz").exists():
-        try:
-            with zipfile.ZipFile(path) as archive:
-                damaged = archive.testzip()
-            detail = f"the checksum of its record {damaged!r} is wrong" if damaged else ""
-        except BROKEN_ZIP as error:
-            detail = str(error)
-        yield Check(f"{place}/{path.name}", BROKEN if detail else WHOLE, detail)
-    for name, entry in (("timings.json", "seconds"), ("guards.json", "left_out")):
-        if not (path := folder / name).exists():
-            continue
-        try:
-            json.loads(path.read_bytes())[entry]
-            yield Check(f"{place}/{path.name}", WHOLE)
-        except (OSError, LookupError, TypeError, ValueError) as error:
-            yield Check(f"{place}/{path.name}", BROKEN, f"{type(error).__name__}: {error}")
-
-
-def _compare_metrics(stored: Mapping[str, Any], noted: Any) -> tuple[str, str]:
-    """Whether a fold's file and the ledger, which were written one after the other, say the same."""
-    for name, value in noted.items() if isinstance(noted, Mapping) else ():
-        if name in stored and not isinstance(value, (int, float)):
-            return BROKEN, f"{name} is {value!r} in ledger.jsonl, which is no number"
-        if name in stored and not np.isclose(np.mean(stored[name]), value, rtol=1e-9, atol=0, equal_nan=True):
-            return BROKEN, f"{name} is {np.mean(stored[name]):.6g} in it and {value:.6g} in ledger.jsonl"
-    return WHOLE, ""
-
-
-def _check_checkpoint(path: Path, what: str) -> Check:
-    if path.suffix == ".damaged":
-        return Check(what, BROKEN, "it was set aside when the run went on; delete it if the run is fine")
-    try:
-        verify_zip(path, compressed=path.suffix == ".ptj")
-    except CheckpointError as error:
-        return Check(what, BROKEN, str(error).removeprefix(f"{path} "))
-    return Check(what, WHOLE)
-
-
-def _check_weights(run: StoredRun, number: int, place: str, stored: StoredFold | None) -> Iterator[Check]:
-    """The checkpoint with the weights that a fold gave, or gives so far, if it is gone."""
-    folder = run.path / place
-    history = read_history(folder)[0] if stored is None else stored.fields["history"]
-    best = run.best_epoch(history) if stored is None else stored.fields["best_epoch"]
-    # what was being written when a run broke off need not be there
-    is_written = stored is not None or number in run.finished_folds or (best is not None and best < len(history))
-    if not history or not is_written:
-        return
-    name, other = ("last", "best") if best is None else ("best", "last")
-    there = {each: _endings(folder / "checkpoints", f"checkpoint_{each}") for each in (name, other)}
-    # one of TorchScript is two files
-    for ending in sorted((there[other] or there[name] or {""}) - there[name]):
-        of = "the fold ended with its weights" if best is None else f"epoch {best} was the best and had its weights"
-        yield Check(f"{place}/checkpoints/checkpoint_{name}{ending}", MISSING, of)
-
-
-def _endings(folder: Path, stem: str) -> set[str]:
-    """What the names of files end with that begin with ``stem``, without those that were set aside."""
-    names = [path.name for path in folder.glob(f"{stem}*") if not _ASIDE.search(path.name)]
-    return {name.removeprefix(stem) for name in names}
-
-
 # ------------------------------------------------------------------ environment
 
 
 def _compare(run: StoredRun) -> Iterator[Check]:
     manifest = run.manifest
+    if not manifest:
+        is_there = (run.path / "manifest.json").exists()
+        why = f"it would be in manifest.json, which {'cannot be read' if is_there else 'is missing'}"
+        yield from (Check(what, UNKNOWN, why) for what in ("versions", "platform", "processor", "git", "data"))
+        return
     then, now = manifest.get("versions"), versions()
     if not isinstance(then, Mapping):
         yield Check("versions", UNKNOWN, "the run did not record them")
@@ -277,9 +122,9 @@ def _commit(git: Mapping[str, Any]) -> str:
 
 def _as_text(run: StoredRun, files: list[Check], environment: list[Check]) -> str:
     lines = [f"{run.name}, {run.state}: {run.path}", ""]
-    broken = [check for check in files if check.state != WHOLE]
-    lines += [_line(check) for check in broken]
-    lines.append(f"files        {len(files) - len(broken)} of {len(files)} are whole")
+    others = [check for check in files if check.state != WHOLE]
+    lines += [_line(check) for check in others]
+    lines.append(f"files        {len(files) - len(others)} of {len(files)} are whole")
     lines += ["", *(_line(check) for check in environment if check.state != SAME)]
     lines.append(wrapped(_compared(environment), "environment  "))
     return "\n".join(lines)

@@ -19,7 +19,8 @@ from delira.utils.files import publish
 from delira.utils.trees import iterate_leaves, map_leaves
 
 FILE = "result.zip"
-_FORMAT = 1
+#: of the file; a later one may mean something else by the same names
+FORMAT = 1
 _FIELDS = (
     "fold",
     "train_indices",
@@ -62,7 +63,7 @@ def write_fold(fold: FoldResult, asked: Mapping[str, Any]) -> Path:
     """
     fields = {name: getattr(fold, name) for name in _FIELDS} | {"left_out": dict(fold.left_out)}
     tree = {
-        "format": _FORMAT,
+        "format": FORMAT,
         "asked": _pack(dict(asked)),
         "fields": _pack(fields),
         "outputs": _pack_outputs({"predictions": fold.predictions, "targets": fold.targets}),
@@ -83,8 +84,8 @@ def read_fold(folder: Path) -> StoredFold:
     """
     path = folder / FILE
     tree = read_tree(path)
-    if tree.get("format") != _FORMAT:
-        raise CheckpointError(f"{path} has the format {tree.get('format')!r}; this version of delira reads {_FORMAT}")
+    if tree.get("format") != FORMAT:
+        raise CheckpointError(f"{path} has the format {tree.get('format')!r}; this version of delira reads {FORMAT}")
     try:
         parts = {name: _unpack(tree[name]) for name in ("fields", "outputs", "callbacks", "asked")}
         stored = StoredFold(**parts)

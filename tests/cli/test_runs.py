@@ -387,7 +387,8 @@ def test_the_best_weights_that_are_gone_are_named(runs, ask):
     history = run / "fold_01" / "history.jsonl"
     second = json.loads(history.read_text()) | {"epoch": 2, "val_rmse": 99.0}
     history.write_text(history.read_text() + json.dumps(second) + "\n")
-    assert files(ask("verify", "runs/failing", "--json")[1], "missing") == ["fold_01/checkpoints/checkpoint_best"]
+    gone = [f"fold_01/checkpoints/checkpoint_{name}" for name in ("best", "last")]
+    assert files(ask("verify", "runs/failing", "--json")[1], "missing") == gone
 
 
 def test_a_fold_without_a_score_must_have_its_last_weights(tmp_path, ask):

@@ -382,7 +382,7 @@ def test_a_fold_whose_file_is_damaged_is_tested_again(room, tmp_path, manager, d
     path.write_bytes(content[damage])
     with pytest.MonkeyPatch.context() as patch:
         if damage == "later":
-            patch.setattr(fold_file, "_FORMAT", 2)
+            patch.setattr(fold_file, "FORMAT", 2)
         with pytest.warns(UserWarning, match=r"fold \d is tested again from its checkpoint: .*result.zip") as caught:
             again = kfold(room, tmp_path, data, resume=first.path)
     assert len(caught) == (3 if damage == "later" else 1)

@@ -1,0 +1,284 @@
+"""The files of a run, one by one: which are whole, broken or missing, as far as the run says which there must be."""
+
+import json
+import re
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from delira.errors import CheckpointError, ConfigError
+from delira.io.container import read_tree
+from delira.io.verify import BROKEN_ZIP, verify_zip
+from delira.training import fold_file, run_folder
+from delira.training.fold_file import FILE, StoredFold, read_fold
+from delira.training.parameters import Parameters
+from delira.training.stored_result import _FORMAT as SUMMARY_FORMAT
+from delira.training.stored_result import CHANGED, SUMMARY, _read_summary
+from delira.training.stored_run import StoredRun, read_history
+
+WHOLE, BROKEN, MISSING, UNKNOWN = "whole", "broken", "missing", "unknown"
+#: what is said of a file that only a later delira understands
+NEWER = "it was written by a newer version of delira, which this one cannot read: pip install --upgrade delira"
+#: ending of a checkpoint that was taken out of the way
+_ASIDE = re.compile(r"\.(damaged|superseded)\d*$")
+
+
+class Check(NamedTuple):
+    """One thing that was looked at."""
+
+    what: str
+    state: str
+    """A file: ``whole``, ``broken``, ``missing``, or ``unknown``: of a newer version. The environment: ``same``,
+    ``different`` or ``unknown``."""
+    detail: str = ""
+
+
+def check_files(run: StoredRun) -> Iterator[Check]:
+    """Look at every file of a run, and for those that it must have."""
+    yield from _check_run_files(run)
+    for number in _finished(run):
+        if number not in run.fold_folders:
+            yield Check(f"fold_{number:02d}", MISSING, "the ledger says that the fold has finished")
+    for number, folder in run.fold_folders.items():
+        place = "." if folder == run.path else folder.name
+        checks, stored = _check_result(run, number, folder)
+        yield from checks
+        yield from _check_history(folder, place, stored)
+        yield from _check_small_files(run, number, place)
+        for checkpoint in sorted((folder / "checkpoints").glob("*")):
+            if checkpoint.is_file() and not checkpoint.name.startswith("."):
+                yield _check_checkpoint(checkpoint, f"{place}/checkpoints/{checkpoint.name}")
+        yield from _check_weights(run, number, place, stored)
+    # that there are none may be as it should be: of most data nothing can be drawn
+    if (path := run.path / "report" / "examples.npz").exists():
+        yield _check_arrays(path, f"report/{path.name}")
+
+
+def _finished(run: StoredRun) -> Sequence[int]:
+    """Numbers of the folds that have ended as the ledger says; a single training is the fold that it was asked for."""
+    fold = _mapping(run.manifest.get("fingerprint")).get("fold")
+    if run.kind == "run" and run.state == "finished" and not run.fold_folders and isinstance(fold, int):
+        return [fold]
+    return [*run.finished_folds]
+
+
+# ------------------------------------------------------------------ of the run
+
+
+def _check_run_files(run: StoredRun) -> Iterator[Check]:
+    yield from _check_records(run)
+    if (path := run.path / "parameters.yml").exists():
+        try:
+            Parameters.load(path)
+            yield Check(path.name, *((BROKEN, CHANGED) if run.is_changed(path.name) else (WHOLE,)))
+        except (ConfigError, OSError) as error:
+            yield Check(path.name, BROKEN, str(error).removeprefix(f"{path}: "))
+    elif run.manifest:
+        yield Check(path.name, MISSING)
+    if (path := run.path / SUMMARY).exists():
+        content, told = _read_json(path, "format")
+        if _is_newer(content, SUMMARY_FORMAT):
+            yield Check(path.name, UNKNOWN, NEWER)
+            return
+        problems = [told] if told else []
+        if not told:
+            _read_summary(run, problems)
+        yield Check(path.name, BROKEN if problems else WHOLE, _without_path(path, *problems))
+    elif run.lacks_summary:
+        yield Check(path.name, MISSING, "groups and warnings of the run are not known")
+
+
+def _check_records(run: StoredRun) -> Iterator[Check]:
+    """What every run has that an experiment began: its manifest and its ledger."""
+    manifest, ledger = run.path / "manifest.json", run.path / "ledger.jsonl"
+    if run.fold_folders.get(0) == run.path and not manifest.exists() and not ledger.exists():
+        return  # a trainer that was made alone writes neither
+    content, told = _read_json(manifest)
+    if not manifest.exists():
+        yield Check(manifest.name, MISSING, "settings, versions and seed are not known")
+    elif told:
+        yield Check(manifest.name, BROKEN, f"{told}, so that settings, versions and seed are not known")
+    elif _is_newer(content, run_folder.FORMAT):
+        yield Check(manifest.name, UNKNOWN, NEWER)
+    else:
+        problem = next((problem for problem in run.problems if manifest.name in problem), "")
+        yield Check(manifest.name, BROKEN if problem else WHOLE, _without_path(manifest, problem))
+    told = _without_path(ledger, next((problem for problem in run.problems if ledger.name in problem), ""))
+    is_there = bool(run.events) or ledger.exists()
+    yield Check(ledger.name, MISSING if not is_there else BROKEN if told or not run.events else WHOLE, told)
+
+
+# ------------------------------------------------------------------ of a fold
+
+
+def _check_result(run: StoredRun, number: int, folder: Path) -> tuple[list[Check], StoredFold | None]:
+    """What is to be said of a fold's ``result.zip``, and what is in it if it can be read."""
+    path, what = folder / FILE, f"{folder.name}/{FILE}"
+    if not path.exists():
+        is_missing = run.kind == "kfold" and number in run.finished_folds
+        return [Check(what, MISSING, "the ledger says that the fold has finished")] if is_missing else [], None
+    try:
+        if _is_newer(read_tree(path), fold_file.FORMAT):
+            return [Check(what, UNKNOWN, NEWER)], None
+        stored = read_fold(folder)
+    except CheckpointError as error:
+        return [Check(what, BROKEN, _without_path(path, str(error)))], None
+    noted = run.finished_folds.get(number, {}).get("metrics")
+    return [Check(what, *_compare_metrics(stored.fields["metrics"], noted))], stored
+
+
+def _check_history(folder: Path, place: str, stored: StoredFold | None) -> Iterator[Check]:
+    """Both files of the epochs; of a finished fold they are in ``result.zip``, too."""
+    path, table = folder / "history.jsonl", folder / "history.csv"
+    history, lost = read_history(folder)
+    told = stored.fields["history"] if stored is not None else []
+    # both are there, though empty, before the first checkpoint is written
+    is_expected = bool(told or history or lost) or any((folder / "checkpoints").glob("checkpoint_*"))
+    if is_expected and not path.exists():
+        yield Check(f"{place}/{path.name}", MISSING, f"the epochs are in {FILE}" if told else "")
+    elif is_expected:
+        is_same = not told or json.dumps(told, default=str) == json.dumps(history, default=str)
+        wrong = lost or ("" if is_same else f"its epochs are not those of {FILE}")
+        yield Check(f"{place}/{path.name}", BROKEN if wrong else WHOLE, _without_path(path, wrong))
+    if is_expected and not table.exists():
+        yield Check(f"{place}/{table.name}", MISSING)
+    elif is_expected:
+        wrong = _count_rows(table, None if lost else len(history or told))
+        yield Check(f"{place}/{table.name}", BROKEN if wrong else WHOLE, wrong)
+
+
+def _count_rows(table: Path, n_epochs: int | None) -> str:
+    """What is wrong with the table of so many epochs; of ``None`` nobody knows how many there were."""
+    try:
+        n_rows = max(len(table.read_bytes().splitlines()) - 1, 0)
+    except OSError as error:
+        return f"it cannot be read: {error}"
+    return f"it has {n_rows} rows for {n_epochs} epochs" if n_epochs not in (None, n_rows) else ""
+
+
+def _check_small_files(run: StoredRun, number: int, place: str) -> Iterator[Check]:
+    """Predictions, times and what was left out, by the guards or of the data, which a run can do without."""
+    folder = run.path / place
+    # a run from before there were checksums may be older than these files
+    is_expected = number in run.finished_folds and "checksums" in run.manifest
+    if (path := folder / "predictions.npz").exists():
+        yield _check_arrays(path, f"{place}/{path.name}")
+    elif is_expected and run.kind == "kfold":
+        yield Check(f"{place}/{path.name}", MISSING)
+    for name, entry in (("timings.json", "seconds"), ("guards.json", "left_out"), ("left_out.json", "")):
+        if (path := folder / name).exists():
+            told = _read_json(path, entry)[1]
+            yield Check(f"{place}/{name}", BROKEN if told else WHOLE, told)
+        elif is_expected and name == "timings.json":
+            yield Check(f"{place}/{name}", MISSING, "where the time of the fold went is not known")
+
+
+def _check_arrays(path: Path, what: str) -> Check:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            damaged = archive.testzip()
+        detail = f"the checksum of its record {damaged!r} is wrong" if damaged else ""
+    except BROKEN_ZIP as error:
+        detail = f"it cannot be read: {error}"
+    return Check(what, BROKEN if detail else WHOLE, detail)
+
+
+def _compare_metrics(stored: Mapping[str, Any], noted: Any) -> tuple[str, str]:
+    """Whether a fold's file and the ledger, which were written one after the other, say the same."""
+    for name, value in noted.items() if isinstance(noted, Mapping) else ():
+        if name in stored and not isinstance(value, (int, float)):
+            return BROKEN, f"{name} is {value!r} in ledger.jsonl, which is no number"
+        if name in stored and not np.isclose(np.mean(stored[name]), value, rtol=1e-9, atol=0, equal_nan=True):
+            return BROKEN, f"{name} is {np.mean(stored[name]):.6g} in it and {value:.6g} in ledger.jsonl"
+    return WHOLE, ""
+
+
+# ------------------------------------------------------------------ checkpoints
+
+
+def _check_checkpoint(path: Path, what: str) -> Check:
+    if path.suffix == ".damaged":
+        return Check(what, BROKEN, "it was set aside when the run went on; delete it if the run is fine")
+    try:
+        verify_zip(path, compressed=path.suffix == ".ptj")
+    except CheckpointError as error:
+        return Check(what, BROKEN, _without_path(path, str(error)))
+    return Check(what, WHOLE)
+
+
+def _check_weights(run: StoredRun, number: int, place: str, stored: StoredFold | None) -> Iterator[Check]:
+    """The checkpoints of a fold that are gone: of the weights that it gives, and of where it goes on."""
+    folder = run.path / place
+    history = read_history(folder)[0] if stored is None else stored.fields["history"]
+    if not history:
+        return
+    best = run.best_epoch(history) if stored is None else stored.fields["best_epoch"]
+    settings = _mapping(run.manifest.get("settings"))
+    is_finished = stored is not None or number in run.finished_folds
+    # what was being written when a run broke off need not be there
+    n_saved = len(history) if is_finished else len(history) - (2 if settings.get("save_in_background") else 1)
+    needed = {}
+    if best is not None and best <= n_saved and not _is_superseded(folder / "checkpoints", best):
+        needed["best"] = f"epoch {best} was the best and had its weights"
+    if is_finished and best is None:
+        needed["last"] = "the fold ended with its weights"
+    elif _has_last(run, n_saved, is_finished=is_finished, has_best="best" in needed):
+        needed["last"] = "it is what the fold goes on from" + (", should it be trained longer" if is_finished else "")
+    there = {name: _endings(folder / "checkpoints", f"checkpoint_{name}") for name in ("best", "last")}
+    for name, detail in needed.items():
+        # one of TorchScript is two files
+        for ending in sorted((there["best"] | there["last"] or {""}) - there[name]):
+            yield Check(f"{place}/checkpoints/checkpoint_{name}{ending}", MISSING, detail)
+
+
+def _has_last(run: StoredRun, n_saved: int, *, is_finished: bool, has_best: bool) -> bool:
+    """Whether the settings say that ``checkpoint_last`` was written; where they are not known, or let it fail, not."""
+    settings = _mapping(run.manifest.get("settings"))
+    if not run.manifest or settings.get("on_save_error") == "warn":
+        return False
+    every = settings.get("save_freq", settings.get("checkpoint_freq", 1))
+    return is_finished or has_best or (isinstance(every, int) and 0 < every <= n_saved)
+
+
+def _is_superseded(folder: Path, best: int) -> bool:
+    """Whether the run went back to before its best epoch of then: the best one of now has but its number."""
+    return any(folder.glob("checkpoint_best*.superseded*")) and any(folder.glob(f"checkpoint_epoch_{best}[!_0-9]*"))
+
+
+def _endings(folder: Path, stem: str) -> set[str]:
+    """What the names of files end with that begin with ``stem``, without those that were set aside."""
+    names = [path.name for path in folder.glob(f"{stem}*") if not _ASIDE.search(path.name)]
+    return {name.removeprefix(stem) for name in names}
+
+
+# ------------------------------------------------------------------ words
+
+
+def _read_json(path: Path, entry: str = "") -> tuple[Any, str]:
+    """The content of a file of JSON, and what is wrong with it, in words."""
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, RecursionError, ValueError) as error:
+        return None, f"it cannot be read: {error}"
+    if not isinstance(content, dict):
+        return content, "it cannot be read: it has no entries with names"
+    return content, f"it cannot be read: it has no entry {entry!r}" if entry and entry not in content else ""
+
+
+def _is_newer(content: Any, known: int) -> bool:
+    found = _mapping(content).get("format")
+    return isinstance(found, int) and found > known
+
+
+def _without_path(path: Path, told: str = "") -> str:
+    """A message without the name of its file, where that stands before it."""
+    if told.startswith(f"{path} "):
+        return f"it {told.removeprefix(f'{path} ')}"
+    return told.replace(str(path), path.name)
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
