@@ -9,7 +9,7 @@ import io
 import json
 import math
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -57,13 +57,15 @@ def write_tree(file: BinaryIO, tree: Mapping[str, Any]) -> None:
         archive.writestr(zipfile.ZipInfo(_TREE, _EPOCH_OF_ZIP), text)
 
 
-def read_tree(path: str | Path) -> dict[str, Any]:
+def read_tree(path: str | Path, only: Sequence[str] | None = None) -> dict[str, Any]:
     """Read a tree written by :func:`write_tree`; the checksum of every record that is read is compared.
 
     Parameters
     ----------
     path
         The file.
+    only
+        Entries at the top that are read; arrays of the others are passed by. None: all.
 
     Raises
     ------
@@ -78,6 +80,8 @@ def read_tree(path: str | Path) -> dict[str, Any]:
             if records[_TREE].size > _LONGEST_TREE:
                 raise ValueError(f"{_TREE} has {records[_TREE].size >> 20} MiB; {_LONGEST_TREE >> 20} are allowed")
             plain = json.loads(read_record(file, records.pop(_TREE)), object_pairs_hook=_distinct)
+            if only is not None and isinstance(plain, dict):
+                plain = {name: entry for name, entry in plain.items() if name in only}
             tree = _from_plain(plain, file, records)
     except _GARBAGE as error:
         raise CheckpointError(f"{path} is not a readable checkpoint: {error}") from error

@@ -27,7 +27,8 @@ def summarise(result: Any) -> dict[str, dict[str, Any]]:
     Parameters
     ----------
     result
-        With ``folds``, ``oof``, ``metrics``, ``metric_keys``, ``groups`` and ``seed`` of a ``KFoldResult``.
+        With ``folds``, ``oof``, ``metrics``, ``metric_keys``, ``groups``, ``without_intervals`` and ``seed`` of a
+        ``KFoldResult``.
 
     Returns
     -------
@@ -64,6 +65,8 @@ def _pooled(result: Any, name: str) -> tuple[float | None, Interval]:
 
     if name in oof.per_case:
         values = oof.per_case[name][oof.mask]
+        if result.without_intervals:
+            return float(np.mean(values)), missing(result.without_intervals)
         return float(np.mean(values)), mean_interval(values, groups, result.seed)
     metric = (result.metrics or {}).get(name)
     if metric is None:
@@ -74,6 +77,8 @@ def _pooled(result: Any, name: str) -> tuple[float | None, Interval]:
         value = evaluate(*arrays)
     except Exception as error:  # a metric raises what it likes; the other metrics shall still be shown
         return None, missing(f"it could not be computed over all cases ({type(error).__name__}: {error})")
+    if result.without_intervals:
+        return value, missing(result.without_intervals)
     if not getattr(metric, "is_fast", True):
         return value, missing("it is computed mask by mask, which takes too long to be drawn 2,000 times")
     if (size := sum(_n_bytes(leaf) for array in arrays for _, leaf in iterate_leaves(array))) > RESAMPLING_LIMIT:

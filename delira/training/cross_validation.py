@@ -36,7 +36,8 @@ from delira.training.predictor import Evaluation
 from delira.training.result import FoldResult, KFoldResult
 from delira.training.run_folder import RunFolder, loss_tolerated
 from delira.training.splits import Split, SplitConfig, Splitter, fingerprint
-from delira.training.stored_result import describe, stated, without_secrets, write_summary
+from delira.training.stored_result import describe, stated, without_secrets
+from delira.training.stored_summary import write_summary
 from delira.training.watcher import evaluate_shown
 from delira.utils import yaml_codec
 from delira.utils.files import publish, publish_text

@@ -95,6 +95,24 @@ def read_fold(folder: Path) -> StoredFold:
     return stored
 
 
+def read_means(folder: Path) -> dict[str, float]:
+    """The metrics of a stored fold, each as one number; its predictions, which may be large, are not read.
+
+    Raises
+    ------
+    CheckpointError
+        If the file is missing, damaged or of a later version.
+    """
+    path = folder / FILE
+    tree = read_tree(path, only=("format", "fields"))
+    if tree.get("format") != _FORMAT:
+        raise CheckpointError(f"{path} has the format {tree.get('format')!r}; this version of delira reads {_FORMAT}")
+    try:
+        return {str(name): float(np.mean(value)) for name, value in _unpack(tree["fields"])["metrics"].items()}
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{path} does not hold a fold: {error!r}") from error
+
+
 def load_states(callbacks: list[Any], states: Mapping[str, Any]) -> None:
     """Give callbacks their states; those that need their trainer for it stay as they are."""
     for name, state in states.items():

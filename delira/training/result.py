@@ -99,6 +99,8 @@ class KFoldResult:
     """What of a stored run is missing or cannot be read; naming files. Part of :attr:`warnings`."""
     kind: str = "kfold"
     """``"run"``: a single training, which has no splits; its one fold has no test metrics."""
+    without_intervals: str = ""
+    """Why there are no intervals, if there are none: of a stored run whose groups are lost they would be too narrow."""
 
     def __post_init__(self) -> None:
         self.folds, self.unfinished = list(self.folds), list(self.unfinished)

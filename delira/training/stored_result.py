@@ -1,7 +1,6 @@
-"""The result of a run in its folder: what a cross-validation writes for it, and how any run is read back."""
+"""The result of a run, read back from its folder."""
 
 import functools
-import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,13 +17,11 @@ from delira.training.parameters import Parameters
 from delira.training.phase_times import read_timings
 from delira.training.result import FoldResult, KFoldResult
 from delira.training.stored_run import FINISHED, UNKNOWN, StoredRun, read_history, read_run
+from delira.training.stored_summary import SUMMARY
 from delira.utils import yaml_codec
-from delira.utils.files import publish_text
 from delira.utils.suggest import did_you_mean
 from delira.utils.yaml_text import write_yaml
 
-SUMMARY = "result.json"
-_FORMAT = 1
 #: entries of the manifest that a report says in other words
 _NOT_SHOWN = (
     "format",
@@ -44,40 +41,6 @@ _SECRET = re.compile(r"(?:^|_)(?:password|passwd|secret|api_?key|(?:auth|access)
 CHANGED = "is not the file that was written when the run began: its checksum is not the one in manifest.json"
 
 
-# ------------------------------------------------------------------ writing
-
-
-def write_summary(folder: Path, facts: Mapping[str, Any], metrics: Mapping[str, Any], bound: Mapping[str, Any]) -> Path:
-    """Write what the files of the folds and the manifest do not say, before the first fold.
-
-    Parameters
-    ----------
-    folder
-        The run folder.
-    facts
-        ``name``, ``seed``, ``n_samples``, ``metric_keys``, ``groups`` and ``info`` of the result.
-    metrics
-        The test metrics as they were given.
-    bound
-        The same with what the losses say of the predictions that they read.
-    """
-    named = {
-        name: {"metric": yaml_codec.encode(metric), "criterion": getattr(bound[name], "criterion", None)}
-        for name, metric in metrics.items()
-    }
-    groups = facts["groups"]
-    content = {**facts, "groups": None if groups is None else np.asarray(groups).tolist(), "metrics": named}
-    return publish_text(folder / SUMMARY, json.dumps({"format": _FORMAT, **content}, default=_plain, indent=1) + "\n")
-
-
-def _plain(value: Any) -> Any:
-    """What JSON has no form for: numbers of numpy as numbers, all else as text."""
-    return value.item() if isinstance(value, np.generic) else str(value)
-
-
-# ------------------------------------------------------------------ reading
-
-
 def load_result(path: str | Path, metrics: Mapping[str, Any] | None = None) -> KFoldResult:
     """Read a run; see :meth:`KFoldResult.load`.
 
@@ -88,7 +51,7 @@ def load_result(path: str | Path, metrics: Mapping[str, Any] | None = None) -> K
     """
     run = read_run(path)
     problems = [*run.problems]
-    facts = _read_summary(run, problems)
+    facts = _facts(run)
     parameters = _read_parameters(run, problems)
     folds, unfinished = _read_folds(run, parameters, problems)
     _make_alike(folds, problems)
@@ -101,25 +64,28 @@ def load_result(path: str | Path, metrics: Mapping[str, Any] | None = None) -> K
         known |= metrics
     keys = {name: keys for name, keys in (facts["metric_keys"] or {}).items() if name in known}
     tested = [int(fold.test_indices.max()) + 1 for fold in folds if len(fold.test_indices)]
+    n_samples = max([facts["n_samples"] or 0, *tested])
+    groups, without_intervals = _find_groups(run, folds, n_samples, problems)
     return KFoldResult(
         folds,
-        n_samples=max([facts["n_samples"] or 0, *tested]),
+        n_samples=n_samples,
         metrics=known,
         metric_keys=keys,
-        groups=facts["groups"],
+        groups=groups,
         seed=facts["seed"] or 0,
         name=run.name,
         path=run.path,
-        info=facts["info"] | ({"num_splits": run.n_folds} if len(folds) < run.n_folds else {}),
+        info=facts["info"] | ({"num_splits": run.n_folds} if run.n_folds and len(folds) < run.n_folds else {}),
         unfinished=unfinished,
         problems=problems,
         kind=run.kind,
+        without_intervals=without_intervals,
     )
 
 
-def _read_summary(run: StoredRun, problems: list[str]) -> dict[str, Any]:
-    """What :func:`write_summary` wrote; of an older run, and of a single training, what the manifest says."""
-    manifest, path = run.manifest, run.path / SUMMARY
+def _facts(run: StoredRun) -> dict[str, Any]:
+    """What the file of the result says; of an older run, and of a single training, what the manifest says."""
+    manifest = run.manifest
     options = manifest.get("options")
     given = options.get("metrics") if isinstance(options, Mapping) else None
     found: dict[str, Any] = {
@@ -130,23 +96,43 @@ def _read_summary(run: StoredRun, problems: list[str]) -> dict[str, Any]:
         "groups": None,
         "info": describe(manifest),
     }
-    if not path.exists():
-        if run.lacks_summary:
-            problems.append(f"{path} is missing; groups and warnings of the run are not known")
-        return found
-    try:
-        written = json.loads(path.read_bytes())
-        if written["format"] != _FORMAT:
-            raise ValueError(f"it has the format {written['format']!r}; this version of delira reads {_FORMAT}")
-        kinds = {"n_samples": int, "seed": int, "metrics": dict, "info": dict}
-        if wrong := [name for name, kind in kinds.items() if not isinstance(written[name], kind)]:
-            raise TypeError(f"its {wrong[0]!r} is a {type(written[wrong[0]]).__name__}")
-        if written["groups"] is not None and len(written["groups"]) != written["n_samples"]:
-            raise ValueError("it does not have one group for each sample")
-    except (OSError, LookupError, TypeError, ValueError) as error:
-        problems.append(f"{path} cannot be read ({error}); groups and warnings of the run are not known")
-        return found
-    return found | {name: written.get(name) for name in found}
+    return found | {name: run.summary.get(name) for name in found} if run.summary else found
+
+
+def _find_groups(run: StoredRun, folds: Sequence[FoldResult], n_samples: int, problems: list[str]) -> tuple[Any, str]:
+    """The group of each sample; if nobody knows it, why there are no intervals: those of cases would be too narrow."""
+    groups = run.summary.get("groups")
+    options = run.manifest.get("options")
+    is_told = bool(run.summary) or isinstance(options, Mapping)
+    key = options.get("groups_key") if isinstance(options, Mapping) else None
+    if groups is None and key:
+        groups = _groups_of_targets(folds, n_samples, str(key))
+    is_lost = groups is None and (bool(key) or not is_told)
+    if trouble := run.summary_trouble or (f"{run.path / SUMMARY} is missing" if run.lacks_summary else ""):
+        problems.append(f"{trouble}; {'groups and ' if is_lost else ''}warnings of the run are not known")
+    if not is_lost or run.kind == "run":
+        return groups, ""
+    note = (
+        f"the groups {str(key)!r}, by which the cases were split, are lost"
+        if key
+        else "it is not known whether the cases were split by groups"
+    )
+    if folds:
+        problems.append(f"there are no intervals: {note}, and intervals over single cases may be far too narrow")
+    return None, note
+
+
+def _groups_of_targets(folds: Sequence[FoldResult], n_samples: int, key: str) -> np.ndarray | None:
+    """Groups by sample where a metric read them, so that each fold has kept those of its cases."""
+    found = [np.asarray(fold.targets.get(key)) for fold in folds]
+    shapes = [fold.test_indices.shape for fold in folds]
+    if not folds or [each.shape for each in found] != shapes or any(each.dtype.hasobject for each in found):
+        return None
+    tested = np.concatenate([fold.test_indices for fold in folds])
+    _, numbers = np.unique(np.concatenate(found), return_inverse=True)
+    groups = np.full(n_samples, -1)
+    groups[tested] = numbers
+    return groups
 
 
 def describe(manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -263,12 +249,15 @@ def _progress(run: StoredRun, n_read: int) -> list[str]:
     state, n_folds = run.state, run.n_folds
     if state == FINISHED and n_read == n_folds:
         return []
-    what = f"{n_read} of {n_folds} folds can be shown" if run.kind == "kfold" else "one training"
+    known = f"{n_read} of {n_folds} folds can be shown"
+    unknown = f"{n_read} {'fold' if n_read == 1 else 'folds'} can be shown; how many there were to be is not known"
+    what = "one training" if run.kind == "run" else known if n_folds else unknown
     if state == FINISHED:
         return [f"The run has finished: {what}."]
     cure = f" Go on with resume={str(run.path)!r}." if run.can_go_on and not run.owner else ""
     if state == UNKNOWN:
-        return [f"Nothing says whether the run has ended, as it has no ledger.jsonl: {what}.{cure}"]
+        why = "its ledger.jsonl cannot be read" if run.has_ledger else "it has no ledger.jsonl"
+        return [f"Nothing says whether the run has ended, as {why}: {what}.{cure}"]
     how = f", by {run.owner}" if run.owner else f": {run.error}" if run.error else ""
     return [f"The run is {state.replace('failed', 'broken off by an error')}{how}; {what}.{cure}"]
 

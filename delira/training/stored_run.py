@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from delira.errors import ConfigError
+from delira.errors import CheckpointError, ConfigError
+from delira.training.fold_file import FILE, read_means
 from delira.training.locate import locate_run
 from delira.training.run_folder import FORMAT, RunFolder, checksum
+from delira.training.stored_summary import SUMMARY, read_summary
 from delira.utils.lock import owner_of
 
 FINISHED, RUNNING, BROKEN_OFF, FAILED, UNKNOWN = "finished", "running", "broken off", "failed", "unknown"
@@ -44,7 +46,7 @@ class StoredRun:
     @property
     def name(self) -> str:
         """Of the experiment."""
-        return str(self.manifest.get("name") or self.path.absolute().parent.name)
+        return str(self.manifest.get("name") or self.summary.get("name") or self.path.absolute().parent.name)
 
     @property
     def kind(self) -> str:
@@ -52,7 +54,9 @@ class StoredRun:
         kind = _mapping(self.manifest.get("fingerprint")).get("kind")
         if kind in ("kfold", "run"):
             return str(kind)
-        return "kfold" if any(event["event"].startswith("fold_") for event in self.events) else "run"
+        # what only a cross-validation writes; the folder of a single training may have any number
+        is_divided = self.stored_folds or len(self.fold_folders) > 1 or (self.path / SUMMARY).exists()
+        return "kfold" if is_divided or any(event["event"].startswith("fold_") for event in self.events) else "run"
 
     @property
     def state(self) -> str:
@@ -70,7 +74,10 @@ class StoredRun:
 
     @property
     def can_go_on(self) -> bool:
-        """Whether there is a checkpoint to continue from."""
+        """Whether there is a checkpoint to continue from, and the manifest that is asked whether this is the run."""
+        is_trainer = self.kind == "run" and not self.has_ledger and not (self.path / "manifest.json").exists()
+        if not self.manifest.get("fingerprint") and not is_trainer:
+            return False
         return any(any((folder / "checkpoints").glob("checkpoint_*")) for folder in self.fold_folders.values())
 
     @property
@@ -83,10 +90,14 @@ class StoredRun:
         return self.events[-1] if self.events else {}
 
     @property
-    def n_folds(self) -> int:
-        """Folds that the run has when it is done."""
+    def n_folds(self) -> int | None:
+        """Folds that the run has when it is done; ``None`` if nothing says so."""
         planned = self.manifest.get("num_splits")
-        return planned if self.kind == "kfold" and isinstance(planned, int) else max(1, len(self.fold_folders))
+        if self.kind == "run":
+            return max(1, len(self.fold_folders))
+        if isinstance(planned, int):
+            return planned
+        return max([*self.finished_folds, *self.fold_folders], default=0) + 1 if self.state == FINISHED else None
 
     @functools.cached_property
     def fold_folders(self) -> dict[int, Path]:
@@ -97,15 +108,25 @@ class StoredRun:
         return found or ({0: self.path} if (self.path / _HISTORY).exists() else {})
 
     @functools.cached_property
+    def stored_folds(self) -> list[int]:
+        """Folds that have a file of their result, whole or not."""
+        return [number for number, folder in self.fold_folders.items() if (folder / FILE).exists()]
+
+    @functools.cached_property
     def finished_folds(self) -> dict[int, Mapping[str, Any]]:
-        """What the ledger says of each finished fold, by number; of a single training that is fold 0."""
+        """What the ledger, or else its file, says of each finished fold, by number; a single training is fold 0."""
         found = {}
         for event in self.events:
             if event["event"] == "fold_finished" and isinstance(event.get("fold"), int):
                 found[event["fold"]] = event
         if self.kind == "run" and self._ending.get("event") == "finished":
-            found = dict.fromkeys(self.fold_folders, self._ending)
-        return found
+            return dict.fromkeys(self.fold_folders, self._ending)
+        # the ledger may be lost, or its last line not yet written
+        for number in self.stored_folds:
+            if number not in found:
+                with contextlib.suppress(CheckpointError):
+                    found[number] = {"fold": number, "metrics": read_means(self.fold_folders[number])}
+        return dict(sorted(found.items()))
 
     @functools.cached_property
     def metrics(self) -> dict[str, float]:
@@ -134,8 +155,27 @@ class StoredRun:
     @property
     def lacks_summary(self) -> bool:
         """Whether there should be a ``result.json``: a run from before there was one has no checksums."""
-        is_expected = self.kind == "kfold" and bool(self.finished_folds) and "checksums" in self.manifest
-        return is_expected and not (self.path / "result.json").exists()
+        is_expected = "checksums" in self.manifest or not self.manifest
+        return is_expected and bool(self.finished_folds) and self.kind == "kfold" and not (self.path / SUMMARY).exists()
+
+    @property
+    def summary(self) -> Mapping[str, Any]:
+        """What is in ``result.json``; empty if there is none that can be read."""
+        return self._summary[0]
+
+    @property
+    def summary_trouble(self) -> str:
+        """Why ``result.json`` cannot be read; empty if it can, or there is none."""
+        return self._summary[1]
+
+    @functools.cached_property
+    def _summary(self) -> tuple[Mapping[str, Any], str]:
+        return read_summary(self.path)
+
+    @property
+    def has_ledger(self) -> bool:
+        """Whether there is a ledger, which may be damaged."""
+        return (self.path / "ledger.jsonl").exists()
 
     def is_changed(self, name: str) -> bool:
         """Whether a file is another one than the manifest, written right after it, says.
@@ -168,7 +208,7 @@ class StoredRun:
     def started(self) -> datetime.datetime | None:
         """When the run began."""
         stated = self.manifest.get("started") or (self.events[0].get("time") if self.events else None)
-        return _as_time(stated)
+        return _as_time(stated or _mapping(self.summary.get("info")).get("started"))
 
     @property
     def seconds(self) -> float | None:
@@ -286,14 +326,15 @@ def _is_run(names: Any) -> bool:
 def _read_manifest(path: Path, problems: list[str]) -> dict[str, Any]:
     try:
         manifest = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        problems.append(f"{path} is missing, so that settings, versions and seed are not known")
-        return {}
-    except (OSError, ValueError) as error:
-        problems.append(f"{path} cannot be read ({error}), so that settings, versions and seed are not known")
-        return {}
-    if not isinstance(manifest, dict):
-        problems.append(f"{path} holds a {type(manifest).__name__}, not the entries of a manifest")
+        if not isinstance(manifest, dict):
+            raise TypeError(f"it holds a {type(manifest).__name__}, not the entries of a manifest")
+    except (OSError, TypeError, ValueError) as error:
+        how = "is missing" if isinstance(error, FileNotFoundError) else f"cannot be read ({error})"
+        is_told = bool(read_summary(path.parent)[0])
+        so = (
+            f"settings, versions and seed are those in {SUMMARY}" if is_told else "settings, versions and seed are lost"
+        )
+        problems.append(f"{path} {how}; {so}")
         return {}
     if (number := manifest.get("format", FORMAT)) != FORMAT:
         version = _mapping(manifest.get("versions")).get("delira", "another version")

@@ -151,10 +151,12 @@ def test_a_run_that_was_written_before_there_was_a_summary_is_read(live):
     (live / SUMMARY).unlink()
     manifest = json.loads((live / "manifest.json").read_text())
     del manifest["format"], manifest["room"], manifest["checksums"]
+    manifest["options"]["groups_key"] = None
     (live / "manifest.json").write_text(json.dumps(manifest))
     loaded = KFoldResult.load(live)
     assert loaded.problems == []
     assert loaded.groups is None
+    assert np.isfinite(loaded.summary()["r2"]["ci_low"])
     assert loaded.summary()["r2"]["oof"] == KFoldResult.load(live).summary()["r2"]["oof"]
     assert "optimizer_cls" in loaded.info["settings"]
 
@@ -292,11 +294,87 @@ def test_parameters_that_were_cut_and_are_yaml_still_are_not_taken_for_whole(liv
     assert [problem for problem in KFoldResult.load(live).problems if "its checksum is not" in problem]
 
 
-def test_without_the_file_of_the_result_its_groups_are_said_to_be_unknown(live):
-    (live / SUMMARY).unlink()
-    loaded = KFoldResult.load(live)
-    assert loaded.problems == [f"{live / SUMMARY} is missing; groups and warnings of the run are not known"]
+@pytest.mark.parametrize("how", ["missing", "cut", "of a later version", "with the manifest"])
+def test_without_its_groups_a_run_has_no_intervals(live, finished, how):
+    path = live / SUMMARY
+    if how == "cut":
+        path.write_bytes(path.read_bytes()[:-9])
+    elif how == "of a later version":
+        path.write_text(path.read_text().replace('"format": 1', '"format": 99'))
+    else:
+        path.unlink()
+    key = "by which the cases were split, are lost"
+    if how == "with the manifest":
+        (live / "manifest.json").unlink()
+        key = "it is not known whether the cases were split by groups"
+    loaded = KFoldResult.load(live, metrics=metrics())
     assert len(loaded.folds) == 3
+    for name, row in loaded.summary().items():
+        assert row["oof"] == finished.summary()[name]["oof"]
+        assert np.isnan([row["ci_low"], row["ci_high"]]).all()
+        assert key in row["note"]
+    told = [problem for problem in loaded.problems if problem.startswith(str(path))]
+    assert [problem.endswith("; groups and warnings of the run are not known") for problem in told] == [True]
+    assert any("there are no intervals" in problem and key in problem for problem in loaded.problems)
+    assert "Intervals: percentile bootstrap" not in str(loaded)
+
+
+def test_a_run_without_groups_keeps_its_intervals_when_the_file_of_the_result_is_lost(tmp_path):
+    live = cross_validate(tmp_path, groups_key="")
+    (live.path / SUMMARY).unlink()
+    loaded = KFoldResult.load(live.path, metrics=metrics())
+    assert loaded.summary() == live.summary()
+    assert loaded.problems == [f"{live.path / SUMMARY} is missing; warnings of the run are not known"]
+
+
+def of_patients(y_true: np.ndarray, y_pred: np.ndarray, patient: np.ndarray) -> float:
+    return float(np.mean([np.abs(y_true - y_pred)[patient == one].mean() for one in np.unique(patient)]))
+
+
+def test_groups_that_a_metric_read_are_found_in_the_folds(tmp_path):
+    asked = {"metrics": {"by_patient": of_patients}, "metric_keys": {"by_patient": ("label", "pred", "patient")}}
+    live = cross_validate(tmp_path, **asked)
+    (live.path / SUMMARY).unlink()
+    (row,) = KFoldResult.load(live.path, metrics=asked["metrics"]).summary().values()
+    assert row["n_groups"] == live.summary()["by_patient"]["n_groups"] == 12
+
+
+@pytest.mark.parametrize("how", ["missing", "garbage"])
+def test_without_manifest_and_ledger_the_files_of_the_folds_tell_what_was_done(live, finished, how):
+    for name in ("manifest.json", "ledger.jsonl"):
+        (live / name).unlink() if how == "missing" else (live / name).write_bytes(b"\x00garbage\n")
+    run, loaded = read_run(live), KFoldResult.load(live, metrics={"rmse": rmse})
+    assert (run.kind, run.state, [*run.finished_folds], run.n_folds) == ("kfold", "unknown", [0, 1, 2], None)
+    means = read_run(finished.path).metrics
+    assert run.metrics == pytest.approx(means)
+    assert (loaded.kind, len(loaded.folds), loaded.name) == ("kfold", 3, finished.name)
+    assert loaded.summary() == finished.summary()
+    why = "it has no ledger.jsonl" if how == "missing" else "its ledger.jsonl cannot be read"
+    assert f"as {why}: 3 folds can be shown; how many there were to be is not known." in loaded.problems[0]
+    assert not any("resume" in problem for problem in loaded.problems)
+    (told,) = (problem for problem in loaded.problems if problem.startswith(str(live / "manifest.json")))
+    assert told.endswith("; settings, versions and seed are those in result.json")
+    assert "<dd>3 of" not in loaded.to_html()
+    (live / SUMMARY).unlink()
+    assert any(problem.endswith("; settings, versions and seed are lost") for problem in read_run(live).problems)
+
+
+def test_a_run_that_was_broken_off_cannot_go_on_without_its_manifest(tmp_path):
+    folder = broken_off(tmp_path, 1, 2)
+    assert "Go on with resume=" in KFoldResult.load(folder).problems[0]
+    (folder / "manifest.json").unlink()
+    told = KFoldResult.load(folder).problems[0]
+    assert "1 fold can be shown; how many there were to be is not known." in told
+    assert "resume" not in told
+
+
+def test_a_single_training_without_manifest_and_ledger_stays_one(tmp_path, manager):
+    experiment = toy_room().experiment(tmp_path, training={"num_epochs": 2})
+    experiment.run(manager(12), manager(6))
+    for name in ("manifest.json", "ledger.jsonl"):
+        next(tmp_path.rglob(name)).unlink()
+    assert read_run(tmp_path).kind == "run"
+    assert read_run(tmp_path).n_folds == 1
 
 
 def test_a_folder_of_a_finished_fold_that_is_gone_is_named(live):
