@@ -4,6 +4,7 @@ import datetime
 import fnmatch
 import math
 import re
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,8 @@ from typing import Any
 from delira.cli.output import DASH, Answer, duration, table, wrapped
 from delira.errors import ConfigError
 from delira.training.fold_file import FILE
-from delira.training.stored_run import UNKNOWN, StoredRun, find_runs, read_history, read_run
+from delira.training.stored_run import FINISHED, UNKNOWN, StoredRun, find_runs, read_history, read_run
+from delira.training.stored_summary import SUMMARY
 from delira.utils.suggest import did_you_mean
 
 _LONG = 200  # characters of an error that are shown
@@ -85,18 +87,37 @@ def describe(run: StoredRun, root: Path, metric: str | None = None) -> dict[str,
         "name": run.name,
         "kind": run.kind,
         "status": run.state,
-        "folds_done": None if run.state == UNKNOWN else len(run.finished_folds),
+        "folds_done": None if run.state == UNKNOWN and run.kind == "run" else len(run.finished_folds),
         "folds": run.n_folds,
         "metrics": run.metrics,
         "score": {"metric": name, "value": value} if name else None,
         "started": None if run.started is None else run.started.isoformat(),
         "seconds": run.seconds,
         "age_seconds": run.age,
-        "room": run.manifest.get("room"),
+        "room": run.manifest.get("room") or (run.summary.get("info") or {}).get("room"),
         "error": run.error or None,
         "owner": run.owner,
-        "problems": [*([_without_ledger(run)] if run.state == UNKNOWN else []), *run.problems],
+        "problems": [*([_without_ledger(run)] if run.state == UNKNOWN else []), *run.problems, *_losses(run)],
     }
+
+
+def _losses(run: StoredRun) -> list[str]:
+    """What of the results is gone or visibly cut; of large files only the ends are read, which is quick."""
+    if run.kind == "run":
+        is_gone = run.state == FINISHED and not run.fold_folders
+        return [f"{run.path} has no folder of the training, which has finished"] if is_gone else []
+    found = []
+    for number in sorted({*run.finished_folds, *run.stored_folds}):
+        folder = run.fold_folders.get(number)
+        if folder is None:
+            found.append(f"fold_{number:02d} is missing, though the ledger says that fold {number} has finished")
+        elif number not in run.stored_folds:
+            found.append(f"{folder.name}/{FILE} is missing, though the ledger says that fold {number} has finished")
+        elif not zipfile.is_zipfile(folder / FILE):
+            found.append(f"{folder.name}/{FILE} is damaged: it has no end")
+    if run.lacks_summary:
+        found.append(f"{SUMMARY} is missing")
+    return [*found, *([run.summary_trouble] if run.summary_trouble else [])]
 
 
 def _without_ledger(run: StoredRun) -> str:
@@ -104,8 +125,9 @@ def _without_ledger(run: StoredRun) -> str:
     folders = run.fold_folders.values()
     n_results = sum((folder / FILE).exists() for folder in folders)
     n_epochs = sum(len(read_history(folder)[0]) for folder in folders)
+    why = "its ledger.jsonl is damaged" if run.has_ledger else "there is no ledger.jsonl"
     return (
-        "there is no ledger.jsonl that can be read, and nothing else says whether the run has ended; in its folder: "
+        f"{why}, and nothing else says whether the run has ended; in its folder: "
         f"folds: {len(folders)}, of them with {FILE}: {n_results}, epochs: {n_epochs}"
     )
 
@@ -180,7 +202,7 @@ def _cells(fact: dict[str, Any]) -> tuple[str, ...]:
     shown = DASH if score is None else f"{score['metric']} {score['value']:.4g}"
     return (
         fact["status"],
-        f"{'?' if fact['folds_done'] is None else fact['folds_done']}/{fact['folds']}",
+        "/".join("?" if number is None else str(number) for number in (fact["folds_done"], fact["folds"])),
         shown,
         duration(fact["seconds"]),
         duration(fact["age_seconds"]),

@@ -15,6 +15,8 @@ import numpy as np
 from delira.errors import CheckpointError, ConfigError
 from delira.training.fold_file import FILE, read_means
 from delira.training.locate import locate_run
+from delira.training.phase_times import FILE as TIMES
+from delira.training.phase_times import read_timings
 from delira.training.run_folder import FORMAT, RunFolder, checksum
 from delira.training.stored_summary import SUMMARY, read_summary
 from delira.utils.lock import owner_of
@@ -25,6 +27,10 @@ STATES = (FINISHED, RUNNING, BROKEN_OFF, FAILED, UNKNOWN)
 #: errors that somebody wanted: a signal, the keyboard
 _WANTED = ("KeyboardInterrupt", "SystemExit", "TrainingInterrupted")
 _HISTORY = "history.jsonl"
+#: entries of the ledger that end a session
+_ENDS = ("finished", "broken_off")
+#: seconds between the time that the last line of a ledger names, and that of the file
+_TOLERANCE = 5.0
 #: folders that hold no runs, and may be large
 _PASSED_BY = {"node_modules", "site-packages", "__pycache__", "checkpoints", "logs"}
 
@@ -212,20 +218,41 @@ class StoredRun:
 
     @property
     def seconds(self) -> float | None:
-        """Time at work: the sum over sessions, the one that is running up to now."""
-        total, begun, last = 0.0, None, None
+        """Time at work: the sum over sessions, a running one up to now, and one that was killed as far as it wrote."""
+        total, begun, last, before, is_cut = 0.0, None, None, "", False
         for event in self.events:
             time = _as_time(event.get("time"))
             if time is None:
                 continue
             if event["event"] in ("started", "resumed"):
+                is_cut |= begun is not None and before not in _ENDS
                 total += (last - begun).total_seconds() if begun is not None and last is not None else 0.0
                 begun = time
-            last = time
+            last, before = time, event["event"]
         if begun is None or last is None:
             return None
-        end = datetime.datetime.now().astimezone() if self.state == RUNNING else last
-        return total + (end - begun).total_seconds()
+        if self.state == RUNNING:
+            last = datetime.datetime.now().astimezone()
+        elif before not in _ENDS:
+            is_cut, last = True, max(last, self._last_write(last))
+        total += (last - begun).total_seconds()
+        # the folds add up their own times, also those of sessions whose end nobody wrote down
+        return max(total, self._seconds_of_folds) if is_cut else total
+
+    def _last_write(self, last: datetime.datetime) -> datetime.datetime:
+        """When the folds last wrote their epochs or times, if that is known: of a copy it is when it was made."""
+        try:
+            is_copy = abs((self.path / "ledger.jsonl").stat().st_mtime - last.timestamp()) > _TOLERANCE
+        except OSError:
+            return last
+        files = [folder / name for folder in self.fold_folders.values() for name in (_HISTORY, TIMES)]
+        written = [file.stat().st_mtime for file in files if file.exists()]
+        return last if is_copy or not written else datetime.datetime.fromtimestamp(max(written)).astimezone()
+
+    @property
+    def _seconds_of_folds(self) -> float:
+        timings = [read_timings(folder) for folder in self.fold_folders.values()]
+        return sum(sum(times["seconds"].values()) for times in timings if times is not None)
 
     @property
     def age(self) -> float | None:

@@ -1,5 +1,6 @@
 """``delira runs``, ``report`` and ``verify``: what people and programs learn of the runs on a disk."""
 
+import datetime
 import json
 import os
 import shutil
@@ -142,14 +143,85 @@ def test_of_a_run_without_a_ledger_is_told_what_its_folder_shows(runs, ask):
     (ledger,) = (runs / "failing").glob("*/ledger.jsonl")
     ledger.unlink()
     code, text, _ = ask("runs", "runs", "--name", "failing")
-    assert (code, text.splitlines()[1].split()[:2]) == (0, ["unknown", "?/2"])
-    told = "there is no ledger.jsonl that can be read, and nothing else says whether the run has ended"
+    assert (code, text.splitlines()[1].split()[:2]) == (0, ["unknown", "1/2"])
+    told = "there is no ledger.jsonl, and nothing else says whether the run has ended"
     assert told in " ".join(text.split())
     assert "folds: 2, of them with result.zip: 1, epochs: 3" in " ".join(text.split())
     assert max(map(len, text.splitlines())) <= 80
     (run,) = ask("runs", "runs", "--name", "failing", "--json")[1]["runs"]
-    assert (run["status"], run["folds_done"], run["folds"]) == ("unknown", None, 2)
+    assert (run["status"], run["folds_done"], run["folds"]) == ("unknown", 1, 2)
     assert run["problems"][0].startswith(told)
+    ledger.write_bytes(b"\x00\n")
+    (run,) = ask("runs", "runs", "--name", "failing", "--json")[1]["runs"]
+    assert run["problems"][0].startswith("its ledger.jsonl is damaged, and nothing else says")
+
+
+def test_without_manifest_and_ledger_the_folds_that_are_stored_are_counted(runs, ask):
+    before = ask("runs", "runs", "--name", "good", "--json")[1]["runs"][0]
+    for name in ("manifest.json", "ledger.jsonl"):
+        next((runs / "good").glob(f"*/{name}")).unlink()
+    (run,) = ask("runs", "runs", "--name", "good", "--json")[1]["runs"]
+    assert (run["kind"], run["status"], run["folds_done"], run["folds"]) == ("kfold", "unknown", 2, None)
+    assert run["metrics"] == pytest.approx(before["metrics"])
+    assert (run["room"], run["started"]) == (before["room"], before["started"])
+    assert ask("runs", "runs", "--name", "good")[1].splitlines()[1].split()[1] == "2/?"
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        ("none", None),
+        ("folder", "fold_01 is missing, though the ledger says that fold 1 has finished"),
+        ("no result", "fold_01/result.zip is missing, though the ledger says that fold 1 has finished"),
+        ("cut result", "fold_01/result.zip is damaged: it has no end"),
+        ("no summary", "result.json is missing"),
+        ("cut summary", "result.json cannot be read"),
+    ],
+)
+def test_a_finished_run_that_has_lost_results_is_not_whole(runs, ask, damage, told):
+    (fold,) = (runs / "good").glob("*/fold_01")
+    result, summary = fold / "result.zip", fold.parent / "result.json"
+    if damage == "folder":
+        shutil.rmtree(fold)
+    elif damage.startswith("no "):
+        (result if damage == "no result" else summary).unlink()
+    elif damage.startswith("cut "):
+        path = result if damage == "cut result" else summary
+        path.write_bytes(path.read_bytes()[:-30])
+    (run,) = ask("runs", "runs", "--name", "good", "--json")[1]["runs"]
+    assert run["status"] == "finished"
+    assert (run["problems"] == []) if told is None else any(told in problem for problem in run["problems"])
+    assert ("\nnot whole: " in ask("runs", "runs", "--name", "good")[1]) == (told is not None)
+
+
+def test_a_single_training_whose_folder_is_gone_is_not_whole(runs, ask):
+    toy_room().experiment(runs, training={"num_epochs": 1}, name="alone").run(
+        BaseDataManager(linear_problem(12, 3, 7), 4)
+    )
+    assert ask("runs", "runs", "--name", "alone", "--json")[1]["runs"][0]["problems"] == []
+    shutil.rmtree(next((runs / "alone").glob("*/fold_00")))
+    (told,) = ask("runs", "runs", "--name", "alone", "--json")[1]["runs"][0]["problems"]
+    assert "has no folder of the training" in told
+
+
+@pytest.mark.parametrize("how", ["killed", "copied", "killed, then continued"])
+def test_the_time_of_a_killed_run_is_that_until_it_last_wrote(runs, ask, how):
+    (folder,) = (runs / "stopped").iterdir()
+    begin = datetime.datetime(2026, 1, 2, 3, 4, 5).astimezone()
+    spans = [(0, "started"), (2, "fold_started")]
+    if how == "killed, then continued":
+        spans += [(500, "resumed"), (510, "finished")]
+    lines = [{"time": (begin + datetime.timedelta(seconds=at)).isoformat(), "event": event} for at, event in spans]
+    ledger, timings = folder / "ledger.jsonl", folder / "fold_00" / "timings.json"
+    ledger.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    timings.write_text(json.dumps({"version": 1, "steps": 3, "seconds": {"forward": 40.0, "other": 2.0}, "note": ""}))
+    last = begin.timestamp() + spans[-1][0]
+    for path in (timings, folder / "fold_00" / "history.jsonl", *([] if how == "copied" else [ledger])):
+        path.touch()
+        os.utime(path, (last, last + (70 if path != ledger else 0)))
+    (run,) = ask("runs", "runs", "--name", "stopped", "--json")[1]["runs"]
+    # of a copy the folds' own clocks are left
+    assert run["seconds"] == {"killed": 72.0, "copied": 42.0, "killed, then continued": 42.0}[how]
 
 
 def test_a_folder_without_runs_is_no_error(tmp_path, ask):
