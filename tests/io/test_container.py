@@ -117,6 +117,16 @@ def test_small_numbers_of_ml_dtypes_are_kept_by_their_bits(name, folder):
         assert back.tobytes() == array.tobytes()
 
 
+def test_of_entries_that_are_not_asked_for_no_array_is_read(folder):
+    array = np.full(50, 3.5)
+    content = written({"large": {"array": array}, "small": {"array": np.arange(3)}, "n": 1})
+    content = content.replace(array.tobytes(), np.full(50, 4.5).tobytes())
+    with pytest.raises(CheckpointError, match="is not a readable checkpoint"):
+        read_back(content, folder)
+    found = read_tree(folder / "tree.zip", only=("small", "n"))
+    assert_same(found, {"small": {"array": np.arange(3)}, "n": 1})
+
+
 def test_an_array_that_is_read_can_be_changed(folder):
     read_back(written(SMALL), folder)["model"]["weight"][0, 0] = 7.0
 

@@ -359,6 +359,13 @@ def test_without_manifest_and_ledger_the_files_of_the_folds_tell_what_was_done(l
     assert any(problem.endswith("; settings, versions and seed are lost") for problem in read_run(live).problems)
 
 
+def test_a_finished_run_without_its_manifest_has_the_folds_of_the_ledger(live):
+    (live / "manifest.json").unlink()
+    assert read_run(live).n_folds == 3
+    shutil.rmtree(live / "fold_01")
+    assert KFoldResult.load(live).problems[0] == "The run has finished: 2 of 3 folds can be shown."
+
+
 def test_a_run_that_was_broken_off_cannot_go_on_without_its_manifest(tmp_path):
     folder = broken_off(tmp_path, 1, 2)
     assert "Go on with resume=" in KFoldResult.load(folder).problems[0]
