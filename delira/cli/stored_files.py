@@ -15,9 +15,10 @@ from delira.io.verify import BROKEN_ZIP, verify_zip
 from delira.training import fold_file, run_folder
 from delira.training.fold_file import FILE, StoredFold, read_fold
 from delira.training.parameters import Parameters
-from delira.training.stored_result import _FORMAT as SUMMARY_FORMAT
-from delira.training.stored_result import CHANGED, SUMMARY, _read_summary
+from delira.training.stored_result import CHANGED
 from delira.training.stored_run import StoredRun, read_history
+from delira.training.stored_summary import FORMAT as SUMMARY_FORMAT
+from delira.training.stored_summary import SUMMARY
 
 WHOLE, BROKEN, MISSING, UNKNOWN = "whole", "broken", "missing", "unknown"
 #: what is said of a file that only a later delira understands
@@ -83,10 +84,8 @@ def _check_run_files(run: StoredRun) -> Iterator[Check]:
         if _is_newer(content, SUMMARY_FORMAT):
             yield Check(path.name, UNKNOWN, NEWER)
             return
-        problems = [told] if told else []
-        if not told:
-            _read_summary(run, problems)
-        yield Check(path.name, BROKEN if problems else WHOLE, _without_path(path, *problems))
+        told = told or run.summary_trouble
+        yield Check(path.name, BROKEN if told else WHOLE, _without_path(path, told))
     elif run.lacks_summary:
         yield Check(path.name, MISSING, "groups and warnings of the run are not known")
 

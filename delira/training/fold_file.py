@@ -105,8 +105,8 @@ def read_means(folder: Path) -> dict[str, float]:
     """
     path = folder / FILE
     tree = read_tree(path, only=("format", "fields"))
-    if tree.get("format") != _FORMAT:
-        raise CheckpointError(f"{path} has the format {tree.get('format')!r}; this version of delira reads {_FORMAT}")
+    if tree.get("format") != FORMAT:
+        raise CheckpointError(f"{path} has the format {tree.get('format')!r}; this version of delira reads {FORMAT}")
     try:
         return {str(name): float(np.mean(value)) for name, value in _unpack(tree["fields"])["metrics"].items()}
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:

@@ -11,7 +11,7 @@ from delira.utils import yaml_codec
 from delira.utils.files import publish_text
 
 SUMMARY = "result.json"
-_FORMAT = 1
+FORMAT = 1
 
 
 def write_summary(folder: Path, facts: Mapping[str, Any], metrics: Mapping[str, Any], bound: Mapping[str, Any]) -> Path:
@@ -34,7 +34,7 @@ def write_summary(folder: Path, facts: Mapping[str, Any], metrics: Mapping[str, 
     }
     groups = facts["groups"]
     content = {**facts, "groups": None if groups is None else np.asarray(groups).tolist(), "metrics": named}
-    return publish_text(folder / SUMMARY, json.dumps({"format": _FORMAT, **content}, default=_plain, indent=1) + "\n")
+    return publish_text(folder / SUMMARY, json.dumps({"format": FORMAT, **content}, default=_plain, indent=1) + "\n")
 
 
 def _plain(value: Any) -> Any:
@@ -53,8 +53,8 @@ def read_summary(folder: Path) -> tuple[dict[str, Any], str]:
     path = folder / SUMMARY
     try:
         written = json.loads(path.read_bytes())
-        if written["format"] != _FORMAT:
-            raise ValueError(f"it has the format {written['format']!r}; this version of delira reads {_FORMAT}")
+        if written["format"] != FORMAT:
+            raise ValueError(f"it has the format {written['format']!r}; this version of delira reads {FORMAT}")
         kinds = {"n_samples": int, "seed": int, "metrics": dict, "info": dict}
         if wrong := [name for name, kind in kinds.items() if not isinstance(written[name], kind)]:
             raise TypeError(f"its {wrong[0]!r} is a {type(written[wrong[0]]).__name__}")
