@@ -10,7 +10,7 @@ from typing import Any
 from delira.errors import ConfigError, MissingBackendError
 from delira.logging.logger import tell_once
 from delira.logging.tensorboard import TensorboardXLoggingHandler
-from delira.logging.trackers import MLflowHandler, WandbHandler
+from delira.logging.trackers import MLflowHandler, WandbHandler, check_store
 from delira.logging.trixi_handler import TrixiHandler, is_trixi
 from delira.logging.visdom_handlers import VisdomLoggingHandler
 from delira.logging.writers import NO_VISDOM
@@ -47,6 +47,8 @@ def check_targets(targets: Any, kwargs: Mapping[str, Any]) -> None:
         if name is not None:
             _check_installed(name, is_default=targets == DEFAULT)
             _check_arguments(name, arguments)
+            if name == "mlflow":
+                check_store(arguments.get("tracking_uri"))
         elif isinstance(target, type):
             if not (issubclass(target, logging.Handler) or is_trixi(target)):
                 raise ConfigError(f"logging_type={target.__name__} is no class of handlers: give {_FORMS}")

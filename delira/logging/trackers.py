@@ -1,7 +1,10 @@
 """Messages for experiment trackers: MLflow, and Weights & Biases (offline unless told otherwise)."""
 
+import contextlib
 import html
+import importlib.util
 import logging
+import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -9,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from delira.errors import ConfigError
+from delira.errors import ConfigError, MissingBackendError
 from delira.logging.handlers import MessageHandler, Place, as_picture, own_appendix
 from delira.logging.image_files import file_name
 from delira.logging.messages import Message
@@ -18,6 +21,12 @@ from delira.utils.pixels import as_bytes
 
 #: what MLflow allows in the name of a metric
 _NOT_MLFLOW = re.compile(r"[^\w\-. /:]")
+#: schemes of databases, which mlflow-skinny cannot open
+_DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
+#: places without a scheme that are no folders
+_SERVICES = ("databricks", "databricks-uc", "uc")
+#: MLflow's own would wait four minutes and more for a server that is not there
+_WAITING = {"MLFLOW_HTTP_REQUEST_TIMEOUT": "10", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1"}
 
 
 class MLflowHandler(MessageHandler):
@@ -39,9 +48,10 @@ class MLflowHandler(MessageHandler):
     Raises
     ------
     MissingBackendError
-        If MLflow is not installed.
+        If MLflow is not installed, or without what ``tracking_uri`` needs.
     ConfigError
-        If MLflow cannot make the run.
+        If MLflow cannot make the run, or its server does not answer within 10 seconds, twice;
+        ``MLFLOW_HTTP_REQUEST_TIMEOUT`` and ``MLFLOW_HTTP_REQUEST_MAX_RETRIES`` change that.
     """
 
     def __init__(
@@ -52,22 +62,33 @@ class MLflowHandler(MessageHandler):
         run_id: str | None = None,
         level: int | str = logging.NOTSET,
     ):
-        mlflow = import_optional("mlflow", type(self).__name__, "mlflow-skinny")
+        # Python closes every handler at its end, also one that could not be made
+        self.run_id: str = ""
         super().__init__(level)
+        mlflow = import_optional("mlflow", type(self).__name__, "mlflow-skinny")
+        check_store(tracking_uri)
         try:
-            # a client, not mlflow.start_run: that would be the run of the whole process
-            self._client = mlflow.MlflowClient(tracking_uri)
-            if run_id is None:
-                found = self._client.get_experiment_by_name(experiment)
-                number = found.experiment_id if found else self._client.create_experiment(experiment)
-                run_id = self._client.create_run(number, run_name=run_name).info.run_id
-            else:
-                self._client.update_run(run_id, status="RUNNING")
+            with _short_waiting():
+                # a client, not mlflow.start_run: that would be the run of the whole process
+                self._client = mlflow.MlflowClient(tracking_uri)
+                self.run_id = self._open(experiment, run_name, run_id)
         except mlflow.exceptions.MlflowException as error:
-            raise ConfigError(
-                f"MLflow cannot write to {tracking_uri or mlflow.get_tracking_uri()!r}: {error}"
+            uri = str(tracking_uri or mlflow.get_tracking_uri())
+            raise ConfigError(f"MLflow cannot write to {uri!r}: {error}{_server_hint(uri)}") from error
+        except ModuleNotFoundError as error:
+            uri = tracking_uri or mlflow.get_tracking_uri()
+            raise MissingBackendError(
+                f"MLflow needs the package {error.name!r} for {uri!r}; install it, or choose another tracking_uri"
             ) from error
-        self.run_id: str = run_id
+
+    def _open(self, experiment: str, run_name: str | None, run_id: str | None) -> str:
+        if run_id is not None:
+            self._client.update_run(run_id, status="RUNNING")
+            return run_id
+        found = self._client.get_experiment_by_name(experiment)
+        number = found.experiment_id if found else self._client.create_experiment(experiment)
+        opened: str = self._client.create_run(number, run_name=run_name).info.run_id
+        return opened
 
     def show(self, message: Message, place: Place | None) -> None:
         """Write one message."""
@@ -123,11 +144,13 @@ class WandbHandler(MessageHandler):
         level: int | str = logging.NOTSET,
         **kwargs: Any,
     ):
-        self._wandb = import_optional("wandb", type(self).__name__, "wandb")
+        # Python closes every handler at its end, also one that could not be made
+        self._run: Any = None
+        self.project = project
         super().__init__(level)
+        self._wandb = import_optional("wandb", type(self).__name__, "wandb")
         if folder is not None:
             Path(folder).mkdir(parents=True, exist_ok=True)
-        self.project = project
         settings = self._wandb.Settings(silent=True, console="off", disable_git=True)
         # a run beside others of the process: trainings may be nested, or in threads
         self._run = self._wandb.init(
@@ -156,11 +179,71 @@ class WandbHandler(MessageHandler):
 
     def close(self) -> None:
         """End the run."""
-        self._run.finish(exit_code=int(self.has_failed))
+        if self._run is not None:
+            self._run.finish(exit_code=int(self.has_failed))
         super().close()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.project!r})"
+
+
+def check_store(tracking_uri: str | Path | None) -> None:
+    """Refuse a place that the installed MLflow cannot write to; nothing is opened.
+
+    Parameters
+    ----------
+    tracking_uri
+        As for :class:`MLflowHandler`.
+
+    Raises
+    ------
+    MissingBackendError
+        If it is a database, and MLflow was installed without what opens one.
+    ConfigError
+        If it is a folder, which MLflow takes only if it is told to.
+    """
+    mlflow = import_optional("mlflow", "MLflowHandler", "mlflow-skinny")
+    uri = str(tracking_uri or mlflow.get_tracking_uri())
+    if uri in _SERVICES:
+        return
+    scheme = uri.partition(":")[0].partition("+")[0] if ":" in uri else "file"
+    # an older MLflow takes folders without being told
+    allowed = getattr(mlflow.environment_variables, "MLFLOW_ALLOW_FILE_STORE", None)
+    missing = [name for name in ("sqlalchemy", "alembic") if importlib.util.find_spec(name) is None]
+    where = f"MLflow would write to {uri!r}" + ("" if tracking_uri else ", as no tracking_uri is given")
+    folder = "MLFLOW_ALLOW_FILE_STORE=true and give logging_kwargs={'tracking_uri': 'file:mlruns'}"
+    if scheme in _DATABASES and missing:
+        raise MissingBackendError(
+            f"{where}, a database, for which the package {missing[0]!r} is not installed: mlflow-skinny does not bring "
+            f"it. Install it with: pip install mlflow. Without it, set the environment variable {folder}, or give the "
+            "tracking_uri of a server"
+        )
+    if scheme == "file" and allowed is not None and not allowed.get():
+        raise ConfigError(
+            f"{where}, a folder, which MLflow takes only if the environment variable MLFLOW_ALLOW_FILE_STORE is 'true'"
+            "; set it before the trainer is made, or give the tracking_uri of a server"
+        )
+
+
+@contextlib.contextmanager
+def _short_waiting() -> Iterator[None]:
+    """Let MLflow give up soon on a server that does not answer, unless the user said how long it waits."""
+    own = {name: value for name, value in _WAITING.items() if name not in os.environ}
+    os.environ.update(own)
+    try:
+        yield
+    finally:
+        for name in own:
+            os.environ.pop(name, None)
+
+
+def _server_hint(uri: str) -> str:
+    if not uri.startswith(("http:", "https:")):
+        return ""
+    return (
+        ". Is the server running, and its address right? The environment variables MLFLOW_HTTP_REQUEST_TIMEOUT "
+        "(seconds) and MLFLOW_HTTP_REQUEST_MAX_RETRIES let a slow one have more time"
+    )
 
 
 def numbers_of(name: str, value: Any) -> Iterator[tuple[str, float]]:

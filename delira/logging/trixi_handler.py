@@ -72,6 +72,8 @@ class TrixiHandler(MessageHandler):
                               " has none")  # fmt: skip
         if not isinstance(logging_cls, type) and (args or kwargs):
             raise ConfigError("TrixiHandler was given a logger that is made already, and arguments to make it with")
+        # Python closes every handler at its end, also one that could not be made
+        self.logger: Any = None
         super().__init__(level)
         self.logger = logging_cls(*args, **kwargs) if isinstance(logging_cls, type) else logging_cls
 

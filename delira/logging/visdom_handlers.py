@@ -53,11 +53,12 @@ class VisdomLoggingHandler(MessageHandler):
         level: int | str = logging.NOTSET,
         **kwargs: Any,
     ):
+        # Python closes every handler at its end, also one that could not be made
+        self._writers: dict[str, VisdomWriter] = {}
         super().__init__(level)
         known = {name: kwargs.pop(name) for name in _PARAMS if name in kwargs}
         self.exp_name = exp_name
         self._params = VisdomParams(server=server, port=port, options=kwargs, **known)
-        self._writers: dict[str, VisdomWriter] = {}
         self._writer(exp_name)
 
     def show(self, message: Message, place: Place | None) -> None:

@@ -37,7 +37,7 @@ _DEVICES = {
     "jax": "[str(device) for device in first.devices()]",
     "sklearn": "['cpu']",
 }
-#: package -> (extra that brings it, what it is for)
+#: package -> (list of requirements that it is in, what it is for)
 OPTIONAL = {
     "tensorboardX": ("logging", "event files of TensorBoard"),
     "tensorboard": ("logging", "showing them"),
@@ -51,6 +51,16 @@ OPTIONAL = {
     "onnxscript": ("export", "networks for other programs"),
     "shtab": ("cli", "completion of the command delira in shells"),
     "ml_dtypes": ("export", "bfloat16 in numpy"),
+    "mlflow": ("trackers", "runs of MLflow"),
+    "wandb": ("trackers", "runs of Weights & Biases"),
+    "visdom": ("visdom", "windows of visdom"),
+}
+#: package -> how it is installed; of the others the list is an extra of delira
+_IN_NO_EXTRA = {
+    "mlflow": "pip install mlflow-skinny",
+    "wandb": "pip install wandb",
+    # its setup.py imports what newer versions of setuptools lack
+    "visdom": "pip install 'setuptools<81' && pip install --no-build-isolation visdom==0.2.4",
 }
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TF_NUM_INTRAOP_THREADS")
 
@@ -173,7 +183,8 @@ def _framework(packages: tuple[str, ...], rooms: tuple[str, ...]) -> Finding:
 
 def _optional(package: str) -> Finding:
     extra, purpose = OPTIONAL[package]
-    return Finding(package=package, purpose=purpose, install=f"pip install 'delira[{extra}]'", **_probe([package]))
+    install = _IN_NO_EXTRA.get(package, f"pip install 'delira[{extra}]'")
+    return Finding(package=package, purpose=purpose, install=install, **_probe([package]))
 
 
 def _probe(packages: Sequence[str], modules: Sequence[str] = (), devices: str = "[]") -> dict[str, Any]:

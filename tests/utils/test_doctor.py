@@ -11,6 +11,8 @@ import pytest
 
 import delira
 from delira import cli
+from delira.logging.targets import TARGETS
+from delira.logging.writers import NO_VISDOM
 from delira.rooms import FRAMEWORKS
 from delira.utils import doctor
 
@@ -142,8 +144,18 @@ def test_every_package_is_in_the_extra_that_it_names():
     keras_comes_with = {("keras", "tensorflow"), ("sklearn", "sklearn")}
     for package, extra in {(name, extra) for name, (extra, _) in doctor.OPTIONAL.items()} | rooms - keras_comes_with:
         listed = (ROOT / "requirements" / f"{extra}.txt").read_text(encoding="utf-8").lower()
-        known = {package, *names.get(package, ()), *{"skimage": ["scikit-image"], "PIL": ["pillow"]}.get(package, ())}
+        others = {"skimage": ["scikit-image"], "PIL": ["pillow"], "mlflow": ["mlflow-skinny"]}
+        known = {package, *names.get(package, ()), *others.get(package, ())}
         assert any(re.search(rf"^{re.escape(name.lower())}[>=]", listed, re.MULTILINE) for name in known), package
+
+
+def test_every_target_of_a_log_is_listed_with_what_its_own_error_says(monkeypatch):
+    monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: None)
+    installs = {each.package: each.install for each in map(doctor._optional, doctor.OPTIONAL)}
+    assert installs.keys() >= {package for _, package, _ in TARGETS.values()}
+    for _, package, install in TARGETS.values():
+        assert install in installs[package]
+    assert NO_VISDOM.endswith(f": {installs['visdom']}")
 
 
 def test_every_room_says_what_it_needs():
