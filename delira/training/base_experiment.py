@@ -342,6 +342,7 @@ class BaseExperiment:
         **facts
             For the manifest; ``splits`` is part of the fingerprint.
         """
+        request.warn_of_no_epochs()
         stated = {
             "name": self.name,
             "model": f"{self.model_cls.__module__}:{self.model_cls.__qualname__}",

@@ -1,8 +1,11 @@
 """Parameters on the command line of a script: names in part, values as in YAML, of the kind of the present value."""
 
 import argparse
+import contextlib
 import numbers
+import pathlib
 import sys
+import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +19,7 @@ _VARIABILITIES = ("fixed", "variable")
 _PARTS = ("model", "training")
 _GROUP = "parameters"
 _LONG = 40  # characters of a default that are shown
+_DELIRA = str(pathlib.Path(__file__).parents[1] / "_").removesuffix("_")
 
 Path = tuple[str, ...]
 
@@ -33,8 +37,9 @@ def add_parameters(parser: argparse.ArgumentParser, params: Any) -> None:
     if any(group.title == _GROUP for group in parser._action_groups):
         return  # a parser that has them already
     leaves, taken = settable(params), _options_of(parser)
+    example = _example(leaves, taken)
     group = parser.add_argument_group(
-        _GROUP, "Named by as much of the path as says which one is meant (--lr); values as in YAML."
+        _GROUP, f"Named by as much of the path as says which one is meant{example}; values as in YAML."
     )
     for path, value in leaves.items():
         option = f"--{'.'.join(path) if _is_hidden(path, leaves) else shown(path)}"
@@ -42,6 +47,14 @@ def add_parameters(parser: argparse.ArgumentParser, params: Any) -> None:
             # argparse reads % as a format
             explained = f"now {_short(value)}".replace("%", "%%")
             group.add_argument(option, default=argparse.SUPPRESS, metavar=_kind(value), help=explained)
+
+
+def _example(leaves: Mapping[Path, Any], taken: set[str]) -> str:
+    """A parameter of this script whose last name says which one is meant: a learning rate rather than another."""
+    lasts = [path[-1] for path in leaves]
+    short = [path for path in leaves if len(path) > 2 and lasts.count(path[-1]) == 1 and f"--{path[-1]}" not in taken]
+    numbers_first = sorted(short, key=lambda path: _kind(leaves[path]) != "FLOAT")
+    return f" (--{numbers_first[0][-1]})".replace("%", "%%") if short else ""
 
 
 def _options_of(parser: argparse.ArgumentParser) -> set[str]:
@@ -68,6 +81,35 @@ def read_parameters(
     for path, value in given.items():
         params[".".join(path)] = value
     return options
+
+
+@contextlib.contextmanager
+def mistakes_in_one_line(parser: argparse.ArgumentParser) -> Iterator[None]:
+    """End a script with one line and exit code 2 where delira refuses what it was given.
+
+    Only a :class:`~delira.errors.ConfigError` that delira raises when the script itself calls it is told so. Errors
+    from within other code, such as a dataset or a network, keep their traceback.
+
+    Parameters
+    ----------
+    parser
+        That of the script, whose name begins the line.
+    """
+    try:
+        yield
+    except ConfigError as error:
+        if not _is_from_the_script(error):
+            raise
+        said = " ".join([str(error), *getattr(error, "__notes__", ())])
+        parser.exit(2, f"{parser.prog}: {' '.join(said.split())}\n")
+
+
+def _is_from_the_script(error: BaseException) -> bool:
+    """Whether delira raised it, and nothing but one file, the script, is between the two."""
+    files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
+    # "<string>" is the constructor of a dataclass
+    others = {file for file in files if not file.startswith((_DELIRA, "<")) and file != contextlib.__file__}
+    return files[-1].startswith(_DELIRA) and len(others) == 1
 
 
 class _Words:

@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import inspect
+import logging
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ from delira.training.parameters import Parameters
 from delira.training.signatures import settings_signature
 from delira.utils import yaml_codec
 from delira.utils.suggest import did_you_mean
+
+_log = logging.getLogger("delira")
 
 #: names of the parameters' training part that are no settings of the trainer
 RUN_NAMES = ("num_epochs", "n_epochs", "batch_size", "fold", "callbacks", "key_mapping", "start_epoch")
@@ -50,6 +53,11 @@ class RunRequest:
         """The same, with copies of its own."""
         params, settings, callbacks = _copied((self.params, self.settings, self.callbacks))
         return dataclasses.replace(self, fold=fold, params=params, settings=settings, callbacks=callbacks)
+
+    def warn_of_no_epochs(self) -> None:
+        """Tell that nothing is trained: networks as they begin are sometimes wanted, but seldom."""
+        if self.num_epochs == 0:
+            _log.warning("num_epochs is 0: nothing is trained, and the results are those of untrained networks")
 
     def fingerprint(self, data: Any) -> dict[str, Any]:
         """What must be equal for a run to be continued; the number of epochs is not part of it."""

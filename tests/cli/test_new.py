@@ -80,6 +80,21 @@ def test_what_cannot_be_a_project_is_refused(tmp_path, monkeypatch, capsys, word
     assert not (tmp_path / "x").exists()
 
 
+def test_a_script_answers_mistakes_in_its_options_by_one_line(tmp_path):
+    pytest.importorskip("skops", reason="estimators are stored by the package 'skops', which is not installed")
+    assert run("-m", "delira", "new", "project", "--backend", "sklearn", cwd=tmp_path).returncode == 0
+    project = tmp_path / "project"
+    for words, message in (
+        (("--folds", "1"), "num_splits must be an integer of at least 2, got 1"),
+        (("--resume", "nosuch"), f"'{project / 'nosuch'}' is no run folder: there is no such folder"),
+    ):
+        done = run("train.py", *words, cwd=project)
+        assert (done.returncode, done.stderr, done.stdout) == (2, f"train.py: {message}\n", "")
+    text = run("train.py", "--help", cwd=project).stdout
+    assert "\n\nCross-validate the network.\n\n" in text
+    assert "(--n_trees)" in text
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)  # several interpreters that import a framework, on a machine that is shared
 @pytest.mark.parametrize(("room", "task"), PROJECTS)

@@ -116,6 +116,26 @@ def test_help_lists_every_parameter_with_its_value(params):
     assert "optimizer_cls" not in text
 
 
+@pytest.mark.parametrize(
+    ("training", "example"),
+    [
+        ({"num_epochs": 3, "optimizer_params": {"lr": 0.1}}, "(--lr)"),
+        ({"num_epochs": 3, "optimizer_params": {"learning_rate": 0.1}}, "(--learning_rate)"),
+        ({"a": {"lr": 0.1}, "b": {"lr": 0.2}, "num_epochs": 3}, "(--num_epochs)"),
+        ({"num_epochs": 3, "folds": 0.5}, "(--num_epochs)"),
+        ({}, "which one is meant;"),
+    ],
+)
+def test_help_gives_a_parameter_of_the_script_itself_as_an_example(training, example, capsys):
+    params, parser = Parameters({"training": training}), argparse.ArgumentParser()
+    parser.add_argument("--folds", type=int)
+    with pytest.raises(SystemExit):
+        params.update_from_argparse(parser, arguments=["--help"])
+    assert example in " ".join(capsys.readouterr().out.split())
+    if example.startswith("("):
+        params.update_from_argparse(arguments=[example.strip("()"), "7"])
+
+
 def test_help_with_a_percent_sign_and_odd_names():
     params = Parameters({"training": {"label": "50 %", "mAP@0.5": 1, 3: 4, "": 5}})
     assert "now 50 %" in params.create_argparser().format_help()
@@ -139,3 +159,66 @@ def test_a_script_answers_help_and_takes_parameters(tmp_path):
     wrong = run("--ir", "1")
     assert (wrong.returncode, wrong.stdout) == (2, "")
     assert wrong.stderr.startswith("train.py: there is no parameter 'ir'; ")
+
+
+SCRIPT = """
+import argparse
+import own
+from delira.data_loading import BaseDataManager
+from delira.errors import ConfigError
+from delira.training.command_line import mistakes_in_one_line
+from delira.training.splits import SplitConfig
+
+parser = argparse.ArgumentParser()
+parser.add_argument("case")
+case = parser.parse_args().case
+with mistakes_in_one_line(parser):
+    if case == "script":
+        SplitConfig(num_splits=1)
+    elif case == "own":
+        own.fail()
+    elif case == "through own":
+        own.split()
+    elif case == "through delira":
+        list(BaseDataManager(own.Dataset(), 2, n_process_augmentation=0))
+    elif case == "raised here":
+        raise ConfigError("from the script")
+    elif case == "other":
+        {}["x"]
+"""
+OWN = """
+from delira.errors import ConfigError
+from delira.training.splits import SplitConfig
+
+def fail():
+    raise ConfigError("mine")
+
+def split():
+    SplitConfig(num_splits=1)
+
+class Dataset:
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        split()
+"""
+
+
+@pytest.mark.parametrize(
+    ("case", "is_short"),
+    [("script", True), ("own", False), ("through own", False), ("through delira", False), ("raised here", False),
+     ("other", False)],
+)  # fmt: skip
+def test_a_mistake_in_the_options_is_one_line_and_errors_of_own_code_are_whole(tmp_path, case, is_short):
+    (tmp_path / "train.py").write_text(SCRIPT)
+    (tmp_path / "own.py").write_text(OWN)
+    command = [sys.executable, str(tmp_path / "train.py"), case]
+    done = subprocess.run(command, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
+    if is_short:
+        assert done.stderr == "train.py: num_splits must be an integer of at least 2, got 1\n"
+        assert done.returncode == 2
+    else:
+        assert "Traceback" in done.stderr
+        assert ("ConfigError" in done.stderr) == (case != "other")
+        assert done.returncode == 1

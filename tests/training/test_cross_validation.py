@@ -326,6 +326,18 @@ def test_the_number_of_splits_is_ten_with_a_warning_if_it_is_not_given(room, tmp
     assert len(result.folds) == 10
 
 
+@pytest.mark.parametrize("kind", ["run", "kfold"])
+def test_that_nothing_is_trained_is_told_once(room, tmp_path, data, caplog, kind):
+    experiment, told = room.experiment(tmp_path), "num_epochs is 0: nothing is trained"
+    for epochs, count in ((1, 0), (0, 1)):
+        caplog.clear()
+        if kind == "run":
+            experiment.run(data, num_epochs=epochs)
+        else:
+            experiment.kfold(data, METRICS, num_epochs=epochs, num_splits=2)
+        assert sum(told in record.getMessage() for record in caplog.records) == count
+
+
 def test_num_epochs_of_the_call_goes_first(room, tmp_path, data):
     experiment = room.experiment(tmp_path, training={"num_epochs": 3})
     assert [len(fold.history) for fold in experiment.kfold(data, METRICS, 1, 2).folds] == [1, 1]
