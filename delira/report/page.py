@@ -131,7 +131,9 @@ def template(name: str) -> Any:
 
 def _facts(result: Any) -> list[tuple[str, str]]:
     """The line under the title."""
-    date = result.info.get("date") or result.info.get("started") or datetime.datetime.now()
+    date = result.info.get("date") or result.info.get("started")
+    if not date:  # of a stored run it was lost; others have just been computed
+        date = DASH if result.problems else datetime.datetime.now()
     with contextlib.suppress(TypeError, ValueError):  # a date in words stays as it is
         date = datetime.datetime.fromisoformat(str(date)).strftime("%d %B %Y, %H:%M")
     n_folds, n_cases = len(result.folds), int(result.oof.mask.sum())
@@ -150,7 +152,7 @@ def _facts(result: Any) -> list[tuple[str, str]]:
     if result.groups is not None:
         n_tested, n_groups = (len(np.unique(of)) for of in (np.asarray(result.groups)[result.oof.mask], result.groups))
         facts.append(("Groups", f"{n_tested:,}" + (f" of {n_groups:,}" if n_tested < n_groups else "")))
-    return [*facts, ("Seed", str(result.seed))]
+    return [*facts, ("Seed", DASH if result.seed is None else str(result.seed))]
 
 
 def _legend(folds: Sequence[Any]) -> list[tuple[str, str]]:

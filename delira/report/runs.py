@@ -107,7 +107,7 @@ def _run(result: Any, name: str, number: int) -> dict[str, Any]:
         "date": str(result.info.get("date") or result.info.get("started") or DASH)[:16].replace("T", " "),
         "folds": DASH if result.is_training else len(result.folds),
         "cases": DASH if result.is_training and not tested else f"{tested:,}",
-        "seed": result.seed,
+        "seed": DASH if result.seed is None else result.seed,
         "folder": "" if result.path is None else str(result.path),
     }
 
@@ -255,7 +255,7 @@ def _settings(result: Any) -> list[tuple[str, str]]:
     if isinstance(settings, str):
         settings = _read_yaml(settings)
     own = settings if isinstance(settings, Mapping) else {"settings": settings} if settings else {}
-    return [*flat(own), ("seed", str(result.seed)), *flat(info), *fingerprints(result)]
+    return [*flat(own), ("seed", DASH if result.seed is None else str(result.seed)), *flat(info), *fingerprints(result)]
 
 
 def _read_yaml(text: str) -> Any:

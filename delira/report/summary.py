@@ -67,7 +67,7 @@ def _pooled(result: Any, name: str) -> tuple[float | None, Interval]:
         values = oof.per_case[name][oof.mask]
         if result.without_intervals:
             return float(np.mean(values)), missing(result.without_intervals)
-        return float(np.mean(values)), mean_interval(values, groups, result.seed)
+        return float(np.mean(values)), mean_interval(values, groups, result.seed or 0)
     metric = (result.metrics or {}).get(name)
     if metric is None:
         return None, missing("the function that computed it is not known here")
@@ -86,7 +86,7 @@ def _pooled(result: Any, name: str) -> tuple[float | None, Interval]:
             f"its arrays ({size / 2**20:,.0f} MiB) are too large to be drawn 2,000 times; "
             "a metric over samples (delira.metrics.per_sample) has an interval at any size"
         )
-    return value, score_interval(evaluate, arrays, groups, result.seed)
+    return value, score_interval(evaluate, arrays, groups, result.seed or 0)
 
 
 def metric_arrays(result: Any, name: str) -> Sequence[Any]:

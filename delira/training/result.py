@@ -87,7 +87,8 @@ class KFoldResult:
     """As given to :class:`~delira.metrics.MetricSet`."""
     groups: Any = None
     """Group (patient, site) of every sample, shape ``(n_samples,)``: intervals draw whole groups."""
-    seed: int = 0
+    seed: int | None = 0
+    """None: not known, as the files of a stored run that had it were lost."""
     name: str = ""
     path: Path | None = None
     """Folder of the run."""
@@ -304,7 +305,7 @@ class KFoldResult:
             parts += [f"{n_cases:,} cases"] if n_cases else []
         else:
             parts = [f"{n_folds or 'no'} {'fold' if n_folds == 1 else 'folds'}", f"{n_cases:,} cases"]
-        sizes = ", ".join([*parts, f"seed {self.seed}"])
+        sizes = ", ".join([*parts, "seed not known" if self.seed is None else f"seed {self.seed}"])
         return f"{self.name}: {sizes}" if self.name else sizes
 
     @property

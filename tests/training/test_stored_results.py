@@ -357,6 +357,11 @@ def test_without_manifest_and_ledger_the_files_of_the_folds_tell_what_was_done(l
     assert "<dd>3 of" not in loaded.to_html()
     (live / SUMMARY).unlink()
     assert any(problem.endswith("; settings, versions and seed are lost") for problem in read_run(live).problems)
+    lost = KFoldResult.load(live)
+    assert lost.seed is None
+    assert lost.title.endswith("seed not known")
+    assert "<dt>Seed</dt><dd>–</dd>" in lost.to_html()
+    assert "<dt>Date</dt><dd>–</dd>" in lost.to_html()
 
 
 def test_a_finished_run_without_its_manifest_has_the_folds_of_the_ledger(live):
