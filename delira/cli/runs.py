@@ -96,6 +96,7 @@ def describe(run: StoredRun, root: Path, metric: str | None = None) -> dict[str,
         "age_seconds": run.age,
         "room": run.manifest.get("room") or (run.summary.get("info") or {}).get("room"),
         "error": run.error or None,
+        "error_notes": run.error_notes,
         "owner": run.owner,
         "problems": [*([_without_ledger(run)] if run.state == UNKNOWN else []), *run.problems, *_losses(run)],
     }
@@ -181,7 +182,7 @@ def _as_text(facts: Sequence[dict[str, Any]], root: Path, n_found: int, n_left: 
     header = ("status", "folds", "score", "took", "age", "run")
     lines = [
         table(header, [[str(cell) for cell in _cells(fact)] for fact in facts], "<><>><"),
-        *("\n" + wrapped(f"{fact['run']}: {_first_line(fact['error'])}") for fact in facts if fact["error"]),
+        *("\n" + wrapped(f"{fact['run']}: {_told(fact)}") for fact in facts if fact["error"]),
         *("\n" + wrapped(f"{fact['run']}: {fact['problems'][0]}") for fact in facts if fact["status"] == UNKNOWN),
     ]
     broken = [fact["run"] for fact in facts if fact["problems"]]
@@ -190,6 +191,11 @@ def _as_text(facts: Sequence[dict[str, Any]], root: Path, n_found: int, n_left: 
     if n_left > len(facts):
         lines.append(f"\nand {n_left - len(facts)} more")
     return "\n".join(lines)
+
+
+def _told(fact: dict[str, Any]) -> str:
+    """An error, and where it happened."""
+    return "; ".join(map(_first_line, [fact["error"], *fact["error_notes"][:1]]))
 
 
 def _first_line(text: str) -> str:

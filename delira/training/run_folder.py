@@ -263,8 +263,11 @@ class RunFolder:
             try:
                 yield
             except BaseException as error:
+                told: dict[str, Any] = {"error": f"{type(error).__name__}: {error}".removesuffix(": ")}
+                if notes := getattr(error, "__notes__", None):  # where it happened, as in which metric
+                    told["notes"] = [*map(str, notes)]
                 with contextlib.suppress(OSError):  # a full disk must not hide what happened
-                    self._append("broken_off", error=f"{type(error).__name__}: {error}".removesuffix(": "))
+                    self._append("broken_off", **told)
                 if any(self.path.glob("fold_*/checkpoints/*")):
                     error.add_note(f"The run can be continued from its last checkpoint: resume={str(self.path)!r}")
                 raise

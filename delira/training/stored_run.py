@@ -92,6 +92,12 @@ class StoredRun:
         return str(self._ending.get("error") or "").removesuffix(": ")
 
     @property
+    def error_notes(self) -> list[str]:
+        """Where :attr:`error` happened, as ``"in metric 'dice', called with …"``, if that is known."""
+        notes = self._ending.get("notes")
+        return [*map(str, notes)] if isinstance(notes, list) else []
+
+    @property
     def _ending(self) -> Mapping[str, Any]:
         return self.events[-1] if self.events else {}
 

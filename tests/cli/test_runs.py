@@ -32,7 +32,9 @@ class Stop(AbstractCallback):
 
     def at_epoch_end(self, trainer: Any, **facts: Any) -> None:
         if trainer.fold == self.fold:
-            raise self.error("the cable was pulled")
+            error = self.error("the cable was pulled")
+            error.add_note("in the cellar")
+            raise error
 
 
 def cross_validate(path: Path, name: str, *callbacks: Any, lr: float = 0.05) -> None:
@@ -101,7 +103,7 @@ def test_every_run_is_a_line_of_80_columns(runs, ask):
     assert rows["failing"].startswith("failed 1/2 rmse")
     assert rows["stopped"].startswith("broken off 0/2 –")
     assert max(map(len, lines)) <= 80
-    assert "RuntimeError: the cable was pulled" in text
+    assert "RuntimeError: the cable was pulled; in the cellar" in " ".join(text.split())
 
 
 @pytest.mark.parametrize(
@@ -134,7 +136,7 @@ def test_what_json_says_of_a_run_has_these_names(runs, ask):
     (run,) = ask("runs", "--json", "--name", "good")[1]["runs"]
     assert run.keys() == {
         "run", "path", "name", "kind", "status", "folds_done", "folds", "metrics", "score", "started", "seconds",
-        "age_seconds", "room", "error", "owner", "problems",
+        "age_seconds", "room", "error", "error_notes", "owner", "problems",
     }  # fmt: skip
     assert (run["kind"], run["room"], run["score"]["metric"]) == ("kfold", "toy", "rmse")
 
