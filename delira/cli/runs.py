@@ -80,6 +80,7 @@ def list_runs(root: str | Path, chosen: Filter, *, sort: str = "age", limit: int
 
 def describe(run: StoredRun, root: Path, metric: str | None = None) -> dict[str, Any]:
     """What is said of a run, by stable names."""
+    lost = [_without_ledger(run)] if run.state == UNKNOWN and not run.is_alone else []
     name, value = score_of(run, metric)
     return {
         "run": str(run.path.relative_to(root.resolve()) if run.path.is_relative_to(root.resolve()) else run.path),
@@ -98,7 +99,7 @@ def describe(run: StoredRun, root: Path, metric: str | None = None) -> dict[str,
         "error": run.error or None,
         "error_notes": run.error_notes,
         "owner": run.owner,
-        "problems": [*([_without_ledger(run)] if run.state == UNKNOWN else []), *run.problems, *_losses(run)],
+        "problems": [*lost, *run.problems, *_losses(run)],
     }
 
 
@@ -180,10 +181,11 @@ def _as_text(facts: Sequence[dict[str, Any]], root: Path, n_found: int, n_left: 
             else f"none of the {n_found} runs below {root} is like that"
         )
     header = ("status", "folds", "score", "took", "age", "run")
+    unknown = [fact for fact in facts if fact["status"] == UNKNOWN]
     lines = [
         table(header, [[str(cell) for cell in _cells(fact)] for fact in facts], "<><>><"),
         *("\n" + wrapped(f"{fact['run']}: {_told(fact)}") for fact in facts if fact["error"]),
-        *("\n" + wrapped(f"{fact['run']}: {fact['problems'][0]}") for fact in facts if fact["status"] == UNKNOWN),
+        *("\n" + wrapped(f"{fact['run']}: {fact['problems'][0]}") for fact in unknown if fact["problems"]),
     ]
     broken = [fact["run"] for fact in facts if fact["problems"]]
     if broken:

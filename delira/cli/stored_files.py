@@ -16,7 +16,7 @@ from delira.training import fold_file, run_folder
 from delira.training.fold_file import FILE, StoredFold, read_fold
 from delira.training.parameters import Parameters
 from delira.training.stored_result import CHANGED
-from delira.training.stored_run import StoredRun, read_history
+from delira.training.stored_run import FINISHED, StoredRun, read_history
 from delira.training.stored_summary import FORMAT as SUMMARY_FORMAT
 from delira.training.stored_summary import SUMMARY
 
@@ -47,7 +47,7 @@ def check_files(run: StoredRun) -> Iterator[Check]:
         place = "." if folder == run.path else folder.name
         checks, stored = _check_result(run, number, folder)
         yield from checks
-        yield from _check_history(folder, place, stored)
+        yield from _check_history(run, folder, place, stored)
         yield from _check_small_files(run, number, place)
         for checkpoint in sorted((folder / "checkpoints").glob("*")):
             if checkpoint.is_file() and not checkpoint.name.startswith("."):
@@ -129,7 +129,7 @@ def _check_result(run: StoredRun, number: int, folder: Path) -> tuple[list[Check
     return [Check(what, *_compare_metrics(stored.fields["metrics"], noted))], stored
 
 
-def _check_history(folder: Path, place: str, stored: StoredFold | None) -> Iterator[Check]:
+def _check_history(run: StoredRun, folder: Path, place: str, stored: StoredFold | None) -> Iterator[Check]:
     """Both files of the epochs; of a finished fold they are in ``result.zip``, too."""
     path, table = folder / "history.jsonl", folder / "history.csv"
     history, lost = read_history(folder)
@@ -139,7 +139,9 @@ def _check_history(folder: Path, place: str, stored: StoredFold | None) -> Itera
     if is_expected and not path.exists():
         yield Check(f"{place}/{path.name}", MISSING, f"the epochs are in {FILE}" if told else "")
     elif is_expected:
-        is_same = not told or json.dumps(told, default=str) == json.dumps(history, default=str)
+        # a run that goes on for more epochs has the result of the first ones until the fold ends again
+        ended = history if run.state == FINISHED else history[: len(told)]
+        is_same = not told or json.dumps(told, default=str) == json.dumps(ended, default=str)
         wrong = lost or ("" if is_same else f"its epochs are not those of {FILE}")
         yield Check(f"{place}/{path.name}", BROKEN if wrong else WHOLE, _without_path(path, wrong))
     if is_expected and not table.exists():

@@ -150,7 +150,8 @@ def _facts(result: Any) -> list[tuple[str, str]]:
         facts.append(("Splits", f"{n_folds}{of}{f', {split_type}' if split_type else ''}"))
         facts.append(("Cases", f"{n_cases:,}" + (f" of {result.n_samples:,}" if n_cases < result.n_samples else "")))
     if result.groups is not None:
-        n_tested, n_groups = (len(np.unique(of)) for of in (np.asarray(result.groups)[result.oof.mask], result.groups))
+        groups, tested = np.asarray(result.groups), result.oof.mask
+        n_tested, n_groups = (len(np.unique(groups[which])) for which in (tested, tested | (groups != -1)))
         facts.append(("Groups", f"{n_tested:,}" + (f" of {n_groups:,}" if n_tested < n_groups else "")))
     return [*facts, ("Seed", DASH if result.seed is None else str(result.seed))]
 

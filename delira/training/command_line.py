@@ -87,8 +87,9 @@ def read_parameters(
 def mistakes_in_one_line(parser: argparse.ArgumentParser) -> Iterator[None]:
     """End a script with one line and exit code 2 where delira refuses what it was given.
 
-    Only a :class:`~delira.errors.ConfigError` that delira raises when the script itself calls it is told so. Errors
-    from within other code, such as a dataset or a network, keep their traceback.
+    Only a :class:`~delira.errors.ConfigError` that delira raises by itself when the script calls it is told so. Errors
+    from within other code, such as a dataset, a network or an optimizer, in the script or elsewhere, keep their
+    traceback.
 
     Parameters
     ----------
@@ -100,16 +101,20 @@ def mistakes_in_one_line(parser: argparse.ArgumentParser) -> Iterator[None]:
     except ConfigError as error:
         if not _is_from_the_script(error):
             raise
-        said = " ".join([str(error), *getattr(error, "__notes__", ())])
-        parser.exit(2, f"{parser.prog}: {' '.join(said.split())}\n")
+        parser.exit(2, f"{parser.prog}: {' '.join(str(error).split())}\n")
 
 
 def _is_from_the_script(error: BaseException) -> bool:
-    """Whether delira raised it, and nothing but one file, the script, is between the two."""
-    files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
+    """Whether delira raised it, called by one file, the script, and without calling other code before."""
+    # notes tell of a sample, a batch or a worker; a cause is somebody else's error
+    if error.__cause__ is not None or getattr(error, "__notes__", None):
+        return False
+    # the first frame is that of the context manager
+    files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)][1:]
     # "<string>" is the constructor of a dataclass
-    others = {file for file in files if not file.startswith((_DELIRA, "<")) and file != contextlib.__file__}
-    return files[-1].startswith(_DELIRA) and len(others) == 1
+    is_own = {file: file.startswith((_DELIRA, "<")) for file in files if file != contextlib.__file__}
+    order = [is_own[file] for file in files if file in is_own]
+    return files[-1].startswith(_DELIRA) and order == sorted(order) and [*is_own.values()].count(False) == 1
 
 
 class _Words:

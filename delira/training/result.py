@@ -86,7 +86,8 @@ class KFoldResult:
     metric_keys: Mapping[str, Sequence[str]] | None = None
     """As given to :class:`~delira.metrics.MetricSet`."""
     groups: Any = None
-    """Group (patient, site) of every sample, shape ``(n_samples,)``: intervals draw whole groups."""
+    """Group (patient, site) of every sample, shape ``(n_samples,)``: intervals draw whole groups. Where a stored run
+    has lost them and they are had from its metrics' entries, -1 for samples without a test."""
     seed: int | None = 0
     """None: not known, as the files of a stored run that had it were lost."""
     name: str = ""
@@ -190,12 +191,13 @@ class KFoldResult:
         return summarise(self)
 
     def summary(self) -> dict[str, dict[str, Any]]:
-        """Metric name to ``mean``, ``std``, ``oof``, ``ci_low``, ``ci_high``, ``n``, ``n_groups``, ``note``.
+        """Metric name to its numbers.
 
         ``mean`` and ``std`` (ddof 1; NaN for one fold) are over folds. ``oof`` is the metric over all
-        out-of-fold cases, with its 95 % interval: percentile bootstrap, 2,000 seeded draws of the cases,
-        or of whole groups where there are groups. ``note`` says why a number is missing. The first call
-        computes, evaluating each function 2,000 times (accuracy of 2,000 cases: 0.2 s); later ones remember.
+        out-of-fold cases, with its 95 % interval ``ci_low``, ``ci_high``: percentile bootstrap, 2,000 seeded draws of
+        the ``n`` cases, or of the ``n_groups`` whole groups where there are groups. ``note`` says why a number is
+        missing, ``has_oof`` whether ``oof`` was computed, be it NaN. The first call computes, evaluating each function
+        2,000 times (accuracy of 2,000 cases: 0.2 s); later ones remember.
         """
         return {name: dict(row) for name, row in self._summary.items()}
 

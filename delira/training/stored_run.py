@@ -119,6 +119,11 @@ class StoredRun:
         # a trainer that was made alone has its files where others have their folds
         return found or ({0: self.path} if (self.path / _HISTORY).exists() else {})
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether a trainer that was made alone left this, which writes neither manifest nor ledger."""
+        return self.fold_folders.get(0) == self.path and not (self.has_ledger or (self.path / "manifest.json").exists())
+
     @functools.cached_property
     def stored_folds(self) -> list[int]:
         """Folds that have a file of their result, whole or not."""
@@ -296,7 +301,10 @@ def read_run(path: str | Path) -> StoredRun:
         problems.append(f"{ledger} cannot be read ({error}), so that it is not known how the run ended")
     if n_lines != len(events):
         problems.append(f"{n_lines - len(events)} of {n_lines} lines of {ledger} cannot be read")
-    return StoredRun(path=folder, manifest=manifest, events=events, owner=owner_of(folder), problems=problems)
+    run = StoredRun(path=folder, manifest=manifest, events=events, owner=owner_of(folder), problems=problems)
+    if run.is_alone:
+        problems.clear()  # there never was a manifest
+    return run
 
 
 def find_runs(root: str | Path) -> list[Path]:
@@ -364,11 +372,8 @@ def _read_manifest(path: Path, problems: list[str]) -> dict[str, Any]:
             raise TypeError(f"it holds a {type(manifest).__name__}, not the entries of a manifest")
     except (OSError, TypeError, ValueError) as error:
         how = "is missing" if isinstance(error, FileNotFoundError) else f"cannot be read ({error})"
-        is_told = bool(read_summary(path.parent)[0])
-        so = (
-            f"settings, versions and seed are those in {SUMMARY}" if is_told else "settings, versions and seed are lost"
-        )
-        problems.append(f"{path} {how}; {so}")
+        where = f"those in {SUMMARY}" if read_summary(path.parent)[0] else "lost"
+        problems.append(f"{path} {how}; settings, versions and seed are {where}")
         return {}
     if (number := manifest.get("format", FORMAT)) != FORMAT:
         version = _mapping(manifest.get("versions")).get("delira", "another version")

@@ -206,6 +206,14 @@ def test_a_single_training_whose_folder_is_gone_is_not_whole(runs, ask):
     assert "has no folder of the training" in told
 
 
+def test_of_a_trainer_that_was_made_alone_nothing_is_lost(runs, ask):
+    shutil.copytree(next((runs / "good").glob("*/fold_00")), runs / "lone", ignore=lambda *_: ["result.zip"])
+    (run,) = ask("runs", "runs/lone", "--json")[1]["runs"]
+    assert (run["status"], run["problems"]) == ("unknown", [])
+    assert "not whole" not in ask("runs", "runs/lone")[1]
+    assert ask("verify", "runs/lone")[0] == 0
+
+
 @pytest.mark.parametrize("how", ["killed", "copied", "killed, then continued"])
 def test_the_time_of_a_killed_run_is_that_until_it_last_wrote(runs, ask, how):
     (folder,) = (runs / "stopped").iterdir()

@@ -32,12 +32,14 @@ class Stop(AbstractCallback):
             raise KeyboardInterrupt
 
 
-def cross_validate(path: Path, *callbacks: Any, **settings: Any) -> Path:
-    """The folder of a new run of two folds of three epochs each."""
+def cross_validate(
+    path: Path, *callbacks: Any, resume: Path | None = None, num_epochs: int = 3, **settings: Any
+) -> Path:
+    """The folder of a run of two folds of three epochs each."""
     data = BaseDataManager(linear_problem(12, 3, 7), 4)
-    training = {"val_metrics": {"rmse": rmse}, "num_epochs": 3, "optimizer_params": {"lr": 0.05}}
+    training = {"val_metrics": {"rmse": rmse}, "num_epochs": num_epochs, "optimizer_params": {"lr": 0.05}}
     experiment = toy_room().experiment(path, training=training, name="run", **{"save_freq": 1, **settings})
-    experiment.kfold(data, num_splits=2, shuffle=True, random_seed=5, callbacks=list(callbacks))
+    experiment.kfold(data, num_splits=2, shuffle=True, random_seed=5, callbacks=list(callbacks), resume=resume)
     return next((path / "run").iterdir())
 
 
@@ -162,6 +164,17 @@ def test_a_finished_training_without_its_folder_lacks_it(tmp_path):
     assert found(run) == {"fold_00/timings.json": "missing"}
     shutil.rmtree(run / "fold_00")
     assert found(run) == {"fold_00": "missing"}
+
+
+def test_a_finished_run_that_goes_on_for_more_epochs_is_whole_while_its_results_are_those_of_the_first(tmp_path):
+    path = cross_validate(tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        cross_validate(tmp_path, Stop(5), resume=path, num_epochs=6)
+    assert found(path) == {}
+    lines = (path / "fold_01" / "history.jsonl").read_text().splitlines(keepends=True)
+    assert len(lines) > 3
+    (path / "fold_01" / "history.jsonl").write_text("".join(lines[1:]))
+    assert found(path) == {"fold_01/history.jsonl": "broken", "fold_01/history.csv": "broken"}
 
 
 def test_a_trainer_that_was_made_alone_has_no_manifest(run):

@@ -52,6 +52,11 @@ def test_log_odds_are_those_of_the_softmax_as_far_as_that_goes(n_classes):
     np.testing.assert_allclose(log_odds(logits + 1000), log_odds(logits), rtol=1e-9)
 
 
+@pytest.mark.filterwarnings("error")
+def test_log_odds_of_what_is_nowhere_are_equal():
+    np.testing.assert_allclose(log_odds(np.full((1, 3), -np.inf)), log_odds(np.zeros((1, 3))))
+
+
 def test_log_odds_are_finite_where_a_class_is_excluded():
     odds = log_odds(np.array([[2.0, -np.inf, 1.0], [2.0, -np.inf, -np.inf]]))
     assert np.isfinite(odds).all()

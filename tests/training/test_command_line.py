@@ -172,6 +172,14 @@ from delira.training.splits import SplitConfig
 parser = argparse.ArgumentParser()
 parser.add_argument("case")
 case = parser.parse_args().case
+
+class Dataset:
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        SplitConfig(num_splits=1)
+
 with mistakes_in_one_line(parser):
     if case == "script":
         SplitConfig(num_splits=1)
@@ -181,6 +189,13 @@ with mistakes_in_one_line(parser):
         own.split()
     elif case == "through delira":
         list(BaseDataManager(own.Dataset(), 2, n_process_augmentation=0))
+    elif case == "dataset of the script":
+        list(BaseDataManager(Dataset(), 2, n_process_augmentation=0))
+    elif case == "in a worker":
+        list(BaseDataManager(own.Dataset(), 2, n_process_augmentation=1))
+    elif case == "wrapped":
+        from delira.data_loading.wrapped_dataset import WrappedDataset
+        len(WrappedDataset(own.Broken()))
     elif case == "raised here":
         raise ConfigError("from the script")
     elif case == "other":
@@ -202,13 +217,20 @@ class Dataset:
 
     def __getitem__(self, index):
         split()
+
+class Broken:
+    def __len__(self):
+        return len(None)
+
+    def __getitem__(self, index):
+        return {"data": index}
 """
 
 
 @pytest.mark.parametrize(
     ("case", "is_short"),
     [("script", True), ("own", False), ("through own", False), ("through delira", False), ("raised here", False),
-     ("other", False)],
+     ("other", False), ("dataset of the script", False), ("in a worker", False), ("wrapped", False)],
 )  # fmt: skip
 def test_a_mistake_in_the_options_is_one_line_and_errors_of_own_code_are_whole(tmp_path, case, is_short):
     (tmp_path / "train.py").write_text(SCRIPT)

@@ -3,6 +3,7 @@
 import functools
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -337,6 +338,9 @@ def test_groups_that_a_metric_read_are_found_in_the_folds(tmp_path):
     (live.path / SUMMARY).unlink()
     (row,) = KFoldResult.load(live.path, metrics=asked["metrics"]).summary().values()
     assert row["n_groups"] == live.summary()["by_patient"]["n_groups"] == 12
+    shutil.rmtree(live.path / "fold_01")
+    page = KFoldResult.load(live.path, metrics=asked["metrics"]).to_html()
+    assert re.search(r"<dt>Groups</dt><dd>\d+</dd>", page)  # how many there were in the lost fold is not known
 
 
 @pytest.mark.parametrize("how", ["missing", "garbage"])

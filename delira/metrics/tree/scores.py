@@ -25,7 +25,7 @@ def log_odds(logits: np.ndarray) -> np.ndarray:
 
     It has the order of the softmax, which rounds to 1 where a class leads by 37 and more.
     """
-    logits = logits.astype(np.float64)
+    logits = np.clip(logits.astype(np.float64), -1e300, 1e300)
     shifted = logits - logits.max(axis=1, keepdims=True)
     powers = np.exp(shifted)
     top = (np.arange(len(logits)), shifted.argmax(axis=1))
