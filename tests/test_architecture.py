@@ -59,7 +59,7 @@ FRAMEWORKS = {
 #: third-party packages that may be imported at the top of a file outside the rooms: numpy, and
 AT_ONCE = {"utils": {"yaml"}}
 
-MAX_FILE_LINES = 400
+MAX_FILE_LINES = 600
 MAX_BODY_LINES = 50
 MAX_ARGUMENTS = 7
 HISTORIC = "historic signature"
