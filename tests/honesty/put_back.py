@@ -1,6 +1,6 @@
-"""The tests of numbers are tested themselves: each fault that was mended is put back in a copy, and a named test must fail.
+"""The tests of numbers are tested themselves: each mended fault is put back in a copy, and a named test must fail.
 
-``python tests/honesty/put_back.py [POINT ...]`` does it for all of them, or for those named, and prints a line for each.
+``python tests/honesty/put_back.py [POINT ...]`` does it for all, or for those named, and prints a line for each.
 """
 
 import argparse
@@ -87,7 +87,8 @@ def is_caught(point: PutBack) -> str:
         done = run_test(copy, point.test)
     if done.returncode == FAILED:
         return ""
-    return f"{point.test} ended with {done.returncode} although the fault was put back:\n{done.stdout[-2000:]}{done.stderr[-1000:]}"
+    printed = done.stdout[-2000:] + done.stderr[-1000:]
+    return f"{point.test} ended with {done.returncode} although the fault was put back:\n{printed}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
