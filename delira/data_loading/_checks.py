@@ -28,8 +28,10 @@ def to_index_array(indices: Iterable[int], owner: str) -> np.ndarray:
     """
     if isinstance(indices, range):
         array = np.arange(indices.start, indices.stop, indices.step, dtype=np.int64)
-    else:
+    elif isinstance(indices, Iterable):
         array = np.array(indices if isinstance(indices, (np.ndarray, Sequence)) else list(indices))
+    else:
+        raise ConfigError(f"indices of {owner} must be one list of integers, got {indices!r}")
     if array.ndim == 1 and array.size == 0:
         array = array.astype(np.int64)
     if array.ndim != 1 or array.dtype.kind not in "iu":

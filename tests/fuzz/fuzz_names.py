@@ -1,0 +1,81 @@
+"""Every public callable of delira, computed from what packages list and backends show."""
+
+import importlib
+import inspect
+import typing
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import delira
+from delira.rooms import FRAMEWORKS, NAMES
+
+SOURCE = Path(delira.__file__).parent
+#: packages whose listed names are no names for users: their backends show them elsewhere, or they are for a shell
+NOT_PUBLIC = ("delira.backends", "delira.cli")
+
+#: callable -> why there is nothing to call it with
+NOT_CALLED = {
+    "delira.state.StateFunction": "a type for annotations",
+    "delira.testing.SpecReport": "a record that check_backend returns",
+    "delira.testing.spec_checks": "takes nothing",
+    "delira.utils.now": "takes nothing",
+    "delira.get_backends": "takes nothing",
+    "delira.get_current_debug_mode": "takes nothing",
+    "delira.metrics.known_keys": "takes nothing",
+    "delira.training.settings_help": "takes nothing",
+}
+
+
+def public_packages() -> list[str]:
+    """Return the names of all packages that list public names."""
+    found = []
+    for path in sorted(SOURCE.rglob("__init__.py")):
+        name = ".".join(["delira", *path.parent.relative_to(SOURCE).parts])
+        if not name.startswith(NOT_PUBLIC):
+            found.append(name)
+    return found
+
+
+def shown_names(package: str) -> Iterator[tuple[str, str | None]]:
+    """Yield the names that a package shows, each with the framework it needs."""
+    module = importlib.import_module(package)
+    yield from ((name, None) for name in getattr(module, "__all__", ()))
+    for backend, packages in NAMES.items():
+        yield from ((name, FRAMEWORKS[backend]) for name in packages.get(package.removeprefix("delira."), ()))
+
+
+def public_callables() -> dict[str, str | None]:
+    """Return the shortest public name of each callable, with the framework it needs.
+
+    Callables of frameworks that are not installed are left out; so are errors, which are raised and not called.
+    """
+    found: dict[int, str] = {}
+    keep: list[object] = []
+    needs: dict[str, str | None] = {}
+    for package in sorted(public_packages(), key=lambda name: (name.count("."), name)):
+        for name, framework in shown_names(package):
+            if framework is not None and importlib.util.find_spec(framework) is None:
+                continue
+            value = getattr(importlib.import_module(package), name)
+            full = f"{package}.{name}"
+            if is_called(value) and full not in NOT_CALLED and id(value) not in found:
+                keep.append(value)
+                found[id(value)] = full
+                needs[full] = framework
+    return needs
+
+
+def is_called(value: object) -> bool:
+    """Say whether users call it: no module, no constant, no error, no alias of a type."""
+    if isinstance(value, ModuleType) or not callable(value) or typing.get_origin(value) is not None:
+        return False
+    if isinstance(value, type):
+        return not issubclass(value, BaseException)
+    return inspect.isroutine(value)
+
+
+def resolve(name: str) -> typing.Any:
+    """Return the object of a public name."""
+    package, _, last = name.rpartition(".")
+    return getattr(importlib.import_module(package), last)

@@ -1,0 +1,58 @@
+"""Wrong values at every public entry: each is refused by name, or is right; none is swallowed, none ends in a raw error.
+
+``make test`` draws 300 cases, ``make full`` 2,400 and at least five for each public callable. The seed is fixed: another
+one is a matter of ``DELIRA_FUZZ_SEED=1 pytest tests/fuzz``.
+"""
+
+import importlib.util
+import os
+
+import pytest
+from fuzz_cases import Case, all_entries, missing_parameters, select
+from fuzz_names import public_callables
+
+#: packages all of whose callables have entries
+COVERED: set[str] = set()
+SEED = int(os.environ.get("DELIRA_FUZZ_SEED", "0"))
+ENTRIES = [entry for entry in all_entries() if entry.needs is None or importlib.util.find_spec(entry.needs)]
+FEW = select([entry for entry in ENTRIES if not entry.is_slow], 300, SEED)
+MANY = select(ENTRIES, 2400, SEED + 1, least=5)
+
+
+def troubles_of(cases: list[Case], tmp_path) -> list[str]:
+    """Run the cases, each in a folder of its own, and return a line for each that went wrong."""
+    lines = []
+    for number, case in enumerate(cases):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        if trouble := case.trouble(folder):
+            lines.append(f"{case}: {trouble}")
+    return lines
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_wrong_values_are_refused_by_name_and_right_ones_are_right(name, tmp_path):
+    assert not (lines := troubles_of(FEW[name], tmp_path)), "\n".join(lines)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", MANY)
+def test_many_wrong_values_are_refused_by_name_and_right_ones_are_right(name, tmp_path):
+    assert not (lines := troubles_of(MANY[name], tmp_path)), "\n".join(lines)
+
+
+@pytest.mark.slow
+def test_every_public_callable_has_five_cases_and_all_are_two_thousand():
+    counts = {name: 0 for name in public_callables() if name.rpartition(".")[0] in COVERED}
+    for entry in ENTRIES:
+        counts[entry.callable_name] = counts.get(entry.callable_name, 0) + len(entry.cases())
+    assert not {name: count for name, count in counts.items() if count < 5}
+
+
+def test_every_parameter_is_fuzzed_or_says_why_not():
+    mentioned: dict[str, set[str]] = {}
+    for entry in ENTRIES:
+        missing = missing_parameters(entry)
+        mentioned[entry.callable_name] = mentioned.get(entry.callable_name, missing) & missing
+    assert not {name: missing for name, missing in mentioned.items() if missing}
