@@ -130,7 +130,7 @@ class Case:
             np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-7) if is_number(expected) else None
         except (AssertionError, TypeError, ValueError) as error:
             return f"silently wrong: {got!r:.200}, by hand {expected!r:.200} ({error!s:.300})"
-        if not is_number(expected) and not got == expected:
+        if not is_number(expected) and got != expected:
             return f"silently wrong: {got!r:.300}, by hand {expected!r:.300}"
         return ""
 

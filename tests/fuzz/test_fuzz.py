@@ -1,7 +1,7 @@
-"""Wrong values at every public entry: each is refused by name, or is right; none is swallowed, none ends in a raw error.
+"""Wrong values at every public entry: each is refused by name, or is right; none is swallowed or ends in a raw error.
 
-``make test`` draws 300 cases, ``make full`` 2,400 and at least five for each public callable. The seed is fixed: another
-one is a matter of ``DELIRA_FUZZ_SEED=1 pytest tests/fuzz``.
+``make test`` draws 300 cases, ``make full`` 2,400 and at least five for each public callable. The seed is fixed;
+``DELIRA_FUZZ_SEED=1 pytest tests/fuzz`` draws others.
 """
 
 import importlib.util

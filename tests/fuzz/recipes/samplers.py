@@ -58,6 +58,9 @@ class AnyCounter(dict):
     def __eq__(self, other):
         return Counter(other.values()) == dict(self)
 
+    def __ne__(self, other):
+        return not self == other
+
     __hash__ = None
 
 
