@@ -111,7 +111,7 @@ def summary_table(summary: dict[str, dict[str, Any]]) -> Table:
         [name, *(row[key] for key in names), *([row["n_groups"]] if has_groups else [])]
         for name, row in summary.items()
     ]
-    return Table("summary", [*header, *(["Groups"] if has_groups else [])], rows)
+    return Table("summary", [*header, *(["Groups"] if has_groups else [])], rows, by_row=True)
 
 
 def _folds_table(result: Any) -> Table:

@@ -93,7 +93,7 @@ def _last_values(fold: Any) -> Section | None:
         if key != "epoch"
     ]
     header = ["Quantity", "Last epoch", *(["Best epoch"] if best else [])]
-    return Section("Values", {}, [Table("values", header, rows)], []) if rows else None
+    return Section("Values", {}, [Table("values", header, rows, by_row=True)], []) if rows else None
 
 
 def drawn_folds(result: Any) -> Sequence[Any]:

@@ -62,7 +62,8 @@ def regression_section(result: Any) -> Section | None:
     if len(true) < len(kept):
         notes.append(f"{len(kept) - len(true):,} cases without a finite number are left out.")
     panels = {"agreement": agreement_panel(true, pred), "residuals": residual_panel(true, pred)}
-    return Section("Predicted and true values", panels, [Table("regression", ["Over all cases", "Value"], rows)], notes)
+    table = Table("regression", ["Over all cases", "Value"], rows, by_row=True)
+    return Section("Predicted and true values", panels, [table], notes)
 
 
 def _is_number(array: Any) -> bool:

@@ -40,9 +40,13 @@ class Table(NamedTuple):
     """Cells are texts, integers, floats, :class:`Share`, :class:`Seconds` or None; the first names the row."""
     n_last: int = 0
     """Rows at the end that sum up the others."""
+    by_row: bool = False
+    """Whether each row has a quantity of its own, whose numbers are written alike, and not each column."""
 
     def texts(self) -> list[list[str]]:
         """The rows as they are read, without the header."""
+        if self.by_row:
+            return [[_writer(row)(cell) for cell in row] for row in self.rows]
         writers = [_writer([row[column] for row in self.rows]) for column in range(len(self.header))]
         return [[write(cell) for write, cell in zip(writers, row, strict=True)] for row in self.rows]
 
@@ -103,12 +107,14 @@ def escape_latex(text: str) -> str:
 
 
 def number_format(values: Sequence[float]) -> Callable[[float], str]:
-    """One way of writing all of these numbers: about four significant digits of the largest."""
+    """One way of writing all of these numbers: four significant digits of the largest, or a few more."""
     finite = [abs(value) for value in values if np.isfinite(value)]
     largest = max(finite, default=0.0)
     if largest and (largest < 1e-3 or largest >= 1e6):
         return lambda value: f"{value:.3e}"
     decimals = 4 if largest < 10 else 3 if largest < 100 else 2 if largest < 1000 else 1
+    if 0 < largest < 0.1:
+        decimals = 5 if largest >= 0.01 else 6
     return lambda value: f"{value:.{decimals}f}"
 
 
