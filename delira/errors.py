@@ -8,6 +8,7 @@
   - WorkerError (RuntimeError)          a worker process of a data manager was lost
   - NonFiniteLossError (ArithmeticError)  a loss became infinite or not a number
   - CheckpointError (RuntimeError)      a checkpoint cannot be read or does not fit
+  - UnreadableError (OSError)           the system cannot read a file now, which may be whole
   - FolderInUseError (RuntimeError)     another process uses the folder
   - MissingBackendError (ImportError)   the package behind a public name is not installed
 
@@ -52,6 +53,10 @@ class NonFiniteLossError(DeliraError, ArithmeticError):
 
 class CheckpointError(DeliraError, RuntimeError):
     """A checkpoint cannot be read or does not fit the network."""
+
+
+class UnreadableError(DeliraError, OSError):
+    """The system cannot read a file now, which may well be whole; ``errno`` and ``filename`` say why and which."""
 
 
 class FolderInUseError(DeliraError, RuntimeError):

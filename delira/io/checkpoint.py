@@ -1,6 +1,7 @@
 """Checkpoints of one run: how they are named, published, verified and found again."""
 
 import dataclasses
+import fnmatch
 import functools
 import hashlib
 import itertools
@@ -11,9 +12,10 @@ from collections.abc import Callable, Container, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from delira.errors import CheckpointError
+from delira.errors import CheckpointError, UnreadableError
 from delira.io.verify import verify_zip
 from delira.utils.files import publish, publish_link, sweep_partials
+from delira.utils.patience import read_patiently
 
 _NAME = re.compile(r"best|last|epoch_\d+(_step_\d+)?")
 #: entry of a tree: ending of a file beside it -> its SHA-256
@@ -91,10 +93,17 @@ class CheckpointFolder:
     def numbered(self) -> list[tuple[tuple[int, int], Path]]:
         """``((finished epochs, steps of the next), path)`` of all numbered checkpoints, newest first."""
         found = []
-        for path in self.folder.glob(f"checkpoint_epoch_*{self.suffix}"):
-            if match := _EPOCH_NAME.fullmatch(path.name.removesuffix(self.suffix)):
-                found.append(((int(match[1]), int(match[2] or 0)), path))
+        for name in self._names():
+            if name.endswith(self.suffix) and (match := _EPOCH_NAME.fullmatch(name.removesuffix(self.suffix))):
+                found.append(((int(match[1]), int(match[2] or 0)), self.folder / name))
         return sorted(found, reverse=True)
+
+    def _names(self) -> list[str]:
+        """What is in the folder: an error if it may not be listed, which is not the same as empty."""
+        try:
+            return read_patiently(self.folder, lambda: os.listdir(self.folder))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
 
     def newest(self) -> tuple[Path, dict[str, Any]] | None:
         """The newest complete checkpoint, with its content.
@@ -105,6 +114,8 @@ class CheckpointFolder:
         ------
         CheckpointError
             If a checkpoint is complete, but cannot be read.
+        UnreadableError
+            If the system cannot read one, or the folder, now.
         """
         found: tuple[Path, dict[str, Any]] | None = None
         reached = (-1, 0)
@@ -158,7 +169,7 @@ class CheckpointFolder:
 
     def has_damaged(self) -> bool:
         """Whether a damaged checkpoint was set aside here."""
-        return any(self.folder.glob("checkpoint_*.damaged*"))
+        return any(fnmatch.fnmatchcase(name, "checkpoint_*.damaged*") for name in self._names())
 
     def sweep(self) -> None:
         """Remove what a crash left half written; only who holds the lock of the folder may do so."""
@@ -166,8 +177,16 @@ class CheckpointFolder:
             sweep_partials(self.folder)
 
     def load_or_warn(self, path: Path) -> dict[str, Any] | None:
-        """Read a checkpoint; ``None`` if there is none, or a damaged one, which is warned about and set aside."""
-        if not os.path.lexists(path):
+        """Read a checkpoint; ``None`` if there is none, or a damaged one, which is warned about and set aside.
+
+        Raises
+        ------
+        CheckpointError
+            If it is complete, but cannot be read.
+        UnreadableError
+            If the system cannot read it now; then nobody knows whether it is damaged, and it stays where it is.
+        """
+        if not is_there(path):
             return None
         try:
             verify_zip(path)
@@ -183,10 +202,31 @@ class CheckpointFolder:
         return tree
 
 
+def is_there(path: Path) -> bool:
+    """Whether something has this name, be it a link to nothing.
+
+    Raises
+    ------
+    UnreadableError
+        If the system does not say.
+    """
+    try:
+        read_patiently(path, lambda: os.lstat(path))
+    except OSError as error:
+        if isinstance(error, UnreadableError):
+            raise
+        return False
+    return True
+
+
 def digest_of(path: Path) -> str:
     """SHA-256 of a file."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+
+    def read() -> str:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+    return read_patiently(path, read)
 
 
 def _fill(write: Callable[[BinaryIO, Mapping[str, Any]], None], tree: Mapping[str, Any], file: BinaryIO) -> None:

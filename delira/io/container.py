@@ -17,6 +17,7 @@ import numpy as np
 
 from delira.errors import CheckpointError
 from delira.io.verify import BROKEN_ZIP, Record, open_plain, read_record, stored_records
+from delira.utils.patience import read_patiently
 
 _TREE = "tree.json"
 _LONGEST_TREE = 1 << 28  # bytes of JSON; read, they take about twenty times as much memory
@@ -71,7 +72,13 @@ def read_tree(path: str | Path, only: Sequence[str] | None = None) -> dict[str, 
     ------
     CheckpointError
         If the file is no such container, or is damaged.
+    UnreadableError
+        If the system cannot read it now.
     """
+    return read_patiently(path, lambda: _read_tree(path, only))
+
+
+def _read_tree(path: str | Path, only: Sequence[str] | None) -> dict[str, Any]:
     try:
         with open_plain(path) as file:
             records = stored_records(file)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from delira.errors import CheckpointError
+from delira.utils.patience import read_patiently
 
 _LOCAL_HEADER = struct.Struct("<4s5H3L2H")
 _END = struct.Struct("<4s4H2LH")
@@ -60,7 +61,13 @@ def verify_zip(path: str | Path, *, compressed: bool = False) -> None:
     ------
     CheckpointError
         If the file is missing, no plain file, no zip file, cut short, changed, or made to do harm.
+    UnreadableError
+        If the system cannot read it now.
     """
+    read_patiently(path, lambda: _verify_zip(path, compressed))
+
+
+def _verify_zip(path: str | Path, compressed: bool) -> None:
     try:
         with open_plain(path) as file:
             records = stored_records(file, compressed=compressed)

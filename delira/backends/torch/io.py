@@ -11,6 +11,7 @@ import torch
 from delira.errors import CheckpointError
 from delira.io.verify import open_plain, stored_records, verify_zip
 from delira.utils.files import publish
+from delira.utils.patience import read_patiently
 
 _ARRAY = "$ndarray"
 _PLAIN: tuple[type, ...] = (bool, int, float, complex, str, bytes)
@@ -50,7 +51,13 @@ def read_checkpoint(path: str | Path, map_location: Any = "cpu") -> dict[str, An
     ------
     CheckpointError
         If the file holds pickled objects besides tensors and plain values, or is no checkpoint.
+    UnreadableError
+        If the system cannot read it now.
     """
+    return read_patiently(path, lambda: _read_checkpoint(path, map_location))
+
+
+def _read_checkpoint(path: str | Path, map_location: Any) -> dict[str, Any]:
     try:
         with open_plain(path) as file:
             size = sum(record.size for record in stored_records(file).values())

@@ -17,8 +17,9 @@ from delira.backends.torch import export as exports
 from delira.backends.torch.io import read_checkpoint, write_checkpoint
 from delira.errors import CheckpointError, ConfigError
 from delira.io.checkpoint import BESIDE, digest_of
-from delira.io.verify import verify_zip
+from delira.io.verify import open_plain, verify_zip
 from delira.utils.files import publish
+from delira.utils.patience import read_patiently
 from delira.utils.trees import map_leaves
 
 #: endings of the two files
@@ -162,8 +163,13 @@ def load_checkpoint_torchscript(file: str | Path, map_location: Any = "cpu") -> 
                 f"{model} is not the file that {state.name} was written with; the run was broken off between the two, "
                 "or one of them was replaced. If you want the model alone, load it with torch.jit.load"
             )
-        tree["model"] = torch.jit.load(str(model), map_location=map_location)
+        tree["model"] = read_patiently(model, lambda: _load_program(model, map_location))
     return tree
+
+
+def _load_program(path: Path, map_location: Any) -> Any:
+    with open_plain(path) as file:  # PyTorch's own words for a file that it may not open do not say why
+        return torch.jit.load(file, map_location=map_location)
 
 
 def _base(file: str | Path) -> Path:
