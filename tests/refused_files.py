@@ -29,10 +29,11 @@ class Refusing:
         self.patch = pytest.MonkeyPatch()
 
     def _before(self, path: Any) -> None:
-        if isinstance(path, (str, bytes, os.PathLike)) and self.part in os.fsdecode(path):
-            if self.times is None or self.n_refused < self.times:
-                self.n_refused += 1
-                raise OSError(self.code, os.strerror(self.code), os.fsdecode(path))
+        if not isinstance(path, (str, bytes, os.PathLike)) or self.part not in os.fsdecode(path):
+            return
+        if self.times is None or self.n_refused < self.times:
+            self.n_refused += 1
+            raise OSError(self.code, os.strerror(self.code), os.fsdecode(path))
 
     def _wrapped(self, function: Any) -> Any:
         def opened(path: Any = ".", *args: Any, **kw: Any) -> Any:

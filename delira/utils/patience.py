@@ -14,7 +14,20 @@ _T = TypeVar("_T")
 #: what often passes by itself: a disk or a network that was busy, too many open files
 _PASSING = {
     getattr(errno, name)
-    for name in "EAGAIN EBUSY EINTR EIO EMFILE ENFILE ENOBUFS ENOLCK ENOMEM EREMOTEIO ESTALE ETIMEDOUT".split()
+    for name in [
+        "EAGAIN",
+        "EBUSY",
+        "EINTR",
+        "EIO",
+        "EMFILE",
+        "ENFILE",
+        "ENOBUFS",
+        "ENOLCK",
+        "ENOMEM",
+        "EREMOTEIO",
+        "ESTALE",
+        "ETIMEDOUT",
+    ]
     if hasattr(errno, name)
 }
 #: what is said of the name, or of what has it, which another try would not change: there is no file, or no such place

@@ -365,5 +365,5 @@ def test_a_file_that_must_not_be_read_is_refused(refused, tmp_path):
 def test_a_file_whose_reading_fails_is_refused(monkeypatch):
     monkeypatch.setattr(patience, "_PAUSES", (0.001,))
     for reader in READERS:
-        with pytest.raises(UnreadableError, match="Input/output error.*/proc/self/mem"):
+        with pytest.raises(UnreadableError, match=r"Input/output error.*/proc/self/mem"):
             reader("/proc/self/mem")

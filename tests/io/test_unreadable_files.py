@@ -88,13 +88,9 @@ def test_the_tries_are_few_and_short(monkeypatch):
 
 
 def test_an_error_that_a_reader_has_wrapped_is_seen_through():
-    try:
-        try:
-            raise OSError(errno.EIO, "Input/output error")
-        except OSError as error:
-            raise CheckpointError("not readable") from error
-    except CheckpointError as error:
-        assert refusal_behind(error) == (errno.EIO, "Input/output error")
+    wrapped = CheckpointError("not readable")
+    wrapped.__cause__ = OSError(errno.EIO, "Input/output error")
+    assert refusal_behind(wrapped) == (errno.EIO, "Input/output error")
     assert refusal_behind(CheckpointError("the checksum is wrong")) is None
     assert refusal_behind(FileNotFoundError(errno.ENOENT, "No such file")) is None
     assert refusal_behind(OSError(errno.EINVAL, "a position before the file, of a damaged one")) is None
