@@ -3,13 +3,14 @@
 import copy
 import dataclasses
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Self
 
 from delira.errors import ConfigError
 from delira.training.base_trainer import BaseNetworkTrainer
+from delira.training.chosen_folds import check_chosen, refuse_fold
 from delira.training.config import SETTINGS, check_names, read_settings
 from delira.training.cross_validation import CrossValidation
 from delira.training.experiment_file import FILE_NAME, load_arguments, save_arguments
@@ -226,6 +227,7 @@ class BaseExperiment:
         test_kwargs: Mapping[str, Any] | None = None,
         metric_keys: Mapping[str, Any] | None = None,
         params: Parameters | Mapping[str, Any] | None = None,
+        folds: Iterable[int] | None = None,
         resume: str | Path | None = None,
         allow_changes: bool = False,
         **options: Any,
@@ -247,6 +249,10 @@ class BaseExperiment:
             ``{"transforms": augmentation}``.
         params
             Replace entries of the experiment's parameters.
+        folds
+            Numbers of the folds to run, from 0 as in the table and in the names of their folders; all if ``None``.
+            Each is, bit for bit, what it is among all of them. A result that lacks some says so; with ``resume``
+            the others can follow.
         resume
             ``None``: a new run folder. A path: continue the cross-validation in that run folder; finished
             folds are read. ``"auto"``: continue the newest unfinished one with the same network, parameters,
@@ -265,11 +271,13 @@ class BaseExperiment:
             Unpacks as ``outputs, metrics``; prints as a table.
         """
         check_names(options, (*SETTINGS, *RUN_NAMES, *_SPLIT_NAMES))
+        chosen = check_chosen(folds)
         split = {name: options.pop(name) for name in _SPLIT_NAMES if name in options}
         if num_epochs is not None:
             options["num_epochs"] = num_epochs
         config = SplitConfig(num_splits=num_splits, **split)
         request = self._resolve(params, options, seed=config.random_seed)
+        refuse_fold(options, request.fold)
         settings = read_settings(request.settings)
         tested = settings.epoch_metrics if metrics is None else metrics
         return CrossValidation(
@@ -281,6 +289,7 @@ class BaseExperiment:
             metric_keys=settings.keys_of(tested) if metric_keys is None else metric_keys,
             train_kwargs=train_kwargs or {},
             test_kwargs=test_kwargs or {},
+            chosen=chosen,
             resume=resume,
             allow_changes=allow_changes,
         ).run()

@@ -83,6 +83,14 @@ def read_parameters(
     return options
 
 
+def fold_numbers(text: str) -> list[int]:
+    """Numbers of folds out of ``"1,3"``: ``parser.add_argument("--only-folds", type=fold_numbers)``."""
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isascii() and word.isdecimal() for word in words):
+        raise argparse.ArgumentTypeError(f"{text!r} are no numbers of folds; write them from 0, as in 1,3")
+    return [int(word) for word in words]
+
+
 @contextlib.contextmanager
 def mistakes_in_one_line(parser: argparse.ArgumentParser) -> Iterator[None]:
     """End a script with one line and exit code 2 where delira refuses what it was given.

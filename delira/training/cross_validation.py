@@ -17,6 +17,7 @@ from delira.data_loading import BaseDataManager, SequentialSampler
 from delira.errors import CheckpointError, ConfigError
 from delira.metrics import MetricSet
 from delira.training.checks import check_metrics
+from delira.training.chosen_folds import check_in_range, tell_missing
 from delira.training.config import read_settings
 from delira.training.fold_file import (
     FILE,
@@ -62,6 +63,8 @@ class CrossValidation:
     """Changes of the manager for training, e.g. ``{"transforms": …}``."""
     test_kwargs: Mapping[str, Any]
     """Changes of the manager for validation and testing."""
+    chosen: tuple[int, ...] | None
+    """Numbers of the folds to run; ``None``: all."""
     resume: str | Path | None
     """``None``, ``"auto"`` or a run folder."""
     allow_changes: bool = False
@@ -82,6 +85,7 @@ class CrossValidation:
         seed = self.request.seed if self.split.random_seed is None else self.split.random_seed
         splitter = Splitter(dataset, self.split, seed)
         MetricSet(self.bound_metrics, self.metric_keys)  # a wrong name fails here, not after the first fold
+        check_in_range(self.chosen, splitter.num_splits)
         splits = list(splitter)
         leaks = find_leaks(self.data, self.split, splits, self.request.key_mapping)
         if self.split.val_split is None and (key := self.request.settings.get("val_score_key")) is not None:
@@ -108,6 +112,9 @@ class CrossValidation:
             with loss_tolerated("what a report needs of the whole run"):
                 write_summary(folder.path, facts, self.metrics, self.bound_metrics)
             folds = self._run_folds(folder, splits)
+            if folder.missing_folds:
+                facts["problems"] = [tell_missing(folder.missing_folds, len(splits), folder.path)]
+                facts["info"] = facts["info"] | {"num_splits": len(splits)}
             result = KFoldResult(folds, metrics=self.bound_metrics, path=folder.path, **facts)
             self._keep_examples(result)
         return result
@@ -128,7 +135,7 @@ class CrossValidation:
                 write_examples(Path(result.path), examples)
 
     def _run_folds(self, folder: RunFolder, splits: Sequence[Split]) -> list[FoldResult]:
-        """Every fold: read if it is finished, else trained and tested."""
+        """Every fold: read if it is finished, else trained and tested, if it was asked for."""
         from delira.training.callbacks.fold_table import shown_folds
 
         finished = {entry.get("fold") for entry in folder.events() if entry["event"] == "fold_finished"}
@@ -138,6 +145,10 @@ class CrossValidation:
             for number, split in enumerate(splits):
                 fold = self._read_fold(folder.fold(number), number, split, is_finished=number in finished)
                 was_read = fold is not None
+                if fold is None and not self._is_chosen(number):
+                    folder.missing_folds.append(number)
+                    table.leave_out(number)
+                    continue
                 if fold is None:
                     folder.log("fold_started", fold=number)
                     fold = self._run_fold(folder, number, split, table, is_checked=is_checked)
@@ -149,6 +160,9 @@ class CrossValidation:
                 table.end(fold, was_read=was_read)
                 folds.append(fold)
         return folds
+
+    def _is_chosen(self, number: int) -> bool:
+        return self.chosen is None or number in self.chosen
 
     def _changes(self) -> dict[str, Any]:
         return {"train_kwargs": dict(self.train_kwargs), "test_kwargs": dict(self.test_kwargs)}
@@ -176,7 +190,8 @@ class CrossValidation:
             if not np.array_equal(stored.fields["train_indices"], split.train):
                 raise CheckpointError(f"{path / FILE} is of another fold")
         except CheckpointError as error:
-            warnings.warn(f"fold {number} is tested again from its checkpoint: {error}", stacklevel=5)
+            what = "tested again from its checkpoint" if self._is_chosen(number) else "left out"
+            warnings.warn(f"fold {number} is {what}: {error}", stacklevel=5)
             return None
         self._check_epochs(number, max((int(values.get("epoch", 0)) for values in stored.fields["history"]), default=0))
         if stored.outputs is None or stored.asked["num_epochs"] != self.request.num_epochs:

@@ -54,6 +54,8 @@ class RunFolder:
 
     def __init__(self, path: str | Path):
         self.path = Path(path).absolute()  # whatever the working directory becomes
+        #: folds that this session was not asked for, and no other has run
+        self.missing_folds: list[int] = []
 
     @classmethod
     def create(cls, parent: str | Path) -> "RunFolder":
@@ -252,9 +254,9 @@ class RunFolder:
         return [entry for entry in entries if isinstance(entry, dict) and "event" in entry]
 
     def is_unfinished(self) -> bool:
-        """Whether the ledger shows a run that began, or was continued, and did not end."""
+        """Whether the ledger shows a run that began, or was continued, and did not end, or not with all its folds."""
         events = self.events()
-        return bool(events) and events[-1]["event"] != "finished"
+        return bool(events) and (events[-1]["event"] != "finished" or bool(events[-1].get("missing_folds")))
 
     @contextlib.contextmanager
     def recorded(self) -> Iterator[None]:
@@ -271,7 +273,7 @@ class RunFolder:
                 if any(self.path.glob("fold_*/checkpoints/*")):
                     error.add_note(f"The run can be continued from its last checkpoint: resume={str(self.path)!r}")
                 raise
-            self.log("finished")
+            self.log("finished", **({"missing_folds": self.missing_folds} if self.missing_folds else {}))
 
     def log(self, event: str, **facts: Any) -> None:
         """Append one line to the ledger; it is on disk when this returns.

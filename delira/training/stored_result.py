@@ -11,6 +11,7 @@ import numpy as np
 from delira.errors import CheckpointError, ConfigError
 from delira.metrics.forms import in_form
 from delira.metrics.tree.criteria import Criterion
+from delira.training.chosen_folds import tell_missing
 from delira.training.fold_file import FILE, read_fold
 from delira.training.guard_log import read_guards
 from delira.training.parameters import Parameters
@@ -249,6 +250,8 @@ def _progress(run: StoredRun, n_read: int) -> list[str]:
     state, n_folds = run.state, run.n_folds
     if state == FINISHED and n_read == n_folds:
         return []
+    if state == FINISHED and n_folds and n_read + len(run.missing_folds) == n_folds:
+        return [tell_missing(run.missing_folds, n_folds, run.path)]
     known = f"{n_read} of {n_folds} folds can be shown"
     unknown = f"{n_read} {'fold' if n_read == 1 else 'folds'} can be shown; how many there were to be is not known"
     what = "one training" if run.kind == "run" else known if n_folds else unknown

@@ -87,6 +87,12 @@ class StoredRun:
         return any(any((folder / "checkpoints").glob("checkpoint_*")) for folder in self.fold_folders.values())
 
     @property
+    def missing_folds(self) -> list[int]:
+        """Numbers of the folds that the run was not asked for when it finished."""
+        missing = self._ending.get("missing_folds")
+        return [number for number in missing if isinstance(number, int)] if isinstance(missing, list) else []
+
+    @property
     def error(self) -> str:
         """What ended the last session before its time; empty if nothing did, or nobody could say."""
         return str(self._ending.get("error") or "").removesuffix(": ")

@@ -24,7 +24,7 @@ class _Row:
     """One fold."""
 
     state: str = ""
-    """``""`` (waits), ``"runs"``, ``"done"``, ``"read"`` (of an earlier session) or ``"stopped"``."""
+    """``""`` (waits), ``"runs"``, ``"done"``, ``"read"`` (of an earlier session), ``"not run"`` or ``"stopped"``."""
     epoch: str = ""
     left: float | None = None
     best: str = ""
@@ -38,7 +38,13 @@ class _Row:
         if self.state == "runs":
             spent = perf_counter() - self.began_at
         time = "" if spent is None or spent != spent else clock(spent)
-        left = self.state if self.state in ("read", "stopped") else "" if self.left is None else clock(self.left)
+        left = (
+            self.state
+            if self.state in ("read", "not run", "stopped")
+            else ""
+            if self.left is None
+            else clock(self.left)
+        )
         return (self.epoch, time, left, self.best, self.values)
 
 
@@ -85,6 +91,10 @@ class FoldTable:
         row.best = "" if fold.best_score is None else _best(fold)
         row.values = "  ".join(f"{name} {float(value.mean()):.4g}" for name, value in fold.metrics.items())
         self._draw_if_due(at_once=True)
+
+    def leave_out(self, number: int) -> None:
+        """A fold was not asked for."""
+        self.rows[number].state = "not run"
 
     def close(self) -> None:
         """Draw it for the last time."""
@@ -226,6 +236,9 @@ class NoTable:
 
     def end(self, fold: Any, *, was_read: bool = False) -> None:
         """A fold has ended."""
+
+    def leave_out(self, number: int) -> None:
+        """A fold was not asked for."""
 
 
 @contextlib.contextmanager
