@@ -76,8 +76,6 @@ def report_at_start(trainer: Any, plan: Any) -> None:
     names = trainer.callbacks.state_dict().keys()
     if gone := [name for name, kept in state.callbacks.items() if kept and name not in names]:
         _log.warning("the checkpoint has the state of %s, which this training does not have", ", ".join(gone))
-    if trainer.config.schedule.params and trainer.config.schedule.cls is None:
-        _log.warning("lr_scheduler_params has no effect without lr_scheduler_cls: the learning rate stays as it is")
 
 
 def check_length(state: TrainingState, num_epochs: int) -> None:

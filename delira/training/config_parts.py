@@ -45,6 +45,13 @@ class ScheduleConfig:
     params: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Keyword arguments of the class, without the optimizer."""
 
+    def __post_init__(self) -> None:
+        if self.params and self.cls is None:
+            raise ConfigError(
+                f"lr_scheduler_params={dict(self.params)!r} has no effect without lr_scheduler_cls, and the rate "
+                "would stay as it is; name the class of the schedule, or leave its parameters out"
+            )
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LoggingConfig:

@@ -30,7 +30,7 @@ from delira.training.fold_file import (
 )
 from delira.training.generators import own_generators, seed_generators
 from delira.training.guard_log import read_guards
-from delira.training.leakage import find_leaks
+from delira.training.leakage import check_label_key, find_leaks
 from delira.training.phase_times import read_timings
 from delira.training.plan import warn_of_score
 from delira.training.predictor import Evaluation
@@ -83,6 +83,8 @@ class CrossValidation:
             )
         dataset = self.data.dataset
         seed = self.request.seed if self.split.random_seed is None else self.split.random_seed
+        if not (self.data.transforms or any("transforms" in changes for changes in self._changes().values())):
+            check_label_key(self.data, self.split.label_key)  # a transform may make the entry
         splitter = Splitter(dataset, self.split, seed)
         MetricSet(self.bound_metrics, self.metric_keys)  # a wrong name fails here, not after the first fold
         check_in_range(self.chosen, splitter.num_splits)

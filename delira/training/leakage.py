@@ -13,8 +13,9 @@ from delira.data_loading._describe import reads_cheaply
 from delira.data_loading._duplicates import identical_samples
 from delira.data_loading.data_manager import BaseDataManager
 from delira.data_loading.dataset import Subset, given_labels, read_labels
-from delira.errors import ConfigError, WorkerError
+from delira.errors import ConfigError, MissingKeyError, WorkerError
 from delira.utils.seeding import derive, seeded_globals
+from delira.utils.suggest import did_you_mean
 from delira.utils.trees import map_leaves
 
 if TYPE_CHECKING:
@@ -138,6 +139,24 @@ def find_leaks(
         found.setdefault("warnings", []).append(text)
         warnings.warn(text, UserWarning, stacklevel=4)  # seen from the caller of kfold
     return found
+
+
+def check_label_key(data: BaseDataManager, key: str) -> None:
+    """Refuse a ``label_key`` that no sample has, before a fold is trained; ``"label"``, the default, may be absent.
+
+    Raises
+    ------
+    MissingKeyError
+        If the first sample has no such entry, and no labels of this name were given.
+    """
+    if key == "label" or key in _given_names(data.dataset):
+        return
+    sample = _first(data)
+    if sample and key not in sample and key.split(".", 1)[0] not in sample:
+        known = [*map(str, (*sample, *_given_names(data.dataset)))]
+        raise MissingKeyError(
+            f"label_key={key!r} names no entry of the samples, which have {sorted(known)}{did_you_mean(key, known)}"
+        )
 
 
 def identity_keys(keys: Iterable[Any]) -> list[str]:

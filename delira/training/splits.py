@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import hashlib
+import numbers
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -13,8 +14,9 @@ from delira.data_loading._checks import check_range
 from delira.data_loading.abstract_dataset import name_sample
 from delira.data_loading.dataset import read_labels
 from delira.errors import ConfigError, DataError
+from delira.training.config_parts import check_flag
 from delira.training.leakage import refuse_shared_groups, refuse_shared_samples
-from delira.utils.seeding import derive, derive_int, seeded_globals
+from delira.utils.seeding import check_seed, derive, derive_int, seeded_globals
 from delira.utils.suggest import did_you_mean
 
 SPLIT_TYPES = ("random", "stratified")
@@ -50,7 +52,8 @@ class SplitConfig:
     """Part of each fold's training samples that is held out for validation; ``None``: no validation."""
 
     label_key: str = "label"
-    """Entry of a sample that is stratified by."""
+    """Entry of a sample that is stratified by; in any case it is what is learned: kept with the predictions, and no
+    identity that could leak."""
 
     groups_key: str | None = None
     """Entry of a sample that says what belongs together, e.g. the patient; a group is never on two sides.
@@ -68,14 +71,18 @@ class SplitConfig:
                 )
         elif not hasattr(self.split_type, "split") or isinstance(self.split_type, type):
             raise ConfigError(f"split_type={self.split_type!r} has no split method; pass a splitter object")
-        if self.num_splits is not None and (not isinstance(self.num_splits, int) or self.num_splits < 2):
+        if self.num_splits is not None and (not isinstance(self.num_splits, numbers.Integral) or self.num_splits < 2):
             raise ConfigError(f"num_splits must be an integer of at least 2, got {self.num_splits!r}")
-        if self.val_split is not None and not 0 < self.val_split < 1:
+        if self.val_split is not None and not (isinstance(self.val_split, numbers.Real) and 0 < self.val_split < 1):
             raise ConfigError(f"val_split must be between 0 and 1 (or None for no validation), got {self.val_split!r}")
-        if isinstance(self.groups_key, bool):
-            raise ConfigError(f"groups_key must name an entry, or be '' for no groups, got {self.groups_key}")
-        if not isinstance(self.check_duplicates, bool):
-            raise ConfigError(f"check_duplicates must be True or False, got {self.check_duplicates!r}")
+        if not isinstance(self.label_key, str) or not self.label_key:
+            raise ConfigError(f"label_key must name an entry of the samples, got {self.label_key!r}")
+        if self.groups_key is not None and not isinstance(self.groups_key, str):
+            raise ConfigError(f"groups_key must name an entry, or be '' for no groups, got {self.groups_key!r}")
+        check_flag("shuffle", self.shuffle)
+        check_flag("check_duplicates", self.check_duplicates)
+        if self.random_seed is not None:
+            check_seed(self.random_seed, "random_seed")
 
     @property
     def is_stratified(self) -> bool:

@@ -25,10 +25,10 @@ CUBLAS_SETTING = "CUBLAS_WORKSPACE_CONFIG"
 _log = logging.getLogger(__name__)
 
 
-def check_seed(seed: int) -> int:
-    """Refuse anything but a non-negative integer."""
+def check_seed(seed: int, name: str = "seed") -> int:
+    """Refuse anything but a non-negative integer; ``name`` is that of the setting."""
     if isinstance(seed, bool) or not isinstance(seed, numbers.Integral) or seed < 0:
-        raise ConfigError(f"seed must be a non-negative integer, got {seed!r}")
+        raise ConfigError(f"{name} must be a non-negative integer, got {seed!r}")
     return int(seed)
 
 

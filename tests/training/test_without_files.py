@@ -69,9 +69,7 @@ def test_a_score_is_refused_when_it_is_asked_for(room, manager):
         room.trainer(None).train(1, manager(), manager(), "mse")
 
 
-def test_parameters_of_a_schedule_that_is_not_there_are_told(room, manager, caplog):
-    room.trainer(None, lr_scheduler_params={"step_size": 1}).train(1, manager())
-    assert "lr_scheduler_params has no effect without lr_scheduler_cls" in caplog.text
-    caplog.clear()
-    room.trainer(None).train(1, manager())
-    assert "lr_scheduler_params" not in caplog.text
+def test_parameters_of_a_schedule_that_is_not_there_are_refused(room):
+    with pytest.raises(ConfigError, match=r"lr_scheduler_params=.* has no effect without lr_scheduler_cls"):
+        room.trainer(None, lr_scheduler_params={"step_size": 1})
+    assert room.trainer(None, lr_scheduler_params={}) is not None

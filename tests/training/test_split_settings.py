@@ -1,0 +1,72 @@
+"""Settings of the splits that would change nothing, or fail late, are refused before the first fold."""
+
+import numpy as np
+import pytest
+from small_rooms import build_room
+
+from delira.data_loading import BaseDataManager
+from delira.errors import ConfigError, MissingKeyError
+from delira.training.callbacks import AbstractCallback
+from delira.training.splits import SplitConfig
+
+
+class Steps(AbstractCallback):
+    count = 0
+
+    def at_iter_begin(self, trainer, **facts):
+        type(self).count += 1
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "message"),
+    [
+        ("label_key", 5, "label_key must name an entry of the samples, got 5"),
+        ("label_key", "", "label_key must name an entry of the samples, got ''"),
+        ("label_key", None, "label_key must name an entry of the samples, got None"),
+        ("label_key", ["label"], r"label_key must name an entry of the samples, got \['label'\]"),
+        ("groups_key", [], r"groups_key must name an entry, or be '' for no groups, got \[\]"),
+        ("groups_key", 0, "groups_key must name an entry, or be '' for no groups, got 0"),
+        ("groups_key", False, "groups_key must name an entry"),
+        ("val_split", "x", "val_split must be between 0 and 1 .* got 'x'"),
+        ("val_split", True, "val_split must be between 0 and 1 .* got True"),
+        ("val_split", float("nan"), "val_split must be between 0 and 1 .* got nan"),
+        ("val_split", [0.2], "val_split must be between 0 and 1"),
+        ("num_splits", "3", "num_splits must be an integer of at least 2, got '3'"),
+        ("num_splits", True, "num_splits must be an integer of at least 2, got True"),
+        ("shuffle", "no", "shuffle must be True or False, got 'no'"),
+        ("shuffle", 3, "shuffle must be True or False, got 3"),
+        ("random_seed", "x", "random_seed must be a non-negative integer, got 'x'"),
+        ("random_seed", -1, "random_seed must be a non-negative integer, got -1"),
+        ("random_seed", 1.5, "random_seed must be a non-negative integer, got 1.5"),
+        ("check_duplicates", 1, "check_duplicates must be True or False, got 1"),
+    ],
+)
+def test_a_wrong_value_is_refused_by_name(setting, value, message):
+    with pytest.raises(ConfigError, match=message):
+        SplitConfig(**{setting: value})
+
+
+def test_an_integer_of_numpy_is_an_integer():
+    assert SplitConfig(num_splits=np.int64(3)).num_splits == 3
+
+
+@pytest.mark.parametrize("key", ["lable", "number.of", "patient"])
+def test_a_label_key_that_no_sample_has_is_refused_before_the_first_step(tmp_path, manager, key):
+    room = build_room("toy")
+    if key == "number.of":  # the entry it leads into is there
+        room.experiment(tmp_path, training={"num_epochs": 1}).kfold(manager(12), num_splits=2, label_key=key)
+        return
+    experiment = room.experiment(tmp_path, training={"num_epochs": 1, "callbacks": [Steps()]})
+    guess = ".*did you mean 'label'" if key == "lable" else ""
+    with pytest.raises(MissingKeyError, match=f"label_key='{key}' names no entry of the samples, .*'label'{guess}"):
+        experiment.kfold(manager(12), num_splits=2, label_key=key)
+    assert Steps.count == 0
+
+
+def test_a_label_key_may_be_given_by_set_labels_or_made_by_a_transform(tmp_path, manager):
+    room, data = build_room("toy"), manager(12)
+    data.dataset.set_labels("site", np.arange(12) % 2)
+    room.experiment(tmp_path, training={"num_epochs": 1}).kfold(data, num_splits=2, label_key="site")
+    made = BaseDataManager(manager(12).dataset, 4, transforms=lambda batch: {**batch, "sign": np.sign(batch["label"])})
+    result = room.experiment(tmp_path, training={"num_epochs": 1}).kfold(made, num_splits=2, label_key="sign")
+    assert set(np.unique(result.folds[0].targets["sign"])) <= {-1, 0, 1}
