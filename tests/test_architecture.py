@@ -31,7 +31,7 @@ ALLOWED = {
     "logging": {"errors", "utils"},
     "metrics": {"errors", "state", "utils"},
     "io": {"errors", "utils"},
-    "contract": {"errors", "models", "io"},
+    "contract": {"errors", "models", "io", "utils"},
     "training": BELOW_CONTRACT | {"contract"},
     "execution": UP_TO_TRAINING,
     "report": {"errors", "utils", "metrics", "training"},

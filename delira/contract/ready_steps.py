@@ -4,8 +4,9 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from delira.contract.step import NO_HOOKS, Step, call_loss, select_inputs, validation_names
+from delira.contract.step import NO_HOOKS, Step, call_loss, loss_entries, select_inputs, validation_names
 from delira.errors import ConfigError
+from delira.utils.binding import ordered
 
 #: what a GAN is judged by -> the target of its logits
 GAN_PARTS = {"discr_real": 1, "discr_fake": 0, "adversarial": 1}
@@ -108,7 +109,7 @@ def gan_results(
         Makes an array of one number, in the shape of another.
     """
     values = {
-        f"{name}_{part}": metric(full_like(logits[part], wanted), logits[part])
+        f"{name}_{part}": metric(*ordered(metric, logits[part], full_like(logits[part], wanted), "target first"))
         for part, wanted in GAN_PARTS.items()
         for name, metric in (metrics or {}).items()
     }
@@ -158,8 +159,10 @@ def autoencoder_closure(closure: Callable[..., Any], divergence: Callable[[Mappi
         hooks = kwargs.get("hooks") or NO_HOOKS
         kwargs |= {
             "hooks": dataclasses.replace(hooks, criterion=(add_divergence, *hooks.criterion)),
-            "loss_keys": dict.fromkeys(losses or {}, ("pred", images)) | dict(kwargs.get("loss_keys") or {}),
-            "metric_keys": dict.fromkeys(metrics or {}, (images, "pred")) | dict(kwargs.get("metric_keys") or {}),
+            "loss_keys": {name: loss_entries(one, "pred", images) for name, one in (losses or {}).items()}
+            | dict(kwargs.get("loss_keys") or {}),
+            "metric_keys": {name: ordered(one, "pred", images, "target first") for name, one in (metrics or {}).items()}
+            | dict(kwargs.get("metric_keys") or {}),
         }
         return closure(model, data_dict, optimizers, losses, metrics, fold, **kwargs)  # type: ignore[no-any-return]
 

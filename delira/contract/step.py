@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from delira.errors import ConfigError, MissingKeyError, NetworkError
+from delira.utils.binding import TARGET_FIRST, ordered
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-#: entries a loss reads if ``loss_keys`` does not say otherwise: (prediction, target)
+#: prediction and target that a loss reads if ``loss_keys`` does not say otherwise, in the order that its names tell
 DEFAULT_LOSS_KEYS = ("pred", "label")
-#: attribute of losses that a framework calls the other way round, ``loss(target, prediction)``; its room sets it
-TARGET_FIRST = "takes_target_first"
-#: entries a metric reads if ``metric_keys`` does not say otherwise: (target, prediction)
+#: target and prediction that a metric reads if ``metric_keys`` does not say otherwise, in the order that its names tell
 DEFAULT_METRIC_KEYS = ("label", "pred")
 
 
@@ -257,7 +256,8 @@ def call_losses(
     losses
         Functions by name.
     loss_keys
-        The entries each reads; ``DEFAULT_LOSS_KEYS`` if it is not named here.
+        The entries each reads, in the order of its arguments (a ``keras.losses.Loss``: prediction and target);
+        ``DEFAULT_LOSS_KEYS`` if it is not named here.
     predictions
         Named outputs of the network.
     batch
@@ -265,13 +265,32 @@ def call_losses(
     """
     values = {}
     for name, loss in losses.items():
-        read = look_up("loss", name, loss_keys.get(name, DEFAULT_LOSS_KEYS), predictions, batch)
-        values[name] = call_loss(name, loss, read)
+        if (keys := loss_keys.get(name)) is None:
+            values[name] = call_loss(name, loss, look_up("loss", name, DEFAULT_LOSS_KEYS, predictions, batch))
+            continue
+        read = look_up("loss", name, keys, predictions, batch)
+        values[name] = _called(name, loss, read[::-1] if getattr(loss, TARGET_FIRST, False) else read)
     return values
 
 
+def loss_entries(loss: Callable[..., Any], prediction: str, target: str) -> tuple[str, str]:
+    """Entries as ``loss_keys`` has them, of a loss that is not named there.
+
+    Parameters
+    ----------
+    loss
+        The function.
+    prediction, target
+        The entries.
+    """
+    if hasattr(loss, TARGET_FIRST):  # what it says counts for ``loss_keys``, too
+        return prediction, target
+    first, second = ordered(loss, prediction, target, "prediction first")
+    return first, second
+
+
 def call_loss(name: str, loss: Callable[..., Any], read: Sequence[Any]) -> Any:
-    """Evaluate one loss, in the order of its framework; an error is told its name and what it read.
+    """Evaluate one loss, in the order that its names tell; an error is told its name and what it read.
 
     Parameters
     ----------
@@ -282,8 +301,12 @@ def call_loss(name: str, loss: Callable[..., Any], read: Sequence[Any]) -> Any:
     read
         What it reads, as ``(prediction, target)``.
     """
-    if getattr(loss, TARGET_FIRST, False):
-        read = read[::-1]
+    if len(read) == 2:
+        read = ordered(loss, read[0], read[1], "prediction first")
+    return _called(name, loss, read)
+
+
+def _called(name: str, loss: Callable[..., Any], read: Sequence[Any]) -> Any:
     try:
         return loss(*read)
     except Exception as error:
@@ -311,7 +334,7 @@ def call_metrics(
     metrics
         Functions by name.
     metric_keys
-        The entries each reads; ``DEFAULT_METRIC_KEYS`` if it is not named here.
+        The entries each reads, in the order of its arguments; ``DEFAULT_METRIC_KEYS`` if it is not named here.
     predictions
         Named outputs of the network.
     batch
@@ -319,5 +342,8 @@ def call_metrics(
     """
     values = {}
     for name, metric in metrics.items():
-        values[name] = metric(*look_up("metric", name, metric_keys.get(name, DEFAULT_METRIC_KEYS), batch, predictions))
+        if (keys := metric_keys.get(name)) is None:
+            target, prediction = DEFAULT_METRIC_KEYS
+            keys = ordered(metric, prediction, target, "target first")
+        values[name] = metric(*look_up("metric", name, keys, batch, predictions))
     return values

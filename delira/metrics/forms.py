@@ -30,6 +30,8 @@ class SklearnFunction:
         What :func:`describe_criterion` takes: whether scores are logits, and which targets do not count.
     """
 
+    takes_target_first = True
+
     def __init__(self, function: Callable[..., Any], criterion: Any = None):
         self.function, self.criterion = function, describe_criterion(criterion)
 

@@ -10,8 +10,9 @@ import numpy as np
 from delira.errors import DataError, MissingKeyError
 from delira.metrics.forms import in_form
 from delira.metrics.gather import LIMIT_BYTES, Gatherer
-from delira.metrics.scoring import as_number, as_only_number, feed, keys_of, lookup, raw_kind_of
+from delira.metrics.scoring import as_number, as_only_number, feed, is_torchmetrics, keys_of, lookup, raw_kind_of
 from delira.metrics.stream_state import is_plain, load_stream_state, stream_state
+from delira.utils.binding import tell_order
 from delira.utils.trees import iterate_leaves, map_leaves
 
 
@@ -20,7 +21,9 @@ class MetricSet:
 
     A metric is one of
 
-    * a function ``f(y_true, y_pred)`` giving a number: called once, on the concatenated batches;
+    * a function ``f(y_true, y_pred)`` giving a number: called once, on the concatenated batches. Where the names of its
+      parameters tell, they decide which is which (``pred``, ``y_hat``, ``logits``, … and ``target``, ``label``, …), so
+      that ``f(preds, target)`` is as good;
     * a metric over samples (:func:`~delira.metrics.per_sample`, or any callable whose attribute
       ``over`` is ``"sample"``): called per sample, in bounded memory;
     * an object with ``update``, ``compute`` and ``reset``, e.g. of torchmetrics: reset before the first
@@ -35,9 +38,10 @@ class MetricSet:
     metrics
         By name.
     metric_keys
-        Metric name to the entries it reads, in the order of its arguments. A metric left out reads
-        ``("label", "pred")``, one of torchmetrics ``("pred", "label")``, or ``("pred",)`` if it takes no more.
-        Dotted paths reach nested entries.
+        Metric name to the entries it reads, in the order of its arguments, whatever their names. A metric left out
+        reads ``"label"`` and ``"pred"``; where the names of its parameters tell nothing, as ``("label", "pred")``, one
+        of torchmetrics as ``("pred", "label")``, or ``("pred",)`` if it takes no more. Dotted paths reach nested
+        entries.
     limit_bytes
         Gathered predictions beyond it lie in temporary files.
 
@@ -65,6 +69,10 @@ class MetricSet:
         self.limit_bytes = limit_bytes
         self._kinds = {name: raw_kind_of(metric, name) for name, metric in self.metrics.items()}
         self._keys = keys_of(self.metrics, metric_keys)
+        #: whose order is found by names, or assumed
+        self._unsaid = {name for name, metric in self.metrics.items() if not is_torchmetrics(metric)} - {
+            *(metric_keys or ())
+        }
         self._clear()
 
     def __len__(self) -> int:
@@ -131,6 +139,8 @@ class MetricSet:
         for name, metric in self.metrics.items():
             keys = self._keys[name]
             arrays = [map_leaves(np.asarray, lookup(values, key)) for key in keys]
+            if self._n_updates == 0 and name in self._unsaid:
+                tell_order("metric", name, metric, keys, [getattr(array, "shape", None) for array in arrays])
             if self._kinds[name] == "dataset":
                 gathered.update(zip(keys, arrays, strict=True))
                 continue

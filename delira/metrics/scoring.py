@@ -10,13 +10,13 @@ from typing import Any, Literal
 import numpy as np
 
 from delira.errors import ConfigError, DataError, MissingKeyError
+from delira.utils.binding import Order, order_of, ordered
 from delira.utils.parameters import needed
 from delira.utils.suggest import did_you_mean
 
 Kind = Literal["dataset", "sample", "stream"]
 
 DEFAULT_KEYS = ("label", "pred")
-TORCHMETRICS_KEYS = ("pred", "label")
 
 
 class PerSample:
@@ -85,7 +85,8 @@ def raw_kind_of(metric: Any, name: str = "metric") -> Kind:
 def keys_of(metrics: Mapping[str, Any], metric_keys: Mapping[str, Sequence[str]] | None) -> dict[str, tuple[str, ...]]:
     """Which entries each metric reads, in the order of its arguments.
 
-    Metrics that ``metric_keys`` leaves out read ``("label", "pred")``, torchmetrics' ``("pred", "label")``.
+    Metrics that ``metric_keys`` leaves out read label and prediction: in the order that the names of their parameters
+    tell, else ``("label", "pred")``, torchmetrics' ``("pred", "label")``.
 
     Raises
     ------
@@ -108,9 +109,23 @@ def keys_of(metrics: Mapping[str, Any], metric_keys: Mapping[str, Sequence[str]]
 
 def default_keys(metric: Any) -> tuple[str, ...]:
     """The entries that a metric reads unless it is told others."""
-    if not is_torchmetrics(metric):
-        return DEFAULT_KEYS
-    return TORCHMETRICS_KEYS[:1] if takes_one(metric) else TORCHMETRICS_KEYS
+    target, prediction = DEFAULT_KEYS
+    if is_torchmetrics(metric) and takes_one(metric):
+        return (prediction,)
+    return ordered(metric, prediction, target, documented_order(metric))
+
+
+def documented_order(metric: Any) -> Order:
+    """Which argument of a metric is the prediction, where names do not tell."""
+    return "prediction first" if is_torchmetrics(metric) else "target first"
+
+
+def predicted_key(metric: Any, keys: Sequence[str]) -> str | None:
+    """Of the entries that a metric reads, the one that a network predicts."""
+    if not keys:
+        return None
+    is_first = (order_of(metric) or documented_order(metric)) == "prediction first"
+    return keys[0 if is_first else -1]
 
 
 def is_torchmetrics(metric: Any) -> bool:

@@ -15,6 +15,7 @@ from delira.models.abstract_network import AbstractNetwork
 from delira.training.config import TrainerConfig
 from delira.training.data_position import has_epochs
 from delira.training.state import TrainingState
+from delira.utils.binding import tell_contradiction, tell_order
 
 _log = logging.getLogger("delira")
 
@@ -159,9 +160,15 @@ def _check_reading(trainer: Any, role: str, batch: Mapping[str, Any], prepared: 
         if trainer.has_default_closure:
             _check_losses(trainer, predictions, prepared)
     metrics = config.metrics if role == "training" else config.epoch_metrics
+    tried = {**config.train_metrics, **metrics}
     if role == "training":
-        for name in config.train_metrics:
-            look_up("metric", name, config.metric_keys.get(name, DEFAULT_METRIC_KEYS), prepared, predictions)
+        for name, metric in config.train_metrics.items():
+            read = look_up("metric", name, config.metric_keys.get(name, DEFAULT_METRIC_KEYS), prepared, predictions)
+            if name not in config.metric_keys:
+                tell_order("metric", name, metric, DEFAULT_METRIC_KEYS, [getattr(one, "shape", None) for one in read])
+    for kind, functions, given in (("loss", config.losses, config.loss_keys), ("metric", tried, config.metric_keys)):
+        for name in functions.keys() & given.keys():
+            tell_contradiction(kind, name, functions[name], given[name], predictions)
     if metrics:
         check_metrics(trainer, config.bound(metrics), config.keys_of(metrics), batch, predictions)
 
@@ -184,6 +191,10 @@ def _check_losses(trainer: Any, predictions: Mapping[str, Any], prepared: Mappin
                     f"loss {name!r} reads {key!r}, which is both in the batch and in what the network returned; give "
                     "the network's output another name"
                 )
+        if name not in config.loss_keys:
+            read = look_up("loss", name, DEFAULT_LOSS_KEYS, predictions, prepared)
+            shapes = [getattr(one, "shape", None) for one in read]
+            tell_order("loss", name, config.losses[name], DEFAULT_LOSS_KEYS, shapes)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         values = call_losses(config.losses, config.loss_keys, predictions, prepared)

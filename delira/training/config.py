@@ -13,7 +13,7 @@ from typing import Any
 from delira.contract import DEFAULT_LOSS_KEYS, CompileConfig, UpdateConfig
 from delira.errors import ConfigError
 from delira.metrics.forms import in_form, is_in_reach
-from delira.metrics.scoring import keys_of
+from delira.metrics.scoring import keys_of, predicted_key
 from delira.training.config_parts import (
     GuardConfig,
     LoggingConfig,
@@ -75,10 +75,12 @@ class TrainerConfig:
     """Settings of a trainer; the same for every room."""
 
     losses: Mapping[str, Callable[..., Any]] = dataclasses.field(default_factory=dict)
-    """Loss functions by name, called as ``loss(prediction, target)`` on device values; their sum is minimised."""
+    """Loss functions by name, called as ``loss(prediction, target)`` on device values, unless the names of their
+    parameters say otherwise; their sum is minimised."""
 
     loss_keys: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
-    """Entries each loss reads; ``("pred", "label")`` if not given."""
+    """Entries each loss reads, in the order of its arguments; if not given, ``"pred"`` and ``"label"`` by the names of
+    its parameters, else in this order."""
 
     train_metrics: Mapping[str, Callable[..., Any]] = dataclasses.field(default_factory=dict)
     """Metrics of the training steps by name, called inside the closure on device values."""
@@ -90,7 +92,8 @@ class TrainerConfig:
     """Like ``val_metrics``, but computed over the training epoch as well."""
 
     metric_keys: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
-    """Entries each metric reads; ``("label", "pred")`` if not given."""
+    """Entries each metric reads, in the order of its arguments; if not given, ``"label"`` and ``"pred"`` by the names
+    of its parameters, else in this order."""
 
     optimizer: OptimizerConfig = dataclasses.field(default_factory=OptimizerConfig)
     """How the optimizers are made."""
@@ -177,15 +180,15 @@ class TrainerConfig:
             The entries each reads; those of the settings if ``None``.
         """
         keys = keys_of(metrics, self.keys_of(metrics) if metric_keys is None else metric_keys)
-        return {name: in_form(metric, name, self._criterion_of(keys[name])) for name, metric in metrics.items()}
+        return {
+            name: in_form(metric, name, self._criterion_of(predicted_key(metric, keys[name])))
+            for name, metric in metrics.items()
+        }
 
-    def _criterion_of(self, entries: Sequence[str]) -> Any:
-        """The only loss of the predictions that a metric reads; ``None`` if there are several."""
-        predictions = entries[-1:]
+    def _criterion_of(self, prediction: str | None) -> Any:
+        """The only loss of the prediction that a metric reads; ``None`` if there are several."""
         losses = [
-            loss
-            for name, loss in self.losses.items()
-            if any(entry in self.loss_keys.get(name, DEFAULT_LOSS_KEYS) for entry in predictions)
+            loss for name, loss in self.losses.items() if prediction in self.loss_keys.get(name, DEFAULT_LOSS_KEYS)
         ]
         return losses[0] if len(losses) == 1 else None
 

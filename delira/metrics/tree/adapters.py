@@ -20,6 +20,7 @@ from delira.metrics.tree.metric import Metric
 from delira.metrics.tree.scores import difference_of_two, one_score, probabilities, second_of_two
 from delira.state import CRITERION
 from delira.utils.arrays import ops_of, read_arrays
+from delira.utils.binding import ordered
 from delira.utils.trees import map_leaves
 
 #: functions of scikit-learn that compare labels: scores are argmaxed, or compared with a threshold
@@ -189,9 +190,10 @@ class ArrayMetric(OverDataset):
 
     def compute(self, true: np.ndarray, pred: np.ndarray) -> Any:
         """The value of the function, or the mean of its values."""
+        arrays = ordered(self.function, pred, true, "target first")
         if isinstance(self.function, PerSample):
-            return np.mean([self.function(*sample) for sample in zip(true, pred, strict=True)])
-        return self.function(true, pred)
+            return np.mean([self.function(*sample) for sample in zip(*arrays, strict=True)])
+        return self.function(*arrays)
 
 
 class TorchMetric(Stateless):
@@ -216,6 +218,8 @@ class TorchMetric(Stateless):
     def process(self, *args: Any) -> Any:
         """Update it."""
         pair = self.pair(args[0])[: self._n_arrays]
+        if self._n_arrays == 2:
+            pair = ordered(self.metric, pair[0], pair[1], "prediction first")
         if hasattr(pair[0], "requires_grad"):  # tensors of PyTorch
             if getattr(self.metric, "device", None) != pair[0].device:  # a collection has none
                 self.metric.to(pair[0].device)

@@ -7,6 +7,7 @@ from delira.metrics.tree.metric import Metric
 from delira.metrics.tree.roots import BatchLambda
 from delira.state import Y_PRED, Y_TRUE
 from delira.utils.arrays import as_array, ops_of, read_arrays, to_plain
+from delira.utils.binding import ordered
 from delira.utils.lazy_value import Lazy
 from delira.utils.trees import iterate_leaves, map_leaves
 
@@ -19,7 +20,7 @@ class EpochLambda(Metric):
     name
         What it is reported under.
     function
-        Called as ``function(y_pred, y_true)``.
+        Called as ``function(y_pred, y_true)``, or the other way round if the names of its parameters say so.
     running
         Whether to report in training, during the pass, what it is over the batches so far: a lazy number, computed
         if it is read.
@@ -58,7 +59,7 @@ class EpochLambda(Metric):
         return self._compute(self._predictions, self._targets) if self._predictions else None
 
     def _compute(self, predictions: list[Any], targets: list[Any]) -> Any:
-        value = self.function(_joined(predictions), _joined(targets))
+        value = self.function(*ordered(self.function, _joined(predictions), _joined(targets), "prediction first"))
         return to_plain(read_arrays([as_array(value)])[0])
 
     def state_dict(self) -> dict[str, Any]:
@@ -97,7 +98,7 @@ def _joined(batches: list[Any]) -> Any:
 
 
 def lambda_metric(name: str, on_epoch: bool = False) -> Callable[[Callable[..., Any]], Metric]:
-    """Make a metric of a function ``f(y_pred, y_true)``; a decorator.
+    """Make a metric of a function ``f(y_pred, y_true)``; a decorator. Names of parameters win over their order.
 
     Parameters
     ----------

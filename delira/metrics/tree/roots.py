@@ -9,6 +9,7 @@ from delira.metrics.tree.metric import Metric
 from delira.metrics.tree.moments import Weighted
 from delira.state import Y_PRED, Y_TRUE, StateKey, X
 from delira.utils.arrays import as_array, shape_of
+from delira.utils.binding import ordered
 from delira.utils.parameters import needed
 from delira.utils.trees import n_rows
 
@@ -43,8 +44,9 @@ class BatchLambda(Metric):
     name
         What it is reported under.
     function
-        Called as ``function(y_pred, y_true)``. If it returns a single number, that is the mean of its batch and
-        counts for all samples of it; an array counts as it is.
+        Called as ``function(y_pred, y_true)``, or the other way round if the names of its parameters say so. If it
+        returns a single number, that is the mean of its batch and counts for all samples of it; an array counts as it
+        is.
     """
 
     def __init__(self, name: str, function: Callable[..., Any]):
@@ -54,7 +56,8 @@ class BatchLambda(Metric):
     def process(self, *args: Any) -> Any:
         """The value of the function for the predictions and targets of the state."""
         state = args[0]
-        return for_samples(self.function(state[Y_PRED], state[Y_TRUE]), state)
+        pair = ordered(self.function, state[Y_PRED], state[Y_TRUE], "prediction first")
+        return for_samples(self.function(*pair), state)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The function itself."""

@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from delira import state as keys
-from delira.contract.step import TARGET_FIRST
 from delira.errors import ConfigError
 from delira.state import State, StateKey
+from delira.utils.binding import TARGET_FIRST, order_of
 from delira.utils.parameters import has_more, needed, positional
 from delira.utils.trees import spread
 
@@ -100,8 +100,8 @@ def bind_criterion(criterion: Any) -> Callable[[State], Any]:
     ----------
     criterion
         A state key, a function of the state (its one argument, or the first is called ``state``), or a function of
-        predictions and targets (of targets and predictions, if its framework calls it so), over whose arguments tuples
-        of them are spread.
+        predictions and targets (of targets and predictions, if its framework calls it so, or the names of its
+        parameters tell), over whose arguments tuples of them are spread.
 
     Raises
     ------
@@ -110,9 +110,9 @@ def bind_criterion(criterion: Any) -> Callable[[State], Any]:
     """
     if not callable(criterion):
         raise ConfigError(f"a criterion is a function of predictions and targets, or of the state, got {criterion!r}")
-    is_target_first = getattr(criterion, TARGET_FIRST, False)
-    if not is_target_first and takes_state(criterion):
+    if not getattr(criterion, TARGET_FIRST, False) and takes_state(criterion):
         return criterion
+    is_target_first = order_of(criterion) == "target first"
     first, second = (keys.Y_TRUE, keys.Y_PRED) if is_target_first else (keys.Y_PRED, keys.Y_TRUE)
 
     def compute(state: State) -> Any:
