@@ -68,7 +68,7 @@ def list_pairs(path: Any, img_extensions: Any, gt_extensions: Any) -> list[Any]:
     if not any(group.images for group in found.values()):
         seen = ", ".join(f"{ending} ({count})" for ending, count in others.most_common(_SHOWN)) or "none"
         raise DataError(f"no file below {os.fspath(path)!r} ends in {_listed(images_end)}; other files there: {seen}")
-    return _pair(os.fspath(path), [found[stem] for stem in sorted(found, key=_parts)], bool(truths_end))
+    return _pair(os.fspath(path), [found[stem] for stem in sorted(found, key=_parts)], truths_end)
 
 
 class _Group:
@@ -82,19 +82,25 @@ class _Group:
         return [file for position in sorted(self.truths) for file in self.truths[position]]
 
 
-def _pair(path: str, groups: list[_Group], with_truth: bool) -> list[Any]:
+def _pair(path: str, groups: list[_Group], truths_end: list[str]) -> list[Any]:
     items: list[Any] = []
     wrong: list[str] = []
+    kinds = sorted({position for group in groups for position in group.truths})
     for group in groups:
         truths = group.in_order()
         if not group.images:
             wrong.append(f"{truths[0]} has no image")
         elif len(group.images) > 1:
             wrong.append(f"{' and '.join(group.images)} are images of the same name")
-        elif with_truth and not truths:
+        elif truths_end and not truths:
             wrong.append(f"{group.images[0]} has no ground truth")
+        elif lacking := [truths_end[kind] for kind in kinds if kind not in group.truths and kind < max(group.truths)]:
+            # load_fn tells them by their place: the next kind would be taken for the one that is missing
+            wrong.append(f"{group.images[0]} has {truths[0]} but no {_listed(lacking)}, which others have")
+        elif len(truths) > len(group.truths):
+            wrong.append(f"{' and '.join(truths)} are ground truth of one name and ending")
         else:
-            items.append((group.images[0], *truths) if with_truth else group.images[0])
+            items.append((group.images[0], *truths) if truths_end else group.images[0])
     if wrong:
         more = f"; and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
         raise DataError(

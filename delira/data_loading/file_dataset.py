@@ -50,7 +50,8 @@ class BaseLazyDataset(_LoadingDataset):
         begins with a dot, and files with other endings, are passed over.
     gt_extensions
         Endings of ground truth, which lies next to its image and is called the same up to the ending; one
-        image may have several files. An ending may begin within the name: ``"_t1.nii.gz"`` and
+        image may have several files, handed over in the order of their endings; only the last ones may be missing,
+        as files are told by their place. An ending may begin within the name: ``"_t1.nii.gz"`` and
         ``"_seg.nii.gz"``. None or empty: images have none.
     **load_kwargs
         Handed to ``load_fn``.
@@ -61,7 +62,8 @@ class BaseLazyDataset(_LoadingDataset):
         If ``data_path`` is no directory and no iterable, ``load_fn`` cannot be called, or the endings
         contradict each other.
     DataError
-        If there is no image, an image has no ground truth, ground truth no image, or two images one name.
+        If there is no image, an image has no ground truth or lacks one that is not the last, ground truth has
+        no image, or two images have one name.
     """
 
     def _make_dataset(self, path: Any) -> list[Any]:
