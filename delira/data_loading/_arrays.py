@@ -6,11 +6,21 @@ from typing import Any
 
 import numpy as np
 
+from delira.data_loading._exact import refuse_masked
+
 _PLAIN = (str, bytes, bool, int, float, complex, np.ndarray, np.generic)
 
 
 def as_array(value: Any) -> np.ndarray:
-    """Make an array of a CPU tensor, an image or a list; shares memory where it can."""
+    """Make an array of a CPU tensor, an image or a list; shares memory where it can.
+
+    Raises
+    ------
+    DataError
+        If it is a masked array.
+    """
+    if isinstance(value, np.ndarray):
+        refuse_masked(value, "a value")
     # a tensor that asks for gradients refuses to be an array
     return np.asarray(value.detach() if hasattr(value, "detach") else value)
 

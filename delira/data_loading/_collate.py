@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from delira.data_loading._exact import common_dtype, refuse_masked
 from delira.errors import DataError, MissingKeyError
 
 
@@ -64,17 +65,22 @@ def stack(values: Sequence[Any], indices: Sequence[int], key: str) -> np.ndarray
     Raises
     ------
     DataError
-        If a shape differs from the first one's; names sample, key and both shapes.
+        If a shape differs from the first one's; names sample, key and both shapes. If values are masked, some are
+        text and others are not, or large integers would be rounded.
     """
     arrays = []
     for index, value in zip(indices, values, strict=True):
+        if type(value) is not np.ndarray:
+            refuse_masked(value, f"entry {key!r} of sample {index}")
         try:
             arrays.append(np.asarray(value))
         except Exception as error:
             error.add_note(f"while entry {key!r} of sample {index} was turned into an array")
             raise
-    shape = arrays[0].shape
+    shape, dtype = arrays[0].shape, arrays[0].dtype
+    is_mixed = False
     for index, array in zip(indices, arrays, strict=True):
+        is_mixed |= array.dtype is not dtype
         if array.shape != shape:
             raise DataError(
                 f"entry {key!r} of sample {index} has shape {array.shape}, but {shape} was expected "
@@ -82,6 +88,8 @@ def stack(values: Sequence[Any], indices: Sequence[int], key: str) -> np.ndarray
             )
     if any(array.dtype.hasobject for array in arrays):
         return np.stack(arrays)
+    if is_mixed:
+        return np.array(arrays, common_dtype(arrays, lambda place: f"entry {key!r} of sample {indices[place]}"))
     return np.array(arrays)  # the values of np.stack in a third of its time for small samples
 
 

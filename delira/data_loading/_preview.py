@@ -110,10 +110,10 @@ def _samples(
 ) -> Iterator[tuple[int | None, dict[str, np.ndarray]]]:
     """Entries of samples, with the index in the dataset; None where it cannot be told."""
     own = manager.with_own_transforms()
-    own.n_process_augmentation = 0  # the same batches without starting a process
-    own.left_out = {}
-    batches = own.epoch(*counters, shuffle=True)
-    for position, batch in enumerate(batches):
+    for number in range(own.n_batches):
+        batch, indices = own.batch_at(*counters, number, shuffle=True)
+        if not indices.size:  # none of its samples can be loaded
+            continue
         if keys[0] not in batch:
             raise MissingKeyError(
                 f"a batch has no entry {keys[0]!r} that could be drawn, only {sorted(map(str, batch))}; "
@@ -121,10 +121,9 @@ def _samples(
             )
         length = len(batch[keys[0]])
         shown = [key for key in dict.fromkeys(keys) if key in batch and np.shape(batch[key])[:1] == (length,)]
-        indices = batches.order[position * own.batch_size :][: own.batch_size].tolist()
         for row in range(min(length, n)):
-            # a transform may cut several patches of a sample, and bad samples may be left out
-            index = indices[row] if length == len(indices) else None
+            # a transform may cut several patches of a sample
+            index = int(indices[row]) if length == len(indices) else None
             yield index, {key: np.asarray(batch[key][row]) for key in shown}
         n -= length
         if n <= 0:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from delira.data_loading._exact import refuse_masked
 from delira.errors import ConfigError, DataError
 
 Transform = Callable[..., Mapping[str, Any]]
@@ -53,7 +54,7 @@ class TransformCall:
         Raises
         ------
         DataError
-            If the result is no dict or lacks a key that there was.
+            If the result is no dict, lacks a key that there was, or holds a masked array.
         """
         keys = tuple(entries)  # before the call: it may change them in place
         extra = {"rng": rng} if self.takes_rng else {}
@@ -71,6 +72,9 @@ class TransformCall:
                 f"transform {self.name} lost the keys {missing} of {what}, it returned {list(result)}; "
                 "it must return all that it was given"
             )
+        for key, value in result.items():
+            if type(value) is not np.ndarray:
+                refuse_masked(value, f"the entry {key!r} that transform {self.name} made of {what}")
         return result if type(result) is dict else dict(result)
 
     @property

@@ -1,7 +1,7 @@
 """The base of all datasets, a length and an index that returns one sample; and the view on some of them."""
 
 import abc
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,6 +9,7 @@ import numpy as np
 from delira.data_loading._checks import Indices, check_range, to_index_array
 from delira.data_loading._collate import check_mapping, stack
 from delira.data_loading._content import fingerprint_of
+from delira.data_loading._exact import exact_array, refuse_mixed
 from delira.data_loading._items import paths_of
 from delira.errors import ConfigError, DataError, MissingKeyError
 from delira.utils.seeding import derive, seeded_globals
@@ -124,17 +125,21 @@ class AbstractDataset(abc.ABC):
         MissingKeyError
             If a sample has no such entry.
         DataError
-            If the entry's shape is not the same in all samples, or the dataset has another length than
+            If the entry's shape or type is not the same in all samples, or the dataset has another length than
             when its labels were set.
         """
         if key in (given := given_labels(self)):
             return _check_length(given[key], key, self)
-        known: dict[str, np.ndarray] = self.__dict__.setdefault("_delira_labels", {})  # users own "_labels"
-        if key not in known or len(known[key]) != len(self):
+        known: dict[str, tuple[list[Any], np.ndarray]] = self.__dict__.setdefault("_delira_labels", {})
+        marks = _marks_of(self, key)
+        kept = known.get(key)
+        if kept is None or len(kept[1]) != len(self) or not _are_same(kept[0], marks):
             with seeded_globals(derive(0, stream="labels")):  # does not disturb the caller's generators
-                known[key] = np.asarray(self._read_labels(key)).view()
-            known[key].flags.writeable = False
-        return known[key]
+                labels = np.asarray(self._read_labels(key)).view()
+            refuse_mixed(labels, key)
+            labels.flags.writeable = False
+            kept = known[key] = (marks, labels)
+        return kept[1]
 
     def set_labels(self, key: str, values: Any) -> None:
         """Say what :meth:`labels` returns, so that no sample has to be loaded for it.
@@ -152,7 +157,7 @@ class AbstractDataset(abc.ABC):
         Raises
         ------
         DataError
-            If there are more or fewer values than samples, or their shapes differ.
+            If there are more or fewer values than samples, or their shapes or types differ.
 
         Examples
         --------
@@ -162,7 +167,7 @@ class AbstractDataset(abc.ABC):
         >>> manager = BaseDataManager(dataset, 16, sampler_cls=PrevalenceRandomSampler)  # opens no image
         """
         try:
-            array = np.array(values)
+            array = np.array(exact_array(values, f"the list of set_labels({key!r})"))
         except ValueError as error:
             raise DataError(f"the values of set_labels({key!r}) make no array: {error}") from error
         array.flags.writeable = False
@@ -189,6 +194,10 @@ class AbstractDataset(abc.ABC):
         with seeded_globals(derive(0, stream="fingerprint")):
             content = (type(self).__qualname__, self._content())
             return fingerprint_of((*content, given) if given else content)
+
+    def _label_parts(self) -> Sequence["AbstractDataset"]:
+        """Return the datasets that this one asks for its labels."""
+        return ()
 
     def _read_labels(self, key: str) -> np.ndarray:
         indices = range(len(self))
@@ -246,8 +255,7 @@ class Subset(AbstractDataset):
         name = f"this {type(parent).__name__}"
         chosen = check_range(to_index_array(indices, "a subset"), len(parent), name)
         if type(parent) is Subset:
-            for key, values in given_labels(parent).items():
-                self.__dict__.setdefault("_delira_given_labels", {})[key] = values[chosen]
+            self.__dict__["_delira_above"] = (parent, chosen)  # labels may be set there, now or later
             chosen, parent = parent.indices[chosen], parent.parent
         self.parent: AbstractDataset = parent
         self.indices: np.ndarray = chosen
@@ -276,6 +284,9 @@ class Subset(AbstractDataset):
     def get_batch(self, indices: np.ndarray) -> dict[str, np.ndarray] | None:
         """Return the parent's batch of these samples, None if it has no faster way."""
         return self.parent.get_batch(self.indices[indices])
+
+    def _label_parts(self) -> Sequence[AbstractDataset]:
+        return (self.parent,)
 
     def _read_labels(self, key: str) -> np.ndarray:
         return read_labels(self.parent, key)[self.indices]
@@ -315,9 +326,24 @@ def name_sample(dataset: AbstractDataset, index: int) -> str:
 
 
 def given_labels(dataset: AbstractDataset) -> dict[str, np.ndarray]:
-    """Return what the user set as labels of this very dataset, by entry."""
+    """Return what the user set as labels of this very dataset, or of the view that it is a part of, by entry."""
     # not getattr: a subset would answer with the labels of its parent
-    return vars(dataset).get("_delira_given_labels", {})
+    own: dict[str, np.ndarray] = vars(dataset).get("_delira_given_labels", {})
+    if (above := vars(dataset).get("_delira_above")) is None:
+        return own
+    view, chosen = above
+    return {key: values[chosen] for key, values in given_labels(view).items() if key not in own} | own
+
+
+def _marks_of(dataset: AbstractDataset, key: str) -> list[Any]:
+    """What ``set_labels`` gave for an entry, here and in all that the labels are read from."""
+    # the arrays themselves: each call of set_labels makes a new one
+    marks = [vars(dataset).get("_delira_given_labels", {}).get(key)]
+    return marks + [mark for part in dataset._label_parts() for mark in _marks_of(part, key)]
+
+
+def _are_same(marks: list[Any], others: list[Any]) -> bool:
+    return len(marks) == len(others) and all(mark is other for mark, other in zip(marks, others, strict=True))
 
 
 def _check_length(labels: np.ndarray, key: str, dataset: AbstractDataset) -> np.ndarray:

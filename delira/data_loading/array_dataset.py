@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from delira.data_loading._collate import check_mapping
+from delira.data_loading._exact import exact_array
 from delira.data_loading.dataset import AbstractDataset, Sample
 from delira.data_loading.wrapped_dataset import WrappedDataset, is_wrappable
 from delira.errors import ConfigError, DataError, MissingKeyError
@@ -148,7 +149,7 @@ def _to_array(key: str, values: Any) -> np.ndarray:
             f"choose one of them, e.g. data[{key!r}]"
         )
     try:
-        array = np.asarray(values)
+        array = exact_array(values, f"{key!r}")
     except Exception as error:
         error.add_note(f"while the values of {key!r} were turned into an array; its first axis counts samples")
         raise

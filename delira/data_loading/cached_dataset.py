@@ -159,6 +159,9 @@ class CachedDataset(AbstractDataset):
     def _content(self) -> Any:
         return self.dataset.fingerprint(), [key for _, key in self._roots]
 
+    def _label_parts(self) -> tuple[AbstractDataset, ...]:
+        return (self.dataset,)
+
     def _read_labels(self, key: str) -> np.ndarray:
         if (labels := _cheap_labels(self.dataset, key)) is not None:
             return labels

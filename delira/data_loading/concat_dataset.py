@@ -2,11 +2,12 @@
 
 import bisect
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from delira.data_loading._exact import common_dtype
 from delira.data_loading.abstract_dataset import AbstractDataset, Sample, read_labels
 from delira.errors import ConfigError, DataError
 
@@ -65,7 +66,7 @@ class ConcatDataset(AbstractDataset):
         if len(pieces) == 1:
             return pieces[0]
         back = np.argsort(np.concatenate(places))
-        return {key: np.concatenate([piece[key] for piece in pieces])[back] for key in pieces[0]}
+        return {key: _joined([piece[key] for piece in pieces], key)[back] for key in pieces[0]}
 
     def _start(self, number: int) -> int:
         return self._ends[number - 1] if number else 0
@@ -87,7 +88,13 @@ class ConcatDataset(AbstractDataset):
                     f"entry {key!r} has shape {part.shape[1:]} in part {number} of a concatenated dataset, "
                     f"but {parts[0].shape[1:]} in part 0; give it one shape"
                 )
-        return np.concatenate(parts) if parts else np.empty(0)
+        if not parts:
+            return np.empty(0)
+        dtype = common_dtype(parts, lambda number: f"entry {key!r} of part {number} of a concatenated dataset")
+        return np.concatenate(parts, dtype=dtype, casting="unsafe")  # nothing is lost
+
+    def _label_parts(self) -> Sequence[AbstractDataset]:
+        return self.data
 
     def _content(self) -> Any:
         return [part.fingerprint() for part in self.data]
@@ -99,6 +106,11 @@ class ConcatDataset(AbstractDataset):
     def is_deterministic(self) -> bool:
         """Whether it is certain that reading draws no random numbers."""
         return type(self) is ConcatDataset and all(part.is_deterministic() for part in self.data)
+
+
+def _joined(pieces: list[np.ndarray], key: str) -> np.ndarray:
+    dtype = common_dtype(pieces, lambda number: f"entry {key!r} of part {number} of the samples of this batch")
+    return np.concatenate(pieces, dtype=dtype, casting="unsafe")
 
 
 def _fit(piece: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> bool:

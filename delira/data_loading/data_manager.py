@@ -156,11 +156,13 @@ class BaseDataManager(ManagerSettings):
         Returns
         -------
         tuple
-            The batch (empty if it had only samples that are left out), and the indices of its samples, shape (B,).
+            The batch (empty if it had only samples that are left out), and the indices of its samples, shape (B,),
+            without those that were left out.
         """
         batches = self._batches((seed, fold, epoch), shuffle)
         task = batches.task(check_count(number, "number", 0))
-        return batches.recipe.make(task).batch or {}, task.indices
+        made = batches.recipe.make(task)
+        return made.batch or {}, task.indices[~np.isin(task.indices, [index for index, _ in made.bad])]
 
     def preview(self, n: int = 16, **options: Any) -> Any:
         """Draw samples as the network gets them: shuffled, augmented, with labels or masks.

@@ -12,15 +12,15 @@ from delira.data_loading.abstract_dataset import AbstractDataset
 from delira.errors import ConfigError, DataError, MissingKeyError
 
 _PAIR = ("data", "label")
-_N_COMPARED = 16  # samples that must have the labels which ``targets`` promises
+_N_COMPARED = 16  # samples from all over the dataset that must have the labels which ``targets`` promises
 
 
 class WrappedDataset(AbstractDataset):
     """A dataset of another library: PyTorch, torchvision, Hugging Face, or any object with a length and an index.
 
     Tensors on the CPU, images and lists become arrays. Labels come from a column of a Hugging Face dataset or
-    from ``targets`` of a torchvision dataset, where these are certainly what the samples have; else samples
-    are read for them.
+    from ``targets`` of a torchvision dataset, where the samples have them: a sample of each class, and some from all
+    over the dataset, are compared. Else all samples are read for them.
 
     Parameters
     ----------
@@ -132,12 +132,29 @@ class WrappedDataset(AbstractDataset):
         targets = _targets_of(self.data)
         if targets is None or targets.ndim == 0 or len(targets) != len(self) or not len(self):
             return None
-        # transforms may have changed what samples say
-        for index in np.unique(np.linspace(0, len(self) - 1, _N_COMPARED).astype(int)).tolist():
+        # transforms may have changed what samples say, and that of one class alone
+        places = _to_compare(targets)
+        if 2 * len(places) > max(len(self), 2 * _N_COMPARED):
+            return None
+        for index in places:
             sample = self[index]
             if key not in sample or not np.array_equal(sample[key], targets[index]):
                 return None
         return targets
+
+
+def _to_compare(targets: np.ndarray) -> list[int]:
+    """Samples from all over the dataset, and at least one of every class."""
+    spread = np.unique(np.linspace(0, len(targets) - 1, _N_COMPARED).astype(int))
+    rows = targets.reshape(len(targets), -1)
+    try:
+        # one column as it is: comparing rows takes ten times as long
+        _, numbers = np.unique(rows, axis=0 if rows.shape[1] != 1 else None, return_inverse=True)
+    except TypeError:  # objects without an order
+        return list(range(len(targets)))
+    classes = numbers.reshape(-1)
+    seen, firsts = np.unique(classes, return_index=True)
+    return np.concatenate([spread, firsts[~np.isin(seen, classes[spread])]]).tolist()
 
 
 def is_wrappable(obj: Any) -> bool:

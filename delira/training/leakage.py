@@ -11,6 +11,7 @@ import numpy as np
 
 from delira.data_loading._describe import reads_cheaply
 from delira.data_loading._duplicates import identical_samples
+from delira.data_loading._exact import exact_array
 from delira.data_loading.data_manager import BaseDataManager
 from delira.data_loading.dataset import Subset, given_labels, read_labels
 from delira.errors import ConfigError, MissingKeyError, WorkerError
@@ -268,7 +269,7 @@ def _read(dataset: Any, keys: Sequence[str], sample: Mapping[str, Any]) -> dict[
     values: dict[str, np.ndarray | None] = {}
     for key in keys:
         with contextlib.suppress(Exception):  # not in each sample, or not one value
-            values[key] = np.array([np.asarray(read[key]).item() for read in samples])
+            values[key] = exact_array([np.asarray(read[key]).item() for read in samples], key)
     return values
 
 

@@ -29,6 +29,7 @@ from delira.contract import (
 )
 from delira.errors import DataError, NetworkError
 from delira.models.abstract_network import AbstractNetwork
+from delira.utils.inputs import refuse_complex
 from delira.utils.trees import map_leaves
 
 
@@ -217,6 +218,7 @@ def _place(device: Any) -> Any:
 
 def _to_array(value: Any, key: str, place: Any) -> Any:
     if isinstance(value, jax.Array):
+        refuse_complex(key == "data" and value.dtype.kind == "c")
         wanted = jnp.float32 if key == "data" and value.dtype != jnp.float32 else value.dtype
         return put(value.astype(wanted), place)
     array = np.asarray(value)
@@ -229,6 +231,7 @@ def _to_array(value: Any, key: str, place: Any) -> Any:
                 f"batch entry {key!r} holds integers that do not fit into 32 bit, and JAX has no others (unless "
                 "jax_enable_x64 is set); make them smaller, or floating-point numbers"
             )
+    refuse_complex(key == "data" and array.dtype.kind == "c")
     dtype = np.float32 if key == "data" else _narrow(array.dtype)
     # a copy: the device may read it while the host already fills the memory of the next batch
     return put(np.array(array, dtype=dtype), place)

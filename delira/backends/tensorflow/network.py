@@ -28,6 +28,7 @@ from delira.contract import (
 )
 from delira.errors import NetworkError
 from delira.models.abstract_network import AbstractNetwork
+from delira.utils.inputs import refuse_complex
 from delira.utils.trees import map_leaves
 
 
@@ -225,9 +226,11 @@ def _to_tensor(value: Any, is_input: bool) -> Any:
     if isinstance(value, np.ndarray):
         if value.dtype.kind not in "biufc":
             return value
+        refuse_complex(is_input and value.dtype.kind == "c")
         is_float = is_input or value.dtype.kind == "f"
         return tf.convert_to_tensor(value.astype(np.float32 if is_float else value.dtype.newbyteorder("="), copy=False))
     if not isinstance(value, tf.Tensor):
         array = np.asarray(value)
         return _to_tensor(array, is_input) if array.dtype.kind in "biufc" else value
+    refuse_complex(is_input and value.dtype.is_complex)
     return tf.cast(value, tf.float32) if is_input or value.dtype.is_floating else value

@@ -25,6 +25,7 @@ from delira.contract import (
 )
 from delira.errors import NetworkError
 from delira.models.abstract_network import AbstractNetwork
+from delira.utils.inputs import refuse_complex
 from delira.utils.trees import map_leaves
 
 _NOTHING = contextlib.nullcontext()
@@ -205,6 +206,7 @@ def _to_tensor(value: Any, device: torch.device, is_input: bool) -> Any:
         tensor = torch.from_numpy(_takeable(value)) if isinstance(value, np.ndarray) else torch.as_tensor(value)
     except (TypeError, ValueError, RuntimeError):
         return value
+    refuse_complex(is_input and tensor.is_complex())
     dtype = torch.float32 if is_input or tensor.dtype is torch.float64 else tensor.dtype
     if tensor.dtype is dtype and tensor.device == device:
         return tensor

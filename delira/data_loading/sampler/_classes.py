@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from delira.data_loading._exact import exact_array
 from delira.data_loading.dataset import Subset, read_labels
 from delira.errors import ConfigError
 
@@ -36,7 +37,7 @@ class Classes:
     """
 
     def __init__(self, values: Any, owner: str, what: str = "class") -> None:
-        classes = _one_for_each(np.asarray(values), f"{owner} needs one {what} for each sample")
+        classes = _one_for_each(exact_array(values, f"{what} of {owner}"), f"{owner} needs one {what} for each sample")
         try:
             self.names, self.numbers, self.counts = np.unique(classes, return_inverse=True, return_counts=True)
         except TypeError as error:  # objects of several types, or with None among them
@@ -103,7 +104,7 @@ def values_for(dataset: Any, values: Any, name: str) -> np.ndarray:
     ConfigError
         If there are more or fewer values than samples.
     """
-    values = np.asarray(values)
+    values = exact_array(values, name)
     whole: Any = dataset
     places = np.arange(len(dataset))
     while isinstance(whole, Subset):
