@@ -309,7 +309,7 @@ def test_stratifying_by_continuous_labels_is_refused(room, manager, tmp_path):
 
 @pytest.mark.parametrize("mode", ["maximum", "", None, 1])
 def test_a_wrong_val_score_mode_is_refused(mode, room, manager, tmp_path):
-    match = f"val_score_mode must be one of 'min', 'lowest', 'max', 'highest', got {mode!r}"
+    match = f"val_score_mode must be one of 'auto', 'min', 'lowest', 'max', 'highest', got {mode!r}"
     if mode is not None:  # None is the default
         with pytest.raises(ConfigError, match=match):
             trainer_of(room, tmp_path / "trainer", val_score_mode=mode)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from delira.errors import MissingKeyError
+from delira.metrics.direction import higher_is_better
 from delira.metrics.functions import dice
 from delira.metrics.scoring import lookup
 from delira.report.classified import Classified, class_names, classify
@@ -67,8 +68,8 @@ def rank(result: Any) -> Ranking | None:
     for name, values in result.oof.per_case.items():
         kept = np.isfinite(values[tested])
         if kept.any():
-            function = getattr((result.metrics or {}).get(name), "function", None)
-            return Ranking(name, tested[kept], values[tested[kept]], True if function is dice else None, masks=masks)
+            is_high_good = higher_is_better((result.metrics or {}).get(name), name)
+            return Ranking(name, tested[kept], values[tested[kept]], is_high_good, masks=masks)
     if masks is None or _n_values(result.oof, pair) > MAX_VALUES:
         return None
     scores = np.array([_dice(masks(case)) for case in tested.tolist()])

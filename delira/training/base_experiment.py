@@ -28,6 +28,7 @@ from delira.training.run_request import (
     check_model_arguments,
     check_settings,
     isolated,
+    merged,
     resolve,
     show_settings,
 )
@@ -102,7 +103,7 @@ class BaseExperiment:
 
     def _check(self) -> None:
         """Refuse what cannot work, before any run."""
-        check_settings({**self.params.training_settings(), **self.settings}, self.n_epochs)
+        check_settings(merged(self.params.training_settings(), self.settings), self.n_epochs)
         check_model_arguments(self.model_cls, self.params.model_kwargs())
         writable_folder(self.save_path)
 

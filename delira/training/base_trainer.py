@@ -153,7 +153,7 @@ class BaseNetworkTrainer(HookedRun):
         datamgr_train: Any,
         datamgr_valid: Any = None,
         val_score_key: str | None = None,
-        val_score_mode: str | None = None,
+        val_score_mode: str | None = "auto",
         reduce_mode: str | None = None,
         verbose: int | None = None,
     ) -> Any:
@@ -166,7 +166,8 @@ class BaseNetworkTrainer(HookedRun):
         datamgr_train, datamgr_valid
             Data managers, or other iterables of batches (dicts of arrays of shape ``(B, ...)``).
         val_score_key, val_score_mode, reduce_mode, verbose
-            Replace the settings of the same name for this call.
+            Replace the settings of the same name for this call. ``val_score_mode="auto"``: that of the settings, if the
+            score is theirs, else the direction of the score, if it is known.
 
         Returns
         -------
@@ -184,14 +185,17 @@ class BaseNetworkTrainer(HookedRun):
         KeyboardInterrupt, TrainingInterrupted
             After SIGINT, or SIGTERM and SIGUSR1: the step was finished and a checkpoint written.
         """
+        if val_score_key is not None:
+            self.config.check_score_key(val_score_key)
+        key, mode = self.config.score(val_score_key, val_score_mode)
         plan = make_plan(
             self.config,
             TrainingPlan(
                 num_epochs=num_epochs,
                 train_data=datamgr_train,
                 val_data=datamgr_valid,
-                val_score_key=val_score_key or self.config.val_score_key,
-                val_score_mode=val_score_mode or self.config.val_score_mode,
+                val_score_key=key,
+                val_score_mode=mode,
                 reduce_mode=reduce_mode or self.config.reduce_mode,
             ),
             validates_losses=self.has_default_closure,

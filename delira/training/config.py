@@ -12,6 +12,7 @@ from typing import Any
 
 from delira.contract import DEFAULT_LOSS_KEYS, CompileConfig, UpdateConfig
 from delira.errors import ConfigError
+from delira.metrics.direction import AUTO, as_mode, higher_is_better
 from delira.metrics.forms import in_form, is_in_reach
 from delira.metrics.scoring import keys_of, predicted_key
 from delira.training.config_parts import (
@@ -25,15 +26,17 @@ from delira.training.config_parts import (
 from delira.training.step_values import REDUCTIONS
 from delira.utils.seeding import check_seed
 from delira.utils.suggest import did_you_mean
+from delira.utils.yaml_codec import Unresolved
 
-_SCORE_MODES = {"min": "lowest", "lowest": "lowest", "max": "highest", "highest": "highest"}
+
+def score_mode(mode: Any) -> str:
+    """Translate ``"min"``/``"max"`` to ``"lowest"``/``"highest"``, leave ``"auto"``, and refuse anything else."""
+    return as_mode(mode, "val_score_mode")
 
 
-def score_mode(mode: str) -> str:
-    """Translate ``"min"``/``"max"`` to ``"lowest"``/``"highest"`` and refuse anything else."""
-    if mode not in _SCORE_MODES:
-        raise ConfigError(f"val_score_mode must be one of {', '.join(map(repr, _SCORE_MODES))}, got {mode!r}")
-    return _SCORE_MODES[mode]
+def is_same_score(key: Any, other: Any) -> bool:
+    """Whether two names, with or without ``val_``, are those of one score."""
+    return str(key).removeprefix("val_") == str(other).removeprefix("val_")
 
 
 def check_epochs(num_epochs: Any) -> int:
@@ -131,8 +134,9 @@ class TrainerConfig:
     val_score_key: str | None = None
     """Validation metric or loss, with or without ``val_``, that decides which epoch is the best."""
 
-    val_score_mode: str = "lowest"
-    """``"lowest"``/``"min"`` or ``"highest"``/``"max"``: which score is good."""
+    val_score_mode: str = AUTO
+    """Which score is good: ``"lowest"``/``"min"``, ``"highest"``/``"max"``, or ``"auto"``: low losses, and of a metric
+    what is known of it. Of a metric that is not known it must be said."""
 
     reduce_mode: str = "mean"
     """How the values of the training steps become one of the epoch."""
@@ -157,6 +161,7 @@ class TrainerConfig:
             raise ConfigError(f"reduce_mode must be one of {REDUCTIONS}, got {self.reduce_mode!r}")
         self._check_names()
         self.check_score_key(self.val_score_key)
+        self.direction_of(self.val_score_key, self.val_score_mode)
 
     @property
     def epoch_metrics(self) -> dict[str, Any]:
@@ -194,11 +199,56 @@ class TrainerConfig:
 
     def check_score_key(self, key: str | None) -> None:
         """Refuse a score that nothing computes."""
-        known = [*self.losses, *self.epoch_metrics]
-        if key is not None and key.removeprefix("val_") not in known and key not in known:
+        if key is not None and self._name_of_score(key) is None:
+            known = [*self.losses, *self.epoch_metrics]
             raise ConfigError(
                 f"val_score_key={key!r} is neither a validation metric nor a loss{did_you_mean(key, known)}"
             )
+
+    def _name_of_score(self, key: str) -> str | None:
+        """The loss or metric that a score is, whichever of the two is written with ``val_``."""
+        name = key.removeprefix("val_")
+        return next((each for each in (name, f"val_{name}") if each in self.losses or each in self.epoch_metrics), None)
+
+    def score(self, key: str | None, mode: str | None) -> tuple[str | None, str]:
+        """The score that one training watches, and which of its values are good.
+
+        Parameters
+        ----------
+        key, mode
+            What the training was asked for; ``None``, and ``"auto"``, ask for what the settings say, as far as they
+            say it of the same score.
+        """
+        key = key or self.val_score_key
+        if mode in (None, AUTO):
+            is_own = self.val_score_key is None or is_same_score(key, self.val_score_key)
+            mode = self.val_score_mode if is_own else AUTO
+        return key, self.direction_of(key, score_mode(mode))
+
+    def direction_of(self, key: str | None, mode: str) -> str:
+        """``"lowest"`` or ``"highest"``: which values of a score are good.
+
+        Raises
+        ------
+        ConfigError
+            If ``mode`` is ``"auto"``, and nobody knows.
+        """
+        if mode != AUTO or key is None:
+            return "lowest" if mode == AUTO else mode
+        name = self._name_of_score(key)
+        if name is None or name in self.losses:
+            return "lowest"
+        metric = self.epoch_metrics[name]
+        if not isinstance(metric, Unresolved):
+            metric = self.bound({name: metric})[name]
+        is_larger = higher_is_better(metric, name)
+        if is_larger is None and not isinstance(metric, Unresolved):  # of a file; it complains when it is used
+            raise ConfigError(
+                f"val_score_key={key!r}: it is not known whether small or large values of {name!r} are good, so say "
+                "val_score_mode='min' (also called 'lowest') or val_score_mode='max' (also called 'highest'); or give "
+                "the metric an attribute higher_is_better"
+            )
+        return "highest" if is_larger else "lowest"
 
     def _check_names(self) -> None:
         for setting in ("losses", "train_metrics", "val_metrics", "metrics"):
@@ -212,6 +262,14 @@ class TrainerConfig:
         if prefixed := [name for name in self.epoch_metrics if f"val_{name}" in self.epoch_metrics]:
             name = prefixed[0]
             raise ConfigError(f"val_metrics has {name!r} and 'val_{name}', which mean the same; keep one of them")
+        for setting in ("losses", "train_metrics", "metrics"):
+            if taken := [name for name in getattr(self, setting) if name.startswith("val_")]:
+                raise ConfigError(
+                    f"{setting} names {taken[0]!r}, which is how values of the validation begin, so that one would "
+                    f"stand under the name of the other; call it {taken[0].removeprefix('val_')!r}"
+                )
+        if twice := {f"val_{name}" for name in self.losses} & self.val_metrics.keys():
+            raise ConfigError(f"{sorted(twice)} names a metric and the validation of a loss; give it another name")
         if reserved := [name for name in self.extra if name in CLOSURE_NAMES]:
             raise ConfigError(f"extra names {reserved[0]!r}, which a closure is given anyway; use another name")
         for keys, known in (

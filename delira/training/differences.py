@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from delira.metrics.direction import MODES
 from delira.training.run_request import SILENT
 from delira.utils.yaml_codec import Unresolved
 
@@ -41,9 +42,48 @@ def find_differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> dict[st
     then = {**then, "fingerprint": then.get("fingerprint") or {}}
     old, new = then["fingerprint"], now["fingerprint"]
     for part in new:
-        if old.get(part) != new[part]:
-            found[part] = [*_lines_of(part, then, now)] or [f"{part}: not the same; the run did not record more"]
+        is_same = old.get(part) == new[part]
+        if part == "parameters":
+            lines = _lines_of_parameters(then, now, is_same)
+        else:
+            lines = [] if is_same else [*_lines_of(part, then, now)] or [_unknown(part)]
+        if lines:
+            found[part] = lines
     return found
+
+
+def score_mode_of(manifest: Mapping[str, Any]) -> str | None:
+    """``"lowest"`` or ``"highest"``: which values of its score a run took for the best; ``None`` if it had none.
+
+    Parameters
+    ----------
+    manifest
+        Of the run; one from before November 2026 does not say so, and took the lowest unless it was told.
+    """
+    settings = manifest.get("settings")
+    settings = settings if isinstance(settings, Mapping) else {}
+    if settings.get("val_score_key") is None:
+        return None
+    if (stated := manifest.get("score_mode")) in MODES.values():
+        return str(stated)
+    given = settings.get("val_score_mode")
+    return MODES.get(given, "lowest") if isinstance(given, str) else "lowest"
+
+
+def _unknown(part: str) -> str:
+    return f"{part}: not the same; the run did not record more"
+
+
+def _lines_of_parameters(then: Mapping[str, Any], now: Mapping[str, Any], is_same: bool) -> list[str]:
+    """What differs; not how the same mode of the score was spelt, but that an older default was another one."""
+    modes = score_mode_of(then), score_mode_of(now)
+    lines = [] if is_same else [*_lines_of("parameters", then, now)] or [_unknown("parameters")]
+    spelt = [line for line in lines if line.startswith("training.val_score_mode:")]
+    if modes[0] == modes[1]:
+        return [line for line in lines if line not in spelt]
+    if None in modes or spelt:  # another score, or the line is there
+        return lines
+    return [*lines, f'training.val_score_mode: "{modes[0]}" in the run, "{modes[1]}" now']
 
 
 def refusals(different: Mapping[str, list[str]]) -> list[str]:

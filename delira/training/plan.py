@@ -6,7 +6,7 @@ from typing import Any
 
 from delira.data_loading.data_manager import BaseDataManager
 from delira.errors import ConfigError
-from delira.training.config import TrainerConfig, check_epochs, score_mode
+from delira.training.config import TrainerConfig, check_epochs
 from delira.training.step_values import REDUCTIONS
 
 
@@ -20,6 +20,7 @@ class TrainingPlan:
     val_score_key: str | None
     """Name of the value among those of the epoch, with ``val_``; ``None``: no score is watched."""
     val_score_mode: str
+    """``"lowest"`` or ``"highest"``."""
     reduce_mode: str
 
     def validates(self, epoch: int, val_freq: int) -> bool:
@@ -76,5 +77,4 @@ def make_plan(config: TrainerConfig, asked: TrainingPlan, *, validates_losses: b
         asked,
         num_epochs=check_epochs(asked.num_epochs),
         val_score_key=key,
-        val_score_mode=score_mode(asked.val_score_mode),
     )

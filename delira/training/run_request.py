@@ -18,6 +18,7 @@ from delira.training.config import (
     check_fold,
     check_names,
     check_start,
+    is_same_score,
     read_settings,
 )
 from delira.training.parameters import Parameters
@@ -74,12 +75,14 @@ class RunRequest:
     def facts(self, data: Any, backend: Any) -> dict[str, Any]:
         """What the manifest says of the run, also to tell later what differs."""
         dataset = getattr(data, "dataset", None)
+        score_key, mode = read_settings(self.settings).score(None, None)
         return {
             "room": backend.name,
             "num_threads": self.settings.get("num_threads") or backend.thread_count(),
             "seed": self.seed,
             "num_epochs": self.num_epochs,
             "settings": yaml_codec.encode(dict(self.settings)),
+            "score_mode": None if score_key is None else mode,
             "model_params": yaml_codec.encode(self.params.model_kwargs()),
             "batches": yaml_codec.encode(data.describe()) if hasattr(data, "describe") else None,
             "n_samples": None if dataset is None else len(dataset),
@@ -115,7 +118,7 @@ def resolve(
     if given is not None:
         _replace_entries(own, given)
     stated = own.training_settings()
-    flat = {**stated, **settings, **kwargs}
+    flat = merged(stated, settings, kwargs)
     check_names(flat, (*SETTINGS, *RUN_NAMES))
     if (batch_size := flat.get("batch_size")) is not None:
         check_batch_size(batch_size)
@@ -137,6 +140,17 @@ def resolve(
         key_mapping=flat.get("key_mapping"),
         start_epoch=check_start(flat.get("start_epoch", 1)),
     )
+
+
+def merged(*levels: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of several levels, the last of which wins; the direction of one score is not that of another."""
+    flat: dict[str, Any] = {}
+    for level in levels:
+        before, key = flat.get("val_score_key"), level.get("val_score_key")
+        if None not in (before, key) and not is_same_score(before, key):
+            flat.pop("val_score_mode", None)
+        flat.update(level)
+    return flat
 
 
 def _copied(tree: Any) -> Any:

@@ -1,6 +1,7 @@
 """What a trainer keeps besides the loop and the checkpoints: its counters, and the moments it tells."""
 
 import inspect
+import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,8 @@ from delira.training.stop_signals import StopSignals
 
 if TYPE_CHECKING:
     from delira.training.callbacks.run_log import RunLog
+
+_log = logging.getLogger("delira")
 
 
 class RunState(Predictor):
@@ -113,7 +116,7 @@ class RunState(Predictor):
     @property
     def score_mode(self) -> str:
         """``"lowest"`` or ``"highest"``: which score is good."""
-        return self.config.val_score_mode if self._plan is None else self._plan.val_score_mode
+        return self.config.score(None, None)[1] if self._plan is None else self._plan.val_score_mode
 
     @property
     def skips_validation(self) -> bool:
@@ -225,6 +228,11 @@ class RunState(Predictor):
     def _update_best(self, plan: TrainingPlan, values: Mapping[str, float]) -> bool:
         key, state = plan.val_score_key, self.state
         if (state.score_key, state.score_mode) != (key, plan.val_score_mode):  # another score: none of it yet
+            if state.score_key == key is not None and state.best_epoch is not None:
+                _log.warning(
+                    "until now the %s %s was the best; from now on it is the %s: the epochs before are not looked at",
+                    state.score_mode, key, plan.val_score_mode,
+                )  # fmt: skip
             state.score_key, state.score_mode = key, plan.val_score_mode
             state.best_score = state.best_epoch = None
         if key is None or not plan.validates(state.epoch, self.config.val_freq):

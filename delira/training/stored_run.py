@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from delira.errors import CheckpointError, ConfigError
+from delira.metrics.direction import named_direction
+from delira.training.differences import score_mode_of
 from delira.training.fold_file import FILE, read_means
 from delira.training.locate import locate_run
 from delira.training.phase_times import FILE as TIMES
@@ -219,12 +221,12 @@ class StoredRun:
         return f"val_{key.removeprefix('val_')}" if isinstance(key, str) else ""
 
     def prefers_low(self, metric: str) -> bool:
-        """Whether less of a metric is better: as the run says of its score, and of losses."""
+        """Whether less of a metric is better: as the run says of its score, of losses, and as is known of a name."""
         settings = _mapping(self.manifest.get("settings"))
         name = metric.removeprefix("val_")
         if name == self.score_key.removeprefix("val_"):
-            return settings.get("val_score_mode", "lowest") in ("lowest", "min")
-        return name in _mapping(settings.get("losses"))
+            return score_mode_of(self.manifest) == "lowest"
+        return name in _mapping(settings.get("losses")) or named_direction(name) is False
 
     # ------------------------------------------------------------------ times
 

@@ -272,6 +272,7 @@ def test_plateau_waits_for_epochs_that_are_validated(tmp_path):
         val_freq=2,
         val_metrics={"score": scripted(3.0, 4.0, 5.0)},
         val_score_key="val_score",
+        val_score_mode="min",
         callbacks=[callback],
     )
     assert callback.scheduler.last_epoch == 3

@@ -380,8 +380,9 @@ def test_states_survive_a_restart_duck_typed_ones_too(room, tmp_path, manager):
 def stopped_at(room, path, manager, values, val_freq=1, key="score", **stopping):
     """Epoch after which a training with these validation values ends."""
     trainer = room.trainer(
-        path, callbacks=[EarlyStopping(key, **stopping)], val_metrics={"score": scripted(*values)}, val_freq=val_freq
-    )
+        path, callbacks=[EarlyStopping(key, **{"mode": "min", **stopping})], val_metrics={"score": scripted(*values)},
+        val_freq=val_freq,
+    )  # fmt: skip
     trainer.train(len(values) * val_freq, manager(), manager(7))
     return trainer.state.epoch
 
@@ -444,7 +445,7 @@ def test_the_counters_of_early_stopping_survive_a_resume(room, tmp_path, manager
     assert stopped_at(room, tmp_path / "unbroken", manager, values, patience=3) == 5
 
     def trainer(some):
-        stopping = EarlyStopping("score", patience=3)
+        stopping = EarlyStopping("score", mode="min", patience=3)
         return room.trainer(tmp_path / "broken", callbacks=[stopping], val_metrics={"score": scripted(*some)})
 
     trainer(values).train(broken_after, manager(), manager(7))
@@ -461,7 +462,7 @@ def test_a_run_that_was_stopped_early_stays_stopped_when_resumed(room, tmp_path,
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"mode": "up"}, "EarlyStopping: mode must be one of 'min', 'lowest', 'max', 'highest', got 'up'"),
+        ({"mode": "up"}, "EarlyStopping: mode must be one of 'auto', 'min', 'lowest', 'max', 'highest', got 'up'"),
         ({"patience": -1}, "min_delta and patience must not be negative, got 0.0 and -1"),
         ({"min_delta": -0.1}, "min_delta and patience must not be negative, got -0.1 and 0"),
     ],

@@ -81,7 +81,7 @@ def test_the_best_epoch_is_the_one_with_the_best_validation_score(room, tmp_path
 
 
 def test_key_and_mode_may_be_settings_and_lowest_is_the_default(room, tmp_path, manager):
-    settings = {"val_metrics": {"score": scripted(2, 1, 3)}, "val_score_key": "score"}
+    settings = {"val_metrics": {"score": scripted(2, 1, 3)}, "val_score_key": "score", "val_score_mode": "min"}
     trainer = room.trainer(tmp_path / "a", **settings)
     trainer.train(3, manager(), manager(7))
     assert trainer.state.best_epoch == 2
@@ -134,7 +134,7 @@ def test_a_loss_cannot_be_the_score_of_a_closure_written_by_hand(room, tmp_path,
 
 def test_only_validated_epochs_can_be_the_best(room, tmp_path, manager):
     trainer = room.trainer(tmp_path, val_metrics={"score": scripted(2, 1)}, val_freq=2)
-    trainer.train(5, manager(), manager(7), "score")
+    trainer.train(5, manager(), manager(7), "score", "min")
     assert trainer.state.best_epoch == 4
 
 
@@ -162,7 +162,7 @@ def test_callbacks_are_told_which_epoch_is_the_best_so_far(room, tmp_path, manag
             seen.append(is_best)
 
     trainer = room.trainer(tmp_path, callbacks=[Look()], val_metrics={"score": scripted(3, 4, 2, 2, 1)})
-    trainer.train(5, manager(), manager(7), "score")
+    trainer.train(5, manager(), manager(7), "score", "min")
     assert seen == [True, False, True, False, True]
 
 
@@ -179,7 +179,7 @@ def test_callbacks_are_told_which_epoch_is_the_best_so_far(room, tmp_path, manag
 )
 def test_save_freq_says_which_epochs_are_kept(room, tmp_path, manager, save_freq, files):
     trainer = room.trainer(tmp_path, save_freq=save_freq, val_metrics={"score": scripted(3, 1, 2, 2, 2)})
-    trainer.train(5, manager(), manager(7), "score")
+    trainer.train(5, manager(), manager(7), "score", "min")
     assert names(trainer) == files
     assert {name: content(trainer, name)["epoch"] for name in files} == {
         name: {"best": 2, "last": 5}.get(name) or int(name.removeprefix("epoch_")) for name in files
@@ -197,7 +197,7 @@ def test_no_score_no_best_and_no_epoch_no_checkpoint(room, tmp_path, manager):
 
 def test_best_and_last_are_the_bytes_of_their_epoch(room, tmp_path, manager):
     trainer = room.trainer(tmp_path, save_freq=1, val_metrics={"score": scripted(3, 1, 2)})
-    trainer.train(3, manager(), manager(7), "score")
+    trainer.train(3, manager(), manager(7), "score", "min")
     path = trainer.checkpoints.path
     assert path("best").read_bytes() == path("epoch_2").read_bytes()
     assert path("last").read_bytes() == path("epoch_3").read_bytes()
@@ -220,8 +220,10 @@ def test_a_checkpoint_holds_model_optimizer_and_epoch(room, tmp_path, manager):
 
 def test_after_early_stopping_the_last_checkpoint_is_that_of_the_last_epoch(room, tmp_path, manager):
     score = scripted(1, 2, 3, 4)
-    trainer = room.trainer(tmp_path, callbacks=[EarlyStopping("score", patience=2)], val_metrics={"score": score})
-    trainer.train(9, manager(), manager(7), "score")
+    trainer = room.trainer(
+        tmp_path, callbacks=[EarlyStopping("score", mode="min", patience=2)], val_metrics={"score": score}
+    )
+    trainer.train(9, manager(), manager(7), "score", "min")
     assert content(trainer, "last")["epoch"] == trainer.state.epoch == 3
 
 
@@ -243,7 +245,7 @@ def test_a_further_train_goes_on_from_the_last_weights_and_not_from_the_best(roo
         score = scripted(1, 2, 3, 4, 5)  # the first epoch is the best
         trainer = room.trainer(tmp_path / name, room.build(dropout=0.4), val_metrics={"score": score}, **room.halving())
         for number in epochs:
-            network = trainer.train(number, manager(), manager(7), "score")
+            network = trainer.train(number, manager(), manager(7), "score", "min")
         return room.read(network), content(trainer, "last"), content(trainer, "best")
 
     unbroken = train("unbroken", 5)
@@ -339,10 +341,10 @@ def test_it_does_not_matter_what_the_new_network_was_initialised_with(room, tmp_
 
 def test_the_best_score_survives_a_resume(room, tmp_path, manager):
     trainer = room.trainer(tmp_path, val_metrics={"score": scripted(1, 5)})
-    trainer.train(2, manager(), manager(7), "score")
+    trainer.train(2, manager(), manager(7), "score", "min")
     best = trainer.checkpoints.path("best").read_bytes()
     resumed = room.trainer(tmp_path, val_metrics={"score": scripted(4, 3)})
-    network = resumed.train(4, manager(), manager(7), "score")
+    network = resumed.train(4, manager(), manager(7), "score", "min")
     assert (resumed.state.best_epoch, resumed.state.best_score) == (1, 1)
     assert resumed.checkpoints.path("best").read_bytes() == best
     assert room.same(content(resumed, "best")["model"], resumed.backend.state_tree(network, {})["model"])

@@ -304,7 +304,15 @@ class InValidation:
 
 def test_a_signal_in_the_validation_ends_it_and_it_begins_again(room, tmp_path, manager):
     def build(path, metric):
-        return full(room, path, val_metrics={"m": metric}, val_score_key="m", save_freq=None, save_freq_steps=None)
+        return full(
+            room,
+            path,
+            val_metrics={"m": metric},
+            val_score_key="m",
+            val_score_mode="min",
+            save_freq=None,
+            save_freq_steps=None,
+        )
 
     unbroken = build(tmp_path / "unbroken", InValidation())
     unbroken.train(EPOCHS, manager(), manager(7, 2))

@@ -186,7 +186,9 @@ def test_a_loader_of_the_user_s_is_where_the_run_is(room, tmp_path, regression, 
 def test_a_file_of_the_user_s_holds_weights_and_counters_that_belong_together(room, tmp_path, manager):
     from scripted import scripted
 
-    trainer = room.trainer(tmp_path, val_metrics={"score": scripted(3, 1, 2)}, val_score_key="score")
+    trainer = room.trainer(
+        tmp_path, val_metrics={"score": scripted(3, 1, 2)}, val_score_key="score", val_score_mode="min"
+    )
     trainer.train(3, manager(), manager(7))
     kept = trainer.load_state(trainer.save_state(tmp_path / "mine"))
     assert kept["epoch"] == kept["state"]["epoch"] == trainer.state.best_epoch == 2
@@ -220,7 +222,9 @@ def test_the_working_directory_may_change(room, tmp_path, manager, monkeypatch):
 def test_a_run_whose_checkpoints_could_not_be_written_says_that_it_goes_back(room, tmp_path, manager, caplog):
     from scripted import scripted
 
-    trainer = room.trainer(tmp_path, val_metrics={"score": scripted(3, 1, 2, 2)}, val_score_key="score", save_freq=1)
+    trainer = room.trainer(
+        tmp_path, val_metrics={"score": scripted(3, 1, 2, 2)}, val_score_key="score", val_score_mode="min", save_freq=1
+    )
     trainer.train(3, manager(), manager(7))
     for name in ("last", "epoch_3"):
         trainer.checkpoints.path(name).unlink()

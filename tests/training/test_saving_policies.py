@@ -231,8 +231,8 @@ def test_a_resumed_run_keeps_what_an_unbroken_one_keeps(room, tmp_path, manager,
 
     def build(path, *callbacks):
         return room.trainer(
-            path, callbacks=callbacks, val_metrics={"score": Score()}, val_score_key="score", save_freq=1,
-            save_freq_steps=1, keep_best_checkpoints=2, keep_last_checkpoints=2,
+            path, callbacks=callbacks, val_metrics={"score": Score()}, val_score_key="score", val_score_mode="min",
+            save_freq=1, save_freq_steps=1, keep_best_checkpoints=2, keep_last_checkpoints=2,
         )  # fmt: skip
 
     unbroken = build(tmp_path / "unbroken")
@@ -600,7 +600,9 @@ def test_a_folder_that_is_deleted_inside_an_epoch_is_made_again(room, tmp_path, 
 
 
 def test_if_the_best_checkpoint_was_deleted_the_last_weights_are_kept_and_that_is_said(room, tmp_path, manager, caplog):
-    trainer = room.trainer(tmp_path, val_metrics={"score": scripted(1, 2, 3)}, val_score_key="score", save_freq=1)
+    trainer = room.trainer(
+        tmp_path, val_metrics={"score": scripted(1, 2, 3)}, val_score_key="score", val_score_mode="min", save_freq=1
+    )
     trainer.register_callback(At(5, lambda: shutil.rmtree(tmp_path / "checkpoints")))
     trainer.train(3, manager(), manager(4))
     assert "the checkpoint of the best epoch, 1, is not in" in caplog.text

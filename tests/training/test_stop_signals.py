@@ -70,7 +70,7 @@ def data(workers=0):
 
 def train(room, path, callbacks=(), score=None, workers=0, epochs=EPOCHS, **settings):
     trainer = room.trainer(
-        path, room.build(dropout=0.5), callbacks=callbacks, save_freq=None, val_score_key="score",
+        path, room.build(dropout=0.5), callbacks=callbacks, save_freq=None, val_score_key="score", val_score_mode="min",
         val_metrics={"score": score or SlowScore()}, **settings,
     )  # fmt: skip
     trainer.train(epochs, data(workers), data())

@@ -113,6 +113,7 @@ def test_best_last_and_numbered_checkpoints_have_the_average_and_the_weights(roo
     trainer = room.trainer(
         tmp_path, callbacks=[watch, ExponentialMovingAverage(0.5)], save_freq=1, save_freq_steps=2,
         val_metrics={"first": lambda y_true, y_pred: float(trainer.state.epoch)}, val_score_key="first",
+        val_score_mode="min",
     )  # fmt: skip
     trainer.train(3, manager(), manager(7))
     averages = by_hand(watch.weights, 0.5, True)

@@ -7,7 +7,9 @@ from typing import Any
 import torch
 
 from delira.errors import ConfigError
+from delira.metrics.direction import AUTO, as_mode
 from delira.training.callbacks.abstract_callback import AbstractCallback
+from delira.training.callbacks.monitor import mode_of_plateau
 
 _lr = torch.optim.lr_scheduler
 
@@ -83,15 +85,15 @@ class TorchSchedulerCallback(AbstractCallback):
 
     def at_training_begin(self, trainer: Any, **facts: Any) -> None:
         """Refuse a plateau schedule that has nothing to look at; let it know which scores are good."""
-        if not self._is_plateau or self.monitor is not None:
+        if not self._is_plateau:
             return
-        if trainer.score_key is None:
+        if self.monitor is None and trainer.score_key is None:
             raise ConfigError(
                 "ReduceLROnPlateau needs a value to look at: train with validation data and val_score_key, or pass "
                 "monitor= (e.g. lr_scheduler_params={'monitor': 'loss name'})"
             )
         if "mode" not in self.params and self.scheduler.last_epoch == 0:
-            self.params["mode"] = "max" if trainer.score_mode == "highest" else "min"
+            self.params["mode"] = mode_of_plateau(trainer, self.monitor)
             floors = self.scheduler.min_lrs  # scaled, perhaps
             self._build(self.optimizer)
             self.scheduler.min_lrs = floors
@@ -217,7 +219,8 @@ class ReduceLROnPlateauCallbackPyTorch(DefaultPyTorchSchedulerCallback):
         params = {**self._by_name(args), **params}
         params.pop("verbose", None)  # gone from torch
         if "mode" in params:
-            params["mode"] = {"lowest": "min", "highest": "max"}.get(params["mode"], params["mode"])
+            mode = as_mode(params.pop("mode") or AUTO, "ReduceLROnPlateau: mode")
+            params |= {} if mode == AUTO else {"mode": "max" if mode == "highest" else "min"}
         super().__init__(optimizer, monitor=monitor, **params)
 
 

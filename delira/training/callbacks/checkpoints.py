@@ -5,10 +5,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from delira import state as keys
 from delira.state import State
 from delira.training.callbacks.arguments import check_numbers, check_whole
 from delira.training.callbacks.hooks import Callback
-from delira.training.callbacks.monitor import is_better, sign_of, trainer_of, watched_value
+from delira.training.callbacks.monitor import (
+    check_watched,
+    is_better,
+    refuse_unknown,
+    sign_of,
+    trainer_of,
+    watched_value,
+)
 from delira.training.callbacks.names import path_of
 from delira.utils.files import publish
 from delira.utils.optional import import_optional
@@ -135,10 +143,14 @@ class Best(_Checkpointer):
         super().__init__(filepath, save_model_params_only)
         check_numbers(self, min_delta=min_delta)
         check_whole(self, at_least=1, period=period)
-        self._sign = sign_of(mode, monitor, type(self).__name__)
-        self.monitor, self.period, self.min_delta = monitor, period, min_delta
+        check_watched(mode, monitor, type(self).__name__)
+        self.monitor, self.mode, self.period, self.min_delta = monitor, mode, period, min_delta
         self.best: float | None = None
         self.epochs_since = 0
+
+    def on_start(self, state: State) -> None:
+        """Refuse a metric of which nobody knows which values are good."""
+        refuse_unknown(state, self.mode, self.monitor, type(self).__name__)
 
     def on_checkpoint(self, state: State) -> None:
         """Write, if the epoch is the best."""
@@ -146,7 +158,8 @@ class Best(_Checkpointer):
         value = watched_value(state, self.monitor, type(self).__name__)
         if value is None or self.epochs_since < self.period:
             return
-        if is_better(value, self.best, self.min_delta, self._sign):
+        sign = sign_of(self.mode, self.monitor, type(self).__name__, state[keys.SELF])
+        if is_better(value, self.best, self.min_delta, sign):
             self.best, self.epochs_since = value, 0  # first: the file has them inside
             self._replace(state)
 

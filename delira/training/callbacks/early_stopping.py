@@ -9,7 +9,7 @@ from delira.errors import ConfigError, MissingKeyError
 from delira.state import State
 from delira.training.callbacks.arguments import check_numbers, check_whole
 from delira.training.callbacks.hooks import Callback
-from delira.training.callbacks.monitor import number, sign_of, watched_value
+from delira.training.callbacks.monitor import check_watched, number, refuse_unknown, sign_of, watched_value
 
 
 class EarlyStopping(Callback):
@@ -24,8 +24,9 @@ class EarlyStopping(Callback):
     patience
         Epochs to wait; 0 and 1 stop at the first epoch that is no improvement.
     mode
-        ``"min"``/``"lowest"`` or ``"max"``/``"highest"``: which values are good; ``"auto"``: by the name, so that
-        accuracies, AUC, F1, IoU, Dice and their like are better the larger they are.
+        ``"min"``/``"lowest"`` or ``"max"``/``"highest"``: which values are good; ``"auto"``: small losses and errors,
+        and large accuracies, AUC, F1, IoU, Dice and their like, as far as it is known of a metric or by its name. Of
+        anything else it must be said.
     step_on_batch
         Count training steps instead of epochs; ``monitor`` is a value of the step then, e.g. ``"running_loss"``, and
         every step waits for it. A trial ends in the midst of the epoch, an experiment after it.
@@ -35,7 +36,8 @@ class EarlyStopping(Callback):
     Raises
     ------
     ConfigError
-        If an argument is impossible.
+        If an argument is impossible; when the fit begins, or with the first value, if it is not known which values
+        are good.
     MissingKeyError
         When the first epoch ends without such a value.
     """
@@ -52,7 +54,7 @@ class EarlyStopping(Callback):
         monitor_key: str | None = None,
     ):
         self.monitor = monitor if monitor_key is None else monitor_key
-        self._sign = sign_of(mode, self.monitor, "EarlyStopping")
+        check_watched(mode, self.monitor, "EarlyStopping")
         check_numbers(self, min_delta=min_delta)
         check_whole(self, patience=patience)
         if min_delta < 0 or patience < 0:
@@ -62,6 +64,10 @@ class EarlyStopping(Callback):
         self.min_delta, self.patience, self.mode, self.step_on_batch = min_delta, patience, mode, step_on_batch
         self.best = math.inf
         self.epochs_waited = 0
+
+    def on_start(self, state: State) -> None:
+        """Refuse a metric of which nobody knows which values are good."""
+        refuse_unknown(state, self.mode, self.monitor, "EarlyStopping")
 
     def on_step_training(self, state: State) -> None:
         """Look at the step's value."""
@@ -96,7 +102,7 @@ class EarlyStopping(Callback):
             self._look_at(state, value)
 
     def _look_at(self, state: State, value: float) -> None:
-        value = self._sign * value
+        value = sign_of(self.mode, self.monitor, "EarlyStopping", state.get(keys.SELF)) * value
         if value < self.best - self.min_delta:
             self.best, self.epochs_waited = value, 0
             return

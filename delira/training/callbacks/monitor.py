@@ -6,30 +6,20 @@ from typing import Any
 
 from delira import state as keys
 from delira.errors import ConfigError, MissingKeyError
+from delira.metrics.direction import AUTO, as_mode, higher_is_better
 from delira.state import State
 from delira.utils.arrays import read_arrays, to_plain
 from delira.utils.lazy_value import Lazy
 from delira.utils.trees import iterate_leaves, map_leaves
 
-#: mode -> sign with which smaller is better
-SIGNS = {"min": 1.0, "lowest": 1.0, "max": -1.0, "highest": -1.0}
-#: words in the name of a value that is better the smaller it is; they go before those of the other kind
-_SMALLER = ("loss", "err", "mse", "mae", "rmse", "nll", "entropy", "distance", "hausdorff", "calibration", "perplexity")
-#: words in the name of a value that is better the larger it is
-_LARGER = (
-    "acc", "auc", "f1", "f_beta", "fbeta", "iou", "jaccard", "dice", "precision", "recall", "sensitivity",
-    "specificity", "kappa", "mcc", "matthews", "r2", "ssim", "psnr", "correlation",
-)  # fmt: skip
 
-
-def sign_of(mode: str, monitor: str, who: str) -> float:
-    """1.0 where small values are good, -1.0 where large ones are.
+def check_watched(mode: Any, monitor: Any, who: str) -> None:
+    """Refuse what cannot be watched.
 
     Parameters
     ----------
     mode
-        ``"min"``/``"lowest"``, ``"max"``/``"highest"``, or ``"auto"``: by the name of the value. Accuracies, AUC, F1,
-        IoU, Dice, precision, recall and their like are better the larger they are, everything else the smaller.
+        ``"min"``/``"lowest"``, ``"max"``/``"highest"``, or ``"auto"``.
     monitor
         Name of the value.
     who
@@ -38,17 +28,86 @@ def sign_of(mode: str, monitor: str, who: str) -> float:
     Raises
     ------
     ConfigError
-        If there is no such mode.
+        If there is no such mode, or the name is no text.
     """
     if not isinstance(monitor, str):
         raise ConfigError(f"{who}: monitor is the name of a value, got {monitor!r}")
-    if mode == "auto":
-        name = monitor.lower()
-        is_larger = any(word in name for word in _LARGER) and not any(word in name for word in _SMALLER)
-        return -1.0 if is_larger else 1.0
-    if mode not in SIGNS:
-        raise ConfigError(f"{who}: mode must be one of {', '.join(map(repr, SIGNS))}, got {mode!r}; or 'auto'")
-    return SIGNS[mode]
+    as_mode(mode, f"{who}: mode")
+
+
+def sign_of(mode: str, monitor: str, who: str, owner: Any = None) -> float:
+    """1.0 where small values are good, -1.0 where large ones are.
+
+    Parameters
+    ----------
+    mode, monitor, who
+        As of :func:`check_watched`. ``"auto"``: losses are better the smaller they are, and metrics and names as
+        :mod:`delira.metrics.direction` knows it.
+    owner
+        The trainer or the trial, which has losses and metrics by name.
+
+    Raises
+    ------
+    ConfigError
+        If it is not known which values are good.
+    """
+    check_watched(mode, monitor, who)
+    known = as_mode(mode, who)
+    if known == AUTO:
+        is_larger = _direction_of(monitor, owner)
+        if is_larger is None:
+            raise ConfigError(
+                f"{who}: it is not known whether small or large values of {monitor!r} are good, so say mode='min' "
+                "(also called 'lowest') or mode='max' (also called 'highest')"
+            )
+        known = "highest" if is_larger else "lowest"
+    return -1.0 if known == "highest" else 1.0
+
+
+def _direction_of(monitor: str, owner: Any) -> bool | None:
+    name = monitor.removeprefix("val_")
+    trainer = getattr(owner, "trainer", owner)
+    config = getattr(trainer, "config", None)
+    if config is not None:
+        if monitor in config.losses or name in config.losses:
+            return False
+        found = {**config.train_metrics, **config.epoch_metrics}
+        for key in (monitor, name, f"val_{name}"):
+            if key in found:
+                return higher_is_better(config.bound(found).get(key), key)
+    trees = getattr(getattr(owner, "metrics", None), "trees", ())
+    tree = next((tree for tree in trees if tree.root.name == name), None)
+    return higher_is_better(tree, name)
+
+
+def refuse_unknown(state: State, mode: str, monitor: str, who: str) -> None:
+    """Refuse, before anything is computed, to watch a metric of which nobody knows which values are good.
+
+    Parameters
+    ----------
+    state
+        Of the beginning of a fit.
+    mode, monitor, who
+        As of :func:`check_watched`.
+
+    Raises
+    ------
+    ConfigError
+        If that is so. A value that is no metric may come from a callback or a closure: it is asked for later.
+    """
+    owner = state[keys.SELF]
+    config = getattr(trainer_of(state), "config", None)
+    names = {*(config.epoch_metrics if config is not None else ())}
+    names |= {tree.root.name for tree in getattr(getattr(owner, "metrics", None), "trees", ())}
+    if monitor in names or monitor.removeprefix("val_") in names:
+        sign_of(mode, monitor, who, owner)
+
+
+def mode_of_plateau(trainer: Any, monitor: str | None) -> str:
+    """``"min"`` or ``"max"``, for a schedule that was not told: as for the score of the run, or as known of a value."""
+    if monitor is None:
+        return "max" if trainer.score_mode == "highest" else "min"
+    return "max" if sign_of(AUTO, monitor, "ReduceLROnPlateau", trainer) < 0 else "min"
 
 
 def trainer_of(state: State) -> Any:

@@ -10,7 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from delira.errors import ConfigError
+from delira.metrics.direction import AUTO, as_mode
 from delira.training.callbacks.abstract_callback import AbstractCallback
+from delira.training.callbacks.monitor import mode_of_plateau
 from delira.utils.suggest import did_you_mean
 
 
@@ -226,11 +228,11 @@ _BETWEEN = {"cos": _cosine, "linear": _line}
 class PlateauRate(RateSchedule):
     """Lower the rate when a value no longer improves.
 
-    ``mode`` is ``"min"``/``"lowest"`` or ``"max"``/``"highest"``, ``None``: as for the score of the run. After
-    ``patience`` epochs without an improvement by more than ``threshold`` (a part of the best value, or with
-    ``threshold_mode="abs"`` a difference) the rate is multiplied by ``factor``, down to ``min_lr``; then ``cooldown``
-    epochs are not looked at. Changes of at most ``eps`` are left out. ``monitor`` is the value of the epoch; ``None``:
-    the validation score of the run.
+    ``mode`` is ``"min"``/``"lowest"`` or ``"max"``/``"highest"``; ``None`` or ``"auto"``: as for the score of the run,
+    or for ``monitor`` as far as it is known. After ``patience`` epochs without an improvement by more than
+    ``threshold`` (a part of the best value, or with ``threshold_mode="abs"`` a difference) the rate is multiplied by
+    ``factor``, down to ``min_lr``; then ``cooldown`` epochs are not looked at. Changes of at most ``eps`` are left out.
+    ``monitor`` is the value of the epoch; ``None``: the validation score of the run.
     """
 
     arguments: ClassVar[Mapping[str, Any]] = {
@@ -242,14 +244,12 @@ class PlateauRate(RateSchedule):
         super().__init__(optimizer, *args, step_on=step_on, **params)
         if self.step_on == "iter":
             raise ConfigError(f"{type(self).__name__} looks at values of epochs; leave step_on out")
-        modes = {None: None, "min": "min", "max": "max", "lowest": "min", "highest": "max"}
-        if self.params["mode"] not in modes:
-            raise ConfigError(f"mode must be 'min' or 'max', got {self.params['mode']!r}")
+        mode = AUTO if self.params["mode"] is None else as_mode(self.params["mode"], "mode")
         if self.params["threshold_mode"] not in ("rel", "abs"):
             raise ConfigError(f"threshold_mode must be 'rel' or 'abs', got {self.params['threshold_mode']!r}")
         if not 0 < self.params["factor"] < 1:
             raise ConfigError(f"factor must be above 0 and below 1, got {self.params['factor']!r}")
-        self.mode = modes[self.params["mode"]]
+        self.mode = {"lowest": "min", "highest": "max"}.get(mode)
         self.best: float | None = None
         self.bad_epochs = self.cooldown = 0
 
@@ -267,7 +267,7 @@ class PlateauRate(RateSchedule):
                 "monitor= (e.g. lr_scheduler_params={'monitor': 'loss name'})"
             )
         if self.mode is None:
-            self.mode = "max" if monitor is None and trainer.score_mode == "highest" else "min"
+            self.mode = mode_of_plateau(trainer, monitor)
 
     def at_epoch_end(self, trainer: Any, **facts: Any) -> None:
         """Look at the value of the epoch."""

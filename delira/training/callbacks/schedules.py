@@ -9,7 +9,7 @@ from delira.errors import ConfigError
 from delira.state import State
 from delira.training.callbacks.arguments import check_numbers
 from delira.training.callbacks.hooks import Callback
-from delira.training.callbacks.monitor import sign_of, trainer_of
+from delira.training.callbacks.monitor import check_watched, sign_of, trainer_of
 
 #: arguments that are numbers, of schedules that this module offers
 _NUMBERS = frozenset({
@@ -269,12 +269,13 @@ class ReduceLROnPlateau(RoomSchedule):
         step_on_batch: bool = False,
         **params: Any,
     ):
-        mode = "max" if sign_of(mode, monitor, "ReduceLROnPlateau") < 0 else "min"
+        check_watched(mode, monitor, "ReduceLROnPlateau")
         own = {"monitor": monitor, "mode": mode, "factor": factor, "patience": patience}
         super().__init__(step_on_batch, {**own, **params})
 
     def _build(self, trainer: Any, optimizer: str) -> Any:
-        return self._room_class(trainer)(optimizer, **self.params)
+        sign = sign_of(self.params["mode"], self.params["monitor"], "ReduceLROnPlateau", trainer)
+        return self._room_class(trainer)(optimizer, **{**self.params, "mode": "max" if sign < 0 else "min"})
 
     def at_iter_end(self, trainer: Any, **facts: Any) -> None:
         """Nothing: the values of a step come later."""

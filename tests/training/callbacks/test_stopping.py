@@ -21,14 +21,20 @@ from delira.training.callbacks.monitor import sign_of
             "precision", "recall", "kappa", "mcc", "r2", "balanced_accuracy",
         )),
         *((f"val_{name}", False) for name in (
-            "loss", "mse", "mae", "rmse", "hausdorff", "calibration_error", "dice_loss", "nll", "something",
+            "loss", "mse", "mae", "rmse", "hausdorff", "calibration_error", "dice_loss", "nll",
         )),
     ],
 )  # fmt: skip
 def test_auto_knows_which_values_are_good(name, is_larger_better):
     assert sign_of("auto", name, "test") == (-1.0 if is_larger_better else 1.0)
     assert EarlyStopping(name).state_dict() == {"best": math.inf, "epochs_waited": 0}
-    assert Best(monitor=name)._sign == (-1.0 if is_larger_better else 1.0)
+    Best(monitor=name)
+
+
+def test_auto_guesses_nothing():
+    for name in ("something", "val_precision_mm", "previous_indices", "accuracy_std", "1-accuracy"):
+        with pytest.raises(ConfigError, match=r"so say mode='min' \(also called 'lowest'\) or mode='max'"):
+            sign_of("auto", name, "test")
 
 
 def scripted(key, *values):
@@ -177,5 +183,5 @@ def test_an_experiment_without_its_guard_ends_after_the_epoch(tmp_path, manager)
 
 
 def test_what_cannot_be_is_refused():
-    with pytest.raises(ConfigError, match=r"EarlyStopping: mode must be one of .*, got 'up'; or 'auto'"):
+    with pytest.raises(ConfigError, match=r"EarlyStopping: mode must be one of .*, got 'up'"):
         EarlyStopping("loss", mode="up")

@@ -1,0 +1,64 @@
+"""What is selected: points 1 to 4, and what belongs to them."""
+
+from put_back import PutBack
+
+TEST = "tests/honesty/test_selection.py::"
+
+POINTS = [
+    PutBack(
+        point="1",
+        what="without a mode the lowest accuracy is selected",
+        file="delira/training/config.py",
+        old='    val_score_mode: str = AUTO\n    """Which',
+        new='    val_score_mode: str = "lowest"\n    """Which',
+        test=TEST + "test_without_a_mode_the_best_epoch_is_that_of_the_highest_accuracy",
+    ),
+    PutBack(
+        point="1",
+        what="an unknown score is taken to be better the smaller it is",
+        file="delira/training/config.py",
+        old="        if is_larger is None and not isinstance(metric, Unresolved):",
+        new="        if False:",
+        test=TEST + "test_an_unknown_score_must_be_said_when_it_is_named",
+    ),
+    PutBack(
+        point="1",
+        what="a score is not found by its name without val_",
+        file="delira/training/config.py",
+        old='for each in (name, f"val_{name}") if each',
+        new="for each in (name, key) if each",
+        test=TEST + "test_a_score_is_found_with_and_without_val",
+    ),
+    PutBack(
+        point="1",
+        what="the mode of one score is taken for another",
+        file="delira/training/run_request.py",
+        old='            flat.pop("val_score_mode", None)\n',
+        new="            pass\n",
+        test=TEST + "test_another_score_does_not_take_the_mode_over",
+    ),
+    PutBack(
+        point="1",
+        what="callbacks take what they do not know for better the smaller it is",
+        file="delira/training/callbacks/monitor.py",
+        old="        if is_larger is None:\n            raise ConfigError(",
+        new="        if False:\n            raise ConfigError(",
+        test=TEST + "test_a_callback_that_watches_an_unknown_score_must_be_told",
+    ),
+    PutBack(
+        point="1",
+        what="a plateau of another value than the score lowers the rate while it improves",
+        file="delira/training/callbacks/monitor.py",
+        old='    return "max" if sign_of(AUTO, monitor, "ReduceLROnPlateau", trainer) < 0 else "min"',
+        new='    return "min"',
+        test=TEST + "test_a_plateau_of_another_value_than_the_score_knows_its_direction",
+    ),
+    PutBack(
+        point="1",
+        what="a run of before is turned round without a word",
+        file="delira/training/differences.py",
+        old="    return [*lines, f'training.val_score_mode",
+        new="    return lines\n    return [*lines, f'training.val_score_mode",
+        test=TEST + "test_a_run_of_before_that_took_the_lowest_by_default_is_not_turned_round",
+    ),
+]
