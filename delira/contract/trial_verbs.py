@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+import numpy as np
+
 from delira.contract.settings import Devices
 from delira.errors import ConfigError
 
@@ -14,6 +16,13 @@ class TrialVerbs:
 
     name: str
     place: Callable[[Any, Mapping[str, Any], Devices], Any]
+
+    def draw_seed(self) -> int:
+        """One number below ``2**31`` from the global generator of the framework, which goes on by one draw.
+
+        Numpy's, for frameworks that have none: that is what their users seed.
+        """
+        return int(np.random.randint(2**31))  # noqa: NPY002 - the global one is meant
 
     def calling(self, network: Any) -> AbstractContextManager[None]:
         """Scope in which a network may be called by others than the room: as it predicts, or learns, at the time."""

@@ -67,8 +67,8 @@ def needs_checkpoints(kit: Any) -> None:
 
 
 def quiet(*args: Any, **settings: Any) -> delira.Trial:
-    """A trial that prints nothing."""
-    return delira.Trial(*args, verbose=0, **settings)
+    """A trial that prints nothing, of seed 0 unless another one is named."""
+    return delira.Trial(*args, verbose=0, **{"seed": 0, **settings})
 
 
 def descend(weight: np.ndarray, batches: Any, rate: float) -> tuple[np.ndarray, np.ndarray]:

@@ -46,6 +46,7 @@ class TfBackend(Backend):
     concatenate = staticmethod(values.concatenate)
     read_scalars = staticmethod(values.read_scalars)
     seed = staticmethod(GENERATORS.seed)
+    draw_seed = staticmethod(GENERATORS.draw_seed)
     generator_state = staticmethod(GENERATORS.state)
     set_generator_state = staticmethod(GENERATORS.set_state)
     average = staticmethod(state.average)

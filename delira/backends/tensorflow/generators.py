@@ -47,6 +47,15 @@ class Generators:
         self._set_keras(np.array([seed % 2**31, 0], dtype=np.uint32))
         self.seeding, self._seed = self.seeding + 1, seed
 
+    def draw_seed(self) -> int:
+        """One number of the generator that ``keras.utils.set_random_seed`` and ``tf.random.set_seed`` seed.
+
+        By chance, as its other numbers are then, if nobody has seeded it.
+        """
+        if eager.global_seed() is None:
+            return int(np.random.SeedSequence().generate_state(1)[0] >> 1)
+        return int(eager.context()._internal_operation_seed())
+
     def _note_unused(self) -> None:
         """No kernel has a state from the last seed if no operation has drawn since: it may come again."""
         context = eager.context()

@@ -201,6 +201,9 @@ class TorchBackend(Backend):
         else:
             torch.default_generator.manual_seed(seed)
 
+    def draw_seed(self) -> int:
+        return int(torch.randint(2**31, ()))
+
     def generator_state(self) -> dict[str, Any]:
         state: dict[str, Any] = {"cpu": torch.get_rng_state()}
         if torch.cuda.is_available() and torch.cuda.is_initialized():

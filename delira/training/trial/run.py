@@ -1,6 +1,7 @@
 """The trainer of a trial: the common one, with batches of any structure, a criterion of the state, and its metrics."""
 
 import contextlib
+import dataclasses
 import functools
 import importlib
 import operator
@@ -168,6 +169,23 @@ class TrialRun(HookedRun):
     def _given_optimizers(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         given: dict[str, Any] = self.trial.given_optimizers()
         return given
+
+    def _update_state(self, new_state: Mapping[str, Any]) -> Any:
+        """Take a checkpoint over, and its seed if the trial was told none."""
+        recorded = new_state.get("state")
+        if "seed" in self.trial.settings or not isinstance(recorded, Mapping):
+            return super()._update_state(new_state)
+        before = self.seed
+        self._set_seed(recorded.get("seed", 0))
+        try:
+            return super()._update_state(new_state)
+        except Exception:
+            self._set_seed(before)
+            raise
+
+    def _set_seed(self, seed: int) -> None:
+        self.config = dataclasses.replace(self.config, seed=seed)
+        self.seed = self.state.seed = self.trial.seed = seed
 
     # ------------------------------------------------------------------ the step
 

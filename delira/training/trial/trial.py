@@ -49,7 +49,9 @@ class Trial(FluentData, Passes, Movable):
         Folder for checkpoints and the history, from which a new trial continues; None: no files.
     **settings
         Further settings of a trainer, e.g. ``seed``, ``mixed_precision``, ``gradient_accumulation_steps``;
-        ``print(delira.training.settings_help())`` explains each.
+        ``print(delira.training.settings_help())`` explains each. Without ``seed`` a number is drawn from the global
+        generator of the framework (of numpy for JAX and scikit-learn), so that ``torch.manual_seed`` decides over the
+        fit, too; a trial that continues has the seed that was recorded.
 
     Raises
     ------
@@ -91,6 +93,8 @@ class Trial(FluentData, Passes, Movable):
             keys.HISTORY: [], keys.DEVICE: None, keys.DATA_TYPE: None, keys.BACKWARD_ARGS: {}, keys.LOADER: None,
             keys.INF_TRAIN_LOADING: False,
         })  # fmt: skip
+        #: of every random decision of the fit
+        self.seed: Any = settings["seed"] if "seed" in settings else self._room().draw_seed()
         self._no_data()
         if not self._room().is_differentiable and optimizer is not None:
             raise ConfigError("an estimator of scikit-learn learns by itself; leave the optimizer out")
@@ -107,10 +111,16 @@ class Trial(FluentData, Passes, Movable):
             learns = self._room().is_differentiable
             self._trainer = make(
                 model, self.save_path, {} if learns else {"x": X_ENTRY}, callbacks=[*self.callbacks], logging_type=None,
-                **({"optim_fn": self.given_optimizers} if learns else {}), **self.settings,
+                **({"optim_fn": self.given_optimizers} if learns else {}), **{**self.settings, "seed": self.seed},
             )  # fmt: skip
             self.callbacks = self._trainer.callbacks
         return self._trainer
+
+    @property
+    def fold(self) -> int:
+        """Fold of a cross-validation; a counter of every random decision."""
+        fold: int = self.settings.get("fold", 0)
+        return fold
 
     def given_optimizers(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """The optimizers of the state by name, as a room asks for them."""
@@ -216,6 +226,8 @@ class Trial(FluentData, Passes, Movable):
                 "the dictionary is no state of a trial, so it is taken for weights; say so by resume=False",
                 stacklevel=2,
             )
+        # a copy: the trainer goes on with the lists and arrays of what it is given
+        tree = self.trainer.backend.snapshot(tree)
         if is_state:
             self.trainer._update_state(tree)
             self.state[keys.HISTORY] = self.trainer.state.history

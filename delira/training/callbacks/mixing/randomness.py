@@ -14,10 +14,7 @@ from delira.utils.seeding import derive
 def seed_and_fold(state: State) -> tuple[int, int]:
     """The seed of a run, and its fold; known before the trainer of a trial is made."""
     owner = state[keys.SELF]
-    settings = getattr(owner, "settings", None)
-    if settings is None:
-        return owner.seed, owner.fold
-    return settings.get("seed", 0), settings.get("fold", 0)
+    return owner.seed, owner.fold
 
 
 def step_generator(state: State, callback: Any) -> np.random.Generator:
