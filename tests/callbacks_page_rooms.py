@@ -36,7 +36,7 @@ class Kit:
         net = self.net(takes_entries)
         metrics = ["acc"] if self.room == "sklearn" else ["loss", "cat_acc" if wrap_loss is None else "mixup_acc"]
         parts = [net] if self.room == "sklearn" else [net, self.optimizer(net), self._loss(wrap_loss)]
-        trial = delira.Trial(*parts, metrics=metrics, callbacks=callbacks, verbose=0)
+        trial = delira.Trial(*parts, metrics=metrics, callbacks=callbacks, seed=0, verbose=0)
         return trial.with_train_data(self.x, self.y, batch_size).with_val_data(self.x, self.y, batch_size)
 
     def experiment(self, folder, callbacks, wrap_loss=None, takes_entries=False):

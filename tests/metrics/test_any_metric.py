@@ -562,7 +562,7 @@ def expected_of(label, pred):
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # Keras, when it copies a model
 @pytest.mark.parametrize("parts", [torch_parts, tensorflow_parts, jax_parts, sklearn_parts])
 def test_every_room_computes_them_in_training_validation_folds_and_intervals(parts, tmp_path):
-    trial = delira.Trial(*parts(), verbose=0)
+    trial = delira.Trial(*parts(), seed=0, verbose=0)
     of_training = {"over_epoch": sk.accuracy_score, "mcc": "mcc"}
     experiment = trial.to_experiment(
         "any", tmp_path, val_metrics=METRICS, metrics=of_training, num_epochs=1, verbose=False, save_freq=None
@@ -579,7 +579,7 @@ def test_every_room_computes_them_in_training_validation_folds_and_intervals(par
 
 def test_values_over_all_folds_have_intervals(tmp_path):
     """Two cheap metrics: each is evaluated 2,000 times."""
-    trial = delira.Trial(*torch_parts(), verbose=0)
+    trial = delira.Trial(*torch_parts(), seed=0, verbose=0)
     experiment = trial.to_experiment("any", tmp_path, num_epochs=1, verbose=False, save_freq=None)
     result = experiment.kfold(manager(), {"accuracy": sk.accuracy_score, "cat_acc": "cat_acc"}, num_splits=3)
     label, pred = result.oof.targets["label"], result.oof.predictions["pred"]
@@ -601,7 +601,7 @@ def torch_experiment(tmp_path, loss, n_out, **settings):
     torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
     torch.manual_seed(0)
     net = torch.nn.Linear(4, n_out)
-    trial = delira.Trial(net, torch.optim.SGD(net.parameters(), 0.1), loss(torch), verbose=0)
+    trial = delira.Trial(net, torch.optim.SGD(net.parameters(), 0.1), loss(torch), seed=0, verbose=0)
     return trial.to_experiment("x", tmp_path, verbose=False, save_freq=None, num_epochs=1, **settings)
 
 
@@ -645,7 +645,7 @@ def test_an_interval_that_would_take_hours_says_so(tmp_path):
     masks = BaseDataManager({"data": data, "label": (data > 0).astype(np.float32)}, 4)
     torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
     net = torch.nn.Conv2d(1, 1, 3, padding=1)
-    trial = delira.Trial(net, torch.optim.SGD(net.parameters(), 0.1), torch.nn.BCEWithLogitsLoss(), verbose=0)
+    trial = delira.Trial(net, torch.optim.SGD(net.parameters(), 0.1), torch.nn.BCEWithLogitsLoss(), seed=0, verbose=0)
     experiment = trial.to_experiment("masks", tmp_path, verbose=False, save_freq=None, num_epochs=1)
     result = experiment.kfold(masks, {"hausdorff": Hausdorff(percentile=50), "dice": "dice"}, num_splits=2)
     rows = result.summary()
@@ -658,7 +658,7 @@ def test_a_trial_hands_its_metrics_over_by_name(tmp_path):
     torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
     net = torch.nn.Linear(4, 3)
     metrics = ["loss", "acc", sk.matthews_corrcoef, functools.partial(sk.f1_score, average="macro"), FBeta(2)]
-    trial = delira.Trial(net, torch.optim.SGD(net.parameters(), 0.1), torch.nn.CrossEntropyLoss(), metrics, verbose=0)
+    trial = delira.Trial(net, torch.optim.SGD(net.parameters(), 0.1), torch.nn.CrossEntropyLoss(), metrics, seed=0, verbose=0)
     experiment = trial.to_experiment("x", tmp_path, verbose=False, save_freq=None, num_epochs=1)
     fold = experiment.kfold(manager(), num_splits=2).folds[0]
     label, right = fold.targets["label"], fold.predictions["pred"].argmax(1)

@@ -54,7 +54,7 @@ def test_folds_begin_with_the_module_as_it_is_and_leave_it_alone(parts, tmp_path
     def count(state):
         epochs.append((state["phase"], state["epoch"]))
 
-    trial = delira.Trial(net, optimizer, loss, ["cat_acc", "loss"], [count], verbose=0)
+    trial = delira.Trial(net, optimizer, loss, ["cat_acc", "loss"], [count], seed=0, verbose=0)
     before = trial.trainer.backend.to_numpy(trial.trainer.backend.state_tree(net, {})["model"])
     before = {name: np.array(array) for name, array in before.items()}
     experiment = trial.to_experiment("linear", tmp_path, num_epochs=4, verbose=False)
@@ -69,7 +69,7 @@ def test_folds_begin_with_the_module_as_it_is_and_leave_it_alone(parts, tmp_path
 
 def test_the_metric_is_that_of_all_cases_that_were_left_out(tmp_path):
     net, optimizer, loss = torch_parts()
-    trial = delira.Trial(net, optimizer, loss, ["cat_acc"], verbose=0)
+    trial = delira.Trial(net, optimizer, loss, ["cat_acc"], seed=0, verbose=0)
     result = trial.to_experiment("linear", tmp_path, num_epochs=1, verbose=False).kfold(manager(), num_splits=3)
     hits = result.oof.predictions["pred"].argmax(axis=1) == result.oof.targets["label"]
     assert result.summary()["cat_acc"]["oof"] == pytest.approx(hits.mean())
@@ -101,14 +101,14 @@ def test_groups_of_parameters_keep_their_options():
 )
 def test_what_an_experiment_cannot_do_is_refused(change, text, tmp_path):
     net, optimizer, loss = torch_parts()
-    trial = delira.Trial(net, **{"optimizer": optimizer, "criterion": loss, **change}, verbose=0)
+    trial = delira.Trial(net, **{"optimizer": optimizer, "criterion": loss, **change}, seed=0, verbose=0)
     with pytest.raises(ConfigError, match=text):
         trial.to_experiment("linear", tmp_path)
 
 
 def test_a_module_that_was_fitted_is_refused(tmp_path):
     net, optimizer, loss = torch_parts()
-    trial = delira.Trial(net, optimizer, loss, verbose=0).with_train_generator(manager())
+    trial = delira.Trial(net, optimizer, loss, seed=0, verbose=0).with_train_generator(manager())
     trial.run(1)
     with pytest.raises(ConfigError, match="fitted already"):
         trial.to_experiment("linear", tmp_path)
@@ -127,7 +127,7 @@ def test_a_closure_is_the_step_and_the_optimizer_updates_after_it():
     x, y = torch.randn(8, 3), torch.randn(8, 1)
     net, twin = torch.nn.Linear(3, 1), torch.nn.Linear(3, 1)
     twin.load_state_dict(net.state_dict())
-    trial = delira.Trial(net, torch.optim.SGD(net.parameters(), 0.1), None, ["loss"], verbose=0)
+    trial = delira.Trial(net, torch.optim.SGD(net.parameters(), 0.1), None, ["loss"], seed=0, verbose=0)
     record = trial.with_closure(closure).with_train_data(x, y, 8).run(1)[0]
     loss = (twin(x) - y).pow(2).mean()
     loss.backward()

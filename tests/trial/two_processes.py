@@ -31,7 +31,7 @@ def run(rank, store, result):
     net = torch.nn.Linear(3, 2)
     start = {name: weight.detach().numpy().copy() for name, weight in net.named_parameters()}
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
-    trial = delira.Trial(net, optimizer, torch.nn.functional.mse_loss, [], [broadcast, average], verbose=0)
+    trial = delira.Trial(net, optimizer, torch.nn.functional.mse_loss, [], [broadcast, average], seed=0, verbose=0)
     trial.with_train_generator(batches(rank)).run(3)
     weights = {f"end_{name}": weight.detach().numpy() for name, weight in net.named_parameters()}
     np.savez(result, **weights, **start)

@@ -21,7 +21,7 @@ class Fit:
     def trial(self, *callbacks, metrics=("loss",), has_criterion=True, y=None, epochs=None, **settings):
         trial = delira.Trial(
             self.module, self.optimizer(self.module), self.criterion if has_criterion else None, metrics, callbacks,
-            **{"verbose": 0, **settings},
+            **{"verbose": 0, "seed": 0, **settings},
         )  # fmt: skip
         y = self.y if y is None else y
         return trial.with_train_data(self.x, y, 4, shuffle=False).with_val_data(self.x, self.y, 4, shuffle=False)

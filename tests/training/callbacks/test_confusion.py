@@ -38,7 +38,7 @@ def trial_of(room, *callbacks, y=Y, n_classes=4, criterion=None, **settings):
         loss = optax.softmax_cross_entropy_with_integer_labels
         net = nnx.Linear(3, n_classes, rngs=nnx.Rngs(0))
         parts = net, optax.sgd(0.5), lambda pred, target: loss(pred, target).mean()
-    trial = delira.Trial(*parts, callbacks=callbacks, verbose=0, **settings)
+    trial = delira.Trial(*parts, callbacks=callbacks, verbose=0, **{"seed": 0, **settings})
     return trial.with_train_data(X, y, 5).with_val_data(X[:13], y[:13], 5, shuffle=False)
 
 

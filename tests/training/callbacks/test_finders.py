@@ -307,7 +307,7 @@ def test_the_suggestion_trains_and_a_far_larger_rate_does_not(torch_fit):
     def loss_with(rate):
         torch.manual_seed(0)
         net = torch.nn.Linear(3, 1)
-        trial = delira.Trial(net, torch.optim.SGD(net.parameters(), rate), torch.nn.MSELoss(), ["loss"], verbose=0)
+        trial = delira.Trial(net, torch.optim.SGD(net.parameters(), rate), torch.nn.MSELoss(), ["loss"], seed=0, verbose=0)
         return trial.with_train_data(torch_fit.x, torch_fit.y, 4).run(30)[-1]["loss"]
 
     assert loss_with(search.suggestion) < 1e-3 * loss_with(1e-5)
@@ -356,7 +356,7 @@ def test_rates_that_are_tensors_are_set():
 
     net = torch.nn.Linear(3, 2)
     optimizer = torch.optim.Adam(net.parameters(), torch.tensor(0.05), capturable=False, foreach=False)
-    trial = delira.Trial(net, optimizer, torch.nn.MSELoss(), verbose=0).with_train_data(DATA, TARGETS, 4)
+    trial = delira.Trial(net, optimizer, torch.nn.MSELoss(), seed=0, verbose=0).with_train_data(DATA, TARGETS, 4)
     find_learning_rate(trial, steps=np.int64(5))
     assert float(optimizer.param_groups[0]["lr"]) == pytest.approx(0.05)
 
@@ -376,7 +376,7 @@ def test_what_cannot_be_searched_is_refused(tmp_path):
     torch = pytest.importorskip("torch", reason=REASON.format("torch", "torch"))
 
     net = torch.nn.Linear(3, 2)
-    trial = delira.Trial(net, None, torch.nn.MSELoss(), verbose=0)
+    trial = delira.Trial(net, None, torch.nn.MSELoss(), seed=0, verbose=0)
     with pytest.raises(ConfigError, match="there are no data to train on"):
         find_learning_rate(trial)
     with pytest.raises(ConfigError, match="no optimizer"):
@@ -396,7 +396,7 @@ def test_what_cannot_be_searched_is_refused(tmp_path):
 def test_an_estimator_has_nothing_to_find():
     from sklearn.linear_model import SGDClassifier
 
-    trial = delira.Trial(SGDClassifier(), verbose=0).with_train_data(DATA, TARGETS[:, 0] > 0, 4)
+    trial = delira.Trial(SGDClassifier(), seed=0, verbose=0).with_train_data(DATA, TARGETS[:, 0] > 0, 4)
     with pytest.raises(ConfigError, match="trains without optimizers"):
         find_learning_rate(trial)
     with pytest.raises(ConfigError, match="trains without optimizers"):
@@ -408,7 +408,7 @@ def test_an_optimizer_that_hides_its_rate_says_so():
     import optax
 
     net = nnx.Linear(3, 2, rngs=nnx.Rngs(0))
-    trial = delira.Trial(net, optax.sgd(0.1), lambda p, t: ((p - t) ** 2).mean(), verbose=0)
+    trial = delira.Trial(net, optax.sgd(0.1), lambda p, t: ((p - t) ** 2).mean(), seed=0, verbose=0)
     with pytest.raises(ConfigError, match="inject_hyperparams"):
         find_learning_rate(trial.with_train_data(DATA, TARGETS, 4))
 
@@ -417,7 +417,7 @@ def test_without_data_and_with_a_loader_it_works_too():
     torch = pytest.importorskip("torch", reason=REASON.format("torch", "torch"))
 
     net = torch.nn.Linear(3, 2)
-    trial = delira.Trial(net, torch.optim.SGD(net.parameters(), 0.1), torch.nn.MSELoss(), verbose=0)
+    trial = delira.Trial(net, torch.optim.SGD(net.parameters(), 0.1), torch.nn.MSELoss(), seed=0, verbose=0)
     taken = []
 
     def load(state):

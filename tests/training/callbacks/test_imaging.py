@@ -39,7 +39,7 @@ def fit(*callbacks, module=None, metrics=("loss",), **settings):
     """A trial with 3, 3, 3 and 1 pictures to train on, 4, 4 and 2 to validate with, 5 and 5 to predict."""
     module = module or Twice()
     optimizer = torch.optim.SGD(module.parameters(), lr=0.0)
-    trial = delira.Trial(module, optimizer, nn.MSELoss(), metrics, callbacks, verbose=0, **settings)
+    trial = delira.Trial(module, optimizer, nn.MSELoss(), metrics, callbacks, verbose=0, **{"seed": 0, **settings})
     trial.with_train_data(X, X, 3, shuffle=False).with_val_data(X, X, 4, shuffle=False)
     return trial.with_test_data(X, 5)
 
@@ -446,7 +446,7 @@ def test_channels_come_first_whatever_the_framework(room, tmp_path):
         MakeGrid(INPUT, 4, nrow=2).on_train().on_val().to_file(tmp_path / "{data}.png"),
         MakeGrid(Y_PRED, 4, nrow=2).on_test().to_file(tmp_path / "{data}.png"),
     ]
-    trial = delira.Trial(*module_of(room), ["loss"], callbacks, verbose=0)
+    trial = delira.Trial(*module_of(room), ["loss"], callbacks, seed=0, verbose=0)
     trial.with_train_data(x, x, 3, shuffle=False).with_val_data(x, x, 3).with_test_data(x, 3)
     trial.run(1)
     predicted = trial.trainer.backend.to_numpy(trial.predict())

@@ -67,7 +67,7 @@ def weights(net, room):
 def initialised(room, *callbacks, **settings):
     net = parts(room)
     before = weights(net, room)
-    delira.Trial(net, callbacks=callbacks, verbose=0, **settings)
+    delira.Trial(net, callbacks=callbacks, verbose=0, **{"seed": 0, **settings})
     return before, weights(net, room)
 
 
@@ -267,7 +267,7 @@ def test_every_layer_gives_values_of_the_wanted_spread(needed, tolerance):
     net, x = deep(torch), torch.randn(16, 3, 8, 8) * 5 + 1
     generators = torch.get_rng_state()
     statistics = net[1].running_mean.clone()
-    delira.Trial(net, callbacks=[LsuvInit(x, needed_std=needed, std_tol=tolerance)], verbose=0)
+    delira.Trial(net, callbacks=[LsuvInit(x, needed_std=needed, std_tol=tolerance)], seed=0, verbose=0)
     assert deviations(torch, net, x) == pytest.approx([needed] * 4, abs=tolerance)
     assert net.training
     assert torch.equal(net[1].running_mean, statistics)
@@ -314,7 +314,7 @@ def test_networks_that_take_the_state_and_several_inputs_are_measured():
             return self.a(x) + self.b(y)
 
     net, x = Net(), (torch.randn(40, 3), torch.randn(40, 2))
-    trial = delira.Trial(net, callbacks=[LsuvInit(x)], verbose=0)
+    trial = delira.Trial(net, callbacks=[LsuvInit(x)], seed=0, verbose=0)
     assert trial.state["seen"]
     assert float(net.a(x[0]).detach().std()) == pytest.approx(1, abs=0.1)
     assert float(net.b(x[1]).detach().std()) == pytest.approx(1, abs=0.1)
@@ -323,7 +323,7 @@ def test_networks_that_take_the_state_and_several_inputs_are_measured():
 def test_a_layer_that_cannot_be_scaled_is_told(caplog):
     torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
     with pytest.raises(NetworkError, match=r"LsuvInit: the layer '' gives values of the standard deviation 0\.0"):
-        delira.Trial(torch.nn.Linear(3, 2), callbacks=[LsuvInit(torch.zeros(4, 3))], verbose=0)
+        delira.Trial(torch.nn.Linear(3, 2), callbacks=[LsuvInit(torch.zeros(4, 3))], seed=0, verbose=0)
     net = torch.nn.Linear(3, 2)
     net.bias.data = torch.tensor([0.0, 50.0])
     with caplog.at_level(logging.WARNING):
@@ -335,4 +335,4 @@ def test_a_layer_that_cannot_be_scaled_is_told(caplog):
 @pytest.mark.parametrize("room", ["tensorflow", "jax"])
 def test_networks_of_others_are_refused(room):
     with pytest.raises(ConfigError, match=r"LsuvInit is for PyTorch, and the network is a .*; use KaimingNormal"):
-        delira.Trial(parts(room), callbacks=[LsuvInit(np.ones((2, 3)))], verbose=0)
+        delira.Trial(parts(room), callbacks=[LsuvInit(np.ones((2, 3)))], seed=0, verbose=0)

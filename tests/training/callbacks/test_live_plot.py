@@ -128,7 +128,7 @@ def speak(state):
 torch.manual_seed(0)
 net, x = torch.nn.Linear(3, 1), numpy.ones((8, 3), "f4")
 optimizer = torch.optim.SGD(net.parameters(), 0.01)
-trial = delira.Trial(net, optimizer, torch.nn.MSELoss(), ["loss"], [LiveLossPlot(ONCE), speak], verbose=0)
+trial = delira.Trial(net, optimizer, torch.nn.MSELoss(), ["loss"], [LiveLossPlot(ONCE), speak], seed=0, verbose=0)
 trial.with_train_data(x, x[:, :1], 4).with_val_data(x, x[:, :1], 4).run(3);
 """
 

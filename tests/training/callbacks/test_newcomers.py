@@ -97,7 +97,7 @@ def test_the_metric_of_mixed_samples_is_named():
     torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
     net = torch.nn.Linear(3, 2)
     criterion = cb.mixup_loss(torch.nn.CrossEntropyLoss())
-    trial = delira.Trial(net, torch.optim.SGD(net.parameters(), 0.1), criterion, ["cat_acc"], [cb.Mixup()], verbose=0)
+    trial = delira.Trial(net, torch.optim.SGD(net.parameters(), 0.1), criterion, ["cat_acc"], [cb.Mixup()], seed=0, verbose=0)
     with pytest.raises(DataError, match=r"the metric 'acc' .* samples are mixed; use 'mixup_acc'"):
         trial.with_train_data(torch.rand(4, 3), torch.tensor([0, 1, 0, 1]), 4).run(1)
 
@@ -128,7 +128,7 @@ def test_a_parameter_that_is_frozen_just_now_may_be_given(torch_fit):
 )
 def test_what_needs_gradients_is_refused_for_estimators(callback):
     linear = pytest.importorskip("sklearn.linear_model", reason="the room needs the package 'scikit-learn'")
-    trial = delira.Trial(linear.SGDClassifier(), metrics=["acc"], callbacks=[callback], verbose=0)
+    trial = delira.Trial(linear.SGDClassifier(), metrics=["acc"], callbacks=[callback], seed=0, verbose=0)
     with pytest.raises(ConfigError, match=rf"{type(callback).__name__}.*'sklearn'"):
         trial.with_train_data([[0.0], [1.0]], [0, 1], 2).run(1)
 
@@ -141,7 +141,7 @@ def test_one_of_ones_own_may_need_gradients():
 
         def on_backward(self, state): ...
 
-    trial = delira.Trial(linear.SGDClassifier(), callbacks=[Mine()], verbose=0)
+    trial = delira.Trial(linear.SGDClassifier(), callbacks=[Mine()], seed=0, verbose=0)
     with pytest.raises(ConfigError, match="Mine is for networks that learn by gradients"):
         trial.with_train_data([[0.0], [1.0]], [0, 1], 2).run(1)
 

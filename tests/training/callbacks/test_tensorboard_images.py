@@ -48,7 +48,7 @@ def trial_of(room, *callbacks, channels=3, images=IMAGES, y=LABELS, **settings):
         loss = optax.softmax_cross_entropy_with_integer_labels
         parts = Net(), optax.sgd(0.1), lambda pred, target: loss(pred, target).mean()
     x = images if room == "torch" else np.moveaxis(images, 1, -1)
-    trial = delira.Trial(*parts, callbacks=callbacks, verbose=0, **settings)
+    trial = delira.Trial(*parts, callbacks=callbacks, verbose=0, **{"seed": 0, **settings})
     return trial.with_train_data(x, y, 4).with_val_data(x, y, 4, shuffle=False)
 
 

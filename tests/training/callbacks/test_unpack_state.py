@@ -75,7 +75,7 @@ def test_the_network_gets_entries_and_its_outputs_are_entries(room, caplog):
     def look(state):
         kept.append((float(np.asarray(state["loss"])), np.asarray(state[Y_PRED]), float(np.asarray(state[HIDDEN]))))
 
-    trial = delira.Trial(net, optimizer, criterion, ["loss"], [UnpackState([X, Y_TRUE]), add, look], verbose=0)
+    trial = delira.Trial(net, optimizer, criterion, ["loss"], [UnpackState([X, Y_TRUE]), add, look], seed=0, verbose=0)
     trial.with_train_data(DATA, TARGET, 8, shuffle=False).with_val_data(DATA, TARGET, 8)
     record = trial.run(1)[0]
     loss, prediction, hidden = kept[0]
@@ -94,7 +94,7 @@ def test_a_prediction_needs_no_targets():
         def forward(self, entries):
             return {Y_PRED: 2 * entries[X]}
 
-    trial = delira.Trial(Net(), callbacks=[UnpackState(X)], verbose=0).with_test_data(DATA, 3)
+    trial = delira.Trial(Net(), callbacks=[UnpackState(X)], seed=0, verbose=0).with_test_data(DATA, 3)
     np.testing.assert_array_equal(trial.predict(data_key=TEST_DATA), 2 * DATA)
 
 
@@ -105,7 +105,7 @@ def test_the_output_may_stay_a_prediction():
         def forward(self, entries):
             return {"doubled": 2 * entries[X]}
 
-    trial = delira.Trial(Net(), callbacks=[UnpackState([X], output_to_state=False)], verbose=0).with_test_data(DATA, 8)
+    trial = delira.Trial(Net(), callbacks=[UnpackState([X], output_to_state=False)], seed=0, verbose=0).with_test_data(DATA, 8)
     found = trial.predict()
     assert found.keys() == {"doubled"}
     assert "doubled" not in trial.state
