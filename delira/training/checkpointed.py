@@ -41,6 +41,8 @@ class CheckpointedRun(RunState):
     """The checkpoint whose weights the network has after a training."""
     _kept_average: Mapping[str, Any] | None = None
     """Averaged weights of the checkpoint that was continued from, while nobody averages."""
+    _trained: tuple[Any, dict[str, Any]] | None = None
+    """The network, and the weights that are trained, while it has their average after a training."""
     _left_branch = False
     """Whether the run goes on from an older checkpoint than the newest, by ``update_state``."""
     _must_return: bool
@@ -68,7 +70,7 @@ class CheckpointedRun(RunState):
 
     def _consistent_tree(self) -> dict[str, Any]:
         """What a file of the user's holds: never weights of one epoch with optimizers and counters of another."""
-        if self._plan is not None or not self._must_return:
+        if self._plan is not None or not self._must_return or self._trained is not None:
             return self._checkpoint_tree()
         if self._shown is not None and self._shown.exists():
             return self.checkpoints.load(self._shown)
@@ -137,7 +139,7 @@ class CheckpointedRun(RunState):
 
     def _load_weights(self, tree: Mapping[str, Any]) -> None:
         """Weights and optimizers of a checkpoint, and the averaged weights, if they are in use."""
-        load = self.backend.load_state_tree
+        load, self._trained = self.backend.load_state_tree, None
         trained = {**tree, "model": tree.get("training_model", tree.get("model"))}
         load(trained, self.module, self.optimizers)
         self._kept_average = tree["model"] if "training_model" in tree and self.weight_average is None else None
@@ -237,11 +239,18 @@ class CheckpointedRun(RunState):
         if not self._must_return:
             return
         if self.save_path is None:  # the weights stay as they are, and the epoch begins anew
+            self._take_trained_back()
             self.state.step_in_epoch, self.state.has_all_steps, self._must_return = 0, False, False
         elif not self.try_resume_training():
             raise CheckpointError(
                 "an epoch was broken off and there is no checkpoint to go back to; build a new trainer"
             )
+
+    def _take_trained_back(self) -> None:
+        """Give the network the weights that are trained, if it has their average."""
+        kept, self._trained = self._trained, None
+        if kept is not None and kept[0] is self.module:  # else a user has set another one
+            self.backend.load_state_tree({"model": kept[1]}, self.module, {})
 
     def _save(self, names: list[str]) -> None:
         if self.save_path is None:  # nothing is collected; that weights are not finite is told all the same
@@ -357,7 +366,8 @@ class CheckpointedRun(RunState):
             tree["losses"] = losses
         average = None if self.weight_average is None else self.weight_average.weights()
         if average is not None:  # what is validated is what others should load
-            tree["training_model"], tree["model"] = tree["model"], {**tree["model"], **average}
+            trained = tree["model"] if self._trained is None else self._trained[1]
+            tree["training_model"], tree["model"] = trained, {**tree["model"], **average}
         return tree
 
     def _at_training_end(self, *args: Any, **facts: Any) -> Any:
@@ -366,7 +376,8 @@ class CheckpointedRun(RunState):
         best = self._best_tree() if is_scored else None
         average = None if self.weight_average is None else self.weight_average.weights()
         if best is None and average is not None:
-            best = {"model": {**self.backend.state_tree(self.module, {})["model"], **average}}
+            own = self.backend.state_tree(self.module, {})["model"]
+            self._trained, best = (self.module, self.backend.snapshot(own)), {"model": {**own, **average}}
             self._shown = self.checkpoints.path("last")
         if best is not None:
             self._must_return = True  # before: a Ctrl-C may come in the midst

@@ -33,6 +33,7 @@ class EstimatorRun(TrialRun):
 
     def _loaded(self) -> None:
         """Let the estimator that was given be what was made, or read, in its place."""
+        super()._loaded()
         network, given = self.module, self._given
         if network.estimator is not given:
             vars(given).clear()

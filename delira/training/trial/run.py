@@ -151,6 +151,7 @@ class TrialRun(HookedRun):
 
     def _loaded(self) -> None:
         """Take over what was read into the network."""
+        self._trained = None  # it is not their average any more
 
     def _check_first_batches(self, plan: TrainingPlan) -> None:
         """Nothing is taken from data that may be gone then, and the network is called in steps only."""
