@@ -63,7 +63,7 @@ def test_a_state_of_another_seed_than_the_named_one_is_refused_and_changes_nothi
     seed("torch", 1)
     kept = line_trial("torch")
     kept.run(1)
-    with pytest.raises(CheckpointError, match="of seed .* the trainer of seed 7"):
+    with pytest.raises(CheckpointError, match=r"of seed .* the trainer of seed 7"):
         line_trial("torch", seed=7).load_state_dict(kept.state_dict())
     other, torch = line_trial("torch"), pytest.importorskip("torch")
     own, wrong = other.seed, kept.state_dict()

@@ -29,7 +29,7 @@ def seed(framework: str, number: int) -> None:
     elif framework == "tensorflow":
         importlib.import_module("keras").utils.set_random_seed(number)
     else:
-        np.random.seed(number)  # noqa: NPY002
+        np.random.seed(number)
 
 
 def next_draw(framework: str) -> float:
@@ -38,7 +38,7 @@ def next_draw(framework: str) -> float:
         return float(importlib.import_module("torch").rand(()))
     if framework == "tensorflow":
         return float(importlib.import_module("tensorflow").random.uniform(()))
-    return float(np.random.uniform())  # noqa: NPY002
+    return float(np.random.uniform())
 
 
 def line(framework: str) -> Any:

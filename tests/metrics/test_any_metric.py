@@ -658,7 +658,9 @@ def test_a_trial_hands_its_metrics_over_by_name(tmp_path):
     torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
     net = torch.nn.Linear(4, 3)
     metrics = ["loss", "acc", sk.matthews_corrcoef, functools.partial(sk.f1_score, average="macro"), FBeta(2)]
-    trial = delira.Trial(net, torch.optim.SGD(net.parameters(), 0.1), torch.nn.CrossEntropyLoss(), metrics, seed=0, verbose=0)
+    trial = delira.Trial(
+        net, torch.optim.SGD(net.parameters(), 0.1), torch.nn.CrossEntropyLoss(), metrics, seed=0, verbose=0
+    )
     experiment = trial.to_experiment("x", tmp_path, verbose=False, save_freq=None, num_epochs=1)
     fold = experiment.kfold(manager(), num_splits=2).folds[0]
     label, right = fold.targets["label"], fold.predictions["pred"].argmax(1)

@@ -63,7 +63,9 @@ def limited(limit, seen=None, refuse=refuse_python, **settings):
 
     torch.manual_seed(0)
     net = Limited(3, 2)
-    trial = delira.Trial(net, torch.optim.Adam(net.parameters(), 0.1), torch.nn.MSELoss(), verbose=0, **{"seed": 0, **settings})
+    trial = delira.Trial(
+        net, torch.optim.Adam(net.parameters(), 0.1), torch.nn.MSELoss(), verbose=0, **{"seed": 0, **settings}
+    )
     return trial.with_train_data(DATA, TARGETS, 5)
 
 

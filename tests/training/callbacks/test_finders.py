@@ -307,7 +307,9 @@ def test_the_suggestion_trains_and_a_far_larger_rate_does_not(torch_fit):
     def loss_with(rate):
         torch.manual_seed(0)
         net = torch.nn.Linear(3, 1)
-        trial = delira.Trial(net, torch.optim.SGD(net.parameters(), rate), torch.nn.MSELoss(), ["loss"], seed=0, verbose=0)
+        trial = delira.Trial(
+            net, torch.optim.SGD(net.parameters(), rate), torch.nn.MSELoss(), ["loss"], seed=0, verbose=0
+        )
         return trial.with_train_data(torch_fit.x, torch_fit.y, 4).run(30)[-1]["loss"]
 
     assert loss_with(search.suggestion) < 1e-3 * loss_with(1e-5)

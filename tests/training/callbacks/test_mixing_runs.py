@@ -171,7 +171,9 @@ def test_parts_of_a_batch_are_mixed_as_the_whole():
 
         criterion = mixup_loss(torch.nn.CrossEntropyLoss())
         optimizer = torch.optim.SGD(net.parameters(), 0.1)
-        trial = delira.Trial(net, optimizer, criterion, ["loss", "acc"], [Mixup(), look], verbose=0, **{"seed": 0, **settings})
+        trial = delira.Trial(
+            net, optimizer, criterion, ["loss", "acc"], [Mixup(), look], verbose=0, **{"seed": 0, **settings}
+        )
         trials.append(trial.with_train_data(rng.normal(size=(8, 2)).astype("f4") * 0 + 1.0, np.arange(8) % 3, 4))
         trial.run(1)
     for one, other in zip(whole, in_parts, strict=True):

@@ -97,7 +97,9 @@ def test_the_metric_of_mixed_samples_is_named():
     torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
     net = torch.nn.Linear(3, 2)
     criterion = cb.mixup_loss(torch.nn.CrossEntropyLoss())
-    trial = delira.Trial(net, torch.optim.SGD(net.parameters(), 0.1), criterion, ["cat_acc"], [cb.Mixup()], seed=0, verbose=0)
+    trial = delira.Trial(
+        net, torch.optim.SGD(net.parameters(), 0.1), criterion, ["cat_acc"], [cb.Mixup()], seed=0, verbose=0
+    )
     with pytest.raises(DataError, match=r"the metric 'acc' .* samples are mixed; use 'mixup_acc'"):
         trial.with_train_data(torch.rand(4, 3), torch.tensor([0, 1, 0, 1]), 4).run(1)
 

@@ -105,7 +105,9 @@ def test_the_output_may_stay_a_prediction():
         def forward(self, entries):
             return {"doubled": 2 * entries[X]}
 
-    trial = delira.Trial(Net(), callbacks=[UnpackState([X], output_to_state=False)], seed=0, verbose=0).with_test_data(DATA, 8)
+    trial = delira.Trial(Net(), callbacks=[UnpackState([X], output_to_state=False)], seed=0, verbose=0).with_test_data(
+        DATA, 8
+    )
     found = trial.predict()
     assert found.keys() == {"doubled"}
     assert "doubled" not in trial.state
