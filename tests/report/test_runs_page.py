@@ -114,7 +114,7 @@ def test_there_is_a_place_for_statistics(make):
     assert "Wilcoxon" not in runs_page(pair)
     tests = Section("Tests", {}, [Table("tests", ["Pair", "p"], [["wide, deep", 0.03]])], ["Wilcoxon, signed ranks."])
     page = Page(runs_page(pair, statistics=[tests]))
-    assert [["Pair", "p"], ["wide, deep", "0.0300"]] in page.tables
+    assert [["Pair", "p"], ["wide, deep", "0.03000"]] in page.tables
     assert page.text.index("Tests") < page.text.index("Learning curves")
 
 
