@@ -34,10 +34,15 @@ def build_room(name: str) -> "Room":
 
 
 def checkpoint_names(trainer: Any) -> list[str]:
-    """Names of all files in a trainer's folder of checkpoints, but for those that a room writes beside them."""
+    """Names of all files in a trainer's folder of checkpoints, but for those that a room writes beside them.
+
+    And but for the state before the last, which is always there beside the last.
+    """
     endings = tuple(trainer.checkpoints.beside)
     files = [path.name for path in trainer.checkpoints.folder.iterdir() if not path.name.endswith(endings)]
-    return sorted(name.removeprefix("checkpoint_").removesuffix(trainer.backend.checkpoint_suffix) for name in files)
+    names = {name.removeprefix("checkpoint_").removesuffix(trainer.backend.checkpoint_suffix) for name in files}
+    assert ("previous" in names) == ("last" in names)
+    return sorted(names - {"previous"})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

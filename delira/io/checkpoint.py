@@ -14,12 +14,14 @@ from typing import Any, BinaryIO
 
 from delira.errors import CheckpointError, UnreadableError
 from delira.io.verify import verify_zip
-from delira.utils.files import publish, publish_link, sweep_partials
+from delira.utils.files import publish, publish_copy, publish_link, sweep_partials, sync_folder
 from delira.utils.patience import read_patiently
 
+#: what a checkpoint may say of itself that it was saved under
 _NAME = re.compile(r"best|last|epoch_\d+(_step_\d+)?")
 #: entry of a tree: ending of a file beside it -> its SHA-256
 BESIDE = "beside"
+LAST, PREVIOUS, NEXT = "last", "previous", "next"
 _EPOCH_NAME = re.compile(r"checkpoint_epoch_(\d+)(?:_step_(\d+))?")
 
 
@@ -28,7 +30,9 @@ class CheckpointFolder:
     """The checkpoints of one run in one folder.
 
     ``<n>`` in ``checkpoint_epoch_<n>`` is the number of finished epochs. ``checkpoint_last`` and
-    ``checkpoint_best`` are further names of files that were serialised once.
+    ``checkpoint_best`` are further names of files that were serialised once. ``checkpoint_previous`` is the state
+    before the last: from the first save on there are always two whole files that share no byte on the disk, also
+    while one is written. ``checkpoint_next`` is there only while a state without another name replaces the last.
     """
 
     folder: Path
@@ -46,12 +50,42 @@ class CheckpointFolder:
         return self.folder / f"checkpoint_{name}{self.suffix}"
 
     def save(self, tree: Mapping[str, Any], *names: str) -> Path:
-        """Serialise ``tree`` once and publish it under every name; the last name is replaced last."""
-        first, *others = (self.path(name) for name in names)
-        self.publish(first, tree)
+        """Serialise ``tree`` once and publish it under every name; ``"last"`` is replaced last.
+
+        What was the last becomes ``checkpoint_previous``, once the new state has a name.
+        """
+        first, *others = [name for name in names if name != LAST] or [NEXT]
+        path = self.publish(self.path(first), tree)
         for other in others:
-            self._link(first, other)
-        return first
+            self._link(path, self.path(other))
+        if LAST in names:
+            self._make_last(path)
+        return self.path(LAST) if first == NEXT else path
+
+    def _make_last(self, path: Path) -> None:
+        """Let ``path`` be the last, and what was that, the one before; at no time do both names mean one file only."""
+        last, previous = self.path(LAST), self.path(PREVIOUS)
+        if path == previous:  # all that is left: it stays, and the last becomes a file of its own
+            self._copy(path, last)
+        elif not _is_same(path, last):
+            if is_there(last):
+                self._link(last, previous, durable=False)  # the folder is synced with the next name
+            if path == self.path(NEXT):
+                self._move(path, last)
+            else:
+                self._link(path, last)
+        if _is_same(previous, last) or not is_there(previous):
+            self._copy(last, previous)
+
+    def renew_previous(self) -> None:
+        """Let the state before the last be a copy of the last: what it was belongs to a training that was left."""
+        if is_there(self.path(LAST)):
+            self._copy(self.path(LAST), self.path(PREVIOUS))
+
+    def _remove_next(self) -> None:
+        """Take the name away that a crash left; its state has others by now."""
+        for path in (self.path(NEXT), *(self._beside(self.path(NEXT), ending) for ending in self.beside)):
+            path.unlink(missing_ok=True)
 
     def publish(self, path: Path, tree: Mapping[str, Any]) -> Path:
         """Serialise ``tree``; the files beside it go first, and it names their checksums."""
@@ -67,11 +101,26 @@ class CheckpointFolder:
         base, found, aside = path.name.partition(self.suffix)
         return path.with_name(base + ending + aside if found else path.stem + ending)
 
-    def _link(self, source: Path, target: Path) -> None:
+    def _link(self, source: Path, target: Path, *, durable: bool = True) -> None:
+        self._link_beside(source, target)
+        publish_link(source, target, durable=durable)
+
+    def _link_beside(self, source: Path, target: Path) -> None:
         for ending in self.beside:
             if (beside := self._beside(source, ending)).exists():
                 publish_link(beside, self._beside(target, ending))
-        publish_link(source, target)
+
+    def _move(self, source: Path, target: Path) -> None:
+        self._link_beside(source, target)  # while the names change both must be whole
+        os.replace(source, target)
+        sync_folder(self.folder)
+        self._remove_next()
+
+    def _copy(self, source: Path, target: Path) -> None:
+        for ending in self.beside:
+            if (beside := self._beside(source, ending)).exists():
+                publish_copy(beside, self._beside(target, ending))
+        publish_copy(source, target)
 
     def _rename(self, path: Path, ending: str) -> Path | None:
         """Set a checkpoint aside, under a name that is free; ``None`` if that is not possible."""
@@ -119,14 +168,16 @@ class CheckpointFolder:
         """
         found: tuple[Path, dict[str, Any]] | None = None
         reached = (-1, 0)
-        for name in ("last", "best"):  # they have their epoch inside
+        for name in (LAST, NEXT, "best", PREVIOUS):  # they have their epoch inside
             path = self.path(name)
-            if found is not None and path.exists() and path.samefile(found[0]):
-                continue
+            if found is not None and (_is_same(path, found[0]) or (name == PREVIOUS and found[0] == self.path(LAST))):
+                continue  # what is before a last that is whole is not newer
             tree = self.load_or_warn(path)
             if tree is not None and (place := place_of(tree)) > reached:
                 found, reached = (path, tree), place
         for place, path in self.numbered():
+            if found is not None and found[0] == self.path(PREVIOUS) and _is_same(path, found[0]):
+                return path, found[1]  # the state before the last, by the name that is its own
             if place <= reached:
                 break
             if (tree := self.load_or_warn(path)) is not None:
@@ -135,12 +186,13 @@ class CheckpointFolder:
 
     def complete(self, path: Path, tree: Mapping[str, Any]) -> None:
         """Give the newest checkpoint, with content ``tree``, the names that a crash in :meth:`save` left out."""
-        if path == self.path("last"):
-            return
-        for name in tree.get("names", ["last"]):
-            target = self.path(str(name))
-            if _NAME.fullmatch(str(name)) and target != path:
-                self._link(path, target)
+        if path != self.path(LAST):
+            for name in tree.get("names", [LAST]):
+                target = self.path(str(name))
+                if _NAME.fullmatch(str(name)) and name != LAST and target != path:
+                    self._link(path, target)
+        self._make_last(path)
+        self._remove_next()
 
     def prune(self, keep: Container[Path]) -> None:
         """Delete the numbered checkpoints that are not in ``keep``; other names of the same files stay."""
@@ -155,17 +207,19 @@ class CheckpointFolder:
     def rewind(self, path: Path, tree: Mapping[str, Any]) -> None:
         """Make ``path``, with content ``tree``, the newest: later checkpoints are renamed (``.superseded``)."""
         self.set_aside_after(place_of(tree))
-        if path != self.path("last"):
-            self._link(path, self.path("last"))
+        if not _is_same(path, self.path(LAST)):
+            self._link(path, self.path(LAST))
+        self._make_last(self.path(LAST))
 
     def set_aside_after(self, place: tuple[int, int]) -> None:
         """Rename the checkpoints that are later than ``place``, but for the last (``.superseded``)."""
         for later, other in self.numbered():
             if later > place:
                 self._rename(other, "superseded")
-        best = self.load_or_warn(self.path("best"))
-        if best is not None and place_of(best) > place:
-            self._rename(self.path("best"), "superseded")
+        for name in ("best", NEXT, PREVIOUS):
+            tree = self.load_or_warn(self.path(name))
+            if tree is not None and place_of(tree) > place:
+                self._rename(self.path(name), "superseded")
 
     def has_damaged(self) -> bool:
         """Whether a damaged checkpoint was set aside here."""
@@ -200,6 +254,11 @@ class CheckpointFolder:
         if not all(isinstance(tree.get(name, 0), int) for name in ("epoch", "step")):
             raise CheckpointError(f"{path} is no checkpoint of a training: its epoch or step is no number")
         return tree
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    """Whether both names are there and mean one file."""
+    return is_there(one) and is_there(other) and one.exists() and other.exists() and one.samefile(other)
 
 
 def is_there(path: Path) -> bool:

@@ -236,6 +236,8 @@ class CheckpointedRun(RunState):
             self._left_branch = False
             self.checkpoints.set_aside_after((self.state.epoch, self.state.step_in_epoch))
             self._save(["last"])
+            self.saver.finish()
+            self.checkpoints.renew_previous()
         if not self._must_return:
             return
         if self.save_path is None:  # the weights stay as they are, and the epoch begins anew

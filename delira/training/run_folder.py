@@ -27,6 +27,8 @@ _log = logging.getLogger("delira")
 
 #: of the manifest; a later one may mean something else by the same names
 FORMAT = 1
+#: of a training that lie on disk at any time, in files of their own; of runs from before this was recorded: 1
+STATES = 2
 #: packages whose versions are recorded if they are installed
 _RECORDED = (
     "delira",
@@ -230,7 +232,7 @@ class RunFolder:
 
     def write_manifest(self, facts: Mapping[str, Any]) -> Path:
         """Record what is needed to know how the run was made, and ``facts``."""
-        text = json.dumps({"format": FORMAT, **environment(), **facts}, indent=2, default=str)
+        text = json.dumps({"format": FORMAT, "states": STATES, **environment(), **facts}, indent=2, default=str)
         return publish_text(self.path / "manifest.json", text + "\n")
 
     def read_manifest(self) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from delira.utils.yaml_text import write_yaml
 #: entries of the manifest that a report says in other words
 _NOT_SHOWN = (
     "format",
+    "states",
     "settings",
     "model_params",
     "fingerprint",

@@ -97,20 +97,34 @@ def publish_text(path: str | Path, text: str, *, durable: bool = True) -> Path:
     return publish(path, lambda file: file.write(text.encode()), durable=durable)
 
 
-def publish_link(source: Path, target: Path) -> Path:
-    """Give the complete file ``source`` a second name, atomically; a copy where links are not possible."""
+def publish_copy(source: Path, target: Path) -> Path:
+    """Write the content of the complete file ``source`` again, into a file of its own."""
+    return publish(target, lambda file: _copy(source, file))
+
+
+def publish_link(source: Path, target: Path, *, durable: bool = True) -> Path:
+    """Give the complete file ``source`` a second name, atomically; a copy where links are not possible.
+
+    Parameters
+    ----------
+    source, target
+        The file, and its second name, which replaces a file that has it.
+    durable
+        ``False`` leaves the syncing of the folder to who writes into it next.
+    """
     partial = _partial_of(target)
     try:
         try:
             os.link(source, partial)
         except OSError:
-            return publish(target, lambda file: _copy(source, file))
+            return publish_copy(source, target)
         os.replace(partial, target)
     finally:
         # replacing a name by another name of the same file does nothing and leaves both
         with contextlib.suppress(OSError):
             partial.unlink()
-    sync_folder(target.parent)
+    if durable:
+        sync_folder(target.parent)
     return target
 
 

@@ -96,7 +96,8 @@ def test_files_are_named_by_finished_epochs_and_serialised_once(batches, tmp_pat
     trainer = trainer_of(tmp_path, val_score_key="mse", save_freq=2)
     trainer.train(3, batches, batches)
     folder = tmp_path / "checkpoints"
-    assert sorted(os.listdir(folder)) == ["checkpoint_best.pt", "checkpoint_epoch_2.pt", "checkpoint_last.pt"]
+    names = ("best", "epoch_2", "last", "previous")
+    assert sorted(os.listdir(folder)) == [f"checkpoint_{name}.pt" for name in names]
     best = torch.load(folder / "checkpoint_best.pt", weights_only=True)
     assert best["epoch"] == trainer.state.best_epoch
     if trainer.state.best_epoch == 3:

@@ -396,6 +396,7 @@ def test_raise_names_epoch_step_and_loss_and_keeps_the_last_good_checkpoint(log_
     assert [path.name for path in sorted((tmp_path / "checkpoints").iterdir())] == [
         "checkpoint_epoch_1.pt",
         "checkpoint_last.pt",
+        "checkpoint_previous.pt",
     ]
     again = trainer_of(build(seed=5), tmp_path)
     assert again.state.epoch == 1

@@ -264,7 +264,7 @@ def test_pairs_are_pruned_and_set_aside_together(tmp_path, manager):
     trainer = ROOM.trainer(tmp_path, **settings)
     trainer.train(4, manager())
     folder = tmp_path / "checkpoints"
-    stems = ("epoch_3", "epoch_4", "last")
+    stems = ("epoch_3", "epoch_4", "last", "previous")
     endings = ("_model.ptj", "_trainer_state.pt")
     assert {path.name for path in folder.iterdir()} == {f"checkpoint_{s}{e}" for s in stems for e in endings}
     for stem in ("last", "epoch_4"):

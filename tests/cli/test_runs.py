@@ -469,7 +469,7 @@ def test_the_best_weights_that_are_gone_are_named(runs, ask):
     history = run / "fold_01" / "history.jsonl"
     second = json.loads(history.read_text()) | {"epoch": 2, "val_rmse": 99.0}
     history.write_text(history.read_text() + json.dumps(second) + "\n")
-    gone = [f"fold_01/checkpoints/checkpoint_{name}" for name in ("best", "last")]
+    gone = [f"fold_01/checkpoints/checkpoint_{name}" for name in ("best", "last", "previous")]
     assert files(ask("verify", "runs/failing", "--json")[1], "missing") == gone
 
 
@@ -481,7 +481,7 @@ def test_a_fold_without_a_score_must_have_its_last_weights(tmp_path, ask):
     (last,) = tmp_path.glob("plain/*/fold_00/checkpoints/checkpoint_last*")
     last.unlink()
     answer = ask("verify", str(tmp_path / "plain"), "--json")[1]
-    assert files(answer, "missing") == ["fold_00/checkpoints/checkpoint_last"]
+    assert files(answer, "missing") == [f"fold_00/checkpoints/{last.name}"]
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")

@@ -73,6 +73,7 @@ def told(run: Path, part: str, what: str) -> str:
     "names",
     [
         ["fold_01/checkpoints/checkpoint_last"],
+        ["fold_00/checkpoints/checkpoint_previous"],
         ["fold_01/timings.json"],
         ["fold_00/predictions.npz"],
         ["fold_01/history.jsonl", "fold_01/history.csv"],
@@ -88,6 +89,26 @@ def test_what_a_finished_fold_must_have_is_named(run, names):
         name.removesuffix(Path(name).suffix) for name in names
     }
     assert set(missing.values()) == {"missing"}
+
+
+def test_an_older_run_has_no_state_before_the_last(run):
+    path = run / "manifest.json"
+    manifest = json.loads(path.read_text())
+    del manifest["states"]
+    path.write_text(json.dumps(manifest))
+    for previous in run.glob("fold_*/checkpoints/checkpoint_previous*"):
+        previous.unlink()
+    assert found(run) == {}
+
+
+def test_one_file_under_both_names_is_told(run):
+    (last,) = run.glob("fold_00/checkpoints/checkpoint_last*")
+    previous = last.with_name(last.name.replace("last", "previous"))
+    previous.unlink()
+    previous.hardlink_to(last)
+    assert found(run) == {f"fold_00/checkpoints/{previous.name}": "broken"}
+    (detail,) = [check["detail"] for check in verify([run]).content["files"] if check["state"] == "broken"]
+    assert "another name of checkpoint_last" in detail
 
 
 def test_an_older_run_has_no_times(run):
@@ -137,7 +158,8 @@ def test_a_fold_that_was_broken_off_needs_the_checkpoint_that_it_goes_on_from(tm
     run = break_off(tmp_path, epoch)
     assert found(run) == {}
     shutil.rmtree(run / "fold_01" / "checkpoints", ignore_errors=True)
-    assert found(run) == ({"fold_01/checkpoints/checkpoint_last": "missing"} if is_due else {})
+    missing = [f"fold_01/checkpoints/checkpoint_{name}" for name in ("last", "previous")]
+    assert found(run) == (dict.fromkeys(missing, "missing") if is_due else {})
 
 
 @pytest.mark.parametrize("settings", [{"save_freq": None}, {"save_freq": 3}, {"on_save_error": "warn"}])

@@ -42,7 +42,7 @@ def test_a_tree_is_serialised_once_under_all_its_names(checkpoints):
     path = counting.save(tree_of(1), "epoch_1", "best", "last")
     assert len(calls) == 1
     assert path == checkpoints.path("epoch_1")
-    assert names(checkpoints) == ["checkpoint_best.zip", "checkpoint_epoch_1.zip", "checkpoint_last.zip"]
+    assert names(checkpoints) == [f"checkpoint_{name}.zip" for name in ("best", "epoch_1", "last", "previous")]
     assert all(os.path.samefile(path, checkpoints.path(name)) for name in ("best", "last"))
     assert checkpoints.load(checkpoints.path("best"))["epoch"] == 1
 
@@ -59,7 +59,7 @@ def test_saving_the_same_epoch_again_replaces_it(checkpoints):
     checkpoints.save(tree_of(1), "epoch_1", "last")
     checkpoints.save({**tree_of(1), "weight": np.zeros(1)}, "epoch_1", "last")
     assert checkpoints.load(checkpoints.path("last"))["weight"].tolist() == [0.0]
-    assert names(checkpoints) == ["checkpoint_epoch_1.zip", "checkpoint_last.zip"]
+    assert names(checkpoints) == ["checkpoint_epoch_1.zip", "checkpoint_last.zip", "checkpoint_previous.zip"]
 
 
 def test_where_links_are_not_possible_files_are_copied(checkpoints, monkeypatch):
@@ -71,7 +71,7 @@ def test_where_links_are_not_possible_files_are_copied(checkpoints, monkeypatch)
     first, last = checkpoints.path("epoch_1"), checkpoints.path("last")
     assert not os.path.samefile(first, last)
     assert first.read_bytes() == last.read_bytes()
-    assert names(checkpoints) == ["checkpoint_epoch_1.zip", "checkpoint_last.zip"]
+    assert names(checkpoints) == ["checkpoint_epoch_1.zip", "checkpoint_last.zip", "checkpoint_previous.zip"]
 
 
 def test_the_best_is_there_only_if_it_was_saved(checkpoints):
@@ -144,7 +144,7 @@ def test_damaged_checkpoints_are_left_out_with_a_warning(checkpoints):
 
 def test_if_all_are_damaged_there_is_no_newest(checkpoints):
     checkpoints.save(tree_of(1), "epoch_1", "last")
-    for name in ("last", "epoch_1"):
+    for name in ("last", "epoch_1", "previous"):
         damage(checkpoints.path(name))
     with pytest.warns(RuntimeWarning, match="is damaged"):
         assert checkpoints.newest() is None
@@ -166,7 +166,7 @@ def test_a_failure_while_writing_leaves_every_name_as_it_was(checkpoints):
     checkpoints.save(tree_of(1), "epoch_1", "last")
     with pytest.raises(CheckpointError, match="cannot be stored safely"):
         checkpoints.save({**tree_of(2), "more": object()}, "epoch_2", "last")
-    assert names(checkpoints) == ["checkpoint_epoch_1.zip", "checkpoint_last.zip"]
+    assert names(checkpoints) == ["checkpoint_epoch_1.zip", "checkpoint_last.zip", "checkpoint_previous.zip"]
     assert checkpoints.newest()[1]["epoch"] == 1
 
 
@@ -196,4 +196,4 @@ def test_what_a_killed_program_left_half_written_is_removed(checkpoints):
     checkpoints.save(tree_of(1), "last")
     (checkpoints.folder / "checkpoint_epoch_2.zip.partial-0123abcd").write_bytes(b"half")
     checkpoints.sweep()
-    assert names(checkpoints) == ["checkpoint_last.zip"]
+    assert names(checkpoints) == ["checkpoint_last.zip", "checkpoint_previous.zip"]

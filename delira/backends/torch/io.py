@@ -73,6 +73,8 @@ def _read_checkpoint(path: str | Path, map_location: Any) -> dict[str, Any]:
             f"{path} holds pickled objects, which could run code when loaded, so it was not loaded. If you trust its "
             f"source, read it yourself with torch.load(path, weights_only=False). ({str(error).splitlines()[0]})"
         ) from error
+    except MemoryError:  # a few bytes may ask for any amount
+        raise CheckpointError(f"{path} is not a readable checkpoint: it asks for more memory than there is") from None
     except Exception as error:  # a stream of made-up instructions can make PyTorch raise anything
         raise CheckpointError(f"{path} is not a readable checkpoint: {error}") from error
 
