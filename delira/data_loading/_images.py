@@ -2,23 +2,37 @@
 
 import os
 import warnings
+from typing import Any
 
 import numpy as np
 
 from delira.errors import DataError
 from delira.utils.optional import import_optional
 
+_COLOURS = {"CMYK": "RGB", "YCbCr": "RGB", "HSV": "RGB", "P": "RGB", "PA": "RGBA", "RGBa": "RGBA", "La": "LA"}
+"""Modes of Pillow whose channels are neither gray nor red, green and blue -> what is made of them."""
+_ORIENTATION, _PHOTOMETRIC = 274, 262  # tags of EXIF and TIFF
 
-def read_image(file: str) -> np.ndarray:
-    """Return the values of an image as they are stored, shape (H, W) or (H, W, C)."""
+
+def read_image(file: str, n_channels: int = 0) -> np.ndarray:
+    """Return the values of an image, upright, shape (H, W) or (H, W, C).
+
+    Channels are gray, colours (red, green, blue), and after these opacity; where ``n_channels`` are as many as the
+    four of CMYK, these. Integers are in the byte order of this machine.
+    """
     with open(file, "rb"):  # the system's own error for what is missing or forbidden
         pass
     name = os.fspath(file)
     try:
         if name.lower().endswith(".npy"):
-            return np.load(file)
-        read = import_optional("imageio.v3", "reading an image", "delira[images]").imread
-        return np.asarray(read(file))
+            image = np.load(file)
+        else:
+            read = import_optional("imageio.v3", "reading an image", "delira[images]").imread
+            seen = _seen_by_pillow(name, n_channels)
+            image = np.asarray(read(file)) if seen is None else seen
+        return image.astype(image.dtype.newbyteorder("="), copy=False)
+    except DataError:
+        raise
     except (OSError, ValueError, RuntimeError, EOFError, SyntaxError) as error:  # each from some format
         raise DataError(f"{name!r} cannot be read as an image ({type(error).__name__}); is it damaged?") from error
 
@@ -35,6 +49,8 @@ def to_channels_first(image: np.ndarray, img_shape: tuple[int, ...], n_channels:
         image = image[..., np.newaxis]
     if image.ndim != 3 or not image.size:
         raise DataError(f"an image of shape (H, W) or (H, W, C) is needed, got an array of shape {shape}")
+    if image.dtype.kind == "c":
+        raise DataError("it holds complex numbers, which would lose their imaginary part")
     if image.dtype in (np.uint8, np.uint16):
         image = image.astype(np.float32) / np.iinfo(image.dtype).max
         if image.shape[2] in (2, 4) and n_channels in (1, 3):  # the last channel is opacity
@@ -44,6 +60,76 @@ def to_channels_first(image: np.ndarray, img_shape: tuple[int, ...], n_channels:
         resize = import_optional("skimage.transform", "resizing an image", "delira[images]").resize
         image = resize(image, img_shape, mode="reflect", anti_aliasing=True, preserve_range=True)
     return np.ascontiguousarray(image.transpose(2, 0, 1), dtype=np.float32)
+
+
+def _seen_by_pillow(name: str, n_channels: int) -> np.ndarray | None:
+    """Read an image with what its values alone do not tell: inks, palettes, transparent colours, the way up.
+
+    None if Pillow does not know the format, or reads less of it than imageio.
+    """
+    import_optional("PIL", "reading an image", "delira[images]")
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        picture = Image.open(name)
+    except (UnidentifiedImageError, OSError, ValueError, SyntaxError):  # another format
+        return None
+    with picture:
+        is_film = getattr(picture, "n_frames", 1) > 1 and picture.format != "MPO"  # of cameras: one picture, twice
+        if is_film or (picture.mode == "CMYK" and n_channels == 4):
+            return None
+        if picture.mode == "LAB":
+            raise DataError(f"{name!r} has the colours of CIELAB, which cannot be converted; save it as RGB")
+        is_white_zero = picture.format == "TIFF" and picture.tag_v2.get(_PHOTOMETRIC) == 0  # type: ignore[attr-defined]
+        is_wide = picture.format == "PPM" and picture.mode == "I"
+        clear = picture.info.get("transparency")
+        if picture.format == "TIFF" and picture.mode not in _COLOURS and not is_white_zero and not _is_turned(picture):
+            return None
+        mode, wanted = picture.mode, _COLOURS.get(picture.mode, picture.mode)
+        if mode == "P" and (clear is not None or getattr(picture.palette, "mode", "") == "RGBA"):
+            wanted = "RGBA"
+        image = np.asarray(picture if mode == wanted else picture.convert(wanted))
+        if is_wide:  # Pillow spreads the values over 16 bit, and keeps them in 32
+            image = image.astype(np.uint16)
+        if is_white_zero and image.dtype == np.uint16:  # of 1 and 8 bit it has done that itself
+            image = np.iinfo(np.uint16).max - image
+        if clear is not None and mode != "P":
+            image = _with_opacity(image, clear, name)
+        # of TIFF files it has been applied already, and the tag is gone
+        return _upright(image, picture.getexif().get(_ORIENTATION, 1))
+
+
+def _is_turned(picture: Any) -> bool:
+    return bool(picture.getexif().get(_ORIENTATION, 1) != 1)
+
+
+def _with_opacity(image: np.ndarray, clear: int | tuple[int, ...], name: str) -> np.ndarray:
+    """Add a last channel of opacity: none where the image has the colour ``clear``."""
+    if image.ndim == 2:
+        image = image[..., np.newaxis]
+    if image.shape[2] not in (1, 3):  # has opacity of its own
+        return image
+    if image.dtype == bool:
+        image = image.astype(np.uint8) * np.uint8(255)
+    colour = np.array(clear, dtype=np.int64)
+    with open(name, "rb") as file:
+        header = file.read(25)
+    bits = header[24] if header.startswith(b"\x89PNG") else 8
+    if bits < 8:  # the values have been spread over 8 bit, the colour has not
+        colour = colour * (255 // (2**bits - 1))
+    opacity = np.where((image == colour).all(axis=2), 0, np.iinfo(image.dtype).max)
+    return np.dstack([image, opacity.astype(image.dtype)])
+
+
+def _upright(image: np.ndarray, orientation: Any) -> np.ndarray:
+    """Turn an image as its EXIF orientation says, 1 to 8; other values mean nothing."""
+    if orientation in (5, 6, 7, 8):
+        image = image.swapaxes(0, 1)
+    if orientation in (3, 4, 7, 8):
+        image = image[::-1]
+    if orientation in (2, 3, 6, 7):
+        image = image[:, ::-1]
+    return np.ascontiguousarray(image)
 
 
 def read_numbers(file: str) -> np.ndarray:

@@ -9,7 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from delira.data_loading._arrays import as_array
+from delira.data_loading._cast import cast
 from delira.data_loading._content import describe_callable
+from delira.data_loading._exact import refuse_masked
 from delira.data_loading._images import read_image, read_numbers, to_channels_first
 from delira.data_loading._items import ending_of, to_endings
 from delira.errors import ConfigError, DataError
@@ -70,6 +73,7 @@ def _scale(low: float, high: float, data: np.ndarray) -> np.ndarray:
 
 
 def _as_float(data: Any) -> np.ndarray:
+    refuse_masked(data, "what is normalised")
     array = np.asarray(data)
     return array.astype(np.result_type(array.dtype, np.float32), copy=False)
 
@@ -92,7 +96,8 @@ def default_load_fn_2d(
         Height and width that the image is resized to.
     n_channels
         Channels wanted. An image that has others is converted if that has one meaning: colours to gray
-        (1), gray to equal colours (3); transparent parts of a picture are put on white.
+        (1), gray to equal colours (3), CMYK and palettes to colours; transparent parts of a picture are put on white.
+        Pictures are turned upright as their EXIF orientation says.
 
     Returns
     -------
@@ -115,7 +120,7 @@ def default_load_fn_2d(
         raise ConfigError(
             f"img_shape must be two positive integers and n_channels one, got {img_shape!r} and {n_channels!r}"
         )
-    image = read_image(img_file)
+    image = read_image(img_file, n_channels)
     try:
         sample = {"data": to_channels_first(image, height_and_width, n_channels)}
     except DataError as error:
@@ -134,7 +139,8 @@ class LoadSample:
     sample_fn
         Called as ``sample_fn(path of a file, **kwargs)``; returns an array.
     dtype
-        ``{entry: dtype}`` for entries to be cast, after they are normalised.
+        ``{entry: dtype}`` for entries to be cast, after they are normalised. Integers are made only of what is an
+        integer up to rounding errors (a scaled mask) and fits.
     normalize
         Entries, and names of files, to be normalised: each file on its own.
     norm_fn
@@ -185,7 +191,7 @@ class LoadSample:
         Raises
         ------
         DataError
-            If files of one entry have different shapes.
+            If files of one entry have different shapes, or values that the ``dtype`` asked for cannot hold.
         """
         return {key: self._load_entry(path, key) for key in self._files}
 
@@ -206,11 +212,13 @@ class LoadSample:
                     f"but {files[0]!r} has {arrays[0].shape}"
                 )
         stacked = np.stack(arrays)
-        return stacked.astype(self._dtype.get(key, stacked.dtype), copy=False)
+        if key not in self._dtype:
+            return stacked
+        return cast(stacked, self._dtype[key], f"entry {key!r} of {path!r}")
 
     def _load_file(self, file: str, names: set[str]) -> np.ndarray:
         try:
-            array = np.asarray(self._sample_fn(file, **self._kwargs))
+            array = as_array(self._sample_fn(file, **self._kwargs))
             return np.asarray(self._norm_fn(array)) if names.intersection(self._normalize) else array
         except Exception as error:
             error.add_note(f"while {file!r} was loaded")

@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from delira.data_loading._cast import cast
 from delira.errors import DataError, MissingBackendError
 from delira.utils.optional import import_optional
 
 _OF_NIBABEL = (".nii", ".nii.gz", ".hdr", ".img", ".mgh", ".mgz")
+_DISPLACEMENT, _VECTOR = 1006, 1007  # intents of NIfTI whose fifth axis are components
 _LARGEST = 511  # of the CT values that load_sample_nii was made for
 
 
@@ -33,7 +35,8 @@ def load_nii(path: str | os.PathLike[str]) -> np.ndarray:
     -------
     ndarray of shape (z, y, x), or (t, z, y, x)
         dtype as in the file; float32 (float64 if that is in the file) where the file says how to scale.
-        Colours are a last axis.
+        Colours, and the components of vectors (the fifth axis of a NIfTI file that is meant as such), are a last
+        axis; the components of displacements are those in the file.
 
     Raises
     ------
@@ -56,6 +59,8 @@ def load_nii(path: str | os.PathLike[str]) -> np.ndarray:
             return read(name)
         except MissingBackendError as error:
             missing.append(error)
+        except DataError:
+            raise
         except Exception as error:
             raise DataError(f"{name!r} cannot be read as a volume ({type(error).__name__}); is it damaged?") from error
     raise missing[0]
@@ -80,7 +85,7 @@ def load_sample_nii(files: Mapping[str, Any], label_load_cls: Callable[[Any], "B
     Raises
     ------
     DataError
-        If the largest value of all volumes is not above 1 and at most 511.
+        If the largest value of all volumes is not above 1 and at most 511, or the mask holds no integers.
     """
     _deprecated("load_sample_nii", "use LoadSampleLabel with sample_fn=load_nii")
     images = files["img"]
@@ -93,7 +98,7 @@ def load_sample_nii(files: Mapping[str, Any], label_load_cls: Callable[[Any], "B
         )
     sample: dict[str, Any] = {"data": (volumes / _LARGEST).astype(np.float32)}
     if "mask" in files:
-        sample["mask"] = load_nii(files["mask"]).astype(np.int64)
+        sample["mask"] = cast(load_nii(files["mask"]), np.dtype(np.int64), f"the mask {os.fspath(files['mask'])!r}")
     return sample | dict(label_load_cls(files["label"]).get_labels())
 
 
@@ -131,11 +136,14 @@ class BaseLabelGenerator(abc.ABC):
 def _read_with_nibabel(path: str) -> np.ndarray:
     image = import_optional("nibabel", f"reading {path!r}", "delira[medical]").load(path)
     values = np.asanyarray(image.dataobj)
+    n_axes = 3
     if values.dtype.names:  # colours
-        values = np.stack([values[name] for name in values.dtype.names])
+        values, n_axes = np.stack([values[name] for name in values.dtype.names]), 4
     elif values.dtype != image.get_data_dtype():  # scaled
         values = values.astype(np.float32)
-    while values.ndim > 3 and values.shape[-1] == 1:
+    if values.ndim == 5 and n_axes == 3 and values.shape[4] > 1 and _holds_vectors(image.header):
+        values, n_axes = np.moveaxis(values, 4, 0), 4
+    while values.ndim > n_axes and values.shape[-1] == 1:
         values = values[..., 0]
     # a copy: of an uncompressed file nibabel maps the memory, in the byte order of the file
     return np.array(values.T, dtype=values.dtype.newbyteorder("="), order="C")
@@ -143,7 +151,23 @@ def _read_with_nibabel(path: str) -> np.ndarray:
 
 def _read_with_simple_itk(path: str) -> np.ndarray:
     itk = import_optional("SimpleITK", f"reading {path!r}", "delira[medical]")
-    return itk.GetArrayFromImage(itk.ReadImage(path))
+    image = itk.ReadImage(path)
+    array: np.ndarray = itk.GetArrayFromImage(image)
+    if not image.HasMetaDataKey("intent_code"):  # no NIfTI
+        return array
+    is_vector = image.GetNumberOfComponentsPerPixel() > 1
+    if int(image.GetMetaData("intent_code")) == _DISPLACEMENT:
+        if image.GetNumberOfComponentsPerPixel() != 3:
+            raise DataError(f"{path!r} holds displacements of other than three components; nibabel reads them")
+        array[..., :2] *= -1  # it has turned x and y from the file's RAS to its own LPS
+    if is_vector and image.GetDimension() == 2 and int(image.GetMetaData("dim[0]")) > 2:
+        return array[np.newaxis]  # of vectors it drops an axis of one slice, of other values it does not
+    return array
+
+
+def _holds_vectors(header: Any) -> bool:
+    is_nifti = "intent_code" in header.keys() if hasattr(header, "keys") else False  # noqa: SIM118  no mapping
+    return is_nifti and int(header["intent_code"]) in (_DISPLACEMENT, _VECTOR)
 
 
 def _deprecated(name: str, instead: str) -> None:

@@ -4,9 +4,82 @@ from put_back import PutBack
 
 IDS = "tests/honesty/test_data_ids.py"
 LABELS = "tests/data_loading/test_labels_stay_true.py"
+IMAGES = "tests/honesty/test_data_images.py"
 LEFT_OUT = "tests/data_loading/test_left_out_samples.py"
 
 POINTS = [
+    PutBack(
+        point="35",
+        what="CMYK comes out white",
+        file="delira/data_loading/_images.py",
+        old='_COLOURS = {"CMYK": "RGB", ',
+        new='_COLOURS = {"CMYK": "CMYK", ',
+        test=f"{IMAGES}::test_inks_and_palettes_become_the_colours_that_pillow_shows",
+    ),
+    PutBack(
+        point="35",
+        what="big-endian .npy stays at 65535",
+        file="delira/data_loading/_images.py",
+        old='image.astype(image.dtype.newbyteorder("="), copy=False)',
+        new="image",
+        test=f"{IMAGES}::test_an_array_in_a_file_has_one_range_in_either_byte_order",
+    ),
+    PutBack(
+        point="35",
+        what="a .pgm of 16 bit stays at 65535",
+        file="delira/data_loading/_images.py",
+        old="        if is_wide:  #",
+        new="        if False:  #",
+        test=f"{IMAGES}::test_a_pgm_of_any_depth_ends_at_one",
+    ),
+    PutBack(
+        point="35",
+        what="a transparent colour is ignored",
+        file="delira/data_loading/_images.py",
+        old='        if clear is not None and mode != "P":',
+        new='        if clear is None and mode != "P":',
+        test=f"{IMAGES}::test_a_transparent_gray_of_16_bit_is_white",
+    ),
+    PutBack(
+        point="35",
+        what="the EXIF orientation is ignored",
+        file="delira/data_loading/_images.py",
+        old="        return _upright(image, picture.getexif().get(_ORIENTATION, 1))",
+        new="        return image",
+        test=f"{IMAGES}::test_pictures_are_upright_as_pillow_turns_them",
+    ),
+    PutBack(
+        point="35",
+        what="vectors have another shape with nibabel",
+        file="delira/data_loading/nii.py",
+        old="        values, n_axes = np.moveaxis(values, 4, 0), 4\n",
+        new="        pass\n",
+        test=f"{IMAGES}::test_vectors_have_their_components_last_with_either_reader",
+    ),
+    PutBack(
+        point="35",
+        what="one slice of colours loses its axis with nibabel",
+        file="delira/data_loading/nii.py",
+        old="np.stack([values[name] for name in values.dtype.names]), 4",
+        new="np.stack([values[name] for name in values.dtype.names]), 3",
+        test=f"{IMAGES}::test_one_slice_of_colours_keeps_its_axis_with_either_reader",
+    ),
+    PutBack(
+        point="35",
+        what="scaled masks are cut off",
+        file="delira/data_loading/_cast.py",
+        old="    rounded = np.rint(array)\n",
+        new="    return np.trunc(array)\n    rounded = np.rint(array)\n",
+        test=f"{IMAGES}::test_a_scaled_mask_is_rounded_and_never_cut_off",
+    ),
+    PutBack(
+        point="35",
+        what="integers that overflow wrap around",
+        file="delira/data_loading/_cast.py",
+        old="        if int(low) < limits.min or int(high) > limits.max:\n            wrong",
+        new="        if False:\n            wrong",
+        test=f"{IMAGES}::test_values_that_a_type_cannot_hold_are_refused_with_the_file",
+    ),
     PutBack(
         point="37",
         what="targets are believed after 16 samples",
