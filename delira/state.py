@@ -122,6 +122,7 @@ def _key(text: str, meaning: str, since: str = "") -> StateKey:
 VERSION = _key("version", "version of delira")
 MODEL = _key("model", "the network; another one set by a callback is trained from then on")
 CRITERION = _key("criterion", "the criterion, or None; another one set by a callback is used from then on")
+OUTPUT = _key("output", "what predictions are: 'logits', 'probabilities' or 'labels'; None: criterion or values tell")
 OPTIMIZER = _key("optimizer", "the optimizer as it was given; another one set by a callback updates from then on")
 DEVICE = _key("device", "where batches go")
 DATA_TYPE = _key("dtype", "what floating-point numbers of batches become, or None")

@@ -10,7 +10,7 @@ from delira.errors import ConfigError, DataError
 from delira.metrics.scoring import Kind, as_number, as_only_number, feed, is_torchmetrics, raw_kind_of
 from delira.metrics.tree.adapters import OF_LABELS, SklearnMetric, is_known, made
 from delira.metrics.tree.basics import LR, Epoch, Loss
-from delira.metrics.tree.criteria import describe_criterion
+from delira.metrics.tree.criteria import describe_criterion, read_values
 from delira.metrics.tree.metric import Metric
 from delira.metrics.tree.metric_list import MetricList
 from delira.metrics.tree.overlap import Hausdorff
@@ -47,20 +47,28 @@ class SklearnFunction:
             return self.function(*arrays)
         true, pred = arrays
         metric = SklearnMetric(self.function)
+        known = self.criterion
         if metric.kind in OF_LABELS:
+            known = read_values(known, pred, true)
             if self._are_labels(true, pred):
-                return self.function(*_flat(true, pred))
+                is_lost = pred.dtype.kind == "f" and not np.isfinite(pred).all()
+                return float("nan") if is_lost else self.function(*_flat(true, pred))
             refuse_texts(metric.name, true, pred)
-        pred, true = metric.prepare(pred, true, {CRITERION: self.criterion})
+        metric.n_samples = len(true)
+        pred, true = metric.prepare(pred, true, {CRITERION: known})
+        metric.seen.check()
         return metric.compute(true, pred)
 
     def _are_labels(self, true: np.ndarray, pred: np.ndarray) -> bool:
         """Whether predictions are labels already; those of a network's criterion never are."""
         if true.size != pred.size:
             return False
-        if not ops_of(pred).is_float(pred):
+        if not ops_of(pred).is_float(pred) or self.criterion.output == "labels":
             return True
-        return self.criterion.kind in (None, "mse", "mae") and bool(np.all(pred == np.floor(pred)))
+        if self.criterion.told_by == "setting" or self.criterion.kind not in (None, "mse", "mae"):
+            return False
+        finite = pred[np.isfinite(pred)]
+        return bool(np.all(finite == np.floor(finite)))
 
     def __repr__(self) -> str:
         return f"SklearnFunction({self.function!r})"

@@ -6,11 +6,12 @@ import numpy as np
 
 from delira.errors import DataError
 from delira.metrics.scoring import per_sample
+from delira.metrics.tree.seen import refuse_label, wrong_labels
 
 MAX_CLASSES = 1 << 16
 
 
-def accuracy(y_true: Any, y_pred: Any) -> float:
+def accuracy(y_true: Any, y_pred: Any, class_axis: int = 1) -> float:
     """Share of labels predicted correctly.
 
     Parameters
@@ -19,21 +20,29 @@ def accuracy(y_true: Any, y_pred: Any) -> float:
         Labels of shape ``(N, ...)`` or ``(N, 1)``; or one-hot, of the shape of ``y_pred``.
     y_pred
         Class scores of shape ``(N, C, ...)``, whose argmax over axis 1 is taken; or labels.
+    class_axis
+        Where the classes lie, ``-1`` for scores of shape ``(N, ..., C)``; a trainer's backend says it.
+
+    Returns
+    -------
+    float
+        Not a number if a prediction is not finite: NaN, or of class scores the highest infinite.
 
     Raises
     ------
     DataError
-        If the shapes do not fit, or scores come where labels are needed.
+        If the shapes do not fit, scores come where labels are needed, or a label is none of the classes.
     """
     true, pred = np.asarray(y_true), np.asarray(y_pred)
-    if _is_one_hot(true, pred):
-        true, pred = true.argmax(1), pred.argmax(1)
-    true, pred = _labels("accuracy", true, pred, axis=1)
-    return float(np.mean(true == pred))
+    axis = class_axis if class_axis != -1 or pred.ndim < 2 else pred.ndim - 1
+    if _is_one_hot(true, pred, axis):
+        true, pred = true.argmax(axis), _chosen(pred, axis)
+    true, pred, is_lost = _labels("accuracy", true, pred, axis)
+    return float("nan") if is_lost.any() else float(np.mean(true == pred))
 
 
 @per_sample
-def dice(y_true: Any, y_pred: Any) -> float:
+def dice(y_true: Any, y_pred: Any, class_axis: int = 0) -> float:
     """Sørensen-Dice coefficient of one sample, the mean over its foreground classes.
 
     For each class but the background 0 that occurs in the label or in the prediction,
@@ -46,6 +55,13 @@ def dice(y_true: Any, y_pred: Any) -> float:
         Mask of one sample, integers of shape ``(...)`` or ``(1, ...)``.
     y_pred
         Mask of the same shape, or class scores of shape ``(C, ...)``, whose argmax is taken.
+    class_axis
+        Where the classes of the scores lie, ``-1`` for the shape ``(..., C)``; a trainer's backend says it.
+
+    Returns
+    -------
+    float
+        Not a number if a prediction is not finite.
 
     Raises
     ------
@@ -56,7 +72,12 @@ def dice(y_true: Any, y_pred: Any) -> float:
     ----------
     L. R. Dice, "Measures of the Amount of Ecologic Association Between Species", Ecology 26(3), 1945.
     """
-    true, pred = (_as_index(mask) for mask in _labels("dice", np.asarray(y_true), np.asarray(y_pred), axis=0))
+    pred = np.asarray(y_pred)
+    axis = class_axis if class_axis != -1 or pred.ndim < 2 else pred.ndim - 1
+    true, pred, is_lost = _labels("dice", np.asarray(y_true), pred, axis)
+    if is_lost.any():
+        return float("nan")
+    true, pred = _as_index(true), _as_index(pred)
     n_classes = int(max(true.max(initial=0), pred.max(initial=0))) + 1
     sizes = np.bincount(true, minlength=n_classes) + np.bincount(pred, minlength=n_classes)
     overlap = np.bincount(true[true == pred], minlength=n_classes)
@@ -73,8 +94,9 @@ def _as_index(mask: np.ndarray) -> np.ndarray:
     return mask.ravel().astype(np.intp, copy=False)
 
 
-def _labels(name: str, true: np.ndarray, pred: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
-    """Two label arrays of one shape; class scores lie along ``axis``."""
+def _labels(name: str, true: np.ndarray, pred: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Two label arrays of one shape, and where predictions are not finite; class scores lie along ``axis``."""
+    n_classes = 0
     if true.ndim > axis and true.shape[axis] == 1 and pred.shape != true.shape:
         true = true.squeeze(axis)  # the channel of a label that has only one
     if pred.ndim == true.ndim + 1 and pred.ndim > axis:
@@ -85,19 +107,30 @@ def _labels(name: str, true: np.ndarray, pred: np.ndarray, axis: int) -> tuple[n
                 f"{name} got texts as labels and class scores as predictions; compare them with predicted labels "
                 f"(scikit-learn: metric_keys={{{name!r}: ('label', 'label_pred')}}), or number the classes from 0"
             )
-        pred = pred.argmax(axis) if is_score else pred.squeeze(axis)
+        n_classes = pred.shape[axis] if is_score else 0
+        pred = _chosen(pred, axis) if is_score else pred.squeeze(axis)
     if true.shape != pred.shape:
         raise DataError(
             f"{name} got labels of shape {true.shape} and predictions of shape {pred.shape}; predictions are "
             f"labels of the same shape, or class scores with one axis more, the classes on axis {axis}"
         )
-    for what, array in (("y_true", true), ("y_pred", pred)):
-        if (fractions := _fractions(array)).any():
+    is_lost = ~np.isfinite(pred) if pred.dtype.kind == "f" else np.zeros(pred.shape, bool)
+    for what, array, is_known in (("y_true", true, np.ones(true.shape, bool)), ("y_pred", pred, ~is_lost)):
+        if (fractions := _fractions(array) & is_known).any():
             raise DataError(
                 f"{name} got {what} of shape {array.shape} with values like {array[fractions][0]}, which are "
                 "no labels; compare scores with a threshold first, e.g. y_pred > 0.5"
             )
-    return true, pred
+    if n_classes and (is_wrong := wrong_labels(true, n_classes)).any():
+        refuse_label(name, true, is_wrong, n_classes)
+    return true, pred, is_lost
+
+
+def _chosen(scores: np.ndarray, axis: int) -> np.ndarray:
+    """The labels with the highest score, not a number where that is not finite."""
+    found, top = scores.argmax(axis), scores.max(axis)
+    is_lost = ~np.isfinite(top) if scores.dtype.kind == "f" else np.zeros(top.shape, bool)
+    return np.where(is_lost, np.nan, found) if is_lost.any() else found
 
 
 def _fractions(array: np.ndarray) -> np.ndarray:
@@ -105,14 +138,14 @@ def _fractions(array: np.ndarray) -> np.ndarray:
     return array != np.floor(array) if array.dtype.kind == "f" else np.zeros(array.shape, dtype=bool)
 
 
-def _is_one_hot(true: np.ndarray, pred: np.ndarray) -> bool:
-    """Whether both are one-hot or scores along axis 1, not label maps that happen to be 0 and 1."""
-    if true.shape != pred.shape or true.ndim < 2 or true.shape[1] < 2 or not _one_per_row(true):
+def _is_one_hot(true: np.ndarray, pred: np.ndarray, axis: int) -> bool:
+    """Whether both are one-hot or scores along an axis, not label maps that happen to be 0 and 1."""
+    if true.shape != pred.shape or true.ndim < 2 or true.shape[axis] < 2 or not _one_per_row(true, axis):
         return False
     if true.ndim > 2:
         return bool(_fractions(pred).any())
-    return pred.dtype.kind == "f" or _one_per_row(pred)
+    return pred.dtype.kind == "f" or _one_per_row(pred, axis)
 
 
-def _one_per_row(array: np.ndarray) -> bool:
-    return array.dtype.kind in "biuf" and bool(np.all((array == 0) | (array == 1)) and np.all(array.sum(1) == 1))
+def _one_per_row(array: np.ndarray, axis: int) -> bool:
+    return array.dtype.kind in "biuf" and bool(np.all((array == 0) | (array == 1)) and np.all(array.sum(axis) == 1))

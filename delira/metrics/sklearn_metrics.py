@@ -6,6 +6,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from delira.errors import ConfigError, DataError
+from delira.metrics.tree.scores import probabilities
+from delira.metrics.tree.seen import refuse_label, wrong_labels
 
 
 class SklearnClassificationMetric:
@@ -37,7 +39,11 @@ class SklearnClassificationMetric:
             If an argmax is asked for where there is no class axis.
         """
         true = _flat(_argmax("y_true", "gt_logits", y_true) if self.gt_logits else np.asarray(y_true))
+        if _is_lost(y_pred, is_scores=self.pred_logits):
+            return float("nan")
         pred = _flat(_argmax("y_pred", "pred_logits", y_pred) if self.pred_logits else np.asarray(y_pred))
+        if self.pred_logits:
+            _check_labels(type(self).__name__, true, np.shape(y_pred)[-1])
         return float(self.score_fn(y_true=true, y_pred=pred, **{**self.kwargs, **kwargs}))
 
     def __repr__(self) -> str:
@@ -110,6 +116,8 @@ class SklearnLogLoss(_Named):
     """
 
     function = "log_loss"
+    #: what the loss of the predictions, or a setting, says that they are; None: what their values say
+    output: str | None = None
 
     def __call__(self, y_true: Any, y_pred: Any, **kwargs: Any) -> float:
         """Evaluate on labels of shape ``(N, ...)`` and scores ``(N, ..., C)`` or (binary) ``(N,)``."""
@@ -117,15 +125,19 @@ class SklearnLogLoss(_Named):
 
         true = _flat(_argmax("y_true", "gt_logits", y_true) if self.gt_logits else np.asarray(y_true))
         pred = np.asarray(y_pred)
+        if _is_lost(pred, is_scores=pred.ndim > 1 and pred.shape[-1] > 1):
+            return float("nan")
         settings = {**self.kwargs, **kwargs}
         if pred.ndim > 1 and pred.shape[-1] > 1:
             pred = pred.reshape(-1, pred.shape[-1])
             if true.ndim == 1 and true.dtype.kind in "biu":
+                if "labels" not in settings:
+                    _check_labels(type(self).__name__, true, pred.shape[-1])
                 settings.setdefault("labels", np.arange(pred.shape[-1]))
             if self.pred_logits:
-                pred = _as_probabilities(pred.astype(np.float64))
+                pred = probabilities(pred, self.output)
         else:
-            pred = pred.ravel()
+            pred = pred.ravel().astype(np.float64)
         return float(sklearn.metrics.log_loss(true, pred, **settings))  # its second name differs by version
 
 
@@ -195,6 +207,8 @@ class AurocMetric:
 
         true, scores = np.asarray(y_true).ravel(), np.asarray(y_pred)
         n_classes = len(self.classes)
+        if _is_lost(scores, is_scores=scores.ndim == 2 and scores.shape[1] > 1):
+            return float("nan")
         if unknown := sorted(set(np.unique(true).tolist()) - set(self.classes)):
             raise DataError(f"AurocMetric(classes={self.classes}) got the labels {unknown}; name all classes")
         if scores.ndim == 2 and scores.shape[1] == n_classes:
@@ -229,9 +243,15 @@ def _flat(labels: np.ndarray) -> np.ndarray:
     return labels if labels.ndim == 1 or (labels.ndim == 2 and labels.shape[1] > 1) else labels.ravel()
 
 
-def _as_probabilities(scores: np.ndarray) -> np.ndarray:
-    sums = scores.sum(1, keepdims=True)
-    if np.all(scores >= 0) and np.allclose(sums, 1, atol=1e-3):
-        return scores / sums
-    exponentials = np.exp(scores - scores.max(1, keepdims=True))
-    return exponentials / exponentials.sum(1, keepdims=True)
+def _is_lost(pred: Any, *, is_scores: bool) -> bool:
+    """Whether a prediction is no finite number; of scores on the last axis the highest has to be one."""
+    pred = np.asarray(pred)
+    if pred.dtype.kind != "f" or not pred.size:
+        return False
+    return not bool(np.isfinite(pred.max(axis=-1) if is_scores and pred.ndim > 1 else pred).all())
+
+
+def _check_labels(name: str, true: np.ndarray, n_classes: int) -> None:
+    """Refuse labels that are no numbers of columns."""
+    if (is_wrong := wrong_labels(true, n_classes)).any():
+        refuse_label(name, true, is_wrong, n_classes)

@@ -24,6 +24,8 @@ class Ops:
 
     #: axis of the classes in scores of shape ``(B, C, ...)``; ``-1``: ``(B, ..., C)``
     class_axis = 1
+    #: whether they belong to a framework, which says by them where the classes are
+    is_of_framework = True
 
     def __init__(self, xp: Any = np):
         self.xp = xp
@@ -35,6 +37,18 @@ class Ops:
     def argmax(self, array: Any, axis: int) -> Any:
         """Position of the largest value; of equal ones, the first."""
         return self.xp.argmax(array, axis=axis)
+
+    def best(self, array: Any, axis: int) -> tuple[Any, Any]:
+        """The largest value along an axis (not a number if one is none), and the position of the first such."""
+        return self.largest(array, axis), self.argmax(array, axis)
+
+    def is_finite(self, array: Any) -> Any:
+        """Where values are numbers, and not infinite."""
+        return self.xp.isfinite(array)
+
+    def doubt(self, array: Any) -> Any:
+        """0 where values are numbers, and not infinite; elsewhere not a number: to be added to what rests on them."""
+        return self.as_float(array - array)
 
     def reshape(self, array: Any, shape: Sequence[int]) -> Any:
         """The same values in another shape."""
@@ -141,6 +155,10 @@ class _Torch(Ops):
     def largest(self, array: Any, axis: int | None = None) -> Any:
         return self.xp.max(array) if axis is None else self.xp.amax(array, dim=axis)
 
+    def best(self, array: Any, axis: int) -> tuple[Any, Any]:
+        found = self.xp.max(array, dim=axis)  # one call for both
+        return found.values, found.indices
+
     def concatenate(self, arrays: Sequence[Any]) -> Any:
         return self.xp.cat([self.xp.atleast_1d(array) for array in arrays])
 
@@ -197,6 +215,9 @@ class _TensorFlow(Ops):
 
     def largest(self, array: Any, axis: int | None = None) -> Any:
         return self.xp.reduce_max(array, axis=axis)
+
+    def is_finite(self, array: Any) -> Any:
+        return self.xp.math.is_finite(array)
 
     def where(self, condition: Any, array: Any, number: Any) -> Any:
         return self.xp.where(condition, array, self.xp.cast(number, array.dtype))
@@ -265,7 +286,15 @@ def _readable(array: Any) -> np.ndarray:
     return array.astype(np.float32) if array.dtype.name == "bfloat16" else array
 
 
-_NUMPY = Ops()
+class _Numpy(Ops):
+    is_of_framework = False
+
+    def doubt(self, array: Any) -> Any:
+        with np.errstate(invalid="ignore"):
+            return super().doubt(array)
+
+
+_NUMPY = _Numpy()
 
 
 @functools.cache

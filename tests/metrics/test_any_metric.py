@@ -163,10 +163,16 @@ def test_single_scores_of_two_classes_are_logits_if_the_criterion_says_so(name, 
 
 def test_a_threshold_follows_the_criterion():
     logits = np.linspace(-1, 1, N, dtype=np.float32)[:, None]
-    for criterion, threshold in ((BCEWithLogitsLoss(), 0.0), (None, 0.5)):
-        expected = sk.f1_score(LABELS[2], logits[:, 0] > threshold)
+    for criterion, scores, threshold in (
+        (BCEWithLogitsLoss(), logits, 0.0),
+        (BCEWithLogitsLoss(), abs(logits), 0.0),
+        (None, logits, 0.0),  # below 0 there are no probabilities
+        (None, abs(logits), 0.5),
+    ):
+        expected = sk.f1_score(LABELS[2], scores[:, 0] > threshold)
         for metric in (sk.f1_score, "f1", FBeta(1), FBeta):
-            assert of_set(metric, logits, LABELS[2], criterion) == pytest.approx(expected)
+            assert of_set(metric, scores, LABELS[2], criterion) == pytest.approx(expected)
+            assert of_list(metric, scores, LABELS[2], criterion) == pytest.approx(expected)
 
 
 def test_very_unlikely_classes_keep_their_order():
@@ -295,7 +301,7 @@ def test_texts_and_scores_name_the_way_out():
 @pytest.mark.parametrize("shift", [1, -1])
 def test_labels_that_are_no_columns_are_refused_where_scores_are_argmaxed(shift):
     for found in (of_set, of_list):
-        with pytest.raises(DataError, match="scores of 3 classes and targets from"):
+        with pytest.raises(DataError, match=r"got the target (3|-1) in sample \d+, which is none of the 3 classes"):
             found(sk.accuracy_score, SCORES[3], LABELS[3] + shift)
 
 
@@ -337,6 +343,7 @@ def test_a_string_is_the_same_in_both(key):
     pred, true, criterion = SCORES[3], LABELS[3], CrossEntropyLoss()
     if key in ("dice", "iou", "hausdorff"):
         pred, true = (MASKS + GENERATOR.normal(size=MASKS.shape)).astype(np.float32), MASKS
+        criterion = BCEWithLogitsLoss()
     elif key in ("mae", "mse", "rmse", "r2"):
         pred, true = NEAR, NUMBERS.astype(np.float32)
     elif key in ("binary_acc", "binary_accuracy"):

@@ -58,7 +58,8 @@ def test_probabilities_of_one_class_are_no_labels():
 
 def test_nan_is_no_label():
     with pytest.raises(DataError, match="values like nan"):
-        accuracy(np.array([0, 1]), np.array([np.nan, 1]))
+        accuracy(np.array([np.nan, 1]), np.array([0, 1]))
+    assert np.isnan(accuracy(np.array([0, 1]), np.array([np.nan, 1])))
 
 
 def test_shapes_that_do_not_fit_are_named():

@@ -58,7 +58,7 @@ BATCHES = {
 @pytest.mark.parametrize(("key", "names"), [row for row in rows().items() if row[1]])
 def test_a_string_reports_what_the_table_says(key, names):
     pred, true = BATCHES.get(key, (np.eye(3) / 2, np.arange(3)))
-    criterion = BCEWithLogitsLoss() if key.startswith("binary") else CrossEntropyLoss()
+    criterion = BCEWithLogitsLoss() if key.startswith(("binary", "dice", "iou", "haus")) else CrossEntropyLoss()
     batch = {Y_PRED: pred, Y_TRUE: true, X: pred, LOSS: 1.0, OPTIMIZER: Optimizer()}
     (reported,), final = one_pass([key], [batch], criterion=criterion)
     assert list(dict.fromkeys([*reported, *final])) == names

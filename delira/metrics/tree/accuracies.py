@@ -4,25 +4,26 @@ from collections.abc import Mapping
 from typing import Any
 
 from delira.errors import ConfigError
-from delira.metrics.tree.criteria import describe_criterion, threshold_of
+from delira.metrics.tree.criteria import describe_criterion, known_of, threshold_of
 from delira.metrics.tree.hanging import mean, running_mean
 from delira.metrics.tree.labels import (
     binary_labels,
-    categorical_labels,
     class_axis,
     counted,
     pair_of,
+    same_shape,
     without_last,
 )
 from delira.metrics.tree.metric import Metric, MetricTree, as_tree
 from delira.metrics.tree.moments import Weighted
 from delira.metrics.tree.registry import default_for_key, default_metric
+from delira.metrics.tree.seen import YES_OR_NO, Seen
 from delira.state import CRITERION, MIXUP_LAMBDA, MODEL, Y_PRED, Y_TRUE
 from delira.utils.arrays import as_array, ops_of
 
 
 class Stateless(Metric):
-    """A metric that compares two arrays of the state and remembers nothing between batches.
+    """A metric that compares two arrays of the state and remembers nothing between batches, but what it has seen.
 
     Parameters
     ----------
@@ -33,6 +34,8 @@ class Stateless(Metric):
     """
 
     is_fresh = True
+    #: looks at targets and scores of the pass, once it is needed
+    _seen: Seen | None = None
 
     def __init__(self, name: str, pred_key: Any = Y_PRED, target_key: Any = Y_TRUE):
         super().__init__(name)
@@ -42,9 +45,35 @@ class Stateless(Metric):
         """Prediction and target."""
         return pair_of(self.name, state, self.pred_key, self.target_key)
 
+    @property
+    def seen(self) -> Seen:
+        """What is looked at when the pass ends."""
+        if self._seen is None:
+            self._seen = Seen(self.name)
+        return self._seen
+
+    @property
+    def lost(self) -> list[int]:
+        """Positions in the pass of samples whose prediction is not finite, as far as they were looked at."""
+        return [] if self._seen is None else self._seen.lost
+
+    def reset(self, state: Any) -> None:
+        """Begin a pass."""
+        self._seen = None
+
+    def process_final(self, *args: Any) -> Any:
+        """End a pass: a target that no class is is refused now."""
+        if self._seen is not None:
+            self._seen.check()
+
     def state_dict(self) -> dict[str, Any]:
-        """Nothing is kept."""
-        return {}
+        """What was seen, if it is looked at."""
+        return {} if self._seen is None else {"seen": self._seen.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue after the batches that a state has seen."""
+        if "seen" in state:
+            self.seen.load_state_dict(state["seen"])
 
 
 @default_for_key("cat_acc")
@@ -77,21 +106,45 @@ class CategoricalAccuracy(Stateless):
         self.ignore_index, self.class_axis = ignore_index, class_axis
         self._usual: tuple[Any, int] = (None, 0)
 
+    def reset(self, state: Any) -> None:
+        """Begin a pass."""
+        super().reset(state)
+        self._usual = (None, 0)  # the criterion may be another one
+
     def process(self, *args: Any) -> Any:
-        """Whether each is right."""
+        """Whether each is right; not a number where the highest score is not finite."""
         pred, true = args[0][self.pred_key], args[0][self.target_key]
         kind = _kind_of(pred, true)
         usual, axis = self._usual
-        if kind is not None and kind == usual:  # as in the batch before: looked at once, not at every step
-            found = ops_of(pred).argmax(pred, axis)
-        else:
-            scores, labels = self.pair(args[0])
-            found, true, n_classes = categorical_labels(self.name, scores, labels, self.class_axis)
-            if n_classes is not None and true is labels:
-                self._usual = (kind, class_axis(self.name, scores, labels, self.class_axis))
-        right = ops_of(found).equal(found, true)
+        if kind is None or kind != usual:  # not as in the batch before: looked at once, not at every step
+            pred, given = self.pair(args[0])
+            if not ops_of(pred).is_float(pred):
+                pred, true = same_shape(self.name, pred, given)
+                return self._weighted(ops_of(pred).equal(pred, true), true)
+            true = without_last(pred, given)
+            axis = class_axis(self.name, pred, true, _axis_of(self.class_axis, args[0]))
+            if tuple(true.shape) == tuple(pred.shape):
+                return self._right(pred, ops_of(true).argmax(true, axis), axis, is_one_hot=True)
+            if true is given:
+                self._usual = (kind, axis)
+        return self._right(pred, true, axis)
+
+    def _right(self, pred: Any, true: Any, axis: int, *, is_one_hot: bool = False) -> Any:
+        ops = ops_of(pred)
+        top, found = ops.best(pred, axis)
+        self.seen.add(true, top, 0 if is_one_hot else int(pred.shape[axis]), self.ignore_index)
+        return self._weighted(ops.as_float(ops.equal(found, true)) + ops.doubt(top), true)
+
+    def _weighted(self, right: Any, true: Any) -> Any:
         mask = counted(true, self.ignore_index)
         return right if mask is None else Weighted(right, mask)
+
+
+def _axis_of(given: int | None, state: Any) -> int | None:
+    """Where the metric, or what is known of the predictions, says that the classes are."""
+    if given is not None or CRITERION not in state:
+        return given
+    return describe_criterion(state[CRITERION]).class_axis
 
 
 def _kind_of(pred: Any, true: Any) -> Any:
@@ -111,7 +164,7 @@ class TopKCategoricalAccuracy(Stateless):
     """The share of labels that are among the ``k`` highest scores.
 
     Of equal scores the first counts as the highest, as everywhere where one is taken. With fewer than ``k`` classes
-    every finite score is among the highest.
+    every score is among the highest. Not a number where the highest score is infinite, or none.
 
     Parameters
     ----------
@@ -143,9 +196,12 @@ class TopKCategoricalAccuracy(Stateless):
         """Whether each is among the highest."""
         pred, true = self.pair(args[0])
         ops, true = ops_of(pred), without_last(pred, true)
-        axis = class_axis(self.name, pred, true, self.class_axis)
-        if tuple(true.shape) == tuple(pred.shape):
+        axis = class_axis(self.name, pred, true, _axis_of(self.class_axis, args[0]))
+        is_one_hot = tuple(true.shape) == tuple(pred.shape)
+        if is_one_hot:
             true = ops.argmax(true, axis)
+        top = ops.largest(pred, axis)
+        self.seen.add(true, top, 0 if is_one_hot else int(pred.shape[axis]), self.ignore_index)
         shape = [1] * len(pred.shape)
         shape[axis] = int(pred.shape[axis])
         classes = ops.reshape(ops.arange(shape[axis], pred), shape)
@@ -153,7 +209,7 @@ class TopKCategoricalAccuracy(Stateless):
         score = ops.expand(ops.largest(ops.where(ops.equal(classes, target), pred, float("-inf")), axis), axis)
         higher = (pred > score) | (ops.equal(pred, score) & ops.less(classes, target))
         is_number = ops.largest(ops.to_integer(ops.equal(score, score)), axis) > 0
-        right = (ops.sum(higher, axis) < self.k) & is_number
+        right = ops.as_float((ops.sum(higher, axis) < self.k) & is_number) + ops.doubt(top)
         mask = counted(true, self.ignore_index)
         return right if mask is None else Weighted(right, mask)
 
@@ -170,18 +226,25 @@ class BinaryAccuracy(Stateless):
     pred_key, target_key
         Keys of the state: two arrays of one shape. Targets above 0.5 mean yes.
     threshold
-        Predictions above it mean yes. By default 0.5, and 0 with a criterion of logits.
+        Predictions above it mean yes. By default 0.5, and 0 of logits.
     """
+
+    reads_outputs = True
 
     def __init__(self, pred_key: Any = Y_PRED, target_key: Any = Y_TRUE, threshold: float | None = None):
         super().__init__("binary_acc", pred_key, target_key)
         self.threshold = threshold
 
     def process(self, *args: Any) -> Any:
-        """Whether each is right."""
-        threshold = threshold_of(args[0].get(CRITERION)) if self.threshold is None else self.threshold
-        pred, true = binary_labels(self.name, *self.pair(args[0]), threshold)
-        return ops_of(pred).equal(pred, true)
+        """Whether each is right; not a number where the prediction is not finite."""
+        threshold = threshold_of(known_of(args[0])) if self.threshold is None else self.threshold
+        scores, given = self.pair(args[0])
+        ops = ops_of(scores)
+        pred, true = binary_labels(self.name, scores, given, threshold)
+        is_float = ops.is_float(scores)
+        self.seen.add(given, scores if is_float else None, YES_OR_NO)
+        right = ops.equal(pred, true)
+        return ops.as_float(right) + ops.doubt(scores) if is_float else right
 
 
 @default_for_key("mixup_acc")
@@ -215,7 +278,8 @@ class MixupAcc(CategoricalAccuracy):
             return super().process(state)
         rights = []
         for target in state[self.target_key]:
-            right = super().process({self.pred_key: state[self.pred_key], self.target_key: target})
+            known = {CRITERION: state[CRITERION]} if CRITERION in state else {}
+            right = super().process({self.pred_key: state[self.pred_key], self.target_key: target, **known})
             rights.append(ops_of(right).as_float(right))
         weight = state[MIXUP_LAMBDA]
         weight = weight if isinstance(weight, float) else as_array(weight, rights[0])
@@ -242,6 +306,11 @@ class DefaultAccuracy(Metric):
         super().__init__("acc")
         self._tree: MetricTree | None = None
         self._data_key: Any = None
+
+    @property
+    def lost(self) -> list[int]:
+        """Those of the chosen metric."""
+        return [] if self._tree is None else self._tree.lost
 
     def reset(self, state: Any) -> None:
         """Begin a pass: choose by the criterion."""

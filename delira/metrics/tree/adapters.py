@@ -13,12 +13,12 @@ from delira.metrics.scoring import PerSample, feed, is_torchmetrics, takes_one
 from delira.metrics.sklearn_metrics import AurocMetric, SklearnClassificationMetric
 from delira.metrics.stream_state import load_stream_state, stream_state
 from delira.metrics.tree.accuracies import Stateless
-from delira.metrics.tree.criteria import describe_criterion
+from delira.metrics.tree.criteria import Criterion, known_of, one_of_each_row, read_values
 from delira.metrics.tree.dataset import OverDataset
 from delira.metrics.tree.labels import class_axis, labels_of, same_shape, scores_of
 from delira.metrics.tree.metric import Metric
 from delira.metrics.tree.scores import difference_of_two, one_score, probabilities, second_of_two
-from delira.state import CRITERION
+from delira.metrics.tree.seen import YES_OR_NO
 from delira.utils.arrays import ops_of, read_arrays
 from delira.utils.binding import ordered
 from delira.utils.trees import map_leaves
@@ -94,16 +94,18 @@ class SklearnMetric(OverDataset):
                 f"lambda_metric({self.kind!r}, on_epoch=True)(lambda y_pred, y_true: ...)"
             )
         super().__init__(name or self.kind, **keys)
-        self._accepted = inspect.signature(function).parameters
-        self.is_logit = False
+        self._accepted = frozenset(inspect.signature(function).parameters)
+        #: whether predictions become labels by what they are said to be
+        self.reads_outputs = self.kind in OF_LABELS
+        self.known = Criterion("", None)
         self.ignore_index: int | None = None
         #: columns of the scores that were argmaxed; 0: predictions are labels
         self.n_classes = 0
+        self._allowed = 0
 
     def prepare(self, pred: Any, true: Any, state: Any) -> tuple[Any, Any]:
         """Labels for a function of labels; scores with the classes on the last axis, or one-dimensional ones."""
-        known = describe_criterion(state.get(CRITERION))
-        self.is_logit = known.kind == "logits"
+        self.known = known = known_of(state)
         self.ignore_index = None if self.kind in OF_NUMBERS else known.ignore_index
         if self.kind in OF_NUMBERS:
             pred, true = same_shape(self.name, pred, true)
@@ -112,41 +114,69 @@ class SklearnMetric(OverDataset):
                 pred, true = ops.reshape(pred, (-1,)), ops.reshape(true, (-1,))
             return pred, true
         if self.kind not in OF_LABELS:
-            if known.kind == "categorical" and len(pred.shape) > 1 and tuple(pred.shape) == tuple(true.shape):
-                true = ops_of(true).argmax(true, class_axis(self.name, pred, true))
-            return scores_of(self.name, pred, true)
-        labels, true, self.n_classes = labels_of(self.name, pred, true, known)
+            if known.is_exclusive and len(pred.shape) > 1 and tuple(pred.shape) == tuple(true.shape):
+                true = ops_of(true).argmax(true, class_axis(self.name, pred, true, known.class_axis))
+            return scores_of(self.name, pred, true, known.class_axis)
+        found = labels_of(self.name, pred, true, known)
+        labels, self.n_classes, self._allowed = found.pred, found.n_classes, found.allowed
         is_multilabel = self.n_classes == 2 and len(labels.shape) == 2 and tuple(labels.shape) == tuple(pred.shape)
         ops, shape = ops_of(labels), tuple(labels.shape) if is_multilabel and labels.shape[1] > 1 else (-1,)
-        return ops.reshape(labels, shape), ops.reshape(true, shape)
+        given = true if found.given is not None and self._allowed != YES_OR_NO else found.true
+        if self._allowed == YES_OR_NO:
+            self.seen.add(found.given, None, YES_OR_NO, self.ignore_index)
+        return ops.reshape(labels, shape), ops.reshape(given, shape)
 
     def compute(self, true: np.ndarray, pred: np.ndarray) -> Any:
-        """The value of the function."""
-        further: dict[str, Any] = {}
+        """The value of the function; not a number if a prediction is not finite."""
+        counts = None
         if self.ignore_index is not None and true.ndim == 1 and true.dtype.kind in "iuf":
             counts = true != self.ignore_index
-            true, pred = true[counts], pred[counts]
         if self.kind in OF_LABELS:
-            self._check_range(true)
-        elif (pred.ndim, true.ndim) == (2, 1):
+            self._check_range(true, counts)
+        is_scores = pred.ndim == 2 and true.ndim == 1
+        if not self.is_finite(pred, is_each=not is_scores, counts=counts):
+            return float("nan")
+        if counts is not None:
+            true, pred = true[counts], pred[counts]
+        if pred.dtype.kind == "f" and pred.dtype.itemsize < 4:
+            pred = pred.astype(np.float64)  # scikit-learn sums in the type that it is given
+        further: dict[str, Any] = {}
+        if self.kind not in OF_LABELS | OF_NUMBERS:
+            true, pred, further = self._scored(true, pred)
+        return numbers(self.function(true, pred, **{**further, **self.settings}), self.name)
+
+    def _scored(self, true: np.ndarray, pred: np.ndarray) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
+        """Targets, scores and keywords for a function of scores, or of probabilities."""
+        known, further = read_values(self.known, pred, true), {}
+        if true.ndim == pred.ndim == 2 and known.kind not in ("binary", "logits") and one_of_each_row(true):
+            true = true.argmax(1)
+        if (pred.ndim, true.ndim) == (2, 1):
+            if true.dtype.kind in "biuf" and len(np.unique(true)) != pred.shape[1]:
+                self.check_labels(true, pred.shape[1])
+            self.check_labels(true, 0)  # as many other whole numbers as columns may stand for these
             further = self._for_classes(true, pred.shape[1])
             if self.kind in OF_RANKED_LABELS:
                 true = true[:, None] == self._classes(true, pred.shape[1])
             else:
-                pred = self._of_columns(pred)
-        elif pred.ndim == 1 and (self.kind in OF_PROBABILITIES or (self.is_logit and self.kind in OF_DECISIONS)):
-            pred = pred if self.kind == "hinge_loss" else probabilities(pred, self.is_logit)
-        return numbers(self.function(true, pred, **{**further, **self.settings}), self.name)
+                pred = self._of_columns(pred, known)
+        elif pred.ndim == 2 and self.kind in OF_PROBABILITIES:
+            raise DataError(
+                f"{self.name} compares one label of each sample with its probability, but got {pred.shape[1]} labels "
+                "at once; compute it for each of them"
+            )
+        elif pred.ndim == 1 and self.kind in OF_PROBABILITIES | _of_logits(known):
+            pred = probabilities(pred, known.output)
+        return true, pred, further
 
-    def _of_columns(self, pred: np.ndarray) -> np.ndarray:
+    def _of_columns(self, pred: np.ndarray, known: Criterion) -> np.ndarray:
         """What the function takes instead of scores of shape ``(N, C)``: shape ``(N,)`` for two classes."""
         if self.kind == "hinge_loss":
             return difference_of_two(pred)
         if self.kind in OF_RANKS and pred.shape[1] == 2:
-            return one_score(pred)
+            return one_score(pred, known.output)
         # average_precision_score, top_k_accuracy_score: only the order counts, within a column or within a row
         needs_probabilities = self.kind in OF_PROBABILITIES or self.kind == "roc_auc_score" or pred.shape[1] == 2
-        return second_of_two(probabilities(pred, self.is_logit)) if needs_probabilities else pred
+        return second_of_two(probabilities(pred, known.output)) if needs_probabilities else pred
 
     def _for_classes(self, true: np.ndarray, n_classes: int) -> dict[str, Any]:
         if self.kind in _EXPECTS_CLASSES and "labels" in self._accepted and _are_positions(true, n_classes):
@@ -160,12 +190,20 @@ class SklearnMetric(OverDataset):
             raise DataError(f"{self.name} got {n_classes} columns of scores and the labels {classes.tolist()}")
         return classes
 
-    def _check_range(self, true: np.ndarray) -> None:
-        if self.n_classes and not _are_positions(true, self.n_classes):
+    def _check_range(self, true: np.ndarray, counts: np.ndarray | None) -> None:
+        if not self.n_classes or self._allowed == YES_OR_NO:
+            return
+        if true.dtype.kind not in "biuf":
             raise DataError(
-                f"{self.name} got scores of {self.n_classes} classes and targets from {true.min()} to {true.max()}, "
-                "which are no numbers of columns; number the classes from 0, or compare labels with labels"
+                f"{self.name} got scores of {self.n_classes} classes and texts as targets; number the classes from 0, "
+                "or compare labels with labels"
             )
+        self.check_labels(true, self.n_classes, counts)
+
+
+def _of_logits(known: Criterion) -> set[str]:
+    """Functions of decisions that cut single scores at 0.5: of logits they need probabilities."""
+    return {"top_k_accuracy_score"} if known.output == "logits" else set()
 
 
 def _are_positions(true: np.ndarray, n_classes: int) -> bool:

@@ -8,11 +8,12 @@ import numpy as np
 
 from delira.errors import DataError
 from delira.metrics.tree.accuracies import Stateless
-from delira.metrics.tree.labels import labels_of
+from delira.metrics.tree.criteria import known_of
+from delira.metrics.tree.labels import Labels, labels_of
 from delira.metrics.tree.moments import LARGE
 from delira.metrics.tree.pending import Pending
 from delira.metrics.tree.registry import default_for_key
-from delira.state import CRITERION
+from delira.metrics.tree.seen import LOST, refuse_label, wrong_labels
 from delira.utils.arrays import as_array, ops_of, shape_of, to_plain
 
 
@@ -34,15 +35,25 @@ class Counting(Stateless):
         Keys of the state.
     """
 
+    reads_outputs = True
+
     def __init__(self, name: str, threshold: float | None = None, ignore_index: int | None = -100, **keys: Any):
         super().__init__(name, **keys)
         self.threshold, self.ignore_index = threshold, ignore_index
+        #: labels of the whole data set, where somebody knows them: what an average goes over is not for a part to say
+        self.classes: tuple[int, ...] = ()
         self._clear()
 
     def _clear(self) -> None:
         self._pending = Pending()
         self._counts: dict[tuple[int, int], int] = {}
-        self._n_classes = 0
+        self._n_classes = self._n_samples = 0
+        self._lost: list[int] = []
+
+    @property
+    def lost(self) -> list[int]:
+        """Positions in the pass of samples whose prediction is not finite."""
+        return self._lost
 
     def reset(self, state: Any) -> None:
         """Begin a pass."""
@@ -50,48 +61,72 @@ class Counting(Stateless):
 
     def process(self, *args: Any) -> Any:
         """Take in the labels of a batch: many are counted on their device, few are kept as they are."""
-        pred, true, n_classes = labels_of(self.name, *self.pair(args[0]), args[0].get(CRITERION), self.threshold)
+        labels = labels_of(self.name, *self.pair(args[0]), known_of(args[0]), self.threshold)
+        pred, n_classes = labels.pred, labels.n_classes
         self._n_classes = max(self._n_classes, n_classes)
-        ops = ops_of(pred)
-        if n_classes and math.prod(shape_of(pred)) > LARGE and n_classes**2 <= LARGE:
-            self._pending.append([self._counted(pred, true, n_classes)], n_classes)
+        ops, shape = ops_of(pred), shape_of(pred)
+        if n_classes and math.prod(shape) > LARGE and n_classes**2 <= LARGE:
+            self._pending.append([self._counted(labels)], (self._n_samples, n_classes, True))
         else:
-            self._pending.append([ops.keep(pred), ops.keep(true)])
+            given = [] if labels.given is None else [ops.keep(labels.given)]
+            self._pending.append(
+                [ops.keep(pred), ops.keep(labels.true), *given], (self._n_samples, labels.allowed, False)
+            )
+        self._n_samples += shape[0] if shape else 1
         if self._pending.is_full:
             self._read()
 
-    def _counted(self, pred: Any, true: Any, n_classes: int) -> Any:
-        ops = ops_of(pred)
-        pred, true = ops.to_integer(pred), ops.to_integer(true)
-        none, wrong = n_classes**2, n_classes**2 + 1
+    def _counted(self, labels: Labels) -> Any:
+        """Pairs of labels, then those that do not count, that are wrong, and that have no finite score."""
+        n_classes, ops = labels.n_classes, ops_of(labels.pred)
+        pred, true = ops.to_integer(labels.pred), ops.to_integer(labels.true)
+        none, wrong, lost = n_classes**2, n_classes**2 + 1, n_classes**2 + 2
         index = ops.where((true >= 0) & (true < n_classes), true * n_classes + pred, wrong)
+        index = ops.where(pred != LOST, index, lost)
         if self.ignore_index is not None:
             index = ops.where(true != self.ignore_index, index, none)
-        return ops.bincount(index, n_classes**2 + 2)
+        return ops.bincount(index, n_classes**2 + 3)
 
     def _read(self) -> None:
-        for n_classes, arrays in self._pending.read():
-            if n_classes is None:
-                pred, true = (array.ravel() for array in arrays)
-                counts = true != self.ignore_index if self.ignore_index is not None else np.full(true.shape, True)
-                pairs, numbers = np.unique(np.stack([true[counts], pred[counts]]), axis=1, return_counts=True)
-                found: Iterable[tuple[int, ...]] = zip(*pairs.astype(np.int64).tolist(), numbers.tolist(), strict=True)
-            else:
-                *counted, _, n_wrong = arrays[0].tolist()
+        for (start, n_classes, is_counted), arrays in self._pending.read():
+            if is_counted:
+                *counted, _, n_wrong, n_lost = arrays[0].tolist()
                 if n_wrong:
                     raise DataError(
                         f"the metric {self.name!r} got {n_wrong} targets that are none of the {n_classes} classes of "
-                        "the prediction, which are 0 and above; name the one that does not count by ignore_index="
+                        f"the prediction, which are 0 and above, in the batch that begins with sample {start}; name "
+                        "the one that does not count by ignore_index="
                     )
-                found = ((*divmod(index, n_classes), number) for index, number in enumerate(counted) if number)
-            for true_label, pred_label, number in found:
-                pair = true_label, pred_label
+                self._lost += [start] if n_lost else []
+                found: Iterable[Any] = (
+                    ((*divmod(index, n_classes),), number) for index, number in enumerate(counted) if number
+                )
+            else:
+                found = self._pairs(start, n_classes, arrays)
+            for pair, number in found:
                 self._counts[pair] = self._counts.get(pair, 0) + number
 
+    def _pairs(self, start: int, allowed: int, arrays: list[np.ndarray]) -> Iterable[Any]:
+        """The pairs of labels of a batch that was kept, and how often each occurred."""
+        pred, true = (array.ravel() for array in arrays[:2])
+        given = arrays[-1] if len(arrays) > 2 else None
+        if given is not None and (is_wrong := wrong_labels(given, allowed, self.ignore_index)).any():
+            refuse_label(self.name, given, is_wrong, allowed, start)
+        counts = np.full(true.shape, True)
+        if self.ignore_index is not None:
+            counts = (true if given is None else given.ravel()) != self.ignore_index
+        is_lost = counts & (pred == LOST)
+        if is_lost.any():
+            n_samples = len(arrays[0]) if arrays[0].ndim else 1
+            self._lost += (np.unique(np.flatnonzero(is_lost) // (len(pred) // n_samples)) + start).tolist()
+            counts &= ~is_lost
+        pairs, numbers = np.unique(np.stack([true[counts], pred[counts]]), axis=1, return_counts=True)
+        return zip(zip(*pairs.astype(np.int64).tolist(), strict=True), numbers.tolist(), strict=True)
+
     def process_final(self, *args: Any) -> Any:
-        """The value of the pass; not a number if there was no target."""
+        """The value of the pass; not a number if there was no target, or a prediction that is not finite."""
         self._read()
-        if not self._counts:
+        if not self._counts or self._lost:
             return float("nan")
         true, pred = (np.array(labels) for labels in zip(*self._counts, strict=True))
         with np.errstate(invalid="ignore", divide="ignore"):  # of one class only, some are not defined
@@ -105,16 +140,24 @@ class Counting(Stateless):
         """The pairs and their numbers."""
         self._read()
         rows = [(*pair, number) for pair, number in self._counts.items()]
-        return {"pairs": np.array(rows, dtype=np.int64).reshape(-1, 3), "classes": self._n_classes}
+        return {
+            "pairs": np.array(rows, dtype=np.int64).reshape(-1, 3),
+            "classes": self._n_classes,
+            "n_samples": self._n_samples,
+            "lost": np.array(self._lost, dtype=np.int64),
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue with what a state has counted."""
         self._clear()
         self._counts = {(true, pred): number for true, pred, number in np.asarray(state["pairs"]).tolist()}
         self._n_classes = int(state["classes"])
+        self._n_samples = int(state.get("n_samples", 0))
+        self._lost = np.asarray(state.get("lost", ())).astype(int).tolist()
 
     def _average(self, true: np.ndarray, pred: np.ndarray, average: str | None) -> str:
-        is_binary = self._n_classes <= 2 and len({*true.tolist(), *pred.tolist()}) <= 2
+        labels = {*true.tolist(), *pred.tolist(), *self.classes}
+        is_binary = self._n_classes <= 2 and (labels <= {0, 1} or labels <= {-1, 1})
         return average or ("binary" if is_binary else "macro")
 
 

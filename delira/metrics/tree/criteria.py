@@ -1,7 +1,12 @@
-"""What a criterion says about predictions: what kind they are, and where their threshold lies."""
+"""What predictions are, logits, probabilities or labels, and where their classes lie: by loss, setting or values."""
 
 import functools
+from collections.abc import Mapping
 from typing import Any, NamedTuple
+
+import numpy as np
+
+from delira.state import CRITERION, OUTPUT
 
 _ROOMS = ("PyTorch", "Tf", "Jax")
 #: kind -> names of classes and functions of PyTorch, Keras, TensorFlow and optax, and of delira's own losses
@@ -20,50 +25,187 @@ KINDS = {
     },
     "logits": {
         "BCEWithLogitsLoss", "binary_cross_entropy_with_logits", "sigmoid_binary_cross_entropy",
-        "sigmoid_cross_entropy_with_logits", "sigmoid_focal_loss", *(f"BCEFocalLossLogit{room}" for room in _ROOMS),
+        "sigmoid_cross_entropy_with_logits", "sigmoid_focal_loss", "MultiLabelSoftMarginLoss",
+        "multilabel_soft_margin_loss", *(f"BCEFocalLossLogit{room}" for room in _ROOMS),
     },
     "mse": {"MSELoss", "mse_loss", "MeanSquaredError", "mean_squared_error", "squared_error", "l2_loss"},
     "mae": {"L1Loss", "l1_loss", "MeanAbsoluteError", "mean_absolute_error"},
     "mixup": {"mixup_loss"},
 }  # fmt: skip
+#: what a user may say of predictions
+OUTPUTS = ("logits", "probabilities", "labels")
+#: packages whose losses are known: a function of the user's own may be called as one of them and take something else
+_PACKAGES = {"torch", "torchvision", "keras", "tf_keras", "tensorflow", "optax", "jax", "delira"}
+#: losses of masks: what makes probabilities of their predictions is in their ``activation``
+_OF_MASKS = {f"{name}{room}" for name in ("DiceLoss", "TverskyLoss", "DiceCELoss") for room in _ROOMS}
+#: categorical losses that take probabilities unless ``from_logits`` says otherwise
+_FROM_LOGITS = {
+    "CategoricalCrossentropy", "categorical_crossentropy", "SparseCategoricalCrossentropy",
+    "sparse_categorical_crossentropy", "CategoricalFocalCrossentropy", "categorical_focal_crossentropy",
+}  # fmt: skip
 
 
 class Criterion(NamedTuple):
-    """What is known of a criterion."""
+    """What is known of predictions: by the loss that compares them with their target, or by the user's setting."""
 
     name: str
-    """Of its class, or of the function."""
+    """Of the loss: its class, or the function."""
 
     kind: str | None
     """A key of ``KINDS``."""
     ignore_index: int | None = None
     """The target that does not count."""
+    output: str | None = None
+    """``"logits"``, ``"probabilities"``, ``"labels"`` or ``"numbers"``; None: it is read off the values."""
+    class_axis: int | None = None
+    """Of scores ``(B, C, ...)`` or ``(B, ..., C)``: 1 or -1; None: it is read off the shapes."""
+    told_by: str = "values"
+    """Who says what the output is: ``"criterion"``, ``"setting"``, ``"backend"``, or its ``"values"``."""
+
+    @property
+    def is_exclusive(self) -> bool:
+        """Whether a sample has one class of several, so that a softmax makes probabilities of logits."""
+        return self.kind in ("categorical", "mixup")
 
 
 def describe_criterion(criterion: Any) -> Criterion:
     """What is known of a criterion: by its class and the classes it is derived from, or by the name of a function.
 
-    ``functools.partial`` is looked through. What is known already is returned as it is.
+    ``functools.partial``, what ``functools.wraps`` has wrapped, compiled modules and Keras' wrappers of functions are
+    looked through. What is known already is returned as it is.
     """
     if isinstance(criterion, Criterion):
         return criterion
-    settings: dict[str, Any] = {}
-    while isinstance(criterion, functools.partial):
-        settings = {**criterion.keywords, **settings}
-        criterion = criterion.func
+    criterion, settings = _innermost(criterion)
     names = [getattr(criterion, "__name__", "")]
+    owners = [criterion]
     if not names[0]:
-        names = [parent.__name__ for parent in type(criterion).__mro__]
-    kind = next((kind for name in names for kind, known in KINDS.items() if name in known), None)
-    if kind == "binary" and settings.get("from_logits", getattr(criterion, "from_logits", False)):
+        owners = list(type(criterion).__mro__)
+        names = [parent.__name__ for parent in owners]
+    found = next(
+        (
+            (name, owner, kind)
+            for name, owner in zip(names, owners, strict=True)
+            for kind in KINDS
+            if name in KINDS[kind]
+        ),
+        None,
+    )
+    kind = None if found is None else found[2]
+    from_logits = bool(settings.get("from_logits", getattr(criterion, "from_logits", False)))
+    if kind == "binary" and from_logits:
         kind = "logits"
-    for name in ("ignore_index", "ignore_class"):
-        ignored = settings.get(name, getattr(criterion, name, None))
-        if ignored is not None:
-            return Criterion(names[0], kind, int(ignored))
-    return Criterion(names[0], kind)
+    ignored = next(
+        (
+            int(value)
+            for name in ("ignore_index", "ignore_class")
+            if (value := settings.get(name, getattr(criterion, name, None))) is not None
+        ),
+        None,
+    )
+    if found is not None:
+        output = _output_of(found[0], kind, from_logits) if _is_of_package(found[1]) or kind == "logits" else None
+        return Criterion(names[0], kind, ignored, output, None, "criterion" if output else "values")
+    if not _OF_MASKS.isdisjoint(names):
+        output = "probabilities" if getattr(criterion, "activation", "auto") is None else "logits"
+        return Criterion(names[0], None, ignored, output, 1, "criterion")
+    return Criterion(names[0], None, ignored)
+
+
+def _output_of(name: str, kind: str | None, from_logits: bool) -> str:
+    if kind in ("mse", "mae"):
+        return "numbers"
+    if kind == "binary" or (name in _FROM_LOGITS and not from_logits):
+        return "probabilities"
+    return "logits"
+
+
+def _innermost(criterion: Any) -> tuple[Any, dict[str, Any]]:
+    """What partials and wrappers call in the end, and the keywords that they give it."""
+    settings: dict[str, Any] = {}
+    for _ in range(32):  # a wrapper may name itself
+        if isinstance(criterion, functools.partial):
+            settings = {**criterion.keywords, **settings}
+            criterion = criterion.func
+            continue
+        if isinstance(fixed := getattr(criterion, "_fn_kwargs", None), Mapping):  # of Keras
+            settings = {**fixed, **settings}
+        inner = next(
+            (
+                inside
+                for name in ("__wrapped__", "_orig_mod", "_torchdynamo_orig_callable")
+                if (inside := vars(criterion).get(name) if hasattr(criterion, "__dict__") else None) is not None
+            ),
+            None,
+        )
+        if inner is None and type(criterion).__name__ == "LossFunctionWrapper":
+            inner = getattr(criterion, "fn", None)
+        if inner is None and type(criterion).__name__ == "method" and criterion.__name__ in ("forward", "__call__"):
+            inner = criterion.__self__
+        if inner is None:
+            break
+        criterion = inner
+    return criterion, settings
+
+
+def _is_of_package(owner: Any) -> bool:
+    return str(getattr(owner, "__module__", "")).partition(".")[0] in _PACKAGES
+
+
+def known_of(state: Mapping[Any, Any]) -> Criterion:
+    """What the state of a trial says of its predictions: by its setting, else by its criterion."""
+    known = describe_criterion(state.get(CRITERION))
+    return with_output(known, state.get(OUTPUT))
+
+
+def with_output(known: Criterion, output: str | None, told_by: str = "setting") -> Criterion:
+    """The same, where somebody says what the output is."""
+    return known if output is None else known._replace(output=output, told_by=told_by)
+
+
+def read_values(known: Criterion, pred: np.ndarray, true: np.ndarray | None = None) -> Criterion:
+    """What is known of predictions, and where nobody says what they are, what all their values say.
+
+    Scores from 0 to 1, of classes that exclude each other such as sum to 1 within 1e-3, are probabilities, all others
+    logits; whole numbers, if they are no floating-point numbers, are labels. What is not finite does not count. One-hot
+    targets of several columns are classes that exclude each other.
+
+    Parameters
+    ----------
+    known
+        What is known.
+    pred
+        Predictions of a whole pass: scores with the classes on the last axis if there are several.
+    true
+        Targets: of the shape of the predictions they are yes or no for each, else labels.
+    """
+    is_alike = pred.ndim > 1 and true is not None and true.shape == pred.shape
+    if is_alike and known.kind is None and true is not None and one_of_each_row(true):
+        known = known._replace(kind="categorical")
+    if known.output is not None:
+        return known
+    if pred.dtype.kind != "f":
+        return known._replace(output="labels")
+    is_each = pred.size == (len(pred) if true is None else true.size) and not (is_alike and known.is_exclusive)
+    finite = pred[np.isfinite(pred)] if is_each else pred[np.isfinite(pred).all(axis=-1)]
+    with np.errstate(over="ignore"):
+        are_probabilities = bool(np.all((finite >= 0) & (finite <= 1 + 1e-6))) if is_each else are_distributions(finite)
+    return known._replace(output="probabilities" if are_probabilities else "logits")
+
+
+def are_distributions(scores: np.ndarray) -> bool:
+    """Whether all rows are not negative and sum to 1 within 1e-3."""
+    return bool(np.all(scores >= 0) and np.allclose(scores.sum(-1, dtype=np.float64), 1, atol=1e-3))
+
+
+def one_of_each_row(table: np.ndarray) -> bool:
+    """Whether a table has a single yes in each row: one-hot labels of more than one class."""
+    if table.ndim < 2 or table.shape[-1] < 2 or table.dtype.kind not in "biuf":
+        return False
+    return bool(np.all((table == 0) | (table == 1)) and np.all(table.sum(-1) == 1))
 
 
 def threshold_of(criterion: Any) -> float:
-    """Above it a prediction means yes: 0 for a criterion of logits, 0.5 for any other."""
-    return 0.0 if describe_criterion(criterion).kind == "logits" else 0.5
+    """Above it a prediction means yes: 0 for logits, 0.5 for probabilities and for anything else."""
+    known = describe_criterion(criterion)
+    return 0.0 if known.output == "logits" and not known.is_exclusive else 0.5

@@ -6,29 +6,53 @@ from typing import Any
 import numpy as np
 
 from delira.errors import DataError
-from delira.metrics.tree.criteria import threshold_of
+from delira.metrics.tree.criteria import Criterion, known_of, one_of_each_row, read_values
 from delira.metrics.tree.dataset import OverDataset
 from delira.metrics.tree.labels import same_shape, scores_of
 from delira.metrics.tree.registry import default_for_key
 from delira.metrics.tree.scores import class_scores, one_score, probabilities
-from delira.state import CRITERION
+from delira.metrics.tree.seen import YES_OR_NO
 from delira.utils.arrays import ops_of
 
 
 class _OfScores(OverDataset):
     """A metric of scores and labels, averaged over the classes that occur, each against all others."""
 
+    #: what is known of the predictions
+    known = Criterion("", None)
+
     def prepare(self, pred: Any, true: Any, state: Any) -> tuple[Any, Any]:
         """Scores with the classes on the last axis, or one-dimensional ones."""
-        self.is_logit = threshold_of(state.get(CRITERION)) == 0.0
-        return scores_of(self.name, pred, true)
+        self.known = known_of(state)
+        return scores_of(self.name, pred, true, self.known.class_axis)
 
-    def over_classes(self, function: Callable[..., Any], true: np.ndarray, pred: np.ndarray) -> float:
+    def compute(self, true: np.ndarray, pred: np.ndarray) -> Any:
+        """The number; not a number if a prediction is not finite."""
+        known = read_values(self.known, pred, true)
+        if true.ndim == 2 and pred.ndim == 2 and (known.is_exclusive or one_of_each_row(true)) and not self._is_each:
+            self.check_labels(true, YES_OR_NO)
+            true = true.argmax(1)
+        else:
+            self.check_labels(true, pred.shape[1] if pred.ndim == 2 and true.ndim == 1 else YES_OR_NO)
+        if not self.is_finite(pred, is_each=true.ndim == pred.ndim):
+            return float("nan")
+        return self.of_scores(true, pred, known)
+
+    @property
+    def _is_each(self) -> bool:
+        """Whether every column says yes or no for itself, as the criterion has it."""
+        return self.known.kind in ("binary", "logits")
+
+    def of_scores(self, true: np.ndarray, pred: np.ndarray, known: Criterion) -> float:
+        """The number, of finite scores."""
+        raise NotImplementedError
+
+    def over_classes(self, function: Callable[..., Any], true: np.ndarray, pred: np.ndarray, known: Criterion) -> float:
         """The mean of ``function(is_class, score)``, not a number if no class has others beside it."""
         if true.ndim == 1 and pred.ndim == 2 and pred.shape[1] > 2:
-            pred, true = class_scores(pred), true[:, None] == np.arange(pred.shape[1])
+            pred, true = class_scores(pred, known.output), true[:, None] == np.arange(pred.shape[1])
         else:
-            pred = one_score(pred) if true.ndim == 1 else pred
+            pred = one_score(pred, known.output) if true.ndim == 1 else pred
             true = (true > 0.5).reshape(len(true), -1)
         columns = zip(true.T, pred.reshape(true.shape).T, strict=True)
         values = [function(is_class, score) for is_class, score in columns if 0 < is_class.sum() < len(is_class)]
@@ -42,7 +66,8 @@ class RocAuc(_OfScores):
 
     Scores of shape ``(B, 2)``, ``(B,)`` or ``(B, 1)`` for two classes. Of more classes each against all others, after
     a softmax unless they are probabilities; the mean over those that occur. Scores of the shape of the target, with
-    more columns than one, are yes or no for each column: the mean over these.
+    more columns than one, are the same if the targets are one-hot, unless the criterion compares each column for
+    itself; else they are yes or no for each column: the mean over these.
 
     Parameters
     ----------
@@ -53,11 +78,11 @@ class RocAuc(_OfScores):
     def __init__(self, **keys: Any):
         super().__init__("roc_auc_score", **keys)
 
-    def compute(self, true: np.ndarray, pred: np.ndarray) -> Any:
+    def of_scores(self, true: np.ndarray, pred: np.ndarray, known: Criterion) -> float:
         """The area."""
         from sklearn.metrics import roc_auc_score
 
-        return self.over_classes(roc_auc_score, true, pred)
+        return self.over_classes(roc_auc_score, true, pred, known)
 
 
 class RocAucScore(RocAuc):
@@ -112,11 +137,11 @@ class PrAuc(_OfScores):
     def __init__(self, **keys: Any):
         super().__init__("pr_auc", **keys)
 
-    def compute(self, true: np.ndarray, pred: np.ndarray) -> Any:
+    def of_scores(self, true: np.ndarray, pred: np.ndarray, known: Criterion) -> float:
         """The area."""
         from sklearn.metrics import average_precision_score
 
-        return self.over_classes(average_precision_score, true, pred)
+        return self.over_classes(average_precision_score, true, pred, known)
 
 
 @default_for_key("ece")
@@ -125,7 +150,7 @@ class CalibrationError(_OfScores):
     """The expected calibration error: how far confidence and accuracy are apart, in bins of the confidence.
 
     The confidence is the highest probability; of one score per sample the probability of yes, which is compared with
-    the share of yes. Scores that are no probabilities go through a softmax or a sigmoid.
+    the share of yes. Logits go through a softmax or a sigmoid. Several labels at once are refused.
 
     Parameters
     ----------
@@ -143,16 +168,19 @@ class CalibrationError(_OfScores):
         super().__init__("ece", **keys)
         self.n_bins = n_bins
 
-    def compute(self, true: np.ndarray, pred: np.ndarray) -> Any:
+    def of_scores(self, true: np.ndarray, pred: np.ndarray, known: Criterion) -> float:
         """The error."""
-        pred = probabilities(pred, self.is_logit)
-        if pred.ndim == 2 and true.ndim == 2:
-            true = true.argmax(1)
+        if true.ndim == 2:
+            raise DataError(
+                f"the metric {self.name!r} got {true.shape[1]} labels at once, each with a score of its own; the "
+                "calibration is that of one label: compute it for each, e.g. of pred[:, 0] and label[:, 0]"
+            )
+        pred = probabilities(pred, known.output)
         confidence = pred if pred.ndim == 1 else pred.max(1)
         right = true > 0.5 if pred.ndim == 1 else pred.argmax(1) == true
         bins = np.clip(np.ceil(confidence * self.n_bins).astype(int) - 1, 0, self.n_bins - 1)
         gap = np.bincount(bins, weights=right - confidence, minlength=self.n_bins)
-        return np.abs(gap).sum() / len(bins)
+        return float(np.abs(gap).sum() / len(bins))
 
 
 @default_for_key("r2")
@@ -175,7 +203,9 @@ class R2(OverDataset):
         return ops.reshape(pred, shape), ops.reshape(true, shape)
 
     def compute(self, true: np.ndarray, pred: np.ndarray) -> Any:
-        """The share; not a number for one sample."""
+        """The share; not a number for one sample, or a prediction that is not finite."""
         from sklearn.metrics import r2_score
 
+        if not self.is_finite(pred, is_each=True):
+            return np.nan
         return r2_score(true.astype(np.float64), pred.astype(np.float64)) if len(true) > 1 else np.nan

@@ -1,10 +1,11 @@
 """From predictions to labels, on the device: argmax over the classes, or a threshold."""
 
 import functools
-from typing import Any
+from typing import Any, NamedTuple
 
 from delira.errors import DataError
 from delira.metrics.tree.criteria import describe_criterion, threshold_of
+from delira.metrics.tree.seen import LOST, YES_OR_NO
 from delira.utils.arrays import as_array, ops_of
 
 
@@ -42,23 +43,32 @@ def class_axis(metric: str, pred: Any, true: Any, axis: int | None = None) -> in
     true
         Labels of the shape of the scores without the axis of the classes, or one value per class.
     axis
-        Where they lie, if that is known. By default 1 for PyTorch and numpy, the last one for TensorFlow and JAX, or
-        the other of the two if only that fits.
+        Where they lie, as the criterion or the backend says. By default 1 for PyTorch, the last one for TensorFlow and
+        JAX; of arrays of numpy, about which nobody says anything, whichever fits. The other of the two if only that
+        fits the target.
 
     Raises
     ------
     DataError
-        If the shapes do not fit.
+        If the shapes do not fit, or fit in two ways and nobody says which is meant.
     """
-    usual = ops_of(pred).class_axis
-    tried = (usual, 1 if usual == -1 else -1) if axis is None else (axis,)
-    if (position := _fitting(tuple(pred.shape), tuple(true.shape), tried)) is not None:
-        return position
-    raise DataError(
-        f"the metric {metric!r} got predictions of shape {tuple(pred.shape)} and targets of shape "
-        f"{tuple(true.shape)}; it needs scores with one axis for at least two classes, and labels of the shape of the "
-        "others. For yes or no there is 'binary_acc', for numbers 'mse'"
-    )
+    ops = ops_of(pred)
+    usual = ops.class_axis if axis is None else axis
+    tried = (usual, 1 if usual == -1 else -1) if axis in (None, 1, -1) else (axis,)
+    shapes = tuple(pred.shape), tuple(true.shape)
+    if (position := _fitting(*shapes, tried)) is None:
+        raise DataError(
+            f"the metric {metric!r} got predictions of shape {shapes[0]} and targets of shape {shapes[1]}; it needs "
+            "scores with one axis for at least two classes, and labels of the shape of the others. For yes or no there "
+            "is 'binary_acc', for numbers 'mse'"
+        )
+    if axis is None and not ops.is_of_framework and _fitting(*shapes, tried[::-1]) != position:
+        raise DataError(
+            f"the metric {metric!r} got predictions of shape {shapes[0]} and targets of shape {shapes[1]}, whose "
+            "classes may lie on the axis 1 or on the last one; say which by class_axis=1 or class_axis=-1 of a metric "
+            "such as 'cat_acc', or let the trainer compute it, whose backend says it"
+        )
+    return position
 
 
 @functools.lru_cache(maxsize=64)
@@ -73,6 +83,8 @@ def _fitting(pred: tuple[int, ...], true: tuple[int, ...], tried: tuple[int, ...
 
 def categorical_labels(metric: str, pred: Any, true: Any, axis: int | None = None) -> tuple[Any, Any, int | None]:
     """Predicted and true labels, and how many classes there are (``None`` if predictions are labels already).
+
+    Of scores whose largest is infinite, or not a number, the label is ``LOST``.
 
     Parameters
     ----------
@@ -92,16 +104,20 @@ def categorical_labels(metric: str, pred: Any, true: Any, axis: int | None = Non
     axis = class_axis(metric, pred, true, axis)
     if tuple(true.shape) == tuple(pred.shape):
         true = ops.argmax(true, axis)
-    return ops.argmax(pred, axis), true, int(pred.shape[axis])
+    top, found = ops.best(pred, axis)
+    return ops.where(ops.is_finite(top), found, LOST), true, int(pred.shape[axis])
 
 
 def binary_labels(metric: str, pred: Any, true: Any, threshold: float) -> tuple[Any, Any]:
     """Yes or no, predicted and true, for every value of the prediction; targets above 0.5 mean yes."""
     pred, true = same_shape(metric, pred, true)
     is_label = not ops_of(pred).is_float(pred)
-    return (as_integer(pred) > 0 if is_label else pred > threshold), (
-        true > 0.5 if ops_of(true).is_float(true) else as_integer(true) > 0
-    )
+    return (as_integer(pred) > 0 if is_label else pred > threshold), is_yes(true)
+
+
+def is_yes(true: Any) -> Any:
+    """Whether targets mean yes: above 0.5, of whole numbers above 0."""
+    return true > 0.5 if ops_of(true).is_float(true) else as_integer(true) > 0
 
 
 def without_last(pred: Any, true: Any) -> Any:
@@ -146,28 +162,51 @@ def same_shape(metric: str, pred: Any, true: Any) -> tuple[Any, Any]:
     return pred, ops_of(true).reshape(true, pred.shape)
 
 
-def labels_of(
-    metric: str, pred: Any, true: Any, criterion: Any, threshold: float | None = None
-) -> tuple[Any, Any, int]:
-    """Predicted and true labels of one shape, and the number of classes (0: unknown, predictions are labels).
+class Labels(NamedTuple):
+    """What a metric of labels compares."""
+
+    pred: Any
+    """Predicted labels, ``LOST`` where the scores are not finite."""
+    true: Any
+    """True labels, of the same shape."""
+    n_classes: int
+    """How many there are; 0: predictions are labels, and nobody knows."""
+    given: Any
+    """The targets as they came, where they were labels: what can be none of the classes; None of one-hot ones."""
+    allowed: int
+    """What they may be: ``n_classes``, or ``YES_OR_NO``."""
+
+
+def labels_of(metric: str, pred: Any, true: Any, criterion: Any, threshold: float | None = None) -> Labels:
+    """Predicted and true labels of one shape, and the number of classes.
 
     Scores with an axis more than the target are argmaxed over it. Those of the shape of the target say yes or no by
     their threshold, each, or, with a criterion for classes, are argmaxed as the target is.
     """
-    is_float = ops_of(pred).is_float(pred)
+    known = describe_criterion(criterion)
+    ops = ops_of(pred)
+    is_float = ops.is_float(pred)
     same = [size for size in pred.shape if size != 1] == [size for size in true.shape if size != 1]
+    if same and is_float and known.output == "labels":  # whole numbers, written as others
+        pred, true = same_shape(metric, pred, true)
+        labels = ops.where(ops.is_finite(pred), ops.to_integer(ops.where(ops.is_finite(pred), pred, 0.0)), LOST)
+        return Labels(labels, as_integer(true), 0, true, 0)
     if not is_float and same:
         pred, true = same_shape(metric, pred, true)
-        return as_integer(pred), as_integer(true), 0
-    if same and (len(pred.shape) < 2 or describe_criterion(criterion).kind != "categorical"):
-        limit = threshold_of(criterion) if threshold is None else threshold
-        pred, true = binary_labels(metric, pred, true, limit)
-        return as_integer(pred), as_integer(true), 2
-    pred, true, n_classes = categorical_labels(metric, pred, true)
-    return pred, as_integer(true), n_classes or 0
+        return Labels(as_integer(pred), as_integer(true), 0, true, 0)
+    if same and (len(pred.shape) < 2 or not known.is_exclusive):
+        limit = threshold_of(known) if threshold is None else threshold
+        said, meant = binary_labels(metric, pred, true, limit)
+        said = as_integer(said)
+        if is_float:
+            said = ops.where(ops.is_finite(pred), said, LOST)
+        return Labels(said, as_integer(meant), 2, same_shape(metric, pred, true)[1], YES_OR_NO)
+    is_one_hot = is_float and tuple(without_last(pred, true).shape) == tuple(pred.shape)
+    pred, true, n_classes = categorical_labels(metric, pred, true, known.class_axis)
+    return Labels(pred, as_integer(true), n_classes or 0, None if is_one_hot else true, n_classes or 0)
 
 
-def scores_of(metric: str, pred: Any, true: Any) -> tuple[Any, Any]:
+def scores_of(metric: str, pred: Any, true: Any, axis: int | None = None) -> tuple[Any, Any]:
     """Scores of shape ``(N, C)`` with labels ``(N,)``; both of shape ``(N,)``; or both ``(N, L)``, L yes or no's."""
     ops = ops_of(pred)
     sizes = [size for size in pred.shape if size != 1]
@@ -175,6 +214,6 @@ def scores_of(metric: str, pred: Any, true: Any) -> tuple[Any, Any]:
         shape = tuple(pred.shape) if len(pred.shape) == 2 and pred.shape[1] > 1 else (-1,)
         return ops.reshape(pred, shape), ops.reshape(true, shape)
     true = without_last(pred, true)
-    axis = class_axis(metric, pred, true)
+    axis = class_axis(metric, pred, true, axis)
     scores = ops.moveaxis(pred, axis) if axis != len(pred.shape) - 1 else pred
     return ops.reshape(scores, (-1, int(pred.shape[axis]))), ops.reshape(true, (-1,))

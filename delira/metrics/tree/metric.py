@@ -5,7 +5,9 @@ from typing import Any, ClassVar
 
 from delira.errors import ConfigError
 from delira.metrics.stream_state import is_plain
+from delira.metrics.tree.criteria import known_of
 from delira.metrics.tree.moments import Batch, Weighted
+from delira.metrics.tree.readings import Readings, Told, as_read
 from delira.state import TEST_DATA, TRAIN_DATA, VALIDATION_DATA
 from delira.utils.arrays import as_array, ops_of, read_arrays, to_plain
 from delira.utils.lazy_value import Lazy
@@ -49,6 +51,8 @@ class Metric:
     delegate: "MetricTree | None" = None
     #: whether it is given what the root returned by :meth:`take`
     shares_batches = False
+    #: whether it is another number if predictions are logits, and not probabilities
+    reads_outputs = False
 
     name = "metric"
     is_training = True
@@ -185,6 +189,12 @@ class MetricTree(Metric):
         """Hang a further metric on the root."""
         self.children.append(metric)
 
+    #: what values have told of predictions of which nobody says what they are, and the metric in every way
+    _told: Told | None = None
+    _readings: Readings | None = None
+    #: whether it is the metric in one of these ways
+    is_read = False
+
     def process(self, *args: Any) -> dict[str, Any]:
         """Compute the root, and what hangs on it.
 
@@ -193,6 +203,29 @@ class MetricTree(Metric):
         dict
             Values of this batch by name, arrays of the device as lazy numbers.
         """
+        if self.root.reads_outputs and not self.is_read:
+            known = _undecided(self.root, args[0])
+            if known is not None:
+                return self._process_in_ways(args[0], known)
+        return self._process(*args)
+
+    def _process_in_ways(self, state: Any, known: Any) -> dict[str, Any]:
+        """Compute it for predictions of which nobody says what they are."""
+        root: Any = self.root
+        pair = root.pair(state)
+        if self._told is None:
+            self._told = Told()
+        ways = [] if self._readings is not None else self._told.ways(known, *pair)
+        if len(ways) > 1:
+            told, self._told = self._told, None
+            self._readings = Readings.of(told, self, ways)
+            self._told = told
+        if self._readings is not None:
+            found: dict[str, Any] = self._readings.process(state, known, *pair)
+            return found
+        return self._process(as_read(state, known, ways[0]) if ways else state)
+
+    def _process(self, *args: Any) -> dict[str, Any]:
         if self.root.delegate is not None and not self.children:
             return self.root.delegate.process(*args)
         value = self.root.process(*args)
@@ -225,6 +258,9 @@ class MetricTree(Metric):
         dict
             Values of the pass by name: numbers, and lists of numbers.
         """
+        if self._readings is not None:
+            found: dict[str, Any] = self._readings.process_final(args[0], _undecided(self.root, args[0]))
+            return found
         value = self.root.process_final(*args)
         if not self.children:
             return by_name(self.root, value)
@@ -248,21 +284,55 @@ class MetricTree(Metric):
 
     def reset(self, state: Any) -> None:
         """Begin a pass."""
+        self._readings = None
         for metric in (self.root, *self.children):
             metric.reset(state)
 
+    @property
+    def lost(self) -> list[int]:
+        """Positions in the pass of samples whose prediction is not finite, once it has ended."""
+        root = self.root if self._readings is None else self._readings.tree.root
+        return list(getattr(root, "lost", ()))
+
+    @property
+    def way(self) -> str:
+        """How predictions were read of which nobody says what they are; empty if somebody does."""
+        if self._readings is not None:
+            return str(self._readings.way)
+        return "logits" if self._told is not None and self._told.is_outside else ""
+
     def state_dict(self) -> dict[str, Any]:
         """What the batches so far have brought, as a checkpoint tree."""
+        if self._readings is not None and self._told is not None:
+            told = {"is_outside": self._told.is_outside, "is_not_one_hot": self._told.is_not_one_hot}
+            return {"readings": self._readings.state_dict(), "told": told}
         return {"root": self.root.state_dict(), "children": [child.state_dict() for child in self.children]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue after the batches that a state has seen."""
+        if "readings" in state:
+            self._told = None
+            self._readings = None
+            told = Told()
+            readings = Readings.of(told, self, [*state["readings"]])
+            vars(told).update({name: bool(value) for name, value in state["told"].items()})
+            readings.load_state_dict(state["readings"])
+            self._told, self._readings = told, readings
+            return
         self.root.load_state_dict(state["root"])
         for child, kept in zip(self.children, state["children"], strict=True):
             child.load_state_dict(kept)
 
     def __repr__(self) -> str:
         return f"MetricTree({self.root!r}, {self.children!r})"
+
+
+def _undecided(root: Any, state: Any) -> Any:
+    """What is known of predictions of which nobody says what they are; None if somebody does, or it does not matter."""
+    if getattr(root, "threshold", None) is not None:
+        return None
+    known = known_of(state)
+    return known if known.output is None or known.kind is None else None
 
 
 def as_tree(metric: Metric) -> MetricTree:

@@ -7,12 +7,13 @@ import numpy as np
 
 from delira.errors import DataError
 from delira.metrics.tree.accuracies import Stateless
+from delira.metrics.tree.criteria import known_of
 from delira.metrics.tree.hanging import mean, running_mean
 from delira.metrics.tree.labels import labels_of
 from delira.metrics.tree.moments import Weighted
 from delira.metrics.tree.pending import Pending
 from delira.metrics.tree.registry import default_for_key
-from delira.state import CRITERION
+from delira.metrics.tree.seen import LOST
 from delira.utils.arrays import ops_of, shape_of
 
 
@@ -34,6 +35,8 @@ class OfMasks(Stateless):
         Keys of the state.
     """
 
+    reads_outputs = True
+
     def __init__(self, name: str, num_classes: int | None = None, threshold: float | None = None, **keys: Any):
         super().__init__(name, **keys)
         self.num_classes, self.threshold = num_classes, threshold
@@ -42,7 +45,7 @@ class OfMasks(Stateless):
         """Predicted and true labels of shape ``(B, n)``, and the number of classes."""
         pred, true = self.pair(state)
         shape = shape_of(true)
-        pred, true, n_classes = labels_of(self.name, pred, true, state.get(CRITERION), self.threshold)
+        pred, true, n_classes, *_ = labels_of(self.name, pred, true, known_of(state), self.threshold)
         if len(shape) < 2:
             raise DataError(f"the metric {self.name!r} compares masks of shape (B, ...), got targets of shape {shape}")
         n_classes = n_classes or self.num_classes or 0
@@ -74,7 +77,8 @@ class _Overlap(OfMasks):
         wrong = n_samples * n_classes  # the bin of what is no class
         first = ops.reshape(ops.to_integer(ops.arange(n_samples, pred)), (n_samples, 1)) * n_classes
         is_class = (true >= 0) & (true < n_classes)
-        at_pred, at_true = first + pred, ops.where(is_class, first + true, wrong)
+        is_class = is_class & (pred >= 0) & (pred < n_classes)  # LOST is neither
+        at_pred, at_true = ops.where(is_class, first + pred, wrong), ops.where(is_class, first + true, wrong)
         at_both = ops.where(ops.equal(pred, true), at_pred, wrong)
         begin = 0 if self.include_background else 1
         in_pred, in_true, in_both = (
@@ -102,8 +106,9 @@ class Dice(_Overlap):
     """The Sørensen-Dice coefficient: for each sample the mean over its foreground classes, and the mean of these.
 
     ``2 |A ∩ B| / (|A| + |B|)`` for each class that occurs in the target. Samples whose target has none of them do not
-    count; not a number if that is all, or for a target that is no class. As ``monai.metrics.DiceMetric``, but for the
-    background. (:func:`delira.metrics.dice` gives every sample a number: it counts classes of the prediction, too.)
+    count; not a number if that is all, for a target that is no class, or a prediction that is not finite. As
+    ``monai.metrics.DiceMetric``, but for the background. (:func:`delira.metrics.dice` gives every sample a number: it
+    counts classes of the prediction, too.)
 
     Parameters
     ----------
@@ -220,6 +225,9 @@ class Hausdorff(OfMasks):
     def _read(self) -> None:
         for n_classes, (pred, true) in self._pending.read():
             for one, other in zip(pred, true, strict=True):
+                if (one == LOST).any():
+                    self._values.append(np.nan)
+                    continue
                 distances = [self._distance(one == label, other == label) for label in range(1, n_classes)]
                 present = [distance for distance in distances if distance is not None]
                 self._values += [float(np.mean(present))] if present else []

@@ -2,22 +2,44 @@
 
 import numpy as np
 
+from delira.errors import DataError
+from delira.metrics.tree.criteria import are_distributions
 
-def probabilities(scores: np.ndarray, is_logit: bool = False) -> np.ndarray:
+
+def probabilities(scores: np.ndarray, output: str | None = None) -> np.ndarray:
     """Probabilities of shape ``(N, C)`` or ``(N,)`` out of scores of that shape, in float64.
 
-    Rows that are not negative and sum to 1 within 1e-3, and single scores from 0 to 1, are taken as they are unless
-    they are known to be logits; others go through a softmax, or a sigmoid.
+    Parameters
+    ----------
+    scores
+        Of each class, or of yes.
+    output
+        ``"logits"``, of which the softmax is taken, or the sigmoid; ``"probabilities"``; ``"numbers"``, which are taken
+        for probabilities if they can be some; None: whichever all of them are.
+
+    Raises
+    ------
+    DataError
+        If numbers, or what is said to be probabilities, are none.
     """
     from scipy.special import expit, softmax
 
     scores = scores.astype(np.float64)
-    if scores.ndim == 1:
-        are_probabilities = not is_logit and bool(np.all((scores >= 0) & (scores <= 1)))
-        return scores if are_probabilities else expit(scores)
-    if not is_logit and _are_distributions(scores):
-        return scores / scores.sum(1, keepdims=True)
-    return softmax(scores, axis=1)
+    in_range = bool(np.all((scores >= -1e-6) & (scores <= 1 + 1e-6)))
+    are_probabilities = in_range and (scores.ndim == 1 or are_distributions(np.clip(scores, 0, 1)))
+    if output in ("probabilities", "numbers") and not are_probabilities:
+        rule = "go from 0 to 1" if scores.ndim == 1 else "go from 0 to 1 and sum to 1 for each sample"
+        what = (
+            "the loss, or output=, says that the predictions are" if output == "probabilities" else "the loss compares"
+        )
+        raise DataError(
+            f"{what} {output}, but they have values from {scores.min():.4g} to {scores.max():.4g}; probabilities {rule}"
+            + ("; say output='logits' if they are logits" if output == "probabilities" else "")
+        )
+    if output == "logits" or not are_probabilities:
+        return expit(scores) if scores.ndim == 1 else softmax(scores, axis=1)
+    scores = np.clip(scores, 0, 1)
+    return scores if scores.ndim == 1 else scores / scores.sum(1, keepdims=True)
 
 
 def log_odds(logits: np.ndarray) -> np.ndarray:
@@ -37,9 +59,9 @@ def log_odds(logits: np.ndarray) -> np.ndarray:
     return np.clip(odds, -1e300, 1e300)  # scikit-learn takes no infinite scores
 
 
-def class_scores(scores: np.ndarray) -> np.ndarray:
+def class_scores(scores: np.ndarray, output: str | None = None) -> np.ndarray:
     """One score per class that has the order of its probability, shape ``(N, C)``; logits do not become equal at 1."""
-    return probabilities(scores) if _are_distributions(scores) else log_odds(scores)
+    return log_odds(scores) if _are_logits(scores, output) else probabilities(scores, output)
 
 
 def second_of_two(scores: np.ndarray) -> np.ndarray:
@@ -49,17 +71,19 @@ def second_of_two(scores: np.ndarray) -> np.ndarray:
 
 def difference_of_two(scores: np.ndarray) -> np.ndarray:
     """Of two columns what speaks for the second and not the first, shape ``(N,)``; any others as they are."""
-    wide = scores.astype(np.float64)
-    return wide[:, 1] - wide[:, 0] if scores.ndim == 2 and scores.shape[1] == 2 else scores
+    if scores.ndim != 2 or scores.shape[1] != 2:
+        return scores
+    wide = np.clip(scores.astype(np.float64), -1e300, 1e300)  # scikit-learn takes no infinite scores
+    return np.asarray(wide[:, 1] - wide[:, 0])
 
 
-def one_score(scores: np.ndarray) -> np.ndarray:
+def one_score(scores: np.ndarray, output: str | None = None) -> np.ndarray:
     """One score per sample that has the order of the probabilities of the second of two columns, shape ``(N,)``.
 
     Any others as they are. Probabilities stay what they are: differences of small ones would be equal.
     """
-    return second_of_two(scores) if _are_distributions(scores) else difference_of_two(scores)
+    return difference_of_two(scores) if _are_logits(scores, output) else second_of_two(scores)
 
 
-def _are_distributions(scores: np.ndarray) -> bool:
-    return bool(scores.ndim == 2 and np.all(scores >= 0) and np.allclose(scores.sum(1), 1, atol=1e-3))
+def _are_logits(scores: np.ndarray, output: str | None) -> bool:
+    return output == "logits" if output is not None else not (scores.ndim == 2 and are_distributions(scores))

@@ -1,0 +1,135 @@
+"""Metrics of predictions of which nobody says what they are: computed in every way until their values have told."""
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+from delira.metrics.tree.criteria import Criterion
+from delira.metrics.tree.pending import Pending
+from delira.state import CRITERION, OUTPUT, State
+from delira.utils.arrays import as_array, ops_of, shape_of
+
+#: in what ways predictions of the shape of the target may be read -> what of the criterion is known then
+WAYS: dict[str, dict[str, Any]] = {
+    "probabilities": {"output": "probabilities"},
+    "logits": {"output": "logits"},
+    "classes": {"kind": "categorical"},
+}
+
+
+class Told:
+    """What the values of a run have told so far; it is not forgotten between passes."""
+
+    def __init__(self) -> None:
+        #: whether a score was below 0 or above 1, and whether targets were no one-hot labels
+        self.is_outside, self.is_not_one_hot = False, False
+
+    def ways(self, known: Criterion, pred: Any, true: Any) -> list[str]:
+        """In which ways predictions may still be read; the first is that of now.
+
+        Parameters
+        ----------
+        known
+            What is known by criterion and setting.
+        pred, true
+            Predictions and targets of a batch.
+        """
+        shape = shape_of(pred)
+        is_same = [size for size in shape if size != 1] == [size for size in shape_of(true) if size != 1]
+        if not is_same or not ops_of(pred).is_float(pred) or known.is_exclusive:
+            return []
+        of_each = [known.output] if known.output is not None else ["logits"] if self.is_outside else [*WAYS][:2]
+        may_be_classes = len(shape) == 2 and shape[1] > 1 and known.kind is None and not self.is_not_one_hot
+        found = [way for way in of_each if way in WAYS]
+        return ["classes", *found] if may_be_classes else found
+
+    def pick(self, ways: Any) -> str:
+        """The way that everything seen so far leaves."""
+        left = [way for way in ways if not (way == "classes" and self.is_not_one_hot)]
+        return "logits" if "logits" in left and self.is_outside and left[0] != "classes" else left[0]
+
+
+class Readings:
+    """The same metric for each way in which its predictions may be read.
+
+    Parameters
+    ----------
+    told
+        What is known by now.
+    trees
+        Way -> metric.
+    """
+
+    def __init__(self, told: Told, trees: Mapping[str, Any]):
+        self._told, self._trees = told, dict(trees)
+        self._flags = Pending()
+        self._is_first = True
+
+    @classmethod
+    def of(cls, told: Told, tree: Any, ways: list[str]) -> "Readings":
+        """One copy of a metric that has seen nothing yet for each way."""
+        trees = {way: copy.deepcopy(tree) for way in ways}
+        for copied in trees.values():
+            copied.is_read = True
+        return cls(told, trees)
+
+    def process(self, state: Any, known: Criterion, pred: Any, true: Any) -> dict[str, Any]:
+        """Take in a batch; what it gave is that of the way that is likely by now."""
+        self._flags.append(_flags(as_array(pred), as_array(true)))
+        if self._is_first or self._flags.is_full:  # nearly always the first batch tells
+            self._read()
+            self._is_first = False
+        given = {way: tree.process(as_read(state, known, way)) for way, tree in self._trees.items()}
+        return given[self._told.pick(self._trees)]
+
+    def process_final(self, state: Any, known: Criterion) -> dict[str, Any]:
+        """End the pass."""
+        way = self.way
+        found: dict[str, Any] = self._trees[way].process_final(as_read(state, known, way))
+        return found
+
+    @property
+    def way(self) -> str:
+        """The way that all values leave."""
+        self._read()
+        return self._told.pick(self._trees)
+
+    @property
+    def tree(self) -> Any:
+        """The metric of that way."""
+        return self._trees[self.way]
+
+    def _read(self) -> None:
+        for _, flags in self._flags.read():
+            self._told.is_outside |= bool(flags[0])
+            self._told.is_not_one_hot |= bool(flags[1])
+
+    def state_dict(self) -> dict[str, Any]:
+        """What the batches so far have brought, in every way."""
+        self._read()
+        return {way: tree.state_dict() for way, tree in self._trees.items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue after the batches that a state has seen."""
+        for way, kept in state.items():
+            self._trees[way].load_state_dict(kept)
+
+
+def as_read(state: Any, known: Criterion, way: str) -> State:
+    """The state with predictions that are read in one way."""
+    return State({**state, CRITERION: known._replace(**WAYS[way]), OUTPUT: None})
+
+
+def _flags(pred: Any, true: Any) -> list[Any]:
+    """Whether any finite score is below 0 or above 1; whether any row of the target is no one-hot label."""
+    ops = ops_of(pred)
+    is_outside = ops.largest(ops.to_integer(((pred < 0) | (pred > 1)) & ops.is_finite(pred)))
+    others = ops_of(true)
+    table = others.to_integer(true)
+    if len(shape_of(true)) < 2:
+        return [is_outside, others.largest(table * 0 + 1)]
+    numbers = others.as_float(true) if "bool" not in str(true.dtype) else others.as_float(table)
+    is_digit = (numbers == 0) | (numbers == 1)
+    is_wrong = others.least(others.to_integer(is_digit)) == 0
+    one_each = others.largest(others.to_integer(others.sum(table, -1) != 1)) > 0
+    return [is_outside, others.to_integer(is_wrong | one_each)]

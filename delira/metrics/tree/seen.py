@@ -1,0 +1,187 @@
+"""What a pass is looked at for when it ends: targets that no class is, and predictions that are no finite numbers."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from delira.errors import DataError
+from delira.metrics.tree.moments import LARGE
+from delira.metrics.tree.pending import Pending
+from delira.utils.arrays import ops_of, shape_of
+
+#: in the place of a predicted label where the scores are no finite numbers
+LOST = int(np.iinfo(np.int32).min)
+#: in the place of a number of classes: targets say yes or no, by anything from 0 to 1
+YES_OR_NO = -1
+#: so many samples are named
+MOST_NAMED = 10
+
+
+class Seen:
+    """The targets of a pass, and the scores that decided; both are read when it ends, and nothing waits before.
+
+    Parameters
+    ----------
+    name
+        Of the metric, for the message.
+    """
+
+    def __init__(self, name: str):
+        self._name = name
+        self._pending = Pending()
+        self._n_samples = 0
+        #: positions in the pass, from 0, of samples whose prediction is not finite
+        self.lost: list[int] = []
+
+    def add(self, true: Any, scores: Any, n_classes: int, ignore_index: int | None = None) -> None:
+        """Take in a batch.
+
+        Parameters
+        ----------
+        true
+            Targets of shape ``(B, ...)``.
+        scores
+            What decided for each of them, e.g. the highest score, shape ``(B, ...)``; None if that cannot be told.
+        n_classes
+            Targets are whole numbers below it, and not below 0; 0: any whole number; or ``YES_OR_NO``.
+        ignore_index
+            The target that does not count.
+        """
+        shape = shape_of(true)
+        is_large = math.prod(shape) > LARGE
+        note = (self._n_samples, n_classes, ignore_index, is_large, scores is not None)
+        arrays = [_reduced_labels(true, n_classes, ignore_index) if is_large else ops_of(true).keep(true)]
+        if scores is not None:
+            arrays.append(_reduced_scores(scores) if is_large else ops_of(scores).keep(scores))
+        self._pending.append(arrays, note)
+        self._n_samples += shape[0] if shape else 1
+        if self._pending.is_full:
+            self.check()
+
+    def check(self) -> None:
+        """Look at what came.
+
+        Raises
+        ------
+        DataError
+            If a target is none of the classes; it names the first.
+        """
+        for (start, n_classes, ignore_index, is_large, has_scores), arrays in self._pending.read():
+            true = arrays[0]
+            is_wrong = true > 0 if is_large else wrong_labels(true, n_classes, ignore_index)
+            if is_wrong.any():
+                refuse_label(self._name, true, is_wrong, n_classes, start, is_known=not is_large)
+            if has_scores:
+                is_lost = arrays[1] > 0 if is_large else ~np.isfinite(arrays[1])
+                if is_lost.any():
+                    self.lost += (np.flatnonzero(by_sample(is_lost)) + start).tolist()
+
+    def state_dict(self) -> dict[str, Any]:
+        """How many samples were seen, and which were lost."""
+        self.check()
+        return {"n_samples": self._n_samples, "lost": np.array(self.lost, dtype=np.int64)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue after the batches that a state has seen."""
+        self._pending = Pending()
+        self._n_samples, self.lost = int(state["n_samples"]), np.asarray(state["lost"]).tolist()
+
+
+def wrong_labels(true: np.ndarray, n_classes: int, ignore_index: int | None = None) -> np.ndarray:
+    """Which targets are none of the classes.
+
+    Parameters
+    ----------
+    true
+        Numbers.
+    n_classes
+        How many classes there are, from 0; 0: any whole number is one; or ``YES_OR_NO``.
+    ignore_index
+        The target that does not count.
+    """
+    if true.dtype.kind not in "iuf":
+        return np.zeros(true.shape, bool)
+    if n_classes == YES_OR_NO:
+        is_right = (true >= 0) & (true <= 1)
+    else:
+        is_right = np.ones(true.shape, bool) if true.dtype.kind != "f" else true == np.floor(true)
+        if n_classes:
+            is_right &= (true >= 0) & (true < n_classes)
+        elif true.dtype.kind == "f":
+            is_right &= np.isfinite(true)
+    return ~is_right if ignore_index is None else ~is_right & (true != ignore_index)
+
+
+def refuse_label(
+    name: str, true: np.ndarray, is_wrong: np.ndarray, n_classes: int, start: int = 0, *, is_known: bool = True
+) -> None:
+    """Refuse targets that no class is, naming the first.
+
+    Parameters
+    ----------
+    name
+        Of the metric.
+    true
+        Targets of shape ``(n, ...)``.
+    is_wrong
+        Which are refused.
+    n_classes
+        How many classes there are; 0: nobody knows; or ``YES_OR_NO``.
+    start
+        Position of the first of them in the pass.
+    is_known
+        Whether ``true`` holds the targets, and not only where they are wrong.
+
+    Raises
+    ------
+    DataError
+        Always.
+    """
+    samples = np.flatnonzero(by_sample(is_wrong))
+    label = f"the target {true[is_wrong][0]}" if is_known else "a target"
+    more = f", and {len(samples) - 1} more samples have such ones" if len(samples) > 1 else ""
+    classes = f"none of the {n_classes} classes from 0 to {n_classes - 1}" if n_classes else "no whole number"
+    if n_classes == YES_OR_NO:
+        classes = "neither yes nor no (0 to 1)"
+    raise DataError(
+        f"the metric {name!r} got {label} in sample {start + samples[0]}, which is {classes}{more}; number the "
+        "classes from 0, and name a target that does not count by ignore_index=, of the metric or of the loss"
+    )
+
+
+def by_sample(flags: np.ndarray) -> np.ndarray:
+    """Whether any flag of a sample is up, bool of shape ``(n,)``."""
+    return np.asarray(flags.reshape(len(flags), -1).any(axis=1)) if flags.ndim else flags.reshape(1)
+
+
+def named_samples(positions: Any) -> str:
+    """Positions as a text, the first of them if there are many."""
+    numbers = [int(position) for position in positions]
+    more = f" and {len(numbers) - MOST_NAMED:,} more" if len(numbers) > MOST_NAMED else ""
+    return ", ".join(map(str, numbers[:MOST_NAMED])) + more
+
+
+def _reduced_labels(true: Any, n_classes: int, ignore_index: int | None) -> Any:
+    """Of each sample whether a target is wrong, on the device, shape ``(B,)``; many numbers are not brought over."""
+    ops = ops_of(true)
+    shape = shape_of(true)
+    if "bool" in str(true.dtype):
+        return ops.reshape(ops.to_integer(true), (shape[0], -1))[:, 0] * 0
+    values = true if ops.is_float(true) else ops.to_integer(true)
+    is_wrong = (values < 0) | (values > 1) if n_classes == YES_OR_NO else values != values
+    if n_classes != YES_OR_NO:
+        if n_classes:
+            is_wrong = is_wrong | (values < 0) | (values >= n_classes)
+        if ops.is_float(true):
+            is_wrong = is_wrong | ~ops.equal(values, ops.to_integer(values))
+    if ignore_index is not None:
+        is_wrong = is_wrong & (values != ignore_index)
+    return ops.largest(ops.to_integer(ops.reshape(is_wrong, (shape[0], -1))), 1)
+
+
+def _reduced_scores(scores: Any) -> Any:
+    ops = ops_of(scores)
+    rows = ops.reshape(~ops.is_finite(scores), (shape_of(scores)[0], -1))
+    return ops.largest(ops.to_integer(rows), 1)
