@@ -124,6 +124,8 @@ def _innermost(criterion: Any) -> tuple[Any, dict[str, Any]]:
     """What partials and wrappers call in the end, and the keywords that they give it."""
     settings: dict[str, Any] = {}
     for _ in range(32):  # a wrapper may name itself
+        if getattr(criterion, "__name__", "") in KINDS["mixup"]:  # it does more than what it wraps
+            break
         if isinstance(criterion, functools.partial):
             settings = {**criterion.keywords, **settings}
             criterion = criterion.func
