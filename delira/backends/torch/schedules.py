@@ -10,6 +10,7 @@ from delira.errors import ConfigError
 from delira.metrics.direction import AUTO, as_mode
 from delira.training.callbacks.abstract_callback import AbstractCallback
 from delira.training.callbacks.monitor import mode_of_plateau
+from delira.training.callbacks.rates import check_finite, check_rates
 
 _lr = torch.optim.lr_scheduler
 
@@ -55,6 +56,8 @@ class TorchSchedulerCallback(AbstractCallback):
         self._updates = 0
         if self.scheduler_cls is None:
             raise ConfigError("TorchSchedulerCallback needs scheduler_cls, e.g. torch.optim.lr_scheduler.StepLR")
+        if getattr(self.scheduler_cls, "__module__", "").startswith("torch."):  # a user's may mean other things
+            check_rates(self.scheduler_cls.__name__, params)
         if self.step_on not in ("epoch", "iter"):
             raise ConfigError(f"step_on must be 'epoch' or 'iter', got {self.step_on!r}")
         if not isinstance(optimizer, str):
@@ -71,6 +74,7 @@ class TorchSchedulerCallback(AbstractCallback):
         except TypeError as error:
             name = getattr(self.scheduler_cls, "__name__", repr(self.scheduler_cls))
             raise ConfigError(f"the schedule {name} cannot be built from {self.params}: {error}") from error
+        self._check()
 
     def attach(self, trainer: Any) -> None:
         """Take the optimizer out of the trainer."""
@@ -102,7 +106,7 @@ class TorchSchedulerCallback(AbstractCallback):
         """Step after an update."""
         if self.step_on == "iter" and self._count() != self._updates:
             self._updates = self._count()
-            self.scheduler.step()
+            self._step()
 
     def at_epoch_end(self, trainer: Any, **facts: Any) -> None:
         """Step after an epoch."""
@@ -112,7 +116,7 @@ class TorchSchedulerCallback(AbstractCallback):
                 self.at_iter_end(trainer)
             return
         if not self._is_plateau:
-            self.scheduler.step()
+            self._step()
             return
         key = self.monitor or facts["val_score_key"] or ""
         if key not in metrics and f"val_{key}" in metrics:
@@ -121,6 +125,18 @@ class TorchSchedulerCallback(AbstractCallback):
             self.scheduler.step(metrics[key])
         elif not trainer.skips_validation:
             raise ConfigError(f"ReduceLROnPlateau looks at {key!r}, but the epoch has only {sorted(metrics)}")
+
+    def _step(self) -> None:
+        self.scheduler.step()
+        self._check()
+
+    def _check(self) -> None:
+        if not self._is_plateau and hasattr(
+            self.scheduler, "get_last_lr"
+        ):  # a plateau's has none before its first step
+            check_finite(
+                getattr(self.scheduler_cls, "__name__", repr(self.scheduler_cls)), self.scheduler.get_last_lr()
+            )
 
     def _count(self) -> int:
         """Updates so far; a bare torch optimizer updates at every step."""

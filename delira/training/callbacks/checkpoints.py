@@ -7,7 +7,6 @@ from typing import Any
 
 from delira import state as keys
 from delira.state import State
-from delira.training.callbacks.arguments import check_numbers, check_whole
 from delira.training.callbacks.hooks import Callback
 from delira.training.callbacks.monitor import (
     check_watched,
@@ -18,6 +17,7 @@ from delira.training.callbacks.monitor import (
     watched_value,
 )
 from delira.training.callbacks.names import path_of
+from delira.utils.checks import check_numbers, check_whole
 from delira.utils.files import publish
 from delira.utils.optional import import_optional
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from delira.errors import ConfigError
-from delira.training.callbacks.arguments import check_numbers, check_whole
 from delira.training.callbacks.rates import RateSchedule
 from delira.training.callbacks.schedules import RoomSchedule
+from delira.utils.checks import check_choice, check_functions, check_numbers, check_whole
 from delira.utils.suggest import did_you_mean
 
 
@@ -26,9 +26,7 @@ class _Cycle(RoomSchedule):
             raise ConfigError(f"{name} takes no {unknown[0]!r}{did_you_mean(unknown[0], [*params, *self._more])}")
         super().__init__(step_on_batch, {**params, **self._more, **more})
         for key, allowed in _ALLOWED.items():
-            if self.params.get(key, allowed[0]) not in allowed:
-                wanted = " or ".join(map(repr, allowed))
-                raise ConfigError(f"{name}: {key} must be {wanted}, got {self.params[key]!r}")
+            check_choice(self, allowed, **{key: self.params.get(key, allowed[0])})
 
     def _arguments(self, trainer: Any) -> dict[str, Any]:
         """Those that the room takes."""
@@ -98,10 +96,10 @@ class CyclicLR(_Cycle):
         **params: Any,
     ):
         scale_fn = params.get("scale_fn")
-        if mode not in _HEIGHTS and scale_fn is None:
-            raise ConfigError(f"CyclicLR: mode must be one of {', '.join(map(repr, _HEIGHTS))}, got {mode!r}")
-        if scale_fn is not None and not callable(scale_fn):
-            raise ConfigError(f"CyclicLR: scale_fn is a function of a number, got {scale_fn!r}")
+        if scale_fn is None:
+            check_choice(self, _HEIGHTS, mode=mode)
+        else:
+            check_functions(self, scale_fn=scale_fn)
         super().__init__(step_on_batch, {
             "base_lr": base_lr, "max_lr": max_lr, "step_size_up": step_size_up, "step_size_down": step_size_down,
             "mode": mode, "gamma": gamma,
@@ -247,8 +245,8 @@ class WarmupCosine(RoomSchedule):
     _name = "LambdaLR"
 
     def __init__(self, warmup_steps: int, total_steps: int, final_factor: float = 0.0, step_on_batch: bool = True):
-        check_whole(self, warmup_steps=warmup_steps, total_steps=total_steps)
-        check_numbers(self, final_factor=final_factor)
+        check_whole(self, at_least=0, warmup_steps=warmup_steps, total_steps=total_steps)
+        check_numbers(self, at_least=0, at_most=1, final_factor=final_factor)
         if not 0 <= warmup_steps < total_steps:
             raise ConfigError(
                 f"WarmupCosine: warmup_steps is at least 0 and below total_steps, got {warmup_steps!r} and "

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from delira import state as keys
-from delira.errors import ConfigError, MissingKeyError
+from delira.errors import MissingKeyError
 from delira.state import State
-from delira.training.callbacks.arguments import check_numbers, check_whole
 from delira.training.callbacks.hooks import Callback
 from delira.training.callbacks.monitor import check_watched, number, refuse_unknown, sign_of, watched_value
+from delira.utils.checks import check_flags, check_numbers, check_whole
 
 
 class EarlyStopping(Callback):
@@ -55,12 +55,9 @@ class EarlyStopping(Callback):
     ):
         self.monitor = monitor if monitor_key is None else monitor_key
         check_watched(mode, self.monitor, "EarlyStopping")
-        check_numbers(self, min_delta=min_delta)
-        check_whole(self, patience=patience)
-        if min_delta < 0 or patience < 0:
-            raise ConfigError(
-                f"EarlyStopping: min_delta and patience must not be negative, got {min_delta!r} and {patience!r}"
-            )
+        check_numbers(self, at_least=0, min_delta=min_delta)
+        check_whole(self, at_least=0, patience=patience)
+        check_flags(self, step_on_batch=step_on_batch)
         self.min_delta, self.patience, self.mode, self.step_on_batch = min_delta, patience, mode, step_on_batch
         self.best = math.inf
         self.epochs_waited = 0

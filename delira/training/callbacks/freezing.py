@@ -6,9 +6,9 @@ from typing import Any
 from delira import state as keys
 from delira.errors import ConfigError
 from delira.state import State
-from delira.training.callbacks.arguments import check_whole
 from delira.training.callbacks.hooks import Callback
 from delira.training.callbacks.monitor import trainer_of
+from delira.utils.checks import check_whole
 from delira.utils.suggest import did_you_mean
 
 

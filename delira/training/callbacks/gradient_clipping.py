@@ -8,11 +8,11 @@ from typing import Any
 from delira import state as keys
 from delira.errors import ConfigError
 from delira.state import State
-from delira.training.callbacks.arguments import check_numbers
 from delira.training.callbacks.hooks import Callback
 from delira.training.callbacks.weights import Selection, WeightFilter
 from delira.utils.array_functions import cast
 from delira.utils.arrays import ops_of
+from delira.utils.checks import check_numbers, check_order
 
 
 class _Clipping(Callback):
@@ -61,12 +61,8 @@ class GradientNormClipping(_Clipping):
     _setting = "gradient_clip_norm"
 
     def __init__(self, max_norm: float, norm_type: float = 2, params: Selection = None):
-        check_numbers(self, max_norm=max_norm, norm_type=norm_type)
-        if not max_norm > 0 or not norm_type >= 1:
-            raise ConfigError(
-                f"GradientNormClipping: max_norm is above 0 and norm_type at least 1, got {max_norm!r} and "
-                f"{norm_type!r}"
-            )
+        check_numbers(self, above=0, max_norm=max_norm)
+        check_order(self, norm_type=norm_type)
         self.max_norm, self.norm_type = max_norm, norm_type
         self._filter = WeightFilter(params, "GradientNormClipping")
 
@@ -103,9 +99,7 @@ class GradientClipping(_Clipping):
     _setting = "gradient_clip_value"
 
     def __init__(self, clip_value: float, params: Selection = None):
-        check_numbers(self, clip_value=clip_value)
-        if not clip_value > 0:
-            raise ConfigError(f"GradientClipping: clip_value is above 0, got {clip_value!r}")
+        check_numbers(self, above=0, clip_value=clip_value)
         self.clip_value = clip_value
         self._filter = WeightFilter(params, "GradientClipping")
 

@@ -10,9 +10,9 @@ import numpy as np
 from delira import state as keys
 from delira.errors import ConfigError
 from delira.state import State
-from delira.training.callbacks.arguments import check_numbers
 from delira.training.callbacks.hooks import Callback
 from delira.training.callbacks.mixing.randomness import seed_and_fold
+from delira.utils.checks import check_numbers
 from delira.utils.seeding import derive, seeded_globals
 from delira.utils.suggest import did_you_mean
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from delira import state as keys
 from delira.errors import ConfigError
 from delira.state import State
-from delira.training.callbacks.arguments import check_whole
 from delira.training.callbacks.hooks import Callback
 from delira.training.callbacks.monitor import trainer_of
 from delira.training.callbacks.tensorboard_scalars import batch_values, epoch_values
+from delira.utils.checks import check_whole
 from delira.utils.picture import picture_class
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import Any
 from delira import state as keys
 from delira.errors import ConfigError, NetworkError
 from delira.state import State
-from delira.training.callbacks.arguments import check_numbers, check_whole
 from delira.training.callbacks.initialisers import LayerInit, backend_of
 from delira.training.callbacks.mixing.randomness import seed_and_fold
+from delira.utils.checks import check_numbers, check_whole
 from delira.utils.seeding import derive_int
 from delira.utils.trees import map_leaves
 

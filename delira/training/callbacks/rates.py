@@ -13,7 +13,63 @@ from delira.errors import ConfigError
 from delira.metrics.direction import AUTO, as_mode
 from delira.training.callbacks.abstract_callback import AbstractCallback
 from delira.training.callbacks.monitor import mode_of_plateau
+from delira.utils.checks import check_numbers, check_whole
 from delira.utils.suggest import did_you_mean
+
+#: arguments that count something -> the least that they can be
+_COUNTS = {
+    "step_size": 1, "T_max": 1, "patience": 0, "cooldown": 0, "step_size_up": 1, "step_size_down": 1, "total_steps": 1,
+    "epochs": 1, "steps_per_epoch": 1,
+}  # fmt: skip
+#: arguments that are numbers -> their limits
+_NUMBERS: dict[str, dict[str, float]] = {
+    "gamma": {"at_least": 0}, "eta_min": {"at_least": 0}, "factor": {"above": 0}, "threshold": {},
+    "pct_start": {"at_least": 0, "at_most": 1}, "div_factor": {"above": 0}, "final_div_factor": {"above": 0},
+    "eps": {"at_least": 0},
+}  # fmt: skip
+#: and those that may be lists, one for each group of parameters of an optimizer of PyTorch
+FOR_GROUPS: dict[str, dict[str, float]] = {
+    "base_lr": {"at_least": 0}, "max_lr": {"above": 0}, "min_lr": {"at_least": 0}, "base_momentum": {"at_least": 0},
+    "max_momentum": {"at_least": 0},
+}  # fmt: skip
+
+
+def check_rates(owner: Any, params: Mapping[str, Any]) -> None:
+    """Refuse arguments of schedules that are impossible, by their names; None is none.
+
+    Raises
+    ------
+    ConfigError
+        Naming the first that is impossible.
+    """
+    for name, value in params.items():
+        if value is None:
+            continue
+        if name in _COUNTS:
+            check_whole(owner, at_least=_COUNTS[name], **{name: value})
+        elif name in _NUMBERS:
+            check_numbers(owner, **_NUMBERS[name], **{name: value})
+        elif name in FOR_GROUPS:
+            for each in as_list(value):
+                check_numbers(owner, **FOR_GROUPS[name], **{name: each})
+
+
+def as_list(value: Any) -> list[Any]:
+    """The values of a list; anything else as the only one."""
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def check_finite(owner: Any, rates: Sequence[float]) -> None:
+    """Refuse a rate that is no number, before it makes weights that are none.
+
+    Raises
+    ------
+    ConfigError
+        With the rate.
+    """
+    for rate in rates:
+        if not math.isfinite(rate):
+            raise ConfigError(f"{owner} gave the learning rate {rate}; look at its arguments, or its function")
 
 
 class RateSchedule(AbstractCallback):
@@ -43,6 +99,7 @@ class RateSchedule(AbstractCallback):
         if self.step_on not in ("epoch", "iter"):
             raise ConfigError(f"step_on must be 'epoch' or 'iter', got {self.step_on!r}")
         self.params = self._named(args, params)
+        check_rates(self, self.params)
         self.count, self._updates = 0, 0
         self.base = math.nan  # the rate that the optimizer began with
         self.scale = 1.0  # by which somebody has changed all rates
@@ -97,7 +154,10 @@ class RateSchedule(AbstractCallback):
             self._set()
 
     def _set(self) -> None:
-        self.optimizer.rate = self.rate_after(self.count) * self.scale
+        rate = self.rate_after(self.count) * self.scale
+        if not math.isnan(self.base):
+            check_finite(type(self).__name__, [rate])
+        self.optimizer.rate = rate
 
     def state_dict(self) -> dict[str, Any]:
         """The steps so far, and the rates it began with."""

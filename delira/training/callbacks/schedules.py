@@ -7,17 +7,11 @@ from typing import Any
 from delira import state as keys
 from delira.errors import ConfigError
 from delira.state import State
-from delira.training.callbacks.arguments import check_numbers
 from delira.training.callbacks.hooks import Callback
 from delira.training.callbacks.monitor import check_watched, sign_of, trainer_of
+from delira.training.callbacks.rates import FOR_GROUPS, as_list, check_rates
+from delira.utils.checks import check_flags, check_numbers, check_whole
 
-#: arguments that are numbers, of schedules that this module offers
-_NUMBERS = frozenset({
-    "step_size", "gamma", "T_max", "eta_min", "factor", "patience", "step_size_up", "step_size_down", "total_steps",
-    "epochs", "steps_per_epoch", "pct_start", "div_factor", "final_div_factor",
-})  # fmt: skip
-#: and those that may be lists, one for each group of parameters of an optimizer of PyTorch
-_FOR_GROUPS = ("base_lr", "max_lr", "base_momentum", "max_momentum")
 #: room -> ending of the names of its schedules
 _ENDINGS = {"torch": "PyTorch", "torchscript": "PyTorch", "tensorflow": "Tf", "jax": "Jax"}
 
@@ -34,10 +28,8 @@ class RoomSchedule(Callback):
     _name = ""
 
     def __init__(self, step_on_batch: bool, params: Mapping[str, Any]):
-        check_numbers(self, **{name: value for name, value in params.items() if name in _NUMBERS and value is not None})
-        for name in _FOR_GROUPS:
-            for value in as_list(params.get(name, [])):
-                check_numbers(self, **{name: value})
+        check_flags(self, step_on_batch=step_on_batch)
+        check_rates(self, params)
         self.step_on_batch, self.params = step_on_batch, dict(params)
         self._schedules: list[Any] = []
         self._begun: dict[str, Any] = {}
@@ -129,13 +121,8 @@ class RoomSchedule(Callback):
         return f"{type(self).__name__}({', '.join(plain)})"
 
 
-def as_list(value: Any) -> list[Any]:
-    """The values of a list; anything else as the only one."""
-    return list(value) if isinstance(value, (list, tuple)) else [value]
-
-
 def _is_for_groups(name: str, value: Any) -> bool:
-    return name in (*_FOR_GROUPS, "lr_lambda") and isinstance(value, (list, tuple))
+    return name in (*FOR_GROUPS, "lr_lambda") and isinstance(value, (list, tuple))
 
 
 class LambdaLR(RoomSchedule):
@@ -196,7 +183,10 @@ class MultiStepLR(RoomSchedule):
     def __init__(self, milestones: Sequence[int], gamma: float = 0.1, step_on_batch: bool = False):
         if not isinstance(milestones, Iterable) or isinstance(milestones, str):
             raise ConfigError(f"MultiStepLR: milestones is a list of steps, got {milestones!r}")
-        super().__init__(step_on_batch, {"milestones": list(milestones), "gamma": gamma})
+        milestones = list(milestones)
+        for step in milestones:
+            check_whole(self, at_least=1, milestones=step)
+        super().__init__(step_on_batch, {"milestones": milestones, "gamma": gamma})
 
 
 class ExponentialLR(RoomSchedule):
@@ -270,6 +260,9 @@ class ReduceLROnPlateau(RoomSchedule):
         **params: Any,
     ):
         check_watched(mode, monitor, "ReduceLROnPlateau")
+        check_numbers(self, above=0, factor=factor)
+        if not factor < 1:
+            raise ConfigError(f"ReduceLROnPlateau: factor must be below 1, which lowers the rate, got {factor!r}")
         own = {"monitor": monitor, "mode": mode, "factor": factor, "patience": patience}
         super().__init__(step_on_batch, {**own, **params})
 

@@ -6,9 +6,9 @@ from typing import Any
 from delira import state as keys
 from delira.errors import ConfigError
 from delira.state import State
-from delira.training.callbacks.arguments import check_whole
 from delira.training.callbacks.hooks import Callback
 from delira.training.callbacks.weight_average import set_average
+from delira.utils.checks import check_whole
 
 
 class SWA(Callback):

@@ -13,9 +13,9 @@ import numpy as np
 from delira import state as keys
 from delira.errors import DataError
 from delira.state import Y_PRED, State
-from delira.training.callbacks.arguments import check_whole
 from delira.training.callbacks.tensorboard_base import AbstractTensorBoard
 from delira.utils.arrays import as_array, ops_of, read_arrays, shape_of
+from delira.utils.checks import check_whole
 
 #: pixels of one side of all pictures together, as TensorBoard shows them
 _SPRITE = 8192

@@ -7,10 +7,10 @@ from typing import Any
 from delira import state as keys
 from delira.logging.writers import VisdomParams, write_values
 from delira.state import State
-from delira.training.callbacks.arguments import check_whole
 from delira.training.callbacks.monitor import plain_values
 from delira.training.callbacks.tensorboard_base import AbstractTensorBoard
 from delira.training.callbacks.tensorboard_graph import write_graph
+from delira.utils.checks import check_whole
 
 
 class TensorBoard(AbstractTensorBoard):

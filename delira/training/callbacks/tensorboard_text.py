@@ -8,9 +8,9 @@ from typing import Any
 from delira import state as keys
 from delira.logging.writers import VisdomParams
 from delira.state import State
-from delira.training.callbacks.arguments import check_whole
 from delira.training.callbacks.tensorboard_base import AbstractTensorBoard
 from delira.training.callbacks.tensorboard_scalars import batch_values, epoch_values
+from delira.utils.checks import check_whole
 
 _SUMMARY = (keys.MODEL, keys.OPTIMIZER, keys.CRITERION, keys.METRIC_LIST, keys.CALLBACK_LIST)
 

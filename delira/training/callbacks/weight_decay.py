@@ -4,12 +4,11 @@ import math
 from typing import Any
 
 from delira import state as keys
-from delira.errors import ConfigError
 from delira.state import State
-from delira.training.callbacks.arguments import check_numbers
 from delira.training.callbacks.hooks import Callback
 from delira.training.callbacks.weights import Selection, WeightFilter, learned_weights
 from delira.utils.arrays import ops_of
+from delira.utils.checks import check_numbers, check_order
 
 
 class WeightDecay(Callback):
@@ -38,9 +37,8 @@ class WeightDecay(Callback):
     needs_gradients = True
 
     def __init__(self, rate: float = 5e-4, p: float = 2, params: Selection = None):
-        check_numbers(self, rate=rate, p=p)
-        if rate < 0 or p < 1:
-            raise ConfigError(f"{type(self).__name__}: rate is at least 0 and p at least 1, got {rate!r} and {p!r}")
+        check_numbers(self, at_least=0, rate=rate)
+        check_order(self, p=p)
         self.rate, self.p = rate, p
         self._filter = WeightFilter(params, type(self).__name__)
 

@@ -66,7 +66,9 @@ class WeightFilter:
         if unknown := self._names - names:  # weights that are frozen just now are no mistake
             known = self._known_names(state)
             if missing := sorted(unknown - known):
-                raise ConfigError(f"{self._who}: there is no weight {missing[0]!r}{did_you_mean(missing[0], known)}")
+                raise ConfigError(
+                    f"{self._who}: params: there is no weight {missing[0]!r}{did_you_mean(missing[0], known)}"
+                )
         return (self._names & names) | (self._of_ids(state) & names)
 
     def _known_names(self, state: State) -> set[str]:

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from delira.errors import ConfigError
-from delira.training.callbacks.arguments import check_whole
 from delira.training.finders.rehearsal import Rehearsal, participants, rehearsing
 from delira.training.predictor import batch_length
 from delira.training.trial.data import Batch
 from delira.utils.arrays import shape_of
+from delira.utils.checks import check_whole
 from delira.utils.trees import iterate_leaves
 
 _log = logging.getLogger("delira")

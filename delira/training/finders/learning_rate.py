@@ -10,8 +10,8 @@ import numpy as np
 
 from delira import state as keys
 from delira.errors import ConfigError
-from delira.training.callbacks.arguments import check_whole
 from delira.training.finders.rehearsal import Rehearsal, participants, rehearsing
+from delira.utils.checks import check_whole
 from delira.utils.picture import picture_class
 
 if TYPE_CHECKING:

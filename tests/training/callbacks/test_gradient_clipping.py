@@ -102,9 +102,9 @@ def test_an_experiment_has_it_too(tmp_path, manager):
 
 
 def test_what_cannot_be_is_refused(torch_fit):
-    with pytest.raises(ConfigError, match="max_norm is above 0 and norm_type at least 1, got 0 and 2"):
+    with pytest.raises(ConfigError, match="max_norm is a number above 0, got 0"):
         GradientNormClipping(0)
-    with pytest.raises(ConfigError, match="clip_value is above 0, got -1"):
+    with pytest.raises(ConfigError, match="clip_value is a number above 0, got -1"):
         GradientClipping(-1)
     with pytest.raises(ConfigError, match=r"GradientClipping sees .*; use the setting gradient_clip_value"):
         torch_fit.trial(GradientClipping(1), gradient_accumulation_steps=2).run(1)

@@ -19,21 +19,21 @@ PICTURE, LABELS = state_key("picture_of_a_newcomer"), state_key("labels_of_a_new
 @pytest.mark.parametrize(
     ("make", "match"),
     [
-        (lambda: cb.EarlyStopping(patience="3"), "EarlyStopping: patience is a whole number, got '3'"),
-        (lambda: cb.EarlyStopping(patience=1.5), "EarlyStopping: patience is a whole number, got 1.5"),
+        (lambda: cb.EarlyStopping(patience="3"), "EarlyStopping: patience is a whole number of at least 0, got '3'"),
+        (lambda: cb.EarlyStopping(patience=1.5), "EarlyStopping: patience is a whole number of at least 0, got 1.5"),
         (lambda: cb.EarlyStopping(None), "EarlyStopping: monitor is the name of a value, got None"),
         (lambda: cb.Best(min_delta="1e-3"), "Best: min_delta is a number, got '1e-3'"),
         (lambda: cb.SWA("5"), "SWA: start_epoch is a whole number, got '5'"),
-        (lambda: cb.GradientNormClipping("1"), "GradientNormClipping: max_norm is a number, got '1'"),
-        (lambda: cb.GradientClipping(float("nan")), "GradientClipping: clip_value is a number, got nan"),
-        (lambda: cb.L1WeightDecay("1e-4"), "L1WeightDecay: rate is a number, got '1e-4'"),
+        (lambda: cb.GradientNormClipping("1"), "GradientNormClipping: max_norm is a number above 0, got '1'"),
+        (lambda: cb.GradientClipping(float("nan")), "GradientClipping: clip_value is a number above 0, got nan"),
+        (lambda: cb.L1WeightDecay("1e-4"), "L1WeightDecay: rate is a number of at least 0, got '1e-4'"),
         (lambda: cb.WeightDecay(params=3), "WeightDecay: params are names of weights, .* got 3"),
         (lambda: cb.FreezeUnfreeze(["head"]), r"FreezeUnfreeze: the schedule is a dict of .* got \['head'\]"),
-        (lambda: cb.StepLR("10"), "StepLR: step_size is a number, got '10'"),
-        (lambda: cb.ExponentialLR("0.9"), "ExponentialLR: gamma is a number, got '0.9'"),
+        (lambda: cb.StepLR("10"), "StepLR: step_size is a whole number of at least 1, got '10'"),
+        (lambda: cb.ExponentialLR("0.9"), "ExponentialLR: gamma is a number of at least 0, got '0.9'"),
         (lambda: cb.LambdaLR(0.9), "LambdaLR: lr_lambda is a function of the steps so far, got 0.9"),
         (lambda: cb.MultiStepLR(30), "MultiStepLR: milestones is a list of steps, got 30"),
-        (lambda: cb.WarmupCosine("5", 10), "WarmupCosine: warmup_steps is a whole number, got '5'"),
+        (lambda: cb.WarmupCosine("5", 10), "WarmupCosine: warmup_steps is a whole number of at least 0, got '5'"),
         (lambda: cb.Mixup("0.4"), "Mixup: alpha is a number, got '0.4'"),
         (lambda: cb.Mixup(lam=[0.5]), "Mixup: lam is from 0 to 1, or RANDOM"),
         (lambda: cb.CutMix(1.0, "10"), "CutMix: classes is at least 2, or -1"),
@@ -113,7 +113,7 @@ def test_a_weight_that_is_frozen_just_now_may_be_named(fit):
     plain = fit.trial(cb.FreezeUnfreeze({0: bias, 1: None})).run(1)  # the network is the fitted one: another loss
     assert history[1]["loss"] > history[0]["loss"] + 1.0
     assert plain[0]["loss"] < history[1]["loss"]
-    with pytest.raises(ConfigError, match="WeightDecay: there is no weight 'kernal'"):
+    with pytest.raises(ConfigError, match="WeightDecay: params: there is no weight 'kernal'"):
         fit.trial(cb.WeightDecay(params=["kernal"])).run(1)
 
 

@@ -175,7 +175,7 @@ def test_an_experiment_has_them_too(tmp_path, manager):
 
 
 def test_what_cannot_be_is_refused():
-    with pytest.raises(ConfigError, match=r"CyclicLR: mode must be one of 'triangular', .*, got 'square'"):
+    with pytest.raises(ConfigError, match=r"CyclicLR: mode must be 'triangular', .*, got 'square'"):
         CyclicLR(0.1, 0.2, mode="square")
     with pytest.raises(ConfigError, match="warmup_steps is at least 0 and below total_steps, got 5 and 5"):
         WarmupCosine(5, 5)

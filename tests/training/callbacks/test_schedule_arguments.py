@@ -181,18 +181,21 @@ def test_a_rate_that_optax_hides_is_refused_in_words(make):
     ("make", "says"),
     [
         (lambda: CyclicLR(0.1, 0.2, scale_func=abs), "CyclicLR takes no 'scale_func'; did you mean 'scale_fn'"),
-        (lambda: CyclicLR(0.1, 0.2, scale_fn=2.0), "CyclicLR: scale_fn is a function of a number, got 2.0"),
+        (lambda: CyclicLR(0.1, 0.2, scale_fn=2.0), "CyclicLR: scale_fn is a function, got 2.0"),
         (lambda: CyclicLR(0.1, 0.2, scale_mode="steps"), "scale_mode must be 'cycle' or 'iterations', got 'steps'"),
         (lambda: CyclicLR(0.1, 0.2, monitor="val_loss"), "CyclicLR counts steps and looks at no value"),
-        (lambda: CyclicLR(0.1, [0.2, "1"]), "CyclicLR: max_lr is a number, got '1'"),
+        (lambda: CyclicLR(0.1, [0.2, "1"]), "CyclicLR: max_lr is a number above 0, got '1'"),
         (lambda: OneCycleLR(0.5, 9, anneal_strategy="line"), "anneal_strategy must be 'cos' or 'linear', got 'line'"),
         (
             lambda: OneCycleLR(0.5),
             "OneCycleLR needs total_steps, the updates of the run, or epochs and steps_per_epoch",
         ),
-        (lambda: OneCycleLR(0.5, 9, pct_start=1.5), "pct_start is a part, from 0 to 1"),
+        (lambda: OneCycleLR(0.5, 9, pct_start=1.5), "pct_start is a number of at least 0 and of at most 1, got 1.5"),
         (lambda: OneCycleLR(0.5, 4, pct_start=0.25), "not of one step alone, got 0.25 of 4"),
-        (lambda: OneCycleLR(0.5, 9, max_momentum="high"), "OneCycleLR: max_momentum is a number, got 'high'"),
+        (
+            lambda: OneCycleLR(0.5, 9, max_momentum="high"),
+            "OneCycleLR: max_momentum is a number of at least 0, got 'high'",
+        ),
         (lambda: LambdaLR([abs, 2]), "LambdaLR: lr_lambda is a function of the steps so far, got"),
     ],
 )

@@ -122,9 +122,9 @@ def test_an_experiment_has_it_too(tmp_path, manager):
 
 
 def test_what_cannot_be_is_refused(torch_fit):
-    with pytest.raises(ConfigError, match="WeightDecay: rate is at least 0 and p at least 1, got -1"):
+    with pytest.raises(ConfigError, match="WeightDecay: rate is a number of at least 0, got -1"):
         WeightDecay(-1)
-    with pytest.raises(ConfigError, match="L2WeightDecay: there is no weight 'wieght'; did you mean 'weight'"):
+    with pytest.raises(ConfigError, match="L2WeightDecay: params: there is no weight 'wieght'; did you mean 'weight'"):
         torch_fit.trial(L2WeightDecay(params=["wieght"])).run(1)
     with pytest.raises(ConfigError, match="holds what is no weight of the network; pass their names: weight, bias"):
         torch_fit.trial(L2WeightDecay(params=[object()])).run(1)

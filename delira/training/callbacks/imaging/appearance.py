@@ -9,12 +9,12 @@ import numpy as np
 from delira import state as keys
 from delira.errors import ConfigError
 from delira.state import State
-from delira.training.callbacks.arguments import check_numbers, check_whole
 from delira.training.callbacks.imaging.callback import ImagingCallback
 from delira.training.callbacks.imaging.free_image import adam, free_image
 from delira.training.callbacks.imaging.grid import stretched
 from delira.training.callbacks.monitor import trainer_of
 from delira.utils.arrays import as_array, ops_of, read_arrays
+from delira.utils.checks import check_numbers, check_whole
 from delira.utils.seeding import derive, derive_int
 from delira.utils.suggest import did_you_mean
 

@@ -8,9 +8,9 @@ import numpy as np
 from delira import state as keys
 from delira.errors import ConfigError
 from delira.state import State
-from delira.training.callbacks.arguments import check_whole
 from delira.training.callbacks.imaging.callback import FromState, ImagingCallback
 from delira.training.callbacks.imaging.grid import GridLayout, check_layout, make_grid
+from delira.utils.checks import check_whole
 
 
 class CachingImagingCallback(ImagingCallback):

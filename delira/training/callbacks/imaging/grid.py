@@ -5,7 +5,7 @@ from typing import Any, TypedDict
 import numpy as np
 
 from delira.errors import ConfigError
-from delira.training.callbacks.arguments import check_whole
+from delira.utils.checks import check_whole
 from delira.utils.pixels import as_numbers, side_by_side
 from delira.utils.suggest import did_you_mean
 

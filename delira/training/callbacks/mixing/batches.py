@@ -9,9 +9,9 @@ import numpy as np
 from delira import state as keys
 from delira.errors import ConfigError, DataError
 from delira.state import State
-from delira.training.callbacks.arguments import check_numbers
 from delira.utils.array_functions import take
 from delira.utils.arrays import ops_of, shape_of
+from delira.utils.checks import check_numbers
 from delira.utils.trees import iterate_leaves, map_leaves, n_rows
 
 #: the target among several entries of an experiment's batch

@@ -8,7 +8,6 @@ import numpy as np
 from delira import state as keys
 from delira.errors import ConfigError
 from delira.state import State
-from delira.training.callbacks.arguments import check_numbers, check_whole
 from delira.training.callbacks.mixing.batches import (
     channels_are_first,
     check_classes,
@@ -23,6 +22,7 @@ from delira.training.callbacks.mixing.randomness import RandomCallback
 from delira.training.callbacks.mixing.smoothing import harden
 from delira.utils.array_functions import cast
 from delira.utils.arrays import ops_of
+from delira.utils.checks import check_numbers, check_whole
 
 
 def boxes(rng: np.random.Generator, n: int, shape: Sequence[int], lengths: Any) -> np.ndarray:

@@ -3,10 +3,10 @@
 from delira import state as keys
 from delira.errors import ConfigError
 from delira.state import State
-from delira.training.callbacks.arguments import check_numbers
 from delira.training.callbacks.hooks import Callback
 from delira.training.callbacks.mixing.batches import check_classes, one_hot, set_target, target_of
 from delira.utils.arrays import ops_of
+from delira.utils.checks import check_numbers
 
 
 class LabelSmoothingRegularisation(Callback):

@@ -1,0 +1,92 @@
+"""Arguments refused at the door: what is no number, no flag, no choice, no function. Settings come from files, too."""
+
+import difflib
+import math
+from collections.abc import Callable, Iterable
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from delira.errors import ConfigError
+
+
+def check_numbers(
+    owner: Any, *, above: float | None = None, at_least: float | None = None, at_most: float | None = None, **given: Any
+) -> None:
+    """Refuse what is no finite number, or outside of the limits.
+
+    Parameters
+    ----------
+    owner
+        The object the arguments are for, or its name: how the message begins.
+    above, at_least, at_most
+        Limits, where there are any.
+    **given
+        Arguments by name.
+
+    Raises
+    ------
+    ConfigError
+        Naming the first argument that is none.
+    """
+    limits = {"above": above, "of at least": at_least, "of at most": at_most}
+    said = " and".join(f" {name} {limit}" for name, limit in limits.items() if limit is not None)
+    low = -math.inf if at_least is None else at_least
+    high = math.inf if at_most is None else at_most
+
+    def is_right(value: Any) -> bool:
+        if not isinstance(value, Real) or not math.isfinite(value):
+            return False
+        return low <= value <= high and (above is None or value > above)
+
+    _check(owner, given, is_right, f"a number{said}")
+
+
+def check_whole(owner: Any, *, at_least: float = -math.inf, **given: Any) -> None:
+    """Refuse what is no whole number, or below ``at_least``; see :func:`check_numbers`."""
+    limit = f" of at least {at_least}" if math.isfinite(at_least) else ""
+    _check(owner, given, lambda value: isinstance(value, Integral) and value >= at_least, f"a whole number{limit}")
+
+
+def check_order(owner: Any, **given: Any) -> None:
+    """Refuse what is no order of a norm: below 1, or no number; it may be infinite. See :func:`check_numbers`."""
+    _check(owner, given, lambda value: isinstance(value, Real) and value >= 1, "a number of at least 1")
+
+
+def check_flags(owner: Any, **given: Any) -> None:
+    """Refuse anything but True and False; see :func:`check_numbers`."""
+    for name, value in given.items():
+        if not isinstance(value, (bool, np.bool_)):
+            raise ConfigError(f"{_name_of(owner)}: {name} must be True or False, got {value!r}")
+
+
+def check_choice(owner: Any, choices: Iterable[Any], **given: Any) -> None:
+    """Refuse what is none of ``choices``, with a guess; see :func:`check_numbers`."""
+    known = list(choices)
+    for name, value in given.items():
+        if not any(value is choice or (type(value) is type(choice) and value == choice) for choice in known):
+            listed = ", ".join(map(repr, known[:-1])) + f" or {known[-1]!r}"
+            near = difflib.get_close_matches(str(value), [text for text in known if isinstance(text, str)], n=1)
+            guess = f"; did you mean {near[0]!r}?" if near else ""
+            raise ConfigError(f"{_name_of(owner)}: {name} must be {listed}, got {value!r}{guess}")
+
+
+def check_functions(owner: Any, **given: Any) -> None:
+    """Refuse what cannot be called; see :func:`check_numbers`."""
+    _check(owner, given, callable, "a function")
+
+
+def check_texts(owner: Any, **given: Any) -> None:
+    """Refuse what is no text, and the empty one; see :func:`check_numbers`."""
+    _check(owner, given, lambda value: isinstance(value, str) and value != "", "a text")
+
+
+def _check(owner: Any, given: dict[str, Any], is_right: Callable[[Any], bool], what: str) -> None:
+    for name, value in given.items():
+        if isinstance(value, bool) or not is_right(value):
+            raise ConfigError(f"{_name_of(owner)}: {name} is {what}, got {value!r}")
+
+
+def _name_of(owner: Any) -> str:
+    return owner if isinstance(owner, str) else type(owner).__name__
