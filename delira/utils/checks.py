@@ -38,7 +38,8 @@ def check_numbers(
     def is_right(value: Any) -> bool:
         if not isinstance(value, Real) or not math.isfinite(value):
             return False
-        return low <= value <= high and (above is None or value > above)
+        number: Any = value
+        return low <= number <= high and (above is None or number > above)
 
     _check(owner, given, is_right, f"a number{said}")
 
@@ -46,12 +47,12 @@ def check_numbers(
 def check_whole(owner: Any, *, at_least: float = -math.inf, **given: Any) -> None:
     """Refuse what is no whole number, or below ``at_least``; see :func:`check_numbers`."""
     limit = f" of at least {at_least}" if math.isfinite(at_least) else ""
-    _check(owner, given, lambda value: isinstance(value, Integral) and value >= at_least, f"a whole number{limit}")
+    _check(owner, given, lambda value: isinstance(value, Integral) and int(value) >= at_least, f"a whole number{limit}")
 
 
 def check_order(owner: Any, **given: Any) -> None:
     """Refuse what is no order of a norm: below 1, or no number; it may be infinite. See :func:`check_numbers`."""
-    _check(owner, given, lambda value: isinstance(value, Real) and value >= 1, "a number of at least 1")
+    _check(owner, given, lambda value: isinstance(value, Real) and float(value) >= 1, "a number of at least 1")
 
 
 def check_flags(owner: Any, **given: Any) -> None:
