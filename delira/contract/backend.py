@@ -108,7 +108,14 @@ class Backend(TrialVerbs, abc.ABC):
 
     def forward(self, network: Any, inputs: Mapping[str, Any]) -> Any:
         """Call the network."""
-        return network(**inputs)
+        return self.call_apart(network, inputs, lambda own: network(**own))
+
+    def call_apart(self, network: Any, inputs: Any, call: Callable[[Any], Any]) -> Any:
+        """Call with inputs that stay what they are, also if the network works in place: they are read afterwards.
+
+        ``call`` gets the tree of inputs, or a copy of it. Where arrays cannot be changed, there is nothing to do.
+        """
+        return call(inputs)
 
     def bind_step(
         self, closure: Callable[..., Any], network: Any, arguments: Mapping[str, Any], compiling: CompileConfig

@@ -392,7 +392,10 @@ class BaseNetworkTrainer(HookedRun):
         if self.config.guards.micro_batches != 1:
             return run_in_parts(self, prepared, n_samples, is_last, counters)
         with self.backend.step_scope(self.optimizers, n_samples, is_last):
-            return checks.unpack_closure(self._step(prepared, counters))
+            if self.has_default_closure:  # calls the network apart by itself
+                return checks.unpack_closure(self._step(prepared, counters))
+            step = functools.partial(self._step, counters=counters)
+            return checks.unpack_closure(self.backend.call_apart(self.module, prepared, step))
 
 
 BaseNetworkTrainer.__init__.__signature__ = settings_signature(  # type: ignore[attr-defined]

@@ -141,6 +141,7 @@ class SklearnEstimator(AbstractNetwork):
         batch
             Whether to learn on, from these samples too (``partial_fit``), or anew, from these alone (``fit``).
         """
+        x = np.array(x) if batch else x  # the rows of a whole fit are a copy already
         labels: list[np.ndarray] = []
         if y is not None:
             self.label_shape = y.shape[1:]
@@ -155,13 +156,13 @@ class SklearnEstimator(AbstractNetwork):
 
     def __call__(self, x: np.ndarray) -> dict[str, np.ndarray]:
         """Predict: ``x`` of shape (B, ...) gives ``pred``, and ``label_pred`` of classifiers."""
-        rows = _rows(x)
-        labels = np.asarray(self.estimator.predict(rows))
-        shaped = labels.reshape(len(rows), *(self.label_shape or labels.shape[1:]))
+        # copies: StandardScaler(copy=False) and its like work in place
+        labels = np.asarray(self.estimator.predict(_rows(np.array(x))))
+        shaped = labels.reshape(len(labels), *(self.label_shape or labels.shape[1:]))
         if not is_classifier(self.estimator):
             return {"pred": shaped}
         has_scores = labels.ndim == 1 and hasattr(self.estimator, "classes_")
-        return {"pred": class_scores(self, rows, labels) if has_scores else shaped, "label_pred": shaped}
+        return {"pred": class_scores(self, _rows(np.array(x)), labels) if has_scores else shaped, "label_pred": shaped}
 
     @staticmethod
     def prepare_batch(batch: Mapping[str, Any], input_device: Any = None, output_device: Any = None) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.nn.parameter import is_lazy
 
-from delira.backends.torch import averages, building, compiling, copies, determinism, io, schedules, values
+from delira.backends.torch import averages, building, compiling, copies, determinism, inputs, io, schedules, values
 from delira.backends.torch import export as exports
 from delira.backends.torch import optimizers as optims
 from delira.backends.torch import snapshot as memory
@@ -38,6 +38,7 @@ class TorchBackend(Backend):
     synchronize = staticmethod(synchronize)
     device_memory = staticmethod(device_memory)
     feed = staticmethod(feed)
+    call_apart = staticmethod(inputs.call_apart)
     to_numpy = staticmethod(values.to_numpy)
     read_scalars = staticmethod(values.read_scalars)
     bind_step = staticmethod(compiling.bind_step)

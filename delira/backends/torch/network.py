@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from delira.backends.torch.backend import BACKEND
+from delira.backends.torch.inputs import call_apart
 from delira.contract import (
     NO_HOOKS,
     Step,
@@ -122,7 +123,8 @@ class AbstractPyTorchNetwork(AbstractNetwork, torch.nn.Module):
                 step.predictions = call(model, step.batch)
             else:
                 mapping = kwargs.get("key_mapping") or getattr(model, "__delira_backend__", BACKEND).key_mapping(model)
-                step.predictions = named_outputs(model, model(**select_inputs(mapping, step.batch)))
+                outputs = call_apart(model, select_inputs(mapping, step.batch), lambda own: model(**own))
+                step.predictions = named_outputs(model, outputs)
             run_hooks(hooks.forward, step)
             step.losses = call_losses(losses or {}, kwargs.get("loss_keys") or {}, step.predictions, step.batch)
             run_hooks(hooks.criterion, step)

@@ -10,6 +10,7 @@ from delira.contract import Backend, Devices, UpdateConfig
 from delira.errors import CheckpointError, ConfigError, NetworkError
 from delira.models.weights import check_named_weights
 from delira.testing.toy.optimizers import ToySGD
+from delira.utils.trees import map_leaves
 
 
 class ToyBackend(Backend):
@@ -77,6 +78,10 @@ class ToyBackend(Backend):
     def learning_rates(self, optimizers: Mapping[str, Any]) -> dict[str, float]:
         """The rate of the one optimizer."""
         return {"lr": float(optimizers["default"].lr)}
+
+    def call_apart(self, network: Any, inputs: Any, call: Callable[[Any], Any]) -> Any:
+        """Call with copies: the toy network is too small for anything cleverer."""
+        return call(map_leaves(np.copy, inputs))
 
     def to_numpy(self, tree: Any) -> Any:
         """Everything is numpy already."""

@@ -74,7 +74,7 @@ class ToyNetwork(AbstractNetwork):
         inputs = select_inputs(kwargs.get("key_mapping") or BACKEND.key_mapping(model), step.batch)["x"]
         if model.dropout and model.is_training:
             inputs = inputs * (BACKEND.generator.random(inputs.shape) >= model.dropout)
-        step.predictions = named_outputs(model, model(inputs))
+        step.predictions = named_outputs(model, BACKEND.call_apart(model, inputs, model))
         run_hooks(hooks.forward, step)
         loss_keys = kwargs.get("loss_keys") or {}
         step.losses = call_losses(losses or {}, loss_keys, step.predictions, step.batch)

@@ -197,7 +197,7 @@ class TrialRun(HookedRun):
     def forward(self, prepared: Mapping[str, Any]) -> Mapping[str, Any]:
         """Call the network on a prepared batch."""
         with self.backend.calling(self.module):
-            return {PREDICTION: self._call_model(self.module, prepared.get(X_ENTRY), self.facts)}
+            return self._call_apart(self.module, prepared)
 
     def _compute(self, *step: Any) -> tuple[Any, Any, Any]:
         """Call the closure; if that fails, what a compiler saw does not stay in the state."""
@@ -213,7 +213,21 @@ class TrialRun(HookedRun):
             raise
 
     def _call_in_step(self, network: Any, batch: Mapping[str, Any]) -> dict[str, Any]:
-        return {PREDICTION: self._call_model(network, batch.get(X_ENTRY), self.facts)}
+        return self._call_apart(network, batch)
+
+    def _call_apart(self, network: Any, batch: Mapping[str, Any]) -> dict[str, Any]:
+        x, facts = batch.get(X_ENTRY), self.facts
+
+        def call(own: Any) -> Any:
+            if own is x:
+                return self._call_model(network, own, facts)
+            shown, facts[keys.X] = facts.get(keys.X), own  # a network that looks finds what it is called with
+            try:
+                return self._call_model(network, own, facts)
+            finally:
+                facts[keys.X] = shown
+
+        return {PREDICTION: self.backend.call_apart(network, x, call)}
 
     def _hook_in_step(self, hook: str) -> Callable[[Step], None]:
         run = super()._hook_in_step(hook)

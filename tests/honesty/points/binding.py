@@ -3,6 +3,7 @@
 from put_back import PutBack
 
 NAMES = "tests/honesty/test_binding.py"
+IN_PLACE = "tests/honesty/test_in_place.py"
 
 POINTS = [
     PutBack(
@@ -52,5 +53,45 @@ POINTS = [
         old='    is_target_first = order_of(criterion) == "target first"',
         new="    is_target_first = getattr(criterion, TARGET_FIRST, False)",
         test=f"{NAMES}::test_the_criterion_of_a_trial_is_called_as_its_names_say",
+    ),
+    PutBack(
+        point="34",
+        what="a network that works in place overwrites what metrics and losses read",
+        file="delira/backends/torch/network.py",
+        old="                outputs = call_apart(model, select_inputs(mapping, step.batch), lambda own: model(**own))",
+        new="                outputs = model(**select_inputs(mapping, step.batch))",
+        test=f"{IN_PLACE}::test_metrics_losses_and_users_read_the_batch_as_it_was",
+    ),
+    PutBack(
+        point="34",
+        what="predict changes the user's array",
+        file="delira/contract/backend.py",
+        old="        return self.call_apart(network, inputs, lambda own: network(**own))",
+        new="        return network(**inputs)",
+        test=f"{IN_PLACE}::test_predict_leaves_arrays_and_tensors_of_the_user_alone",
+    ),
+    PutBack(
+        point="34",
+        what="a closure of the user's own overwrites what metrics read",
+        file="delira/training/base_trainer.py",
+        old="            if self.has_default_closure:  # calls the network apart by itself",
+        new="            if True:",
+        test=f"{IN_PLACE}::test_a_closure_of_the_users_own_leaves_the_batch_alone",
+    ),
+    PutBack(
+        point="34",
+        what="a trial's network overwrites the user's tensors",
+        file="delira/training/trial/run.py",
+        old="self.backend.call_apart(network, x, call)",
+        new="call(x)",
+        test=f"{IN_PLACE}::test_a_trial_leaves_batches_alone",
+    ),
+    PutBack(
+        point="34",
+        what="an estimator that works in place overwrites the batch",
+        file="delira/backends/sklearn/network.py",
+        old="        labels = np.asarray(self.estimator.predict(_rows(np.array(x))))",
+        new="        labels = np.asarray(self.estimator.predict(_rows(x)))",
+        test=f"{IN_PLACE}::test_an_estimator_that_works_in_place_leaves_the_batch_alone",
     ),
 ]
