@@ -15,6 +15,7 @@ from delira.io.verify import BROKEN_ZIP, verify_zip
 from delira.training import fold_file, run_folder
 from delira.training.fold_file import FILE, StoredFold, read_fold
 from delira.training.parameters import Parameters
+from delira.training.selection import other_weights
 from delira.training.stored_result import CHANGED
 from delira.training.stored_run import FINISHED, StoredRun, read_history
 from delira.training.stored_summary import FORMAT as SUMMARY_FORMAT
@@ -126,7 +127,14 @@ def _check_result(run: StoredRun, number: int, folder: Path) -> tuple[list[Check
     except CheckpointError as error:
         return [Check(what, BROKEN, _without_path(path, str(error)))], None
     noted = run.finished_folds.get(number, {}).get("metrics")
-    return [Check(what, *_compare_metrics(stored.fields["metrics"], noted))], stored
+    state, detail = _compare_metrics(stored.fields["metrics"], noted)
+    if state == WHOLE and (told := other_weights(stored.fields)):
+        state, detail = BROKEN, f"its numbers are those of {_weights(**told)}"
+    return [Check(what, state, detail)], stored
+
+
+def _weights(weights_epoch: int, best_epoch: int) -> str:
+    return f"the weights of epoch {weights_epoch}, not of the best one, {best_epoch}, whose checkpoint was not there"
 
 
 def _check_history(run: StoredRun, folder: Path, place: str, stored: StoredFold | None) -> Iterator[Check]:
@@ -222,6 +230,9 @@ def _check_weights(run: StoredRun, number: int, place: str, stored: StoredFold |
     # what was being written when a run broke off need not be there
     n_saved = len(history) if is_finished else len(history) - (2 if settings.get("save_in_background") else 1)
     needed = {}
+    other = run.weights_epoch(number) if stored is None else None
+    if best is not None and other is not None:
+        yield Check(f"{place}/checkpoints", BROKEN, f"the training ended with {_weights(other, best)}")
     if best is not None and best <= n_saved and not _is_superseded(folder / "checkpoints", best):
         needed["best"] = f"epoch {best} was the best and had its weights"
     if is_finished and best is None:

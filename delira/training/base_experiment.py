@@ -32,6 +32,7 @@ from delira.training.run_request import (
     resolve,
     show_settings,
 )
+from delira.training.selection import other_weights, selection_of
 from delira.training.splits import SplitConfig
 from delira.utils import yaml_codec
 from delira.utils.files import writable_folder
@@ -159,7 +160,10 @@ class BaseExperiment:
         with self.open_folder(request, train_data, resume, kind="run", allow_changes=allow_changes) as folder:
             self.last_trainer = self.build_trainer(request, fold or folder.fold(request.fold), checkpoint)
             check_found(self.last_trainer, fold)
-            return self.last_trainer.train(request.num_epochs, isolated(train_data), isolated(val_data))
+            network = self.last_trainer.train(request.num_epochs, isolated(train_data), isolated(val_data))
+            if told := other_weights(selection_of(self.last_trainer)):
+                folder.log("other_weights", fold=request.fold, **told)
+            return network
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Same as :meth:`run`."""

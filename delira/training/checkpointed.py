@@ -39,6 +39,8 @@ class CheckpointedRun(RunState):
     _warned: set[str]
     _shown: Path | None = None
     """The checkpoint whose weights the network has after a training."""
+    weights_epoch: int | None = None
+    """Epoch whose weights the network has after a training; ``None`` before and while it runs."""
     _kept_average: Mapping[str, Any] | None = None
     """Averaged weights of the checkpoint that was continued from, while nobody averages."""
     _trained: tuple[Any, dict[str, Any]] | None = None
@@ -230,6 +232,7 @@ class CheckpointedRun(RunState):
 
     def _return_to_last(self) -> None:
         """Before training goes on: undo the loading of the best weights, or what is half done of an epoch."""
+        self.weights_epoch = None
         self.saver.finish(quietly=True)
         self.saver.check_alone()
         if self._left_branch:
@@ -376,6 +379,7 @@ class CheckpointedRun(RunState):
         """Load the best weights, if a score was watched, else the averaged ones, if there are; return the network."""
         is_scored = self.score_key is not None and self.state.best_epoch is not None
         best = self._best_tree() if is_scored else None
+        self.weights_epoch = self.state.epoch if best is None else self.state.best_epoch
         average = None if self.weight_average is None else self.weight_average.weights()
         if best is None and average is not None:
             own = self.backend.state_tree(self.module, {})["model"]

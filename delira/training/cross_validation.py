@@ -36,6 +36,7 @@ from delira.training.plan import warn_of_score
 from delira.training.predictor import Evaluation
 from delira.training.result import FoldResult, KFoldResult
 from delira.training.run_folder import RunFolder, loss_tolerated
+from delira.training.selection import other_weights, selection_of
 from delira.training.splits import Split, SplitConfig, Splitter, fingerprint
 from delira.training.stored_result import describe, stated, without_secrets
 from delira.training.stored_summary import write_summary
@@ -158,7 +159,8 @@ class CrossValidation:
                     finished.discard(number)
                 if number not in finished:
                     means = {name: float(np.mean(array)) for name, array in fold.metrics.items()}
-                    folder.log("fold_finished", fold=number, metrics=means, seconds=round(fold.seconds, 3))
+                    told = {"metrics": means, "seconds": round(fold.seconds, 3), **other_weights(vars(fold))}
+                    folder.log("fold_finished", fold=number, **told)
                 table.end(fold, was_read=was_read)
                 folds.append(fold)
         return folds
@@ -264,6 +266,7 @@ class CrossValidation:
             trainer.train(request.num_epochs, train, val)
             done = self._test(trainer, test)
         trainer.times.write()
+        timings = trainer.times.to_dict()  # with earlier sessions
         tested = np.delete(split.test, [*test.left_out])
         left_out = _keep_left_out(
             trainer.save_path / "left_out.json",
@@ -279,13 +282,12 @@ class CrossValidation:
             predictions=done.predictions,
             targets=done.targets,
             history=trainer.state.history,
-            best_epoch=trainer.state.best_epoch,
-            best_score=trainer.state.best_score,
+            **selection_of(trainer),
             path=trainer.save_path,
             parameters=request.params,
             callbacks=request.callbacks,
-            seconds=time.perf_counter() - started,
-            timings=trainer.times.to_dict(),
+            seconds=sum(timings["seconds"].values()),
+            timings=timings,
             guards=trainer.guard_log.to_dict(),
         )
         self._store(trainer.save_path, fold)

@@ -30,6 +30,8 @@ _FIELDS = (
     "history",
     "best_epoch",
     "best_score",
+    "score_key",
+    "weights_epoch",
     "seconds",
 )
 

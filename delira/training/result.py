@@ -11,6 +11,7 @@ import numpy as np
 from delira.errors import ConfigError, DataError, MissingBackendError
 from delira.metrics.forms import kind_of
 from delira.training.out_of_fold import OutOfFold
+from delira.training.selection import caveats_of_selection
 from delira.utils.files import publish_text
 
 if TYPE_CHECKING:
@@ -39,12 +40,17 @@ class FoldResult:
     """One entry per epoch: ``{"epoch": 1, "ce": 0.7, "val_accuracy": 0.8, ...}``."""
     best_epoch: int | None = None
     best_score: float | None = None
+    score_key: str | None = None
+    """Key of the history that chose the best epoch; None: nothing did, or it is not known."""
+    weights_epoch: int | None = None
+    """Epoch whose weights were tested: the best one, the last without a score, or where the checkpoint of the best was
+    gone; None: not known."""
     path: Path | None = None
     """Folder of the fold."""
     parameters: Any = None
     callbacks: Sequence[Any] = ()
     seconds: float = float("nan")
-    """Duration of training and testing."""
+    """Duration of training and testing, over all sessions."""
     left_out: Mapping[int, str] = field(default_factory=dict)
     """Samples that could not be loaded and took no part: index in the data set -> reason."""
     timings: Mapping[str, Any] | None = None
@@ -312,8 +318,9 @@ class KFoldResult:
 
     @property
     def warnings(self) -> list[str]:
-        """What a reader of the numbers must know: suspected leaks, samples left out."""
+        """What a reader of the numbers must know: suspected leaks, samples left out, how epochs were selected."""
         found = [*self.problems, *(self.info.get("warnings") or ())]
+        found += caveats_of_selection(self.folds, self.is_training)
         left_out = {index: reason for fold in self.folds for index, reason in fold.left_out.items()}
         if left_out:
             listed = ", ".join(f"{index} ({left_out[index]})" for index in sorted(left_out)[:10])

@@ -191,6 +191,8 @@ def _read_folds(run: StoredRun, parameters: Any, problems: list[str]) -> tuple[l
         history, lost = read_history(folder)
         stored = None if is_single else _read_stored(folder, number, number in run.finished_folds, problems)
         if stored is not None:
+            if stored["best_epoch"] is not None:
+                stored = {"score_key": run.score_key or None, **stored}
             folds.append(FoldResult(**stored, path=folder, parameters=parameters, **_read_notes(folder)))
             continue
         if lost:
@@ -202,6 +204,8 @@ def _read_folds(run: StoredRun, parameters: Any, problems: list[str]) -> tuple[l
             test_indices=np.empty(0, dtype=np.int64),
             history=history,
             best_epoch=run.best_epoch(history),
+            score_key=run.score_key or None,
+            weights_epoch=run.weights_epoch(number),
             path=folder,
             parameters=parameters,
             **_read_notes(folder),

@@ -177,6 +177,16 @@ class StoredRun:
         scored = [(sign * each[key], -int(each["epoch"])) for each in known]
         return -max(scored)[1] if scored else None
 
+    def weights_epoch(self, number: int) -> int | None:
+        """Epoch whose weights a single training ended with, where the ledger says that it was not the best one."""
+        found = None
+        for event in self.events:
+            if event["event"] in ("started", "resumed"):  # what an earlier session ended with does not count
+                found = None
+            elif event["event"] == "other_weights" and event.get("fold") == number:
+                found = event.get("weights_epoch")
+        return found if isinstance(found, int) else None
+
     @property
     def lacks_summary(self) -> bool:
         """Whether there should be a ``result.json``: a run from before there was one has no checksums."""

@@ -51,6 +51,7 @@ def train(path, epochs=N_EPOCHS, **settings):
         "losses": {"mse": mse},
         "val_metrics": {"rises": rises},
         "val_score_key": "rises",
+        "val_score_mode": "min",
         "optimizer_cls": keras.optimizers.SGD,
         "optimizer_params": {"lr": 0.1},
         "logging_type": None,

@@ -3,6 +3,7 @@
 from put_back import PutBack
 
 TEST = "tests/honesty/test_selection.py::"
+WEIGHTS = "tests/honesty/test_tested_weights.py::"
 
 POINTS = [
     PutBack(
@@ -60,5 +61,54 @@ POINTS = [
         old="    return [*lines, f'training.val_score_mode",
         new="    return lines\n    return [*lines, f'training.val_score_mode",
         test=TEST + "test_a_run_of_before_that_took_the_lowest_by_default_is_not_turned_round",
+    ),
+    PutBack(
+        point="2",
+        what="nothing is said of scores that never change, of ties, and of best epochs at an end",
+        file="delira/training/result.py",
+        old="        found += caveats_of_selection(self.folds, self.is_training)\n",
+        new="",
+        test=WEIGHTS + "test_what_speaks_against_a_selection_is_a_caveat",
+    ),
+    PutBack(
+        point="3",
+        what="a best checkpoint that cannot be read once is not read again",
+        file="delira/utils/patience.py",
+        old="_PAUSES = (0.05, 0.2, 0.5)",
+        new="_PAUSES = ()",
+        test=WEIGHTS + "test_the_best_weights_are_tested_though_their_file_could_not_be_read_once",
+    ),
+    PutBack(
+        point="3",
+        what="where the best checkpoint cannot be read the last weights are tested",
+        file="delira/training/checkpointed.py",
+        old="            tree = self.checkpoints.load_or_warn(path)\n            if tree is not None and tree.get",
+        new="            try:\n                tree = self.checkpoints.load_or_warn(path)\n"
+        "            except OSError:\n                tree = None\n            if tree is not None and tree.get",
+        test=WEIGHTS + "test_a_best_checkpoint_that_cannot_be_read_ends_the_run_and_a_resume_tests_it",
+    ),
+    PutBack(
+        point="3",
+        what="the best epoch is named though the last weights were tested",
+        file="delira/training/checkpointed.py",
+        old="        self.weights_epoch = self.state.epoch if best is None else self.state.best_epoch\n",
+        new="        self.weights_epoch = self.state.best_epoch\n",
+        test=WEIGHTS + "test_result_ledger_page_and_verify_say_which_weights_were_tested",
+    ),
+    PutBack(
+        point="3",
+        what="verify does not object to other weights than the best",
+        file="delira/cli/stored_files.py",
+        old="    if state == WHOLE and (told := other_weights(stored.fields)):\n",
+        new="    if False and (told := other_weights(stored.fields)):\n",
+        test=WEIGHTS + "test_result_ledger_page_and_verify_say_which_weights_were_tested",
+    ),
+    PutBack(
+        point="44",
+        what="the duration of a resumed fold is that of its last session",
+        file="delira/training/cross_validation.py",
+        old='            seconds=sum(timings["seconds"].values()),\n',
+        new="            seconds=time.perf_counter() - started,\n",
+        test=WEIGHTS + "test_the_duration_of_a_fold_is_that_of_all_its_sessions",
     ),
 ]

@@ -1,0 +1,157 @@
+"""Which epoch a fold was tested with, how it was chosen, and what is to be known about that."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from delira.training.result import FoldResult
+
+_LISTED = 10
+#: validated epochs from which on it says something that the best is the first, or the last
+_ENOUGH = 3
+
+
+def selection_of(trainer: Any) -> dict[str, Any]:
+    """The fields of a :class:`~delira.training.result.FoldResult` about the selection.
+
+    Parameters
+    ----------
+    trainer
+        After its training.
+    """
+    state = trainer.state
+    return {
+        "best_epoch": state.best_epoch,
+        "best_score": state.best_score,
+        "score_key": state.score_key,
+        "weights_epoch": trainer.weights_epoch,
+    }
+
+
+def other_weights(selection: Mapping[str, Any]) -> dict[str, int]:
+    """For the ledger: the epoch whose weights count, and the best one; empty if they are the same.
+
+    Parameters
+    ----------
+    selection
+        ``best_epoch`` and ``weights_epoch``.
+    """
+    best, weights = selection.get("best_epoch"), selection.get("weights_epoch")
+    return {} if None in (best, weights) or best == weights else {"weights_epoch": weights, "best_epoch": best}
+
+
+def caveats_of_selection(folds: Sequence["FoldResult"], is_training: bool) -> list[str]:
+    """Sentences about how the epochs of some folds were selected.
+
+    Parameters
+    ----------
+    folds
+        Finished ones.
+    is_training
+        Whether it is a single training, which has no folds to be named.
+    """
+    found = [_of_weights(fold, is_training) for fold in folds if other_weights(vars(fold))]
+    scored = [_Scores.of(fold) for fold in folds if fold.score_key is not None]
+    keys = {each.key for each in scored}
+    for key in sorted(keys):
+        found += _of_score([each for each in scored if each.key == key], key, is_training)
+    return found
+
+
+class _Scores(NamedTuple):
+    """The validated epochs of a fold."""
+
+    fold: int
+    key: str
+    values: dict[int, float]
+    """Epoch -> score, those that are numbers."""
+    n_validated: int
+    best_epoch: int | None
+    is_last: bool
+    """Whether no epoch was validated after the best."""
+    is_first: bool
+
+    @classmethod
+    def of(cls, fold: "FoldResult") -> "_Scores":
+        key = str(fold.score_key)
+        records = [record for record in fold.history if record.get(key) is not None and "epoch" in record]
+        epochs = [int(record["epoch"]) for record in records]
+        values = {int(record["epoch"]): float(record[key]) for record in records if not math.isnan(record[key])}
+        best = fold.best_epoch
+        return cls(fold.fold, key, values, len(epochs), best, best in epochs[-1:], best in epochs[:1])
+
+    @property
+    def is_constant(self) -> bool:
+        return self.n_validated > 1 and len(self.values) == self.n_validated and len({*self.values.values()}) == 1
+
+    @property
+    def ties(self) -> list[int]:
+        """Epochs that are as good as the best; none if there is but one."""
+        best = self.values.get(self.best_epoch or 0)
+        equal = [epoch for epoch, value in self.values.items() if value == best]
+        return equal if len(equal) > 1 and not self.is_constant else []
+
+
+def _of_weights(fold: "FoldResult", is_training: bool) -> str:
+    who = "the network has" if is_training else f"fold {fold.fold} was tested with"
+    return (
+        f"{who} the weights of epoch {fold.weights_epoch}, not of the best one, {fold.best_epoch}, whose checkpoint "
+        "was not there"
+    )
+
+
+def _of_score(folds: Sequence[_Scores], key: str, is_training: bool) -> list[str]:
+    found = []
+    if none := [each for each in folds if each.n_validated and not each.values]:
+        found.append(
+            f"{key} was never a number{_in_folds(none, is_training)}, so no epoch could be selected: the last weights "
+            "count"
+        )
+    if constant := [each for each in folds if each.is_constant]:
+        told = [f"{next(iter(each.values.values())):.4g} in all {each.n_validated} epochs" for each in constant]
+        found.append(
+            f"{key} never changed{_in_folds(constant, is_training, told)}: the first epoch was selected, and nothing "
+            "speaks for it"
+        )
+    if tied := [each for each in folds if each.ties]:
+        told = [f"epochs {_listed(each.ties)}" for each in tied]
+        found.append(
+            f"several epochs share the best {key}{_in_folds(tied, is_training, told)}: the first of them was selected"
+        )
+    return found + _of_ends([each for each in folds if each.best_epoch is not None], key, is_training)
+
+
+def _of_ends(folds: Sequence[_Scores], key: str, is_training: bool) -> list[str]:
+    """Sentences about best epochs that are the first, or the last, in all folds."""
+    if not folds or any(each.is_constant or each.n_validated < _ENOUGH for each in folds):
+        return []
+    where = "" if is_training else f" in {'all' if len(folds) > 1 else 'the'} {len(folds)} {_folds(folds)}"
+    if all(each.is_first for each in folds):
+        return [
+            f"the best epoch by {key} is the first{where}: training made it no better; look at the learning rate, and "
+            "at what the score measures"
+        ]
+    if all(each.is_last for each in folds):
+        return [f"the best epoch by {key} is the last{where}: more epochs may be better still"]
+    return []
+
+
+def _folds(folds: Sequence[_Scores]) -> str:
+    return "fold" if len(folds) == 1 else "folds"
+
+
+def _in_folds(folds: Sequence[_Scores], is_training: bool, told: Sequence[str] = ()) -> str:
+    """Which folds, each with what is told of it in brackets."""
+    if is_training:
+        return f" ({told[0]})" if told else ""
+    texts = [str(each.fold) for each in folds]
+    if told:
+        texts = [f"{number} ({text})" for number, text in zip(texts, told, strict=True)]
+    more = f" and {len(texts) - _LISTED} more" if len(texts) > _LISTED else ""
+    return f" in {_folds(folds)} {', '.join(texts[:_LISTED])}{more}"
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    more = f", and {len(numbers) - _LISTED} more" if len(numbers) > _LISTED else ""
+    return ", ".join(map(str, numbers[:_LISTED])) + more
