@@ -38,7 +38,9 @@ def other_weights(selection: Mapping[str, Any]) -> dict[str, int]:
         ``best_epoch`` and ``weights_epoch``.
     """
     best, weights = selection.get("best_epoch"), selection.get("weights_epoch")
-    return {} if None in (best, weights) or best == weights else {"weights_epoch": weights, "best_epoch": best}
+    if best is None or weights is None or best == weights:
+        return {}
+    return {"weights_epoch": int(weights), "best_epoch": int(best)}
 
 
 def caveats_of_selection(folds: Sequence["FoldResult"], is_training: bool) -> list[str]:
