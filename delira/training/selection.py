@@ -117,10 +117,8 @@ def _of_score(folds: Sequence[_Scores], key: str, is_training: bool) -> list[str
             "speaks for it"
         )
     if tied := [each for each in folds if each.ties]:
-        told = [f"epochs {_listed(each.ties)}" for each in tied]
-        found.append(
-            f"several epochs share the best {key}{_in_folds(tied, is_training, told)}: the first of them was selected"
-        )
+        where = f": {_listed(tied[0].ties)}" if is_training else f" in {len(tied)} of {len(folds)} {_folds(folds)}"
+        found.append(f"several epochs share the best {key}{where}; the first of them was selected")
     return found + _of_ends([each for each in folds if each.best_epoch is not None], key, is_training)
 
 

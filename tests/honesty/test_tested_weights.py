@@ -118,7 +118,7 @@ def test_a_single_training_says_it_too(tmp_path, manager):
     ("scores", "told"),
     [
         ((0.5, 0.5, 0.5), "val_score never changed in folds 0 (0.5 in all 3 epochs), 1 (0.5 in all 3 epochs)"),
-        ((0.5, 0.2, 0.2), "several epochs share the best val_score in folds 0 (epochs 2, 3), 1 (epochs 2, 3)"),
+        ((0.5, 0.2, 0.2), "several epochs share the best val_score in 2 of 2 folds; the first of them was selected"),
         ((0.1, 0.2, 0.3), "the best epoch by val_score is the first in all 2 folds"),
         ((0.3, 0.2, 0.1), "the best epoch by val_score is the last in all 2 folds"),
         ((np.nan,) * 3, "val_score was never a number in folds 0, 1, so no epoch could be selected: the last weights"),
