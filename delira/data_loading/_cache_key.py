@@ -20,16 +20,26 @@ import numpy as np
 from delira.data_loading._arrays import as_array
 from delira.data_loading._content import describe_callable, fingerprint_of
 from delira.data_loading._items import strings_in
+from delira.data_loading._mapped_arrays import ZarrRows
+from delira.data_loading._object_state import (
+    HashFunctions,
+    OpaqueError,
+    has_hidden_state,
+    is_array_of,
+    is_generator,
+    parts_of,
+    tensor_class,
+)
+from delira.data_loading._own_item import reads_only_its_item
 from delira.data_loading.abstract_dataset import AbstractDataset, Subset
 from delira.data_loading.concat_dataset import ConcatDataset
 from delira.data_loading.file_dataset import BaseLazyDataset
 from delira.data_loading.mapped_dataset import MappedDataset
-from delira.data_loading.wrapped_dataset import is_wrappable
 
-_FORMAT = 1
+_FORMAT = 2
 """Part of every key; to be raised when files are written otherwise, or delira's own load functions change."""
 _PLAIN = (bool, int, float, complex, bytes, np.generic, range, slice, types.NoneType, types.EllipsisType)
-_NO_REPR: Any = object.__repr__
+_ARRAYS = ("torch", "tensorflow", "keras", "jax", "jaxlib", "zarr", "h5py")
 _DESCRIPTORS = (types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType, np.ufunc)
 
 
@@ -56,23 +66,46 @@ def locate(dataset: AbstractDataset, index: int) -> tuple[AbstractDataset, int]:
             return dataset, index
 
 
-def preprocessing_key(root: AbstractDataset, version: Any) -> str:
-    """Return 16 hex digits for everything but the items: code, parameters, ``version``."""
-    describer = Describer()
-    describer.enter(root)  # a load_fn may be a method of it
-    described = [describer(type(root)), _parameters(root, describer, with_items=False)]
-    return fingerprint_of([_FORMAT, Describer(looks_at_files=False)(version), described])[:16]
+def preprocessing_key(root: AbstractDataset, version: Any, hash_funcs: HashFunctions | None = None) -> str:
+    """Return 16 hex digits for everything but the items: code, parameters, ``version``.
+
+    The items too, with their files, unless a sample certainly looks at its own alone.
+
+    Raises
+    ------
+    ConfigError
+        If the content of an object cannot be told.
+    """
+    try:
+        describer = Describer(root=root, hash_funcs=hash_funcs)
+        described = [describer(type(root)), _parameters(root, describer, with_items=False)]
+        if _has_items(root) and (describer.meets_root or not reads_only_its_item(root, describer.methods_of_root)):
+            described.append(Describer(root=root, hash_funcs=hash_funcs)(root.data))
+        return fingerprint_of([_FORMAT, Describer(looks_at_files=False)(version), described])[:16]
+    except OpaqueError as error:
+        raise error.as_config_error() from error.__cause__
 
 
-def sample_key(root: AbstractDataset, index: int) -> tuple[str, list[str]]:
-    """Return what sample ``index`` is made from: 32 hex digits for the item, and the files that it names."""
+def sample_key(root: AbstractDataset, index: int, hash_funcs: HashFunctions | None = None) -> tuple[str, list[str]]:
+    """Return what sample ``index`` is made from: 32 hex digits for the item, and the files that it names.
+
+    Raises
+    ------
+    ConfigError
+        If the content of an object cannot be told.
+    """
     item = [root.data[index]] if _has_items(root) else []
     if (source := root._source(index)) is not None and not (item and source is item[0]):
         item.append(source)
     files = [path for path in strings_in(item).values() if os.path.exists(path)]
     # only of our own __getitem__ it is known that items with one content give one sample
     place = None if type(root).__getitem__ is BaseLazyDataset.__getitem__ else index
-    return fingerprint_of([Describer(looks_at_files=False)(item), place])[:32], files
+    try:
+        described = Describer(looks_at_files=False, hash_funcs=hash_funcs)(item)
+    except OpaqueError as error:
+        error.where = [f"the item of sample {index}", *error.where[1:]]
+        raise error.as_config_error() from error.__cause__
+    return fingerprint_of([described, place])[:32], files
 
 
 def _has_items(root: AbstractDataset) -> bool:
@@ -83,7 +116,10 @@ def _has_items(root: AbstractDataset) -> bool:
 def _parameters(dataset: AbstractDataset, describer: "Describer", with_items: bool) -> Any:
     state = describer.attributes(dataset)
     if isinstance(dataset, MappedDataset):
-        state["data"] = MappedDataset._content(dataset)  # the arrays may be larger than memory
+        # the arrays may be larger than memory: a glance, and the times when their files were changed
+        stores = [rows for rows in dataset.data.values() if isinstance(rows, ZarrRows) and rows.path is None]
+        stamps = [_stamps(path) for path in MappedDataset._files(dataset)]
+        state["data"] = [MappedDataset._content(dataset), stamps, [rows.digest() for rows in stores]]
     elif not with_items and _has_items(dataset):
         del state["data"]
         # what the items were listed from; but who writes __getitem__ may look there for the files
@@ -103,12 +139,34 @@ class Describer:
     ----------
     looks_at_files
         Whether a string that names a file stands for its size and times of last change as well.
+    root
+        The dataset that is described.
+    hash_funcs
+        For types whose content cannot be told: what tells one object from another.
+
+    Attributes
+    ----------
+    meets_root : bool
+        Whether something that was described refers to ``root``, as more than a method of it.
+    methods_of_root : list of function
+        Those functions that were met as methods of ``root``.
     """
 
-    def __init__(self, looks_at_files: bool = True) -> None:
+    def __init__(
+        self,
+        looks_at_files: bool = True,
+        root: AbstractDataset | None = None,
+        hash_funcs: HashFunctions | None = None,
+    ) -> None:
         self._looks_at_files = looks_at_files
+        self._hash_funcs = hash_funcs or {}
+        self._root = root
+        self.meets_root = False
+        self.methods_of_root: list[types.FunctionType] = []
         self._seen: dict[int, tuple[int, Any]] = {}  # the object too, else its id may be given to another
         self._imported: set[str] = set()
+        if root is not None:
+            self.enter(root)  # a load_fn may be a method of it
 
     def __call__(self, value: Any) -> Any:
         """Describe any value."""
@@ -118,17 +176,60 @@ class Describer:
             return self._text(os.fsdecode(value))
         if isinstance(value, types.ModuleType):
             return value.__name__
+        for cls in type(value).__mro__ if self._hash_funcs else ():
+            if cls in self._hash_funcs:
+                function = self._hash_funcs[cls]
+                return [cls.__qualname__, None if function is None else self(function(value))]
+        if type(value) is not types.MappingProxyType and self._is_own_container(value):
+            return self._own_container(value)
         if isinstance(value, Mapping):
-            return {key: self(value[key]) for key in sorted(value, key=repr)}  # the order counts for what is seen twice
+            # the order counts for what is seen twice
+            return {key: self._inside(str(key), value[key]) for key in sorted(value, key=repr)}
         if isinstance(value, (list, tuple)):
-            return [self(element) for element in value]
+            return [self._inside(str(place), element) for place, element in enumerate(value)]
         if isinstance(value, (set, frozenset)):  # the order differs from process to process
-            return sorted(fingerprint_of(Describer(self._looks_at_files)(element)) for element in value)
+            anew = functools.partial(Describer, self._looks_at_files, hash_funcs=self._hash_funcs)
+            return sorted(fingerprint_of(anew()(element)) for element in value)
         if isinstance(value, np.memmap) and isinstance(value.base, mmap.mmap):  # maybe larger than memory
             return [self._text(str(value.filename)), value.offset, value.shape, value.dtype.str, value.strides]
-        if hasattr(value, "__array__") and not isinstance(value, type):
-            return as_array(value.cpu() if hasattr(value, "cpu") else value)
+        if isinstance(value, (np.ndarray, tensor_class())) or is_array_of(value, _ARRAYS):
+            return self._array(value)
         return self._code_or_object(value)
+
+    def _inside(self, name: str, value: Any) -> Any:
+        try:
+            return self(value)
+        except OpaqueError as error:
+            error.where.insert(0, name)
+            raise
+
+    def _is_own_container(self, value: Any) -> bool:
+        kinds = (dict, list, tuple, set, frozenset, np.ndarray)
+        return isinstance(value, kinds) and id(value) not in self._seen and _is_own(type(value))
+
+    def _own_container(self, value: Any) -> Any:
+        """Describe an object of a class of the user's that is a container too."""
+        self.enter(value)
+        kind = next(kind for kind in (dict, list, tuple, set, frozenset, np.ndarray) if isinstance(value, kind))
+        content = np.asarray(value) if kind is np.ndarray else kind(value)
+        return [self(type(value)), self(content), self(self.attributes(value))]
+
+    def _array(self, value: Any) -> Any:
+        """Describe an array or a tensor, with what it holds beside its values."""
+        if isinstance(value, np.ma.MaskedArray):
+            return ["masked", self(value.data), np.ma.getmaskarray(value), self(value.fill_value)]
+        if isinstance(value, np.ndarray) and value.dtype.hasobject:
+            return ["objects", str(value.dtype), value.shape, [self(element) for element in value.reshape(-1).tolist()]]
+        array = value.cpu() if hasattr(value, "cpu") else value
+        try:
+            values = as_array(array)
+        except (TypeError, ValueError, RuntimeError) as error:
+            if "bfloat16" not in str(getattr(value, "dtype", "")):
+                raise OpaqueError(value) from error
+            values = as_array(array.float())  # holds the same values
+        is_plain = type(value).__module__.partition(".")[0] in ("numpy", *_ARRAYS)
+        # e.g. an affine matrix, or a unit
+        return values if is_plain else [type(value).__qualname__, values, self(self.attributes(value))]
 
     def enter(self, value: Any) -> None:
         """Remember an object, so that what refers to itself ends."""
@@ -148,6 +249,9 @@ class Describer:
         if isinstance(value, types.CodeType):
             return self._code(value)
         if isinstance(value, types.MethodType):
+            if value.__self__ is self._root and isinstance(value.__func__, types.FunctionType):
+                self.methods_of_root.append(value.__func__)
+                return [self(value.__func__), "root"]
             return [self(value.__func__), self(value.__self__)]
         if isinstance(value, (functools.partial, functools.partialmethod)):
             return [self(value.func), self(value.args), self(value.keywords)]
@@ -159,6 +263,7 @@ class Describer:
             # modules of delira may be moved
             return value.__qualname__ if _is_deliras(value) else f"{value.__module__}.{value.__qualname__}"
         if id(value) in self._seen:
+            self.meets_root |= value is self._root
             return ["seen", self._seen[id(value)][0]]
         self.enter(value)
         if isinstance(value, types.FunctionType):
@@ -175,10 +280,10 @@ class Describer:
             return [self(cls), known]
         if callable(value) and hasattr(value, "__wrapped__"):  # what else a cache or a compiler keeps changes
             return [self(cls), self(value.__wrapped__)]
-        says_nothing = cls.__repr__ is _NO_REPR and not _is_pythons(cls)
-        if callable(value) or says_nothing or _is_own(cls) or is_wrappable(value):
-            return [self(cls), self(self.attributes(value))]
-        return describe_callable(value)  # its repr, e.g. of a logger or a random generator
+        if _is_own(cls) and not is_generator(value):
+            hidden = parts_of(value) if has_hidden_state(cls) else None
+            return [self(cls), self(self.attributes(value)), self(hidden)]
+        return [self(cls), self(parts_of(value))]
 
     def _text(self, text: str) -> Any:
         if not self._looks_at_files:
@@ -193,15 +298,23 @@ class Describer:
         # not __name__, which depends on how a program was started
         used = _names(function.__code__)
         names = {name for name in used & function.__globals__.keys() if name[:2] != "__"}
-        closure = [_cell(cell) for cell in function.__closure__ or ()]
+        free = function.__code__.co_freevars
+        closure = {name: _cell(cell) for name, cell in zip(free, function.__closure__ or (), strict=True)}
         return [
             self._code(function.__code__),
             self(function.__defaults__),
             self(function.__kwdefaults__),
             self(closure),
-            {name: self._global(function.__globals__[name], used) for name in sorted(names)},
+            {name: self._named_global(name, function.__globals__[name], used) for name in sorted(names)},
             self._imports(function.__code__, function.__globals__.get("__package__") or ""),
         ]
+
+    def _named_global(self, name: str, value: Any, used: set[str]) -> Any:
+        try:
+            return self._global(value, used)
+        except OpaqueError as error:
+            error.where.insert(0, name)
+            raise
 
     def _global(self, value: Any, used: set[str], above: tuple[Any, ...] = ()) -> Any:
         """Describe a global value; of a module of the user's the attributes that have a name in ``used``."""
@@ -236,6 +349,15 @@ class Describer:
         return [cls.__qualname__, self(parts), self(cls.__bases__)]
 
 
+def _stamps(path: str) -> list[Any]:
+    """Sizes and times of change of a file, or of all files of a store; its name does not count."""
+    files = [path]
+    if os.path.isdir(path):
+        files = sorted(os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names)
+    found = [(os.path.relpath(file, path), os.stat(file)) for file in files]
+    return [[name, status.st_size, status.st_mtime_ns, status.st_ctime_ns] for name, status in found]
+
+
 def _unwrapped(value: Any) -> Any:
     if isinstance(value, (staticmethod, classmethod)):
         return value.__func__
@@ -256,6 +378,8 @@ def _is_own(code: types.FunctionType | type) -> bool:
         return False
     if isinstance(code, types.FunctionType):
         return _is_own_file(code.__code__.co_filename)
+    if str(code.__module__).startswith("_cython_"):  # the class of functions that Cython compiled, in no file
+        return False
     return not _is_pythons(code) and _is_own_file(getattr(sys.modules.get(code.__module__), "__file__", None) or "")
 
 

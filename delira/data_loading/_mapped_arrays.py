@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from delira.data_loading._arrays import as_array
+from delira.data_loading._content import fingerprint_of
 from delira.errors import ConfigError, DataError
 from delira.utils.optional import import_optional
 
@@ -145,6 +146,13 @@ class ZarrRows:
             return self.whole()
         some = min(max(2, _WHOLE // row_bytes), _N_BLOCKS)
         return self.take(np.unique(np.linspace(0, n_rows - 1, some).astype(np.int64)))
+
+    def digest(self) -> str:
+        """Return a sha256 (hex) of all values, which are read block by block."""
+        row_bytes = max(1, int(np.prod(self.shape[1:])) * self.dtype.itemsize)
+        step = max(1, _WHOLE // row_bytes)
+        starts = range(0, self.shape[0], step)
+        return fingerprint_of([fingerprint_of(self.take(np.arange(self.shape[0])[start:][:step])) for start in starts])
 
     def _read(self, read: Any, what: Any) -> Any:
         try:

@@ -24,6 +24,7 @@ from delira.data_loading._cache_entry import (
 from delira.data_loading._cache_key import locate, preprocessing_key, roots_of, sample_key
 from delira.data_loading._collate import stack
 from delira.data_loading._items import with_progress
+from delira.data_loading._object_state import HashFunctions, check_hash_functions
 from delira.data_loading._source_hashes import SourceHashes
 from delira.data_loading.abstract_dataset import AbstractDataset, Subset, given_labels, read_labels
 from delira.data_loading.array_dataset import DictDataset, as_dataset
@@ -56,6 +57,9 @@ class CachedDataset(AbstractDataset):
         The folder; made if it is not there. It may serve several datasets.
     version
         Any value that is changed by hand to have all samples made again, where a change cannot be seen.
+    hash_funcs
+        ``{type: function}`` for objects whose content cannot be told: the function takes one and returns what tells
+        it from others (numbers, texts, arrays). ``None`` instead of a function: it makes no difference to samples.
 
     Notes
     -----
@@ -64,10 +68,16 @@ class CachedDataset(AbstractDataset):
     Seen as code are ``load_fn`` or the dataset's class, and the functions, classes and global values that these
     name, with defaults, closures and attributes; in your own modules also what is called as ``module.function``,
     and modules that a function imports, found on ``sys.path``; another release of Python counts as other code.
+    Objects of other libraries (a fitted scaler, a tree, a data frame) count with all that they hold, and what cannot
+    be told is refused. A sample that may look at other items of ``dataset.data`` is made again when any of these, or
+    a file that it names, has changed: write ``self.data[index]`` in ``__getitem__`` and hand nothing the dataset
+    itself, and its own item alone counts.
+
     Not seen are changes inside installed packages, in modules that are reached otherwise (an attribute of an
-    object, ``importlib``), and of files whose names are neither items of ``dataset.data`` nor parameters. A
-    transform that keeps what it saw when it was called counts as changed afterwards, so make it anew for another
-    dataset.
+    object, ``importlib``), and of files whose names are neither items of ``dataset.data`` nor parameters (another
+    slice whose name is made of that of the first: put its name into the item). Generators of random numbers count
+    with the seed they were given. A transform that keeps what it saw when it was called counts as changed
+    afterwards, so make it anew for another dataset.
 
     All entries come back as arrays that may be written to, numbers and strings with no dimension. Samples of
     1 MiB and more are mapped: of an array of which a part is used, only this part is read once it was checked.
@@ -75,7 +85,8 @@ class CachedDataset(AbstractDataset):
     Raises
     ------
     ConfigError
-        If ``path`` cannot be a folder, or ``dataset`` is cached already.
+        If ``path`` cannot be a folder, ``dataset`` is cached already, or samples are made with an object whose
+        content cannot be told; names it.
 
     Examples
     --------
@@ -88,14 +99,22 @@ class CachedDataset(AbstractDataset):
     array([1.5, 1.5])
     """
 
-    def __init__(self, dataset: Any, path: str | os.PathLike[str], *, version: Any = None) -> None:
+    def __init__(
+        self,
+        dataset: Any,
+        path: str | os.PathLike[str],
+        *,
+        version: Any = None,
+        hash_funcs: HashFunctions | None = None,
+    ) -> None:
         super().__init__()
         self.dataset = as_dataset(dataset)
         roots = list(roots_of(self.dataset))
         if any(isinstance(root, CachedDataset) for root in roots):
             raise ConfigError("the dataset is a CachedDataset already; cache what it keeps, or nothing")
         self.path = _make_folder(path)
-        self._roots = [(root, preprocessing_key(root, version)) for root in roots]
+        self._hash_funcs = check_hash_functions(hash_funcs or {})
+        self._roots = [(root, preprocessing_key(root, version, self._hash_funcs)) for root in roots]
         self._hashes = SourceHashes(self.path / "sources.jsonl")
         self._checked: dict[int, tuple[Path, Stamp]] = {}
 
@@ -191,7 +210,7 @@ class CachedDataset(AbstractDataset):
 
     def _place(self, index: int) -> "_Place":
         root, inner = locate(self.dataset, index)
-        name, files = sample_key(root, inner)
+        name, files = sample_key(root, inner, self._hash_funcs)
         key = next(key for known, key in self._roots if known is root)
         return _Place(index, self.path / key / name[:2] / f"{name[2:]}.sample", self._hashes.content_of(files))
 

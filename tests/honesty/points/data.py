@@ -5,9 +5,66 @@ from put_back import PutBack
 IDS = "tests/honesty/test_data_ids.py"
 LABELS = "tests/data_loading/test_labels_stay_true.py"
 IMAGES = "tests/honesty/test_data_images.py"
+CACHE = "tests/honesty/test_data_cache.py"
 LEFT_OUT = "tests/data_loading/test_left_out_samples.py"
 
 POINTS = [
+    PutBack(
+        point="33",
+        what="other items that a sample reads are not in its key",
+        file="delira/data_loading/_cache_key.py",
+        old="        if _has_items(root) and (",
+        new="        if not _has_items(root) and (",
+        test=f"{CACHE}::test_what_a_sample_reads_of_other_items_is_in_its_key",
+    ),
+    PutBack(
+        point="33",
+        what="super().__getitem__ of another index counts as its own item",
+        file="delira/data_loading/_own_item.py",
+        old='            if [steps[number], steps[number + 1][0]] != [("attribute", "__getitem__"), _INDEX]:',
+        new="            if not steps[number]:",
+        test=f"{CACHE}::test_what_a_sample_reads_of_other_items_is_in_its_key",
+    ),
+    PutBack(
+        point="33",
+        what="fitted and foreign objects count by repr",
+        file="delira/data_loading/_cache_key.py",
+        old="        return [self(cls), self(parts_of(value))]",
+        new="        return describe_callable(value)",
+        test=f"{CACHE}::test_objects_of_one_kind_are_told_apart_by_what_they_hold",
+    ),
+    PutBack(
+        point="33",
+        what="a scaler that is fitted again gives the first fold its values",
+        file="delira/data_loading/_cache_key.py",
+        old="        return [self(cls), self(parts_of(value))]",
+        new="        return describe_callable(value)",
+        test=f"{CACHE}::test_a_scaler_that_is_fitted_again_for_each_fold_leaks_nothing",
+    ),
+    PutBack(
+        point="33",
+        what="masks of masked arrays do not count",
+        file="delira/data_loading/_cache_key.py",
+        old="np.ma.getmaskarray(value), self(value.fill_value)]",
+        new="0]",
+        test=f"{CACHE}::test_objects_of_one_kind_are_told_apart_by_what_they_hold",
+    ),
+    PutBack(
+        point="33",
+        what="what cannot be told is passed over",
+        file="delira/data_loading/_object_state.py",
+        old="    except Exception as error:\n        raise OpaqueError(value) from error\n",
+        new="    except Exception:\n        return None\n",
+        test=f"{CACHE}::test_what_cannot_be_told_is_refused_with_its_place_and_the_cure",
+    ),
+    PutBack(
+        point="33",
+        what="a large mapped file that is changed in place is not seen",
+        file="delira/data_loading/_cache_key.py",
+        old="        stamps = [_stamps(path) for path in MappedDataset._files(dataset)]",
+        new="        stamps = []",
+        test=f"{CACHE}::test_a_large_mapped_array_that_is_changed_in_place_is_seen",
+    ),
     PutBack(
         point="35",
         what="CMYK comes out white",

@@ -1,0 +1,137 @@
+"""What an object of another library consists of, told the way ``pickle`` tells it; what has no such way is refused."""
+
+import copyreg
+import io
+import logging
+import random
+import sys
+import threading
+import types
+import weakref
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from delira.errors import ConfigError
+
+HashFunctions = Mapping[type, Callable[[Any], Any] | None]
+
+_NOTHING_IN_IT = (type(threading.Lock()), type(threading.RLock()), threading.local, logging.Handler)
+"""What two of them hold makes no difference to a sample."""
+_GENERATORS = ("Generator", "RandomState", "BitGenerator", "MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
+_ADDRESSES = ("KDTree", "cKDTree")
+"""Classes of scipy whose pickled state has addresses in memory; they follow from their arguments."""
+
+
+class OpaqueError(Exception):
+    """The content of an object cannot be told.
+
+    Attributes
+    ----------
+    where : list of str
+        The way to it from the dataset, added on the way back.
+    """
+
+    def __init__(self, value: Any) -> None:
+        super().__init__(value)
+        self.value = value
+        self.where: list[str] = []
+
+    def as_config_error(self) -> ConfigError:
+        """Say what it is, and what to do."""
+        cls = type(self.value)
+        name = f"{cls.__module__}.{cls.__qualname__}".removeprefix("builtins.")
+        place = ".".join(self.where)
+        return ConfigError(
+            f"samples are made with a {name} ({place}), and what is in it cannot be told: after a change samples of "
+            f"the old one would be read. Pass hash_funcs={{{cls.__qualname__}: function}}, whose function takes it and "
+            "returns what tells it from others (numbers, texts, arrays), or None instead of the function if it makes "
+            "no difference; or make it inside of load_fn"
+        )
+
+
+def check_hash_functions(functions: Any) -> HashFunctions:
+    """Refuse ``hash_funcs`` that name no types or are no functions."""
+    wanted = "hash_funcs must be a dict {type: function, or None to pass over such objects}"
+    if not isinstance(functions, Mapping):
+        raise ConfigError(f"{wanted}, got {functions!r}")
+    for cls, function in functions.items():
+        if not isinstance(cls, type) or not (function is None or callable(function)):
+            raise ConfigError(f"{wanted}, got {cls!r}: {function!r}")
+    return dict(functions)
+
+
+def parts_of(value: Any) -> Any:
+    """Return what an object consists of, to be described further.
+
+    Raises
+    ------
+    OpaqueError
+        If it keeps something that it does not show.
+    """
+    if isinstance(value, _NOTHING_IN_IT):
+        return None
+    if isinstance(value, weakref.ref):
+        return value()
+    if isinstance(value, memoryview):
+        return bytes(value)
+    if isinstance(value, io.IOBase) and not isinstance(value, io.BytesIO | io.StringIO):
+        return getattr(value, "name", None)
+    if is_generator(value):
+        return _seed_of(value)
+    if str(type(value).__module__).startswith("scipy.spatial") and type(value).__name__ in _ADDRESSES:
+        return [value.data, value.leafsize, value.boxsize]
+    if hasattr(value, "get_weights") and hasattr(value, "get_config"):  # of Keras, whose pickles have a date in them
+        return [value.get_config(), value.get_weights()]
+    if isinstance(value, np.ufunc) and value.__name__.endswith("(vectorized)"):  # of a user's function that it hides
+        raise OpaqueError(value)
+    return _pickled(value)
+
+
+def is_generator(value: Any) -> bool:
+    """Whether it is a generator of random numbers of Python, numpy or torch."""
+    cls = type(value)
+    is_known = cls.__name__ in _GENERATORS and str(cls.__module__).partition(".")[0] in ("numpy", "torch")
+    return is_known or isinstance(value, random.Random)
+
+
+def _seed_of(value: Any) -> Any:
+    """The seed that a generator was made with, as far as it tells: what it has drawn since makes no difference."""
+    sequence = getattr(getattr(value, "bit_generator", value), "seed_seq", None)
+    entropy = getattr(sequence, "entropy", None)
+    return entropy if isinstance(entropy, int) and entropy < 2**64 else None  # larger ones come from the system
+
+
+def _pickled(value: Any) -> Any:
+    if isinstance(value, types.GeneratorType | types.CoroutineType | types.FrameType):
+        raise OpaqueError(value)
+    reduce = copyreg.dispatch_table.get(type(value))
+    try:
+        reduced = value.__reduce_ex__(4) if reduce is None else reduce(value)
+    except Exception as error:
+        raise OpaqueError(value) from error
+    if isinstance(reduced, str):  # a name of its module
+        return reduced
+    function, args, *rest = reduced
+    state, items, pairs = (*rest, None, None, None)[:3]
+    if isinstance(state, Mapping) and str(type(value).__module__).startswith("torch.jit") and "_c" not in state:
+        raise OpaqueError(value)  # its weights and its code are there
+    return [function, args, state, None if items is None else [*items], None if pairs is None else [*pairs]]
+
+
+def has_hidden_state(cls: type) -> bool:
+    """Whether a class of the user's is built on one written in C, which may keep more than attributes."""
+    known = (object, BaseException, Exception, dict, list, tuple, set, frozenset, str, int, float)
+    heap_type = 1 << 9
+    return any(not base.__flags__ & heap_type and base not in known for base in cls.__mro__)
+
+
+def is_array_of(value: Any, packages: tuple[str, ...]) -> bool:
+    """Whether it is an array of one of some packages, of which the values are all there is."""
+    return str(type(value).__module__).partition(".")[0] in packages and hasattr(value, "__array__")
+
+
+def tensor_class() -> Any:
+    """``torch.Tensor`` where torch has been imported, else a class without objects."""
+    return getattr(sys.modules.get("torch"), "Tensor", types.NoneType)
