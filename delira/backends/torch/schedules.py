@@ -131,12 +131,10 @@ class TorchSchedulerCallback(AbstractCallback):
         self._check()
 
     def _check(self) -> None:
-        if not self._is_plateau and hasattr(
-            self.scheduler, "get_last_lr"
-        ):  # a plateau's has none before its first step
-            check_finite(
-                getattr(self.scheduler_cls, "__name__", repr(self.scheduler_cls)), self.scheduler.get_last_lr()
-            )
+        if self._is_plateau or not hasattr(self.scheduler, "get_last_lr"):  # a plateau's has none before its first step
+            return
+        name = getattr(self.scheduler_cls, "__name__", repr(self.scheduler_cls))
+        check_finite(name, self.scheduler.get_last_lr())
 
     def _count(self) -> int:
         """Updates so far; a bare torch optimizer updates at every step."""
