@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from delira.errors import ConfigError, MissingBackendError
+from delira.utils.checks import check_numbers, check_texts, check_whole
 from delira.utils.optional import import_optional
 
 _log = logging.getLogger("delira")
@@ -56,6 +57,16 @@ class VisdomParams:
     username: str | None = None
     password: str | None = None
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_texts(self, server=self.server, base_url=self.base_url)
+        check_whole(self, at_least=0, port=self.port)
+        check_numbers(self, at_most=65535, port=self.port)
+        for name in ("env", "username", "password"):
+            if getattr(self, name) is not None:
+                check_texts(self, **{name: getattr(self, name)})
+        if not isinstance(self.options, Mapping):
+            raise ConfigError(f"VisdomParams: options is a dictionary, got {self.options!r}")
 
 
 class VisdomWriter:

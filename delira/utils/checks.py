@@ -2,7 +2,8 @@
 
 import difflib
 import math
-from collections.abc import Callable, Iterable
+import os
+from collections.abc import Callable, Collection, Iterable
 from numbers import Integral, Real
 from typing import Any
 
@@ -81,6 +82,22 @@ def check_functions(owner: Any, **given: Any) -> None:
 def check_texts(owner: Any, **given: Any) -> None:
     """Refuse what is no text, and the empty one; see :func:`check_numbers`."""
     _check(owner, given, lambda value: isinstance(value, str) and value != "", "a text")
+
+
+def check_paths(owner: Any, **given: Any) -> None:
+    """Refuse what is no path of a file or folder; see :func:`check_numbers`."""
+    _check(owner, given, lambda value: isinstance(value, (str, os.PathLike)), "a path")
+
+
+def check_names(owner: Any, **given: Any) -> None:
+    """Refuse what is neither a text nor a list of texts; see :func:`check_numbers`."""
+
+    def is_right(value: Any) -> bool:
+        if isinstance(value, str):
+            return True
+        return isinstance(value, Collection) and all(isinstance(name, str) for name in value)
+
+    _check(owner, given, is_right, "a name or a list of names")
 
 
 def _check(owner: Any, given: dict[str, Any], is_right: Callable[[Any], bool], what: str) -> None:

@@ -122,6 +122,8 @@ class CallbackList:
         #: hooks that were called, until somebody clears it
         self.called: set[str] = set()
         self._listeners: dict[str, list[tuple[Any, Any]]] = {event: [] for event in (*EVENTS, *HOOKS)}
+        if not isinstance(callbacks, Iterable):
+            raise ConfigError(f"callbacks are a list of callbacks, got {callbacks!r}")
         for callback in callbacks:
             self.append(callback)
 

@@ -17,7 +17,7 @@ from delira.training.callbacks.monitor import (
     watched_value,
 )
 from delira.training.callbacks.names import path_of
-from delira.utils.checks import check_numbers, check_whole
+from delira.utils.checks import check_flags, check_numbers, check_paths, check_whole
 from delira.utils.files import publish
 from delira.utils.optional import import_optional
 
@@ -34,6 +34,8 @@ class _Checkpointer(Callback):
     phases = ("fit",)
 
     def __init__(self, filepath: str | Path, save_model_params_only: bool):
+        check_paths(self, filepath=filepath)
+        check_flags(self, save_model_params_only=save_model_params_only)
         self.filepath, self.save_model_params_only = str(filepath), save_model_params_only
         #: the newest file
         self.newest: Path | None = None
@@ -141,7 +143,7 @@ class Best(_Checkpointer):
         min_delta: float = 0.0,
     ):
         super().__init__(filepath, save_model_params_only)
-        check_numbers(self, min_delta=min_delta)
+        check_numbers(self, at_least=0, min_delta=min_delta)
         check_whole(self, at_least=1, period=period)
         check_watched(mode, monitor, type(self).__name__)
         self.monitor, self.mode, self.period, self.min_delta = monitor, mode, period, min_delta
@@ -200,6 +202,7 @@ class Interval(_Checkpointer):
     ):
         super().__init__(filepath, save_model_params_only)
         check_whole(self, at_least=1, period=period)
+        check_flags(self, on_batch=on_batch)
         self.period, self.on_batch = period, on_batch
         self.count = 0
 
@@ -246,6 +249,8 @@ def ModelCheckpoint(
     save_best_only
         Which of the two.
     """
+    check_flags("ModelCheckpoint", save_best_only=save_best_only)
+    best = Best(filepath, save_model_params_only, monitor, mode, period, min_delta)
     if save_best_only:
-        return Best(filepath, save_model_params_only, monitor, mode, period, min_delta)
+        return best
     return Interval(filepath, save_model_params_only, period)

@@ -14,6 +14,7 @@ from delira.training.callbacks.hooks import Callback
 from delira.training.callbacks.monitor import trainer_of
 from delira.training.callbacks.names import fill_in, path_of
 from delira.training.callbacks.pass_choice import PassChoice, check_name
+from delira.utils.checks import check_whole
 from delira.utils.optional import import_optional
 from delira.utils.suggest import did_you_mean
 
@@ -71,6 +72,10 @@ class PyCM(PassChoice, Callback):
     ):
         if taken := [name for name in _NOT_GIVEN if name in kwargs]:
             raise ConfigError(f"PyCM: {taken[0]} cannot be given: the labels are those of the fit")
+        if num_classes is not None:
+            check_whole(self, at_least=1, num_classes=num_classes)
+        if ignore_index is not None:
+            check_whole(self, ignore_index=ignore_index)
         settings = {"ignore_index": ignore_index, "pred_key": pred_key, "target_key": target_key}
         self._counts = ConfusionMatrix(num_classes, **settings)
         self._counts.name = "PyCM"  # by which its messages call it

@@ -12,6 +12,7 @@ from delira.state import State
 from delira.training.callbacks.hooks import Callback
 from delira.training.callbacks.monitor import plain_values, trainer_of
 from delira.training.callbacks.names import of_fold
+from delira.utils.checks import check_flags, check_paths
 from delira.utils.files import publish_text
 
 
@@ -54,6 +55,8 @@ class CSVLogger(Callback):
     ):
         if not isinstance(separator, str) or len(separator) != 1:
             raise ConfigError(f"CSVLogger: the separator is one character, got {separator!r}")
+        check_paths(self, filename=filename)
+        check_flags(self, batch_granularity=batch_granularity, write_header=write_header, append=append)
         self.path = self._first_path = Path(filename).absolute()
         self.separator = separator
         self.batch_granularity, self.write_header, self.append = batch_granularity, write_header, append

@@ -10,6 +10,7 @@ from delira.errors import ConfigError
 from delira.state import EPOCH, LOSS, PHASE, State
 from delira.training.callbacks.abstract_callback import HOOKS, MEMORY, AbstractCallback
 from delira.training.callbacks.hooks import Callback
+from delira.utils.checks import check_functions
 from delira.utils.suggest import did_you_mean
 
 P = ParamSpec("P")
@@ -133,6 +134,7 @@ def add_to_loss(function: Function) -> FunctionCallback:
     """
     if isinstance(function, FunctionCallback):
         raise ConfigError(f"add_to_loss decorates a function of the state, got {function!r}; leave its hooks out")
+    check_functions("add_to_loss", function=function)
     base, conditions = getattr(function, _CONDITIONS, (function, {}))
 
     @functools.wraps(base)
@@ -209,6 +211,7 @@ def only_if(condition: Function) -> Conditional:
     condition
         A function of the state; for methods also one of the object and the state.
     """
+    check_functions("only_if", condition=condition)
     takes_owner = len(inspect.signature(condition).parameters) == 2
 
     def is_due(memory: dict[str, Any], owner: Any, state: State) -> bool:
@@ -220,6 +223,8 @@ def only_if(condition: Function) -> Conditional:
 
 def traceable(function: Marked) -> Marked:
     """Mark a function, or a decorated callback, that only computes with arrays: a compiled step may contain it."""
+    if not isinstance(function, FunctionCallback):
+        check_functions("traceable", function=function)
     function.traceable = True  # type: ignore[attr-defined]
     return function
 
@@ -232,6 +237,7 @@ def _conditional(kind: str, is_due: Condition, function: Any) -> Any:
     """The function where a condition holds; conditions may be stacked."""
     if isinstance(function, FunctionCallback):
         return FunctionCallback(_conditional(kind, is_due, function.function), function.hooks)
+    check_functions(kind, function=function)
     base, before = getattr(function, _CONDITIONS, (function, {}))
     name = f"{kind} {getattr(base, '__name__', '')} {len(before)}"  # the same in every process
     # what counts how often it was asked is asked last: only where the function would run

@@ -8,7 +8,7 @@ from delira.errors import ConfigError
 from delira.state import State
 from delira.training.callbacks.hooks import Callback
 from delira.training.callbacks.monitor import trainer_of
-from delira.utils.checks import check_whole
+from delira.utils.checks import check_names, check_whole
 from delira.utils.suggest import did_you_mean
 
 
@@ -39,7 +39,9 @@ class FreezeUnfreeze(Callback):
         if not isinstance(schedule, Mapping):
             raise ConfigError(f"FreezeUnfreeze: the schedule is a dict of what learns by epoch, got {schedule!r}")
         for epoch in schedule:
-            check_whole(self, at_least=0, epoch=epoch)
+            check_whole("FreezeUnfreeze: schedule", at_least=0, epoch=epoch)
+            if schedule[epoch] is not None and not callable(schedule[epoch]):
+                check_names("FreezeUnfreeze: schedule", chosen=schedule[epoch])
         # lists: a generator could be read once only
         self.schedule = {epoch: _listed(schedule[epoch]) for epoch in sorted(schedule)}
         self._all: frozenset[str] = frozenset()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from delira.training.callbacks.abstract_callback import AbstractCallback
+from delira.utils.checks import check_paths
 from delira.utils.files import publish_text
 
 _log = logging.getLogger("delira")
@@ -22,6 +23,7 @@ class HistoryWriter(AbstractCallback):
     """
 
     def __init__(self, folder: str | Path):
+        check_paths(self, folder=folder)
         self.folder = Path(folder)
         self._columns: list[str] = []
         self._n_rows: int | None = None  # in the files; None: not known

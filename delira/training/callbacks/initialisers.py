@@ -12,7 +12,7 @@ from delira.errors import ConfigError
 from delira.state import State
 from delira.training.callbacks.hooks import Callback
 from delira.training.callbacks.mixing.randomness import seed_and_fold
-from delira.utils.checks import check_numbers
+from delira.utils.checks import check_choice, check_names, check_numbers
 from delira.utils.seeding import derive, seeded_globals
 from delira.utils.suggest import did_you_mean
 
@@ -39,6 +39,9 @@ class LayerInit(Callback):
     phases = ("fit",)
 
     def __init__(self, modules: Iterable[Any] | None = None, targets: Iterable[str] = TARGETS):
+        if modules is not None and not isinstance(modules, Iterable):
+            raise ConfigError(f"{type(self).__name__}: modules are layers, or their names, got {modules!r}")
+        check_names(self, targets=targets)
         self.modules = None if modules is None else [modules] if isinstance(modules, str) else list(modules)
         self.targets = (targets,) if isinstance(targets, str) else tuple(targets)
 
@@ -207,12 +210,9 @@ class KaimingNormal(_Drawn):
     ):
         super().__init__(modules, targets)
         check_numbers(self, a=a)
-        if mode not in ("fan_in", "fan_out"):
-            raise ConfigError(f"{type(self).__name__}: mode is 'fan_in' or 'fan_out', got {mode!r}")
+        check_choice(self, ("fan_in", "fan_out"), mode=mode)
         gains = {**_GAINS, "leaky_relu": math.sqrt(2.0 / (1.0 + a**2))}
-        if nonlinearity not in gains:
-            known = ", ".join(map(repr, gains))
-            raise ConfigError(f"{type(self).__name__}: nonlinearity is one of {known}, got {nonlinearity!r}")
+        check_choice(self, gains, nonlinearity=nonlinearity)
         self.mode, self.gain = mode, gains[nonlinearity]
 
     def _deviation(self, fan_in: int, fan_out: int) -> float:
@@ -247,9 +247,7 @@ class XavierNormal(_Drawn):
 
     def __init__(self, gain: float = 1.0, modules: Iterable[Any] | None = None, targets: Iterable[str] = TARGETS):
         super().__init__(modules, targets)
-        check_numbers(self, gain=gain)
-        if not gain > 0:
-            raise ConfigError(f"{type(self).__name__}: gain must be above 0, got {gain!r}")
+        check_numbers(self, above=0, gain=gain)
         self.gain = gain
 
     def _deviation(self, fan_in: int, fan_out: int) -> float:

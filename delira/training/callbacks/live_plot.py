@@ -13,7 +13,7 @@ from delira.state import State
 from delira.training.callbacks.hooks import Callback
 from delira.training.callbacks.monitor import trainer_of
 from delira.training.callbacks.tensorboard_scalars import batch_values, epoch_values
-from delira.utils.checks import check_whole
+from delira.utils.checks import check_flags, check_whole
 from delira.utils.picture import picture_class
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ class LiveLossPlot(Callback):
     def __init__(
         self, on_batch: bool = False, batch_step_size: int = 10, on_epoch: bool = True, draw_once: bool = False
     ):
+        check_flags(self, on_batch=on_batch, on_epoch=on_epoch, draw_once=draw_once)
         if not on_batch and not on_epoch:
             raise ConfigError("LiveLossPlot: there is nothing to draw without on_batch and on_epoch")
         check_whole(self, at_least=1, batch_step_size=batch_step_size)

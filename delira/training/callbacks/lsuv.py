@@ -12,7 +12,7 @@ from delira.errors import ConfigError, NetworkError
 from delira.state import State
 from delira.training.callbacks.initialisers import LayerInit, backend_of
 from delira.training.callbacks.mixing.randomness import seed_and_fold
-from delira.utils.checks import check_numbers, check_whole
+from delira.utils.checks import check_flags, check_functions, check_numbers, check_whole
 from delira.utils.seeding import derive_int
 from delira.utils.trees import map_leaves
 
@@ -63,13 +63,11 @@ class LsuvInit(LayerInit):
         do_orthonorm: bool = True,
     ):
         super().__init__()
-        check_numbers(self, needed_std=needed_std, std_tol=std_tol)
-        check_whole(self, max_attempts=max_attempts)
-        if not needed_std > 0 or not std_tol > 0 or max_attempts < 1:
-            raise ConfigError(
-                "LsuvInit: needed_std and std_tol are above 0 and max_attempts at least 1, got "
-                f"{(needed_std, std_tol, max_attempts)}"
-            )
+        if weight_lambda is not None:
+            check_functions(self, weight_lambda=weight_lambda)
+        check_numbers(self, above=0, needed_std=needed_std, std_tol=std_tol)
+        check_whole(self, at_least=1, max_attempts=max_attempts)
+        check_flags(self, do_orthonorm=do_orthonorm)
         self.data_item, self.weight_of = data_item, weight_lambda or (lambda layer: layer.weight)
         self.needed_std, self.std_tol, self.max_attempts = needed_std, std_tol, max_attempts
         self.do_orthonorm = do_orthonorm

@@ -6,10 +6,12 @@ import time
 from typing import Any
 
 from delira import state as keys
+from delira.errors import ConfigError
 from delira.state import State
 from delira.training.callbacks.hooks import Callback
 from delira.training.callbacks.monitor import plain_values, trainer_of
 from delira.training.callbacks.progress import _bar_class
+from delira.utils.checks import check_flags, check_whole
 
 #: seconds between two looks at the metrics: each waits for the device
 _PAUSE = 0.1
@@ -19,6 +21,11 @@ class _Printer(Callback):
     """What all printers know of the state."""
 
     def __init__(self, validation_label_letter: str, precision: int, label: str = ""):
+        if not isinstance(validation_label_letter, str):
+            raise ConfigError(
+                f"{type(self).__name__}: validation_label_letter is a text, got {validation_label_letter!r}"
+            )
+        check_whole(self, at_least=0, precision=precision)
         self.validation_label_letter, self.precision = validation_label_letter, precision
         self.label = f"{label} · " if label else ""
 
@@ -78,6 +85,7 @@ class Tqdm(_Printer):
         **tqdm_args: Any,
     ):
         super().__init__(validation_label_letter, precision, label)
+        check_flags(self, on_epoch=on_epoch)
         self.tqdm_module, self.on_epoch, self.tqdm_args = tqdm_module, on_epoch, tqdm_args
         self._bar: Any = None
         self._draws = False

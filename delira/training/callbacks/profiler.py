@@ -15,6 +15,7 @@ from delira.metrics.tree.metric import Metric
 from delira.state import State
 from delira.training.callbacks.hooks import Callback
 from delira.training.callbacks.monitor import trainer_of
+from delira.utils.checks import check_flags, check_paths, check_whole
 from delira.utils.suggest import did_you_mean
 
 #: parts that belong to steps
@@ -113,7 +114,14 @@ class Profiler(Callback):
     traceable = True  # it looks at the clock only, which a compiled step leaves out
 
     def __init__(self, wait: bool = False, trace_dir: str | Path | None = None, trace_steps: tuple[int, int] = (2, 4)):
-        if len(trace_steps) != 2 or not 1 <= trace_steps[0] <= trace_steps[1]:
+        check_flags(self, wait=wait)
+        if trace_dir is not None:
+            check_paths(self, trace_dir=trace_dir)
+        if not isinstance(trace_steps, (list, tuple)) or len(trace_steps) != 2:
+            raise ConfigError(f"Profiler: trace_steps are the first and the last step, from 1, got {trace_steps!r}")
+        for step in trace_steps:
+            check_whole(self, at_least=1, trace_steps=step)
+        if trace_steps[0] > trace_steps[1]:
             raise ConfigError(f"Profiler: trace_steps are the first and the last step, from 1, got {trace_steps!r}")
         self.wait, self.trace_dir = wait, None if trace_dir is None else Path(trace_dir).absolute()
         self.trace_steps = trace_steps

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from delira import state as keys
-from delira.errors import ConfigError
 from delira.state import State
 from delira.training.callbacks.hooks import Callback
 from delira.training.callbacks.weight_average import set_average
@@ -38,9 +37,8 @@ class SWA(Callback):
     phases = ("fit",)
 
     def __init__(self, start_epoch: int = 0, period: int = 1):
-        check_whole(self, start_epoch=start_epoch, period=period)
-        if start_epoch < 0 or period < 1:
-            raise ConfigError(f"SWA: start_epoch is at least 0 and period 1, got {start_epoch!r} and {period!r}")
+        check_whole(self, at_least=0, start_epoch=start_epoch)
+        check_whole(self, at_least=1, period=period)
         self.start_epoch, self.period = start_epoch, period
         self.n_averaged = 0
         self._average: Any = None

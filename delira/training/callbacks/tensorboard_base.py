@@ -9,6 +9,7 @@ from delira.logging.writers import VisdomParams, close_writer, get_writer, since
 from delira.state import State
 from delira.training.callbacks.hooks import Callback
 from delira.training.callbacks.monitor import trainer_of
+from delira.utils.checks import check_flags, check_paths
 
 
 class AbstractTensorBoard(Callback):
@@ -57,6 +58,10 @@ class AbstractTensorBoard(Callback):
     ):
         if visdom_params is not None and not isinstance(visdom_params, VisdomParams):
             raise ConfigError(f"{type(self).__name__}: visdom_params are VisdomParams(...), got {visdom_params!r}")
+        check_paths(self, log_dir=log_dir)
+        check_flags(self, visdom=visdom)
+        if not isinstance(comment, str):
+            raise ConfigError(f"{type(self).__name__}: comment is a text, got {comment!r}")
         self.log_dir, self.comment = Path(log_dir).absolute(), comment
         self.visdom, self.visdom_params = visdom, visdom_params
         self._folder = self.log_dir

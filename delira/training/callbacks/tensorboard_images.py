@@ -14,6 +14,7 @@ from delira.training.callbacks.imaging.grid import GridLayout, check_layout, mak
 from delira.training.callbacks.imaging.pictures import as_pictures
 from delira.training.callbacks.tensorboard_base import AbstractTensorBoard
 from delira.utils.arrays import read_arrays, shape_of
+from delira.utils.checks import check_flags, check_texts, check_whole
 from delira.utils.pixels import as_numbers
 
 
@@ -68,6 +69,9 @@ class TensorBoardImages(AbstractTensorBoard):
         **layout: Unpack[GridLayout],
     ):
         super().__init__(log_dir, comment, visdom, visdom_params)
+        check_texts(self, name=name)
+        check_flags(self, write_each_epoch=write_each_epoch)
+        check_whole(self, at_least=1, num_images=num_images)
         self.name, self.key, self.write_each_epoch, self.num_images = name, key, write_each_epoch, num_images
         self.layout = check_layout(type(self).__name__, **layout)
         self._is_written = False

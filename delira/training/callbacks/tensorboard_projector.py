@@ -15,7 +15,7 @@ from delira.errors import DataError
 from delira.state import Y_PRED, State
 from delira.training.callbacks.tensorboard_base import AbstractTensorBoard
 from delira.utils.arrays import as_array, ops_of, read_arrays, shape_of
-from delira.utils.checks import check_whole
+from delira.utils.checks import check_flags, check_whole
 
 #: pixels of one side of all pictures together, as TensorBoard shows them
 _SPRITE = 8192
@@ -72,6 +72,7 @@ class TensorBoardProjector(AbstractTensorBoard):
     ):
         super().__init__(log_dir, comment)
         check_whole(self, at_least=1, num_images=num_images, avg_pool_size=avg_pool_size)
+        check_flags(self, avg_data_channels=avg_data_channels, write_data=write_data, write_features=write_features)
         self.num_images, self.avg_pool_size, self.avg_data_channels = num_images, avg_pool_size, avg_data_channels
         self.write_data, self.write_features, self.features_key = write_data, write_features, features_key
         self._has_data = False

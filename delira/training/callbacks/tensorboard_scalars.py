@@ -10,7 +10,7 @@ from delira.state import State
 from delira.training.callbacks.monitor import plain_values
 from delira.training.callbacks.tensorboard_base import AbstractTensorBoard
 from delira.training.callbacks.tensorboard_graph import write_graph
-from delira.utils.checks import check_whole
+from delira.utils.checks import check_flags, check_whole
 
 
 class TensorBoard(AbstractTensorBoard):
@@ -72,6 +72,9 @@ class TensorBoard(AbstractTensorBoard):
     ):
         super().__init__(log_dir, comment, visdom, visdom_params)
         check_whole(self, at_least=1, batch_step_size=batch_step_size)
+        check_flags(self, write_batch_metrics=write_batch_metrics, write_epoch_metrics=write_epoch_metrics)
+        if write_graph is not None:
+            check_flags(self, write_graph=write_graph)
         self.write_graph, self.write_batch_metrics = write_graph, write_batch_metrics
         self.batch_step_size, self.write_epoch_metrics = batch_step_size, write_epoch_metrics
         self._needs_graph = False

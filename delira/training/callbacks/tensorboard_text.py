@@ -10,7 +10,7 @@ from delira.logging.writers import VisdomParams
 from delira.state import State
 from delira.training.callbacks.tensorboard_base import AbstractTensorBoard
 from delira.training.callbacks.tensorboard_scalars import batch_values, epoch_values
-from delira.utils.checks import check_whole
+from delira.utils.checks import check_flags, check_whole
 
 _SUMMARY = (keys.MODEL, keys.OPTIMIZER, keys.CRITERION, keys.METRIC_LIST, keys.CALLBACK_LIST)
 
@@ -61,6 +61,10 @@ class TensorBoardText(AbstractTensorBoard):
     ):
         super().__init__(log_dir, comment, visdom, visdom_params)
         check_whole(self, at_least=1, batch_step_size=batch_step_size)
+        check_flags(
+            self, write_epoch_metrics=write_epoch_metrics, write_batch_metrics=write_batch_metrics,
+            log_trial_summary=log_trial_summary,
+        )  # fmt: skip
         self.write_epoch_metrics, self.write_batch_metrics = write_epoch_metrics, write_batch_metrics
         self.log_trial_summary, self.batch_step_size = log_trial_summary, batch_step_size
 

@@ -10,6 +10,7 @@ from delira import state as keys
 from delira.state import State
 from delira.training.callbacks.hooks import Callback
 from delira.training.callbacks.monitor import number, trainer_of
+from delira.utils.checks import check_texts
 
 
 class TerminateOnNaN(Callback):
@@ -33,6 +34,7 @@ class TerminateOnNaN(Callback):
     phases = ("fit",)
 
     def __init__(self, monitor: str = "running_loss"):
+        check_texts(self, monitor=monitor)
         self.monitor = monitor
         self._unread: list[Any] = []
         self._config: Any = None

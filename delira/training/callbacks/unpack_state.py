@@ -7,6 +7,7 @@ from delira import state as keys
 from delira.errors import ConfigError
 from delira.state import State
 from delira.training.callbacks.hooks import Callback
+from delira.utils.checks import check_flags
 
 
 class UnpackState(Callback):
@@ -41,6 +42,9 @@ class UnpackState(Callback):
     traceable = True
 
     def __init__(self, keys: Iterable[Any], output_to_state: bool = True):
+        if not isinstance(keys, Iterable):
+            raise ConfigError(f"UnpackState: keys are entries of the state, e.g. keys=[X], got {keys!r}")
+        check_flags(self, output_to_state=output_to_state)
         self.keys = (keys,) if isinstance(keys, str) else tuple(keys)
         if not self.keys:
             raise ConfigError("UnpackState: name the entries of the state that the network gets, e.g. keys=[X]")

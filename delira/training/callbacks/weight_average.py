@@ -5,6 +5,7 @@ from typing import Any
 
 from delira.errors import ConfigError
 from delira.training.callbacks.abstract_callback import AbstractCallback
+from delira.utils.checks import check_flags, check_numbers
 
 
 class ExponentialMovingAverage(AbstractCallback):
@@ -33,7 +34,9 @@ class ExponentialMovingAverage(AbstractCallback):
     """
 
     def __init__(self, decay: float = 0.999, warmup: bool = True):
-        if not isinstance(decay, (int, float)) or not 0 <= decay < 1:
+        check_numbers(self, at_least=0, decay=decay)
+        check_flags(self, warmup=warmup)
+        if not decay < 1:
             raise ConfigError(f"ExponentialMovingAverage: decay must be at least 0 and below 1, got {decay!r}")
         self.decay, self.warmup = decay, warmup
         self.n_updates = 0

@@ -220,15 +220,15 @@ def test_each_fold_of_an_experiment_begins_with_weights_of_its_own(room, tmp_pat
 def test_what_cannot_be_is_refused():
     with pytest.raises(ConfigError, match="WeightInit: the initialiser is a function of a layer, got 3"):
         WeightInit(3)
-    with pytest.raises(ConfigError, match="KaimingUniform: mode is 'fan_in' or 'fan_out', got 'fan'"):
+    with pytest.raises(ConfigError, match="KaimingUniform: mode must be 'fan_in' or 'fan_out', got 'fan'"):
         KaimingUniform(mode="fan")
-    with pytest.raises(ConfigError, match=r"nonlinearity is one of 'linear', .*, got 'rleu'"):
+    with pytest.raises(ConfigError, match=r"nonlinearity must be 'linear', .*, got 'rleu'; did you mean 'relu'"):
         KaimingNormal(nonlinearity="rleu")
-    with pytest.raises(ConfigError, match="XavierNormal: gain must be above 0, got 0"):
+    with pytest.raises(ConfigError, match="XavierNormal: gain is a number above 0, got 0"):
         XavierNormal(0)
     with pytest.raises(ConfigError, match=r"ZeroBias: no layer .* with LSTM in its name .*: BatchNorm2d, Conv2d,"):
         initialised("torch", ZeroBias(targets=["LSTM"]))
-    with pytest.raises(ConfigError, match="LsuvInit: needed_std and std_tol are above 0 and max_attempts at least 1"):
+    with pytest.raises(ConfigError, match="LsuvInit: needed_std is a number above 0, got 0"):
         LsuvInit(np.ones((2, 3)), needed_std=0)
 
 

@@ -402,15 +402,15 @@ def test_the_label_of_an_experiment_s_batch_is_found_among_others(convert):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Mixup(0), "Mixup: alpha must be above 0, got 0"),
+        (lambda: Mixup(0), "Mixup: alpha is a number above 0, got 0"),
         (lambda: Mixup(lam=1.5), "Mixup: lam is from 0 to 1, or RANDOM, got 1.5"),
-        (lambda: CutMix(-1.0), "CutMix: alpha must be above 0, got -1.0"),
+        (lambda: CutMix(-1.0), "CutMix: alpha is a number above 0, got -1.0"),
         (lambda: CutMix(1.0, 1), "CutMix: classes is at least 2, or -1 for targets that are one-hot already, got 1"),
-        (lambda: Cutout(0, 3), "Cutout: n_holes and length are at least 1, got 0 and 3"),
-        (lambda: RandomErase(1, 0), "RandomErase: n_holes and length are at least 1, got 1 and 0"),
+        (lambda: Cutout(0, 3), "Cutout: n_holes is a whole number of at least 1, got 0"),
+        (lambda: RandomErase(1, 0), "RandomErase: length is a whole number of at least 1, got 0"),
         (lambda: SamplePairing(3), "SamplePairing: policy is a function of the state, got 3"),
         (lambda: default_policy(5, 4), "default_policy: start is at least 0"),
-        (lambda: BCPlus(alpha=0), "BCPlus: alpha must be above 0, got 0"),
+        (lambda: BCPlus(alpha=0), "BCPlus: alpha is a number above 0, got 0"),
         (lambda: LabelSmoothingRegularisation(1.5), "epsilon is from 0 to 1, got 1.5"),
     ],
 )

@@ -13,6 +13,7 @@ from delira.training.callbacks.imaging.outputs import PictureOutputs
 from delira.training.callbacks.imaging.pictures import as_pictures
 from delira.training.callbacks.monitor import trainer_of
 from delira.training.callbacks.pass_choice import PassChoice
+from delira.utils.checks import check_flags, check_functions
 
 if TYPE_CHECKING:
     from delira.training.callbacks.imaging.caching import CachingImagingCallback, MakeGrid
@@ -47,6 +48,10 @@ class ImagingCallback(PictureOutputs, PassChoice, Callback):
 
     def __init__(self, transform: Callable[[np.ndarray], np.ndarray] | None = None, channels_last: bool | None = None):
         super().__init__()
+        if transform is not None:
+            check_functions(self, transform=transform)
+        if channels_last is not None:
+            check_flags(self, channels_last=channels_last)
         self.transform, self.channels_last = transform, channels_last
 
     def on_batch(self, state: State) -> Any:

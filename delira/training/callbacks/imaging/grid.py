@@ -5,7 +5,7 @@ from typing import Any, TypedDict
 import numpy as np
 
 from delira.errors import ConfigError
-from delira.utils.checks import check_whole
+from delira.utils.checks import check_flags, check_numbers, check_whole
 from delira.utils.pixels import as_numbers, side_by_side
 from delira.utils.suggest import did_you_mean
 
@@ -66,7 +66,7 @@ def make_grid(
     )  # fmt: skip
     pictures = np.asarray(images)
     if pictures.ndim != 4 or not pictures.size:
-        raise ConfigError(f"a grid is made of an array of shape (n, c, h, w), got {pictures.shape}")
+        raise ConfigError(f"a grid is made of images in an array of shape (n, c, h, w), got {pictures.shape}")
     pictures = as_numbers(pictures)
     if normalize:
         parts = [_stretched(picture, norm_range) for picture in (pictures if scale_each else pictures[None])]
@@ -101,7 +101,10 @@ def check_layout(who: str = "make_grid", **layout: Any) -> GridLayout:
         raise ConfigError(f"{who} takes {', '.join(GridLayout.__annotations__)}, not {unknown[0]!r}{guess}")
     check_whole(who, at_least=1, nrow=layout.get("nrow", 8))
     check_whole(who, at_least=0, padding=layout.get("padding", 2))
+    check_flags(who, normalize=layout.get("normalize", False), scale_each=layout.get("scale_each", False))
+    check_numbers(who, pad_value=layout.get("pad_value", 0.0))
     limits = layout.get("norm_range")
-    if limits is not None and not (len(limits) == 2 and limits[0] < limits[1]):
+    is_pair = limits is None or (isinstance(limits, (list, tuple)) and len(limits) == 2)
+    if not is_pair or (limits is not None and not limits[0] < limits[1]):
         raise ConfigError(f"{who}: norm_range is (smallest, largest), got {limits!r}")
     return GridLayout(**layout)  # type: ignore[typeddict-item]

@@ -171,7 +171,5 @@ def check_positive(value: float, name: str, who: str) -> float:
     ConfigError
         Naming the argument.
     """
-    check_numbers(who, **{name: value})
-    if not value > 0:
-        raise ConfigError(f"{who}: {name} must be above 0, got {value!r}")
+    check_numbers(who, above=0, **{name: value})
     return value

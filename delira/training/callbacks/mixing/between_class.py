@@ -17,6 +17,7 @@ from delira.training.callbacks.mixing.mixed import MixingCallback
 from delira.training.callbacks.mixing.smoothing import harden
 from delira.utils.array_functions import cast, log, log_softmax
 from delira.utils.arrays import ops_of
+from delira.utils.checks import check_flags
 
 
 def bc_loss(prediction: Any, target: Any) -> Any:
@@ -83,6 +84,7 @@ class BCPlus(MixingCallback):
 
     def __init__(self, mixup_loss: bool = False, alpha: float = 1, classes: int = -1):
         self.alpha, self.classes = check_positive(alpha, "alpha", "BCPlus"), check_classes(classes, "BCPlus")
+        check_flags(self, mixup_loss=mixup_loss)
         self.mixup_loss = mixup_loss
 
     def on_sample(self, state: State) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from delira import state as keys
-from delira.errors import ConfigError
 from delira.state import State
 from delira.training.callbacks.mixing.batches import (
     channels_are_first,
@@ -22,7 +21,7 @@ from delira.training.callbacks.mixing.randomness import RandomCallback
 from delira.training.callbacks.mixing.smoothing import harden
 from delira.utils.array_functions import cast
 from delira.utils.arrays import ops_of
-from delira.utils.checks import check_numbers, check_whole
+from delira.utils.checks import check_flags, check_numbers, check_whole
 
 
 def boxes(rng: np.random.Generator, n: int, shape: Sequence[int], lengths: Any) -> np.ndarray:
@@ -50,6 +49,12 @@ def boxes(rng: np.random.Generator, n: int, shape: Sequence[int], lengths: Any) 
         along = (places >= begin) & (places < begin + np.broadcast_to(length, n)[:, None])
         inside = inside & along.reshape(n, *(size if at == axis else 1 for at in range(len(shape))))
     return inside
+
+
+def check_places(owner: Any, channels_first: bool | None) -> None:
+    """Refuse anything but True, False and None."""
+    if channels_first is not None:
+        check_flags(owner, channels_first=channels_first)
 
 
 class Cutout(RandomCallback):
@@ -83,10 +88,9 @@ class Cutout(RandomCallback):
     """
 
     def __init__(self, n_holes: int, length: int, constant: float = 0.0, *, channels_first: bool | None = None):
-        check_whole(self, n_holes=n_holes, length=length)
+        check_whole(self, at_least=1, n_holes=n_holes, length=length)
         check_numbers(self, constant=constant)
-        if n_holes < 1 or length < 1:
-            raise ConfigError(f"{type(self).__name__}: n_holes and length are at least 1, got {n_holes} and {length}")
+        check_places(self, channels_first)
         self.n_holes, self.length, self.constant, self.channels_first = n_holes, length, constant, channels_first
 
     def on_sample(self, state: State) -> None:
@@ -167,6 +171,8 @@ class CutMix(MixingCallback):
         self, alpha: float, classes: int = -1, mixup_loss: bool = False, *, channels_first: bool | None = None
     ):
         self.alpha, self.classes = check_positive(alpha, "alpha", "CutMix"), check_classes(classes, "CutMix")
+        check_flags(self, mixup_loss=mixup_loss)
+        check_places(self, channels_first)
         self.mixup_loss, self.channels_first = mixup_loss, channels_first
 
     def on_sample(self, state: State) -> None:

@@ -14,6 +14,7 @@ from delira.training.callbacks.mixing.batches import MixedTargets, blend, one_ho
 from delira.training.callbacks.mixing.randomness import RandomCallback
 from delira.utils.array_functions import cast
 from delira.utils.arrays import as_array, ops_of
+from delira.utils.checks import check_functions
 from delira.utils.parameters import has_more, positional
 from delira.utils.trees import iterate_leaves, spread
 
@@ -32,6 +33,7 @@ class MixupLoss:
     takes_target_first = False
 
     def __init__(self, loss: Callable[..., Any]):
+        check_functions(self, loss=loss)
         self.loss = self.__wrapped__ = loss
         self.__signature__ = inspect.signature(self.__call__)  # else it would be that of the loss
         #: of the fit in an experiment, whose losses do not get it; the callback that mixes sets it

@@ -10,6 +10,7 @@ from delira.state import State
 from delira.training.callbacks.mixing.batches import blend, check_positive, n_samples_of, rows_of
 from delira.training.callbacks.mixing.mixed import MixingCallback, mixup_loss
 from delira.training.callbacks.mixing.randomness import RandomCallback
+from delira.utils.checks import check_whole
 
 #: a weight that is drawn at every step
 RANDOM: Literal["random"] = "random"
@@ -23,7 +24,8 @@ def check_lam(lam: float | str, who: str) -> float | str:
     ConfigError
         If it is neither RANDOM nor from 0 to 1.
     """
-    if lam != RANDOM and (not isinstance(lam, Real) or not 0 <= lam <= 1):
+    is_number = isinstance(lam, Real) and not isinstance(lam, bool)
+    if not (isinstance(lam, str) and lam == RANDOM) and not (is_number and 0 <= float(lam) <= 1):
         raise ConfigError(f"{who}: lam is from 0 to 1, or RANDOM, got {lam!r}")
     return lam
 
@@ -103,7 +105,9 @@ def default_policy(start: int = 100, end: int = 800, on: int = 8, off: int = 2) 
     ConfigError
         If a number is impossible.
     """
-    if start < 0 or end < start or on < 1 or off < 0:
+    check_whole("default_policy", at_least=0, start=start, end=end, off=off)
+    check_whole("default_policy", at_least=1, on=on)
+    if end < start:
         raise ConfigError(
             "default_policy: start is at least 0, end at least start, on at least 1 and off at least 0, got "
             f"{(start, end, on, off)}"
