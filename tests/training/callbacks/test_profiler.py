@@ -280,7 +280,7 @@ def test_what_cannot_be_is_refused(tmp_path):
     for steps in ((0, 3), (3, 2), (1,)):
         with pytest.raises(
             ConfigError,
-            match="trace_steps (are the first and the last step, from 1|is a whole number of at least 1), got",
+            match=r"trace_steps (are the first and the last step, from 1|is a whole number of at least 1), got",
         ):
             Profiler(trace_steps=steps)
     with pytest.raises(ConfigError, match="there is no part 'foward'; did you mean 'forward'"):
