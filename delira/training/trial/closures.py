@@ -115,7 +115,7 @@ class Closure:
                 state[keys.LOSS] = trainer._loss(state)
             trainer._fire("on_criterion")
             state[self.loss] = state[keys.LOSS]
-        own = {keys.Y_PRED, self._y_pred}
+        own = {keys.Y_PRED, self._y_pred, keys.X, keys.Y_TRUE}
         return state[keys.LOSS], {key: state[key] for key in written(state, before) if key not in SETTLED or key in own}
 
     def _check_is_stored(self, network: Any, trainer: Any) -> None:

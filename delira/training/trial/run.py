@@ -213,6 +213,8 @@ class TrialRun(HookedRun):
             raise
 
     def _call_in_step(self, network: Any, batch: Mapping[str, Any]) -> dict[str, Any]:
+        if not self.backend.compiles:  # an optimizer may ask several times, and hooks have changed them then
+            self.facts[keys.X], self.facts[keys.Y_TRUE] = self._divided(batch)
         return self._call_apart(network, batch)
 
     def _call_apart(self, network: Any, batch: Mapping[str, Any]) -> dict[str, Any]:
@@ -225,7 +227,8 @@ class TrialRun(HookedRun):
             try:
                 return self._call_model(network, own, facts)
             finally:
-                facts[keys.X] = shown
+                if facts[keys.X] is own:  # else the network has set another one
+                    facts[keys.X] = shown
 
         return {PREDICTION: self.backend.call_apart(network, x, call)}
 
@@ -240,6 +243,8 @@ class TrialRun(HookedRun):
                 step.predictions = {**step.predictions, **self._written()}
             else:
                 step.predictions[PREDICTION] = self.facts[keys.Y_PRED]
+                if self.config.guards.micro_batches != 1:  # the state holds what the last part was made of
+                    step.predictions.update(_there(self.facts, keys.X, keys.Y_TRUE))
 
         vars(run_and_carry).update(vars(run))
         return run_and_carry
@@ -287,7 +292,8 @@ class TrialRun(HookedRun):
         facts = self.facts
         if self._compiled_facts.carried:
             facts.update(self._compiled_facts.carried)
-        facts[keys.X], facts[keys.Y_TRUE] = self._divided(prepared)
+        if self.backend.compiles and self.trial.closure is None:  # else the state has what the step made of them
+            facts[keys.X], facts[keys.Y_TRUE] = self._divided(prepared)
         facts.update(predictions)  # and what else the step has written
         facts[keys.LOSS] = losses["loss"]
         facts.pop(keys.GRADIENTS, None)
@@ -393,6 +399,10 @@ def _prepared(run: Any, prepare: Callable[..., Any], batch: Mapping[str, Any], *
 #: keys of ours whose values hold no gradient by then: users' own, and the input, are left
 _WITHOUT_GRADIENT = SETTLED - {keys.X, keys.Y_TRUE}
 _NOT_CARRIED = _WITHOUT_GRADIENT - {keys.Y_PRED}
+
+
+def _there(facts: State, *wanted: Any) -> dict[Any, Any]:
+    return {key: facts[key] for key in wanted if facts[key] is not None}
 
 
 def _detached(value: Any) -> Any:

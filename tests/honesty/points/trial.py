@@ -3,6 +3,7 @@
 from put_back import PutBack
 
 _AVERAGES = "tests/honesty/test_trial_averages.py"
+_TARGETS = "tests/honesty/test_trial_targets.py"
 _SEEDS = "tests/honesty/test_trial_seeds.py"
 
 POINTS = [
@@ -29,6 +30,38 @@ POINTS = [
         old="        tree = self.trainer.backend.snapshot(tree)\n",
         new="",
         test=f"{_SEEDS}::test_rolling_back_twice_to_one_state_gives_the_same_run_twice[torch]",
+    ),
+    PutBack(
+        point="20",
+        what="a changed target reaches the loss and not the metrics",
+        file="delira/training/trial/run.py",
+        old="if self.backend.compiles and self.trial.closure is None:",
+        new="if True:",
+        test=f"{_TARGETS}::test_a_target_that_is_changed_later_is_that_of_the_metrics_everywhere[on_backward-torch]",
+    ),
+    PutBack(
+        point="20",
+        what="metrics of a batch in parts see the target of the last part",
+        file="delira/training/trial/run.py",
+        old="                    step.predictions.update(_there(self.facts, keys.X, keys.Y_TRUE))\n",
+        new="                    pass\n",
+        test=f"{_TARGETS}::test_every_part_of_a_batch_has_its_changed_target",
+    ),
+    PutBack(
+        point="20",
+        what="a target that is changed in a closure of JAX is a tracer afterwards",
+        file="delira/training/trial/closures.py",
+        old="{keys.Y_PRED, self._y_pred, keys.X, keys.Y_TRUE}",
+        new="{keys.Y_PRED, self._y_pred}",
+        test=f"{_TARGETS}::test_a_target_that_on_forward_changes_is_that_of_loss_and_metrics[base_closure-jax]",
+    ),
+    PutBack(
+        point="20",
+        what="an optimizer that asks several times changes the target each time",
+        file="delira/training/trial/run.py",
+        old="            self.facts[keys.X], self.facts[keys.Y_TRUE] = self._divided(batch)\n",
+        new="            pass\n",
+        test=f"{_TARGETS}::test_an_optimizer_that_asks_several_times_changes_the_target_once",
     ),
     PutBack(
         point="45",

@@ -191,7 +191,7 @@ def test_what_is_continued_keeps_its_weights(tmp_path):
         net = torch.nn.Linear(3, 2)
         made = delira.Trial(
             net, torch.optim.SGD(net.parameters(), 0.1), torch.nn.MSELoss(), ["loss"], [KaimingNormal()], verbose=0,
-            save_path=tmp_path,
+            save_path=tmp_path, seed=0,
         )  # fmt: skip
         return made.with_train_data(np.ones((4, 3), "f4"), np.ones((4, 2), "f4"), 2)
 
