@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from delira import state as keys
-from delira.contract.step import TARGET_FIRST
 from delira.errors import ConfigError
 from delira.metrics import MetricList
 from delira.metrics.forms import in_form
-from delira.training.trial.calls import needed_inputs, parameters_of, single_output, takes_state
+from delira.training.trial.calls import needed_inputs, parameters_of, single_output, takes_state_only
 from delira.training.trial.run import trainer_class
 
 #: trainer of a room -> its experiment, and the method in which its networks compute
@@ -94,7 +93,7 @@ def _refuse(trial: Any) -> None:
     state = trial.state
     criterion = state[keys.CRITERION]
     _refuse_fitted(trial)
-    if criterion is None or (takes_state(criterion) and not hasattr(criterion, TARGET_FIRST)):
+    if takes_state_only(criterion):
         raise ConfigError("an experiment needs a criterion of predictions and targets: criterion(prediction, target)")
     model = state[keys.MODEL]
     if needed_inputs(model) > 1 or "state" in parameters_of(model):

@@ -121,6 +121,11 @@ def bind_criterion(criterion: Any) -> Callable[[State], Any]:
     return compute
 
 
+def takes_state_only(criterion: Any) -> bool:
+    """Whether a criterion is one of the state, so that no target is read for it; so is none at all."""
+    return criterion is None or (takes_state(criterion) and not getattr(criterion, TARGET_FIRST, False))
+
+
 def takes_state(function: Any) -> bool:
     """Whether a function is one of the state rather than of predictions and targets."""
     if isinstance(function, StateKey):

@@ -9,7 +9,7 @@ from delira import state as keys
 from delira.errors import ConfigError
 from delira.state import State, StateFunction, StateKey
 from delira.training.compiled_facts import SETTLED, written
-from delira.training.trial.calls import ModelCall
+from delira.training.trial.calls import ModelCall, takes_state_only
 from delira.utils.arrays import ops_of
 from delira.utils.suggest import did_you_mean
 from delira.utils.trees import map_leaves
@@ -23,6 +23,7 @@ def base_closure(
     criterion: Any = keys.CRITERION,
     loss: StateKey = keys.LOSS,
     optimizer: str = keys.OPTIMIZER,
+    **historic: Any,
 ) -> "Closure":
     """Make a closure for :meth:`delira.Trial.with_closure` that reads and writes the given entries of the state.
 
@@ -32,16 +33,26 @@ def base_closure(
         Where input, network and target are: keys, or functions of the state, e.g.
         ``lambda state: state[MODEL].generator``. The network may be given itself.
     criterion
-        Key of the criterion, or the criterion itself, as a trial takes it.
+        Key of the criterion, or the criterion itself, as a trial takes it. For ``criterion(state)`` ``y_true`` is not
+        read.
     y_pred, loss
-        Keys under which prediction and loss are set.
+        Keys under which prediction and loss are set. With another ``y_pred`` than Y_PRED, Y_PRED is the prediction
+        only while the closure runs, and what it was before afterwards.
     optimizer
-        Name of one of the trial's optimizers, or a key under which one of them is.
+        Name of one of the trial's optimizers, or a key of the state under which an optimizer is: the trial takes it
+        over, so that it is stored, too.
+    **historic
+        ``crit`` and ``opt``, other names of ``criterion`` and ``optimizer``.
 
     Returns
     -------
     Closure
         Sets prediction, loss and gradients; :meth:`Closure.step` updates.
+
+    Raises
+    ------
+    TypeError
+        If an argument is unknown, or given under both of its names.
 
     Examples
     --------
@@ -51,9 +62,24 @@ def base_closure(
     >>> judge = base_closure(model=lambda s: s[MODEL].judge, loss=D_LOSS, optimizer="judge")
     >>> both = combined_closure(judge, generator)
     """
+    criterion = _of_either(historic, "crit", "criterion", criterion, keys.CRITERION)
+    optimizer = _of_either(historic, "opt", "optimizer", optimizer, keys.OPTIMIZER)
+    if historic:
+        name = next(iter(historic))
+        names = inspect.signature(base_closure).parameters
+        raise TypeError(f"base_closure has no argument {name!r}{did_you_mean(name, [*names, 'crit', 'opt'])}")
     model = model if inspect.isroutine(model) or isinstance(model, StateKey) else _always(model)
     criterion = criterion if isinstance(criterion, StateKey) else _always(criterion)
     return Closure({"x": x, "model": model, "y_true": y_true, "criterion": criterion}, y_pred, loss, optimizer)
+
+
+def _of_either(historic: dict[str, Any], old: str, name: str, given: Any, default: Any) -> Any:
+    """An argument that has two names."""
+    if old not in historic:
+        return given
+    if given is not default:
+        raise TypeError(f"base_closure got {name} twice: {name}= and {old}=")
+    return historic.pop(old)
 
 
 def _always(value: Any) -> StateFunction:
@@ -75,20 +101,28 @@ class Closure:
     """
 
     def __init__(self, sources: Mapping[str, StateFunction], y_pred: StateKey, loss: StateKey, optimizer: str):
-        self._sources, self._y_pred, self._optimizer = sources, y_pred, optimizer
-        self.loss = loss
+        self._sources, self._y_pred = sources, y_pred
+        self.loss, self.optimizer = loss, optimizer
         self._call = ModelCall()
         self._checked: Any = None
 
     def __call__(self, state: State) -> None:
         """Compute prediction, loss and gradients; nothing is updated."""
-        trainer = state[keys.SELF].trainer
-        state[keys.CLOSURE] = str(self._optimizer)
-        network = self._sources["model"](state)
-        if state[keys.OPTIMIZER] is None:
+        before = state.get(keys.Y_PRED)
+        state[keys.CLOSURE] = str(self.optimizer)
+        self._learn(self._sources["model"](state), self._own_optimizer(state), state)
+        if self._y_pred == keys.Y_PRED:
+            return
+        if before is None:  # it belongs to the closures that do not name another key
+            del state[keys.Y_PRED]
+        else:
+            state[keys.Y_PRED] = before
+
+    def _learn(self, network: Any, optimizer: Any, state: State) -> None:
+        if optimizer is None:
             self._compute(network, state)
             return
-        optimizer = self._own_optimizer(state)
+        trainer = state[keys.SELF].trainer
         self._check_is_stored(network, trainer)
         loss, more, gradients = trainer.backend.differentiate(
             network, optimizer, lambda network: self._compute(network, state)
@@ -101,8 +135,10 @@ class Closure:
 
     def step(self, state: State) -> None:
         """Update the network with the gradients of the last call."""
-        if state[keys.OPTIMIZER] is not None:
-            state[keys.SELF].trainer.backend.update_after({"": self._own_optimizer(state)})
+        if (optimizer := self._own_optimizer(state)) is not None:
+            trainer = state[keys.SELF].trainer
+            trainer.backend.update_after({"": optimizer})
+            trainer.is_updated = True
 
     def _compute(self, network: Any, state: State) -> tuple[Any, dict[Any, Any]]:
         """The loss, and what else was written into the state."""
@@ -111,7 +147,12 @@ class Closure:
             found = map_leaves(_precise, self._call(network, read["x"](state), state))
             state[keys.Y_PRED] = state[self._y_pred] = found
             trainer._fire("on_forward")
-            with _replaced(state, {keys.Y_TRUE: read["y_true"](state), keys.CRITERION: read["criterion"](state)}):
+            changed = self._y_pred if state[self._y_pred] is not found else keys.Y_PRED
+            state[keys.Y_PRED] = state[self._y_pred] = state[changed]
+            given = {keys.CRITERION: read["criterion"](state)}
+            if not takes_state_only(given[keys.CRITERION]):
+                given[keys.Y_TRUE] = read["y_true"](state)
+            with _replaced(state, given):
                 state[keys.LOSS] = trainer._loss(state)
             trainer._fire("on_criterion")
             state[self.loss] = state[keys.LOSS]
@@ -125,26 +166,29 @@ class Closure:
         layers = trainer.backend.layers
         if not set(map(id, layers(network).values())) <= set(map(id, layers(trainer.module).values())):
             raise ConfigError(
-                f"the network of the closure {str(self._optimizer)!r}, a {type(network).__name__}, is no part of the "
+                f"the network of the closure {str(self.optimizer)!r}, a {type(network).__name__}, is no part of the "
                 "trial's model, so that no checkpoint would hold it; put all networks into one, e.g. "
                 "torch.nn.ModuleDict({'generator': ..., 'judge': ...})"
             )
         self._checked = network
 
     def _own_optimizer(self, state: State) -> Any:
-        """The optimizer as the trainer has it."""
-        there, wanted = state[keys.SELF].trainer.optimizers, self._optimizer
+        """The optimizer as the trainer has it; None for that of a trial without any."""
+        trial, wanted = state[keys.SELF], self.optimizer
+        there = trial.trainer.optimizers
         given = state.get(wanted) if isinstance(wanted, StateKey) else None
+        if given is None and wanted == keys.OPTIMIZER:
+            return None
         if given is not None and not isinstance(given, Mapping):
-            for optimizer in there.values():
-                if given is optimizer or given is getattr(optimizer, "optimizer", None) or len(there) == 1:
+            for name, optimizer in there.items():
+                if given is optimizer or given is trial.built_optimizers.get(name):
                     return optimizer
-        if wanted in there:
+        elif wanted in there:
             return there[wanted]
         raise ConfigError(
-            f"a closure updates with the optimizer {str(wanted)!r}, which is none of the trial's: {', '.join(there)}"
-            f"{did_you_mean(str(wanted), there)}; give the trial all of them, Trial(model, {{name: optimizer, ...}}), "
-            "so that they are stored, too"
+            f"a closure updates with the optimizer {str(wanted)!r}, which is none of the trial's: "
+            f"{', '.join(trial.built_optimizers) or 'it has none'}{did_you_mean(str(wanted), there)}; give the trial all "
+            "of them, Trial(model, {name: optimizer, ...}), so that they are stored, too"
         )
 
 
@@ -165,7 +209,24 @@ def combined_closure(*closures: Closure) -> Callable[[State], None]:
             losses.append(state[closure.loss])
         state[keys.LOSS] = sum(losses[1:], start=losses[0])
 
+    run.closures = closures  # type: ignore[attr-defined]
     return run
+
+
+def optimizers_of(closure: Any, state: State) -> dict[str, Any]:
+    """The optimizers that closures find under keys of their own, by the texts of these.
+
+    Parameters
+    ----------
+    closure
+        One of :func:`base_closure` or :func:`combined_closure`; of any other function nobody knows.
+    state
+        Of the trial.
+    """
+    closures = [closure] if isinstance(closure, Closure) else getattr(closure, "closures", ())
+    named = [one.optimizer for one in closures if isinstance(one.optimizer, StateKey)]
+    found = {str(key): state.get(key) for key in named if key != keys.OPTIMIZER}
+    return {name: one for name, one in found.items() if one is not None and not isinstance(one, Mapping)}
 
 
 def standard_closure(state: State | None = None) -> Closure | None:

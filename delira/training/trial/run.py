@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from delira import state as keys
-from delira.contract import Step, room_default
+from delira.contract import Step, default_optimizer, room_default
 from delira.errors import DataError, NetworkError
 from delira.state import State
 from delira.training.callbacks.monitor import plain_values
@@ -76,6 +76,8 @@ class TrialRun(HookedRun):
     _before: Mapping[Any, Any] = {}
     #: keys of the state, and those of them under which there may be values that gradients go through
     _open_keys: tuple[list[Any], set[Any]] = ([], set())
+    #: whether the closure of the step at hand has updated by itself
+    is_updated = False
     trial: Any
 
     def _methods_of(self, network: Any) -> tuple[Any, Any]:
@@ -90,11 +92,14 @@ class TrialRun(HookedRun):
         facts, step = self.facts, Step(model, data_dict)
         self._show_on_sample(step, facts)
         self.callbacks.called.clear()
+        facts.pop(keys.Y_PRED, None)  # of the batch before
+        self.is_updated = False
         self.trial.closure(facts)
         self._tell_what_was_not_called()
-        if not isinstance(facts[keys.OPTIMIZER], (Mapping, type(None))):
-            self.backend.update_after(optimizers)
-        return {}, {"loss": _detached(facts[keys.LOSS])}, {PREDICTION: _detached(facts.get(keys.Y_PRED))}
+        if not self.is_updated and not isinstance(facts[keys.OPTIMIZER], (Mapping, type(None))):
+            self.backend.update_after({"default": default_optimizer(optimizers)})
+        predictions = {PREDICTION: _detached(facts[keys.Y_PRED])} if keys.Y_PRED in facts else {}
+        return {}, {"loss": _detached(facts[keys.LOSS])}, predictions
 
     def _tell_what_was_not_called(self) -> None:
         """Warn of callbacks that do nothing, since a closure of the user's does not call their hooks."""

@@ -14,7 +14,7 @@ from delira.training.callbacks.abstract_callback import CallbackList
 from delira.training.config import SETTINGS, check_names
 from delira.training.trial.bridge import experiment_of
 from delira.training.trial.calls import bind_criterion
-from delira.training.trial.closures import Closure, base_closure, combined_closure
+from delira.training.trial.closures import Closure, base_closure, combined_closure, optimizers_of
 from delira.training.trial.data import X_ENTRY
 from delira.training.trial.fluent import FluentData
 from delira.training.trial.moving import Movable
@@ -86,6 +86,8 @@ class Trial(FluentData, Passes, Movable):
         self.callbacks = CallbackList(_flat(callbacks))
         self._trainer: Any = None
         self.own_standard_closure = base_closure()
+        #: the optimizers that those of the trainer were made of, by name
+        self.built_optimizers: dict[str, Any] = {}
         self._criteria: tuple[Any, StateFunction] | None = None
         self.state = State({
             keys.VERSION: _version(), keys.SELF: self, keys.MODEL: model, keys.OPTIMIZER: optimizer,
@@ -123,11 +125,14 @@ class Trial(FluentData, Passes, Movable):
         return fold
 
     def given_optimizers(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """The optimizers of the state by name, as a room asks for them."""
+        """The optimizers of the state by name, as a room asks for them, with those under keys of closures."""
         optimizer = self.state[keys.OPTIMIZER]
-        if optimizer is None:
-            return {"default": self._room().no_optimizer()}
-        return dict(optimizer) if isinstance(optimizer, Mapping) else {"default": optimizer}
+        given = dict(optimizer) if isinstance(optimizer, Mapping) else {"default": optimizer}
+        given = {name: one for name, one in given.items() if one is not None}
+        known = [id(one) for one in given.values()]
+        further = optimizers_of(self.closure, self.state)
+        self.built_optimizers = given | {name: one for name, one in further.items() if id(one) not in known}
+        return dict(self.built_optimizers) or {"default": self._room().no_optimizer()}
 
     def _room(self) -> Any:
         return trainer_class(self.state[keys.MODEL]).backend  # type: ignore[attr-defined]
@@ -156,7 +161,7 @@ class Trial(FluentData, Passes, Movable):
             gradients on the weights, and the optimizer updates after it; if
             the trial has several optimizers, or none, and in other frameworks, the closure updates by itself.
         """
-        if isinstance(closure, Closure) and isinstance(self.state[keys.OPTIMIZER], Mapping):
+        if isinstance(closure, Closure) and isinstance(self.state[keys.OPTIMIZER], (Mapping, type(None))):
             closure = combined_closure(closure)  # which updates
         kept = self.state_dict() if self._trainer is not None and not self._trainer.state.is_new else None
         self.closure, self._trainer = closure, None

@@ -4,6 +4,7 @@ from put_back import PutBack
 
 _AVERAGES = "tests/honesty/test_trial_averages.py"
 _TARGETS = "tests/honesty/test_trial_targets.py"
+_CLOSURES = "tests/honesty/test_trial_closures.py"
 _SEEDS = "tests/honesty/test_trial_seeds.py"
 
 POINTS = [
@@ -62,6 +63,62 @@ POINTS = [
         old="            self.facts[keys.X], self.facts[keys.Y_TRUE] = self._divided(batch)\n",
         new="            pass\n",
         test=f"{_TARGETS}::test_an_optimizer_that_asks_several_times_changes_the_target_once",
+    ),
+    PutBack(
+        point="21",
+        what="with the optimizer under a key of the state nothing is differentiated",
+        file="delira/training/trial/closures.py",
+        old="        if optimizer is None:\n            self._compute(network, state)",
+        new="        if state[keys.OPTIMIZER] is None:\n            self._compute(network, state)",
+        test=f"{_CLOSURES}::test_an_optimizer_under_a_key_of_the_state_learns_and_is_stored[alone-torch]",
+    ),
+    PutBack(
+        point="21",
+        what="a closure updates with another optimizer than that under its key",
+        file="delira/training/trial/closures.py",
+        old="if given is optimizer or given is trial.built_optimizers.get(name):",
+        new="if given is not None:",
+        test=f"{_CLOSURES}::test_the_optimizer_under_the_key_updates_and_not_that_of_the_trial[torch]",
+    ),
+    PutBack(
+        point="21",
+        what="a given key of the prediction is not respected",
+        file="delira/training/trial/closures.py",
+        old="        if self._y_pred == keys.Y_PRED:",
+        new="        if True:",
+        test=f"{_CLOSURES}::test_the_prediction_of_one_closure_is_not_written_over_by_that_of_another[torch]",
+    ),
+    PutBack(
+        point="21",
+        what="what a hook sets under the key of the prediction does not reach the criterion",
+        file="delira/training/trial/closures.py",
+        old="self._y_pred if state[self._y_pred] is not found else keys.Y_PRED",
+        new="keys.Y_PRED",
+        test=f"{_CLOSURES}::test_what_a_hook_makes_of_the_prediction_reaches_the_criterion_under_either_key[own_output]",
+    ),
+    PutBack(
+        point="21",
+        what="the target is read even for a criterion of the state",
+        file="delira/training/trial/closures.py",
+        old="if not takes_state_only(given[keys.CRITERION]):",
+        new="if True:",
+        test=f"{_CLOSURES}::test_no_target_is_read_for_a_criterion_of_the_state",
+    ),
+    PutBack(
+        point="21",
+        what="crit= and opt= are gone",
+        file="delira/training/trial/closures.py",
+        old="    if old not in historic:\n",
+        new="    if True:\n",
+        test=f"{_CLOSURES}::test_crit_and_opt_are_names_of_criterion_and_optimizer",
+    ),
+    PutBack(
+        point="21",
+        what="a closure that updates by itself updates twice with the optimizer of the trial",
+        file="delira/training/trial/closures.py",
+        old="            trainer.is_updated = True\n",
+        new="",
+        test=f"{_CLOSURES}::test_a_closure_that_updates_by_itself_updates_once[torch]",
     ),
     PutBack(
         point="45",
