@@ -185,10 +185,11 @@ class Closure:
                     return optimizer
         elif wanted in there:
             return there[wanted]
+        known = ", ".join(trial.built_optimizers) or "it has none"
         raise ConfigError(
-            f"a closure updates with the optimizer {str(wanted)!r}, which is none of the trial's: "
-            f"{', '.join(trial.built_optimizers) or 'it has none'}{did_you_mean(str(wanted), there)}; give the trial all "
-            "of them, Trial(model, {name: optimizer, ...}), so that they are stored, too"
+            f"a closure updates with the optimizer {str(wanted)!r}, which is none of the trial's: {known}"
+            f"{did_you_mean(str(wanted), there)}; give the trial all of them, "
+            "Trial(model, {name: optimizer, ...}), so that they are stored, too"
         )
 
 
