@@ -50,14 +50,6 @@ POINTS = [
     ),
     PutBack(
         point="20",
-        what="a target that is changed in a closure of JAX is a tracer afterwards",
-        file="delira/training/trial/closures.py",
-        old="{keys.Y_PRED, self._y_pred, keys.X, keys.Y_TRUE}",
-        new="{keys.Y_PRED, self._y_pred}",
-        test=f"{_TARGETS}::test_a_target_that_on_forward_changes_is_that_of_loss_and_metrics[base_closure-jax]",
-    ),
-    PutBack(
-        point="20",
         what="an optimizer that asks several times changes the target each time",
         file="delira/training/trial/run.py",
         old="            self.facts[keys.X], self.facts[keys.Y_TRUE] = self._divided(batch)\n",
