@@ -6,8 +6,6 @@ import functools
 import importlib.util
 import mmap
 import os
-import sys
-import sysconfig
 import threading
 import types
 from collections.abc import Iterator, Mapping
@@ -30,6 +28,7 @@ from delira.data_loading._object_state import (
     parts_of,
     tensor_class,
 )
+from delira.data_loading._own_code import is_deliras, is_foreign, is_own, is_own_file, is_own_module
 from delira.data_loading._own_item import reads_only_its_item
 from delira.data_loading.abstract_dataset import AbstractDataset, Subset
 from delira.data_loading.concat_dataset import ConcatDataset
@@ -205,7 +204,7 @@ class Describer:
 
     def _is_own_container(self, value: Any) -> bool:
         kinds = (dict, list, tuple, set, frozenset, np.ndarray)
-        return isinstance(value, kinds) and id(value) not in self._seen and _is_own(type(value))
+        return isinstance(value, kinds) and id(value) not in self._seen and is_own(type(value))
 
     def _own_container(self, value: Any) -> Any:
         """Describe an object of a class of the user's that is a container too."""
@@ -259,9 +258,9 @@ class Describer:
             return [describe_callable(value), self(value.__self__)]
         if isinstance(value, _DESCRIPTORS):
             return describe_callable(value)
-        if isinstance(value, (types.FunctionType, type)) and not _is_own(value):
+        if isinstance(value, (types.FunctionType, type)) and not is_own(value):
             # modules of delira may be moved
-            return value.__qualname__ if _is_deliras(value) else f"{value.__module__}.{value.__qualname__}"
+            return value.__qualname__ if is_deliras(value) else f"{value.__module__}.{value.__qualname__}"
         if id(value) in self._seen:
             self.meets_root |= value is self._root
             return ["seen", self._seen[id(value)][0]]
@@ -280,7 +279,7 @@ class Describer:
             return [self(cls), known]
         if callable(value) and hasattr(value, "__wrapped__"):  # what else a cache or a compiler keeps changes
             return [self(cls), self(value.__wrapped__)]
-        if _is_own(cls) and not is_generator(value):
+        if is_own(cls) and not is_generator(value):
             hidden = parts_of(value) if has_hidden_state(cls) else None
             return [self(cls), self(self.attributes(value)), self(hidden)]
         return [self(cls), self(parts_of(value))]
@@ -318,7 +317,7 @@ class Describer:
 
     def _global(self, value: Any, used: set[str], above: tuple[Any, ...] = ()) -> Any:
         """Describe a global value; of a module of the user's the attributes that have a name in ``used``."""
-        if not isinstance(value, types.ModuleType) or not _is_own_module(value) or value in above:
+        if not isinstance(value, types.ModuleType) or not is_own_module(value) or value in above:
             return self(value)
         names = sorted(name for name in used & vars(value).keys() if name[:2] != "__")
         return [value.__name__, {name: self._global(vars(value)[name], used, (*above, value)) for name in names}]
@@ -372,25 +371,6 @@ def _counts(name: str, value: Any) -> bool:
     return is_code or not (name.startswith(("__", "_abc_")) or isinstance(value, types.MemberDescriptorType))
 
 
-def _is_own(code: types.FunctionType | type) -> bool:
-    """Whether code is the user's, and not part of Python, delira or an installed package."""
-    if _is_deliras(code):
-        return False
-    if isinstance(code, types.FunctionType):
-        return _is_own_file(code.__code__.co_filename)
-    if str(code.__module__).startswith("_cython_"):  # the class of functions that Cython compiled, in no file
-        return False
-    return not _is_pythons(code) and _is_own_file(getattr(sys.modules.get(code.__module__), "__file__", None) or "")
-
-
-def _is_own_module(module: types.ModuleType) -> bool:
-    return not _is_foreign(module.__name__) and _is_own_file(getattr(module, "__file__", None) or "")
-
-
-def _is_foreign(module: str) -> bool:
-    return module.partition(".")[0] in sys.stdlib_module_names | {"delira"}
-
-
 def _imported(code: types.CodeType, package: str) -> set[str]:
     """Return the full names of the modules that code imports, also in functions within it."""
     found = set()
@@ -409,7 +389,7 @@ def _imported(code: types.CodeType, package: str) -> set[str]:
 
 def _own_spec(name: str) -> Any:
     """Find the source of a module of the user's without importing what it is in; None if there is none."""
-    if _is_foreign(name):
+    if is_foreign(name):
         return None
     spec: ModuleSpec | None = None
     folders: list[str] | None = None
@@ -421,20 +401,7 @@ def _own_spec(name: str) -> Any:
         folders = spec.submodule_search_locations or []
     if spec is None or not isinstance(spec.loader, SourceFileLoader):
         return None
-    return spec if _is_own_file(spec.loader.path) else None
-
-
-def _is_pythons(cls: type) -> bool:
-    return cls.__module__.partition(".")[0] in sys.stdlib_module_names
-
-
-def _is_deliras(code: types.FunctionType | type) -> bool:
-    return str(code.__module__).partition(".")[0] == "delira"
-
-
-def _is_own_file(name: str) -> bool:
-    paths = sysconfig.get_paths()
-    return not ("site-packages" in name or "dist-packages" in name or name.startswith((paths["stdlib"], "<frozen")))
+    return spec if is_own_file(spec.loader.path) else None
 
 
 def _names(code: types.CodeType) -> set[str]:

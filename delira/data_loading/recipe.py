@@ -35,6 +35,8 @@ class Made(NamedTuple):
     """None if no sample of it was good."""
     bad: tuple[tuple[int, str], ...] = ()
     """Samples left out, with the reason."""
+    drew: tuple[str, ...] = ()
+    """Random generators that a worker's copy of the transforms or the dataset keeps, and that were drawn from."""
 
 
 class Watch(Protocol):
@@ -84,7 +86,7 @@ class BatchRecipe:
 
     def _draw(self, task: BatchTask, watch: Watch | None) -> Made:
         with single_threaded(), seeded_globals(derive(*task.counters, task.number, stream="loading")):
-            batch, bad = self._load(task)
+            batch, bad, _ = self._load(task)
             if batch is None:
                 return Made(None, bad)
             if self.transform is not None:

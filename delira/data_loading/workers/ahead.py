@@ -1,13 +1,20 @@
 """Batches made ahead by workers, and the workers kept from one epoch to the next."""
 
-from typing import NamedTuple
+import logging
+import warnings
+from typing import Any, NamedTuple
 
-from delira.data_loading.epoch import EpochBatches
+from delira.data_loading.epoch import EpochBatches, InProcess
 from delira.data_loading.recipe import BatchRecipe, Made
-from delira.data_loading.workers.outline import Outline
+from delira.data_loading.workers.outline import Outline, StepWatch
 from delira.data_loading.workers.pool import WorkerPool
 from delira.data_loading.workers.settings import WorkerSettings
 from delira.errors import WorkerError
+
+_log = logging.getLogger(__name__)
+
+_MOST_CHANGES = 2  # in one epoch; then starting workers takes longer than they save
+_WATCHED = {"transform": 40, "dataset": 10}  # places that are looked at in every step
 
 
 class Loan(NamedTuple):
@@ -21,16 +28,17 @@ class PoolKeeper:
     """Keeps the workers of one data manager between two iterations.
 
     Workers hold a copy of the dataset and the transforms. If one of them was changed since, by whatever
-    code, new workers are started; changes inside of arrays and of long lists go unseen.
+    code, new workers are started; what goes unseen says :class:`Outline`.
     """
 
     def __init__(self) -> None:
         self._idle: Loan | None = None
         self._deaths: dict[int, list[str]] = {}  # sample -> how it ended workers
+        self._warned_of: set[str] = set()
 
     def borrow(self, recipe: BatchRecipe, number: int, settings: WorkerSettings) -> Loan:
         """Return workers, the idle ones if they fit."""
-        outline = Outline(vars(recipe.loader), vars(recipe))
+        outline = Outline(vars(recipe.loader), type(recipe.loader), vars(recipe))
         idle, self._idle = self._idle, None
         if idle is not None:
             pool = idle.pool
@@ -45,6 +53,19 @@ class PoolKeeper:
             self._idle = loan
         else:
             loan.pool.close()
+
+    def warn_of_generators(self, names: tuple[str, ...]) -> None:
+        """Say once that what makes batches draws from random generators of its own."""
+        if new := sorted({*names} - self._warned_of):
+            self._warned_of.update(new)
+            warnings.warn(
+                f"random numbers of batches come from a generator that is kept between them ({', '.join(new)}). Each "
+                "worker process has a copy of it: several batches get the same noise, and others than without workers. "
+                "Take a parameter rng, or draw from the global generators of numpy, torch or Python: these are "
+                "seeded for each batch",
+                UserWarning,
+                stacklevel=4,
+            )
 
     def close(self) -> None:
         """End the idle workers."""
@@ -86,11 +107,25 @@ class WorkersAhead:
         self._loan: Loan | None = None
         self._expected: int | None = None
         self._asked_for = 0
+        self._watches: list[StepWatch] = []
+        self._n_changes = 0
+        self._alone: InProcess | None = None
 
     def get(self, number: int) -> Made:
-        """Return batch ``number`` and have those behind it made."""
+        """Return batch ``number`` and have those behind it made.
+
+        If the transforms or the dataset were changed since the last one, batches that were made ahead are made again.
+        """
+        if self._loan is not None and any(watch.has_changed() for watch in self._watches):
+            self._begin_anew()
+        if self._alone is not None:
+            return self._alone.get(number)
         if self._loan is None or not self._loan.pool.is_usable:  # a forked process inherits what it cannot use
-            self._loan = self._keeper.borrow(self._batches.recipe, self._number, self._settings)
+            recipe = self._batches.recipe
+            watched: dict[str, Any] = {"transform": recipe.transform, "dataset": recipe.loader.dataset}
+            # before the workers are started: what changes meanwhile is a change
+            self._watches = [StepWatch(value, _WATCHED[name]) for name, value in watched.items()]
+            self._loan = self._keeper.borrow(recipe, self._number, self._settings)
             self._expected = None
         pool = self._loan.pool
         if number != self._expected:
@@ -108,7 +143,23 @@ class WorkersAhead:
             pool.close()
             raise
         self._expected = number + 1
+        if made.drew:
+            self._keeper.warn_of_generators(made.drew)
         return made
+
+    def _begin_anew(self) -> None:
+        """Let go of workers whose copies of the transforms or the dataset are no longer what they were."""
+        loan, self._loan = self._loan, None
+        if loan is not None:
+            loan.pool.close()
+        self._n_changes += 1
+        if self._n_changes > _MOST_CHANGES:
+            self._alone = InProcess(self._batches)
+            _log.warning(
+                "the transforms or the dataset are changed again and again within an epoch, and workers have copies of "
+                "them: the other batches of this epoch are made in this process, the same ones as without workers. "
+                "Change them between epochs, or set n_process_augmentation=0"
+            )
 
     def close(self, error: BaseException | None = None) -> None:
         """Give the workers back, or end them after an interrupt."""

@@ -1,26 +1,29 @@
 """An outline of an object: tells cheaply whether it was changed since."""
 
-import dis
-import functools
-import logging
-import random
-import sys
-import types
-from collections.abc import Iterator
+import contextlib
+import itertools
+import operator
+import zlib
+from collections import deque
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-_LONG = 100  # entries from which on a container is known by its identity and length alone
-_LARGE = 2**16  # bytes, likewise for arrays
+from delira.data_loading.workers.inside import CONTAINERS, LONG, PLAIN, Place, as_memory, own_state, places_in
+
 _MOST = 20_000  # objects looked into; the others are known by identity
-_PLAIN = (type(None), bool, int, float, complex, str, bytes, range, slice, type(...))
+_MOST_SAMPLES, _MOST_ENTRIES = 10_000, 200  # looked into of a long list of dicts of arrays, or of other objects
+_WHOLE = 2**26  # bytes of arrays looked at; of the rest, blocks from all over each array. A GB takes 0.25 s
+_N_BLOCKS, _BLOCK = 64, 2**12
+_AT_ONCE = (str, int, float, bool, type(None), bytes, complex)
 
 
 class Outline:
-    """What an object consists of: everything small by value, what is large by identity.
+    """What an object consists of: what is small by its value, what is large by a checksum.
 
-    Changes inside of large arrays and of long containers go unseen.
+    Go unseen: changes of single values in arrays beyond 64 MiB in all; inside of a long list, beyond 10,000 samples
+    (dicts or tuples of arrays and numbers) or 200 other objects from all over it; and inside of objects written in C.
 
     Parameters
     ----------
@@ -31,19 +34,20 @@ class Outline:
     def __init__(self, *objects: Any) -> None:
         self._kept: list[Any] = []  # alive, so that no other object gets their addresses
         self._parts: list[Any] = []
+        self._bytes_left = _WHOLE
         seen: dict[int, int] = {}
         alive: list[Any] = []
         waiting = [*objects]
         while waiting:
             value = waiting.pop()
-            if isinstance(value, _PLAIN):
+            if isinstance(value, PLAIN):
                 self._parts.append((type(value), repr(value)))  # 2 is no 2.0, 0.0 no -0.0
             elif id(value) in seen:
                 self._parts.append(("again", seen[id(value)]))
             else:
                 seen[id(value)] = len(alive)
                 alive.append(value)
-                inside = _look_into(value) if len(alive) < _MOST else None
+                inside = self._look_into(value) if len(alive) < _MOST else None
                 if inside is None:
                     self._kept.append(value)
                     self._parts.append(("itself", id(value)))
@@ -56,81 +60,160 @@ class Outline:
 
     __hash__ = None  # type: ignore[assignment]
 
+    def _look_into(self, value: Any) -> list[Any] | None:
+        """What a value consists of; None if only its identity can tell."""
+        try:
+            if (array := as_memory(value)) is not None:
+                return self._array(array)
+            if (state := own_state(value)) is not None:
+                return [repr(state)]
+            places = places_in(value)
+            if places is None:
+                return None
+            parts = [part for place in places for part in _named(place)]
+            if isinstance(value, CONTAINERS) and len(value) > LONG:
+                parts += self._long(value)
+        except Exception:  # a closed file, an object that answers nothing, a tensor on a GPU
+            return None
+        return parts
 
-def _look_into(value: Any) -> list[Any] | None:
-    """What a value consists of; None if only its identity can tell."""
-    if isinstance(value, (type, types.ModuleType, types.CodeType, logging.Logger, logging.Handler)):
-        return None
-    try:
-        if (content := _content_of_array(value)) is not None:
-            return content or None
-        attributes = [part for name_and_value in _attributes(value) for part in name_and_value]
-        if isinstance(value, (list, tuple, set, frozenset, dict)):  # other containers may read from disk
-            return None if len(value) > _LONG else _entries(value) + attributes
-        state = _state_of(value)
-    except Exception:  # a closed file, an object that answers nothing
-        return None
-    return None if state is None and not attributes else [*(state or ()), *attributes]
+    def _array(self, array: np.ndarray) -> list[Any]:
+        if array.dtype.hasobject:
+            return [array.shape, repr(array.tolist()) if array.size <= LONG else repr(_spread(array.reshape(-1)))]
+        return [array.shape, array.dtype.str, self._checksum(array)]
+
+    def _checksum(self, array: np.ndarray) -> int:
+        if array.nbytes <= self._bytes_left:
+            self._bytes_left -= array.nbytes
+            return _checksum_of(np.ascontiguousarray(array))
+        if not array.flags.c_contiguous:
+            array = array[:: max(1, len(array) // _N_BLOCKS)][:_N_BLOCKS]
+            return _checksum_of(np.ascontiguousarray(array.reshape(len(array), -1)[:, :_BLOCK]))
+        memory = array.reshape(-1).view(np.uint8)
+        starts = np.linspace(0, max(0, len(memory) - _BLOCK), _N_BLOCKS).astype(np.int64).tolist()
+        checksum = 0
+        for start in starts:
+            checksum = zlib.crc32(memory[start : start + _BLOCK].data, checksum)
+        return checksum
+
+    def _long(self, value: Any) -> list[Any]:
+        """A long container: entries that are plain by their values, others by identity and a look into some."""
+        entries = [*value.items()] if isinstance(value, dict) else [*value]
+        if _are_plain(entries):
+            if isinstance(value, (set, frozenset)):
+                entries = sorted(map(repr, entries))
+            return [len(entries), zlib.crc32(repr(entries).encode(errors="backslashreplace"))]
+        if isinstance(value, dict):
+            entries = [part for entry in entries for part in entry]
+        self._kept.append(entries)
+        identities = np.fromiter(map(id, entries), np.int64, len(entries))
+        inside = self._samples(_spread(entries, _MOST_SAMPLES))
+        if inside is None:
+            inside = _spread(entries)
+        return [len(entries), _checksum_of(identities), *inside]
+
+    def _samples(self, samples: list[Any]) -> list[Any] | None:
+        """A checksum of samples in memory; None if they are something else. A microsecond for each."""
+        checksum = 0
+        for sample in samples:
+            if type(sample) not in (dict, tuple, list):
+                return None
+            for value in sample.values() if type(sample) is dict else sample:
+                if type(value) is np.ndarray and value.nbytes <= _BLOCK and value.flags.c_contiguous:
+                    if value.dtype.hasobject:
+                        return None
+                    checksum = _checksum_of(value, checksum)
+                elif type(value) in _AT_ONCE or isinstance(value, np.generic):
+                    checksum = zlib.crc32(repr(value).encode(), checksum)
+                elif (array := as_memory(value)) is not None and not array.dtype.hasobject:
+                    checksum = zlib.crc32(b"%d" % self._checksum(array), checksum)
+                else:
+                    return None
+        return [checksum]
 
 
-def _content_of_array(value: Any) -> list[Any] | None:
-    """Of a small array or tensor its content, of a large one nothing; None for anything else."""
-    tensor = getattr(sys.modules.get("torch"), "Tensor", None)
-    if type(value) is not np.ndarray and not (tensor is not None and isinstance(value, tensor)):
-        return None
-    if value.nbytes >= _LARGE:
-        return []
-    array = np.asarray(value)
-    return [array.shape, array.dtype.str, repr(array.tolist()) if array.dtype.hasobject else array.tobytes()]
+class StepWatch:
+    """Tells, in every step, whether an object or a part of it was replaced since.
+
+    Attributes, entries of short lists and dicts, globals, attributes of classes and the values of small arrays are
+    looked at, half a microsecond for each; an object that is equal to the one before is no change.
+
+    Parameters
+    ----------
+    value
+        What is watched, with what it refers to.
+    most
+        How many places are watched: those that are nearest.
+    """
+
+    def __init__(self, value: Any, most: int) -> None:
+        self._checks: list[tuple[Any, tuple[Any, ...] | None, list[Any], int]] = []
+        self._arrays: list[tuple[np.ndarray, int]] = []
+        seen: dict[int, Any] = {}
+        waiting = deque([value])
+        while waiting and len(self._checks) + len(self._arrays) < most:
+            value = waiting.popleft()
+            if isinstance(value, PLAIN) or id(value) in seen:
+                continue
+            seen[id(value)] = value
+            with contextlib.suppress(Exception):  # what cannot be looked at is not watched
+                if (array := as_memory(value)) is not None:
+                    if array.nbytes <= _BLOCK and array.flags.c_contiguous and not array.dtype.hasobject:
+                        self._arrays.append((array, _checksum_of(array)))
+                    continue
+                for place in places_in(value) or ():
+                    inside = place.values()
+                    waiting.extend(inside)
+                    if not isinstance(place.keeper, tuple):
+                        is_own = place.keeper is getattr(value, "__dict__", None)
+                        self._checks.append((place.keeper, place.names, inside, len(place.keeper) if is_own else -1))
+
+    def has_changed(self) -> bool:
+        """Whether anything was."""
+        for keeper, names, before, length in self._checks:
+            now: Any
+            if names is not None:
+                now = map(keeper.get, names)
+            elif len(keeper) != len(before):
+                return True
+            else:
+                now = keeper.values() if isinstance(keeper, Mapping) else keeper
+            if not all(map(operator.is_, now, before)) and not _are_equal(Place(keeper, names).values(), before):
+                return True
+            if 0 <= length != len(keeper):
+                return True
+        return any(_checksum_of(array) != before for array, before in self._arrays)
 
 
-def _entries(container: Any) -> list[Any]:
-    if isinstance(container, dict):
-        return [part for item in container.items() for part in item]
-    if isinstance(container, (set, frozenset)):
-        return sorted(map(repr, container))
-    return [*container]
+def _are_equal(values: list[Any], others: list[Any]) -> bool:
+    return all(
+        value is other or (type(value) is type(other) and isinstance(value, PLAIN) and repr(value) == repr(other))
+        for value, other in zip(values, others, strict=True)
+    )
 
 
-def _state_of(value: Any) -> list[Any] | None:
-    """What is not among the attributes of objects of some kinds; None for all others."""
-    if isinstance(value, types.FunctionType):
-        cells = [cell.cell_contents for cell in value.__closure__ or () if not _is_empty(cell)]
-        known = [value.__globals__[name] for name in _names_in(value.__code__) if name in value.__globals__]
-        return [value.__code__, value.__defaults__, value.__kwdefaults__, *cells, *known]
-    if isinstance(value, types.MethodType):
-        return [value.__func__, value.__self__]
-    if isinstance(value, functools.partial):
-        return [value.func, value.args, value.keywords]
-    if isinstance(value, random.Random):
-        return [repr(value.getstate())]
-    if isinstance(value, np.random.Generator):
-        return [repr(value.bit_generator.state)]
-    if isinstance(value, np.random.RandomState):
-        return [repr(value.get_state(legacy=False))]
-    return [value.tobytes()] if isinstance(value, np.generic) else None
+def _checksum_of(array: np.ndarray, before: int = 0) -> int:
+    """Go on with a checksum by the bytes of an array, which lie one behind the other."""
+    # of dates and texts numpy gives no memory
+    return zlib.crc32(array.data if array.dtype.kind in "biufc" else array.reshape(-1).view(np.uint8).data, before)
 
 
-@functools.lru_cache(maxsize=1000)
-def _names_in(code: types.CodeType) -> tuple[str, ...]:
-    """Globals that a function reads, with those of the functions inside of it."""
-    inner = [name for part in code.co_consts if isinstance(part, types.CodeType) for name in _names_in(part)]
-    read = [step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")]
-    return tuple(sorted({*read, *inner}))
+def _named(place: Place) -> list[Any]:
+    """The names and values of a place."""
+    values = place.values()
+    return values if place.names is None else [part for pair in zip(place.names, values, strict=True) for part in pair]
 
 
-def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
-    yield from sorted(getattr(value, "__dict__", {}).items(), key=lambda item: str(item[0]))
-    for cls in type(value).__mro__:
-        slots = vars(cls).get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else slots:
-            if name not in ("__dict__", "__weakref__") and hasattr(value, name):
-                yield name, getattr(value, name)
+def _are_plain(entries: list[Any]) -> bool:
+    kinds = {*map(type, entries)}
+    if kinds <= {tuple, list}:
+        kinds = {*map(type, itertools.chain.from_iterable(entries))}
+    return kinds <= {*_AT_ONCE}
 
 
-def _is_empty(cell: Any) -> bool:
-    try:
-        cell.cell_contents  # noqa: B018
-    except ValueError:
-        return True
-    return False
+def _spread(entries: Any, most: int = _MOST_ENTRIES) -> list[Any]:
+    """Entries from all over a list, or all of them."""
+    if len(entries) <= most and isinstance(entries, list):
+        return entries
+    places = np.unique(np.linspace(0, len(entries) - 1, min(len(entries), most)).astype(np.int64))
+    return [entries[place] for place in places.tolist()]

@@ -3,6 +3,7 @@
 import contextlib
 import faulthandler
 import gc
+import itertools
 import mmap
 import multiprocessing
 import os
@@ -17,6 +18,7 @@ import traceback
 from typing import Any, NamedTuple
 
 from delira.data_loading.recipe import BatchRecipe, BatchTask, Made
+from delira.data_loading.workers.inside import generators_in, own_state
 from delira.data_loading.workers.transport import receive, send
 from delira.errors import DataError
 
@@ -28,6 +30,8 @@ READY = -1
 
 # of mallopt and prctl, which Python does not name
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _PARENT_DEATH_SIGNAL = -1, -3, 1
+
+_WATCHED_BATCHES = 3  # of each worker; then it is known whether a generator is drawn from
 
 _PROGRESS = struct.Struct("<qqq")  # the session that counts, what is going on, with which sample
 _IDLE, _LOADING, _TRANSFORMING = range(3)
@@ -141,16 +145,31 @@ def serve(connection: socket.socket, recipe: BatchRecipe | None, dies_with: int 
             send(connection, (0, READY, Failure.of(error)))
             return
         send(connection, (0, READY, None))
-        while True:
+        kept: dict[str, Any] | None = None
+        for n_made in itertools.count():
             session, task = receive(connection)
-            result = _carry_out(recipe, task, progress) if session == progress.session else None
+            if kept is None:
+                kept = _kept_generators(recipe)
+            result = _carry_out(recipe, task, progress, kept) if session == progress.session else None
+            if n_made >= _WATCHED_BATCHES:
+                kept = {}
             progress.rest()
             _answer(connection, session, task.number, result)
 
 
-def _carry_out(recipe: BatchRecipe, task: BatchTask, progress: Progress) -> Made | Failure:
+def _kept_generators(recipe: BatchRecipe) -> dict[str, Any]:
     try:
-        return recipe.make(task, progress)
+        return generators_in(recipe.transform and recipe.transform.transform, recipe.loader.dataset)
+    except Exception:  # an object that cannot be looked at: nothing is said of it
+        return {}
+
+
+def _carry_out(recipe: BatchRecipe, task: BatchTask, progress: Progress, kept: dict[str, Any]) -> Made | Failure:
+    try:
+        before = {name: own_state(generator) for name, generator in kept.items()}
+        made = recipe.make(task, progress)
+        drew = tuple(name for name, generator in kept.items() if repr(own_state(generator)) != repr(before[name]))
+        return made._replace(drew=drew) if drew else made
     except BaseException as error:  # SystemExit too: the main process decides
         return Failure.of(error)
 

@@ -6,9 +6,58 @@ IDS = "tests/honesty/test_data_ids.py"
 LABELS = "tests/data_loading/test_labels_stay_true.py"
 IMAGES = "tests/honesty/test_data_images.py"
 CACHE = "tests/honesty/test_data_cache.py"
+WORKERS = "tests/honesty/test_data_workers.py"
 LEFT_OUT = "tests/data_loading/test_left_out_samples.py"
 
 POINTS = [
+    PutBack(
+        point="36",
+        what="items of a long list or a closure are known by their number alone",
+        file="delira/data_loading/workers/outline.py",
+        old="                parts += self._long(value)",
+        new="                parts += [len(value)]",
+        test=f"{WORKERS}::test_what_is_changed_between_epochs_reaches_the_workers",
+    ),
+    PutBack(
+        point="36",
+        what="values in large arrays are not looked at",
+        file="delira/data_loading/workers/outline.py",
+        old="        return [array.shape, array.dtype.str, self._checksum(array)]",
+        new="        return [array.shape, array.dtype.str, 0 if array.nbytes > 2**16 else self._checksum(array)]",
+        test=f"{WORKERS}::test_what_is_changed_between_epochs_reaches_the_workers",
+    ),
+    PutBack(
+        point="36",
+        what="attributes of classes are not looked at",
+        file="delira/data_loading/workers/inside.py",
+        old="        return _places_of_class(value) if is_own(value) else None",
+        new="        return None",
+        test=f"{WORKERS}::test_what_is_changed_between_epochs_reaches_the_workers",
+    ),
+    PutBack(
+        point="36",
+        what="globals that methods of a transform read are not looked at",
+        file="delira/data_loading/workers/inside.py",
+        old="    if not is_own(function):\n        return places\n",
+        new="    return places\n",
+        test=f"{WORKERS}::test_what_is_changed_between_epochs_reaches_the_workers",
+    ),
+    PutBack(
+        point="36",
+        what="a transform changed by a callback within an epoch reaches no worker",
+        file="delira/data_loading/workers/ahead.py",
+        old="        if self._loan is not None and any(watch.has_changed() for watch in self._watches):",
+        new="        if False:",
+        test=f"{WORKERS}::test_what_is_changed_within_an_epoch_reaches_the_next_batch",
+    ),
+    PutBack(
+        point="36",
+        what="batches with the same noise are not warned of",
+        file="delira/data_loading/workers/ahead.py",
+        old="        if made.drew:",
+        new="        if False:",
+        test=f"{WORKERS}::test_a_transform_whose_own_generator_gives_batches_the_same_noise_is_warned_of",
+    ),
     PutBack(
         point="33",
         what="other items that a sample reads are not in its key",
