@@ -15,6 +15,7 @@ from delira.io.verify import BROKEN_ZIP, verify_zip
 from delira.training import fold_file, run_folder
 from delira.training.fold_file import FILE, StoredFold, read_fold
 from delira.training.parameters import Parameters
+from delira.training.preprocessing import FILE as PREPROCESSING
 from delira.training.selection import other_weights
 from delira.training.stored_result import CHANGED
 from delira.training.stored_run import FINISHED, StoredRun, read_history
@@ -177,6 +178,11 @@ def _check_small_files(run: StoredRun, number: int, place: str) -> Iterator[Chec
         yield _check_arrays(path, f"{place}/{path.name}")
     elif is_expected and run.kind == "kfold":
         yield Check(f"{place}/{path.name}", MISSING)
+    batches = _mapping(run.manifest.get("batches"))
+    if (path := folder / PREPROCESSING).exists():
+        yield _check_checkpoint(path, f"{place}/{path.name}")
+    elif number in run.finished_folds and "preprocessing" in batches:
+        yield Check(f"{place}/{path.name}", MISSING, "what was fitted on the training part is lost")
     for name, entry in (("timings.json", "seconds"), ("guards.json", "left_out"), ("left_out.json", "")):
         if (path := folder / name).exists():
             told = _read_json(path, entry)[1]

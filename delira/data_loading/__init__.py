@@ -28,6 +28,7 @@ from delira.data_loading.load_utils import (
 )
 from delira.data_loading.mapped_dataset import MappedDataset
 from delira.data_loading.nii import load_nii, load_sample_nii
+from delira.data_loading.preprocessing import FittedPreprocessing
 from delira.data_loading.sampler import (
     AbstractSampler,
     BatchSampler,
@@ -64,6 +65,7 @@ __all__ = [
     "DataLoader",
     "DataManager",
     "DictDataset",
+    "FittedPreprocessing",
     "GroupRandomSampler",
     "IterableDataset",
     "LambdaSampler",

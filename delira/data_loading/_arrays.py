@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from delira.data_loading._exact import refuse_masked
+from delira.errors import DataError
 
 _PLAIN = (str, bytes, bool, int, float, complex, np.ndarray, np.generic)
 
@@ -47,6 +48,22 @@ def convert_entry(value: Any, name: str, index: int) -> Any:
     except Exception as error:
         error.add_note(f"while entry {name!r} of sample {index} was turned into an array")
         raise
+
+
+def as_rows(values: Any, what: str) -> np.ndarray:
+    """Samples of shape (B, ...) as scikit-learn takes them: one row of features each; texts stay a list of texts.
+
+    Raises
+    ------
+    DataError
+        If there is no axis of samples; ``what`` names the entry.
+    """
+    array = np.asarray(values)
+    if array.ndim == 0:
+        raise DataError(f"{what} has no axis of samples")
+    if array.ndim == 1 and array.dtype.kind in "OSU":
+        return array
+    return array if array.ndim == 2 else array.reshape(len(array), -1)
 
 
 def to_index(index: Any, length: int, owner: str) -> int:

@@ -14,6 +14,7 @@ from delira.data_loading._transform import Transform
 from delira.data_loading.abstract_dataset import AbstractDataset, LoadFunction, split_indices
 from delira.data_loading.data_loader import BaseDataLoader, Batch
 from delira.data_loading.epoch import BatchSource, EpochBatches, EpochIterator, InProcess
+from delira.data_loading.preprocessing import FittedPreprocessing
 from delira.data_loading.recipe import BatchRecipe
 from delira.data_loading.sampler import AbstractSampler
 from delira.data_loading.workers.ahead import PoolKeeper, WorkersAhead
@@ -73,6 +74,9 @@ class BaseDataManager(ManagerSettings):
     ConfigError
         If a setting is wrong, the data are empty, or ``drop_last`` leaves no batch.
     """
+
+    #: fitted transformers that batches go through first; see :meth:`with_preprocessing`
+    preprocessing: FittedPreprocessing | None = None
 
     def __init__(  # noqa: PLR0913  historic signature
         self,
@@ -226,7 +230,9 @@ class BaseDataManager(ManagerSettings):
     def describe(self) -> dict[str, Any]:
         """The settings that decide what the batches are, by name; for manifests and fingerprints."""
         named = self._named
+        fitted = {} if self.preprocessing is None else {"preprocessing": self.preprocessing.describe()}
         return {
+            **fitted,
             "batch_size": self._batch_size,
             "drop_last": self._drop_last,
             "bad_samples": None if self._bad_samples == "raise" else self._bad_samples,
@@ -239,6 +245,24 @@ class BaseDataManager(ManagerSettings):
         """The same manager with a copy of the transforms, for those that keep a state."""
         manager = copy.copy(self)
         manager._transform = copy.deepcopy(self._transform)
+        return manager
+
+    def with_preprocessing(self, fitted: FittedPreprocessing | None) -> Self:
+        """The same manager, whose batches go through fitted transformers before anything else.
+
+        Parameters
+        ----------
+        fitted
+            What a training has learned, e.g. ``delira.training.load_preprocessing(fold_folder)``; ``None`` takes it
+            away again.
+        """
+        if fitted is not None and not isinstance(fitted, FittedPreprocessing):
+            raise ConfigError(
+                f"with_preprocessing takes what was fitted in a training (a FittedPreprocessing, from "
+                f"delira.training.load_preprocessing), got a {type(fitted).__name__}"
+            )
+        manager = copy.copy(self)
+        manager.preprocessing = fitted
         return manager
 
     def __getstate__(self) -> dict[str, Any]:
@@ -264,8 +288,9 @@ class BaseDataManager(ManagerSettings):
         plain = type(loader) is BaseDataLoader and self._dataset.is_deterministic()
         recipe = BatchRecipe(
             loader=loader,
+            preprocessing=self.preprocessing,
             transform=self._transform,
-            draws=not plain or self._transform is not None,
+            draws=not plain or self._transform is not None or self.preprocessing is not None,
             skips_bad=self._bad_samples == "skip",
         )
         return EpochBatches(

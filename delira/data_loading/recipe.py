@@ -9,6 +9,7 @@ import numpy as np
 
 from delira.data_loading._transform import TransformCall
 from delira.data_loading.data_loader import BaseDataLoader, Batch
+from delira.data_loading.preprocessing import FittedPreprocessing
 from delira.errors import DataError
 from delira.utils.seeding import derive, seeded_globals
 from delira.utils.threads import single_threaded
@@ -55,6 +56,8 @@ class BatchRecipe:
 
     loader: BaseDataLoader
     """Indices in, one batch out."""
+    preprocessing: FittedPreprocessing | None = None
+    """Applied to each batch first."""
     transform: TransformCall | None = None
     """Applied to each batch."""
     draws: bool = True
@@ -89,6 +92,8 @@ class BatchRecipe:
             batch, bad, _ = self._load(task)
             if batch is None:
                 return Made(None, bad)
+            if self.preprocessing is not None:
+                batch = self.preprocessing(batch)
             if self.transform is not None:
                 if watch is not None:
                     watch.transform()

@@ -7,6 +7,7 @@ from delira.training.base_trainer import BaseNetworkTrainer
 from delira.training.config import TrainerConfig
 from delira.training.parameters import Parameters
 from delira.training.predictor import Predictor
+from delira.training.preprocessing import Preprocessing, load_preprocessing
 from delira.training.result import FoldResult, KFoldResult
 from delira.training.signatures import settings_help
 from delira.training.state import TrainingState
@@ -47,8 +48,10 @@ __all__ = [
     "KFoldResult",
     "Parameters",
     "Predictor",
+    "Preprocessing",
     "TrainerConfig",
     "TrainingState",
+    "load_preprocessing",
     "settings_help",
 ]
 

@@ -19,6 +19,7 @@ from delira.training.locate import check_found, locate_fold
 from delira.training.parameters import Parameters
 from delira.training.plan import close_workers
 from delira.training.predictor import Predictor
+from delira.training.preprocessing import Preprocessing, as_preprocessing, check_manager
 from delira.training.result import KFoldResult
 from delira.training.run_folder import RunFolder
 from delira.training.run_request import (
@@ -125,6 +126,7 @@ class BaseExperiment:
         val_data: Any = None,
         params: Parameters | Mapping[str, Any] | None = None,
         *,
+        preprocessing: Preprocessing | Mapping[str, Any] | None = None,
         resume: str | Path | None = None,
         allow_changes: bool = False,
         **kwargs: Any,
@@ -137,6 +139,10 @@ class BaseExperiment:
             Data managers, or other iterables of batches.
         params
             Replace entries of the experiment's parameters for this run.
+        preprocessing
+            Transformers of scikit-learn by entry of the batch, e.g. ``{"data": StandardScaler()}``: fitted on the
+            training data alone, and applied before ``transforms`` to training, validation and, by :meth:`test` and
+            predictors, to all data that the network is given; see :class:`~delira.training.Preprocessing`.
         resume
             ``None``: a new run folder. A path: continue what lies there; of a checkpoint file, exactly from it.
             ``"auto"``: continue the newest unfinished run with the same network, parameters and data that no
@@ -152,7 +158,10 @@ class BaseExperiment:
         AbstractNetwork
             With the best weights if a validation score was watched, else with the last.
         """
-        request = self._resolve(params, kwargs)
+        request = dataclasses.replace(self._resolve(params, kwargs), preprocessing=as_preprocessing(preprocessing))
+        if request.preprocessing is not None:
+            check_manager(train_data, "training")
+            check_manager(val_data, "validation")
         fold = checkpoint = None
         if resume is not None and resume != "auto":
             fold, checkpoint = locate_fold(resume)
@@ -160,7 +169,11 @@ class BaseExperiment:
         with self.open_folder(request, train_data, resume, kind="run", allow_changes=allow_changes) as folder:
             self.last_trainer = self.build_trainer(request, fold or folder.fold(request.fold), checkpoint)
             check_found(self.last_trainer, fold)
-            network = self.last_trainer.train(request.num_epochs, isolated(train_data), isolated(val_data))
+            train, val = isolated(train_data), isolated(val_data)
+            if request.preprocessing is not None:
+                fitted = request.preprocessing.of_fold(self.last_trainer, train)
+                train, val = (None if data is None else data.with_preprocessing(fitted) for data in (train, val))
+            network = self.last_trainer.train(request.num_epochs, train, val)
             if told := other_weights(selection_of(self.last_trainer)):
                 folder.log("other_weights", fold=request.fold, **told)
             return network
@@ -232,6 +245,7 @@ class BaseExperiment:
         test_kwargs: Mapping[str, Any] | None = None,
         metric_keys: Mapping[str, Any] | None = None,
         params: Parameters | Mapping[str, Any] | None = None,
+        preprocessing: Preprocessing | Mapping[str, Any] | None = None,
         folds: Iterable[int] | None = None,
         resume: str | Path | None = None,
         allow_changes: bool = False,
@@ -254,6 +268,10 @@ class BaseExperiment:
             ``{"transforms": augmentation}``.
         params
             Replace entries of the experiment's parameters.
+        preprocessing
+            Transformers of scikit-learn by entry of the batch, e.g. ``{"data": StandardScaler()}``: cloned for each
+            fold, fitted on its training part alone, neither on the inner validation nor on the test part, and applied
+            to all three before ``transforms``; see :class:`~delira.training.Preprocessing`.
         folds
             Numbers of the folds to run, from 0 as in the table and in the names of their folders; all if ``None``.
             Each is, bit for bit, what it is among all of them. A result that lacks some says so; with ``resume``
@@ -283,6 +301,7 @@ class BaseExperiment:
         config = SplitConfig(num_splits=num_splits, **split)
         request = self._resolve(params, options, seed=config.random_seed)
         refuse_fold(options, request.fold)
+        request = dataclasses.replace(request, preprocessing=as_preprocessing(preprocessing))
         settings = read_settings(request.settings)
         tested = settings.epoch_metrics if metrics is None else metrics
         return CrossValidation(

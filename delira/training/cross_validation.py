@@ -180,7 +180,7 @@ class CrossValidation:
         settings = {
             "model": self.request.params.model_kwargs(),
             "training": dict(self.request.settings),
-            "data": stated(self.data.describe()),
+            "data": stated(self.request.describe_batches(self.data)),
             "kfold": stated(self._options()),
         }
         return {**describe(folder.read_manifest()), "settings": yaml_codec.dumps(without_secrets(settings)).rstrip()}
@@ -259,10 +259,14 @@ class CrossValidation:
         self._check_epochs(number, trainer.state.epoch)
         table.begin(number, trainer)
         with trainer.times.phase("other", since=started):
-            if not is_checked:
-                self._check_test(trainer, split)
             val = None if split.val is None else self._manager(split.val, self.test_kwargs, held_out=True)
             train, test = self._manager(split.train, self.train_kwargs), self._test_manager(split)
+            if request.preprocessing is not None:
+                fitted = request.preprocessing.of_fold(trainer, train)
+                train, test = train.with_preprocessing(fitted), test.with_preprocessing(fitted)
+                val = None if val is None else val.with_preprocessing(fitted)
+            if not is_checked:
+                self._check_test(trainer, test)
             trainer.train(request.num_epochs, train, val)
             done = self._test(trainer, test)
         trainer.times.write()
@@ -313,12 +317,12 @@ class CrossValidation:
             manager.update_state_from_dict(copy.deepcopy(dict(changes)))
         return manager.get_subset(indices)
 
-    def _check_test(self, trainer: Any, split: Split) -> None:
+    def _check_test(self, trainer: Any, test: BaseDataManager) -> None:
         """Try the test metrics on one batch, before a fold is trained."""
         if not trainer.backend.is_ready(trainer.module) or trainer.callbacks.hears("on_sample_validation"):
             return
         with trainer.backend.threads(trainer.config.num_threads), own_generators(trainer.backend):
-            batch = self._test_manager(split).first_batch(trainer.seed) or {}
+            batch = test.first_batch(trainer.seed) or {}
             check_metrics(trainer, self.bound_metrics, self.metric_keys, batch)
 
     def _test_manager(self, split: Split) -> BaseDataManager:

@@ -12,6 +12,7 @@ import numpy as np
 
 from delira.contract import Backend, named_outputs, select_inputs
 from delira.data_loading.epoch import EpochIterator
+from delira.data_loading.preprocessing import FittedPreprocessing, attached
 from delira.errors import ConfigError, DataError, NetworkError
 from delira.metrics.gather import Gatherer
 from delira.metrics.metric_set import MetricSet
@@ -61,6 +62,10 @@ class Predictor:
         Replaces the network's ``prepare_batch`` on its device: ``fn(batch) -> dict``.
     backend
         The room's verbs; found by the network's class if not given.
+    preprocessing
+        What the inputs of the network went through in its training: it is done to every batch before the network's
+        ``prepare_batch``, but for those of a manager that does it itself. That of the network, which an experiment has
+        trained, if not given; ``delira.training.load_preprocessing`` reads one.
     """
 
     backend: Backend
@@ -78,9 +83,11 @@ class Predictor:
         prepare_batch_fn: Callable[[Mapping[str, Any]], dict[str, Any]] | None = None,
         *,
         backend: Backend | None = None,
+        preprocessing: FittedPreprocessing | None = None,
     ):
         self.backend = backend or find_backend(model)
         self.module = model
+        self.preprocessing = self._default_preprocessing() if preprocessing is None else preprocessing
         self.key_mapping = _checked_mapping(key_mapping, model, self.backend)
         self._convert = convert_batch_to_npy_fn
         if prepare_batch_fn is None:
@@ -115,8 +122,9 @@ class Predictor:
             prediction arrays, the arrays of all batch entries that are no input, and the metrics.
         """
         if isinstance(data, Mapping):
+            batch = data if self.preprocessing is None else self.preprocessing(data)
             with self.backend.evaluating(self.module):
-                return self.to_numpy(self.forward(self._prepare_batch(data)))
+                return self.to_numpy(self.forward(self._prepare_batch(batch)))
         metrics = self._default_metrics()
         done = self.evaluate(data, batchsize=batch_size, metrics=metrics, targets=None, **kwargs)
         labels = [array for key, array in done.targets.items() if key not in self.key_mapping.values()]
@@ -277,6 +285,9 @@ class Predictor:
 
     # ------------------------------------------------------------------ details
 
+    def _default_preprocessing(self) -> FittedPreprocessing | None:
+        return attached(self.module)
+
     def _default_metrics(self) -> Mapping[str, Any]:
         return {}
 
@@ -285,7 +296,9 @@ class Predictor:
         if not has_epochs(data):
             if batchsize is not None:
                 raise ConfigError(f"batch_size={batchsize} needs a data manager; the data is a {type(data).__name__}")
-            return data
+            return data if self.preprocessing is None else map(self.preprocessing, data)
+        if self.preprocessing is not None and getattr(data, "preprocessing", None) is None:
+            data = data.with_preprocessing(self.preprocessing)
         if batchsize is not None and batchsize != data.batch_size:
             data = copy.copy(data)
             data.batch_size = batchsize

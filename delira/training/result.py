@@ -11,6 +11,7 @@ import numpy as np
 from delira.errors import ConfigError, DataError, MissingBackendError
 from delira.metrics.forms import kind_of
 from delira.training.out_of_fold import OutOfFold
+from delira.training.preprocessing import FILE as PREPROCESSING
 from delira.training.selection import caveats_of_selection
 from delira.utils.files import publish_text
 
@@ -66,6 +67,14 @@ class FoldResult:
         if self.val_indices is not None:
             self.val_indices = np.asarray(self.val_indices, dtype=np.int64)
         self.metrics = {name: np.atleast_1d(np.asarray(value)) for name, value in self.metrics.items()}
+
+    @property
+    def preprocessing(self) -> Path | None:
+        """File of the transformers that were fitted on the training part, for ``delira.training.load_preprocessing``;
+        None if there were none.
+        """
+        file = None if self.path is None else Path(self.path) / PREPROCESSING
+        return file if file is not None and file.is_file() else None
 
     def __repr__(self) -> str:
         values = ", ".join(f"{name}={np.mean(value):.4g}" for name, value in self.metrics.items())

@@ -22,6 +22,7 @@ from delira.training.config import (
     read_settings,
 )
 from delira.training.parameters import Parameters
+from delira.training.preprocessing import Preprocessing
 from delira.training.signatures import settings_signature
 from delira.utils import yaml_codec
 from delira.utils.suggest import did_you_mean
@@ -49,6 +50,8 @@ class RunRequest:
     start_epoch: int
     changes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """What a cross-validation changes about the data manager for training and for testing."""
+    preprocessing: Preprocessing | None = None
+    """What is fitted on the training data and done to all."""
 
     def for_fold(self, fold: int) -> "RunRequest":
         """The same, with copies of its own."""
@@ -64,13 +67,21 @@ class RunRequest:
         """What must be equal for a run to be continued; the number of epochs is not part of it."""
         training = {name: value for name, value in self.settings.items() if name not in SILENT}
         dataset = getattr(data, "dataset", None)
-        batches = {"manager": data.describe() if hasattr(data, "describe") else None, **self.changes}
+        batches = {"manager": data.describe() if hasattr(data, "describe") else None, **self.changes, **self._learned}
         return {
             "fold": self.fold,
             "parameters": yaml_codec.fingerprint({"model": self.params.model_kwargs(), "training": training}),
             "data": dataset.fingerprint() if dataset is not None and hasattr(dataset, "fingerprint") else None,
             "batches": yaml_codec.fingerprint(batches),
         }
+
+    @property
+    def _learned(self) -> dict[str, Any]:
+        return {} if self.preprocessing is None else {"preprocessing": self.preprocessing.describe()}
+
+    def describe_batches(self, data: Any) -> dict[str, Any]:
+        """What decides the batches, by name: the settings of a manager, and the preprocessing if there is any."""
+        return {**(data.describe() if hasattr(data, "describe") else {}), **self._learned}
 
     def facts(self, data: Any, backend: Any) -> dict[str, Any]:
         """What the manifest says of the run, also to tell later what differs."""
@@ -84,7 +95,7 @@ class RunRequest:
             "settings": yaml_codec.encode(dict(self.settings)),
             "score_mode": None if score_key is None else mode,
             "model_params": yaml_codec.encode(self.params.model_kwargs()),
-            "batches": yaml_codec.encode(data.describe()) if hasattr(data, "describe") else None,
+            "batches": yaml_codec.encode(self.describe_batches(data) or None),
             "n_samples": None if dataset is None else len(dataset),
         }
 

@@ -283,5 +283,8 @@ class RunState(Predictor):
             self._named = (self.closure_fn, names)
         return self._named[1]
 
+    def _default_preprocessing(self) -> None:
+        """None: a training gets its data behind it, and says what else is to go through it."""
+
     def _default_metrics(self) -> Mapping[str, Any]:
         return self.config.bound(self.config.epoch_metrics)

@@ -143,3 +143,21 @@ def choose_cublas_workspace(torch: Any) -> None:
         "deterministically on the GPU; set it in the environment before Python starts",
         CUBLAS_SETTING,
     )
+
+
+def fix_random_states(estimator: Any, seed: int, fold: int, stream: str = "") -> None:
+    """Give every ``random_state`` that is ``None`` in a scikit-learn estimator a number made from seed and fold.
+
+    Parameters
+    ----------
+    estimator
+        Anything with ``get_params`` and ``set_params``.
+    seed, fold
+        Of the run.
+    stream
+        Goes before the names of the parameters: estimators of different streams draw independently.
+    """
+    parameters = estimator.get_params(deep=True)
+    states = sorted(name for name in parameters if name.rpartition("__")[2] == "random_state")
+    drawn = {name: int(derive(seed, fold, stream=stream + name).generate_state(1)[0]) for name in states}
+    estimator.set_params(**{name: number for name, number in drawn.items() if parameters[name] is None})

@@ -16,11 +16,11 @@ from sklearn.svm import SVC
 
 from delira.data_loading import BaseDataManager
 from delira.errors import CheckpointError, NetworkError
+from delira.io import estimators
 from delira.metrics import accuracy
 
 pytest.importorskip("skops.io", reason="checkpoints of the scikit-learn room need skops")
 
-from delira.backends.sklearn import persistence
 from delira.io import load_checkpoint_sklearn
 from delira.models import SklearnEstimator
 from delira.training import SklearnNetworkTrainer
@@ -79,11 +79,11 @@ def test_sparse_arrays_are_stored_as_they_are_and_compressed_ones_refused():
     skops_io = pytest.importorskip("skops.io")
     texts, labels = np.array(["a cat sat", "a dog ran", "cats sit", "dogs run"] * 3), np.arange(12) % 2
     learned = make_pipeline(TfidfVectorizer(), SVC()).fit(texts, labels)
-    content, _ = persistence.dump(learned)
-    again = persistence.load(content, ())
+    content, _ = estimators.dump(learned)
+    again = estimators.load(content, ())
     assert (again.predict(texts) == learned.predict(texts)).all()
     with zipfile.ZipFile(io.BytesIO(content.tobytes())) as archive:
         assert any(name.endswith(".npz") for name in archive.namelist())
     bomb = np.frombuffer(skops_io.dumps(sparse.csr_matrix(np.zeros((1, 2)))), np.uint8)  # skops compresses them
     with pytest.raises(CheckpointError, match="nobody knows how large"):
-        persistence.load(bomb, ())
+        estimators.load(bomb, ())

@@ -12,11 +12,11 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from delira.backends.sklearn import persistence
 from delira.backends.sklearn.fitting import WholeFit
 from delira.backends.sklearn.weights import own_weights
 from delira.contract import Backend, Devices, UpdateConfig
 from delira.errors import CheckpointError, ConfigError, NetworkError
+from delira.io import estimators
 from delira.models.weights import check_named_weights
 from delira.utils.files import publish
 from delira.utils.references import safe_repr
@@ -125,7 +125,7 @@ class SklearnBackend(Backend):
     # ------------------------------------------------------------------ checkpoints
 
     def state_tree(self, network: Any, optimizers: Mapping[str, Any]) -> dict[str, Any]:
-        content, unknown = persistence.dump(network.estimator)
+        content, unknown = estimators.dump(network.estimator)
         _warn_of_strange(network, unknown)
         network.written.update(unknown)
         shape = network.label_shape
@@ -143,7 +143,7 @@ class SklearnBackend(Backend):
         if not isinstance(content, np.ndarray):
             raise CheckpointError("it holds no estimator, so it is none of this room")
         try:
-            estimator = persistence.load(content, {*_trusted(network), *network.written})
+            estimator = estimators.load(content, {*_trusted(network), *network.written})
         except CheckpointError as error:
             if (written := tree.get("sklearn")) == sklearn.__version__:
                 raise
@@ -169,7 +169,7 @@ class SklearnBackend(Backend):
             raise ConfigError(f"{path}: estimators are exported as .skops, or their weights as .safetensors")
         if not self.is_ready(network):
             raise NetworkError(f"{type(network.estimator).__name__} is not fitted, so it cannot be exported")
-        content, _ = persistence.dump(network.estimator)
+        content, _ = estimators.dump(network.estimator)
         publish(path, lambda file: file.write(content.tobytes()))
 
     def named_weights(self, network: Any) -> dict[str, np.ndarray]:
@@ -194,9 +194,9 @@ def check_writable(network: Any) -> None:
     CheckpointError
         Naming what skops cannot write, or cannot read without being told to trust it.
     """
-    content, _ = persistence.dump(network.estimator)
+    content, _ = estimators.dump(network.estimator)
     try:
-        persistence.load(content, _trusted(network))
+        estimators.load(content, _trusted(network))
     except CheckpointError as error:
         raise CheckpointError(
             f"checkpoints of the {type(network.estimator).__name__} could not be read: {error}"
@@ -205,7 +205,7 @@ def check_writable(network: Any) -> None:
 
 def _warn_of_strange(network: Any, unknown: list[str]) -> None:
     """Say at the first checkpoint, not when a run is continued, what was learned that nobody else trusts."""
-    strange = persistence.strange(unknown, {*_trusted(network), *network.written})
+    strange = estimators.strange(unknown, {*_trusted(network), *network.written})
     if strange:
         warnings.warn(
             f"the fitted {type(network.estimator).__name__} holds objects of {', '.join(strange)}; its checkpoints can "
@@ -216,7 +216,7 @@ def _warn_of_strange(network: Any, unknown: list[str]) -> None:
 
 
 def _trusted(network: Any) -> set[Any]:
-    return {*network.trusted, *persistence.type_names(network.estimator)}
+    return {*network.trusted, *estimators.type_names(network.estimator)}
 
 
 #: parameters that change nothing about what is learned

@@ -20,9 +20,10 @@ from delira.contract import (
     run_hooks,
     select_inputs,
 )
-from delira.errors import DataError, MissingKeyError, NetworkError
+from delira.data_loading._arrays import as_rows
+from delira.errors import MissingKeyError, NetworkError
 from delira.models.abstract_network import AbstractNetwork
-from delira.utils.seeding import derive
+from delira.utils.seeding import fix_random_states
 from delira.utils.trees import map_leaves
 
 
@@ -112,15 +113,7 @@ class SklearnEstimator(AbstractNetwork):
 
     def set_random_states(self, seed: int, fold: int) -> None:
         """Give every ``random_state`` that is ``None`` a number made from seed and fold."""
-        parameters = self.estimator.get_params(deep=True)
-        states = sorted(name for name in parameters if name.rpartition("__")[2] == "random_state")
-        self.estimator.set_params(
-            **{
-                name: int(derive(seed, fold, stream=name).generate_state(1)[0])
-                for name in states
-                if parameters[name] is None
-            }
-        )
+        fix_random_states(self.estimator, seed, fold)
 
     def forget(self) -> None:
         """Replace the estimator, if it was fitted, by a new one with the same parameters."""
@@ -222,13 +215,7 @@ def is_estimator(value: Any) -> bool:
 
 
 def _rows(x: np.ndarray) -> np.ndarray:
-    """One row of features a sample; texts stay a list of texts."""
-    array = np.asarray(x)
-    if array.ndim == 0:
-        raise DataError("the input of an estimator has no axis of samples")
-    if array.ndim == 1 and array.dtype.kind in "OSU":
-        return array
-    return array if array.ndim == 2 else array.reshape(len(array), -1)
+    return as_rows(x, "the input of an estimator")
 
 
 def _target(model: Any, batch: Mapping[str, Any]) -> np.ndarray | None:

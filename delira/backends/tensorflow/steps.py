@@ -338,37 +338,21 @@ def forward(network: Any, inputs: Mapping[str, Any]) -> Any:
     arrays = only_arrays(inputs)
     if runtime.compiled is False or arrays.keys() != inputs.keys():
         with _blaming_texts(inputs):
-            outputs, runtime.added = _predict(network, inputs)
-            return outputs
+            return _predict(network, inputs)
     if runtime.forward is None or runtime.forward[0] != (runtime.compiled, runtime.jit):
         traces = Traces(functools.partial(_predict, network), network, options_of(network))
         runtime.forward = ((runtime.compiled, runtime.jit), traces)
     frozen = tuple(layer.trainable for layer in network._flatten_layers())  # frozen normalisation predicts
-    outputs, runtime.added = runtime.forward[1](arrays, (runtime.mode, frozen))
-    return outputs
+    return runtime.forward[1](arrays, (runtime.mode, frozen))
 
 
-def regularisation(network: Any) -> dict[str, Any]:
-    """What the layers of a network add to the loss, after a call; empty if they add nothing."""
-    return (
-        {"regularisation": tf.add_n([tf.cast(loss, tf.float32) for loss in network.losses])} if network.losses else {}
-    )
-
-
-def added_losses(network: Any) -> dict[str, Any]:
-    """What the last call added to the loss: of a compiled prediction it is known no more otherwise."""
-    runtime = runtime_of(network)
-    added, runtime.added = runtime.added, None
-    return regularisation(network) if added is None else added
-
-
-def _predict(network: Any, inputs: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """Call the network on its device, or with a share on each of several; outputs, and what they add to the loss."""
+def _predict(network: Any, inputs: Mapping[str, Any]) -> Any:
+    """Call the network on its device, or with a share on each of several."""
     runtime = runtime_of(network)
 
-    def call(given: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    def call(given: Mapping[str, Any]) -> Any:
         with calls(network, runtime.mode):
-            return network(**given), regularisation(network)
+            return network(**given)
 
     if runtime.strategy is None or only_arrays(inputs).keys() != inputs.keys():
         with tf.device(runtime.device):
@@ -376,8 +360,7 @@ def _predict(network: Any, inputs: Mapping[str, Any]) -> tuple[Any, dict[str, An
     shares = Shares(only_arrays(inputs), None, runtime.strategy)
     network._clear_losses()
     with tf.device(runtime.device):
-        outputs, added = zip(*shares.compute(call), strict=True)
-        return shares.join(outputs), shares.mean(added)
+        return shares.join(shares.compute(call))
 
 
 def key_mapping(network: Any) -> dict[str, str]:

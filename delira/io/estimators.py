@@ -13,9 +13,10 @@ from delira.errors import CheckpointError
 from delira.utils.optional import import_optional
 
 #: classes of scikit-learn itself, as skops names them (its functions and what it vendors are not among them), and
-#: the sparse matrices in which it keeps what it learned
+#: the sparse matrices in which it keeps what it learned, and the types of arrays: imputers note that of their data
 _OF_SKLEARN = re.compile(
     r"sklearn(\.(?!externals\b|datasets\b|tests\b|_testing\b)\w+)*\._?[A-Z]\w*|scipy\.sparse\._\w+\.[a-z]+_(array|matrix)"
+    r"|numpy\.dtype"
 )
 _SCHEMA = "schema.json"
 
@@ -116,7 +117,9 @@ def _refuse_compressed(archive: zipfile.ZipFile) -> None:
         raise ValueError("it is compressed, so nobody knows how large it will be")
 
 
-def load(content: np.ndarray, trusted: Iterable[Any]) -> Any:
+def load(
+    content: np.ndarray, trusted: Iterable[Any], vouch: str = "SklearnEstimator(estimator, trusted={names})"
+) -> Any:
     """An estimator out of a skops file.
 
     Parameters
@@ -125,6 +128,8 @@ def load(content: np.ndarray, trusted: Iterable[Any]) -> Any:
         uint8 of shape ``(n_bytes,)``.
     trusted
         Names of further classes and functions, or these themselves, that may be in it.
+    vouch
+        How a user says that he trusts ``{names}``, for the message.
 
     Raises
     ------
@@ -152,5 +157,5 @@ def load(content: np.ndarray, trusted: Iterable[Any]) -> Any:
         ) from error
     raise CheckpointError(
         f"it holds objects of {', '.join(refused)}, which could run code when loaded, so nothing was loaded. If you "
-        f"trust them: SklearnEstimator(estimator, trusted={refused!r})"
+        f"trust them: {vouch.replace('{names}', repr(refused))}"
     )
