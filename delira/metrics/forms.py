@@ -13,7 +13,6 @@ from delira.metrics.tree.basics import LR, Epoch, Loss
 from delira.metrics.tree.criteria import describe_criterion, read_values
 from delira.metrics.tree.metric import Metric
 from delira.metrics.tree.metric_list import MetricList
-from delira.metrics.tree.overlap import Hausdorff
 from delira.metrics.tree.roots import KeyMetric
 from delira.state import CRITERION, EPOCH, MODEL, VALIDATION_DATA, Y_PRED, Y_TRUE, State, X
 from delira.utils.arrays import ops_of
@@ -98,8 +97,8 @@ class TreeMetric:
                 f"the metric {root.name!r} reads the state of a trial; an experiment records its losses and learning "
                 "rates by itself, and metrics of it compare predictions with targets"
             )
-        #: whether a random draw of cases may be evaluated 2,000 times
-        self.is_fast = not isinstance(root, Hausdorff)
+        #: entries that it reads besides target and prediction
+        self.further_keys: tuple[str, ...] = tuple(getattr(root, "further_keys", ()))
         self.criterion = describe_criterion(criterion)
         self._state = State({CRITERION: self.criterion, MODEL: model, EPOCH: 0})
         self.reset()
@@ -109,11 +108,16 @@ class TreeMetric:
         self.metrics.eval(VALIDATION_DATA)
         self.metrics.reset(self._state)
 
-    def update(self, target: Any, prediction: Any) -> None:
+    def update(self, target: Any, prediction: Any, *further: Any) -> None:
         """Take in a batch."""
+        self.metrics.process(self.state_of(target, prediction, *further))
+
+    def state_of(self, target: Any, prediction: Any, *further: Any) -> State:
+        """The state in which the metric finds a batch."""
         refuse_texts(self.metrics.names[0], target, prediction)
         self._state.update({X: target, Y_TRUE: target, Y_PRED: prediction})
-        self.metrics.process(self._state)
+        self._state.update(zip(self.further_keys, further, strict=True))
+        return self._state
 
     def compute(self) -> dict[str, Any]:
         """Values over all batches, by name."""

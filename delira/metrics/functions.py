@@ -33,12 +33,30 @@ def accuracy(y_true: Any, y_pred: Any, class_axis: int = 1) -> float:
     DataError
         If the shapes do not fit, scores come where labels are needed, or a label is none of the classes.
     """
+    same, is_lost = _compared(y_true, y_pred, class_axis)
+    return float("nan") if is_lost.any() else float(np.mean(same))
+
+
+def hits(y_true: Any, y_pred: Any, class_axis: int = 1) -> np.ndarray:
+    """Which labels are predicted correctly: 1, 0, or NaN where a prediction is not finite; float64 of their shape.
+
+    Parameters
+    ----------
+    y_true, y_pred, class_axis
+        As for :func:`accuracy`.
+    """
+    same, is_lost = _compared(y_true, y_pred, class_axis)
+    return np.where(is_lost, np.nan, same)
+
+
+def _compared(y_true: Any, y_pred: Any, class_axis: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which labels are predicted correctly, and where predictions are not finite."""
     true, pred = np.asarray(y_true), np.asarray(y_pred)
     axis = class_axis if class_axis != -1 or pred.ndim < 2 else pred.ndim - 1
     if _is_one_hot(true, pred, axis):
         true, pred = true.argmax(axis), _chosen(pred, axis)
     true, pred, is_lost = _labels("accuracy", true, pred, axis)
-    return float("nan") if is_lost.any() else float(np.mean(true == pred))
+    return np.asarray(true == pred), is_lost
 
 
 @per_sample

@@ -112,7 +112,9 @@ def default_keys(metric: Any) -> tuple[str, ...]:
     target, prediction = DEFAULT_KEYS
     if is_torchmetrics(metric) and takes_one(metric):
         return (prediction,)
-    return ordered(metric, prediction, target, documented_order(metric))
+    further: Any = getattr(metric, "further_keys", ())
+    pair = ordered(metric, prediction, target, documented_order(metric))
+    return (*pair, *further) if isinstance(further, tuple) else pair
 
 
 def documented_order(metric: Any) -> Order:
@@ -125,7 +127,7 @@ def predicted_key(metric: Any, keys: Sequence[str]) -> str | None:
     if not keys:
         return None
     is_first = (order_of(metric) or documented_order(metric)) == "prediction first"
-    return keys[0 if is_first else -1]
+    return keys[0 if is_first else min(1, len(keys) - 1)]
 
 
 def is_torchmetrics(metric: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Confidence intervals: the percentile bootstrap over cases, or over whole groups of cases.
+"""Confidence intervals: the percentile bootstrap over cases, or over whole groups of cases, of all folds or of each.
 
 References
 ----------
@@ -16,8 +16,8 @@ from delira.utils.trees import iterate_leaves, map_leaves
 
 N_DRAWS = 2000
 LEVEL = 0.95
-MAX_DROPPED = 0.05
-"""Share of the draws that may fail, e.g. for want of a class, before there is no interval."""
+MIN_UNITS = 5
+"""Cases, or groups, of which draws say something: those of one are all the same, those of three nearly."""
 CHUNK = 1 << 22
 """Indices drawn at once by :func:`mean_interval` (32 MiB)."""
 
@@ -48,10 +48,13 @@ class Resampling:
         Of the run; the draws are a stream of their own.
     n_draws
         How often the cases are drawn, with replacement.
+    fold
+        Of which fold the cases are, if each has draws of its own.
     """
 
-    def __init__(self, n: int, groups: Any = None, seed: int = 0, n_draws: int = N_DRAWS):
+    def __init__(self, n: int, groups: Any = None, seed: int = 0, n_draws: int = N_DRAWS, fold: int | None = None):
         self.n, self.seed, self.n_draws = n, seed, n_draws
+        self.counters = () if fold is None else (fold,)
         self.members: np.ndarray | None = None
         if groups is not None:
             _, self.members = np.unique(np.asarray(groups), return_inverse=True)
@@ -63,7 +66,7 @@ class Resampling:
 
     def units(self, chunk: int = 1) -> Iterator[np.ndarray]:
         """Drawn units, int64 of shape ``(at most chunk, n_units)``; the same whatever the chunk."""
-        generator = np.random.default_rng(derive(self.seed, stream="bootstrap"))
+        generator = np.random.default_rng(derive(self.seed, *self.counters, stream="bootstrap"))
         for start in range(0, self.n_draws, chunk):
             yield generator.integers(self.n_units, size=(min(chunk, self.n_draws - start), self.n_units))
 
@@ -77,14 +80,23 @@ class Resampling:
         for units in self.units():
             yield np.concatenate([of_group[unit] for unit in units[0]])
 
+    def counts(self, chunk: int = 1) -> Iterator[np.ndarray]:
+        """How often each case was drawn, int64 of shape ``(at most chunk, n)``; the draws of :meth:`units`."""
+        for units in self.units(chunk):
+            shifted = units + self.n_units * np.arange(len(units))[:, None]
+            counts = np.bincount(shifted.ravel(), minlength=units.size).reshape(len(units), self.n_units)
+            yield counts if self.members is None else counts[:, self.members]
+
     def interval(self, estimates: np.ndarray) -> Interval:
-        """Percentiles of the estimates, float64 of shape ``(n_draws,)``; NaN is a failed draw."""
-        valid = estimates[~np.isnan(estimates)]
-        if len(estimates) - len(valid) > MAX_DROPPED * len(estimates):
-            share = (len(estimates) - len(valid)) / len(estimates)
-            return self.none(f"it could not be computed in {share:.0%} of the draws")
+        """Percentiles of the estimates, float64 of shape ``(n_draws,)``.
+
+        There is no interval if one is not a number: without the draws that lack a class, the others would tell of data
+        that have more of it.
+        """
+        if (n_failed := int(np.isnan(estimates).sum())) > 0:
+            return self.none(f"{n_failed:,} of {len(estimates):,} draws have no value, as a draw that lacks a class")
         tail = 50 * (1 - LEVEL)
-        low, high = np.percentile(valid, [tail, 100 - tail])
+        low, high = np.percentile(estimates, [tail, 100 - tail])
         return Interval(float(low), float(high), self.n, self._n_groups)
 
     def none(self, note: str) -> Interval:
@@ -96,7 +108,9 @@ class Resampling:
         return None if self.members is None else self.n_units
 
 
-def mean_interval(values: Any, groups: Any = None, seed: int = 0, n_draws: int = N_DRAWS) -> Interval:
+def mean_interval(
+    values: Any, groups: Any = None, seed: int = 0, n_draws: int = N_DRAWS, weights: Any = None
+) -> Interval:
     """95 % interval of the mean of one value per case.
 
     Parameters
@@ -110,22 +124,34 @@ def mean_interval(values: Any, groups: Any = None, seed: int = 0, n_draws: int =
         Of the run.
     n_draws
         How often the cases are drawn.
+    weights
+        What each case counts in the mean, shape ``(n,)``; all the same if None.
 
     Returns
     -------
     Interval
-        NaN with a note if a value is NaN, or if there is only one case or group.
+        NaN with a note if a value is not finite, or if there is only one case or group.
     """
     values = np.asarray(values, dtype=np.float64)
     draws = Resampling(len(values), groups, seed, n_draws)
-    if (n_missing := int(np.isnan(values).sum())) > 0:
-        return draws.none(f"it is NaN in {n_missing} of {len(values)} cases")
+    if note := _not_finite(values):
+        return draws.none(note)
     if draws.n_units < 2:
-        return draws.none(_too_few(draws))
+        return draws.none(too_few(draws.n_units, groups is not None))
     members = np.arange(len(values)) if draws.members is None else draws.members
-    sums, sizes = np.bincount(members, weights=values), np.bincount(members)
-    estimates = [sums[units].sum(1) / sizes[units].sum(1) for units in draws.units(max(1, CHUNK // draws.n_units))]
+    sums = np.bincount(members, weights=values if weights is None else values * weights)
+    sizes = np.bincount(members, weights=weights)
+    with np.errstate(invalid="ignore"):  # no case of a draw may count
+        estimates = [sums[units].sum(1) / sizes[units].sum(1) for units in draws.units(max(1, CHUNK // draws.n_units))]
     return draws.interval(np.concatenate(estimates))
+
+
+def _not_finite(values: np.ndarray) -> str:
+    """Why values have no interval, if one is not finite."""
+    for what, found in (("NaN", np.isnan(values)), ("infinite", np.isinf(values))):
+        if found.any():
+            return f"it is {what} in {int(found.sum()):,} of {len(values):,} cases"
+    return ""
 
 
 def score_interval(
@@ -137,7 +163,7 @@ def score_interval(
 ) -> Interval:
     """95 % interval of a function of a whole data set, evaluated again on every draw.
 
-    A draw in which the function raises or gives NaN (the AUC of a draw with one class) is left out.
+    There is none if the function raises or gives NaN in a draw (the AUC of a draw with one class).
 
     Parameters
     ----------
@@ -151,12 +177,12 @@ def score_interval(
     Returns
     -------
     Interval
-        NaN with a note if more than 5 % of the draws are left out, or there is only one case or group.
+        NaN with a note if a draw has no value, or there is only one case or group.
     """
     n_cases = len(next(iterate_leaves(arrays[0]))[1])
     draws = Resampling(n_cases, groups, seed, n_draws)
     if draws.n_units < 2:
-        return draws.none(_too_few(draws))
+        return draws.none(too_few(draws.n_units, groups is not None))
     estimates = np.full(n_draws, np.nan)
     with warnings.catch_warnings():  # 2,000 times "only one class present" helps nobody
         warnings.simplefilter("ignore")
@@ -172,5 +198,7 @@ def _take(array: Any, cases: np.ndarray) -> Any:
     return array[cases] if isinstance(array, np.ndarray) else map_leaves(lambda leaf: leaf[cases], array)
 
 
-def _too_few(draws: Resampling) -> str:
-    return f"there is only {draws.n_units} {'case' if draws.members is None else 'group'}"
+def too_few(n_units: int, are_groups: bool) -> str:
+    """Why there is no interval of so few cases or groups."""
+    unit = "group" if are_groups else "case"
+    return f"there is only 1 {unit}" if n_units == 1 else f"there are only {n_units} {unit}s, fewer than {MIN_UNITS}"

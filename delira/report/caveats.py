@@ -24,6 +24,29 @@ def caveats(result: Any) -> list[str]:
     return [*result.warnings, *_interruptions(_folder(result)), *_guarded(result), *_not_finite(result)]
 
 
+def of_numbers(result: Any) -> list[str]:
+    """Sentences about metrics that are not defined in a fold, and about means of folds without an interval.
+
+    Parameters
+    ----------
+    result
+        A ``KFoldResult``.
+    """
+    found = []
+    for name, row in result.summary().items():
+        if row["undefined"]:
+            found.append(f"{name} is {row['undefined']}")
+        elif row["note"] and row["has_oof"] and not result.without_intervals:
+            found.append(f"{name} has no interval: {row['note']}")
+    if left := result.rounds.unfinished:
+        numbers = ", ".join(str(fold.fold) for fold in left)
+        found.append(
+            f"Fold {numbers}: of a repeat that has not tested all cases; such folds count in mean and SD over folds, "
+            "and not in out-of-fold values"
+        )
+    return found
+
+
 def fingerprints(result: Any) -> list[tuple[str, str]]:
     """What tells data and splits from others, as rows of (name, text); empty without a folder."""
     folder = _folder(result)
@@ -91,8 +114,9 @@ def _not_finite(result: Any) -> list[str]:
             )
             for key, epochs in bad.items()
         ]
+    undefined = {name for name, row in result.summary().items() if row["undefined"]}
     for name, values in fold_values(result).items():
-        if not np.isfinite(values).all():
+        if name not in undefined and not np.isfinite(values).all():
             folds = [str(fold.fold) for fold, value in zip(result.folds, values, strict=True) if not np.isfinite(value)]
             found.append(f"{name} is not finite in fold {', '.join(folds)}, so its mean and spread are no numbers")
     return _shortened(found)

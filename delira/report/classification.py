@@ -14,6 +14,7 @@ from delira.report.classified import (
     confusion_counts,
     reliability,
 )
+from delira.report.entries import tests_of
 from delira.report.panels import band_panel, calibration_panel, classes_panel, confusion_panel
 from delira.report.section import Section
 from delira.report.table import DASH, Share, Table
@@ -47,7 +48,7 @@ def classification_section(result: Any) -> Section | None:
     tables = [_class_table(cases, names, areas)]
     if len(names) > MAX_CLASSES and (confused := _confusion_table(counts, names)).rows:
         tables.append(confused)
-    notes.append(_notes_of_classes(cases, bool(areas)))
+    notes.append(_notes_of_classes(cases, bool(areas), tests_of(result)))
     return Section("Classes", panels, tables, notes, only_in_files)
 
 
@@ -134,7 +135,7 @@ def _mean(values: np.ndarray, weights: np.ndarray) -> float:
     return float(np.average(values[there], weights=weights[there])) if there.any() else np.nan
 
 
-def _notes_of_classes(cases: Classified, has_areas: bool) -> str:
+def _notes_of_classes(cases: Classified, has_areas: bool, tests: str) -> str:
     area = (
         " AUC: of each fold in which the class occurs, one class against the rest, then their mean."
         if has_areas
@@ -146,7 +147,8 @@ def _notes_of_classes(cases: Classified, has_areas: bool) -> str:
     what = "1 class is" if n_unpredicted == 1 else f"{n_unpredicted} classes are"
     without = f" {what} never predicted, so means of the precision are over the others." if n_unpredicted else ""
     return (
-        f"Precision, recall and F1 over all {len(cases.true):,} out-of-fold cases; n: cases of the class."
+        f"Precision, recall and F1 over all {len(cases.true):,} out-of-fold {tests}; n: {tests.split(',')[0]} of the "
+        "class."
         f"{area}{unseen}{without}"
     )
 
@@ -182,7 +184,7 @@ def confusion(result: Any) -> dict[str, Any] | None:
         total = int(row.sum())
         cells = [(int(count), round(count / total, 3) if total else 0.0) for count in row]
         rows.append((name, cells, f"{row[position] / total:.1%}" if total else DASH))
-    return {"classes": names, "rows": rows}
+    return {"classes": names, "rows": rows, "of": tests_of(result)}
 
 
 def _spread(mean: float, std: float) -> str:

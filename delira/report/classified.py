@@ -57,8 +57,10 @@ class Classified(NamedTuple):
         return np.asarray(self.true == self.predicted)
 
 
-def classify(result: Any) -> Classified | None:
+def classify(result: Any, *, each_once: bool = False) -> Classified | None:
     """The tested cases as a classification, each predicted by a network that did not see it.
+
+    Cases that were tested several times are there as often, each time with the prediction of a single network.
 
     It is one if the two entries of a metric, else the default ones, are integer labels of shape ``(n,)`` and class
     scores ``(n, C)`` or integer labels; or labels 0 and 1 and one score for each.
@@ -67,6 +69,8 @@ def classify(result: Any) -> Classified | None:
     ----------
     result
         A ``KFoldResult``.
+    each_once
+        Take of each case the last prediction only, in the order of the data set.
 
     Returns
     -------
@@ -74,7 +78,9 @@ def classify(result: Any) -> Classified | None:
         None if it is no classification.
     """
     pair = keys_of_classes(result)
-    return None if pair is None else _classified(*_tested(result.oof, pair))
+    if pair is None:
+        return None
+    return _classified(*(_tested(result.oof, pair) if each_once else _every_test(result, pair)))
 
 
 def classify_folds(result: Any, whole: Classified) -> dict[int, Classified]:
@@ -116,6 +122,14 @@ def _tested(oof: Any, pair: Sequence[str]) -> Any:
         return None
     found = _entries({**oof.predictions, **oof.targets}, oof.targets, pair)
     return None if found is None else tuple(array[oof.mask] for array in found)
+
+
+def _every_test(result: Any, pair: Sequence[str]) -> Any:
+    """Every prediction of every case: of repeats a case has several."""
+    if result.rounds.kind == "once":
+        return _tested(result.oof, pair)
+    found = [_entries({**fold.predictions, **fold.targets}, fold.targets, pair) for fold in result.folds]
+    return tuple(np.concatenate(each) for each in zip(*filter(None, found), strict=True))
 
 
 def _entries(values: Mapping[str, Any], targets: Mapping[str, Any], pair: Any) -> tuple[np.ndarray, np.ndarray] | None:

@@ -35,3 +35,15 @@ def true_and_predicted(oof: Any, pair: tuple[str, ...]) -> tuple[str, str] | Non
     targets = [key for key in pair if key.split(".", 1)[0] in oof.targets]
     outputs = [key for key in pair if key not in targets]
     return (targets[0], outputs[0]) if len(targets) == len(outputs) == 1 else None
+
+
+def tests_of(result: Any) -> str:
+    """What is counted on a page: cases, or, where cases are tested several times, the predictions of single networks.
+
+    Parameters
+    ----------
+    result
+        A ``KFoldResult``.
+    """
+    rounds = result.rounds
+    return "cases" if rounds.kind == "once" else f"predictions, of {len(rounds.folds)} {rounds.kind}"

@@ -104,14 +104,30 @@ def summary_table(summary: dict[str, dict[str, Any]]) -> Table:
     summary
         What ``KFoldResult.summary()`` gives.
     """
-    header = ["Metric", "Mean", "SD", "Out-of-fold", "CI low", "CI high", "n"]
-    names = ("mean", "std", "oof", "ci_low", "ci_high", "n")
-    has_groups = any(row["n_groups"] for row in summary.values())
-    rows = [
-        [name, *(row[key] for key in names), *([row["n_groups"]] if has_groups else [])]
-        for name, row in summary.items()
-    ]
-    return Table("summary", [*header, *(["Groups"] if has_groups else [])], rows, by_row=True)
+    rows = list(summary.values())
+    has_pooled = any(row["pooled"] and np.isfinite(row["oof"]) for row in rows)
+    columns: dict[str, list[Any]] = {
+        "Metric": list(summary),
+        "Mean": [row["mean"] for row in rows],
+        "SD": [row["std"] for row in rows],
+        "Out-of-fold": [np.nan if row["pooled"] else row["oof"] for row in rows],
+        "Out-of-fold SD": [row["oof_std"] for row in rows],
+        "Pooled": [row["oof"] if row["pooled"] else np.nan for row in rows],
+        "CI low": [row["ci_low"] for row in rows],
+        "CI high": [row["ci_high"] for row in rows],
+        "CI of": [None if np.isnan(row["ci_low"]) else "mean" if row["pooled"] else "out-of-fold" for row in rows],
+        "n": [row["n"] for row in rows],
+        "Groups": [row["n_groups"] for row in rows],
+    }
+    shown = {
+        "Out-of-fold SD": any(np.isfinite(row["oof_std"]) for row in rows),
+        "Pooled": has_pooled,
+        "CI of": has_pooled,
+        "Groups": any(row["n_groups"] for row in rows),
+    }
+    header = [name for name in columns if shown.get(name, True)]
+    cells = [list(row) for row in zip(*(columns[name] for name in header), strict=True)]
+    return Table("summary", header, cells, by_row=True)
 
 
 def _folds_table(result: Any) -> Table:

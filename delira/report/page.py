@@ -17,7 +17,7 @@ from delira.report.section import Section
 from delira.report.summary import fold_values
 from delira.report.svg import inline_svg
 from delira.report.table import DASH, Table, duration, number_format
-from delira.report.tables import footnotes, metric_columns
+from delira.report.tables import MetricColumn, footnotes, gap_notes, metric_columns
 from delira.report.thumbnail import data_uri, outlined
 from delira.report.timing import time_section
 from delira.utils.optional import import_optional
@@ -57,9 +57,9 @@ def result_page(result: Any) -> str:
         facts=_facts(result),
         metrics=[(column, strip(result, column.name)) for column in columns],
         strip_size=STRIP,
-        notes=footnotes(columns),
+        notes=[*footnotes(result, columns), *gap_notes(columns)],
         warnings=caveats(result),
-        folds=[] if result.is_training else _fold_rows(result),
+        folds=[] if result.is_training else _fold_rows(result, columns),
         metric_names=[column.name for column in columns],
         curves=[inline_svg(figure, f"{name} over epochs") for name, figure in plots.curve_panels(folds).items()],
         legend=_legend(folds),
@@ -258,9 +258,7 @@ def places(results: Sequence[Any], name: str) -> list[dict[str, Any] | None]:
     ]
 
 
-def _fold_rows(result: Any) -> list[dict[str, Any]]:
-    per_fold = fold_values(result)
-    formats = {name: number_format(values.tolist()) for name, values in per_fold.items()}
+def _fold_rows(result: Any, columns: Sequence[MetricColumn]) -> list[dict[str, Any]]:
     return [
         {
             "fold": fold.fold,
@@ -270,7 +268,7 @@ def _fold_rows(result: Any) -> list[dict[str, Any]]:
             "epochs": len(fold.history) or DASH,
             "best_epoch": DASH if fold.best_epoch is None else fold.best_epoch,
             "seconds": duration(fold.seconds),
-            "values": [formats[name](values[position]) for name, values in per_fold.items()],
+            "values": [column.folds[position] for column in columns],
         }
         for position, fold in enumerate(result.folds)
     ]

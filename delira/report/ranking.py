@@ -56,9 +56,9 @@ def rank(result: Any) -> Ranking | None:
     tested = np.flatnonzero(result.oof.mask)
     if not len(tested):
         return None
-    if (cases := classify(result)) is not None:
+    if (cases := classify(result, each_once=True)) is not None:
         return _of_classes(cases, tested[cases.kept], class_names(result, cases.n_classes))
-    if (found := regressed(result)) is not None:
+    if (found := regressed(result, each_once=True)) is not None:
         true, pred, kept = found
         index = tested[kept]
         texts = {case: (f"{t:.4g}", f"{p:.4g}") for case, t, p in zip(index.tolist(), true, pred, strict=True)}

@@ -6,14 +6,21 @@ import numpy as np
 
 from delira.errors import MissingKeyError
 from delira.metrics.scoring import lookup
-from delira.report.entries import entry_pairs, true_and_predicted
+from delira.report.entries import entry_pairs, tests_of, true_and_predicted
 from delira.report.panels import agreement_panel, residual_panel
 from delira.report.section import Section
 from delira.report.table import Table
 
 
-def regressed(result: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+def regressed(result: Any, *, each_once: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     """True values, predictions, both float64 of shape ``(n,)``, and which tested cases they are.
+
+    Parameters
+    ----------
+    result
+        A ``KFoldResult``.
+    each_once
+        Take of a case that was tested several times the last prediction only, in the order of the data set.
 
     Returns
     -------
@@ -31,7 +38,12 @@ def regressed(result: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
             continue
         if not (_is_number(true) and _is_number(pred) and pred.dtype.kind == "f"):
             continue
-        true, pred = (array[oof.mask].reshape(-1).astype(np.float64) for array in (true, pred))
+        if each_once or result.rounds.kind == "once":
+            true, pred = true[oof.mask], pred[oof.mask]
+        else:
+            true = np.concatenate([np.ravel(lookup(fold.targets, found[0])) for fold in result.folds])
+            pred = np.concatenate([np.ravel(lookup(fold.predictions, found[1])) for fold in result.folds])
+        true, pred = (array.reshape(-1).astype(np.float64) for array in (true, pred))
         kept = np.isfinite(true) & np.isfinite(pred)
         if kept.any():
             return true[kept], pred[kept], kept
@@ -58,7 +70,7 @@ def regression_section(result: Any) -> Section | None:
         ["mean of the residuals", float(np.mean(left_over))],
         ["R²", float(1 - np.sum(left_over**2) / spread) if spread else np.nan],
     ]
-    notes = [f"All {len(true):,} out-of-fold cases; residuals are predicted minus true values."]
+    notes = [f"All {len(true):,} out-of-fold {tests_of(result)}; residuals are predicted minus true values."]
     if len(true) < len(kept):
         notes.append(f"{len(kept) - len(true):,} cases without a finite number are left out.")
     panels = {"agreement": agreement_panel(true, pred), "residuals": residual_panel(true, pred)}

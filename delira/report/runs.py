@@ -161,9 +161,14 @@ def _metrics(results: Sequence[Any], names: Sequence[str]) -> list[dict[str, Any
             _metric_row(columns[number][metric], names[number], number % len(RUN_COLOURS), strip)
             for number, strip in zip(having, drawn, strict=True)
         ]
-        notes = [f"{row['run']}, {note}" for row in rows if (note := missing_note(row["column"]))]
+        notes = [f"{row['run']}, {note}" for row in rows for note in _notes(row["column"])]
         metrics.append({"name": metric, "rows": rows, "notes": notes})
     return metrics
+
+
+def _notes(column: MetricColumn) -> list[str]:
+    undefined = [f"{column.name}: {column.undefined}"] if column.undefined else []
+    return [*undefined, *filter(None, [missing_note(column)])]
 
 
 def _metric_row(column: MetricColumn, name: str, number: int, strip: Any) -> dict[str, Any]:

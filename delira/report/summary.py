@@ -1,18 +1,36 @@
-"""One row of numbers per metric: spread over the folds, value and interval over all out-of-fold cases."""
+"""One row of numbers per metric: spread over the folds, value over the tested cases, and an interval of one of both."""
 
+import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from delira.errors import MissingKeyError
 from delira.metrics.forms import evaluator
-from delira.metrics.scoring import keys_of, lookup
-from delira.report.bootstrap import Interval, mean_interval, score_interval
-from delira.utils.trees import iterate_leaves, map_leaves
+from delira.metrics.of_cases import CaseValues, case_values, is_mean_of_cases
+from delira.report.bootstrap import Interval, mean_interval
+from delira.report.intervals import (
+    RESAMPLING_LIMIT,
+    Draws,
+    Evaluations,
+    classes_of,
+    fast_or_evaluated,
+    n_bytes,
+    of_case_values,
+)
+from delira.report.parts import Part, arrays_of, folds_of, rounds_of, target_of
+from delira.report.progress import Progress
+from delira.report.undefined import told, undefined_folds
 
-RESAMPLING_LIMIT = 1 << 25
-"""Arrays above this size (32 MiB) are not resampled 2,000 times for an interval."""
+_CLOSE = 1e-6
+
+
+class _Value(NamedTuple):
+    """A metric over the cases of a round."""
+
+    value: float
+    cases: CaseValues | None
+    """What it is the mean of, if that is known."""
 
 
 def fold_values(result: Any) -> dict[str, np.ndarray]:
@@ -27,86 +45,161 @@ def summarise(result: Any) -> dict[str, dict[str, Any]]:
     Parameters
     ----------
     result
-        With ``folds``, ``oof``, ``metrics``, ``metric_keys``, ``groups``, ``without_intervals`` and ``seed`` of a
+        With ``folds``, ``rounds``, ``metrics``, ``metric_keys``, ``groups``, ``without_intervals`` and ``seed`` of a
         ``KFoldResult``.
 
     Returns
     -------
     dict
-        Metric name to ``mean`` and ``std`` (ddof 1) over folds, ``oof`` (value over all out-of-fold cases),
-        ``ci_low`` and ``ci_high`` (95 %), ``n`` (cases), ``n_groups`` (or None), ``note``: why a number
-        is missing, and ``has_oof``: whether ``oof`` was computed, be it NaN.
+        Metric name to ``mean`` and ``std`` (ddof 1) over folds, ``oof`` (value over the tested cases; of repeats the
+        mean of theirs) and ``oof_std`` (over the repeats), ``pooled`` (whether the metric is no mean over cases:
+        then ``oof`` is pooled over networks, and the interval is that of ``mean``), ``ci_low`` and ``ci_high``
+        (95 %), ``n`` (cases), ``n_groups`` (or None), ``n_rounds``, ``n_folds`` (in which it is defined),
+        ``undefined``: why not in others, ``note``: why a number is missing, and ``has_oof``: whether ``oof`` was
+        computed, be it NaN.
     """
-    rows = {}
-    for name, values in fold_values(result).items():
-        oof, interval = _pooled(result, name)
-        rows[name] = {
-            "mean": float(np.mean(values)),
-            "std": float(np.std(values, ddof=1)) if len(values) > 1 else np.nan,
-            "oof": np.nan if oof is None else oof,
-            "ci_low": interval.low,
-            "ci_high": interval.high,
+    values = fold_values(result)
+    if not values:
+        return {}
+    progress, folds, rounds = Progress(), folds_of(result), rounds_of(result)
+    try:
+        return {name: _Row(result, name, folds, rounds, progress).numbers(values[name]) for name in values}
+    finally:
+        progress.close()
+
+
+class _Row:
+    """The numbers of one metric."""
+
+    def __init__(self, result: Any, name: str, folds: list[Part], rounds: list[Part], progress: Progress):
+        self.result, self.name, self.folds, self.rounds, self.progress = result, name, folds, rounds, progress
+        self.metric = (result.metrics or {}).get(name)
+        self.is_mean = result.is_per_case(name) or (self.metric is not None and is_mean_of_cases(self.metric))
+        self.is_pooled = self.metric is not None and not self.is_mean
+        self.cases = np.unique(np.concatenate([part.cases for part in rounds]))
+        self.groups = None if result.groups is None else np.asarray(result.groups)
+
+    def numbers(self, values: np.ndarray) -> dict[str, Any]:
+        """The row; ``values`` are those of the folds."""
+        undefined = undefined_folds(self.result, self.name, self.folds, values)
+        defined = np.array(
+            [value for part, value in zip(self.folds, values, strict=True) if part.folds[0].fold not in undefined]
+        )
+        found, trouble = self._rounds(defined)
+        numbers = np.array([one.value for one in found])
+        interval = self._missing(trouble) if trouble else self._interval(found, defined, undefined)
+        return {
+            "mean": float(np.mean(defined)) if len(defined) else np.nan,
+            "std": _spread(defined),
+            "oof": np.nan if trouble else _nan(float(np.mean(numbers))) if len(numbers) else np.nan,
+            "oof_std": _spread(numbers) if len(self.rounds) > 1 else np.nan,
+            "pooled": self.is_pooled,
+            "ci_low": _nan(interval.low),
+            "ci_high": _nan(interval.high),
             "n": interval.n,
             "n_groups": interval.n_groups,
+            "n_rounds": len(self.rounds),
+            "n_folds": len(defined),
+            "undefined": told(undefined, len(self.folds)),
             "note": interval.note,
-            "has_oof": oof is not None,
+            "has_oof": not trouble,
         }
-    return rows
 
+    # -------------------------------------------------------------- values
 
-def _pooled(result: Any, name: str) -> tuple[float | None, Interval]:
-    """Value and interval of one metric over all cases that were tested."""
-    oof = result.oof
-    groups = None if result.groups is None else np.asarray(result.groups)[oof.mask]
-    n_groups = None if groups is None else len(np.unique(groups))
+    def _rounds(self, defined: np.ndarray) -> tuple[list[_Value], str]:
+        """The value of each round, or why there is none."""
+        if self.result.is_per_case(self.name):
+            found = [CaseValues(part.per_case[self.name], None) for part in self.rounds]
+            return [_Value(one.mean, one) for one in found], ""
+        if self.metric is None:
+            return [], "the function that computed it is not known here"
+        if self.is_pooled and self.result.rounds.kind == "splits":
+            return [_Value(float(value), None) for value in defined], ""
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # of classes that a fold lacks, which the row says
+                return [self._value(part) for part in self.rounds], ""
+        except Exception as error:  # a metric raises what it likes; the other metrics shall still be shown
+            return [], f"it could not be computed over all cases ({type(error).__name__}: {error})"
 
-    def missing(note: str) -> Interval:
-        return Interval(np.nan, np.nan, int(oof.mask.sum()), n_groups, note)
+    def _value(self, part: Part) -> _Value:
+        arrays = arrays_of(self.result, self.name, part)
+        found = case_values(self.metric, arrays) if self.is_mean else None
+        if found is not None and found.is_evaluated:
+            return _Value(found.mean, found)
+        value = evaluator(self.metric, self.name)(*arrays)
+        is_same = found is not None and np.isclose(found.mean, value, rtol=_CLOSE, atol=_CLOSE, equal_nan=True)
+        return _Value(value, found if is_same else None)
 
-    if name in oof.per_case:
-        values = oof.per_case[name][oof.mask]
-        if result.without_intervals:
-            return float(np.mean(values)), missing(result.without_intervals)
-        return float(np.mean(values)), mean_interval(values, groups, result.seed or 0)
-    metric = (result.metrics or {}).get(name)
-    if metric is None:
-        return None, missing("the function that computed it is not known here")
-    try:
-        arrays = metric_arrays(result, name)
-        evaluate = evaluator(metric, name)
-        value = evaluate(*arrays)
-    except Exception as error:  # a metric raises what it likes; the other metrics shall still be shown
-        return None, missing(f"it could not be computed over all cases ({type(error).__name__}: {error})")
-    if result.without_intervals:
-        return value, missing(result.without_intervals)
-    if not getattr(metric, "is_fast", True):
-        return value, missing("it is computed mask by mask, which takes too long to be drawn 2,000 times")
-    if (size := sum(_n_bytes(leaf) for array in arrays for _, leaf in iterate_leaves(array))) > RESAMPLING_LIMIT:
-        return value, missing(
-            f"its arrays ({size / 2**20:,.0f} MiB) are too large to be drawn 2,000 times; "
-            "a metric over samples (delira.metrics.per_sample) has an interval at any size"
+    # -------------------------------------------------------------- intervals
+
+    def _missing(self, note: str) -> Interval:
+        n_groups = None if self.groups is None else len(np.unique(self.groups[self.cases]))
+        return Interval(np.nan, np.nan, len(self.cases), n_groups, note)
+
+    def _interval(self, found: Sequence[_Value], defined: np.ndarray, undefined: dict[int, str]) -> Interval:
+        if self.result.without_intervals:
+            return self._missing(self.result.without_intervals)
+        if undefined:
+            return self._missing(f"it is not defined in {len(undefined)} of {len(self.folds)} folds")
+        numbers = defined if self.is_pooled else np.array([one.value for one in found])
+        if not np.isfinite(numbers).all() and all(one.cases is None for one in found):
+            return self._missing(f"it is {'NaN' if np.isnan(numbers).any() else 'infinite'}")
+        is_once = len(self.rounds) == 1
+        parts = self.folds if self.is_pooled else self.rounds
+        draws = Draws(parts, self.result.groups, self.result.seed or 0, within=self.is_pooled and is_once)
+        if draws.note:
+            return self._missing(draws.note)
+        cases = [one.cases for one in found if one.cases is not None]
+        if cases and len(cases) == len(found):
+            return self._of_cases(draws, cases)
+        interval = self._of_evaluations(draws)
+        if interval.note or interval.low - _CLOSE <= np.mean(numbers) <= interval.high + _CLOSE:
+            return interval
+        return self._missing(
+            "draws are biased, as each holds fewer different cases than the data: their 95 % do not contain the value"
         )
-    return value, score_interval(evaluate, arrays, groups, result.seed or 0)
+
+    def _of_cases(self, draws: Draws, found: Sequence[CaseValues]) -> Interval:
+        """By the values of the cases."""
+        groups, seed = None if self.groups is None else self.groups[self.cases], self.result.seed or 0
+        if len(found) == 1:
+            return mean_interval(found[0].values, groups, seed, weights=found[0].weights)
+        for one in found:
+            counted = one.values if one.weights is None else one.values[one.weights > 0]
+            if not np.isfinite(counted).all():
+                return self._missing(mean_interval(counted).note)
+        return draws.interval([of_case_values(one) for one in found])
+
+    def _of_evaluations(self, draws: Draws) -> Interval:
+        """By the metric itself."""
+        arrays = [arrays_of(self.result, self.name, part) for part in draws.parts]
+        if (size := sum(map(n_bytes, arrays))) > RESAMPLING_LIMIT:
+            return self._missing(
+                f"its arrays ({size / 2**20:,.0f} MiB) are too large to be drawn 2,000 times; "
+                "a metric over samples (delira.metrics.per_sample) has an interval at any size"
+            )
+        evaluate = evaluator(self.metric, self.name)
+        evaluations = Evaluations(self.name, evaluate, len(draws.parts), self.progress)
+        if self.is_mean:
+            return draws.interval([evaluations.statistic(each, None) for each in arrays])
+        statistics = [
+            fast_or_evaluated(evaluations, self.metric, each, self._classes(part, each))
+            for part, each in zip(draws.parts, arrays, strict=True)
+        ]
+        return draws.interval(statistics)
+
+    def _classes(self, part: Part, arrays: Sequence[Any]) -> np.ndarray | None:
+        target = target_of(self.result, self.name, part)
+        return classes_of(target, [array for array in arrays if array is not target])
 
 
-def metric_arrays(result: Any, name: str) -> Sequence[Any]:
-    """What a metric reads, for all tested cases, in the order of its arguments.
-
-    Raises
-    ------
-    MissingKeyError
-        If an entry was not kept, or does not have one row per case.
-    """
-    oof = result.oof
-    values = {**oof.predictions, **oof.targets}  # as in a MetricSet's update: the batch wins
-    arrays = []
-    for key in keys_of(result.metrics, result.metric_keys)[name]:
-        array = lookup(values, key)
-        if any(leaf is None for _, leaf in iterate_leaves(array)):
-            raise MissingKeyError(f"the entry {key!r} does not have one row per case")
-        arrays.append(array if oof.mask.all() else map_leaves(lambda leaf: leaf[oof.mask], array))
-    return arrays
+def _spread(values: np.ndarray) -> float:
+    """Standard deviation; NaN of one value, or where one is not finite."""
+    return float(np.std(values, ddof=1)) if len(values) > 1 and np.isfinite(values).all() else np.nan
 
 
-def _n_bytes(array: np.ndarray) -> int:
-    return sum(np.asarray(item).nbytes for item in array) if array.dtype.hasobject else array.nbytes
+def _nan(value: float) -> float:
+    """A number; all that are none are the same object, so that equal rows are equal."""
+    return np.nan if np.isnan(value) else value

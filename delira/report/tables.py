@@ -2,6 +2,7 @@
 
 import html
 import textwrap
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,12 +25,28 @@ class MetricColumn(NamedTuple):
     mean: str
     """``"0.9705 ± 0.0051"``"""
     oof: str
+    """Of repeats with its standard deviation over them."""
     ci: str
-    """``"[0.9627, 0.9783]"``, or a dash."""
+    """``"[0.9627, 0.9783]"``, or a dash: that of ``oof``, of a pooled one that of ``mean``."""
     n: str
     n_groups: str
     """Empty where there are no groups."""
     note: str
+    """Why a number is missing."""
+    is_pooled: bool
+    """Whether ``oof`` is pooled over networks, as the metric is no mean over cases."""
+    undefined: str
+    """Why it is not defined in some folds."""
+
+    @property
+    def pooled(self) -> str:
+        """The out-of-fold value, with the word that it is pooled."""
+        return f"{self.oof} pooled" if self.is_pooled and self.oof not in (DASH, "nan") else self.oof
+
+    @property
+    def ci_of(self) -> str:
+        """The interval, with the word that it is that of the mean."""
+        return f"{self.ci} of the mean" if self.is_pooled and self.ci != DASH else self.ci
 
 
 def metric_columns(result: Any) -> list[MetricColumn]:
@@ -38,21 +55,34 @@ def metric_columns(result: Any) -> list[MetricColumn]:
     columns = []
     for name, row in summary.items():
         text = number_format([*per_fold[name], row["oof"], row["ci_low"], row["ci_high"]])
-        std = DASH if len(result.folds) < 2 else text(row["std"])
         missing = np.isnan(row["ci_low"])
+        oof = f"{text(row['oof'])} ± {text(row['oof_std'])}" if np.isfinite(row["oof_std"]) else text(row["oof"])
         columns.append(
             MetricColumn(
                 name=name,
-                folds=[text(value) for value in per_fold[name]],
-                mean=f"{text(row['mean'])} ± {std}",
-                oof=text(row["oof"]) if row["has_oof"] else DASH,
+                folds=[DASH if row["undefined"] and np.isnan(value) else text(value) for value in per_fold[name]],
+                mean=_mean(result, row, per_fold[name], text),
+                oof=oof if row["has_oof"] else DASH,
                 ci=DASH if missing else f"[{text(row['ci_low'])}, {text(row['ci_high'])}]",
                 n=f"{row['n']:,}",
                 n_groups=f"{row['n_groups']:,}" if row["n_groups"] else "",
                 note=row["note"],
+                is_pooled=row["pooled"],
+                undefined=row["undefined"],
             )
         )
     return columns
+
+
+def _mean(result: Any, row: Mapping[str, Any], values: np.ndarray, text: Callable[[float], str]) -> str:
+    """Mean and standard deviation; where they are none, in which folds the value is none."""
+    if not row["n_folds"]:
+        return DASH
+    if np.isfinite(row["mean"]):
+        return f"{text(row['mean'])} ± {DASH if np.isnan(row['std']) else text(row['std'])}"
+    missing = [str(fold.fold) for fold, value in zip(result.folds, values, strict=True) if not np.isfinite(value)]
+    where = f"fold {missing[0]}" if len(missing) == 1 else f"{len(missing)} folds"
+    return f"{'NaN' if np.isnan(row['mean']) else 'infinite'} in {where}"
 
 
 def fold_table(result: Any, fmt: str = "plain") -> str:
@@ -74,11 +104,15 @@ def fold_table(result: Any, fmt: str = "plain") -> str:
     if fmt not in formats:
         raise ConfigError(f"there is no table format {fmt!r}{did_you_mean(fmt, formats)}")
     columns = metric_columns(result)
-    folds = [str(fold.fold) for fold in result.folds]
-    return formats[fmt](folds, columns) if columns else "no metrics were computed"
+    return formats[fmt](result, columns) if columns else "no metrics were computed"
 
 
-def _plain(folds: list[str], columns: list[MetricColumn]) -> str:
+def _names(result: Any) -> list[str]:
+    return [str(fold.fold) for fold in result.folds]
+
+
+def _plain(result: Any, columns: list[MetricColumn]) -> str:
+    folds = _names(result)
     labels = ["fold", *folds]
     width = max(map(len, labels))
     blocks: list[list[list[str]]] = [[]]
@@ -91,21 +125,60 @@ def _plain(folds: list[str], columns: list[MetricColumn]) -> str:
         blocks[-1].append([column.name, *column.folds])
         room -= needed
     text = [_aligned([labels, *block], "<" + ">" * len(block)) for block in blocks]
-    rows = [["metric", "mean ± std", "out-of-fold", "95 % interval", "n"]]
-    rows += [[c.name, c.mean, c.oof, c.ci, c.n] for c in columns]
-    text.append(_aligned([list(column) for column in zip(*rows, strict=True)], "<>>>>"))
-    notes = [textwrap.fill(note, WIDTH, break_long_words=False) for note in footnotes(columns)]
+    whole = [column for column in columns if not column.is_pooled]
+    pooled = [column for column in columns if column.is_pooled]
+    if whole:
+        rows = [["metric", "mean ± std", "out-of-fold", "95 % interval", "n"]]
+        rows += [[c.name, c.mean, c.oof, c.ci, c.n] for c in whole]
+        text.append(_aligned([list(column) for column in zip(*rows, strict=True)], "<>>>>"))
+    if pooled:  # the interval stands beside that to which it belongs
+        rows = [["metric", "mean ± std", "95 % interval", "pooled", "n"]]
+        rows += [[c.name, c.mean, c.ci, c.oof, c.n] for c in pooled]
+        text.append(_aligned([list(column) for column in zip(*rows, strict=True)], "<>>>>"))
+    notes = [textwrap.fill(note, WIDTH, break_long_words=False) for note in footnotes(result, columns)]
     return "\n\n".join([*text, "\n".join(notes)])
 
 
-def footnotes(columns: list[MetricColumn]) -> list[str]:
-    """What the intervals are, and why some are missing."""
-    n_groups = columns[0].n_groups if columns else ""
-    drawn = f"the {n_groups} groups of out-of-fold cases" if n_groups else "the out-of-fold cases"
-    notes = [note for column in columns if (note := missing_note(column))]
-    if any(column.ci != DASH for column in columns):
-        notes.insert(0, f"Intervals: percentile bootstrap, {N_DRAWS:,} draws of {drawn}.")
-    return notes
+def footnotes(result: Any, columns: list[MetricColumn]) -> list[str]:
+    """What the intervals are, why some are missing, and in which folds a metric is not defined."""
+    rounds, n_groups = result.rounds, columns[0].n_groups if columns else ""
+    units = f"the {n_groups} groups" if n_groups else "the"
+    drawn = f"{units} of out-of-fold cases" if n_groups else "the out-of-fold cases"
+    notes = []
+    if any(column.ci != DASH and not column.is_pooled for column in columns):
+        same = "" if rounds.kind == "once" else f", the same in all {rounds.kind}"
+        notes.append(f"Intervals: percentile bootstrap, {N_DRAWS:,} draws of {drawn}{same}.")
+    if any(column.ci != DASH and column.is_pooled for column in columns):
+        within = "groups within each fold" if n_groups else "cases within each fold"
+        how = within if rounds.kind == "once" else f"{'groups' if n_groups else 'cases'}, the same in all {rounds.kind}"
+        notes.append(f"Intervals of means: percentile bootstrap, {N_DRAWS:,} draws of {how}.")
+    if rounds.kind != "once" and columns:
+        one = "repeat" if rounds.kind == "repeats" else "split"
+        notes.append(
+            f"Out-of-fold: one value for each {one}, then mean ± std of the {len(rounds.folds)} {rounds.kind}; no "
+            "predictions are averaged."
+        )
+    if any(column.is_pooled and column.oof != DASH for column in columns):
+        notes.append("Pooled: computed once over cases of all folds, whose scores are of different networks.")
+    notes += [f"{column.name}: {column.undefined}" for column in columns if column.undefined]
+    return [*notes, *(note for column in columns if (note := missing_note(column)))]
+
+
+def gap_notes(columns: list[MetricColumn]) -> list[str]:
+    """Why pooled values are others than the means of folds, for the page; empty where they are the same."""
+    differing = [
+        f"{column.name} {column.oof} against {column.mean.split(' ')[0]}"
+        for column in columns
+        if column.is_pooled and column.oof != DASH and column.oof.split(" ")[0] != column.mean.split(" ")[0]
+    ]
+    if not differing:
+        return []
+    return [
+        f"Pooled values differ from the means of the folds ({'; '.join(differing)}): each fold has a network of its "
+        "own, whose scores lie on a scale of their own, and a metric that ranks or counts over all cases compares "
+        "scores of different networks with each other, which no single network is asked to do. What one network "
+        "achieves is the mean, and the interval is that of the mean."
+    ]
 
 
 def missing_note(column: MetricColumn) -> str:
@@ -129,15 +202,24 @@ def _rows(folds: list[str], columns: list[MetricColumn]) -> list[list[str]]:
     rows = [["fold", *(column.name for column in columns)]]
     rows += [[fold, *(column.folds[i] for column in columns)] for i, fold in enumerate(folds)]
     rows.append(["mean ± std", *(column.mean for column in columns)])
-    rows.append(["out-of-fold [95 % CI]", *(f"{column.oof} {column.ci}" for column in columns)])
+    if any(column.is_pooled for column in columns):
+        rows.append(["95 % CI of the mean", *(column.ci if column.is_pooled else DASH for column in columns)])
+    if not all(column.is_pooled for column in columns):
+        rows.append(["out-of-fold [95 % CI]", *(_own(column) for column in columns)])
+    if any(column.is_pooled for column in columns):
+        rows.append(["pooled", *(column.oof if column.is_pooled else DASH for column in columns)])
     rows.append(["n", *(column.n for column in columns)])
     if columns[0].n_groups:
         rows.append(["groups", *(column.n_groups for column in columns)])
     return rows
 
 
-def _markdown(folds: list[str], columns: list[MetricColumn]) -> str:
-    rows = [[_escape_markdown(cell) for cell in row] for row in _rows(folds, columns)]
+def _own(column: MetricColumn) -> str:
+    return DASH if column.is_pooled else f"{column.oof} {column.ci}"
+
+
+def _markdown(result: Any, columns: list[MetricColumn]) -> str:
+    rows = [[_escape_markdown(cell) for cell in row] for row in _rows(_names(result), columns)]
     widths = [max(3, *map(len, cells)) for cells in zip(*rows, strict=True)]
     lines = [
         "| " + " | ".join(f"{c:{'<' if i == 0 else '>'}{widths[i]}}" for i, c in enumerate(row)) + " |" for row in rows
@@ -152,12 +234,14 @@ def _escape_markdown(text: str) -> str:
     return text.replace("\n", " ")
 
 
-def _latex(folds: list[str], columns: list[MetricColumn]) -> str:
+def _latex(result: Any, columns: list[MetricColumn]) -> str:
+    folds = _names(result)
     header, *body = _rows(folds, columns)
     return latex_table(header, [body[: len(folds)], body[len(folds) :]], "l" + "r" * len(columns))
 
 
-def _html(folds: list[str], columns: list[MetricColumn]) -> str:
+def _html(result: Any, columns: list[MetricColumn]) -> str:
+    folds = _names(result)
     header, *body = [[html.escape(cell) for cell in row] for row in _rows(folds, columns)]
     lines = [
         "<table>",

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -14,13 +14,51 @@ if TYPE_CHECKING:
     from delira.training.result import FoldResult
 
 
+class Rounds(NamedTuple):
+    """The folds of a cross-validation, ordered by how often they test the cases."""
+
+    kind: Literal["once", "repeats", "splits"]
+    """``"once"``: no case is tested twice. ``"repeats"``: every round tests all cases once. ``"splits"``: some cases
+    are tested more often than others, and each fold is a round."""
+    folds: list[list["FoldResult"]]
+    """Of each round; no case is tested twice in one."""
+    unfinished: list["FoldResult"]
+    """Folds of the last repeat, if it has not tested all cases."""
+
+
+def rounds_of(folds: Sequence["FoldResult"]) -> Rounds:
+    """Divide folds, in their order, into rounds in which no case is tested twice.
+
+    Parameters
+    ----------
+    folds
+        Of one cross-validation.
+    """
+    rounds: list[list[FoldResult]] = []
+    tested: list[set[int]] = []
+    for fold in folds:
+        cases = set(fold.test_indices.tolist())
+        if not rounds or tested[-1] & cases:
+            rounds.append([])
+            tested.append(set())
+        rounds[-1].append(fold)
+        tested[-1] |= cases
+    if len(rounds) < 2:
+        return Rounds("once", rounds, [])
+    if all(cases == tested[0] for cases in tested):
+        return Rounds("repeats", rounds, [])
+    if len(rounds[0]) > 1 and all(cases == tested[0] for cases in tested[:-1]) and tested[-1] < tested[0]:
+        return Rounds("repeats" if len(rounds) > 2 else "once", rounds[:-1], rounds[-1])
+    return Rounds("splits", [[fold] for fold in folds], [])
+
+
 @dataclass(eq=False, repr=False)
 class OutOfFold:
     """Predictions for every case by a network that did not see it, aligned with the data set's indices.
 
-    A case tested several times (repeated k-fold) has the mean of its floating-point predictions, and the
-    last of all others. A case never tested has NaN, or zero where the type has no NaN: see ``mask``. An
-    entry that does not have one row per case is None.
+    Each is that of a single network. A case tested several times (repeated k-fold) has the last of its predictions:
+    their mean would be that of an ensemble, which is another model than the one that was tested. A case never tested
+    has NaN, or zero where the type has no NaN: see ``mask``. An entry that does not have one row per case is None.
     """
 
     predictions: dict[str, Any]
@@ -87,15 +125,8 @@ def _align(parts: Sequence[Any], indices: Sequence[np.ndarray], counts: np.ndarr
             for sample, index in zip(part, where, strict=True):
                 samples[index] = sample
         return samples
-    has_nan, repeated = np.issubdtype(dtype, np.inexact), counts > 1
     whole = scratch_array((len(counts), *shapes.pop()), dtype)
-    whole[counts == 0] = np.nan if has_nan else np.zeros((), dtype)
-    if not (has_nan and repeated.any()):
-        for part, where in zip(parts, indices, strict=True):
-            whole[where] = part
-        return whole
-    whole[counts > 0] = 0
+    whole[counts == 0] = np.nan if np.issubdtype(dtype, np.inexact) else np.zeros((), dtype)
     for part, where in zip(parts, indices, strict=True):
-        np.add.at(whole, where, part)
-    whole[repeated] /= counts[repeated].reshape(-1, *[1] * (whole.ndim - 1))
+        whole[where] = part
     return whole

@@ -10,7 +10,7 @@ import numpy as np
 
 from delira.errors import ConfigError, DataError, MissingBackendError
 from delira.metrics.forms import kind_of
-from delira.training.out_of_fold import OutOfFold
+from delira.training.out_of_fold import OutOfFold, Rounds, rounds_of
 from delira.training.preprocessing import FILE as PREPROCESSING
 from delira.training.selection import caveats_of_selection
 from delira.utils.files import publish_text
@@ -180,12 +180,18 @@ class KFoldResult:
 
     @cached_property
     def oof(self) -> OutOfFold:
-        """Out-of-fold predictions, aligned with the data set."""
+        """Out-of-fold predictions, aligned with the data set; of a case that was tested several times the last."""
         return OutOfFold.from_folds(
-            self.folds, self.n_samples, [name for name in self._names if self._is_per_case(name)]
+            self.folds, self.n_samples, [name for name in self._names if self.is_per_case(name)]
         )
 
-    def _is_per_case(self, name: str) -> bool:
+    @cached_property
+    def rounds(self) -> Rounds:
+        """The folds by rounds, in which no case is tested twice: one for each repeat of a repeated splitter."""
+        return rounds_of(self.folds)
+
+    def is_per_case(self, name: str) -> bool:
+        """Whether each fold has a value of the metric for each of its cases."""
         if any(len(fold.metrics[name]) != len(fold.test_indices) for fold in self.folds):
             return False
         if self.metrics is not None and name in self.metrics:
@@ -327,7 +333,16 @@ class KFoldResult:
 
     @property
     def warnings(self) -> list[str]:
-        """What a reader of the numbers must know: suspected leaks, samples left out, how epochs were selected."""
+        """What a reader of the numbers must know: suspected leaks, samples left out, how epochs were selected, missing
+        intervals and why.
+        """
+        from delira.report.caveats import of_numbers
+
+        return [*self._own_warnings, *of_numbers(self)]
+
+    @property
+    def _own_warnings(self) -> list[str]:
+        """Those that the table does not say."""
         found = [*self.problems, *(self.info.get("warnings") or ())]
         found += caveats_of_selection(self.folds, self.is_training)
         left_out = {index: reason for fold in self.folds for index, reason in fold.left_out.items()}
@@ -338,7 +353,7 @@ class KFoldResult:
         return found
 
     def __str__(self) -> str:
-        warned = "".join(f"\n\nWarning: {text}" for text in self.warnings)
+        warned = "".join(f"\n\nWarning: {text}" for text in self._own_warnings)
         return f"{self.title}\n\n{self.table()}{warned}"
 
     def __repr__(self) -> str:

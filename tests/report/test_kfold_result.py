@@ -59,10 +59,11 @@ def test_a_metric_over_samples_has_the_interval_of_its_mean(result, data):
 
 def test_a_function_that_is_no_mean_is_evaluated_over_all_cases(validate, data):
     metrics = {"f1": SklearnF1Score(average="macro")}
-    row = validate(data.labels, data.scores, metrics=metrics).summary()["f1"]
+    row = validate(data.labels, data.scores, 2, metrics).summary()["f1"]
     assert row["oof"] == sklearn.metrics.f1_score(data.labels, data.scores.argmax(1), average="macro")
     assert row["oof"] != pytest.approx(row["mean"], abs=1e-6)
-    assert row["ci_low"] < row["oof"] < row["ci_high"]
+    assert row["pooled"]
+    assert row["ci_low"] < row["mean"] < row["ci_high"]
 
 
 def test_groups_widen_the_interval_and_are_counted(validate, data):
@@ -100,9 +101,10 @@ class Uncopiable(Streaming):
 
 
 def test_streaming_objects_are_run_again_on_every_draw(validate, data):
-    metrics = {"function": accuracy, "object": Streaming()}
-    rows = validate(data.labels, data.scores, metrics=metrics).summary()
-    assert rows["object"] == rows["function"]
+    rows = validate(data.labels, data.scores, 2, {"function": accuracy, "object": Streaming()}).summary()
+    same = ("mean", "std", "oof", "n")
+    assert [rows["object"][key] for key in same] == [rows["function"][key] for key in same]
+    assert rows["object"]["ci_low"] < rows["object"]["mean"] < rows["object"]["ci_high"]
 
 
 def test_a_streaming_object_that_cannot_be_copied_has_no_interval(validate, data):
@@ -123,11 +125,17 @@ def test_without_the_functions_there_is_no_value_over_all_folds_but_values_per_c
 
 def test_large_arrays_are_not_resampled(result, monkeypatch):
     monkeypatch.setattr(summary_module, "RESAMPLING_LIMIT", 1000)
+    result.metrics = {**result.metrics, "accuracy": lambda y_true, y_pred: accuracy(y_true, y_pred)}
     row = result.summary()["accuracy"]
     assert np.isfinite(row["oof"])
     assert np.isnan(row["ci_low"])
     assert "too large to be drawn 2,000 times" in row["note"]
     assert np.isfinite(result.summary()["certainty"]["ci_low"])
+
+
+def test_what_is_known_by_case_is_drawn_at_any_size(result, monkeypatch):
+    monkeypatch.setattr(summary_module, "RESAMPLING_LIMIT", 0)
+    assert np.isfinite(result.summary()["accuracy"]["ci_low"])
 
 
 def test_entries_that_were_not_kept_are_named(result):
@@ -150,13 +158,13 @@ def test_the_summary_is_computed_once_when_it_is_asked_for(data, validate):
         calls.append(len(y_true))
         return 0.5
 
-    result = validate(data.labels, data.scores, metrics={"m": counting})
-    assert len(calls) == 4  # one per fold
+    result = validate(data.labels, data.scores, 2, {"m": counting})
+    assert len(calls) == 2  # one per fold
     result.summary()["m"]["mean"] = "mine"
-    assert len(calls) == 4 + 1 + 2000
+    assert len(calls) == 2 + 1 + 2 * 2000
     assert result.summary()["m"]["mean"] == 0.5
     result.table()
-    assert len(calls) == 4 + 1 + 2000
+    assert len(calls) == 2 + 1 + 2 * 2000
 
 
 def test_the_batch_wins_over_a_prediction_of_the_same_name_as_in_a_metric_set(data, validate):
@@ -240,8 +248,8 @@ def test_nan_is_shown(data, validate):
     lines = {line.split()[0]: line.split() for line in table.splitlines() if line}
     assert lines["1"][2] == "nan"
     assert lines["2"][1] == "nan"
-    assert lines["accuracy"][1:4] == ["nan", "±", "nan"]
-    assert lines["certainty"][1:] == ["nan", "±", "nan", "nan", "–", "90"]
+    assert lines["accuracy"][1:5] == ["NaN", "in", "fold", "2"]
+    assert lines["certainty"][1:] == ["NaN", "in", "fold", "1", "nan", "–", "90"]
     assert "certainty: no interval, it is NaN in 1 of 90 cases" in table
 
 

@@ -33,20 +33,20 @@ def test_cases_never_tested_have_nan_or_zero_and_are_masked():
     np.testing.assert_array_equal(oof.fold, [-1, 0, -1, 0, -1])
 
 
-def test_repeated_tests_average_floats_and_keep_the_last_of_the_rest():
+def test_of_cases_that_were_tested_twice_the_last_predictions_are_there():
     folds = [
         fold(0, [0, 1], {"p": np.array([[1.0], [2.0]], np.float32), "c": np.array([1, 1])}, {"m": [0.0, 1.0]}),
         fold(1, [1, 2], {"p": np.array([[4.0], [6.0]], np.float32), "c": np.array([5, 5])}, {"m": [0.5, 1.0]}),
     ]
     result = KFoldResult(folds, 4, {"m": per_sample(lambda t, p: 0)})
     oof = result.oof
-    np.testing.assert_array_equal(oof.predictions["p"], [[1], [3], [6], [np.nan]])
+    np.testing.assert_array_equal(oof.predictions["p"], [[1], [4], [6], [np.nan]])
     assert oof.predictions["p"].dtype == np.float32
     np.testing.assert_array_equal(oof.predictions["c"], [1, 5, 5, 0])
     np.testing.assert_array_equal(oof.counts, [1, 2, 1, 0])
     np.testing.assert_array_equal(oof.fold, [0, 1, 1, -1])
-    np.testing.assert_array_equal(oof.per_case["m"], [0, 0.75, 1, np.nan])
-    assert result.summary()["m"]["oof"] == pytest.approx(1.75 / 3)
+    np.testing.assert_array_equal(oof.per_case["m"], [0, 0.5, 1, np.nan])
+    assert result.summary()["m"]["oof"] == pytest.approx((0.5 + 0.75) / 2)
     assert result.summary()["m"]["n"] == 3
 
 

@@ -213,9 +213,9 @@ def test_folds_that_have_not_ended_are_named_below_the_curves(data, validate):
 
 def test_a_metric_that_is_nan_everywhere_has_no_drawing(data, validate):
     html = validate(data.labels, data.scores, metrics={"m": lambda t, p: float("nan")}).to_html()
-    assert Page(html).tables[0][1] == ["m", "nan ± nan", "nan", "–", "90", ""]
+    assert Page(html).tables[0][1] == ["m", "NaN in 4 folds", "nan", "–", "90", ""]
     assert 'class="fold"' not in html
-    assert "m: no interval, it could not be computed in 100% of the draws" in html
+    assert "m: no interval, it is NaN" in html
 
 
 def test_missing_numbers_are_dashes(data, validate):

@@ -143,6 +143,8 @@ class SklearnMetric(OverDataset):
         further: dict[str, Any] = {}
         if self.kind not in OF_LABELS | OF_NUMBERS:
             true, pred, further = self._scored(true, pred)
+        if self.kind == "average_precision_score" and _lacks_positives(true, self.settings.get("pos_label", 1)):
+            return float("nan")  # scikit-learn gives 0, which says that everything is ranked wrongly
         return numbers(self.function(true, pred, **{**further, **self.settings}), self.name)
 
     def _scored(self, true: np.ndarray, pred: np.ndarray) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
@@ -204,6 +206,11 @@ class SklearnMetric(OverDataset):
 def _of_logits(known: Criterion) -> set[str]:
     """Functions of decisions that cut single scores at 0.5: of logits they need probabilities."""
     return {"top_k_accuracy_score"} if known.output == "logits" else set()
+
+
+def _lacks_positives(true: np.ndarray, positive: Any) -> bool:
+    """Whether there is nothing to be found: no positive target, or none in a column."""
+    return bool(true.dtype.kind in "biuf" and true.size and not np.all(np.any(true == positive, axis=0)))
 
 
 def _are_positions(true: np.ndarray, n_classes: int) -> bool:

@@ -61,7 +61,7 @@ class Counting(Stateless):
 
     def process(self, *args: Any) -> Any:
         """Take in the labels of a batch: many are counted on their device, few are kept as they are."""
-        labels = labels_of(self.name, *self.pair(args[0]), known_of(args[0]), self.threshold)
+        labels = self.labels(args[0])
         pred, n_classes = labels.pred, labels.n_classes
         self._n_classes = max(self._n_classes, n_classes)
         ops, shape = ops_of(pred), shape_of(pred)
@@ -75,6 +75,10 @@ class Counting(Stateless):
         self._n_samples += shape[0] if shape else 1
         if self._pending.is_full:
             self._read()
+
+    def labels(self, state: Any) -> Labels:
+        """Predicted and true labels of a batch, of one shape."""
+        return labels_of(self.name, *self.pair(state), known_of(state), self.threshold)
 
     def _counted(self, labels: Labels) -> Any:
         """Pairs of labels, then those that do not count, that are wrong, and that have no finite score."""

@@ -49,14 +49,18 @@ class _OfScores(OverDataset):
 
     def over_classes(self, function: Callable[..., Any], true: np.ndarray, pred: np.ndarray, known: Criterion) -> float:
         """The mean of ``function(is_class, score)``, not a number if no class has others beside it."""
+        values = [function(is_class, score) for is_class, score in self.columns(true, pred, known)]
+        return float(np.mean(values)) if values else float("nan")
+
+    def columns(self, true: np.ndarray, pred: np.ndarray, known: Criterion) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Which samples are of a class, and its scores, for each class that has others beside it."""
         if true.ndim == 1 and pred.ndim == 2 and pred.shape[1] > 2:
             pred, true = class_scores(pred, known.output), true[:, None] == np.arange(pred.shape[1])
         else:
             pred = one_score(pred, known.output) if true.ndim == 1 else pred
             true = (true > 0.5).reshape(len(true), -1)
         columns = zip(true.T, pred.reshape(true.shape).T, strict=True)
-        values = [function(is_class, score) for is_class, score in columns if 0 < is_class.sum() < len(is_class)]
-        return float(np.mean(values)) if values else float("nan")
+        return [(is_class, score) for is_class, score in columns if 0 < is_class.sum() < len(is_class)]
 
 
 @default_for_key("roc_auc")

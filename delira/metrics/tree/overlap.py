@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from delira.errors import DataError
+from delira.errors import ConfigError, DataError
 from delira.metrics.tree.accuracies import Stateless
 from delira.metrics.tree.criteria import known_of
 from delira.metrics.tree.hanging import mean, running_mean
@@ -14,7 +14,7 @@ from delira.metrics.tree.moments import Weighted
 from delira.metrics.tree.pending import Pending
 from delira.metrics.tree.registry import default_for_key
 from delira.metrics.tree.seen import LOST
-from delira.utils.arrays import ops_of, shape_of
+from delira.utils.arrays import as_array, ops_of, shape_of
 
 
 class OfMasks(Stateless):
@@ -185,9 +185,17 @@ class Hausdorff(OfMasks):
     percentile
         Instead of the largest distance, e.g. 95; named ``hausdorff_95`` then.
     spacing
-        Size of a pixel along each axis, or along all of them.
+        Size of a pixel along each axis, or along all of them. A text names the entry of the batch that has it for each
+        sample, shape ``(B,)`` or ``(B, axes)``; in a trial the key of the state.
     num_classes, **settings
         As for :class:`Dice`.
+
+    Raises
+    ------
+    ConfigError
+        If the spacing is neither a name nor positive numbers.
+    DataError
+        If that of a sample is no positive number for all axes or for each.
 
     References
     ----------
@@ -198,17 +206,26 @@ class Hausdorff(OfMasks):
     def __init__(
         self,
         percentile: float | None = None,
-        spacing: float | tuple[float, ...] = 1.0,
+        spacing: float | tuple[float, ...] | str = 1.0,
         num_classes: int | None = None,
         **settings: Any,
     ):
         super().__init__("hausdorff" if percentile is None else f"hausdorff_{percentile:g}", num_classes, **settings)
+        if not isinstance(spacing, str) and not _is_spacing(spacing):
+            raise ConfigError(
+                f"{self.name}: spacing must be positive numbers, of all axes or of each, or the name of an entry of "
+                f"the batch, got {spacing!r}"
+            )
         self.percentile, self.spacing = percentile, spacing
+        #: entries of the batch that it reads besides target and prediction
+        self.further_keys = (spacing,) if isinstance(spacing, str) else ()
         self._clear()
 
     def _clear(self) -> None:
         self._pending = Pending()
         self._values: list[float] = []
+        #: whether each counts: one without any foreground does not
+        self._counts: list[bool] = []
 
     def reset(self, state: Any) -> None:
         """Begin a pass."""
@@ -218,41 +235,78 @@ class Hausdorff(OfMasks):
         """Keep the masks of a batch."""
         pred, true, n_classes = self.masks(args[0])
         ops = ops_of(pred)
-        self._pending.append([ops.keep(pred), ops.keep(true)], n_classes)
+        further = [ops_of(found := as_array(args[0][key])).keep(found) for key in self.further_keys]
+        self._pending.append([ops.keep(pred), ops.keep(true), *further], n_classes)
         if self._pending.is_full:
             self._read()
 
     def _read(self) -> None:
-        for n_classes, (pred, true) in self._pending.read():
-            for one, other in zip(pred, true, strict=True):
+        for n_classes, (pred, true, *further) in self._pending.read():
+            for one, other, spacing in zip(pred, true, self._spacings(len(pred), *further), strict=True):
                 if (one == LOST).any():
-                    self._values.append(np.nan)
+                    self._append(np.nan, counts=True)
                     continue
-                distances = [self._distance(one == label, other == label) for label in range(1, n_classes)]
+                distances = [self._distance(one == label, other == label, spacing) for label in range(1, n_classes)]
                 present = [distance for distance in distances if distance is not None]
-                self._values += [float(np.mean(present))] if present else []
+                self._append(float(np.mean(present)) if present else 0.0, counts=bool(present))
 
-    def _distance(self, one: np.ndarray, other: np.ndarray) -> float | None:
+    def _append(self, value: float, *, counts: bool) -> None:
+        self._values.append(value)
+        self._counts.append(counts)
+
+    def _spacings(self, n_samples: int, found: np.ndarray | None = None) -> list[Any]:
+        """The spacing of each sample of a batch."""
+        if found is None:
+            return [self.spacing] * n_samples
+        rows = np.atleast_1d(found)
+        for position, row in enumerate(rows):
+            if len(rows) != n_samples or not _is_spacing(row):
+                raise DataError(
+                    f"the metric {self.name!r} needs positive numbers of shape ({n_samples},) or ({n_samples}, axes) "
+                    f"as {self.spacing!r}, got shape {rows.shape} and for sample {position} {row!r}"
+                )
+        return [row.item() if row.size == 1 else tuple(row.tolist()) for row in rows.astype(np.float64)]
+
+    def _distance(self, one: np.ndarray, other: np.ndarray, spacing: Any) -> float | None:
         if not one.any() or not other.any():
             return None if one.any() == other.any() else np.inf
         from scipy.ndimage import binary_erosion, distance_transform_edt
 
         one, other = one.squeeze(), other.squeeze()
+        if isinstance(spacing, tuple) and len(spacing) != one.ndim:
+            raise DataError(f"the metric {self.name!r} got the spacing {spacing} of a mask of shape {one.shape}")
         edges = [mask & ~binary_erosion(mask) for mask in (one, other)]
-        ways = [distance_transform_edt(~edge, sampling=self.spacing)[start] for edge, start in (edges, edges[::-1])]
+        ways = [distance_transform_edt(~edge, sampling=spacing)[start] for edge, start in (edges, edges[::-1])]
         return max(float(way.max() if self.percentile is None else np.percentile(way, self.percentile)) for way in ways)
+
+    @property
+    def values(self) -> tuple[np.ndarray, np.ndarray]:
+        """The distance of each sample so far, float64 of shape ``(n,)``, and whether it counts, bool."""
+        self._read()
+        return np.array(self._values, dtype=np.float64), np.array(self._counts, dtype=bool)
 
     def process_final(self, *args: Any) -> Any:
         """The mean over samples; not a number if none has a foreground."""
-        self._read()
-        return float(np.mean(self._values)) if self._values else float("nan")
+        values, counts = self.values
+        return float(np.mean(values[counts])) if counts.any() else float("nan")
 
     def state_dict(self) -> dict[str, Any]:
         """The distances so far."""
-        self._read()
-        return {"values": np.array(self._values)}
+        values, counts = self.values
+        return {"values": values, "counts": counts}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue with the distances of a state."""
         self._clear()
         self._values = np.asarray(state["values"]).tolist()
+        # those of older versions have only the distances that count
+        self._counts = np.asarray(state.get("counts", np.full(len(self._values), True))).tolist()
+
+
+def _is_spacing(value: Any) -> bool:
+    """Whether something is positive numbers, one or as many as axes."""
+    try:
+        numbers = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        return False
+    return numbers.ndim < 2 and numbers.size > 0 and bool(np.all(np.isfinite(numbers) & (numbers > 0)))

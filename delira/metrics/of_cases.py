@@ -1,0 +1,196 @@
+"""Metrics that are means over cases: which they are, and their value for each case."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from delira.metrics.calls import Call, call_of, function_of
+from delira.metrics.forms import SklearnFunction, TreeMetric, in_form
+from delira.metrics.functions import accuracy, hits
+from delira.metrics.scoring import PerSample
+from delira.metrics.sklearn_metrics import SklearnClassificationMetric
+from delira.metrics.tree.accuracies import BinaryAccuracy, CategoricalAccuracy, DefaultAccuracy, TopKCategoricalAccuracy
+from delira.metrics.tree.adapters import ArrayMetric, SklearnMetric
+from delira.metrics.tree.aggregators import Mean
+from delira.metrics.tree.criteria import read_values
+from delira.metrics.tree.metric import MetricTree
+from delira.metrics.tree.moments import Weighted
+from delira.metrics.tree.overlap import Dice, Hausdorff, IoU
+from delira.metrics.tree.regression import MeanAbsoluteError, MeanSquaredError
+from delira.state import CRITERION, State
+from delira.utils.arrays import read_arrays
+
+#: functions of scikit-learn that are the mean of a value for each row
+MEANS = frozenset({
+    "accuracy_score", "brier_score_loss", "coverage_error", "dcg_score", "hamming_loss", "hinge_loss",
+    "label_ranking_average_precision_score", "label_ranking_loss", "log_loss", "mean_absolute_error",
+    "mean_absolute_percentage_error", "mean_gamma_deviance", "mean_pinball_loss", "mean_poisson_deviance",
+    "mean_squared_error", "mean_squared_log_error", "mean_tweedie_deviance", "ndcg_score", "top_k_accuracy_score",
+    "zero_one_loss",
+})  # fmt: skip
+#: roots of trees that return a value for each sample, or for each of its pixels
+_ROOTS = (
+    BinaryAccuracy, CategoricalAccuracy, Dice, IoU, MeanAbsoluteError, MeanSquaredError, TopKCategoricalAccuracy,
+)  # fmt: skip
+
+
+class CaseValues(NamedTuple):
+    """What a metric is the weighted mean of."""
+
+    values: np.ndarray
+    """One for each case, float64 of shape ``(n,)``."""
+    weights: np.ndarray | None
+    """What each counts, float64 of shape ``(n,)``; None: all the same."""
+    is_evaluated: bool = False
+    """Whether the metric itself gave the values, so that it need not be asked again for their mean."""
+
+    @property
+    def mean(self) -> float:
+        """The value of the metric; not a number if no case counts."""
+        if self.weights is None:
+            return float(np.mean(self.values))
+        counted = self.weights > 0
+        total = self.weights[counted].sum()
+        return float(np.sum(self.values[counted] * self.weights[counted]) / total) if total else float("nan")
+
+
+def is_mean_of_cases(metric: Any) -> bool:
+    """Whether it is known that a metric is a mean over cases: then a case may be drawn whatever its fold.
+
+    Parameters
+    ----------
+    metric
+        In any form. A function of the user's own is none that is known, unless it is computed over samples.
+    """
+    metric = in_form(metric)
+    if getattr(metric, "over", None) == "sample" or metric is accuracy:
+        return True
+    if isinstance(metric, TreeMetric):
+        root = _root(metric)
+        if isinstance(root, SklearnMetric):
+            return _is_mean(*function_of(root))
+        if isinstance(root, ArrayMetric):
+            return is_mean_of_cases(root.function)
+        return isinstance(root, (*_ROOTS, Hausdorff)) and _is_averaged(metric)
+    return isinstance(metric, (SklearnFunction, SklearnClassificationMetric)) and _is_mean(*function_of(metric))
+
+
+def case_values(metric: Any, arrays: Sequence[Any]) -> CaseValues | None:
+    """The value of each case; None if they are not had by themselves, or the metric is no mean over cases.
+
+    Parameters
+    ----------
+    metric
+        In any form.
+    arrays
+        What it reads, each of shape ``(n, ...)``, or a tree of such.
+    """
+    metric = in_form(metric)
+    if not is_mean_of_cases(metric):
+        return None
+    if isinstance(metric, PerSample):
+        return CaseValues(np.array([metric(*sample) for sample in zip(*arrays, strict=True)], np.float64), None)
+    if metric is accuracy:
+        return _of_rows(hits(*arrays), len(arrays[0]))
+    if isinstance(metric, TreeMetric):
+        return _of_tree(metric, arrays)
+    call = call_of(metric, arrays)
+    return None if call is None else _of_call(call, len(arrays[0]))
+
+
+def _is_mean(name: str, settings: dict[str, Any]) -> bool:
+    is_usual = settings.get("normalize", True) is True and settings.get("sample_weight") is None
+    return name in MEANS and is_usual and isinstance(settings.get("multioutput", ""), str)
+
+
+def _root(metric: TreeMetric) -> Any:
+    root = metric.metrics.trees[0].root
+    if isinstance(root, DefaultAccuracy) and root.delegate is not None:
+        return root.delegate.root
+    return root
+
+
+def _is_averaged(metric: TreeMetric) -> bool:
+    """Whether what is reported is the mean over all that the root returned."""
+    tree: MetricTree = metric.metrics.trees[0]
+    if isinstance(tree.root, Hausdorff):
+        return not tree.children
+    children = tree.root.delegate.children if tree.root.delegate is not None else tree.children
+    return any(type(child) is Mean and child.dim is None for child in children)
+
+
+def _of_tree(metric: TreeMetric, arrays: Sequence[Any]) -> CaseValues | None:
+    root, n = _root(metric), len(arrays[0])
+    if isinstance(root, SklearnMetric):
+        call = call_of(metric, arrays)
+        return None if call is None else _of_call(call, n)
+    if isinstance(root, ArrayMetric):
+        return case_values(root.function, arrays)
+    metric.reset()
+    if isinstance(root, Hausdorff):
+        metric.update(*arrays)
+        values, counts = root.values
+        metric.reset()
+        return CaseValues(values, counts.astype(np.float64), is_evaluated=True)
+    state = metric.state_of(*arrays)
+    if np.size(arrays[0]) == np.size(arrays[1]):  # all values tell what they are, as at the end of a pass
+        state = State({**state, CRITERION: read_values(metric.criterion, np.asarray(arrays[1]), np.asarray(arrays[0]))})
+    found = root.process(state)
+    value, weight = found if isinstance(found, Weighted) else (found, None)
+    if weight is None:
+        return _of_rows(read_arrays([value])[0], n)
+    value, weight = (array.astype(np.float64).reshape(n, -1) for array in read_arrays([value, weight]))
+    total = weight.sum(axis=1)
+    sums = np.where(weight > 0, value, 0.0) * weight
+    return CaseValues(sums.sum(axis=1) / np.maximum(total, 1.0), total)
+
+
+def _of_rows(rows: np.ndarray, n: int) -> CaseValues | None:
+    """Means of the rows of each case."""
+    if not rows.ndim or rows.shape[0] % n:
+        return None
+    return CaseValues(rows.astype(np.float64).reshape(n, -1).mean(axis=1), None)
+
+
+def _of_call(call: Call, n: int) -> CaseValues | None:
+    formula = _FORMULAS.get(call.name)
+    if formula is None or call.settings.get("multioutput", "uniform_average") != "uniform_average":
+        return None
+    found = formula(call)
+    return None if found is None else _of_rows(found, n)
+
+
+def _log_losses(call: Call) -> np.ndarray | None:
+    """Of labels that number the columns, or of yes and no with the probability of yes."""
+    true, pred = call.true, call.pred.astype(np.float64)
+    if {*call.settings} - {"labels"} or true.ndim != 1 or true.dtype.kind not in "biuf":
+        return None
+    if pred.ndim == 1:
+        if not np.isin(true, (0, 1)).all():
+            return None
+        pred = np.stack([1 - pred, pred], axis=1)
+    elif true.min() < 0 or true.max() >= pred.shape[1]:
+        return None
+    smallest = np.finfo(call.pred.dtype if call.pred.dtype.kind == "f" else np.float64).eps
+    return np.asarray(-np.log(np.clip(pred[np.arange(len(true)), true.astype(int)], smallest, 1 - smallest)))
+
+
+def _differences(call: Call, power: int) -> np.ndarray:
+    return np.asarray(np.abs(call.true.astype(np.float64) - call.pred.astype(np.float64)) ** power)
+
+
+def _hits(call: Call) -> np.ndarray:
+    same = np.asarray(call.true == call.pred)
+    return same if same.ndim == 1 else np.asarray(same.all(axis=1))
+
+
+_FORMULAS: dict[str, Callable[[Call], np.ndarray | None]] = {
+    "accuracy_score": _hits,
+    "zero_one_loss": lambda call: ~_hits(call),
+    "hamming_loss": lambda call: np.asarray(call.true != call.pred),
+    "mean_absolute_error": functools.partial(_differences, power=1),
+    "mean_squared_error": functools.partial(_differences, power=2),
+    "log_loss": _log_losses,
+}

@@ -1,0 +1,97 @@
+"""Cases that were tested together, a fold or a round of folds, and what a metric reads of them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from delira.errors import MissingKeyError
+from delira.metrics.scoring import keys_of, lookup
+from delira.training.out_of_fold import OutOfFold
+from delira.utils.trees import iterate_leaves, map_leaves
+
+
+class Part(NamedTuple):
+    """Cases that were tested together, each once."""
+
+    folds: list[Any]
+    """The folds that tested them."""
+    cases: np.ndarray
+    """Indices in the data set, int64 of shape ``(n,)``."""
+    values: Mapping[str, Any]
+    """Predictions and entries of the batches, trees of arrays of shape ``(n, ...)``."""
+    per_case: Mapping[str, np.ndarray]
+    """Values of the metrics over samples, float64 of shape ``(n,)``."""
+
+    @property
+    def name(self) -> str:
+        """The fold, or how many folds they are."""
+        return f"fold {self.folds[0].fold}" if len(self.folds) == 1 else f"{len(self.folds)} folds"
+
+
+def folds_of(result: Any) -> list[Part]:
+    """Each fold by itself.
+
+    Parameters
+    ----------
+    result
+        A ``KFoldResult``.
+    """
+    names = _per_case(result)
+    return [
+        Part(
+            [fold],
+            fold.test_indices,
+            {**fold.predictions, **fold.targets},  # as in a MetricSet's update: the batch wins
+            {name: fold.metrics[name] for name in names},
+        )
+        for fold in result.folds
+    ]
+
+
+def rounds_of(result: Any) -> list[Part]:
+    """Rounds of folds in which no case is tested twice, with their cases in the order of the data set."""
+    rounds = result.rounds
+    if rounds.kind == "splits":
+        return folds_of(result)
+    parts = []
+    for folds in rounds.folds:
+        is_all = len(folds) == len(result.folds)
+        oof = result.oof if is_all else OutOfFold.from_folds(folds, result.n_samples, _per_case(result))
+        mask = oof.mask
+        values = {**oof.predictions, **oof.targets}
+        if not mask.all():
+            values = map_leaves(lambda leaf: None if leaf is None else leaf[mask], values)  # noqa: B023
+        parts.append(
+            Part(folds, np.flatnonzero(mask), values, {name: oof.per_case[name][mask] for name in oof.per_case})
+        )
+    return parts
+
+
+def _per_case(result: Any) -> list[str]:
+    return [name for name in result.folds[0].metrics if result.is_per_case(name)] if result.folds else []
+
+
+def arrays_of(result: Any, name: str, part: Part) -> Sequence[Any]:
+    """What a metric reads of the cases of a part, in the order of its arguments.
+
+    Raises
+    ------
+    MissingKeyError
+        If an entry was not kept, or does not have one row per case.
+    """
+    arrays = []
+    for key in keys_of(result.metrics, result.metric_keys)[name]:
+        array = lookup(part.values, key)
+        if any(leaf is None or np.shape(leaf)[:1] != part.cases.shape for _, leaf in iterate_leaves(array)):
+            raise MissingKeyError(f"the entry {key!r} does not have one row per case")
+        arrays.append(map_leaves(np.asarray, array))
+    return arrays
+
+
+def target_of(result: Any, name: str, part: Part) -> Any:
+    """The entry of the batch among what a metric reads; None if there is none."""
+    for key in keys_of(result.metrics, result.metric_keys)[name]:
+        if key.split(".", 1)[0] in part.folds[0].targets:
+            return lookup(part.values, key)
+    return None
