@@ -30,6 +30,7 @@ from delira.training.fold_file import (
 )
 from delira.training.generators import own_generators, seed_generators
 from delira.training.guard_log import read_guards
+from delira.training.inner_validation import caveats_of_validation
 from delira.training.leakage import check_label_key, find_leaks
 from delira.training.phase_times import read_timings
 from delira.training.plan import warn_of_score
@@ -91,6 +92,8 @@ class CrossValidation:
         check_in_range(self.chosen, splitter.num_splits)
         splits = list(splitter)
         leaks = find_leaks(self.data, self.split, splits, self.request.key_mapping)
+        if told := caveats_of_validation(dataset, splitter, splits):
+            leaks["warnings"] = [*leaks.get("warnings", ()), *told]
         if self.split.val_split is None and (key := self.request.settings.get("val_score_key")) is not None:
             warn_of_score(key, stacklevel=3)
         with self.experiment.open_folder(

@@ -196,7 +196,13 @@ class Splitter:
         config, part = self.config, float(self.config.val_split or 0)
         if isinstance(config.split_type, sklearn.TimeSeriesSplit):  # validation comes after training in time
             cut = len(rest) - max(1, round(part * len(rest)))
-            return rest[:cut], rest[cut:]
+            if (end := cut - config.split_type.gap) < 1:
+                raise ConfigError(
+                    f"val_split={part} and {config.split_type!r} leave none of the {len(rest)} training samples of "
+                    f"fold {fold} to train on: {len(rest) - cut} validate, {config.split_type.gap} are the gap before them; "
+                    "use fewer splits, a smaller val_split, or None"
+                )
+            return rest[:end], rest[cut:]
         random = {"random_state": derive_int(self.seed, fold, stream="validation split") % 2**32}
         classes = None if self.classes is None else self.classes[rest]
         groups = None if self.groups is None else self.groups[rest]

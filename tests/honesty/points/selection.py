@@ -3,6 +3,7 @@
 from put_back import PutBack
 
 TEST = "tests/honesty/test_selection.py::"
+VALIDATION = "tests/honesty/test_inner_validation.py::"
 WEIGHTS = "tests/honesty/test_tested_weights.py::"
 
 POINTS = [
@@ -110,5 +111,29 @@ POINTS = [
         old='            seconds=sum(timings["seconds"].values()),\n',
         new="            seconds=time.perf_counter() - started,\n",
         test=WEIGHTS + "test_the_duration_of_a_fold_is_that_of_all_its_sessions",
+    ),
+    PutBack(
+        point="39",
+        what="the gap of a time series is not kept between training and inner validation",
+        file="delira/training/splits.py",
+        old="            return rest[:end], rest[cut:]\n",
+        new="            return rest[:cut], rest[cut:]\n",
+        test=VALIDATION + "test_the_gap_of_a_time_series_is_kept_before_the_validation_too",
+    ),
+    PutBack(
+        point="44",
+        what="nothing is said of groups of uneven size in val_split",
+        file="delira/training/inner_validation.py",
+        old="    found = [_told_of_sizes(splitter, inner), _told",
+        new="    found = [_told",
+        test=VALIDATION + "test_a_share_of_uneven_groups_is_told_with_the_samples_that_it_takes",
+    ),
+    PutBack(
+        point="44",
+        what="nothing is said of a class that the inner validation lacks",
+        file="delira/training/inner_validation.py",
+        old=", _told_of_classes(_classes_of(dataset, splitter), inner)]",
+        new="]",
+        test=VALIDATION + "test_a_class_that_the_validation_lacks_is_told",
     ),
 ]
