@@ -199,8 +199,8 @@ class Splitter:
             if (end := cut - config.split_type.gap) < 1:
                 raise ConfigError(
                     f"val_split={part} and {config.split_type!r} leave none of the {len(rest)} training samples of "
-                    f"fold {fold} to train on: {len(rest) - cut} validate, {config.split_type.gap} are the gap before them; "
-                    "use fewer splits, a smaller val_split, or None"
+                    f"fold {fold} to train on: {len(rest) - cut} validate, {config.split_type.gap} are the gap before "
+                    "them; use fewer splits, a smaller val_split, or None"
                 )
             return rest[:end], rest[cut:]
         random = {"random_state": derive_int(self.seed, fold, stream="validation split") % 2**32}
