@@ -68,6 +68,12 @@ class Backend(TrialVerbs, abc.ABC):
     def evaluating(self, network: Any) -> AbstractContextManager[None]:
         """Scope in which the network only predicts: evaluation mode, no gradients; both restored after."""
 
+    def set_evaluating(self, network: Any) -> None:
+        """Put the network into evaluation mode for good: called at the end of a training. Nothing to do where a network
+        predicts unless it is told to learn.
+        """
+        return
+
     def threads(self, number: int | None) -> AbstractContextManager[None]:
         """Scope in which the framework computes with ``number`` threads (``None``: leave it alone)."""
         if number is not None:

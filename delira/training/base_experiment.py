@@ -156,7 +156,7 @@ class BaseExperiment:
         Returns
         -------
         AbstractNetwork
-            With the best weights if a validation score was watched, else with the last.
+            In evaluation mode; with the best weights if a validation score was watched, else with the last.
         """
         request = dataclasses.replace(self._resolve(params, kwargs), preprocessing=as_preprocessing(preprocessing))
         if request.preprocessing is not None:

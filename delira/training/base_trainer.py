@@ -172,7 +172,7 @@ class BaseNetworkTrainer(HookedRun):
         Returns
         -------
         AbstractNetwork
-            The trained network: with the best weights if a score was watched, else with the last.
+            The trained network in evaluation mode: with the best weights if a score was watched, else with the last.
 
         Raises
         ------
@@ -209,12 +209,14 @@ class BaseNetworkTrainer(HookedRun):
                     "training was stopped after epoch %d of %d, so there is nothing to do; set trainer.stop_training "
                     "= False to go on", self.state.epoch, plan.num_epochs,
                 )  # fmt: skip
-            with self.run_log.opened(plan.num_epochs):
-                self._run(plan, self.config.logging.verbose if verbose is None else verbose)
             try:
-                return self._at_training_end()
+                with self.run_log.opened(plan.num_epochs):
+                    self._run(plan, self.config.logging.verbose if verbose is None else verbose)
+                network = self._at_training_end()
             finally:
                 self._plan = None  # it holds the data
+            self.backend.set_evaluating(self.module)
+            return network
 
     def _run(self, plan: TrainingPlan, verbose: int) -> None:
         """The epochs, between the begin and the end of everything that goes with them."""

@@ -112,6 +112,10 @@ class JaxBackend(Backend):
     def evaluating(self, network: Any) -> contextlib.AbstractContextManager[None]:
         return graph.mode(network, learns=False)
 
+    def set_evaluating(self, network: Any) -> None:
+        network.eval()
+        graph.forget_parts(network)
+
     @contextlib.contextmanager
     def threads(self, number: int | None) -> Iterator[None]:
         if number is not None:

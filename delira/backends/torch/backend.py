@@ -90,6 +90,9 @@ class TorchBackend(Backend):
             network.eval()
             yield
 
+    def set_evaluating(self, network: torch.nn.Module) -> None:
+        network.eval()
+
     @contextlib.contextmanager
     def threads(self, number: int | None) -> Iterator[None]:
         if number is None:

@@ -54,6 +54,10 @@ class ToyBackend(Backend):
         finally:
             network.is_training = before
 
+    def set_evaluating(self, network: Any) -> None:
+        """Drop none from now on."""
+        network.is_training = False
+
     def key_mapping(self, network: Any) -> dict[str, str]:
         """The network's ``x`` is the batch's ``data``."""
         return {"x": "data"}

@@ -136,4 +136,12 @@ POINTS = [
         new="]",
         test=VALIDATION + "test_a_class_that_the_validation_lacks_is_told",
     ),
+    PutBack(
+        point="30",
+        what="after train and run the network is in training mode",
+        file="delira/training/base_trainer.py",
+        old="            self.backend.set_evaluating(self.module)\n",
+        new="",
+        test="tests/training/test_evaluation_mode.py::test_one_sample_is_enough_for_batch_statistics",
+    ),
 ]
