@@ -42,8 +42,8 @@ class Passes:
         Returns
         -------
         list of dict
-            The history: for each epoch its metrics, ``train_steps`` and ``validation_steps``. The network is in evaluation
-            mode then.
+            The history: for each epoch its metrics, ``train_steps`` and ``validation_steps``. The network is in
+            evaluation mode then.
 
         Raises
         ------
