@@ -7,7 +7,7 @@ Callbacks and metrics read the state, and change it by assignment. Its own keys 
 import builtins
 import difflib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any
 
 from delira.errors import MissingKeyError
@@ -101,6 +101,34 @@ class State(dict[Any, Any]):
     def copy(self) -> "State":
         """A state with the same values."""
         return State(self)
+
+
+class StateView(MutableMapping[Any, Any]):
+    """A state that is no dictionary, for networks on several devices: dictionaries are copied to each of them.
+
+    Parameters
+    ----------
+    state
+        What is read, and written into.
+    """
+
+    def __init__(self, state: State):
+        self._state = state
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._state[key]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._state[key] = value
+
+    def __delitem__(self, key: Any) -> None:
+        del self._state[key]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._state)
+
+    def __len__(self) -> int:
+        return len(self._state)
 
 
 #: key -> first moment at which it is there; ``""``: from the construction of a trial on

@@ -97,7 +97,7 @@ def line_trial(
     framework: str, callbacks: Any = (), metrics: Any = ("loss",), *, batch_size: int = 5, **settings: Any
 ) -> Any:
     """A trial of :func:`line`; ``net`` and ``criterion`` replace the usual ones."""
-    net = settings.pop("net", None) or line(framework)
+    net = settings.pop("net") if "net" in settings else line(framework)
     criterion = settings.pop("criterion", squared_error)
     how = settings.pop("how", "adam")
     learns = framework != "sklearn"

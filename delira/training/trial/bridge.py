@@ -11,7 +11,7 @@ from delira import state as keys
 from delira.errors import ConfigError
 from delira.metrics import MetricList
 from delira.metrics.forms import in_form
-from delira.training.trial.calls import needed_inputs, parameters_of, single_output, takes_state_only
+from delira.training.trial.calls import is_ours, needed_inputs, parameters_of, single_output, takes_state_only
 from delira.training.trial.run import trainer_class
 
 #: trainer of a room -> its experiment, and the method in which its networks compute
@@ -120,6 +120,7 @@ def _network_class(base: Any, method: str, module: Any) -> type:
         self.module = copy.deepcopy(module)
 
     def compute(self: Any, x: Any) -> dict[str, Any]:
-        return {"pred": single_output(self.module, self.module(x))}
+        output = self.module(x)
+        return {"pred": single_output(output) if is_ours(self.module) else output}
 
     return type(type(module).__name__, (base,), {"__init__": __init__, method: compute, "__module__": __name__})

@@ -6,8 +6,8 @@ from typing import Any
 
 from delira import state as keys
 from delira.errors import ConfigError
-from delira.state import State, StateKey
-from delira.utils.binding import TARGET_FIRST, order_of
+from delira.state import State, StateKey, StateView
+from delira.utils.binding import TARGET_FIRST, order_of, role_of
 from delira.utils.parameters import has_more, needed, positional
 from delira.utils.trees import spread
 
@@ -22,6 +22,7 @@ class ModelCall:
     def __init__(self) -> None:
         self._known: tuple[Any, int] = (None, -1)
         self._plan = (False, False, False)
+        self._is_ours = False
 
     def __call__(self, model: Any, x: Any, state: State, **keywords: Any) -> Any:
         """Call a network.
@@ -42,16 +43,27 @@ class ModelCall:
         inputs = spread(x)
         if self._known[0] is not model or self._known[1] != len(inputs):
             self._known, self._plan = (model, len(inputs)), _plan(model, len(inputs))
+            self._is_ours = is_ours(model)
         takes, needs_one, needs_list = self._plan
         inputs = (None,) if needs_one else (list(inputs),) if needs_list else inputs
-        return single_output(model, model(*inputs, state=state, **keywords) if takes else model(*inputs, **keywords))
+        if takes:  # those that share out a batch give each device a copy of every dictionary
+            keywords["state"] = StateView(state) if getattr(model, "device_ids", None) else state
+        output = model(*inputs, **keywords)
+        return single_output(output) if self._is_ours else output
 
 
-def single_output(model: Any, output: Any) -> Any:
-    """What a network returned; of a network of ours, which names its outputs, the only one without its name."""
-    if type(output) is dict and len(output) == 1 and hasattr(type(model), "__delira_backend__"):
-        return next(iter(output.values()))
-    return output
+def is_ours(model: Any) -> bool:
+    """Whether a network, or the one that it wraps, is one of ours, which name their outputs."""
+    while not hasattr(type(model), "__delira_backend__"):
+        model = wrapped(model, _own_parameters(model))
+        if model is None:
+            return False
+    return True
+
+
+def single_output(output: Any) -> Any:
+    """What a network of ours returned; the only output without its name."""
+    return next(iter(output.values())) if type(output) is dict and len(output) == 1 else output
 
 
 def _plan(model: Any, n_inputs: int) -> tuple[bool, bool, bool]:
@@ -86,11 +98,80 @@ def _is_state(parameter: inspect.Parameter) -> bool:
 
 
 def parameters_of(model: Any) -> Mapping[str, inspect.Parameter]:
-    """Parameters of what a network computes."""
+    """Parameters of what a network computes; of one that passes what it gets on, those of the network within."""
+    own = _own_parameters(model)
+    within = wrapped(model, own)
+    if within is None:
+        return own
+    inner = parameters_of(within)
+    if has_more(own):
+        return inner
+    return {**own, "state": inner["state"]} if "state" in inner else own
+
+
+def _own_parameters(model: Any) -> Mapping[str, inspect.Parameter]:
     for name in ("forward", "call"):
         if (method := getattr(model, name, None)) is not None:
             return inspect.signature(method).parameters
     return inspect.signature(model).parameters
+
+
+#: where those that wrap a network have it: DataParallel and its like, torch.compile, and what people write
+_WITHIN = ("_orig_mod", "module", "model", "net", "network")
+
+
+def wrapped(model: Any, own: Mapping[str, inspect.Parameter]) -> Any:
+    """The network within one that takes any keywords, and passes them on; None if there is none, or nobody knows which.
+
+    Parameters
+    ----------
+    model
+        The outer network.
+    own
+        The parameters of what it computes.
+    """
+    is_open = any(one.kind is one.VAR_KEYWORD for one in own.values())
+    if not is_open or "state" in own or inspect.isroutine(model):
+        return None
+    parts = _parts_of(model)
+    for name in _WITHIN:
+        if name in parts:
+            return parts[name]
+    found = list(parts.values())
+    return found[0] if len(found) == 1 else None
+
+
+#: what networks are of: package and class
+_NETWORKS = {("torch", "Module"), ("keras", "Layer"), ("flax", "Module")}
+
+
+def _parts_of(model: Any) -> dict[str, Any]:
+    """The networks that are attributes of a network."""
+    held = {**getattr(model, "__dict__", {}), **(getattr(model, "_modules", None) or {})}
+    return {name: value for name, value in held.items() if _is_network(value) and value is not model}
+
+
+def _is_network(value: Any) -> bool:
+    return any((base.__module__.partition(".")[0], base.__name__) in _NETWORKS for base in type(value).__mro__)
+
+
+def advice_about_state(model: Any) -> str | None:
+    """What to say to somebody whose network looks as if it wanted the state, and does not get it; None: nothing."""
+    parameter = parameters_of(model).get("state")
+    if parameter is None:
+        return None
+    name = type(model).__name__
+    if parameter.kind is parameter.VAR_KEYWORD:
+        return (
+            f"{name} takes **state, which is a dict of its keywords: the state is its entry 'state', and what is set "
+            "in the dict itself is lost; write forward(self, x, state) to get the state"
+        )
+    if _is_for_state(parameter):
+        return None
+    return (
+        f"the argument 'state' of {name} has a default, so it is taken for the network's own and left at it; to get "
+        "the state of the trial, take the default away, or annotate it: state: delira.state.State"
+    )
 
 
 def bind_criterion(criterion: Any) -> Callable[[State], Any]:
@@ -99,9 +180,10 @@ def bind_criterion(criterion: Any) -> Callable[[State], Any]:
     Parameters
     ----------
     criterion
-        A state key, a function of the state (its one argument, or the first is called ``state``), or a function of
-        predictions and targets (of targets and predictions, if its framework calls it so, or the names of its
-        parameters tell), over whose arguments tuples of them are spread.
+        A state key, a function of the state (its one argument, unless its name is one of predictions, or the first is
+        called ``state``), or a function of predictions (``def loss(y_pred)``), or of predictions and targets (of targets
+        and predictions, if its framework calls it so, or the names of its parameters tell), over whose arguments
+        tuples of them are spread. Where there is no target it gets None for one that it needs.
 
     Raises
     ------
@@ -112,13 +194,26 @@ def bind_criterion(criterion: Any) -> Callable[[State], Any]:
         raise ConfigError(f"a criterion is a function of predictions and targets, or of the state, got {criterion!r}")
     if not getattr(criterion, TARGET_FIRST, False) and takes_state(criterion):
         return criterion
+    if _takes_predictions_only(criterion):
+        return lambda state: criterion(state[keys.Y_PRED])
     is_target_first = order_of(criterion) == "target first"
-    first, second = (keys.Y_TRUE, keys.Y_PRED) if is_target_first else (keys.Y_PRED, keys.Y_TRUE)
+    n_needed = _number_needed(criterion)
 
     def compute(state: State) -> Any:
-        return criterion(*spread(state[first]), *spread(state[second]))
+        predictions, targets = spread(state[keys.Y_PRED]), spread(state[keys.Y_TRUE])
+        if not targets and len(predictions) < n_needed:
+            targets = (None,)
+        return criterion(*targets, *predictions) if is_target_first else criterion(*predictions, *targets)
 
     return compute
+
+
+def _number_needed(criterion: Any) -> int:
+    """Arguments without which a criterion cannot be called."""
+    try:
+        return len(needed(parameters_of(criterion)))
+    except (TypeError, ValueError):  # of C, without a signature
+        return 2
 
 
 def takes_state_only(criterion: Any) -> bool:
@@ -130,11 +225,23 @@ def takes_state(function: Any) -> bool:
     """Whether a function is one of the state rather than of predictions and targets."""
     if isinstance(function, StateKey):
         return True
+    given, is_alone = _first_parameter(function)
+    if given is None:
+        return False
+    is_named = given.name == "state" or _is_state(given)
+    return is_named or (is_alone and role_of(given.name) != "prediction")
+
+
+def _takes_predictions_only(function: Any) -> bool:
+    given, is_alone = _first_parameter(function)
+    return given is not None and is_alone and role_of(given.name) == "prediction"
+
+
+def _first_parameter(function: Any) -> tuple[inspect.Parameter | None, bool]:
+    """The first argument of a function, and whether it is the only one; None if there is none, or no signature."""
     try:
         parameters = parameters_of(function)
     except (TypeError, ValueError):  # of C, without a signature
-        return False
+        return None, False
     given = positional(parameters)
-    if not given:
-        return False
-    return given[0].name == "state" or _is_state(given[0]) or (len(given) == 1 and not has_more(parameters))
+    return (given[0], len(given) == 1 and not has_more(parameters)) if given else (None, False)

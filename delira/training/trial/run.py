@@ -18,7 +18,7 @@ from delira.training.compiled_facts import SETTLED, CompiledFacts, written
 from delira.training.generators import seed_generators
 from delira.training.hooked_run import HookedRun
 from delira.training.plan import TrainingPlan
-from delira.training.trial.calls import ModelCall
+from delira.training.trial.calls import ModelCall, advice_about_state
 from delira.training.trial.data import ENDLESS, X_ENTRY, Y_ENTRY
 from delira.training.trial.moving import deep_to
 from delira.training.trial.watcher import PREDICTION, TrialWatcher
@@ -160,6 +160,8 @@ class TrialRun(HookedRun):
 
     def _check_first_batches(self, plan: TrainingPlan) -> None:
         """Nothing is taken from data that may be gone then, and the network is called in steps only."""
+        if (advice := advice_about_state(self.facts[keys.MODEL])) is not None:
+            self._warn_once(advice)
 
     def _begin_hooks(self) -> None:
         self.facts, self._compiled_facts = self.trial.state, CompiledFacts(self.backend.constants_of)

@@ -5,6 +5,7 @@ from put_back import PutBack
 _AVERAGES = "tests/honesty/test_trial_averages.py"
 _TARGETS = "tests/honesty/test_trial_targets.py"
 _CLOSURES = "tests/honesty/test_trial_closures.py"
+_CALLS = "tests/honesty/test_trial_calls.py"
 _SEEDS = "tests/honesty/test_trial_seeds.py"
 
 POINTS = [
@@ -111,6 +112,54 @@ POINTS = [
         old="            trainer.is_updated = True\n",
         new="",
         test=f"{_CLOSURES}::test_a_closure_that_updates_by_itself_updates_once[torch]",
+    ),
+    PutBack(
+        point="22",
+        what="of an optional state, which stays the network's own, nothing is said",
+        file="delira/training/trial/run.py",
+        old="            self._warn_once(advice)\n",
+        new="            pass\n",
+        test=f"{_CALLS}::test_a_state_with_a_default_stays_the_networks_own_and_that_is_said_once_with_the_cure",
+    ),
+    PutBack(
+        point="22",
+        what="forward(x, **state) gets no state, and nothing is said",
+        file="delira/training/trial/calls.py",
+        old="    if parameter.kind is parameter.VAR_KEYWORD:\n",
+        new="    if parameter.kind is parameter.VAR_KEYWORD:\n        return None\n",
+        test=f"{_CALLS}::test_of_keywords_that_are_called_state_it_is_said_what_they_are",
+    ),
+    PutBack(
+        point="23",
+        what="a criterion of predictions and targets fails where there is no target",
+        file="delira/training/trial/calls.py",
+        old="            targets = (None,)\n",
+        new="            pass\n",
+        test=f"{_CALLS}::test_a_criterion_of_predictions_and_targets_gets_none_where_there_is_no_target",
+    ),
+    PutBack(
+        point="23",
+        what="def loss(y_pred) gets the state",
+        file="delira/training/trial/calls.py",
+        old='is_named or (is_alone and role_of(given.name) != "prediction")',
+        new="is_named or is_alone",
+        test=f"{_CALLS}::test_a_criterion_of_one_argument_gets_what_its_name_says[targets]",
+    ),
+    PutBack(
+        point="23",
+        what="a network that needs the state does not get it inside of DataParallel, torch.compile and wrappers",
+        file="delira/training/trial/calls.py",
+        old="    within = wrapped(model, own)\n",
+        new="    within = None\n",
+        test=f"{_CALLS}::test_a_network_that_needs_the_state_gets_it_inside_of_what_wraps_it[torch.compile]",
+    ),
+    PutBack(
+        point="23",
+        what="what a network on several devices sets in the state is lost",
+        file="delira/training/trial/calls.py",
+        old='StateView(state) if getattr(model, "device_ids", None) else state',
+        new="state",
+        test=f"{_CALLS}::test_what_copies_dictionaries_to_its_devices_is_given_the_state_itself",
     ),
     PutBack(
         point="45",
