@@ -182,8 +182,8 @@ def bind_criterion(criterion: Any) -> Callable[[State], Any]:
     criterion
         A state key, a function of the state (its one argument, unless its name is one of predictions, or the first is
         called ``state``), or a function of predictions (``def loss(y_pred)``), or of predictions and targets (of
-        targets and predictions, if its framework calls it so, or the names of its parameters tell), over whose arguments
-        tuples of them are spread. Where there is no target it gets None for one that it needs.
+        targets and predictions, if its framework calls it so, or the names of its parameters tell), over whose
+        arguments tuples of them are spread. Where there is no target it gets None for one that it needs.
 
     Raises
     ------
