@@ -31,7 +31,7 @@ class DamagedEntryError(Exception):
     """A file is not what was written; says what is wrong with it."""
 
 
-def pack(sample: Any, index: int, content: str) -> list[bytes | memoryview]:
+def pack(sample: Any, index: int, content: str, read: Mapping[str, str] | None = None) -> list[bytes | memoryview]:
     """Turn a sample into the pieces of a file, to be written one behind the other.
 
     Parameters
@@ -42,6 +42,8 @@ def pack(sample: Any, index: int, content: str) -> list[bytes | memoryview]:
         Its number in the dataset, for messages.
     content
         What tells the files that the sample was made from, as they are now, from others.
+    read
+        Further files that were read for it, and what tells each from others.
 
     Raises
     ------
@@ -62,7 +64,9 @@ def pack(sample: Any, index: int, content: str) -> list[bytes | memoryview]:
         pieces.extend((bytes_of, bytes(size - start - array.nbytes)))
         return [array.dtype.str, list(array.shape), start, hashlib.sha256(bytes_of).hexdigest()]
 
-    header = json.dumps({"content": content, "entries": add(sample, ""), "size": size}).encode()
+    header = json.dumps(
+        {"content": content, "entries": add(sample, ""), "read": dict(read or {}), "size": size}
+    ).encode()
     header += b" " * (-len(header) % _ALIGNMENT)
     return [_PREAMBLE.pack(_MAGIC, hashlib.sha256(header).digest(), len(header)), header, *pieces]
 
@@ -72,6 +76,8 @@ class Entry:
     """An opened file."""
 
     content: str
+    """As given to :func:`pack`."""
+    read: Mapping[str, str]
     """As given to :func:`pack`."""
     stamp: Stamp
     """Inode, size in bytes and time of the last change (ns) of the file: other if it was written again."""
@@ -164,7 +170,7 @@ def _unpack(buffer: Any, stamp: Stamp) -> Entry:
     header = json.loads(bytes(values[:length]))
     if len(values) != length + header["size"]:
         raise DamagedEntryError(f"it has {len(buffer)} bytes instead of {_PREAMBLE.size + length + header['size']}")
-    return Entry(header["content"], stamp, header["entries"], values[length:])
+    return Entry(header["content"], header["read"], stamp, header["entries"], values[length:])
 
 
 def _leaves(entries: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from delira.data_loading._content import fingerprint_of
 
+_LARGE = 2**28  # bytes; reading a mapped file of a terabyte would take hours
 _SETTLED = 2 * 10**9  # ns; a file changed twice within one tick of the clock would look unchanged
 
 
@@ -34,6 +35,20 @@ class SourceHashes:
     def content_of(self, paths: Iterable[str]) -> str:
         """Return what tells files, and folders with all that is in them, from others; their names do not count."""
         return fingerprint_of([self._tree(path) if os.path.isdir(path) else self._hash(path) for path in paths])
+
+    def stamps_of(self, paths: Iterable[str]) -> dict[str, str]:
+        """Return what tells each file from others: its content, of files above 256 MiB size and time of change.
+
+        Raises
+        ------
+        OSError
+            If one is not there any more.
+        """
+        return {path: self._stamp(path) for path in paths}
+
+    def _stamp(self, path: str) -> str:
+        status = os.stat(path)
+        return self._hash(path) if status.st_size <= _LARGE else f"{status.st_size} {status.st_mtime_ns}"
 
     def _tree(self, folder: str) -> list[Any]:
         files = [os.path.join(parent, name) for parent, _, names in os.walk(folder) for name in names]

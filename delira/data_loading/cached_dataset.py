@@ -6,7 +6,7 @@ import functools
 import os
 import uuid
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from delira.data_loading._cache_key import locate, preprocessing_key, roots_of, 
 from delira.data_loading._collate import stack
 from delira.data_loading._items import with_progress
 from delira.data_loading._object_state import HashFunctions, check_hash_functions
+from delira.data_loading._opened_files import opened_files
 from delira.data_loading._source_hashes import SourceHashes
 from delira.data_loading.abstract_dataset import AbstractDataset, Subset, given_labels, read_labels
 from delira.data_loading.array_dataset import DictDataset, as_dataset
@@ -73,11 +74,13 @@ class CachedDataset(AbstractDataset):
     a file that it names, has changed: write ``self.data[index]`` in ``__getitem__`` and hand nothing the dataset
     itself, and its own item alone counts.
 
-    Not seen are changes inside installed packages, in modules that are reached otherwise (an attribute of an
-    object, ``importlib``), and of files whose names are neither items of ``dataset.data`` nor parameters (another
-    slice whose name is made of that of the first: put its name into the item). Generators of random numbers count
-    with the seed they were given. A transform that keeps what it saw when it was called counts as changed
-    afterwards, so make it anew for another dataset.
+    Files that a sample opens while it is made count too, whoever names them: its neighbours, an atlas. Where a
+    library opens them past Python (SimpleITK, h5py, OpenCV) or a function keeps what it has read, name them in the
+    item or as a parameter.
+
+    Not seen are changes inside installed packages, and in modules that are reached otherwise (an attribute of an
+    object, ``importlib``). Generators of random numbers count with the seed they were given. A transform that keeps
+    what it saw when it was called counts as changed afterwards, so make it anew for another dataset.
 
     All entries come back as arrays that may be written to, numbers and strings with no dimension. Samples of
     1 MiB and more are mapped: of an array of which a part is used, only this part is read once it was checked.
@@ -212,13 +215,14 @@ class CachedDataset(AbstractDataset):
         root, inner = locate(self.dataset, index)
         name, files = sample_key(root, inner, self._hash_funcs)
         key = next(key for known, key in self._roots if known is root)
-        return _Place(index, self.path / key / name[:2] / f"{name[2:]}.sample", self._hashes.content_of(files))
+        file = self.path / key / name[:2] / f"{name[2:]}.sample"
+        return _Place(index, file, self._hashes.content_of(files), frozenset(map(os.path.abspath, files)))
 
     def _find(self, place: "_Place", check: bool) -> tuple[Entry | None, str]:
         """Return an entry, None if it is stale, missing or damaged; and what is damaged."""
         try:
             entry = open_entry(place.file)
-            if entry.content != place.content:
+            if entry.content != place.content or not self._are_as_read(entry.read):
                 return None, ""
             if check:
                 entry.check()
@@ -227,6 +231,13 @@ class CachedDataset(AbstractDataset):
         except DamagedEntryError as error:
             return None, str(error)
         return entry, ""
+
+    def _are_as_read(self, read: Mapping[str, str]) -> bool:
+        """Whether files that a sample was made from, and that are not named by its item, are what they were."""
+        try:
+            return not read or self._hashes.stamps_of(read) == read
+        except OSError:
+            return False
 
     def _make(self, place: "_Place", patience: float) -> Entry:
         """Make an entry, unless another process is faster; ``patience`` of 0 leaves it to that process."""
@@ -274,12 +285,15 @@ class CachedDataset(AbstractDataset):
     def _load(self, place: "_Place") -> list[bytes | memoryview]:
         # whoever makes it, the same is drawn; and the caller's generators stay as they are
         with seeded_globals(derive(0, int(place.file.stem[:8], 16), stream="cache")):
+            opened: list[str] = []
             try:
-                sample = self.dataset[place.index]
+                with opened_files(opened):
+                    sample = self.dataset[place.index]
             except Exception as error:
                 error.add_note(f"while sample {place.index} was made for the cache in {self.path}")
                 raise
-        return pack(sample, place.index, place.content)
+        others = (path for path in opened if path not in place.files and not path.startswith(f"{self.path}{os.sep}"))
+        return pack(sample, place.index, place.content, self._hashes.stamps_of(others))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -290,6 +304,8 @@ class _Place:
     file: Path
     content: str
     """What tells the files that it is made from, as they are now, from others."""
+    files: frozenset[str]
+    """These files."""
 
     @property
     def lock(self) -> Path:

@@ -151,6 +151,42 @@ def test_a_changed_file_of_a_neighbour_is_seen(tmp_path):
     assert_true(Slices(files), tmp_path)
 
 
+def before(path):
+    return path.with_name(f"{max(0, int(path.stem) - 1)}.npy")
+
+
+def test_a_file_of_a_neighbour_that_a_function_finds_by_its_name_is_seen(tmp_path):
+    files = [tmp_path / "slices" / f"{number}.npy" for number in range(3)]
+    files[0].parent.mkdir()
+
+    def both(path):
+        return {"data": np.load(path) + np.load(before(path))}
+
+    def write(*values):
+        for file, value in zip(files, values, strict=True):
+            np.save(file, np.full(2, value))
+
+    for values in ((1, 2, 3), (5, 2, 3), (5, 7, 3)):
+        write(*values)
+        assert_true(BaseLazyDataset(files, both), tmp_path)
+    stamp = sorted(file.stat().st_mtime_ns for file in (tmp_path / "cache").rglob("*.sample"))
+    assert_true(BaseLazyDataset(files, both), tmp_path)
+    assert stamp == sorted(file.stat().st_mtime_ns for file in (tmp_path / "cache").rglob("*.sample"))
+
+
+def test_files_that_are_written_or_missing_are_no_obstacle(tmp_path):
+    def load(item):
+        with open(tmp_path / "log.txt", "a") as file:
+            file.write("read\n")
+        np.save(tmp_path / "scratch.npy", np.full(2, item))
+        return {"data": np.load(tmp_path / "scratch.npy")}
+
+    for _ in range(2):
+        CachedDataset(BaseLazyDataset([1, 2], load), tmp_path / "cache").build()
+        (tmp_path / "scratch.npy").unlink(missing_ok=True)
+    assert (tmp_path / "log.txt").read_text() == "read\n" * 2
+
+
 class Prepared(Own):
     factor = 3
 

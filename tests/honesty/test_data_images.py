@@ -64,7 +64,7 @@ def test_cielab_is_refused_by_name(tmp_path, pillow):
 @pytest.mark.parametrize("order", ["<", ">"])
 @pytest.mark.parametrize("dtype", ["u1", "u2", "f4", "i4"])
 def test_an_array_in_a_file_has_one_range_in_either_byte_order(tmp_path, pillow, order, dtype):
-    values = np.arange(24).reshape(6, 4).astype(f"{order}{dtype}") * 10
+    values = (np.arange(24).reshape(6, 4) * 10).astype(f"{order}{dtype}")
     np.save(tmp_path / "a.npy", values)
     unit = {"u1": 255, "u2": 65535}.get(dtype, 1)
     assert np.allclose(loaded(tmp_path / "a.npy", 1)[0], values / unit)

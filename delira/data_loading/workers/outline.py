@@ -16,6 +16,7 @@ _MOST = 20_000  # objects looked into; the others are known by identity
 _MOST_SAMPLES, _MOST_ENTRIES = 10_000, 200  # looked into of a long list of dicts of arrays, or of other objects
 _WHOLE = 2**26  # bytes of arrays looked at; of the rest, blocks from all over each array. A GB takes 0.25 s
 _N_BLOCKS, _BLOCK = 64, 2**12
+_SETS = (set, frozenset)
 _AT_ONCE = (str, int, float, bool, type(None), bytes, complex)
 
 
@@ -99,10 +100,9 @@ class Outline:
     def _long(self, value: Any) -> list[Any]:
         """A long container: entries that are plain by their values, others by identity and a look into some."""
         entries = [*value.items()] if isinstance(value, dict) else [*value]
-        if _are_plain(entries):
-            if isinstance(value, (set, frozenset)):
-                entries = sorted(map(repr, entries))
-            return [len(entries), zlib.crc32(repr(entries).encode(errors="backslashreplace"))]
+        checksum = _plain_checksum(sorted(map(repr, entries)) if isinstance(value, _SETS) else entries)
+        if checksum is not None:
+            return [len(entries), checksum]
         if isinstance(value, dict):
             entries = [part for entry in entries for part in entry]
         self._kept.append(entries)
@@ -204,11 +204,17 @@ def _named(place: Place) -> list[Any]:
     return values if place.names is None else [part for pair in zip(place.names, values, strict=True) for part in pair]
 
 
-def _are_plain(entries: list[Any]) -> bool:
-    kinds = {*map(type, entries)}
-    if kinds <= {tuple, list}:
-        kinds = {*map(type, itertools.chain.from_iterable(entries))}
-    return kinds <= {*_AT_ONCE}
+def _plain_checksum(entries: list[Any]) -> int | None:
+    """A checksum of texts and numbers, or of tuples and lists of these; None if they are something else."""
+    kinds = [*map(type, entries)]
+    if {*kinds} <= {tuple, list}:
+        kinds = [*map(type, itertools.chain.from_iterable(entries))]
+        entries = [*map(tuple, entries)]
+    if not {*kinds} <= {*_AT_ONCE}:
+        return None
+    if {float, complex}.isdisjoint(kinds):
+        return hash((*entries, *kinds))  # Python keeps the hashes of texts: a tenth of the time
+    return zlib.crc32(repr(entries).encode(errors="backslashreplace"))  # 0.0 is no -0.0
 
 
 def _spread(entries: Any, most: int = _MOST_ENTRIES) -> list[Any]:

@@ -11,6 +11,14 @@ LEFT_OUT = "tests/data_loading/test_left_out_samples.py"
 
 POINTS = [
     PutBack(
+        point="33",
+        what="a neighbour's file that is found by its name is not seen",
+        file="delira/data_loading/cached_dataset.py",
+        old=" or not self._are_as_read(entry.read):",
+        new=":",
+        test=f"{CACHE}::test_a_file_of_a_neighbour_that_a_function_finds_by_its_name_is_seen",
+    ),
+    PutBack(
         point="36",
         what="items of a long list or a closure are known by their number alone",
         file="delira/data_loading/workers/outline.py",
