@@ -123,6 +123,10 @@ class Backend(TrialVerbs, abc.ABC):
         """
         return call(inputs)
 
+    def added_losses(self, network: Any) -> Mapping[str, Any]:
+        """What the network itself adds to the loss in the call before, e.g. regularisation, as one-number losses."""
+        return {}
+
     def bind_step(
         self, closure: Callable[..., Any], network: Any, arguments: Mapping[str, Any], compiling: CompileConfig
     ) -> Callable[[dict[str, Any], Mapping[str, int]], Any]:

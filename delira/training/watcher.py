@@ -50,6 +50,7 @@ class Watcher:
             trainer._take_on_forward(step, trainer.facts)
         if self._losses is not None and trainer.has_default_closure:
             step.losses = call_losses(config.losses, config.loss_keys, step.predictions, prepared)
+            step.losses |= trainer.backend.added_losses(trainer.module)
             if self._is_shown and step.losses:
                 trainer._show_on_criterion(step, trainer.facts)
                 trainer._fire("on_criterion_validation")

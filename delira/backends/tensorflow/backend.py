@@ -34,6 +34,7 @@ class TfBackend(Backend):
     is_out_of_memory = staticmethod(device.is_out_of_memory)
     key_mapping = staticmethod(steps.key_mapping)
     forward = staticmethod(steps.forward)
+    added_losses = staticmethod(steps.added_losses)
     build_optimizers = staticmethod(builders.build_optimizers)
     check_optimizers = staticmethod(builders.check_optimizers)
     no_optimizer = staticmethod(builders.no_optimizer)

@@ -13,6 +13,7 @@ from delira.backends.tensorflow.names import named_variables
 from delira.backends.tensorflow.replicas import of_this_share
 from delira.backends.tensorflow.runtime import calls, runtime_of
 from delira.backends.tensorflow.state import finish_building
+from delira.backends.tensorflow.steps import regularisation
 from delira.contract import (
     NO_HOOKS,
     Step,
@@ -160,8 +161,7 @@ class AbstractTfNetwork(AbstractNetwork, keras.Model):
                 step.predictions = named_outputs(model, model(**select_inputs(mapping, step.batch)))
             run_hooks(hooks.forward, step)
             step.losses = call_losses(losses or {}, kwargs.get("loss_keys") or {}, step.predictions, step.batch)
-            if optimizer is not None and model.losses:
-                step.losses["regularisation"] = tf.add_n([tf.cast(loss, tf.float32) for loss in model.losses])
+            step.losses |= regularisation(model)
             run_hooks(hooks.criterion, step)
             scaled = None if optimizer is None else optimizer.scale_loss(_total(step.losses))
         if optimizer is not None:

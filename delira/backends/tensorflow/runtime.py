@@ -45,6 +45,8 @@ class Runtime:
     """Names of the variables that learn, to be set when the weights are there."""
     forward: Any = None
     """The compiled prediction."""
+    added: dict[str, Any] | None = None
+    """What the last prediction of the room added to the loss, until somebody asks."""
 
 
 def runtime_of(network: Any) -> Runtime:
@@ -77,6 +79,7 @@ def calls(network: Any, training: bool | None) -> Iterator[None]:
     if training is None or global_state.get_global_attribute(_CONTEXT) is not None:
         yield
         return
+    runtime_of(network).added = None
     context = CallContext(entry_layer=None)
     context.set_value("training", training)
     if not in_share():  # losses of the other shares are there too

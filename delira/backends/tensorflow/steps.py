@@ -338,21 +338,37 @@ def forward(network: Any, inputs: Mapping[str, Any]) -> Any:
     arrays = only_arrays(inputs)
     if runtime.compiled is False or arrays.keys() != inputs.keys():
         with _blaming_texts(inputs):
-            return _predict(network, inputs)
+            outputs, runtime.added = _predict(network, inputs)
+            return outputs
     if runtime.forward is None or runtime.forward[0] != (runtime.compiled, runtime.jit):
         traces = Traces(functools.partial(_predict, network), network, options_of(network))
         runtime.forward = ((runtime.compiled, runtime.jit), traces)
     frozen = tuple(layer.trainable for layer in network._flatten_layers())  # frozen normalisation predicts
-    return runtime.forward[1](arrays, (runtime.mode, frozen))
+    outputs, runtime.added = runtime.forward[1](arrays, (runtime.mode, frozen))
+    return outputs
 
 
-def _predict(network: Any, inputs: Mapping[str, Any]) -> Any:
-    """Call the network on its device, or with a share on each of several."""
+def regularisation(network: Any) -> dict[str, Any]:
+    """What the layers of a network add to the loss, after a call; empty if they add nothing."""
+    return (
+        {"regularisation": tf.add_n([tf.cast(loss, tf.float32) for loss in network.losses])} if network.losses else {}
+    )
+
+
+def added_losses(network: Any) -> dict[str, Any]:
+    """What the last call added to the loss: of a compiled prediction it is known no more otherwise."""
+    runtime = runtime_of(network)
+    added, runtime.added = runtime.added, None
+    return regularisation(network) if added is None else added
+
+
+def _predict(network: Any, inputs: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Call the network on its device, or with a share on each of several; outputs, and what they add to the loss."""
     runtime = runtime_of(network)
 
-    def call(given: Mapping[str, Any]) -> Any:
+    def call(given: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
         with calls(network, runtime.mode):
-            return network(**given)
+            return network(**given), regularisation(network)
 
     if runtime.strategy is None or only_arrays(inputs).keys() != inputs.keys():
         with tf.device(runtime.device):
@@ -360,7 +376,8 @@ def _predict(network: Any, inputs: Mapping[str, Any]) -> Any:
     shares = Shares(only_arrays(inputs), None, runtime.strategy)
     network._clear_losses()
     with tf.device(runtime.device):
-        return shares.join(shares.compute(call))
+        outputs, added = zip(*shares.compute(call), strict=True)
+        return shares.join(outputs), shares.mean(added)
 
 
 def key_mapping(network: Any) -> dict[str, str]:

@@ -154,6 +154,8 @@ class Closure:
                 given[keys.Y_TRUE] = read["y_true"](state)
             with _replaced(state, given):
                 state[keys.LOSS] = trainer._loss(state)
+            for added in trainer.backend.added_losses(network).values():
+                state[keys.LOSS] = state[keys.LOSS] + added
             trainer._fire("on_criterion")
             state[self.loss] = state[keys.LOSS]
         own = {keys.Y_PRED, self._y_pred, keys.X, keys.Y_TRUE}

@@ -54,6 +54,8 @@ class TrialWatcher:
         is_measured = self.kept is None or facts[keys.Y_TRUE] is not None
         if is_measured:
             facts[keys.LOSS] = trainer._loss(facts)
+            for added in trainer.backend.added_losses(trainer.module).values():
+                facts[keys.LOSS] = facts[keys.LOSS] + added
             trainer._fire("on_criterion_validation")
             trainer._measure(facts)
         if self.kept is not None:

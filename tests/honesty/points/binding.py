@@ -3,6 +3,7 @@
 from put_back import PutBack
 
 NAMES = "tests/honesty/test_binding.py"
+KERAS = "tests/honesty/test_keras_evaluate.py"
 IN_PLACE = "tests/honesty/test_in_place.py"
 
 POINTS = [
@@ -93,5 +94,21 @@ POINTS = [
         old="        labels = np.asarray(self.estimator.predict(_rows(np.array(x))))",
         new="        labels = np.asarray(self.estimator.predict(_rows(x)))",
         test=f"{IN_PLACE}::test_an_estimator_that_works_in_place_leaves_the_batch_alone",
+    ),
+    PutBack(
+        point="17",
+        what="the validation loss of a trial leaves out what layers add to the loss",
+        file="delira/training/trial/watcher.py",
+        old="            for added in trainer.backend.added_losses(trainer.module).values():",
+        new="            for added in ():",
+        test=f"{KERAS}::test_a_trial_evaluates_as_keras_does",
+    ),
+    PutBack(
+        point="17",
+        what="an experiment's validation leaves out what layers add to the loss",
+        file="delira/training/watcher.py",
+        old="            step.losses |= trainer.backend.added_losses(trainer.module)\n",
+        new="",
+        test=f"{KERAS}::test_an_experiment_validates_as_keras_does",
     ),
 ]
