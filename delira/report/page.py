@@ -101,9 +101,16 @@ def drawn_folds(result: Any) -> Sequence[Any]:
     return result.folds or result.unfinished
 
 
+#: what the number of an epoch is; metrics are of the whole data set
+_ABOUT_LOSSES = (
+    "A loss of an epoch is the mean over samples of batch means; with class weights or targets left out (PyTorch, "
+    "Keras) it is weighted by what counts."
+)
+
+
 def _curve_notes(result: Any) -> list[str]:
     """What the curves do not show by themselves."""
-    notes = []
+    notes = [_ABOUT_LOSSES] if any(fold.history for fold in drawn_folds(result)) else []
     if len({len(fold.history) for fold in drawn_folds(result)}) > 1:
         notes.append("The folds trained for different numbers of epochs; the mean ends with the shortest.")
     if result.is_training or not result.unfinished:

@@ -375,7 +375,7 @@ class BaseNetworkTrainer(HookedRun):
         if state.step_in_epoch == 1:
             checks.check_step_names(step_metrics, step_losses)
         running.metrics.append(step_metrics, n_samples, state.step_in_epoch)
-        running.losses.append(step_losses, n_samples, state.step_in_epoch)
+        running.losses.append(step_losses, n_samples, state.step_in_epoch, self._loss_weights(prepared))
         if running.over_epoch is not None and self.backend.is_ready(self.module):
             arrays, host = self._read(running.over_epoch, predictions, batch)
             running.over_epoch.update({**arrays, **host})

@@ -1,5 +1,6 @@
 """Losses and metrics of the steps of one epoch, left on the device until somebody needs them."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -23,17 +24,22 @@ class StepValues:
         self._read = read
         self._pending: dict[str, list[Any]] = {}
         self._values: dict[str, list[np.ndarray]] = {}
-        self._sizes: dict[str, list[int]] = {}
+        self._sizes: dict[str, list[Any]] = {}
         self._steps: dict[str, list[int]] = {}
         self._checked: dict[str, int] = {}
 
-    def append(self, values: Mapping[str, Any], n_samples: int, step: int) -> None:
-        """Keep the values of one step (counted from 1) over ``n_samples`` samples; nothing is read."""
+    def append(
+        self, values: Mapping[str, Any], n_samples: int, step: int, weights: Mapping[str, Any] | None = None
+    ) -> None:
+        """Keep the values of one step (counted from 1) over ``n_samples`` samples; nothing is read.
+
+        ``weights`` has what means count instead of samples, by name, perhaps on the device.
+        """
         for name, value in values.items():
             if name not in self._pending:
                 self._pending[name], self._values[name], self._sizes[name], self._steps[name] = [], [], [], []
             self._pending[name].append(value)
-            self._sizes[name].append(n_samples)
+            self._sizes[name].append(n_samples if weights is None else weights.get(name, n_samples))
             self._steps[name].append(step)
 
     def __getitem__(self, name: str) -> np.ndarray:
@@ -44,6 +50,13 @@ class StepValues:
         if len(self._values[name]) > 1:
             self._values[name] = [np.concatenate(self._values[name])]
         return self._values[name][0]
+
+    def _sizes_of(self, name: str) -> np.ndarray:
+        """What the values count, float64 of shape ``(n_steps,)``."""
+        sizes = self._sizes[name]
+        if any(not isinstance(size, (int, float)) for size in sizes):
+            sizes = self._sizes[name] = self._read(sizes).tolist()
+        return np.asarray(sizes, dtype=np.float64)
 
     def after(self, name: str, step: int) -> np.ndarray:
         """The values of the steps after one, float64 of shape ``(n,)``."""
@@ -94,7 +107,7 @@ class StepValues:
         return {
             name: {
                 "values": self[name],
-                "sizes": np.array(self._sizes[name], dtype=np.int64),
+                "sizes": _as_integers(self._sizes_of(name)),
                 "steps": np.array(self._steps[name], dtype=np.int64),
                 "checked": self._checked.get(name, 0),
             }
@@ -112,18 +125,27 @@ class StepValues:
         """One number for each name: the mean over samples, or the sum, first or last of the steps."""
         reduced = {}
         for name in self:
-            values, sizes = self[name], np.asarray(self._sizes[name], dtype=np.float64)
+            values, sizes = self[name], self._sizes_of(name)
             if finite_only and (keep := np.isfinite(values)).any():
                 values, sizes = values[keep], sizes[keep]
             reduced[name] = reduce_values(values, mode, sizes)
         return reduced
 
 
+def _as_integers(sizes: np.ndarray) -> np.ndarray:
+    """Numbers of samples as such; sums of weights as they are."""
+    whole = sizes.astype(np.int64)
+    return whole if np.array_equal(whole, sizes) else sizes
+
+
 def reduce_values(values: Any, mode: str = "mean", sizes: np.ndarray | None = None) -> float:
     """Reduce the values of one name; without ``sizes`` all steps count the same."""
     array = np.asarray(values, dtype=np.float64).ravel()
     if mode == "mean":
-        return float(np.average(array, weights=sizes))
+        if sizes is None:
+            return float(array.mean())
+        counts = sizes > 0  # the mean of nothing is no number
+        return float(np.average(array[counts], weights=sizes[counts])) if counts.any() else math.nan
     if mode == "sum":
         return float(array.sum())
     if mode == "first_only":

@@ -55,7 +55,7 @@ class Watcher:
                 trainer._show_on_criterion(step, trainer.facts)
                 trainer._fire("on_criterion_validation")
                 trainer._take_on_criterion(step, trainer.facts)
-            self._losses.append(step.losses, n_samples, 0)
+            self._losses.append(step.losses, n_samples, 0, trainer._loss_weights(prepared))
         if self._is_shown:
             trainer.facts[keys.METRICS] = {f"val_{name}": reported(value) for name, value in step.losses.items()}
             trainer._fire("on_step_validation")

@@ -2,29 +2,52 @@
 
 from typing import Any
 
+import numpy as np
+
 from delira.errors import ConfigError
+from delira.metrics.loss_weights import Weigh, weigh
 from delira.metrics.tree.hanging import mean, running_mean
 from delira.metrics.tree.metric import Metric
+from delira.metrics.tree.moments import Weighted
 from delira.metrics.tree.registry import default_for_key
 from delira.metrics.tree.roots import for_samples
-from delira.state import EPOCH, LOSS, OPTIMIZER, SELF
-from delira.utils.arrays import as_array, read_arrays
+from delira.state import CRITERION, EPOCH, LOSS, OPTIMIZER, SELF, Y_TRUE
+from delira.utils.arrays import as_array, ops_of, read_arrays
 
 
 @default_for_key("loss")
 @running_mean
 @mean
 class Loss(Metric):
-    """The loss; that of a batch, which is a mean over its samples, counts for all of them."""
+    """The loss; that of a batch, which is a mean over its samples, counts for all of them.
+
+    Of losses with class weights or targets left out it counts as these do (:func:`delira.metrics.loss_weights.weigh`).
+    """
 
     is_fresh = True
+    #: whether training steps whose loss is not finite are left out, as the update is
+    skips_nonfinite = False
 
     def __init__(self) -> None:
         super().__init__("loss")
+        self._weighed: tuple[Any, Weigh | None] = (None, None)
 
     def process(self, *args: Any) -> Any:
         """The loss of the batch."""
-        return for_samples(args[0][LOSS], args[0])
+        state = args[0]
+        if self._weighed[0] is not state.get(CRITERION):
+            self._weighed = (state[CRITERION], weigh(state[CRITERION]))
+        weighed = for_samples(state[LOSS], state)
+        if type(weighed) is not Weighted:
+            return weighed
+        if self._weighed[1] is not None and (weight := self._weighed[1](state[Y_TRUE])) is not None:
+            weighed = Weighted(weighed.value, weight)
+        if self.skips_nonfinite and self.is_training:
+            value, weight = as_array(weighed.value), weighed.weight
+            is_finite = value - value == 0  # without waiting for the device
+            weight = float(weight) if isinstance(weight, (int, float, np.generic)) else weight
+            return Weighted(value, weight * ops_of(value).wide(is_finite))
+        return weighed
 
     def state_dict(self) -> dict[str, Any]:
         """Nothing is kept."""

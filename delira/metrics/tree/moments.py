@@ -99,16 +99,15 @@ class Batch:
         Along which moments are taken; None: all, and many numbers are reduced on their device.
     """
 
-    __slots__ = ("arrays", "axis", "count", "is_reduced", "row", "shape", "size", "weight")
+    __slots__ = ("_weight", "arrays", "axis", "count", "is_reduced", "row", "shape", "size")
 
     def __init__(self, value: Any, axis: Any = None):
         mask: Any = None
-        #: of how many samples a single number is the mean, if the metric said so
-        self.weight: float | None = None
+        self._weight: Any = None
         if type(value) is Weighted:
             value, weight = value
             if isinstance(weight, (int, float)) or not shape_of(weight):
-                self.weight = float(weight)
+                self._weight = weight  # perhaps on its device
             else:
                 mask = weight
         values = as_array(value)
@@ -126,6 +125,16 @@ class Batch:
                 self.arrays = (_reduce(*self.arrays),)
             self.count, self.size = self.size if mask is None else None, 1
             self.shape = self.arrays[0].shape
+
+    @property
+    def weight(self) -> float | None:
+        """Of how many samples a single number is the mean, if the metric said so; it is read now."""
+        return None if self._weight is None else float(self._weight)
+
+    @property
+    def counts(self) -> bool:
+        """Whether any number of it counts."""
+        return self.weight != 0 and bool(read_rows([self])[0][0])
 
     @classmethod
     def of_mean(cls, mean: Any, count: int = 1) -> Self:
@@ -162,7 +171,8 @@ class Waiting:
         if not self._is_weighted:
             return rows
         return [
-            row if batch.weight is None else (batch.weight, *row[1:]) for batch, row in zip(batches, rows, strict=True)
+            row if (weight := batch.weight) is None else (weight, *row[1:])
+            for batch, row in zip(batches, rows, strict=True)
         ]
 
 

@@ -80,13 +80,14 @@ class RunningMetric(Metric):
         raise NotImplementedError
 
     def _of(self, batches: list[Batch]) -> Any:
-        means = [row[1] for row in read_rows(batches) if row[0]]  # of a batch in which nothing counts there is none
+        # of a batch in which nothing counts there is none
+        means = [row[1] for row, batch in zip(read_rows(batches), batches, strict=True) if batch.counts]
         return to_plain(self.compute(np.asarray(means))) if means else np.nan
 
     def state_dict(self) -> dict[str, Any]:
         """The window, as a checkpoint tree."""
         rows = read_rows(self._window)
-        means, counted = [np.asarray(row[1]) for row in rows], [bool(row[0]) for row in rows]
+        means, counted = [np.asarray(row[1]) for row in rows], [batch.counts for batch in self._window]
         value = self._value.item() if isinstance(self._value, Lazy) else self._value
         return {"window": means, "counted": counted, "batches": self._n_batches, "value": value}
 

@@ -12,6 +12,7 @@ from typing import Any
 from delira import state as keys
 from delira.contract import Step, default_optimizer, room_default
 from delira.errors import DataError, NetworkError
+from delira.metrics.tree.basics import Loss
 from delira.state import State
 from delira.training.callbacks.monitor import plain_values
 from delira.training.compiled_facts import SETTLED, CompiledFacts, written
@@ -338,6 +339,9 @@ class TrialRun(HookedRun):
             metrics.train()
         else:
             metrics.eval(data_key)
+        for tree in metrics:
+            if isinstance(tree.root, Loss):
+                tree.root.skips_nonfinite = self.config.guards.nonfinite == "skip"
         metrics.reset(facts)
         if data_key == keys.TRAIN_DATA and self._kept_metrics is not None:
             metrics.load_state_dict(self._kept_metrics)

@@ -4,6 +4,7 @@ from put_back import PutBack
 
 NAMES = "tests/honesty/test_binding.py"
 KERAS = "tests/honesty/test_keras_evaluate.py"
+WEIGHTS = "tests/honesty/test_loss_weights.py"
 IN_PLACE = "tests/honesty/test_in_place.py"
 
 POINTS = [
@@ -110,5 +111,45 @@ POINTS = [
         old="            step.losses |= trainer.backend.added_losses(trainer.module)\n",
         new="",
         test=f"{KERAS}::test_an_experiment_validates_as_keras_does",
+    ),
+    PutBack(
+        point="16",
+        what="losses with weights or targets left out are weighted by samples in an experiment",
+        file="delira/training/base_trainer.py",
+        old="state.step_in_epoch, self._loss_weights(prepared))",
+        new="state.step_in_epoch)",
+        test=f"{WEIGHTS}::test_losses_of_pytorch_are_those_of_the_whole_data_set",
+    ),
+    PutBack(
+        point="16",
+        what="the same in a validation",
+        file="delira/training/watcher.py",
+        old="            self._losses.append(step.losses, n_samples, 0, trainer._loss_weights(prepared))",
+        new="            self._losses.append(step.losses, n_samples, 0)",
+        test=f"{WEIGHTS}::test_losses_of_keras_are_those_of_the_whole_data_set",
+    ),
+    PutBack(
+        point="16",
+        what="the same in a trial",
+        file="delira/metrics/tree/basics.py",
+        old="        if self._weighed[1] is not None and (weight",
+        new="        if False and (weight",
+        test=f"{WEIGHTS}::test_the_loss_of_a_trial_is_that_of_the_whole_data_set",
+    ),
+    PutBack(
+        point="16",
+        what="class weights are not looked at, only targets left out",
+        file="delira/metrics/loss_weights.py",
+        old="    if weights is None:",
+        new="    if True:",
+        test=f"{WEIGHTS}::test_losses_of_pytorch_are_those_of_the_whole_data_set",
+    ),
+    PutBack(
+        point="46",
+        what="a trial's loss is no number though the batch was left out",
+        file="delira/metrics/tree/basics.py",
+        old="        if self.skips_nonfinite and self.is_training:",
+        new="        if False:",
+        test=f"{WEIGHTS}::test_a_trial_averages_the_finite_steps_where_others_are_left_out",
     ),
 ]
