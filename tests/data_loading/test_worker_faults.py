@@ -448,6 +448,10 @@ EXCEPTIONS = {
     "AssertionError": lambda: AssertionError(),
 }
 TRAVELS = [name for name in EXCEPTIONS if name not in ("required arguments", "unpicklable", "refuses", "local")]
+#: every worker costs a second: those that differ most go with every change, the rest with make full
+SOME_TRAVEL = [
+    name if name in ("KeyError", "chained", "group") else pytest.param(name, marks=pytest.mark.slow) for name in TRAVELS
+]
 
 
 class Raises:
@@ -488,7 +492,7 @@ def shown(error):
     return "".join(traceback.format_exception(error))
 
 
-@pytest.mark.parametrize("name", TRAVELS)
+@pytest.mark.parametrize("name", SOME_TRAVEL)
 @everywhere
 def test_an_exception_arrives_as_it_is(name, place):
     problem = Raises(EXCEPTIONS[name])

@@ -530,8 +530,8 @@ def test_a_batch_in_parts_gives_what_the_whole_gives(tmp_path, manager, update, 
     [
         (8, 1, "OutOfMemoryError", {}),
         (7, 2, "RuntimeError", {}),
-        (3, 4, "OutOfMemoryError", {"gradient_accumulation_steps": 3}),
-        (1, 8, "OutOfMemoryError", {}),
+        pytest.param(3, 4, "OutOfMemoryError", {"gradient_accumulation_steps": 3}, marks=pytest.mark.slow),
+        pytest.param(1, 8, "OutOfMemoryError", {}, marks=pytest.mark.slow),
     ],
 )
 def test_auto_halves_until_it_fits_and_changes_nothing_but_rounding(
@@ -562,7 +562,12 @@ def test_after_memory_ran_out_random_numbers_are_those_of_the_parts_from_the_sta
 
 @torch_only
 @pytest.mark.parametrize(
-    ("step", "update"), [(1, {}), (7, {}), (3, {"gradient_accumulation_steps": 3})], ids=["begin", "later", "group"]
+    ("step", "update"),
+    [
+        pytest.param(1, {}, marks=pytest.mark.slow, id="begin"),
+        pytest.param(7, {}, marks=pytest.mark.slow, id="later"),
+        pytest.param(3, {"gradient_accumulation_steps": 3}, id="group"),
+    ],
 )
 def test_a_resumed_run_keeps_the_number_of_parts_and_ends_in_the_same_bits(tmp_path, manager, step, update):
     settings = {"micro_batches": "auto", "save_freq_steps": 1, **update}

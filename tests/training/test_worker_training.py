@@ -36,7 +36,7 @@ def loop():
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("bad", [0, 20])
-@pytest.mark.parametrize("kfold", [False, True])
+@pytest.mark.parametrize("kfold", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("does", [loop, lambda: signal.raise_signal(signal.SIGKILL)], ids=["loop", "kill"])
 def test_a_sample_that_never_comes_ends_a_run_with_an_error(room, lazy, tmp_path, does, kfold, bad):
     manager = BaseDataManager(lazy(bad, does), 4, 2, worker_settings=PATIENT)

@@ -70,9 +70,11 @@ def limited(limit, seen=None, refuse=refuse_python, **settings):
 
 
 @pytest.mark.parametrize(("limit", "arguments", "found"), [
-    (10, {}, 8), (11, {"is_exact": True}, 11), (8, {}, 8), (15, {"is_exact": True}, 15), (10, {"start": 3}, 6),
-    (100, {"max_batch_size": 70}, 70), (100, {"max_batch_size": 64}, 64), (5, {"start": 5}, 5),
-    (5, {"start": 5, "is_exact": True}, 5), (10, {"max_batch_size": 13, "is_exact": True}, 10),
+    (10, {}, 8), (11, {"is_exact": True}, 11), (10, {"start": 3}, 6), (100, {"max_batch_size": 70}, 70),
+    *(pytest.param(*case, marks=pytest.mark.slow) for case in (
+        (8, {}, 8), (15, {"is_exact": True}, 15), (100, {"max_batch_size": 64}, 64), (5, {"start": 5}, 5),
+        (5, {"start": 5, "is_exact": True}, 5), (10, {"max_batch_size": 13, "is_exact": True}, 10),
+    )),
 ])  # fmt: skip
 def test_the_largest_batch_that_fits_is_found(limit, arguments, found):
     seen = []

@@ -141,10 +141,10 @@ def test_the_accuracy_weighs_both_labels(room):
 @pytest.mark.parametrize(
     ("callback", "criterion"),
     [
-        (lambda: CutMix(1.0, 3), None),
+        pytest.param(lambda: CutMix(1.0, 3), None, marks=pytest.mark.slow),
         (lambda: CutMix(1.0, mixup_loss=True), mixup_loss),
         (lambda: BCPlus(classes=3), lambda loss: bc_loss),
-        (lambda: LabelSmoothingRegularisation(0.1, 3), None),
+        pytest.param(lambda: LabelSmoothingRegularisation(0.1, 3), None, marks=pytest.mark.slow),
     ],
 )
 def test_targets_are_as_the_criterion_needs_them_in_every_pass(room, callback, criterion):
