@@ -1,6 +1,7 @@
 """What a room is told besides networks and batches: devices, and how a step is computed."""
 
 import dataclasses
+import numbers
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -44,7 +45,9 @@ class UpdateConfig:
                 f"gradient_accumulation_steps must be an integer of at least 1 (batch), got {self.accumulation_steps!r}"
             )
         for name in ("clip_norm", "clip_value"):
-            if (value := getattr(self, name)) is not None and not value > 0:
+            value = getattr(self, name)
+            is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+            if value is not None and not (is_number and value > 0):
                 raise ConfigError(f"gradient_{name} must be above 0 (or None for no clipping), got {value!r}")
 
 

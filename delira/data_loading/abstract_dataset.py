@@ -308,7 +308,11 @@ def split_indices(length: int, *args: Any, **kwargs: Any) -> tuple[np.ndarray, n
 
     if args:
         raise ConfigError(f"train_test_split takes keywords only, e.g. test_size=0.2; got {args!r}")
-    train, test = train_test_split(np.arange(length), **kwargs)
+    try:
+        train, test = train_test_split(np.arange(length), **kwargs)
+    except (TypeError, ValueError) as error:
+        given = ", ".join(f"{name}={value!r}" for name, value in kwargs.items())
+        raise ConfigError(f"train_test_split({given}) cannot divide {length} samples: {error}") from error
     return train, test
 
 

@@ -8,10 +8,12 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Self
 
-from delira.errors import ConfigError
+from delira.errors import ConfigError, DataError, NetworkError
 from delira.training.base_trainer import BaseNetworkTrainer
+from delira.training.checks import check_data
 from delira.training.chosen_folds import check_chosen, refuse_fold
 from delira.training.config import SETTINGS, check_names, read_settings
+from delira.training.config_parts import check_flag
 from delira.training.cross_validation import CrossValidation
 from delira.training.experiment_file import FILE_NAME, load_arguments, save_arguments
 from delira.training.generators import own_generators, seed_generators
@@ -26,7 +28,11 @@ from delira.training.run_request import (
     RUN_NAMES,
     RunRequest,
     as_parameters,
+    check_class,
+    check_mapping,
     check_model_arguments,
+    check_model_class,
+    check_name,
     check_settings,
     isolated,
     merged,
@@ -36,7 +42,7 @@ from delira.training.run_request import (
 from delira.training.selection import other_weights, selection_of
 from delira.training.splits import SplitConfig
 from delira.utils import yaml_codec
-from delira.utils.files import writable_folder
+from delira.utils.files import as_path, writable_folder
 from delira.utils.suggest import did_you_mean
 
 _SPLIT_NAMES = tuple(field.name for field in dataclasses.fields(SplitConfig))
@@ -90,8 +96,8 @@ class BaseExperiment:
         self.params = as_parameters(params)
         self.model_cls = model_cls
         self.n_epochs = n_epochs
-        self.name = name or "UnnamedExperiment"
-        self._parent = Path(save_path or ".")
+        self.name = "UnnamedExperiment" if name is None or name == "" else check_name(name)
+        self._parent = Path() if save_path is None or save_path == "" else as_path(save_path)
         self.save_path = self._parent / self.name
         self.key_mapping = key_mapping
         if trainer_cls is not None:
@@ -106,7 +112,10 @@ class BaseExperiment:
     def _check(self) -> None:
         """Refuse what cannot work, before any run."""
         check_settings(merged(self.params.training_settings(), self.settings), self.n_epochs)
+        check_class("trainer_cls", self.trainer_cls, BaseNetworkTrainer)
+        check_class("predictor_cls", self.predictor_cls, Predictor)
         check_model_arguments(self.model_cls, self.params.model_kwargs())
+        check_model_class(self.model_cls, self.trainer_cls.backend.network_class)
         writable_folder(self.save_path)
 
     def _resolve(self, params: Any, kwargs: Mapping[str, Any], seed: int | None = None) -> RunRequest:
@@ -159,6 +168,10 @@ class BaseExperiment:
             In evaluation mode; with the best weights if a validation score was watched, else with the last.
         """
         request = dataclasses.replace(self._resolve(params, kwargs), preprocessing=as_preprocessing(preprocessing))
+        check_flag("allow_changes", allow_changes)
+        check_data(train_data, "training")
+        if val_data is not None:
+            check_data(val_data, "validation")
         if request.preprocessing is not None:
             check_manager(train_data, "training")
             check_manager(val_data, "validation")
@@ -219,6 +232,11 @@ class BaseExperiment:
         names = ("prepare_batch", "convert_fn", "key_mapping")
         if unknown := [name for name in kwargs if name not in names]:
             raise ConfigError(f"test takes no {unknown[0]!r}{did_you_mean(unknown[0], names)}")
+        check_data(test_data, "test")
+        check_mapping("metrics", metrics)
+        check_mapping("metric_keys", metric_keys)
+        if not callable(getattr(network, "prepare_batch", kwargs.get("prepare_batch"))) or isinstance(network, type):
+            raise NetworkError(f"test needs a trained network, such as run returns, got {network!r}")
         request = self._resolve(None, {"num_epochs": 0})
         config = read_settings(request.settings)
         tested = config.epoch_metrics if metrics is None else metrics
@@ -232,6 +250,8 @@ class BaseExperiment:
         keys = config.keys_of(tested) if metric_keys is None else metric_keys
         done = predictor.evaluate(test_data, metrics=config.bound(tested, keys), metric_keys=keys, verbose=verbose)
         close_workers(test_data)
+        if not done.predictions:
+            raise DataError("the test data gave no batch; a generator can be gone through only once")
         return done.predictions, done.metrics
 
     def kfold(  # noqa: PLR0913 - the historic signature
@@ -294,6 +314,15 @@ class BaseExperiment:
             Unpacks as ``outputs, metrics``; prints as a table.
         """
         check_names(options, (*SETTINGS, *RUN_NAMES, *_SPLIT_NAMES))
+        given = {
+            "metrics": metrics,
+            "train_kwargs": train_kwargs,
+            "test_kwargs": test_kwargs,
+            "metric_keys": metric_keys,
+        }
+        for name, value in given.items():
+            check_mapping(name, value)
+        check_flag("allow_changes", allow_changes)
         chosen = check_chosen(folds)
         split = {name: options.pop(name) for name in _SPLIT_NAMES if name in options}
         if num_epochs is not None:

@@ -18,6 +18,7 @@ from delira.training import checks, guards
 from delira.training.callbacks import CallbackList
 from delira.training.checkpointed import StopInValidation
 from delira.training.config import TrainerConfig, check_start, read_settings
+from delira.training.config_parts import check_verbose
 from delira.training.generators import seed_generators, set_generators
 from delira.training.hooked_run import HookedRun
 from delira.training.live_view import live_view
@@ -188,6 +189,8 @@ class BaseNetworkTrainer(HookedRun):
         if val_score_key is not None:
             self.config.check_score_key(val_score_key)
         key, mode = self.config.score(val_score_key, val_score_mode)
+        if verbose is not None:
+            check_verbose(verbose)
         plan = make_plan(
             self.config,
             TrainingPlan(

@@ -99,13 +99,8 @@ def check_first_batches(trainer: Any, plan: Any) -> None:
     for role, data in roles:
         if data is None and role == "validation":
             continue
+        check_data(data, role)
         if not has_epochs(data):
-            if isinstance(data, AbstractDataset):
-                raise DataError(f"the {role} data is a dataset; wrap it: BaseDataManager(dataset, batch_size=…)")
-            if isinstance(data, Mapping) or not hasattr(data, "__iter__"):
-                raise DataError(
-                    f"the {role} data is a {type(data).__name__}; pass a BaseDataManager or an iterable of batches"
-                )
             continue
         counters = (trainer.seed, trainer.fold, trainer.state.epoch + 1)
         batch = data.first_batch(*counters) if hasattr(data, "first_batch") else next(iter(data.epoch(*counters)), None)
@@ -124,6 +119,21 @@ def check_first_batches(trainer: Any, plan: Any) -> None:
                 in_parts = role == "training" and trainer.config.guards.micro_batches != 1
                 if not in_parts or not trainer.backend.is_out_of_memory(error):
                     raise
+
+
+def check_data(data: Any, role: str) -> None:
+    """Refuse what gives no batches: a dataset, a batch, an array; ``role`` says what the data are for."""
+    if has_epochs(data):
+        return
+    if isinstance(data, AbstractDataset):
+        raise DataError(f"the {role} data is a dataset; wrap it: BaseDataManager(dataset, batch_size=…)")
+    is_plain = isinstance(data, (Mapping, str, bytes)) or hasattr(data, "__array__")
+    if is_plain or not (hasattr(data, "__iter__") or hasattr(data, "__getitem__")):
+        raise DataError(f"the {role} data is a {type(data).__name__}; pass a BaseDataManager or an iterable of batches")
+    if isinstance(data, (list, tuple)) and (wrong := [batch for batch in data if not isinstance(batch, Mapping)]):
+        raise DataError(
+            f"a batch must be a dict of arrays with the samples first, got {type(wrong[0]).__name__}: the {role} data"
+        )
 
 
 @contextlib.contextmanager

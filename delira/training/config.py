@@ -155,6 +155,10 @@ class TrainerConfig:
         if self.num_threads is not None:
             check_positive("num_threads", self.num_threads, "thread")
         _check_gpu_ids(self.gpu_ids)
+        if isinstance(self.device, (numbers.Number, bytes, list, tuple, set, dict)):
+            raise ConfigError(f"device must be a name such as 'cpu', 'auto' or 'cuda:1', got {self.device!r}")
+        if self.convert_batch_to_npy_fn is not None and not callable(self.convert_batch_to_npy_fn):
+            raise ConfigError(f"convert_batch_to_npy_fn must be a function, got {self.convert_batch_to_npy_fn!r}")
         check_seed(self.seed)
         object.__setattr__(self, "val_score_mode", score_mode(self.val_score_mode))
         if self.reduce_mode not in REDUCTIONS:
@@ -199,6 +203,8 @@ class TrainerConfig:
 
     def check_score_key(self, key: str | None) -> None:
         """Refuse a score that nothing computes."""
+        if key is not None and not isinstance(key, str):
+            raise ConfigError(f"val_score_key must name a validation metric or a loss, got {key!r}")
         if key is not None and self._name_of_score(key) is None:
             known = [*self.losses, *self.epoch_metrics]
             raise ConfigError(
@@ -393,11 +399,25 @@ def read_settings(settings: Mapping[str, Any]) -> TrainerConfig:
     return TrainerConfig(**plain, **built)
 
 
+#: names of other libraries, and of other places here, that are near to settings which mean something else
+_ELSEWHERE = {
+    "n_jobs": "; folds run one after the other: n_process_augmentation of the data manager loads in parallel, and "
+    "num_threads says how many threads compute",
+    "num_workers": "; BaseDataManager(…, n_process_augmentation=…) says how many processes load",
+    "val_kwargs": "; test_kwargs of kfold changes the data manager for validation and testing",
+    "folds": "; kfold(folds=[…]) runs some folds alone, kfold(num_splits=…) says how many there are",
+    "epochs": "; did you mean 'num_epochs'?",
+    "lr": "; write optimizer_params={'lr': …}",
+    "learning_rate": "; write optimizer_params={'learning_rate': …}",
+}
+
+
 def check_names(settings: Iterable[str], known: Iterable[str]) -> None:
     """Refuse unknown training settings, all in one message."""
     known = tuple(known)
     if unknown := [name for name in settings if name not in known]:
-        lines = [f"unknown training setting {name!r}{did_you_mean(name, known)}" for name in unknown]
+        told = {name: _ELSEWHERE.get(name) or did_you_mean(name, known) for name in unknown}
+        lines = [f"unknown training setting {name!r}{text}" for name, text in told.items()]
         raise ConfigError("\n".join(lines) + "\n(what only your closure needs goes under training['extra'])")
 
 

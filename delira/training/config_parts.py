@@ -21,6 +21,14 @@ def check_flag(name: str, value: Any) -> None:
         raise ConfigError(f"{name} must be True or False, got {value!r}")
 
 
+def check_verbose(verbose: Any) -> None:
+    """Refuse what says nothing about how much is shown."""
+    if not isinstance(verbose, numbers.Integral) or verbose not in (0, 1, 2):
+        raise ConfigError(
+            f"verbose must be 0 (nothing), 1 (a bar, or lines) or 2 (a bar for each pass), got {verbose!r}"
+        )
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OptimizerConfig:
     """How the optimizers of a network are made."""
@@ -33,6 +41,10 @@ class OptimizerConfig:
 
     builder: Callable[..., dict[str, Any]] | None = None
     """``builder(network, cls, **params)`` returns optimizers by name; for networks that need several."""
+
+    def __post_init__(self) -> None:
+        if self.builder is not None and not callable(self.builder):
+            raise ConfigError(f"optim_fn must be a function that returns optimizers by name, got {self.builder!r}")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -88,10 +100,7 @@ class LoggingConfig:
             check_frequencies(self.frequencies, "logging_frequencies")
         check_reductions(self.reductions, "logging_reductions")
         check_positive("log_freq", self.freq, "step")
-        if self.verbose not in (0, 1, 2):
-            raise ConfigError(
-                f"verbose must be 0 (nothing), 1 (a bar, or lines) or 2 (a bar for each pass), got {self.verbose!r}"
-            )
+        check_verbose(self.verbose)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

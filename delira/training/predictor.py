@@ -36,15 +36,17 @@ class Evaluation:
 
 
 def batch_length(batch: Mapping[str, Any]) -> int:
-    """Number of samples of a batch: the first axis of its first entry, unless it knows better."""
-    if (known := getattr(batch, "n_samples", None)) is not None:
-        return int(known)
+    """Number of samples of a batch, at least 1: the first axis of its first entry, unless it knows better."""
+    number = getattr(batch, "n_samples", None)
     try:
-        return len(next(iter(batch.values())))
+        number = len(next(iter(batch.values()))) if number is None else int(number)
     except (StopIteration, TypeError, AttributeError) as error:
         raise DataError(
             f"a batch must be a dict of arrays with the samples first, got {type(batch).__name__}"
         ) from error
+    if not number:
+        raise DataError("a batch has no sample: its first entry is empty; leave such batches out")
+    return number
 
 
 class Predictor:

@@ -190,7 +190,7 @@ def _replace_entries(own: Parameters, given: Parameters) -> None:
 def _as_callbacks(callbacks: Any) -> list[Any]:
     if callbacks is None:
         return []
-    if not isinstance(callbacks, Iterable):
+    if not isinstance(callbacks, Iterable) or isinstance(callbacks, (str, bytes, Mapping)):
         raise ConfigError(f"callbacks must be a list, got {callbacks!r}; write callbacks=[…]")
     return list(callbacks)
 
@@ -205,7 +205,12 @@ def as_parameters(params: Parameters | Mapping[str, Any] | str | Path) -> Parame
     if isinstance(params, Parameters):
         return params
     if isinstance(params, (str, Path)):
-        return Parameters.load(params)
+        try:
+            return Parameters.load(params)
+        except FileNotFoundError as error:
+            raise ConfigError(
+                f"params={str(params)!r} names a file of parameters, and there is none: {error}"
+            ) from error
     if not isinstance(params, Mapping):
         raise ConfigError(f"params must be Parameters, a dict or a path, got {type(params).__name__}")
     if {"fixed", "variable"} & params.keys():
@@ -220,6 +225,38 @@ def check_settings(flat: Mapping[str, Any], n_epochs: int | None) -> None:
     for epochs in (n_epochs, flat.get("num_epochs"), flat.get("n_epochs")):
         if epochs is not None:
             check_epochs(epochs)
+
+
+def check_name(name: Any) -> str:
+    """Refuse a name that cannot be that of a folder below ``save_path``."""
+    if not isinstance(name, str) or "\0" in name or ".." in Path(name).parts or Path(name).is_absolute():
+        raise ConfigError(f"name must be the text that the folder of the experiment is called, got {name!r}")
+    return name
+
+
+def check_class(name: str, cls: Any, base: type) -> None:
+    """Refuse what is no class of a kind; ``name`` is that of the argument."""
+    if isinstance(cls, yaml_codec.Unresolved):
+        return  # of a loaded file; it complains when it is used
+    if not (isinstance(cls, type) and issubclass(cls, base)):
+        raise ConfigError(f"{name} must be {base.__name__} or a subclass of it, got {cls!r}")
+
+
+def check_mapping(name: str, value: Any) -> None:
+    """Refuse what has no names; ``None`` stands for nothing."""
+    if value is not None and not isinstance(value, Mapping):
+        raise ConfigError(f"{name} must be a dict with names as keys, got {value!r}")
+
+
+def check_model_class(model_cls: Any, subclassed: str) -> None:
+    """Refuse a class that is no network; ``subclassed`` says what one is made of."""
+    if isinstance(model_cls, yaml_codec.Unresolved):
+        return
+    for name in ("closure", "prepare_batch"):
+        if not callable(getattr(model_cls, name, None)):
+            raise ConfigError(
+                f"model_cls={model_cls.__name__} is no network class: it has no {name}; subclass {subclassed}"
+            )
 
 
 def check_model_arguments(model_cls: Any, arguments: Mapping[str, Any]) -> None:

@@ -175,15 +175,28 @@ def sweep_partials(folder: Path) -> None:
                 partial.unlink()
 
 
+def as_path(path: Any, name: str = "save_path") -> Path:
+    """A path out of what a user gave; ``name`` is that of the argument.
+
+    Raises
+    ------
+    ConfigError
+        If it is no path.
+    """
+    if not isinstance(path, (str, os.PathLike)) or "\0" in (text := str(path)) or not text:
+        raise ConfigError(f"{name} must be a path, got {path!r}")
+    return Path(path)
+
+
 def writable_folder(path: str | Path) -> Path:
     """Create the folder if needed and make sure that files can be written into it.
 
     Raises
     ------
     ConfigError
-        If ``path`` or one of its parents is a file, or the folder is not writable.
+        If ``path`` is none, it or one of its parents is a file, or the folder is not writable.
     """
-    folder = Path(path)
+    folder = as_path(path)
     try:
         make_folder(folder)
         with tempfile.TemporaryFile(dir=folder):  # has no name where the system can do that: nothing to be left behind

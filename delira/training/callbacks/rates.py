@@ -21,6 +21,8 @@ _COUNTS = {
     "step_size": 1, "T_max": 1, "patience": 0, "cooldown": 0, "step_size_up": 1, "step_size_down": 1, "total_steps": 1,
     "epochs": 1, "steps_per_epoch": 1,
 }  # fmt: skip
+#: those of them that no schedule does without
+_NEEDED = ("step_size", "T_max", "step_size_up")
 #: arguments that are numbers -> their limits
 _NUMBERS: dict[str, dict[str, float]] = {
     "gamma": {"at_least": 0}, "eta_min": {"at_least": 0}, "factor": {"above": 0}, "threshold": {},
@@ -43,7 +45,7 @@ def check_rates(owner: Any, params: Mapping[str, Any]) -> None:
         Naming the first that is impossible.
     """
     for name, value in params.items():
-        if value is None:
+        if value is None and name not in _NEEDED:
             continue
         if name in _COUNTS:
             check_whole(owner, at_least=_COUNTS[name], **{name: value})

@@ -39,7 +39,15 @@ def as_batch(values: Any) -> Batch:
 
     A tuple or list of two is both of them. So is a dict of ``"data"`` and ``"label"``, as data managers give it.
     Anything else is an input.
+
+    Raises
+    ------
+    DataError
+        If it is a text, or a tuple or list of more than two, of which nobody knows what is the target.
     """
+    if isinstance(values, (str, bytes)) or (isinstance(values, (tuple, list)) and len(values) > 2):
+        what = repr(values) if isinstance(values, (str, bytes)) else f"a {type(values).__name__} of {len(values)} parts"
+        raise DataError(f"a batch is {what}; a trial takes (input, target), several inputs as ((x1, x2), target)")
     if type(values) is dict and values.keys() == _OF_MANAGERS:
         return Batch({X_ENTRY: values["data"], Y_ENTRY: values["label"]})
     if isinstance(values, (tuple, list)) and len(values) == 2:
@@ -144,10 +152,20 @@ class TrialData:
         """The next batch; what a loader of the user's leaves out is not that of the batch before."""
         state = self.state
         if self.loader is None:
-            return Batch({X_ENTRY: None, Y_ENTRY: None}) if source is None else as_batch(next(source))
+            return Batch({X_ENTRY: None, Y_ENTRY: None}) if source is None else as_batch(self._checked(next(source)))
         state[keys.X] = state[keys.Y_TRUE] = None
         self.loader(state)
         return Batch({X_ENTRY: state[keys.X], Y_ENTRY: state[keys.Y_TRUE]})
+
+    def _checked(self, values: Any) -> Any:
+        """What a loader gave; entries of a dict whose names say nothing are refused."""
+        is_named = isinstance(values, Mapping) and not values.keys() & _OF_MANAGERS
+        if is_named and not isinstance(self.generator, BaseDataManager):
+            raise DataError(
+                f"a batch is a dict of {[*values]}, and nothing says what is the target; a trial takes (input, "
+                "target), or a dict of 'data' and 'label'"
+            )
+        return values
 
     def _to_its_end(self, start: int) -> Iterator[Batch]:
         """The batches of a generator whose number nobody knows, from one on."""

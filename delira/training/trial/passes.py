@@ -10,6 +10,8 @@ from delira.errors import ConfigError, DataError
 from delira.state import State
 from delira.training.callbacks.abstract_callback import CallbackList
 from delira.training.callbacks.printers import Tqdm
+from delira.training.config import check_epochs
+from delira.training.config_parts import check_verbose
 from delira.training.trial.watcher import TrialWatcher
 from delira.training.watcher import telling_the_end
 from delira.utils.trees import iterate_leaves
@@ -56,6 +58,7 @@ class Passes:
                 "there is nothing to fit to; give training data (with_train_data, with_train_generator), or a number "
                 "of steps (for_train_steps)"
             )
+        epochs = check_epochs(epochs)
         trainer, state = self.trainer, self.state
         optimizers = state[keys.OPTIMIZER]
         if isinstance(optimizers, Mapping) and "default" not in optimizers and self.closure is None:
@@ -87,6 +90,7 @@ class Passes:
     def _shown(self, verbose: int) -> Iterator[None]:
         """Scope of one call whose printer comes before all other callbacks, as it shows what metrics gave."""
         verbose = self.verbose if verbose == -1 else verbose
+        check_verbose(verbose)
         if verbose <= 0:
             yield
             return

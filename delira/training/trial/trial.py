@@ -1,6 +1,7 @@
 """Fit anything: a module, an optimizer, a criterion, metrics and callbacks, put together by one object."""
 
 import importlib.metadata
+import numbers
 import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -12,6 +13,7 @@ from delira.metrics.tree.metric_list import MetricList
 from delira.state import State, StateFunction
 from delira.training.callbacks.abstract_callback import CallbackList
 from delira.training.config import SETTINGS, check_names
+from delira.training.config_parts import check_verbose
 from delira.training.trial.bridge import experiment_of
 from delira.training.trial.calls import bind_criterion
 from delira.training.trial.closures import Closure, base_closure, combined_closure, optimizers_of
@@ -20,6 +22,7 @@ from delira.training.trial.fluent import FluentData
 from delira.training.trial.moving import Movable
 from delira.training.trial.passes import Passes
 from delira.training.trial.run import trainer_class, trial_trainer_class
+from delira.utils.files import as_path
 
 
 class Trial(FluentData, Passes, Movable):
@@ -79,6 +82,8 @@ class Trial(FluentData, Passes, Movable):
         if model is None:
             model = trainer_class(None).backend.no_network()  # type: ignore[attr-defined]
         _refuse_classes(optimizer=optimizer, criterion=criterion)
+        _refuse_no_optimizer(optimizer)
+        check_verbose(verbose)
         self.given_metrics = [metrics] if isinstance(metrics, str) else [*metrics]
         self.metrics = MetricList(self.given_metrics)
         self.verbose, self.save_path, self.settings = verbose, save_path, settings
@@ -222,6 +227,10 @@ class Trial(FluentData, Passes, Movable):
             Whether to continue the fit; else only the network's weights are taken. A dictionary that is no state of a
             trial is taken for weights, with a warning; there is one for a state of another version, too.
         """
+        if not isinstance(state_dict, Mapping):
+            raise ConfigError(
+                f"load_state_dict takes what state_dict returned, got {state_dict!r}; trial.load(path) reads a file"
+            )
         tree = dict(state_dict)
         is_state = resume and "state" in tree
         if is_state and (written := tree.get("version", _version())) != _version():
@@ -273,7 +282,7 @@ class Trial(FluentData, Passes, Movable):
         CheckpointError
             If the file is missing, damaged, no checkpoint, or one of another network.
         """
-        return self.load_state_dict(self.trainer.load_state(path), resume)
+        return self.load_state_dict(self.trainer.load_state(as_path(path, "path")), resume)
 
     def __getstate__(self) -> dict[str, Any]:
         """What copies and pickles hold: everything, unless a trainer is at work, which belongs to this trial alone."""
@@ -309,6 +318,22 @@ def _refuse_classes(**given: Any) -> None:
     for name, value in given.items():
         if isinstance(value, type):
             raise ConfigError(f"the {name} {value.__name__} is a class, pass an instance: {value.__name__}(...)")
+
+
+def _refuse_no_optimizer(optimizer: Any) -> None:
+    """Refuse what is no optimizer in any framework; one of optax is a tuple of functions."""
+    if type(optimizer) in (list, tuple, set):
+        raise ConfigError(
+            f"the optimizers are a {type(optimizer).__name__}; pass a dict with a name for each, and say by "
+            "with_closure which network learns by which"
+        )
+    if isinstance(optimizer, (str, bytes, numbers.Number)):
+        raise ConfigError(f"the optimizer must be one of the framework, e.g. torch.optim.Adam(…), got {optimizer!r}")
+    if type(optimizer).__module__.startswith("flax.nnx"):
+        raise ConfigError(
+            f"the optimizer is an nnx.{type(optimizer).__name__}, which keeps a state of its own; pass that of optax, "
+            "e.g. optax.adam(1e-3)"
+        )
 
 
 def _flat(callbacks: Any) -> list[Any]:

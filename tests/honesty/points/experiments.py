@@ -103,4 +103,53 @@ POINTS = [
         test="tests/training/test_fitted_preprocessing.py::"
         "test_a_type_of_ones_own_is_refused_at_the_door_unless_it_is_trusted",
     ),
+    PutBack(
+        point="29",
+        what="a clipping that is a text is a raw error",
+        file="delira/contract/settings.py",
+        old="if value is not None and not (is_number and value > 0):",
+        new="if value is not None and not value > 0:",
+        test="tests/training/test_wrong_values.py::test_a_setting_that_cannot_be_is_refused_by_name",
+    ),
+    PutBack(
+        point="29",
+        what="model_cls=int is accepted in silence",
+        file="delira/training/run_request.py",
+        old='    for name in ("closure", "prepare_batch"):\n',
+        new="    for name in ():\n",
+        test="tests/training/test_wrong_values.py::test_an_argument_of_an_experiment_that_cannot_be_is_refused",
+    ),
+    PutBack(
+        point="29",
+        what="val_kwargs is guessed to be logging_kwargs",
+        file="delira/training/config.py",
+        old="_ELSEWHERE.get(name) or did_you_mean(name, known)",
+        new="did_you_mean(name, known)",
+        test="tests/training/test_wrong_values.py::test_a_name_from_elsewhere_is_told_what_it_is_here",
+    ),
+    PutBack(
+        point="29",
+        what="a test on nothing has no predictions and no metrics, without a word",
+        file="delira/training/base_experiment.py",
+        old="        if not done.predictions:\n",
+        new="        if done.predictions is None:\n",
+        test="tests/training/test_wrong_values.py::"
+        "test_a_dataset_is_told_to_be_wrapped_and_a_used_up_generator_that_it_is",
+    ),
+    PutBack(
+        point="29",
+        what="a batch without samples divides by zero",
+        file="delira/training/predictor.py",
+        old="    if not number:\n        raise DataError(",
+        new="    if number < 0:\n        raise DataError(",
+        test="tests/training/test_wrong_values.py::test_a_batch_without_samples_is_refused",
+    ),
+    PutBack(
+        point="29",
+        what="a dict of any names is the input of a trial",
+        file="delira/training/trial/data.py",
+        old="        is_named = isinstance(values, Mapping) and not",
+        new="        is_named = values is None and not",
+        test="tests/training/test_wrong_values.py::test_a_batch_of_another_form_is_refused_in_one_sentence",
+    ),
 ]
