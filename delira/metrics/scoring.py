@@ -112,9 +112,9 @@ def default_keys(metric: Any) -> tuple[str, ...]:
     target, prediction = DEFAULT_KEYS
     if is_torchmetrics(metric) and takes_one(metric):
         return (prediction,)
-    further: Any = getattr(metric, "further_keys", ())
-    pair = ordered(metric, prediction, target, documented_order(metric))
-    return (*pair, *further) if isinstance(further, tuple) else pair
+    if isinstance(further := getattr(metric, "further_keys", None), tuple) and further:
+        return (*DEFAULT_KEYS, *further)
+    return ordered(metric, prediction, target, documented_order(metric))
 
 
 def documented_order(metric: Any) -> Order:

@@ -20,6 +20,7 @@ from delira.report.intervals import (
 )
 from delira.report.parts import Part, arrays_of, folds_of, rounds_of, target_of
 from delira.report.progress import Progress
+from delira.report.stored_numbers import Keys, read_rows, write_rows
 from delira.report.undefined import told, undefined_folds
 
 _CLOSE = 1e-6
@@ -61,11 +62,25 @@ def summarise(result: Any) -> dict[str, dict[str, Any]]:
     values = fold_values(result)
     if not values:
         return {}
-    progress, folds, rounds = Progress(), folds_of(result), rounds_of(result)
+    progress, folds = Progress(), folds_of(result)
+    keys, stored, rounds = Keys(result, folds), read_rows(result.path), list[Part]()
+    rows: dict[str, dict[str, Any]] = {}
+    made: dict[str, tuple[str, dict[str, Any]]] = {}
     try:
-        return {name: _Row(result, name, folds, rounds, progress).numbers(values[name]) for name in values}
+        for name in values:
+            key = keys.of(name)
+            if key is not None and name in stored and stored[name][0] == key:
+                rows[name] = stored[name][1]
+                continue
+            rounds = rounds or rounds_of(result)
+            rows[name] = _Row(result, name, folds, rounds, progress).numbers(values[name])
+            if key is not None:
+                made[name] = (key, rows[name])
     finally:
         progress.close()
+    if made:
+        write_rows(result.path, {**stored, **made})
+    return rows
 
 
 class _Row:

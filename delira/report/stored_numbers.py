@@ -1,0 +1,223 @@
+"""The numbers of a run beside its folds, so that a process that reads it does not draw 2,000 times again."""
+
+import contextlib
+import hashlib
+import importlib.metadata
+import json
+import math
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from delira.metrics.forms import TreeMetric, in_form
+from delira.report.bootstrap import N_DRAWS
+from delira.report.parts import Part, arrays_of
+from delira.utils import yaml_codec
+from delira.utils.files import publish_text
+from delira.utils.trees import iterate_leaves
+
+FILE = "numbers.json"
+FORMAT = 1
+MAX_BYTES = 1 << 22
+"""A larger file is none of ours."""
+_PACKAGES = ("delira.", "sklearn.")
+_NUMBERS = ("mean", "std", "oof", "oof_std", "ci_low", "ci_high")
+_COUNTS = ("n", "n_groups", "n_rounds", "n_folds")
+_TEXTS = ("undefined", "note")
+_FLAGS = ("pooled", "has_oof")
+_LIMIT = 2000
+"""Characters of a note."""
+
+
+class Keys:
+    """What the numbers of each metric were computed from, as digests.
+
+    Parameters
+    ----------
+    result
+        A ``KFoldResult``.
+    folds
+        Its folds.
+    """
+
+    def __init__(self, result: Any, folds: list[Part]):
+        self.result, self.folds = result, folds
+        #: of arrays that several metrics read, which are kept so that no other gets their id
+        self._known: dict[int, tuple[np.ndarray, bytes]] = {}
+
+    def of(self, name: str) -> str | None:
+        """The digest of a metric; None if nobody can tell.
+
+        Of a function of the user's own only the name is known, and what it does may have changed: its numbers are
+        computed anew in each process. Values of single cases are known, whatever computed them.
+        """
+        result = self.result
+        identity = "" if result.is_per_case(name) else _identity((result.metrics or {}).get(name))
+        if identity is None or result.path is None:
+            return None
+        digest = hashlib.blake2b(digest_size=20)
+        facts = [FORMAT, _version(), N_DRAWS, result.seed, result.without_intervals, name, identity, len(self.folds)]
+        digest.update(json.dumps(facts, default=str).encode())
+        for part in self.folds:
+            arrays = [np.array([part.folds[0].fold]), part.cases, part.folds[0].metrics[name]]
+            if result.groups is not None:
+                arrays.append(np.asarray(result.groups)[part.cases])
+            try:
+                read = arrays_of(result, name, part) if identity else []
+            except (LookupError, TypeError, ValueError):
+                return None
+            leaves = [leaf for array in read for _, leaf in iterate_leaves(array)]
+            if any(leaf.dtype.hasobject for leaf in leaves):
+                return None
+            for array in arrays:
+                digest.update(_digest(array))
+            for leaf in leaves:
+                digest.update(self._of_leaf(leaf))
+        return digest.hexdigest()
+
+    def _of_leaf(self, leaf: np.ndarray) -> bytes:
+        if id(leaf) not in self._known:
+            self._known[id(leaf)] = leaf, _digest(leaf)
+        return self._known[id(leaf)][1]
+
+
+def _digest(array: Any) -> bytes:
+    array = np.asarray(array)
+    if array.dtype.hasobject:
+        array = np.array([str(item) for item in array.ravel()])
+    digest = hashlib.blake2b(f"{array.dtype.str}{array.shape}".encode(), digest_size=20)
+    digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data if array.size else b"")
+    return digest.digest()
+
+
+def _version() -> str:
+    try:
+        return importlib.metadata.version("delira")
+    except importlib.metadata.PackageNotFoundError:  # a copy of the source
+        return ""
+
+
+def _identity(metric: Any) -> str | None:
+    """What a metric computes, in words that tell it from any other; None of what is the user's own."""
+    if metric is None:
+        return None
+    metric = in_form(metric)
+    if isinstance(metric, TreeMetric):
+        return _of_tree(metric)
+    plain = yaml_codec.encode(metric)
+    return json.dumps(plain, sort_keys=True) if _is_known(plain) else None
+
+
+def _of_tree(metric: TreeMetric) -> str | None:
+    metric.reset()
+    (tree,) = metric.metrics.trees
+    parts = [tree.root, *tree.children]
+    if any(not type(part).__module__.startswith(_PACKAGES) for part in parts):
+        return None
+    described: list[Any] = [list(metric.criterion)]
+    for part in parts:
+        settings = {key: yaml_codec.encode(value) for key, value in vars(part).items() if _is_setting(key, value)}
+        function = yaml_codec.encode(getattr(part, "function", ""))
+        if not _is_known(function):
+            return None
+        described.append([f"{type(part).__module__}:{type(part).__qualname__}", settings, function])
+    return json.dumps(described, sort_keys=True, default=str)
+
+
+def _is_setting(key: str, value: Any) -> bool:
+    is_plain = value is None or isinstance(value, (bool, int, float, str, tuple))
+    return is_plain and not key.startswith("_") and key != "n_samples"
+
+
+def _is_known(plain: Any) -> bool:
+    """Whether all that a plain form names is of delira or scikit-learn."""
+    if isinstance(plain, Mapping):
+        named = [str(plain[tag]) for tag in ("$object", "$call", "$partial") if tag in plain]
+        return "$repr" not in plain and all(
+            [*(name.startswith(_PACKAGES) for name in named), *(_is_known(value) for value in plain.values())]
+        )
+    return all(map(_is_known, plain)) if isinstance(plain, list) else True
+
+
+# ------------------------------------------------------------------ the file
+
+
+def read_rows(folder: Path | None) -> dict[str, tuple[str, dict[str, Any]]]:
+    """Metric name to the digest of what it was computed from, and its row; empty if there are none to be read.
+
+    Parameters
+    ----------
+    folder
+        Of the run.
+    """
+    if folder is None:
+        return {}
+    path = Path(folder) / FILE
+    try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_BYTES:
+            return {}
+        written = json.loads(path.read_bytes())
+        if written["format"] != FORMAT:
+            return {}
+        rows = {str(name): (str(entry["key"]), _row(entry["row"])) for name, entry in written["rows"].items()}
+    except (OSError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
+        return {}  # they are computed again
+    return rows
+
+
+def write_rows(folder: Path | None, rows: Mapping[str, tuple[str, Mapping[str, Any]]]) -> None:
+    """Write them, if the folder is there and may be written; nothing depends on it.
+
+    Parameters
+    ----------
+    folder
+        Of the run.
+    rows
+        As :func:`read_rows` gives them.
+    """
+    if folder is None or not Path(folder).is_dir():
+        return
+    plain = {}
+    for name, (key, row) in rows.items():
+        fields = {field: _plain(value) for field, value in row.items()}
+        with contextlib.suppress(ValueError):  # an error of a metric may have lines that no file shall bring back
+            _row(fields)
+            plain[name] = {"key": key, "row": fields}
+    text = json.dumps({"format": FORMAT, "rows": plain}, indent=1, allow_nan=False)
+    with contextlib.suppress(OSError):
+        publish_text(Path(folder) / FILE, text + "\n", durable=False)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else "inf" if value > 0 else "-inf"
+    return value
+
+
+def _row(plain: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of a file, which may hold anything.
+
+    Raises
+    ------
+    ValueError, TypeError, LookupError
+        If it is none.
+    """
+    if set(plain) != {*_NUMBERS, *_COUNTS, *_TEXTS, *_FLAGS}:
+        raise ValueError("it has other fields")
+    row = dict(plain)
+    for field in _NUMBERS:
+        row[field] = np.nan if plain[field] is None else float(plain[field])
+    for field in _COUNTS:
+        if plain[field] is not None and (type(plain[field]) is not int or plain[field] < 0):
+            raise ValueError(f"{field} is no number")
+    for field in _FLAGS:
+        if type(plain[field]) is not bool:
+            raise ValueError(f"{field} is neither true nor false")
+    for field in _TEXTS:
+        if not isinstance(plain[field], str) or not plain[field].isprintable() or len(plain[field]) > _LIMIT:
+            raise ValueError(f"{field} is no text")
+    return row
