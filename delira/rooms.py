@@ -8,6 +8,15 @@ import importlib.util
 #: room -> package that must be installed for it
 FRAMEWORKS = {"torch": "torch", "torchscript": "torch", "sklearn": "sklearn", "tensorflow": "tensorflow", "jax": "flax"}
 
+#: room -> all packages that it needs, the first one with the devices
+PACKAGES = {
+    "torch": ("torch",),
+    "torchscript": ("torch",),
+    "tensorflow": ("tensorflow", "keras"),
+    "jax": ("jax", "flax", "optax"),
+    "sklearn": ("sklearn", "skops"),
+}
+
 #: room -> public package (below ``delira``) -> names shown there
 NAMES = {
     "torch": {

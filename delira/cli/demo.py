@@ -1,5 +1,6 @@
 """``delira demo``: the starter project of the first room that is installed, run here and now."""
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -9,10 +10,11 @@ from pathlib import Path
 from delira.cli.new import render
 from delira.cli.output import Answer
 from delira.errors import DeliraError, MissingBackendError
-from delira.rooms import FRAMEWORKS, installed_rooms
+from delira.rooms import PACKAGES
 from delira.training.result import KFoldResult
 from delira.utils.files import writable_folder
 
+#: the first whose packages are all there; scikit-learn is there with delira itself, what stores its networks is not
 _ORDER = ("torch", "jax", "tensorflow", "sklearn", "torchscript")
 _NAME = "digits"
 
@@ -34,12 +36,12 @@ def demonstrate(backend: str | None = None, *, quiet: bool = False) -> Answer:
     DeliraError
         If the training fails.
     """
-    installed = installed_rooms()
-    room = backend or next((name for name in _ORDER if name in installed), None)
-    if room is None or room not in installed:
-        missing = "a backend" if room is None else f"the package {FRAMEWORKS[room]!r}"
+    room = backend or next((name for name in _ORDER if not _missing(name)), None)
+    if room is None:
+        raise MissingBackendError("the demo needs a backend, and none is installed: pip install 'delira[torch]'")
+    if missing := _missing(room):
         raise MissingBackendError(
-            f"the demo needs {missing}, which is not installed: pip install 'delira[{room or 'torch'}]'"
+            f"the demo needs the package {missing[0]!r}, which is not installed: pip install 'delira[{room}]'"
         )
     writable_folder(Path("runs"))
     with tempfile.TemporaryDirectory(prefix="delira-demo-") as folder:
@@ -55,3 +57,8 @@ def demonstrate(backend: str | None = None, *, quiet: bool = False) -> Answer:
     page = result.to_html("report.html")
     content = {"backend": room, "run": str(result.path), "report": str(page), "summary": result.summary()}
     return Answer(content, f"run     {result.path}\npage    {page}\nnext    delira new my_project --backend {room}")
+
+
+def _missing(room: str) -> list[str]:
+    """Packages of a backend that are not installed."""
+    return [package for package in PACKAGES[room] if importlib.util.find_spec(package) is None]

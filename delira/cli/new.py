@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import delira
 from delira.cli.output import Answer
 from delira.errors import ConfigError
 from delira.utils.files import publish_text, writable_folder
@@ -157,6 +158,7 @@ def _facts(name: str, backend: str, task: str) -> Mapping[str, Any]:
     rate = "lr" if "torch" in backend else "learning_rate"
     return {
         **kind,
+        "version": delira.__version__,  # without one, pip takes the older library of this name
         "name": name,
         "backend": backend,
         "task": task,

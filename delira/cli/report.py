@@ -1,5 +1,6 @@
 """``delira report``: the page of a run, of several side by side, and files of every table and plot."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,11 @@ def _write_page(results: Sequence[KFoldResult], output: str | Path | None) -> Pa
         return path
     (result,) = results
     path = Path(output) if output else Path(result.path or ".") / "report" / "report.html"
+    if not output and path.parent.is_symlink():
+        raise ConfigError(
+            f"{path.parent} is a link to {os.readlink(path.parent)!r}, out of the folder of the run, and nothing is "
+            "written there; name a file with -o"
+        )
     try:
         result.to_html(path)
     except OSError as error:

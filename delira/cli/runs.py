@@ -15,6 +15,7 @@ from delira.errors import ConfigError
 from delira.training.fold_file import FILE
 from delira.training.stored_run import FINISHED, UNKNOWN, StoredRun, find_runs, read_history, read_run
 from delira.training.stored_summary import SUMMARY
+from delira.utils.foreign import harmless, open_regular
 from delira.utils.suggest import did_you_mean
 
 _LONG = 200  # characters of an error that are shown
@@ -66,7 +67,7 @@ def list_runs(root: str | Path, chosen: Filter, *, sort: str = "age", limit: int
     """
     if limit is not None and limit < 1:
         raise ConfigError(f"--limit must be at least 1, got {limit}")
-    found = [read_run(path) for path in find_runs(root)]
+    found = [_read(path) for path in find_runs(root)]
     runs = [run for run in found if chosen.fits(run)]
     if chosen.best is not None:
         known = {name for run in runs for name in run.metrics}
@@ -74,8 +75,30 @@ def list_runs(root: str | Path, chosen: Filter, *, sort: str = "age", limit: int
             raise ConfigError(f"no run has the metric {chosen.best!r}{did_you_mean(chosen.best, known)}")
         runs = [run for run in runs if score_of(run, chosen.best)[0]]
     shown = sorted(runs, key=lambda run: _order(run, "score" if chosen.best else sort, chosen.best))[:limit]
-    facts = [describe(run, Path(root), chosen.best) for run in shown]
+    facts = [_described(run, Path(root), chosen.best) for run in shown]
     return Answer({"root": str(root), "runs": facts}, _as_text(facts, Path(root), len(found), len(runs)))
+
+
+def _read(path: Path) -> StoredRun:
+    """A run; of one that breaks its reader only that: the others are listed all the same."""
+    try:
+        run = read_run(path)
+        describe(run, path)
+        _order(run, "duration", None)
+    except Exception as error:  # the folder of a stranger, or a mistake of ours
+        told = harmless(f"{path} cannot be read: {type(error).__name__}: {error}")
+        return StoredRun(path=path.absolute(), manifest={}, events=[], owner=None, problems=[told], is_readable=False)
+    return run
+
+
+def _described(run: StoredRun, root: Path, metric: str | None) -> dict[str, Any]:
+    if run.is_readable:
+        return describe(run, root, metric)
+    names = ("kind", "folds_done", "folds", "score", "started", "seconds", "age_seconds", "room", "error", "owner")
+    empty: dict[str, Any] = dict.fromkeys(names)
+    place = run.path.relative_to(root.resolve()) if run.path.is_relative_to(root.resolve()) else run.path
+    known = {"run": str(place), "path": str(run.path), "name": run.name, "status": UNKNOWN}
+    return {**empty, **known, "metrics": {}, "error_notes": [], "problems": [*run.problems]}
 
 
 def describe(run: StoredRun, root: Path, metric: str | None = None) -> dict[str, Any]:
@@ -115,11 +138,19 @@ def _losses(run: StoredRun) -> list[str]:
             found.append(f"fold_{number:02d} is missing, though the ledger says that fold {number} has finished")
         elif number not in run.stored_folds:
             found.append(f"{folder.name}/{FILE} is missing, though the ledger says that fold {number} has finished")
-        elif not zipfile.is_zipfile(folder / FILE):
-            found.append(f"{folder.name}/{FILE} is damaged: it has no end")
+        elif why := _why_cut(folder / FILE):
+            found.append(f"{folder.name}/{FILE} {why}")
     if run.lacks_summary:
         found.append(f"{SUMMARY} is missing")
     return [*found, *([run.summary_trouble] if run.summary_trouble else [])]
+
+
+def _why_cut(path: Path) -> str:
+    try:
+        with open_regular(path) as file:
+            return "" if zipfile.is_zipfile(file) else "is damaged: it has no end"
+    except OSError as error:
+        return f"cannot be read: {error}"
 
 
 def _without_ledger(run: StoredRun) -> str:

@@ -9,20 +9,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from delira.errors import CheckpointError, ConfigError
+from delira.errors import CheckpointError, ConfigError, UnreadableError
 from delira.io.container import read_tree
 from delira.io.verify import BROKEN_ZIP, verify_zip
 from delira.training import fold_file, run_folder
 from delira.training.fold_file import FILE, StoredFold, read_fold
-from delira.training.parameters import Parameters
 from delira.training.preprocessing import FILE as PREPROCESSING
 from delira.training.selection import other_weights
-from delira.training.stored_result import CHANGED
+from delira.training.stored_result import CHANGED, load_parameters
 from delira.training.stored_run import FINISHED, StoredRun, read_history
 from delira.training.stored_summary import FORMAT as SUMMARY_FORMAT
 from delira.training.stored_summary import SUMMARY
+from delira.utils.foreign import MOST_OF_MANY, check_unpacked, open_regular, read_bytes, read_json, refuse_link
 
-WHOLE, BROKEN, MISSING, UNKNOWN = "whole", "broken", "missing", "unknown"
+WHOLE, BROKEN, MISSING, UNKNOWN, UNREADABLE = "whole", "broken", "missing", "unknown", "unreadable"
 #: what is said of a file that only a later delira understands
 NEWER = "it was written by a newer version of delira, which this one cannot read: pip install --upgrade delira"
 #: ending of a checkpoint that was taken out of the way
@@ -34,8 +34,8 @@ class Check(NamedTuple):
 
     what: str
     state: str
-    """A file: ``whole``, ``broken``, ``missing``, or ``unknown``: of a newer version. The environment: ``same``,
-    ``different`` or ``unknown``."""
+    """A file: ``whole``, ``broken``, ``missing``, ``unreadable``: the system cannot read it now, or ``unknown``: of a
+    newer version. The environment: ``same``, ``different`` or ``unknown``."""
     detail: str = ""
 
 
@@ -52,7 +52,8 @@ def check_files(run: StoredRun) -> Iterator[Check]:
         yield from _check_history(run, folder, place, stored)
         yield from _check_small_files(run, number, place)
         for checkpoint in sorted((folder / "checkpoints").glob("*")):
-            if checkpoint.is_file() and not checkpoint.name.startswith("."):
+            is_one = checkpoint.name.startswith("checkpoint_") or checkpoint.is_file()
+            if is_one and not checkpoint.name.startswith("."):
                 yield _check_checkpoint(checkpoint, f"{place}/checkpoints/{checkpoint.name}")
         yield from _check_weights(run, number, place, stored)
     # that there are none may be as it should be: of most data nothing can be drawn
@@ -75,7 +76,7 @@ def _check_run_files(run: StoredRun) -> Iterator[Check]:
     yield from _check_records(run)
     if (path := run.path / "parameters.yml").exists():
         try:
-            Parameters.load(path)
+            load_parameters(path)
             yield Check(path.name, *((BROKEN, CHANGED) if run.is_changed(path.name) else (WHOLE,)))
         except (ConfigError, OSError) as error:
             yield Check(path.name, BROKEN, str(error).removeprefix(f"{path}: "))
@@ -98,6 +99,7 @@ def _check_records(run: StoredRun) -> Iterator[Check]:
     if run.fold_folders.get(0) == run.path and not manifest.exists() and not ledger.exists():
         return  # a trainer that was made alone writes neither
     content, told = _read_json(manifest)
+    told = told or ("" if content else "it cannot be read: it has no entries")
     if not manifest.exists():
         yield Check(manifest.name, MISSING, "settings, versions and seed are not known")
     elif told:
@@ -125,7 +127,9 @@ def _check_result(run: StoredRun, number: int, folder: Path) -> tuple[list[Check
         if _is_newer(read_tree(path), fold_file.FORMAT):
             return [Check(what, UNKNOWN, NEWER)], None
         stored = read_fold(folder)
-    except CheckpointError as error:
+    except UnreadableError as error:
+        return [Check(what, UNREADABLE, str(error))], None
+    except (CheckpointError, OSError) as error:
         return [Check(what, BROKEN, _without_path(path, str(error)))], None
     noted = run.finished_folds.get(number, {}).get("metrics")
     state, detail = _compare_metrics(stored.fields["metrics"], noted)
@@ -163,7 +167,7 @@ def _check_history(run: StoredRun, folder: Path, place: str, stored: StoredFold 
 def _count_rows(table: Path, n_epochs: int | None) -> str:
     """What is wrong with the table of so many epochs; of ``None`` nobody knows how many there were."""
     try:
-        n_rows = max(len(table.read_bytes().splitlines()) - 1, 0)
+        n_rows = max(len(read_bytes(table, MOST_OF_MANY).splitlines()) - 1, 0)
     except OSError as error:
         return f"it cannot be read: {error}"
     return f"it has {n_rows} rows for {n_epochs} epochs" if n_epochs not in (None, n_rows) else ""
@@ -193,8 +197,10 @@ def _check_small_files(run: StoredRun, number: int, place: str) -> Iterator[Chec
 
 def _check_arrays(path: Path, what: str) -> Check:
     try:
-        with zipfile.ZipFile(path) as archive:
-            damaged = archive.testzip()
+        refuse_link(path)
+        with open_regular(path) as file:
+            check_unpacked(file)
+            damaged = zipfile.ZipFile(file).testzip()
         detail = f"the checksum of its record {damaged!r} is wrong" if damaged else ""
     except BROKEN_ZIP as error:
         detail = f"it cannot be read: {error}"
@@ -219,6 +225,8 @@ def _check_checkpoint(path: Path, what: str) -> Check:
         return Check(what, BROKEN, "it was set aside when the run went on; delete it if the run is fine")
     try:
         verify_zip(path, compressed=path.suffix == ".ptj")
+    except UnreadableError as error:
+        return Check(what, UNREADABLE, str(error))
     except CheckpointError as error:
         return Check(what, BROKEN, _without_path(path, str(error)))
     return Check(what, WHOLE)
@@ -291,12 +299,13 @@ def _endings(folder: Path, stem: str) -> set[str]:
 def _read_json(path: Path, entry: str = "") -> tuple[Any, str]:
     """The content of a file of JSON, and what is wrong with it, in words."""
     try:
-        content = json.loads(path.read_bytes())
-    except (OSError, RecursionError, ValueError) as error:
+        content = read_json(path, MOST_OF_MANY)
+    except (OSError, ValueError) as error:
         return None, f"it cannot be read: {error}"
     if not isinstance(content, dict):
         return content, "it cannot be read: it has no entries with names"
-    return content, f"it cannot be read: it has no entry {entry!r}" if entry and entry not in content else ""
+    is_there = not entry or content.get(entry) is not None
+    return content, "" if is_there else f"it cannot be read: it has no entry {entry!r}"
 
 
 def _is_newer(content: Any, known: int) -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from delira.cli.output import Answer, wrapped
-from delira.cli.stored_files import BROKEN, MISSING, UNKNOWN, WHOLE, Check, check_files
+from delira.cli.stored_files import BROKEN, MISSING, UNKNOWN, UNREADABLE, WHOLE, Check, check_files
 from delira.training.run_folder import git_commit, versions
 from delira.training.stored_run import StoredRun, read_run
 
@@ -54,7 +54,7 @@ def verify(paths: Sequence[str | Path], *, strict: bool = False) -> Answer:
 def _verify(run: StoredRun, strict: bool) -> Answer:
     files = [*check_files(run)]
     environment = [*_compare(run)]
-    broken = [check for check in files if check.state in (BROKEN, MISSING)]
+    broken = [check for check in files if check.state in (BROKEN, MISSING, UNREADABLE)]
     changed = [check for check in environment if check.state == DIFFERENT]
     is_broken = bool(broken or (strict and changed))
     content = {

@@ -22,6 +22,8 @@ _NAME = re.compile(r"best|last|epoch_\d+(_step_\d+)?")
 #: entry of a tree: ending of a file beside it -> its SHA-256
 BESIDE = "beside"
 LAST, PREVIOUS, NEXT = "last", "previous", "next"
+#: version of the layout of checkpoints
+FORMAT = 1
 _EPOCH_NAME = re.compile(r"checkpoint_epoch_(\d+)(?:_step_(\d+))?")
 
 
@@ -253,6 +255,7 @@ class CheckpointFolder:
         tree = self.read(path)
         if not all(isinstance(tree.get(name, 0), int) for name in ("epoch", "step")):
             raise CheckpointError(f"{path} is no checkpoint of a training: its epoch or step is no number")
+        check_name(path, tree, self.suffix)
         return tree
 
 
@@ -286,6 +289,39 @@ def digest_of(path: Path) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
     return read_patiently(path, read)
+
+
+def check_format(path: Path | str, tree: Mapping[str, Any]) -> None:
+    """Refuse a checkpoint of a later layout, whose entries may mean something else.
+
+    Raises
+    ------
+    CheckpointError
+        Naming the file.
+    """
+    if (found := tree.get("format", FORMAT)) != FORMAT:
+        raise CheckpointError(
+            f"{path} has the format {found!r}; this version of delira reads {FORMAT}: pip install --upgrade delira"
+        )
+
+
+def check_name(path: Path, tree: Mapping[str, Any], suffix: str) -> None:
+    """Refuse a numbered checkpoint that holds another state than its name says: it was copied or renamed.
+
+    Raises
+    ------
+    CheckpointError
+        Naming the file, and what is in it.
+    """
+    match = _EPOCH_NAME.fullmatch(path.name.removesuffix(suffix))
+    if match is None or "epoch" not in tree or place_of(tree) == (int(match[1]), int(match[2] or 0)):
+        return
+    epoch, step = place_of(tree)
+    own = f"checkpoint_epoch_{epoch}{f'_step_{step}' if step else ''}{suffix}"
+    raise CheckpointError(
+        f"{path} is not what its name says: it holds the state of {own}, so it was copied or renamed; delete it, or "
+        "give it its own name"
+    )
 
 
 def _fill(write: Callable[[BinaryIO, Mapping[str, Any]], None], tree: Mapping[str, Any], file: BinaryIO) -> None:

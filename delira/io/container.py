@@ -16,7 +16,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from delira.errors import CheckpointError
-from delira.io.verify import BROKEN_ZIP, Record, open_plain, read_record, stored_records
+from delira.io.verify import BROKEN_ZIP, Record, read_record, stored_records
+from delira.utils.foreign import open_regular
 from delira.utils.patience import read_patiently
 
 _TREE = "tree.json"
@@ -80,7 +81,7 @@ def read_tree(path: str | Path, only: Sequence[str] | None = None) -> dict[str, 
 
 def _read_tree(path: str | Path, only: Sequence[str] | None) -> dict[str, Any]:
     try:
-        with open_plain(path) as file:
+        with open_regular(path) as file:
             records = stored_records(file)
             if _TREE not in records:
                 raise ValueError(f"it has no {_TREE}")

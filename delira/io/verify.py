@@ -3,7 +3,6 @@
 import io
 import os
 import re
-import stat
 import struct
 import zipfile
 import zlib
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from delira.errors import CheckpointError
+from delira.utils.foreign import open_regular
 from delira.utils.patience import read_patiently
 
 _LOCAL_HEADER = struct.Struct("<4s5H3L2H")
@@ -69,26 +69,13 @@ def verify_zip(path: str | Path, *, compressed: bool = False) -> None:
 
 def _verify_zip(path: str | Path, compressed: bool) -> None:
     try:
-        with open_plain(path) as file:
+        with open_regular(path) as file:
             records = stored_records(file, compressed=compressed)
             damaged = next((name for name, record in records.items() if not _is_whole(file, record)), None)
     except BROKEN_ZIP as error:
         raise CheckpointError(f"{path} is not a complete checkpoint file: {error}") from error
     if damaged is not None:
         raise CheckpointError(f"{path} is damaged: the checksum of its record {damaged!r} is wrong")
-
-
-def open_plain(path: str | Path) -> io.BufferedReader:
-    """Open a file for reading, unless it is something else that has a name, such as a pipe, which would block.
-
-    Raises
-    ------
-    OSError
-        If it is a folder, a pipe or a device, or cannot be opened.
-    """
-    if not stat.S_ISREG(os.stat(path).st_mode):
-        raise OSError(f"{str(path)!r} is a folder, a pipe or a device, not a file")
-    return open(path, "rb")
 
 
 def stored_records(file: io.BufferedReader, *, compressed: bool = False) -> dict[str, Record]:

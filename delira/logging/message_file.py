@@ -11,7 +11,7 @@ import numpy as np
 
 from delira.logging.handlers import MessageHandler, Place
 from delira.logging.messages import Message
-from delira.utils.files import publish_text
+from delira.utils.files import make_folder, publish_text
 
 _FLAT = (bool, int, float, str, type(None))
 
@@ -63,7 +63,7 @@ class MessageFileHandler(MessageHandler):
     def show(self, message: Message, place: Place | None) -> None:
         """Append a message."""
         if self._file is None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(self.path.parent)
             self._file = open(self.path, "ab", buffering=0)  # noqa: SIM115 - open until the end
         where = {} if place is None else {"axis": place.axis, "epoch": place.epoch, "fold": place.fold}
         line = {"kind": message.kind, "name": message.name, "step": message.step, **where, **_content(message)}

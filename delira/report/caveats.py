@@ -1,6 +1,7 @@
 """What a reader must know before the numbers: what happened to the run, and what is no number."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ def caveats(result: Any) -> list[str]:
     result
         A ``KFoldResult``.
     """
-    return [*result.warnings, *_interruptions(_folder(result)), *_guarded(result), *_not_finite(result)]
+    return [*result.warnings, *_interruptions(_facts(result)[1]), *_guarded(result), *_not_finite(result)]
 
 
 def of_numbers(result: Any) -> list[str]:
@@ -49,24 +50,23 @@ def of_numbers(result: Any) -> list[str]:
 
 def fingerprints(result: Any) -> list[tuple[str, str]]:
     """What tells data and splits from others, as rows of (name, text); empty without a folder."""
-    folder = _folder(result)
-    found = folder.read_manifest().get("fingerprint") if folder is not None else None
+    found = _facts(result)[0].get("fingerprint")
     if not isinstance(found, Mapping):
         return []
     return [(f"{name} fingerprint", str(found[name])[:_LENGTH]) for name in ("data", "splits") if found.get(name)]
 
 
-def _folder(result: Any) -> Any:
+def _facts(result: Any) -> tuple[Mapping[str, Any], Sequence[Mapping[str, Any]]]:
+    """Manifest and ledger of the run, as far as there is one."""
     if result.path is None:
-        return None
-    from delira.training.run_folder import RunFolder
+        return {}, ()
+    from delira.training.stored_run import read_facts
 
-    return RunFolder(result.path)
+    return read_facts(Path(result.path))
 
 
-def _interruptions(folder: Any) -> list[str]:
+def _interruptions(events: Sequence[Mapping[str, Any]]) -> list[str]:
     """Sentences about the ledger of the run: it was continued, and with what changes."""
-    events: Sequence[Mapping[str, Any]] = folder.events() if folder is not None else ()
     resumed = [event for event in events if event["event"] == "resumed"]
     if not resumed:
         return []
@@ -75,7 +75,8 @@ def _interruptions(folder: Any) -> list[str]:
     why = f" (broken off by {'; '.join(filter(None, [*errors][:3]))})" if any(errors) else ""
     times = "once" if len(resumed) == 1 else f"{len(resumed)} times"
     found = [f"The run was interrupted and continued {times}{why}."]
-    changes = dict.fromkeys(str(line) for event in resumed for line in event.get("changes") or ())
+    lists = [event["changes"] for event in resumed if isinstance(event.get("changes"), list)]
+    changes = dict.fromkeys(str(line) for lines in lists for line in lines)
     if changes:
         found.append(f"It was continued with changes: {'; '.join(changes)}")
     return found

@@ -15,6 +15,7 @@ from delira.errors import DataError
 from delira.report.ranking import Ranking, rank, why_unranked
 from delira.report.thumbnail import fullest_slice, mask_slice, picture, plane_of
 from delira.utils.files import publish
+from delira.utils.foreign import check_unpacked, harmless, open_regular, parse_json, refuse_link
 
 FILE = "report/examples.npz"
 """In the folder of a run."""
@@ -162,9 +163,21 @@ def read_examples(folder: Path) -> Examples | None:
     path = folder / FILE
     if not path.exists():
         return None
-    damaged = (OSError, EOFError, LookupError, TypeError, ValueError, zipfile.BadZipFile, zlib.error)
-    with contextlib.suppress(*damaged), open(path, "rb") as file, np.load(file, allow_pickle=False) as stored:
-        stated = json.loads(str(stored["facts"]))
+    damaged = (AttributeError, OSError, EOFError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
+    with contextlib.suppress(*damaged, zipfile.BadZipFile, zlib.error):
+        return _read_whole(path)
+    words = f"The pictures of samples in {FILE} cannot be read: the file is damaged, or of another version."
+    return Examples("", None, [], [words])
+
+
+def _read_whole(path: Path) -> Examples:
+    """The content of a file that is whole, and small; any error if it is not."""
+    refuse_link(path)
+    refuse_link(path.parent)
+    with open_regular(path) as file:
+        check_unpacked(file)
+        stored = np.load(file, allow_pickle=False)
+        stated = harmless(parse_json(str(stored["facts"])))
         if stated.pop("format") != _FORMAT:
             raise ValueError("another format")
         rows = stated.pop("examples")
@@ -173,10 +186,11 @@ def read_examples(folder: Path) -> Examples | None:
             Example(**row, **{name: stored[f"{name}_{k}"] for name in names if f"{name}_{k}" in stored.files})
             for k, row in enumerate(rows)
         ]
-        if isinstance(stated["score_name"], str) and all(map(_is_whole, found)):
-            return Examples(**stated, examples=found)
-    words = f"The pictures of samples in {FILE} cannot be read: the file is damaged, or of another version."
-    return Examples("", None, [], [words])
+    notes = stated["notes"]
+    are_texts = all(isinstance(text, str) for text in (stated["score_name"], *notes)) and isinstance(notes, list)
+    if not are_texts or stated["is_high_good"] not in (None, True, False) or not all(map(_is_whole, found)):
+        raise ValueError("other values than are written")
+    return Examples(**stated, examples=found)
 
 
 def _is_whole(example: Example) -> bool:
@@ -185,6 +199,7 @@ def _is_whole(example: Example) -> bool:
     return (
         isinstance(example.score, (int, float))
         and isinstance(example.words, str)
+        and all(isinstance(number, int) for number in (example.case, example.fold))
         and example.image.dtype == np.uint8
         and (example.image.ndim == 2 or example.image.shape[2:] == (3,))
         and all(mask.shape == example.image.shape[:2] for mask in masks)

@@ -2,11 +2,12 @@
 
 import csv
 import io
-import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from delira.utils.cells import as_text
 
 DASH = "–"
 _LATEX = {
@@ -18,8 +19,6 @@ _LATEX = {
     "|": r"\textbar{}",
     **{character: "\\" + character for character in "&%$#_{}"},
 }
-#: a text that a spreadsheet takes for a formula, which may call programs; signed numbers are none
-_FORMULA = re.compile(r"[=@\t\r]|[+-](?![\d.]+$)")
 
 
 class Share(float):
@@ -152,5 +151,5 @@ def _plain(cell: Any) -> Any:
     if cell is None or (isinstance(cell, float) and np.isnan(cell)):
         return ""
     if isinstance(cell, str):
-        return f"'{cell}" if _FORMULA.match(cell) else cell
+        return as_text(cell)
     return repr(float(cell)) if isinstance(cell, float) else cell

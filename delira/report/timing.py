@@ -1,7 +1,6 @@
 """Where the time of a run went: seconds of each phase in each fold."""
 
 import contextlib
-import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 from delira.report.panels import time_panel
 from delira.report.section import Section
 from delira.report.table import Seconds, Share, Table
+from delira.utils.foreign import read_json
 
 FILE = "timings.json"
 _VERSION = 1
@@ -41,7 +41,7 @@ def timings_of(fold: Any) -> tuple[dict[str, float], str]:
     stated: Any = fold.timings
     if not stated and fold.path is not None:
         with contextlib.suppress(OSError, ValueError):
-            stated = json.loads((Path(fold.path) / FILE).read_bytes())
+            stated = read_json(Path(fold.path) / FILE)
     if not isinstance(stated, Mapping) or stated.get("version") != _VERSION:
         return {}, ""
     seconds = stated.get("seconds")

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from delira.contract import Backend
 from delira.errors import CheckpointError
-from delira.io.checkpoint import CheckpointFolder
+from delira.io.checkpoint import FORMAT, CheckpointFolder, check_format, check_name
 from delira.io.verify import verify_zip
 from delira.training import guards
 from delira.training.callbacks.abstract_callback import load_callback
@@ -19,11 +19,9 @@ from delira.training.generators import generators_state
 from delira.training.run_state import RunState
 from delira.training.saving import Saver
 from delira.training.state import TrainingState
+from delira.utils.trees import iterate_leaves
 
 _log = logging.getLogger("delira")
-
-#: version of the layout of checkpoint files
-FORMAT = 1
 
 
 class StopInValidation(Exception):
@@ -86,11 +84,15 @@ class CheckpointedRun(RunState):
         Raises
         ------
         CheckpointError
-            If the file is missing, damaged or no checkpoint.
+            If the file is missing, damaged, no checkpoint, or of a later version.
+        UnreadableError
+            If the system cannot read it now.
         """
         path = _existing(Path(file_name), cls.backend)
         verify_zip(path)
-        return cls.backend.read_checkpoint(path)
+        tree = cls.backend.read_checkpoint(path)
+        check_format(path, tree)
+        return tree
 
     def update_state(self, file_name: str | Path) -> Any:
         """Continue from a file; returns the trainer. Nothing changes if the file does not fit."""
@@ -117,6 +119,7 @@ class CheckpointedRun(RunState):
 
     def _update_state(self, new_state: Mapping[str, Any]) -> Any:
         """Take a checkpoint over; nothing changes if its weights do not fit. Returns the trainer."""
+        check_format("the checkpoint", new_state)
         state = TrainingState.from_tree(new_state["state"]) if "state" in new_state else TrainingState(
             epoch=int(new_state.get("epoch") or 0), fold=self.fold, seed=self.config.seed
         )  # fmt: skip
@@ -143,6 +146,7 @@ class CheckpointedRun(RunState):
         """Weights and optimizers of a checkpoint, and the averaged weights, if they are in use."""
         load, self._trained = self.backend.load_state_tree, None
         trained = {**tree, "model": tree.get("training_model", tree.get("model"))}
+        _refuse_other_types(trained, self.backend.state_tree(self.module, self.optimizers), self.module)
         load(trained, self.module, self.optimizers)
         self._kept_average = tree["model"] if "training_model" in tree and self.weight_average is None else None
         if self.weight_average is not None:
@@ -198,6 +202,7 @@ class CheckpointedRun(RunState):
         """Continue from a checkpoint, and set later ones of the folder aside."""
         path = _existing(path, self.backend)
         tree = self.load_state(path)
+        check_name(path, tree, self.backend.checkpoint_suffix)
         self._continue_from(path, tree)
         self._restore_learned(tree)
         self.checkpoints.rewind(path, tree)
@@ -389,6 +394,27 @@ class CheckpointedRun(RunState):
             self._must_return = True  # before: a Ctrl-C may come in the midst
             self.backend.load_state_tree(best, self.module, {})
         return self.module
+
+
+def _refuse_other_types(given: Mapping[str, Any], own: Mapping[str, Any], network: Any) -> None:
+    """Refuse weights of other types than the network's: rooms would convert them, or become what they are."""
+    wrong = []
+    for part in ("model", "optimizer"):
+        types = {place: _type_of(leaf) for place, leaf in iterate_leaves(own.get(part) or {})}
+        for place, leaf in iterate_leaves(given.get(part) or {}):
+            if (found := _type_of(leaf)) != (expected := types.get(place, found)) and None not in (found, expected):
+                name = ".".join(map(str, place if part == "model" else (part, *place)))
+                wrong.append(f"{name} is {found} in the checkpoint and {expected} in the network")
+    if wrong:
+        raise CheckpointError(
+            f"the checkpoint does not fit the network {type(network).__name__}: {'; '.join(wrong[:10])}"
+            f"{f' and {len(wrong) - 10} more' if len(wrong) > 10 else ''}"
+        )
+
+
+def _type_of(leaf: Any) -> str | None:
+    dtype = getattr(leaf, "dtype", None)
+    return None if dtype is None else str(getattr(dtype, "name", dtype)).rpartition(".")[2]
 
 
 def _complete_name(path: Path, backend: Backend) -> Path:

@@ -44,6 +44,7 @@ from delira.training.stored_summary import write_summary
 from delira.training.watcher import evaluate_shown
 from delira.utils import yaml_codec
 from delira.utils.files import publish, publish_text
+from delira.utils.foreign import read_json
 from delira.utils.trees import iterate_leaves
 
 _log = logging.getLogger("delira")
@@ -365,7 +366,7 @@ def _left_out(manager: BaseDataManager | None, indices: np.ndarray | None) -> di
 
 def _keep_left_out(path: Path, found: Mapping[int, str]) -> dict[int, str]:
     """Add to what earlier sessions of the fold left out: a fold that is finished does not train again."""
-    earlier = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    earlier = read_json(path) if path.exists() else {}
     left_out = {**{int(index): reason for index, reason in earlier.items()}, **found}
     if left_out:
         with loss_tolerated("what was left out of a fold"):

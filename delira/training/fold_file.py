@@ -16,6 +16,7 @@ from delira.metrics.scoring import lookup
 from delira.training.callbacks import CallbackList
 from delira.training.result import FoldResult
 from delira.utils.files import publish
+from delira.utils.foreign import refuse_link
 from delira.utils.trees import iterate_leaves, map_leaves
 
 FILE = "result.zip"
@@ -83,8 +84,11 @@ def read_fold(folder: Path) -> StoredFold:
     ------
     CheckpointError
         If the file is missing, damaged or of a later version.
+    OSError
+        If it is a link to somewhere else, or cannot be read now.
     """
     path = folder / FILE
+    refuse_link(path)
     tree = read_tree(path)
     if tree.get("format") != FORMAT:
         raise CheckpointError(f"{path} has the format {tree.get('format')!r}; this version of delira reads {FORMAT}")
@@ -104,8 +108,11 @@ def read_means(folder: Path) -> dict[str, float]:
     ------
     CheckpointError
         If the file is missing, damaged or of a later version.
+    OSError
+        If it is a link to somewhere else, or cannot be read now.
     """
     path = folder / FILE
+    refuse_link(path)
     tree = read_tree(path, only=("format", "fields"))
     if tree.get("format") != FORMAT:
         raise CheckpointError(f"{path} has the format {tree.get('format')!r}; this version of delira reads {FORMAT}")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from delira.utils.files import publish_text
+from delira.utils.foreign import read_json
 
 _log = logging.getLogger("delira")
 
@@ -85,7 +86,7 @@ def read_guards(folder: Path) -> dict[str, Any] | None:
     """
     path = folder / FILE
     try:
-        found = json.loads(path.read_bytes())
+        found = read_json(path)
         left_out = [{name: int(one[name]) for name in ("epoch", "updates", "steps")} for one in found["left_out"]]
         rollbacks = [None if epoch is None else int(epoch) for epoch in found["rollbacks"]]
     except FileNotFoundError:

@@ -11,6 +11,7 @@ from delira.errors import ConfigError
 from delira.utils import yaml_codec
 from delira.utils.config import LookupConfig
 from delira.utils.files import publish_text, writable_folder
+from delira.utils.foreign import open_regular
 
 VARIABILITIES = ("fixed", "variable")
 PARTS = ("model", "training")
@@ -268,7 +269,9 @@ class Parameters(LookupConfig):
         """
         path = _with_suffix(filepath)
         try:
-            tree = yaml_codec.loads(path.read_bytes(), objects)
+            with open_regular(path) as file:  # no pipe, which would block
+                text = file.read()
+            tree = yaml_codec.loads(text, objects)
             if not isinstance(tree, Mapping) or not any(name in tree for name in (*VARIABILITIES, *PARTS)):
                 raise ConfigError(
                     "this is no parameter file; it must be a mapping with 'fixed' and 'variable', each "

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from delira.contract import tell_marks
 from delira.utils.files import publish_text
+from delira.utils.foreign import read_json
 
 _log = logging.getLogger("delira")
 _Item = TypeVar("_Item")
@@ -207,7 +208,7 @@ def read_timings(folder: Path) -> dict[str, Any] | None:
         The folder.
     """
     try:
-        found = json.loads((folder / FILE).read_text("utf-8"))
+        found = read_json(folder / FILE)
         seconds = {str(name): float(value) for name, value in found["seconds"].items()}
         return {**found, "steps": int(found["steps"]), "seconds": seconds}
     except FileNotFoundError:

@@ -14,6 +14,7 @@ from delira.training.out_of_fold import OutOfFold, Rounds, rounds_of
 from delira.training.preprocessing import FILE as PREPROCESSING
 from delira.training.selection import caveats_of_selection
 from delira.utils.files import publish_text
+from delira.utils.foreign import harmless
 
 if TYPE_CHECKING:
     import pandas
@@ -354,7 +355,7 @@ class KFoldResult:
 
     def __str__(self) -> str:
         warned = "".join(f"\n\nWarning: {text}" for text in self._own_warnings)
-        return f"{self.title}\n\n{self.table()}{warned}"
+        return harmless(f"{self.title}\n\n{self.table()}{warned}")
 
     def __repr__(self) -> str:
         return f"KFoldResult({self.name!r}, {len(self.folds)} folds, metrics={self._names})"

@@ -11,15 +11,16 @@ import platform
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from delira.errors import ConfigError, FolderInUseError
+from delira.errors import CheckpointError, ConfigError, FolderInUseError, UnreadableError
 from delira.training.differences import explain, find_differences, refusals, summarise
 from delira.training.locate import locate_run
 from delira.training.parameters import Parameters
 from delira.utils.files import make_folder, publish_text, sweep_partials, sync_folder, writable_folder
+from delira.utils.foreign import read_bytes, read_json, read_json_lines
 from delira.utils.lock import locked, owner_of
 from delira.utils.time import now
 
@@ -29,6 +30,7 @@ _log = logging.getLogger("delira")
 FORMAT = 1
 #: of a training that lie on disk at any time, in files of their own; of runs from before this was recorded: 1
 STATES = 2
+LEDGER = "ledger.jsonl"
 #: packages whose versions are recorded if they are installed
 _RECORDED = (
     "delira",
@@ -56,6 +58,8 @@ class RunFolder:
 
     def __init__(self, path: str | Path):
         self.path = Path(path).absolute()  # whatever the working directory becomes
+        self._is_read = False
+        """Whether the run had finished and nothing was done yet but reading it."""
         #: folds that this session was not asked for, and no other has run
         self.missing_folds: list[int] = []
 
@@ -95,8 +99,8 @@ class RunFolder:
         facts
             For the manifest of a new folder; an old one is compared with them.
         resume
-            ``None``: a new folder. The path of an old one. ``"auto"``: the newest unfinished one with
-            equal facts that no other process uses, or a new one.
+            ``None``: a new folder. The path of an old one. ``"auto"``: the newest one with equal facts that no other
+            process uses, or a new one; if it has finished, it is read, and trained further only for more epochs.
         allow_changes
             Continue though something differs, with a warning.
 
@@ -109,7 +113,7 @@ class RunFolder:
         """
         with contextlib.ExitStack() as stack:
             if resume == "auto":
-                folder = cls._unfinished(stack, parent, facts)
+                folder = cls._newest_of(stack, parent, facts)
             else:
                 folder = None if resume is None else cls(locate_run(resume))
             if folder is not None:
@@ -118,12 +122,15 @@ class RunFolder:
                 stack.enter_context(locked(folder.path))
                 sweep_partials(folder.path)
                 changes = folder.check_unchanged(facts, allow_changes)
-                folder.log("resumed", **({"changes": changes} if changes else {}))
+                folder._is_read = resume == "auto" and folder.has_finished(facts.get("num_epochs"))
+                if not folder._is_read:
+                    folder.log("resumed", **folder._told_again(facts, changes))
             else:
                 folder = cls.create(parent)
                 stack.enter_context(locked(folder.path))
                 written = params.save(folder.path / "parameters.yml")
-                folder.write_manifest({**facts, "checksums": {written.name: checksum(written)}})
+                number = 1 + max((order_of(path)[0] for path in folder.path.parent.iterdir()), default=0)
+                folder.write_manifest({"number": number, **facts, "checksums": {written.name: checksum(written)}})
                 folder.log("started")
             with folder.recorded():
                 yield folder
@@ -149,6 +156,11 @@ class RunFolder:
             Saying what differs. A single run of a trainer that was made alone, without a manifest, passes.
         """
         manifest = self.read_manifest()
+        if (number := manifest.get("format", FORMAT)) != FORMAT:
+            raise ConfigError(
+                f"{self.path / 'manifest.json'} has the format {number!r}; this version of delira reads {FORMAT}, and "
+                "does not continue the run: pip install --upgrade delira"
+            )
         found, kind = manifest.get("fingerprint"), facts["fingerprint"]["kind"]
         if not found and kind == "run":
             return []
@@ -179,13 +191,13 @@ class RunFolder:
         return lines
 
     @classmethod
-    def _unfinished(cls, stack: contextlib.ExitStack, parent: Path, facts: Mapping[str, Any]) -> "RunFolder | None":
-        """The newest run with equal facts that did not end and that no other process uses; locked in ``stack``."""
+    def _newest_of(cls, stack: contextlib.ExitStack, parent: Path, facts: Mapping[str, Any]) -> "RunFolder | None":
+        """The newest run with equal facts that no other process uses, finished or not; locked in ``stack``."""
         if not parent.is_dir():
             return None
-        folders = [cls(path) for path in sorted(parent.iterdir(), key=_age, reverse=True)]
+        folders = [cls(path) for path in sorted(parent.iterdir(), key=order_of, reverse=True)]
         for folder in folders:
-            if not folder.is_unfinished() or find_differences(folder.read_manifest(), facts):
+            if not folder.is_meant(facts):
                 continue
             try:
                 stack.enter_context(locked(folder.path))
@@ -196,12 +208,41 @@ class RunFolder:
                     stacklevel=5 + is_kfold,
                 )
                 continue
-            if folder.is_unfinished():  # it may have ended while the lock was waited for
-                return folder
+            return folder
         newest = next((folder for folder in folders if folder.events() and folder.may_be_meant(facts)), None)
         if newest is not None:
             newest.tell_if_passed_by(facts)
         return None
+
+    def is_meant(self, facts: Mapping[str, Any]) -> bool:
+        """Whether this is the run of ``facts``, and was not trained for more epochs than are asked for."""
+        manifest = self.read_manifest()
+        if not self.events() or manifest.get("format", FORMAT) != FORMAT or find_differences(manifest, facts):
+            return False
+        epochs, asked = self._epochs(), facts.get("num_epochs")
+        return self.is_unfinished() or epochs is None or asked is None or epochs <= asked
+
+    def has_finished(self, num_epochs: int | None) -> bool:
+        """Whether the run has ended, and was asked for as many epochs as now."""
+        epochs = self._epochs()
+        return (
+            bool(self.events())
+            and not self.is_unfinished()
+            and None not in (epochs, num_epochs)
+            and epochs == num_epochs
+        )
+
+    def _epochs(self) -> int | None:
+        """For how many epochs the run was last asked."""
+        stated = [self.read_manifest(), *self.events()]
+        known = [entry["num_epochs"] for entry in stated if isinstance(entry.get("num_epochs"), int)]
+        return known[-1] if known else None
+
+    def _told_again(self, facts: Mapping[str, Any], changes: list[str]) -> dict[str, Any]:
+        """What the ledger says of a run that is continued: what differs."""
+        asked = facts.get("num_epochs")
+        epochs = {"num_epochs": asked} if asked is not None and asked != self._epochs() else {}
+        return {**epochs, **({"changes": changes} if changes else {})}
 
     def may_be_meant(self, facts: Mapping[str, Any]) -> bool:
         """Whether this is a run of the kind and of the fold of ``facts``, or nobody can say that it is not."""
@@ -215,7 +256,10 @@ class RunFolder:
         if not self.is_unfinished() or owner_of(self.path) is not None:
             return
         manifest = self.read_manifest()
-        if different := find_differences(manifest, facts):
+        if (number := manifest.get("format", FORMAT)) != FORMAT:
+            why = f"its manifest.json has the format {number!r}"
+            _log.warning("resume='auto' begins a new run; %s did not end, but is not continued: %s", self.path, why)
+        elif different := find_differences(manifest, facts):
             why = summarise(different) if manifest else "its manifest.json cannot be read"
             _log.warning("resume='auto' begins a new run; %s did not end, but is not continued: %s", self.path, why)
 
@@ -236,24 +280,35 @@ class RunFolder:
         return publish_text(self.path / "manifest.json", text + "\n")
 
     def read_manifest(self) -> dict[str, Any]:
-        """The manifest; empty if there is none that can be read."""
+        """The manifest; empty if there is none, or it is damaged.
+
+        Raises
+        ------
+        UnreadableError
+            If the system cannot read it now.
+        """
         try:
-            manifest = json.loads((self.path / "manifest.json").read_bytes())
+            manifest = read_json(self.path / "manifest.json")
+        except UnreadableError:
+            raise
         except (OSError, ValueError):
             return {}
         return manifest if isinstance(manifest, dict) else {}
 
     def events(self) -> list[dict[str, Any]]:
-        """The entries of the ledger, the oldest first; what a crash left half written is none."""
+        """The entries of the ledger, the oldest first; what a crash left half written is none.
+
+        Raises
+        ------
+        UnreadableError
+            If the system cannot read it now.
+        """
         try:
-            lines = (self.path / "ledger.jsonl").read_bytes().splitlines()
+            return events_in(read_json_lines(self.path / LEDGER)[0])
+        except UnreadableError:
+            raise
         except OSError:
             return []
-        entries = []
-        for line in lines:
-            with contextlib.suppress(ValueError):
-                entries.append(json.loads(line))
-        return [entry for entry in entries if isinstance(entry, dict) and "event" in entry]
 
     def is_unfinished(self) -> bool:
         """Whether the ledger shows a run that began, or was continued, and did not end, or not with all its folds."""
@@ -270,12 +325,13 @@ class RunFolder:
                 told: dict[str, Any] = {"error": f"{type(error).__name__}: {error}".removesuffix(": ")}
                 if notes := getattr(error, "__notes__", None):  # where it happened, as in which metric
                     told["notes"] = [*map(str, notes)]
-                with contextlib.suppress(OSError):  # a full disk must not hide what happened
+                with contextlib.suppress(OSError, CheckpointError):  # a full disk must not hide what happened
                     self._append("broken_off", **told)
                 if any(self.path.glob("fold_*/checkpoints/*")):
                     error.add_note(f"The run can be continued from its last checkpoint: resume={str(self.path)!r}")
                 raise
-            self.log("finished", **({"missing_folds": self.missing_folds} if self.missing_folds else {}))
+            if not self._is_read:
+                self.log("finished", **({"missing_folds": self.missing_folds} if self.missing_folds else {}))
 
     def log(self, event: str, **facts: Any) -> None:
         """Append one line to the ledger; it is on disk when this returns.
@@ -291,17 +347,20 @@ class RunFolder:
         if event == "started":
             self._append(event, **facts)
             return
-        with loss_tolerated(f"the line {event!r} of {self.path / 'ledger.jsonl'}"):
+        with loss_tolerated(f"the line {event!r} of {self.path / LEDGER}"):
             self._append(event, **facts)
 
     def _append(self, event: str, **facts: Any) -> None:
+        if self._is_read:  # it had finished, and is worked on nevertheless, as other metrics are asked for
+            self._is_read = False
+            self._append("resumed")
         record = {
             "time": datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
             "event": event,
             **facts,
         }
         make_folder(self.path)
-        with open(self.path / "ledger.jsonl", "a+b") as file:
+        with open(self.path / LEDGER, "a+b") as file:
             line = json.dumps(record, default=str).encode() + b"\n"
             if file.seek(0, os.SEEK_END):
                 file.seek(-1, os.SEEK_END)
@@ -312,9 +371,14 @@ class RunFolder:
         sync_folder(self.path)
 
 
+def events_in(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those lines of a ledger that say what happened."""
+    return [entry for entry in entries if isinstance(entry.get("event"), str)]
+
+
 def checksum(path: Path) -> str:
     """The sha256 of a small file, in hex."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    return hashlib.sha256(read_bytes(path)).hexdigest()
 
 
 @contextlib.contextmanager
@@ -334,10 +398,14 @@ def loss_tolerated(what: str) -> Iterator[None]:
         warnings.warn(text, RuntimeWarning, stacklevel=4)
 
 
-def _age(path: Path) -> tuple[str, int]:
-    """Sort key of run folders: the time, then the number behind it."""
-    stamp, _, number = path.name[:19], path.name[19:20], path.name[20:]
-    return stamp, int(number) if number.isdigit() else 0
+def order_of(path: Path) -> tuple[int, str, int]:
+    """Sort key of the runs of one folder: the number in the manifest, which no clock can change.
+
+    Runs of before there were numbers come first, by the local time in their name and the number behind it.
+    """
+    number = RunFolder(path).read_manifest().get("number")
+    stamp, _, again = path.name[:19], path.name[19:20], path.name[20:]
+    return number if isinstance(number, int) else 0, stamp, int(again) if again.isdecimal() else 0
 
 
 def versions() -> dict[str, str]:

@@ -13,6 +13,7 @@ from delira.errors import CheckpointError
 from delira.io.checkpoint import CheckpointFolder
 from delira.training.config_parts import SavingConfig
 from delira.training.state import TrainingState
+from delira.utils.lock import refuse_moved
 
 _log = logging.getLogger("delira")
 
@@ -137,6 +138,7 @@ class Saver:
     def _write(self, tree: Tree, names: Sequence[str]) -> None:
         try:
             self._inspect(tree)
+            refuse_moved(self.folder.folder)  # another folder may have its name by now
             if self._stamp is not None and not self.folder.folder.is_dir():
                 _log.warning("%s was deleted under the training; it is made again", self.folder.folder)
             self.folder.save(tree, *names)

@@ -20,12 +20,14 @@ from delira.training.result import FoldResult, KFoldResult
 from delira.training.stored_run import FINISHED, UNKNOWN, StoredRun, read_history, read_run
 from delira.training.stored_summary import SUMMARY
 from delira.utils import yaml_codec
+from delira.utils.foreign import harmless, refuse_link
 from delira.utils.suggest import did_you_mean
 from delira.utils.yaml_text import write_yaml
 
 #: entries of the manifest that a report says in other words
 _NOT_SHOWN = (
     "format",
+    "number",
     "states",
     "settings",
     "model_params",
@@ -38,6 +40,7 @@ _NOT_SHOWN = (
     "options",
     "checksums",
 )
+_LONGEST_PARAMETERS = 1 << 20  # bytes: reading YAML takes seconds for each million
 _SECRET = re.compile(r"(?:^|_)(?:password|passwd|secret|api_?key|(?:auth|access)_token)$", re.IGNORECASE)
 #: what is said of a file whose checksum is another one
 CHANGED = "is not the file that was written when the run began: its checksum is not the one in manifest.json"
@@ -53,7 +56,7 @@ def load_result(path: str | Path, metrics: Mapping[str, Any] | None = None) -> K
     """
     run = read_run(path)
     problems = [*run.problems]
-    facts = _facts(run)
+    facts = harmless(_facts(run))
     parameters = _read_parameters(run, problems)
     folds, unfinished = _read_folds(run, parameters, problems)
     _make_alike(folds, problems)
@@ -75,11 +78,11 @@ def load_result(path: str | Path, metrics: Mapping[str, Any] | None = None) -> K
         metric_keys=keys,
         groups=groups,
         seed=facts["seed"],
-        name=run.name,
+        name=harmless(run.name),
         path=run.path,
         info=facts["info"] | ({"num_splits": run.n_folds} if run.n_folds and len(folds) < run.n_folds else {}),
         unfinished=unfinished,
-        problems=problems,
+        problems=harmless(problems),
         kind=run.kind,
         without_intervals=without_intervals,
     )
@@ -170,13 +173,30 @@ def _read_parameters(run: StoredRun, problems: list[str]) -> Parameters | None:
     if not path.exists():
         return None
     try:
-        parameters = Parameters.load(path)
+        parameters = load_parameters(path)
         if run.is_changed(path.name):
             problems.append(f"{path} {CHANGED}")
         return parameters
     except (ConfigError, OSError) as error:
         problems.append(f"the parameters cannot be read: {error}")
         return None
+
+
+def load_parameters(path: Path) -> Parameters:
+    """The parameters of a stored run.
+
+    Raises
+    ------
+    ConfigError, OSError
+        If they cannot be read, are larger than those of any run, or a link to somewhere else.
+    """
+    refuse_link(path)
+    if path.stat().st_size > _LONGEST_PARAMETERS:
+        raise OSError(f"{path} has {path.stat().st_size:,} bytes; {_LONGEST_PARAMETERS:,} are read")
+    try:
+        return Parameters.load(path)
+    except MemoryError:  # a short file may ask for large arrays
+        raise ConfigError(f"{path} asks for more memory than there is") from None
 
 
 def _read_folds(run: StoredRun, parameters: Any, problems: list[str]) -> tuple[list[FoldResult], list[FoldResult]]:
@@ -188,7 +208,7 @@ def _read_folds(run: StoredRun, parameters: Any, problems: list[str]) -> tuple[l
             place = run.path / f"fold_{number:02d}"
             problems.append(f"{place} is missing, though the ledger says that fold {number} has finished")
     for number, folder in run.fold_folders.items():
-        history, lost = read_history(folder)
+        history, lost = harmless(read_history(folder))
         stored = None if is_single else _read_stored(folder, number, number in run.finished_folds, problems)
         if stored is not None:
             if stored["best_epoch"] is not None:
@@ -220,7 +240,7 @@ def _read_folds(run: StoredRun, parameters: Any, problems: list[str]) -> tuple[l
 
 def _read_notes(folder: Path) -> dict[str, Any]:
     """What files beside that of a fold say, which it can do without."""
-    return {"timings": read_timings(folder), "guards": read_guards(folder)}
+    return harmless({"timings": read_timings(folder), "guards": read_guards(folder)})
 
 
 def _read_stored(folder: Path, number: int, is_finished: bool, problems: list[str]) -> dict[str, Any] | None:
@@ -231,12 +251,12 @@ def _read_stored(folder: Path, number: int, is_finished: bool, problems: list[st
         return None
     try:
         stored = read_fold(folder)
-    except CheckpointError as error:
+    except (CheckpointError, OSError) as error:
         problems.append(f"fold {number} is left out: {error}")
         return None
     if stored.outputs is None:
         problems.append(f"{folder / FILE} holds no predictions: they were too large, or no arrays")
-    return {**stored.fields, **(stored.outputs or {})}
+    return harmless({**stored.fields, **(stored.outputs or {})})
 
 
 def _make_alike(folds: Sequence[FoldResult], problems: list[str]) -> None:

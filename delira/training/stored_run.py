@@ -3,7 +3,6 @@
 import contextlib
 import datetime
 import functools
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,8 +18,9 @@ from delira.training.fold_file import FILE, read_means
 from delira.training.locate import locate_run
 from delira.training.phase_times import FILE as TIMES
 from delira.training.phase_times import read_timings
-from delira.training.run_folder import FORMAT, RunFolder, checksum
+from delira.training.run_folder import FORMAT, LEDGER, checksum, events_in
 from delira.training.stored_summary import SUMMARY, read_summary
+from delira.utils.foreign import harmless, read_json, read_json_lines
 from delira.utils.lock import owner_of
 
 FINISHED, RUNNING, BROKEN_OFF, FAILED, UNKNOWN = "finished", "running", "broken off", "failed", "unknown"
@@ -50,6 +50,8 @@ class StoredRun:
     """The process that is at work in the folder, in words."""
     problems: Sequence[str] = field(default_factory=tuple)
     """What cannot be read, naming the file."""
+    is_readable: bool = True
+    """Whether anything of it could be read; what cannot is listed by its folder alone."""
 
     @property
     def name(self) -> str:
@@ -122,7 +124,9 @@ class StoredRun:
     @functools.cached_property
     def fold_folders(self) -> dict[int, Path]:
         """Folders of the folds that began, by number."""
-        folders = {path.name.removeprefix("fold_"): path for path in sorted(self.path.glob("fold_*")) if path.is_dir()}
+        away = _led_out(self.path)
+        paths = [path for path in sorted(self.path.glob("fold_*")) if path not in away and path.is_dir()]
+        folders = {path.name.removeprefix("fold_"): path for path in paths}
         found = {int(number): path for number, path in folders.items() if number.isdecimal()}
         # a trainer that was made alone has its files where others have their folds
         return found or ({0: self.path} if (self.path / _HISTORY).exists() else {})
@@ -149,7 +153,7 @@ class StoredRun:
         # the ledger may be lost, or its last line not yet written
         for number in self.stored_folds:
             if number not in found:
-                with contextlib.suppress(CheckpointError):
+                with contextlib.suppress(CheckpointError, OSError):
                     found[number] = {"fold": number, "metrics": read_means(self.fold_folders[number])}
         return dict(sorted(found.items()))
 
@@ -211,7 +215,7 @@ class StoredRun:
     @property
     def has_ledger(self) -> bool:
         """Whether there is a ledger, which may be damaged."""
-        return (self.path / "ledger.jsonl").exists()
+        return (self.path / LEDGER).exists()
 
     def is_changed(self, name: str) -> bool:
         """Whether a file is another one than the manifest, written right after it, says.
@@ -272,7 +276,7 @@ class StoredRun:
     def _last_write(self, last: datetime.datetime) -> datetime.datetime:
         """When the folds last wrote their epochs or times, if that is known: of a copy it is when it was made."""
         try:
-            is_copy = abs((self.path / "ledger.jsonl").stat().st_mtime - last.timestamp()) > _TOLERANCE
+            is_copy = abs((self.path / LEDGER).stat().st_mtime - last.timestamp()) > _TOLERANCE
         except OSError:
             return last
         files = [folder / name for folder in self.fold_folders.values() for name in (_HISTORY, TIMES)]
@@ -307,22 +311,39 @@ def read_run(path: str | Path) -> StoredRun:
     """
     folder = _newest(locate_run(path), path)
     problems: list[str] = []
-    manifest = _read_manifest(folder / "manifest.json", problems)
-    events = RunFolder(folder).events()
-    ledger = folder / "ledger.jsonl"
-    try:
-        n_lines = len(ledger.read_bytes().splitlines())
-    except FileNotFoundError:
-        n_lines = 0
-    except OSError as error:
-        n_lines = 0
-        problems.append(f"{ledger} cannot be read ({error}), so that it is not known how the run ended")
-    if n_lines != len(events):
-        problems.append(f"{n_lines - len(events)} of {n_lines} lines of {ledger} cannot be read")
+    manifest = harmless(_read_manifest(folder / "manifest.json", problems))
+    events = harmless(_read_events(folder / LEDGER, problems))
+    problems += [f"{place} is a link out of the folder of the run; it is not followed" for place in _led_out(folder)]
     run = StoredRun(path=folder, manifest=manifest, events=events, owner=owner_of(folder), problems=problems)
     if run.is_alone:
         problems.clear()  # there never was a manifest
     return run
+
+
+def read_facts(folder: Path) -> tuple[Mapping[str, Any], Sequence[Mapping[str, Any]]]:
+    """What of the manifest and of the ledger in a folder can be read; both empty if there is nothing."""
+    return harmless(_read_manifest(folder / "manifest.json", [])), harmless(_read_events(folder / LEDGER, []))
+
+
+def _read_events(path: Path, problems: list[str]) -> list[dict[str, Any]]:
+    try:
+        entries, n_lines = read_json_lines(path)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        problems.append(f"{path} cannot be read ({error}), so that it is not known how the run ended")
+        return []
+    events = events_in(entries)
+    if n_lines != len(events):
+        problems.append(f"{n_lines - len(events)} of {n_lines} lines of {path} cannot be read")
+    return events
+
+
+def _led_out(folder: Path) -> list[Path]:
+    """Folders of a run that are links to somewhere else."""
+    links = [path for path in (*folder.glob("fold_*"), folder / "report") if path.is_symlink()]
+    own = os.path.join(os.path.realpath(folder), "")  # a path of pathlib does not resolve a link to itself
+    return [path for path in links if not os.path.realpath(path).startswith(own)]
 
 
 def find_runs(root: str | Path) -> list[Path]:
@@ -349,18 +370,13 @@ def read_history(folder: Path) -> tuple[list[dict[str, Any]], str]:
     """The epochs of a fold's ``history.jsonl``, and what of them cannot be read, in words."""
     path = folder / _HISTORY
     try:
-        lines = path.read_bytes().splitlines()
+        history, n_lines = read_json_lines(path)
     except FileNotFoundError:
         return [], ""
     except OSError as error:
         return [], f"{path} cannot be read: {error}"
-    records = []
-    for line in lines:
-        with contextlib.suppress(ValueError):
-            records.append(json.loads(line))
-    history = [record for record in records if isinstance(record, dict)]
-    lost = len(lines) - len(history)
-    return history, f"{lost} of {len(lines)} epochs in {path} cannot be read" if lost else ""
+    lost = n_lines - len(history)
+    return history, f"{lost} of {n_lines} epochs in {path} cannot be read" if lost else ""
 
 
 def _newest(folder: Path, given: str | Path) -> Path:
@@ -374,18 +390,31 @@ def _newest(folder: Path, given: str | Path) -> Path:
             f"there is no run in {str(given)!r}: a run has a manifest.json, a ledger.jsonl or folders fold_00 …; "
             "'delira runs FOLDER' lists those below a folder"
         )
-    return max(runs, key=lambda path: (path.name[:19], path.stat().st_mtime))
+    newest = [max(own, key=_order_of) for own in _by_parent(runs)]  # numbers count the runs of one folder
+    return max(newest, key=lambda path: (path.name[:19], path.stat().st_mtime))
+
+
+def _by_parent(runs: Sequence[Path]) -> list[list[Path]]:
+    parents: dict[Path, list[Path]] = {}
+    for path in runs:
+        parents.setdefault(path.parent, []).append(path)
+    return [*parents.values()]
+
+
+def _order_of(path: Path) -> tuple[int, str, float]:
+    number = read_facts(path)[0].get("number")
+    return number if isinstance(number, int) else 0, path.name[:19], path.stat().st_mtime
 
 
 def _is_run(names: Any) -> bool:
     names = set(names)
     is_trainer = _HISTORY in names and "checkpoints" in names
-    return bool(names & {"manifest.json", "ledger.jsonl"}) or is_trainer or "fold_00" in names
+    return bool(names & {"manifest.json", LEDGER}) or is_trainer or "fold_00" in names
 
 
 def _read_manifest(path: Path, problems: list[str]) -> dict[str, Any]:
     try:
-        manifest = json.loads(path.read_bytes())
+        manifest = read_json(path)
         if not isinstance(manifest, dict):
             raise TypeError(f"it holds a {type(manifest).__name__}, not the entries of a manifest")
     except (OSError, TypeError, ValueError) as error:

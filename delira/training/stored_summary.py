@@ -9,6 +9,7 @@ import numpy as np
 
 from delira.utils import yaml_codec
 from delira.utils.files import publish_text
+from delira.utils.foreign import MOST_OF_MANY, read_json
 
 SUMMARY = "result.json"
 FORMAT = 1
@@ -52,7 +53,7 @@ def read_summary(folder: Path) -> tuple[dict[str, Any], str]:
     """
     path = folder / SUMMARY
     try:
-        written = json.loads(path.read_bytes())
+        written = read_json(path, MOST_OF_MANY)
         if written["format"] != FORMAT:
             raise ValueError(f"it has the format {written['format']!r}; this version of delira reads {FORMAT}")
         kinds = {"n_samples": int, "seed": int, "metrics": dict, "info": dict}

@@ -18,18 +18,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from delira.rooms import FRAMEWORKS
+from delira.rooms import FRAMEWORKS, PACKAGES
+from delira.utils.import_order import CURE, FIRST, LATER, USER, needs_order
 
 _TIMEOUT = 180.0  # seconds; the first import of TensorFlow from a cold disk takes long
 
-#: room -> all packages that it needs, the first one with the devices
-_PACKAGES = {
-    "torch": ("torch",),
-    "torchscript": ("torch",),
-    "tensorflow": ("tensorflow", "keras"),
-    "jax": ("jax", "flax", "optax"),
-    "sklearn": ("sklearn", "skops"),
-}
 #: package -> Python that gives the names of the devices it sees
 _DEVICES = {
     "torch": "['cpu'] + [first.cuda.get_device_name(i) for i in range(first.cuda.device_count())]",
@@ -62,6 +55,10 @@ _IN_NO_EXTRA = {
     # its setup.py imports what newer versions of setuptools lack
     "visdom": "pip install 'setuptools<81' && pip install --no-build-isolation visdom==0.2.4",
 }
+_ORDER = (
+    f"{FIRST}, {USER} and {LATER} are installed: {FIRST} imported after {LATER} may be a segmentation fault. delira "
+    f"imports it before; where a script imports {LATER} itself, {CURE}"
+)
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TF_NUM_INTRAOP_THREADS")
 
 
@@ -122,7 +119,7 @@ def examine() -> Findings:
     """Look at this installation; takes some seconds, since every framework is imported."""
     rooms: dict[tuple[str, ...], tuple[str, ...]] = {}
     for room, package in FRAMEWORKS.items():
-        packages = _PACKAGES.get(room, (package,))
+        packages = PACKAGES.get(room, (package,))
         rooms[packages] = (*rooms.get(packages, ()), room)
     with concurrent.futures.ThreadPoolExecutor(max_workers=_processors()) as pool:
         frameworks = [pool.submit(_framework, *each) for each in rooms.items()]
@@ -148,6 +145,7 @@ def _system() -> dict[str, Any]:
         "processors": _processors(),
         "threads": {name: os.environ[name] for name in _THREAD_VARIABLES if name in os.environ},
         "NVIDIA GPU": "there is a driver" if has_driver else "no driver",
+        **({"imports": _ORDER} if needs_order() else {}),
     }
 
 

@@ -2,18 +2,27 @@
 
 import contextlib
 import errno
+import glob
 import os
 import re
 import shutil
 import tempfile
+import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from delira.errors import ConfigError
+from delira.utils.lock import refuse_moved
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 _PARTIAL = ".partial-"
+_JUST_NOW = 60.0  # seconds
 _PARTIAL_NAME = re.compile(rf".+{re.escape(_PARTIAL)}[0-9a-f]{{8}}")
 #: what opening or syncing a folder answers where file systems cannot do it (CIFS, some of FUSE), or where it may
 #: be written but not listed
@@ -42,12 +51,14 @@ def publish(path: str | Path, write: Callable[[BinaryIO], Any], *, durable: bool
         If the file cannot be written, e.g. since the disk is full; it names the file. The previous file is intact.
     """
     path = Path(path)
+    refuse_moved(path.parent)
     if not path.parent.is_dir():
         make_folder(path.parent)
     partial = _partial_of(path)
     refused: list[OSError] = []
     try:
         with open(partial, "xb") as file:
+            _mark_alive(file)
             _watch(file, refused)
             write(file)
             file.flush()
@@ -65,7 +76,31 @@ def publish(path: str | Path, write: Callable[[BinaryIO], Any], *, durable: bool
         raise
     if durable:
         sync_folder(path.parent)
+    else:  # nobody holds a lock of the folder, who could sweep it
+        _sweep_abandoned(path)
     return path
+
+
+def _mark_alive(file: BinaryIO) -> None:
+    """Keep a lock on a file that is being written, where there are locks; it ends with the process."""
+    if fcntl is not None:
+        with contextlib.suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _sweep_abandoned(path: Path) -> None:
+    """Remove what writers of this file left half written when they were killed; not what is being written."""
+    if fcntl is None:
+        return
+    for partial in path.parent.glob(f"{glob.escape(path.name)}{_PARTIAL}*"):
+        if not _PARTIAL_NAME.fullmatch(partial.name):
+            continue
+        with contextlib.suppress(OSError), open(partial, "rb") as file:
+            about = os.fstat(file.fileno())
+            if not about.st_size and time.time() - about.st_mtime < _JUST_NOW:
+                continue  # its writer has not come to mark it
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            partial.unlink()
 
 
 def _partial_of(path: Path) -> Path:
@@ -140,7 +175,10 @@ def make_folder(folder: Path) -> None:
     ------
     OSError
         If the folder cannot be made, or a file has its name.
+    CheckpointError
+        If it is, or is in, a folder that this process had locked and that was moved.
     """
+    refuse_moved(folder)
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     for path in reversed(made):

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from delira.errors import FolderInUseError
+from delira.errors import CheckpointError, FolderInUseError
+from delira.utils.foreign import read_json
 
 _LOCK, _OWNER = ".lock", ".lock-owner.json"
 #: seconds to wait for another process: one that was killed keeps its files open until its memory is freed
@@ -27,6 +28,8 @@ class _Hold:
     count: int = 0
     is_taken: bool = False
     """Whether one of the scopes is ``alone``."""
+    home: int | None = None
+    """The open folder, wherever it is moved to; ``None`` where folders cannot be opened."""
 
 
 #: by process and folder: what a process forks does not own its locks
@@ -62,7 +65,7 @@ def locked(folder: str | Path, patience: float | None = None, *, alone: bool = F
     key = (os.getpid(), str(folder))
     with _guard:
         if key not in _holds:
-            _holds[key] = _Hold(_acquire(folder, _PATIENCE if patience is None else patience))
+            _holds[key] = _Hold(_acquire(folder, _PATIENCE if patience is None else patience), home=_open(folder))
         hold = _holds[key]
         if alone and hold.is_taken:
             raise FolderInUseError(
@@ -81,6 +84,51 @@ def locked(folder: str | Path, patience: float | None = None, *, alone: bool = F
                 if not hold.count:
                     del _holds[key]
                     _release(hold.lock, folder)
+                    if hold.home is not None:
+                        os.close(hold.home)
+
+
+def refuse_moved(path: Path) -> None:
+    """Refuse to write below a folder that was locked here and has another name by now: there would be two halves.
+
+    A folder that was deleted may be made again.
+
+    Raises
+    ------
+    CheckpointError
+        Naming where the folder is, if the system tells.
+    """
+    path = Path(os.path.realpath(path))
+    for (process, name), hold in [*_holds.items()]:
+        if process != os.getpid() or hold.home is None or not path.is_relative_to(name):
+            continue
+        about = os.fstat(hold.home)
+        try:
+            is_there = os.path.samestat(os.stat(name), about)
+        except FileNotFoundError:
+            is_there = False
+        if not is_there and about.st_nlink:
+            raise CheckpointError(
+                f"{name!r} was moved or renamed while this process writes into it{_now_at(hold.home)}. Nothing more is "
+                "written, so that the run does not fall into two halves: give it its name back, or go on with it where "
+                "it is now, by resume=…"
+            )
+
+
+def _open(folder: Path) -> int | None:
+    if not hasattr(os, "O_DIRECTORY"):
+        return None
+    try:
+        return os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return None
+
+
+def _now_at(home: int) -> str:
+    try:
+        return f"; it is {os.readlink(f'/proc/self/fd/{home}')!r} now"
+    except OSError:  # no Linux
+        return ""
 
 
 def owner_of(folder: str | Path) -> str | None:
@@ -92,7 +140,7 @@ def owner_of(folder: str | Path) -> str | None:
     with _guard:
         if (os.getpid(), str(folder)) in _holds:
             return f"this process, {os.getpid()}"
-    if not (folder / _LOCK).exists():
+    if not (folder / _LOCK).is_file() or (folder / _LOCK).is_symlink():  # taking it would empty what it leads to
         return None
     from filelock import FileLock, Timeout
 
@@ -132,7 +180,7 @@ def _release(lock: Any, folder: Path) -> None:
     with contextlib.suppress(
         OSError, ValueError, LookupError, TypeError
     ):  # the folder may be gone, or somebody else's by now
-        owner = json.loads((folder / _OWNER).read_text("utf-8"))
+        owner = read_json(folder / _OWNER)
         if (owner["pid"], owner["host"]) == (os.getpid(), socket.gethostname()):
             (folder / _OWNER).unlink()
             # while it is held: who has it open already sees that it has no name any more, and tries again
@@ -148,7 +196,7 @@ def _owner() -> dict[str, Any]:
 
 def _describe_owner(folder: Path) -> str:
     try:
-        owner = json.loads((folder / _OWNER).read_text("utf-8"))
+        owner = read_json(folder / _OWNER)
         return f"process {owner['pid']} on {owner['host']} since {owner['since']}"
     except (OSError, ValueError, LookupError, TypeError):  # it has only just begun
         return "another process"

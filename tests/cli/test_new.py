@@ -132,22 +132,39 @@ def test_the_demo_of_a_room_that_is_missing_says_how_to_get_it(tmp_path, monkeyp
     from delira.cli import demo
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(demo, "installed_rooms", lambda: ("jax",))
+    monkeypatch.setattr(demo.importlib.util, "find_spec", lambda name: None if name in ("torch", "skops") else name)
     assert cli.main(["demo", "--backend", "torch"]) == 2
     assert "needs the package 'torch', which is not installed" in capsys.readouterr().err
-    monkeypatch.setattr(demo, "installed_rooms", tuple)
+    # with delira alone scikit-learn is there, and what stores its networks is not
+    assert cli.main(["demo", "--backend", "sklearn"]) == 2
+    assert "needs the package 'skops', which is not installed: pip install 'delira[sklearn]'" in capsys.readouterr().err
+    monkeypatch.setattr(demo.importlib.util, "find_spec", lambda name: name if name == "sklearn" else None)
     assert cli.main(["demo"]) == 2
     assert "pip install 'delira[torch]'" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_demo_that_fails_is_no_misuse(tmp_path, monkeypatch, capsys):
     from delira.cli import demo
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(demo, "installed_rooms", lambda: ("jax",))
+    monkeypatch.setattr(demo, "_missing", lambda room: [])
     monkeypatch.setattr(demo, "render", lambda *facts: {"train.py": "raise SystemExit(3)"})
     assert cli.main(["demo"]) == 1
     assert "the demo ended with exit code 3" in capsys.readouterr().err
+
+
+def test_a_project_requires_this_delira_and_not_the_older_library_of_its_name(tmp_path, monkeypatch):
+    from packaging.requirements import Requirement
+
+    import delira
+
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["new", "mine", "--backend", "torch"]) == 0
+    needed = Requirement((tmp_path / "mine" / "requirements.txt").read_text().splitlines()[0])
+    assert (needed.name, needed.extras) == ("delira", {"torch"})
+    assert needed.specifier.contains(delira.__version__, prereleases=True)
+    assert not any(needed.specifier.contains(old, prereleases=True) for old in ("0.3.1", "0.4.1", "0.9"))
 
 
 # ---- completion

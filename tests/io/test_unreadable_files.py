@@ -110,7 +110,7 @@ def test_no_checkpoint_is_renamed_because_it_cannot_be_read(folder, code):
 
 @CODE
 def test_a_folder_that_cannot_be_listed_is_not_an_empty_one(folder, code):
-    for name in ("last", "best"):
+    for name in ("last", "best", "previous"):
         folder.path(name).unlink()
     with Refusing(folder.folder, code), pytest.raises(UnreadableError, match=rf"\[Errno {code}\].*'.*checkpoints'"):
         folder.newest()

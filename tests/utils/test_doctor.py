@@ -91,7 +91,7 @@ def test_what_is_missing_is_no_fault(packages, capsys, monkeypatch):
 
 
 def test_a_room_needs_all_of_its_packages_and_its_own_modules(packages, capsys, monkeypatch):
-    monkeypatch.setitem(doctor._PACKAGES, "jax", ("half", "other_half"))
+    monkeypatch.setitem(doctor.PACKAGES, "jax", ("half", "other_half"))
     packages({"torch": "torch", "jax": "half"}, torch="__version__ = '9'", half="__version__ = '8'")
     code, text = run(capsys)
     assert code == 1
@@ -140,7 +140,7 @@ def test_every_package_is_in_the_extra_that_it_names():
     if not (ROOT / "requirements").is_dir():
         pytest.skip("the requirements are not shipped")
     names = packages_distributions()
-    rooms = {(package, room) for room, packages in doctor._PACKAGES.items() for package in packages}
+    rooms = {(package, room) for room, packages in doctor.PACKAGES.items() for package in packages}
     keras_comes_with = {("keras", "tensorflow"), ("sklearn", "sklearn")}
     for package, extra in {(name, extra) for name, (extra, _) in doctor.OPTIONAL.items()} | rooms - keras_comes_with:
         listed = (ROOT / "requirements" / f"{extra}.txt").read_text(encoding="utf-8").lower()
@@ -159,9 +159,9 @@ def test_every_target_of_a_log_is_listed_with_what_its_own_error_says(monkeypatc
 
 
 def test_every_room_says_what_it_needs():
-    assert doctor._PACKAGES.keys() == FRAMEWORKS.keys()
-    assert all(FRAMEWORKS[room] in packages for room, packages in doctor._PACKAGES.items())
-    assert {packages[0] for packages in doctor._PACKAGES.values()} == doctor._DEVICES.keys()
+    assert doctor.PACKAGES.keys() == FRAMEWORKS.keys()
+    assert all(FRAMEWORKS[room] in packages for room, packages in doctor.PACKAGES.items())
+    assert {packages[0] for packages in doctor.PACKAGES.values()} == doctor._DEVICES.keys()
 
 
 def test_a_command_that_is_unknown_or_missing_is_explained(capsys):

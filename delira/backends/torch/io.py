@@ -9,8 +9,9 @@ import numpy as np
 import torch
 
 from delira.errors import CheckpointError
-from delira.io.verify import open_plain, stored_records, verify_zip
+from delira.io.verify import stored_records, verify_zip
 from delira.utils.files import publish
+from delira.utils.foreign import open_regular
 from delira.utils.patience import read_patiently
 
 _ARRAY = "$ndarray"
@@ -59,7 +60,7 @@ def read_checkpoint(path: str | Path, map_location: Any = "cpu") -> dict[str, An
 
 def _read_checkpoint(path: str | Path, map_location: Any) -> dict[str, Any]:
     try:
-        with open_plain(path) as file:
+        with open_regular(path) as file:
             size = sum(record.size for record in stored_records(file).values())
         tree = torch.load(path, map_location=map_location, weights_only=True)
         if not isinstance(tree, Mapping):

@@ -17,8 +17,9 @@ from delira.backends.torch import export as exports
 from delira.backends.torch.io import read_checkpoint, write_checkpoint
 from delira.errors import CheckpointError, ConfigError
 from delira.io.checkpoint import BESIDE, digest_of
-from delira.io.verify import open_plain, verify_zip
+from delira.io.verify import verify_zip
 from delira.utils.files import publish
+from delira.utils.foreign import open_regular
 from delira.utils.patience import read_patiently
 from delira.utils.trees import map_leaves
 
@@ -168,7 +169,7 @@ def load_checkpoint_torchscript(file: str | Path, map_location: Any = "cpu") -> 
 
 
 def _load_program(path: Path, map_location: Any) -> Any:
-    with open_plain(path) as file:  # PyTorch's own words for a file that it may not open do not say why
+    with open_regular(path) as file:  # PyTorch's own words for a file that it may not open do not say why
         return torch.jit.load(file, map_location=map_location)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from delira.training.callbacks.abstract_callback import AbstractCallback
+from delira.utils.cells import as_text
 from delira.utils.checks import check_paths
 from delira.utils.files import publish_text
 
@@ -65,12 +66,12 @@ class HistoryWriter(AbstractCallback):
 
     def _rewrite(self, history: list[dict[str, float]], *, durable: bool = False) -> None:
         self._columns = list(dict.fromkeys(name for record in history for name in record))
-        header = ",".join(self._columns) + "\r\n" if self._columns else ""
-        publish_text(self.folder / "history.csv", header + self._rows(history), durable=durable)
+        header = [{name: as_text(name) for name in self._columns}] if self._columns else []
+        publish_text(self.folder / "history.csv", self._rows([*header, *history]), durable=durable)
         lines = "".join(json.dumps(record) + "\n" for record in history)
         publish_text(self.folder / "history.jsonl", lines, durable=durable)
 
-    def _rows(self, records: list[dict[str, float]]) -> str:
+    def _rows(self, records: list[dict[str, Any]]) -> str:
         text = io.StringIO(newline="")
         csv.DictWriter(text, self._columns, restval="").writerows(records)
         return text.getvalue()
