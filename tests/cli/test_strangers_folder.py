@@ -133,7 +133,7 @@ def put(run, name, what):
 
 @pytest.mark.parametrize("what", BAD)
 @pytest.mark.parametrize("name", FILES)
-def test_whatever_stands_in_place_of_a_file_it_is_told_and_the_others_are_listed(run, name, what):
+def test_whatever_stands_there_is_told(run, name, what):
     put(run, name, what)
     with within_seconds(), warnings.catch_warnings():
         warnings.simplefilter("error")

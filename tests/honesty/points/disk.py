@@ -121,7 +121,7 @@ POINTS = [
         file="delira/utils/foreign.py",
         old='    _check_regular(path, os.stat(path))\n    file = open(path, "rb", opener=_open_at_once)',
         new='    file = open(path, "rb")',
-        test="tests/cli/test_strangers_folder.py::test_whatever_stands_in_place_of_a_file_it_is_told_and_the_others_are_listed[manifest.json-a pipe]",
+        test="tests/cli/test_strangers_folder.py::test_whatever_stands_there_is_told[manifest.json-a pipe]",
     ),
     PutBack(
         point="27",
@@ -129,7 +129,7 @@ POINTS = [
         file="delira/utils/foreign.py",
         old='    except RecursionError:\n        raise ValueError("it is nested too deeply") from None\n',
         new="    except MemoryError:\n        raise\n",
-        test="tests/cli/test_strangers_folder.py::test_whatever_stands_in_place_of_a_file_it_is_told_and_the_others_are_listed[manifest.json-deep JSON]",
+        test="tests/cli/test_strangers_folder.py::test_whatever_stands_there_is_told[manifest.json-deep JSON]",
     ),
     PutBack(
         point="27",
