@@ -154,8 +154,8 @@ class BaseExperiment:
             predictors, to all data that the network is given; see :class:`~delira.training.Preprocessing`.
         resume
             ``None``: a new run folder. A path: continue what lies there; of a checkpoint file, exactly from it.
-            ``"auto"``: continue the newest run with the same network, parameters and data that no other process is at
-            work on, or begin a new one; of one that has finished the network is read.
+            ``"auto"``: continue the newest unfinished run with the same network, parameters and data that no other
+            process is at work on; else read the network of the newest that has finished; else begin a new one.
         allow_changes
             Continue though network, parameters or data differ, with a warning that says what. Never allowed for
             ``optimizer_cls``; learning rates and schedules stay those of the checkpoint.

@@ -99,8 +99,9 @@ class RunFolder:
         facts
             For the manifest of a new folder; an old one is compared with them.
         resume
-            ``None``: a new folder. The path of an old one. ``"auto"``: the newest one with equal facts that no other
-            process uses, or a new one; if it has finished, it is read, and trained further only for more epochs.
+            ``None``: a new folder. The path of an old one. ``"auto"``: the newest unfinished one with equal facts that
+            no other process uses; else the newest finished one, which is read, and trained only for more epochs; else
+            a new one.
         allow_changes
             Continue though something differs, with a warning.
 
@@ -192,13 +193,12 @@ class RunFolder:
 
     @classmethod
     def _newest_of(cls, stack: contextlib.ExitStack, parent: Path, facts: Mapping[str, Any]) -> "RunFolder | None":
-        """The newest run with equal facts that no other process uses, finished or not; locked in ``stack``."""
+        """The newest unfinished run with equal facts that no other process uses, else the newest finished one; locked."""
         if not parent.is_dir():
             return None
         folders = [cls(path) for path in sorted(parent.iterdir(), key=order_of, reverse=True)]
-        for folder in folders:
-            if not folder.is_meant(facts):
-                continue
+        meant = [folder for folder in folders if folder.is_meant(facts)]
+        for folder in sorted(meant, key=lambda folder: not folder.is_unfinished()):
             try:
                 stack.enter_context(locked(folder.path))
             except FolderInUseError as error:

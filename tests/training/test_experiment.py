@@ -418,8 +418,8 @@ def test_auto_continues_the_newest_unfinished_run_with_the_same_parameters_and_d
     assert room.same(room.read(experiment.run(manager(), resume="auto", callbacks=[Note()])), expected)
     assert begun == [(folder, 2)]
     assert len(runs(experiment)) == 2
-    experiment.run(manager(), resume="auto")  # nothing is unfinished any more
-    assert len(runs(experiment)) == 3
+    assert room.same(room.read(experiment.run(manager(), resume="auto")), expected)  # nothing is unfinished any more
+    assert len(runs(experiment)) == 2
 
 
 @pytest.mark.parametrize(

@@ -157,7 +157,8 @@ def test_a_finished_run_that_is_asked_for_more_says_so_in_its_ledger(tmp_path):
     experiment.kfold(data(), num_splits=2, random_seed=5, metrics={})
     (run,) = runs_in(tmp_path)
     shutil.rmtree(run / "fold_01")
-    result = experiment.kfold(data(), num_splits=2, random_seed=5, metrics={"mae": mae}, resume="auto")
+    with pytest.warns(UserWarning, match="fold 1 is tested again"):
+        result = experiment.kfold(data(), num_splits=2, random_seed=5, metrics={"mae": mae}, resume="auto")
     assert len(result.folds) == 2
     events = [event["event"] for event in RunFolder(run).events()]
     assert events[-1] == "finished"

@@ -196,8 +196,7 @@ def test_a_run_in_use_is_refused_and_auto_passes_it_by(room, tmp_path, manager, 
             with pytest.warns(UserWarning, match=f"passes by an unfinished run.* process {process.pid} on "):
                 experiment.run(manager(), resume="auto")
             used.append(experiment.last_trainer.save_path.parent)
-        assert used[0] == older
-        assert used[1] not in (older, newer)
+        assert used == [older, older]  # which has finished by then, and is read
         after = {path: path.read_bytes() for path in newer.rglob("*") if path.is_file() and "lock" not in path.name}
         assert after == before
     experiment.run(manager(), resume="auto")

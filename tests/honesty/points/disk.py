@@ -111,8 +111,8 @@ POINTS = [
         point="26",
         what="resume='auto' after finished trains anew",
         file="delira/training/run_folder.py",
-        old="            if not folder.is_meant(facts):\n",
-        new="            if not folder.is_meant(facts) or not folder.is_unfinished():\n",
+        old="        meant = [folder for folder in folders if folder.is_meant(facts)]\n",
+        new="        meant = [folder for folder in folders if folder.is_meant(facts) and folder.is_unfinished()]\n",
         test="tests/training/test_moved_and_copied.py::test_auto_after_finished_returns_the_stored_result_and_none_begins_anew",
     ),
     PutBack(
