@@ -193,7 +193,7 @@ class RunFolder:
 
     @classmethod
     def _newest_of(cls, stack: contextlib.ExitStack, parent: Path, facts: Mapping[str, Any]) -> "RunFolder | None":
-        """The newest unfinished run with equal facts that no other process uses, else the newest finished one; locked."""
+        """The newest unfinished run with equal facts that nobody uses, else the newest finished one; locked."""
         if not parent.is_dir():
             return None
         folders = [cls(path) for path in sorted(parent.iterdir(), key=order_of, reverse=True)]
