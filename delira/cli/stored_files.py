@@ -21,6 +21,7 @@ from delira.training.stored_run import FINISHED, StoredRun, read_history
 from delira.training.stored_summary import FORMAT as SUMMARY_FORMAT
 from delira.training.stored_summary import SUMMARY
 from delira.utils.foreign import MOST_OF_MANY, check_unpacked, open_regular, read_bytes, read_json, refuse_link
+from delira.utils.patience import SAYS_NOTHING, read_patiently
 
 WHOLE, BROKEN, MISSING, UNKNOWN, UNREADABLE = "whole", "broken", "missing", "unknown", "unreadable"
 #: what is said of a file that only a later delira understands
@@ -41,6 +42,12 @@ class Check(NamedTuple):
 
 def check_files(run: StoredRun) -> Iterator[Check]:
     """Look at every file of a run, and for those that it must have."""
+    for check in _checks(run):
+        is_unreadable = check.state == BROKEN and SAYS_NOTHING in check.detail
+        yield check._replace(state=UNREADABLE) if is_unreadable else check
+
+
+def _checks(run: StoredRun) -> Iterator[Check]:
     yield from _check_run_files(run)
     for number in _finished(run):
         if number not in run.fold_folders:
@@ -127,8 +134,6 @@ def _check_result(run: StoredRun, number: int, folder: Path) -> tuple[list[Check
         if _is_newer(read_tree(path), fold_file.FORMAT):
             return [Check(what, UNKNOWN, NEWER)], None
         stored = read_fold(folder)
-    except UnreadableError as error:
-        return [Check(what, UNREADABLE, str(error))], None
     except (CheckpointError, OSError) as error:
         return [Check(what, BROKEN, _without_path(path, str(error)))], None
     noted = run.finished_folds.get(number, {}).get("metrics")
@@ -196,11 +201,14 @@ def _check_small_files(run: StoredRun, number: int, place: str) -> Iterator[Chec
 
 
 def _check_arrays(path: Path, what: str) -> Check:
-    try:
+    def read() -> str | None:
         refuse_link(path)
         with open_regular(path) as file:
             check_unpacked(file)
-            damaged = zipfile.ZipFile(file).testzip()
+            return zipfile.ZipFile(file).testzip()
+
+    try:
+        damaged = read_patiently(path, read)
         detail = f"the checksum of its record {damaged!r} is wrong" if damaged else ""
     except BROKEN_ZIP as error:
         detail = f"it cannot be read: {error}"
@@ -225,9 +233,7 @@ def _check_checkpoint(path: Path, what: str) -> Check:
         return Check(what, BROKEN, "it was set aside when the run went on; delete it if the run is fine")
     try:
         verify_zip(path, compressed=path.suffix == ".ptj")
-    except UnreadableError as error:
-        return Check(what, UNREADABLE, str(error))
-    except CheckpointError as error:
+    except (CheckpointError, UnreadableError) as error:
         return Check(what, BROKEN, _without_path(path, str(error)))
     return Check(what, WHOLE)
 

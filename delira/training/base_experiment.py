@@ -299,7 +299,7 @@ class BaseExperiment:
         resume
             ``None``: a new run folder. A path: continue the cross-validation in that run folder; finished
             folds are read. ``"auto"``: continue the newest unfinished one with the same network, parameters,
-            data and splits that no other process is at work on; else read the newest finished one; else begin a new one.
+            data and splits that no other process is at work on; else read the newest finished one; else begin anew.
         allow_changes
             Continue though network, parameters or data differ, with a warning that says what; finished folds
             stay as they are. Never allowed for the splits and ``optimizer_cls``.

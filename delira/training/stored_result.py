@@ -21,6 +21,7 @@ from delira.training.stored_run import FINISHED, UNKNOWN, StoredRun, read_histor
 from delira.training.stored_summary import SUMMARY
 from delira.utils import yaml_codec
 from delira.utils.foreign import harmless, refuse_link
+from delira.utils.patience import read_patiently
 from delira.utils.suggest import did_you_mean
 from delira.utils.yaml_text import write_yaml
 
@@ -193,10 +194,14 @@ def load_parameters(path: Path) -> Parameters:
     refuse_link(path)
     if path.stat().st_size > _LONGEST_PARAMETERS:
         raise OSError(f"{path} has {path.stat().st_size:,} bytes; {_LONGEST_PARAMETERS:,} are read")
-    try:
-        return Parameters.load(path)
-    except MemoryError:  # a short file may ask for large arrays
-        raise ConfigError(f"{path} asks for more memory than there is") from None
+
+    def load() -> Parameters:
+        try:
+            return Parameters.load(path)
+        except MemoryError:  # a short file may ask for large arrays
+            raise ConfigError(f"{path} asks for more memory than there is") from None
+
+    return read_patiently(path, load)
 
 
 def _read_folds(run: StoredRun, parameters: Any, problems: list[str]) -> tuple[list[FoldResult], list[FoldResult]]:

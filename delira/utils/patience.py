@@ -35,6 +35,8 @@ _OF_THE_NAME = {
     errno.EFBIG, errno.EINVAL, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENODEV, errno.ENOENT, errno.ENOTDIR,
     errno.ENXIO, errno.EOVERFLOW, errno.ESPIPE,
 }  # fmt: skip
+#: part of the message of every such error, where only that is left
+SAYS_NOTHING = "which says nothing about what is in it"
 _PAUSES = (0.05, 0.2, 0.5)  # seconds between tries
 
 
@@ -68,7 +70,7 @@ def read_patiently(path: str | Path, read: Callable[[], _T]) -> _T:
             code, reason = refused
             if code not in _PASSING or not pauses:
                 tried = "" if pauses else f" ({len(_PAUSES) + 1} times in {sum(_PAUSES):.2f} s)"
-                told = f"{reason}{tried}, which says nothing about what is in it; it was left as it is"
+                told = f"{reason}{tried}, {SAYS_NOTHING}; it was left as it is"
                 raise UnreadableError(code, told, str(path)) from error
         time.sleep(pauses.pop(0))
 

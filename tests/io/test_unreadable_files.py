@@ -4,8 +4,13 @@ import errno
 import os
 
 import pytest
+from problems import linear_problem
 from refused_files import Refusing
+from small_rooms import toy_room
 
+from delira.cli.runs import Filter, list_runs
+from delira.cli.verify import verify
+from delira.data_loading import BaseDataManager
 from delira.errors import CheckpointError, UnreadableError
 from delira.io import read_tree, verify_zip, write_tree
 from delira.io.checkpoint import CheckpointFolder
@@ -154,3 +159,54 @@ def test_a_training_whose_checkpoints_cannot_be_read_does_not_begin_anew(room, m
         room.trainer(tmp_path / "run", room.build(), save_freq=1)
     assert content_of(tmp_path / "run" / "checkpoints") == before
     assert room.trainer(tmp_path / "run", room.build(), save_freq=1).state.epoch == 2
+
+
+# ---- runs
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A finished cross-validation, and the experiment that would go on with it."""
+    training = {"num_epochs": 1, "save_freq": 1, "optimizer_params": {"lr": 0.05}}
+    experiment = toy_room().experiment(tmp_path, name="good", training=training)
+    options = {"num_splits": 2, "random_seed": 5, "metrics": {}}
+    data = BaseDataManager(linear_problem(12, 3, 7), 4)
+    experiment.kfold(data, **options)
+    (folder,) = (tmp_path / "good").iterdir()
+    return folder, lambda: experiment.kfold(data, **options, resume="auto")
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "ledger.jsonl", "result.zip", "checkpoint_"])
+@pytest.mark.parametrize("code", [errno.EIO, errno.EACCES])
+def test_a_run_that_cannot_be_read_is_not_begun_anew(run, name, code):
+    folder, go_on = run
+    (folder / "ledger.jsonl").write_text('{"event": "started"}\n')
+    if name == "checkpoint_":
+        (folder / "fold_01" / "result.zip").unlink()
+    before = content_of(folder)
+    with Refusing(name, code), pytest.raises(UnreadableError, match=rf"\[Errno {code}\].*{name}") as caught:
+        go_on()
+    assert caught.value.errno == code
+    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+    after = content_of(folder)
+    assert {path: content for path, content in after.items() if "ledger" not in path} == {
+        path: content for path, content in before.items() if "ledger" not in path
+    }
+    assert len(go_on().folds) == 2
+
+
+@pytest.mark.parametrize(
+    "name", ["manifest.json", "fold_00/result.zip", "fold_00/checkpoints/checkpoint_last", "fold_00/predictions.npz",
+             "fold_00/history.jsonl", "result.json", "parameters.yml"],
+)  # fmt: skip
+def test_verify_calls_a_file_that_cannot_be_read_unreadable_and_not_broken(run, name):
+    folder, _ = run
+    with Refusing(name, errno.EIO):
+        answer = verify([folder])
+        listed = list_runs(folder.parent, Filter()).content["runs"]
+    assert answer.is_broken
+    states = {check["what"]: check["state"] for check in answer.content["files"] if check["state"] != "whole"}
+    assert set(states.values()) == {"unreadable"}
+    assert any(what.startswith(name) for what in states)
+    assert len(listed) == 1
+    assert not verify([folder]).is_broken
