@@ -199,8 +199,8 @@ POINTS = [
         point="24",
         what="a run whose manifest cannot be read now is begun anew",
         file="delira/training/run_folder.py",
-        old='            manifest = read_json(self.path / "manifest.json")\n        except UnreadableError:\n            raise\n',
-        new='            manifest = read_json(self.path / "manifest.json")\n',
+        old='/ "manifest.json")\n        except UnreadableError:\n            raise\n',
+        new='/ "manifest.json")\n',
         test="tests/io/test_unreadable_files.py::test_a_run_that_cannot_be_read_is_not_begun_anew",
     ),
 ]
