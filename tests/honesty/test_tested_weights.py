@@ -39,8 +39,8 @@ class Unreadable:
     """What opens checkpoints meets an error of the system for some calls on one name."""
 
     def __init__(self, monkeypatch, times):
-        self.times, self.real = times, delira.io.verify.open_plain
-        monkeypatch.setattr(delira.io.verify, "open_plain", self)
+        self.times, self.real = times, delira.io.verify.open_regular
+        monkeypatch.setattr(delira.io.verify, "open_regular", self)
 
     def __call__(self, path):
         if "checkpoint_best" in str(path) and self.times > 0:
