@@ -8,9 +8,9 @@ import builtins
 import difflib
 import sys
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from typing import Any
+from typing import Any, Self
 
-from delira.errors import MissingKeyError
+from delira.errors import ConfigError, MissingKeyError
 
 _KEYS: dict[str, "StateKey"] = {}
 
@@ -23,6 +23,12 @@ class StateKey(str):
     """
 
     __slots__ = ()
+
+    def __new__(cls, text: str) -> Self:
+        """Make a key of a text that is not empty."""
+        if not isinstance(text, str) or not text:
+            raise ConfigError(f"the text of a state key is a string that is not empty, got {text!r}")
+        return super().__new__(cls, text)
 
     def __call__(self, state: Mapping[Any, Any], *args: Any) -> Any:
         """The value in a state."""
@@ -66,7 +72,7 @@ def _is_interactive(names: Mapping[str, Any]) -> bool:
 
 def _new_key(text: str, *, is_prompt: bool = False) -> StateKey:
     if not isinstance(text, str) or not text:
-        raise TypeError(f"the text of a state key is a string that is not empty, got {text!r}")
+        raise ConfigError(f"the text of a state key is a string that is not empty, got {text!r}")
     if is_prompt and text in _OF_PROMPT:
         return _OF_PROMPT[text]
     name, number = str(text), 0
@@ -91,6 +97,12 @@ class State(dict[Any, Any]):
 
     #: evaluations and predictions so far
     n_asides = 0
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        try:
+            super().__init__(*args, **kwargs)
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"a State is made as a dictionary is, got {args!r}") from error
 
     def __missing__(self, key: Any) -> Any:
         since = f"; it is there from {SINCE[key]} on" if key in SINCE else ""

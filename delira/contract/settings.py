@@ -1,8 +1,9 @@
 """What a room is told besides networks and batches: devices, and how a step is computed."""
 
 import dataclasses
-import numbers
+import math
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any, NamedTuple
 
 from delira.errors import ConfigError
@@ -40,13 +41,20 @@ class UpdateConfig:
     def __post_init__(self) -> None:
         if self.precision not in ("32", "bf16", "fp16", "auto"):
             raise ConfigError(f"mixed_precision must be False, True, 'bf16' or 'fp16', got {self.precision!r}")
-        if not isinstance(self.accumulation_steps, int) or self.accumulation_steps < 1:
+        if (
+            not isinstance(self.accumulation_steps, int)
+            or self.accumulation_steps is True
+            or self.accumulation_steps < 1
+        ):
             raise ConfigError(
                 f"gradient_accumulation_steps must be an integer of at least 1 (batch), got {self.accumulation_steps!r}"
             )
+        for name in ("skip_nonfinite", "in_parts"):
+            if not isinstance(getattr(self, name), bool):
+                raise ConfigError(f"{name} must be True or False, got {getattr(self, name)!r}")
         for name in ("clip_norm", "clip_value"):
             value = getattr(self, name)
-            is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+            is_number = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
             if value is not None and not (is_number and value > 0):
                 raise ConfigError(f"gradient_{name} must be above 0 (or None for no clipping), got {value!r}")
 

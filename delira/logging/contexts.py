@@ -7,7 +7,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from delira.errors import ConfigError
-from delira.logging.logger import CURRENT, Frequencies, MessageLogger, Reductions, tell_once
+from delira.logging.logger import (
+    CURRENT,
+    Frequencies,
+    MessageLogger,
+    Reductions,
+    check_frequencies,
+    check_reductions,
+    tell_once,
+)
+from delira.utils.checks import check_texts
 from delira.utils.suggest import did_you_mean
 
 _NAMED: dict[str, MessageLogger] = {}
@@ -47,6 +56,10 @@ class LoggingContext:
         frequencies: Frequencies = 1,
         reductions: Reductions = "last",
     ):
+        if not isinstance(name, MessageLogger):
+            check_texts(self, name=name)
+        check_frequencies(frequencies)
+        check_reductions(reductions)
         self._given, self._handlers = name, handlers
         self._settings: dict[str, Any] = {"frequencies": frequencies, "reductions": reductions}
         self._stack: list[contextlib.ExitStack] = []
@@ -103,6 +116,7 @@ def close_logger(name: str) -> None:
     name
         Its name; of none nothing happens.
     """
+    check_texts("close_logger", name=name)
     with _LOCK:
         logger = _NAMED.pop(name, None)
     if logger is not None:
@@ -122,6 +136,8 @@ def get_logger(name: str | None = None) -> MessageLogger:
     ConfigError
         If there is none.
     """
+    if name is not None:
+        check_texts("get_logger", name=name)
     logger = CURRENT.get() if name is None else _NAMED.get(name)
     if logger is None and name is None:
         raise ConfigError("no log is open here: no training runs, and there is no LoggingContext")

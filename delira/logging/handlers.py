@@ -5,11 +5,26 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from delira.errors import ConfigError
 from delira.logging.drawing import draw, pixels_of
 from delira.logging.messages import PLOTS, Message, read_messages
 from delira.logging.values import read
 
 _log = logging.getLogger("delira")
+
+
+def check_level(owner: Any, level: int | str) -> None:
+    """Refuse what is no level of Python's logging.
+
+    Raises
+    ------
+    ConfigError
+        If it is none.
+    """
+    known = logging.getLevelNamesMapping()
+    is_known = level in known if isinstance(level, str) else isinstance(level, int)
+    if isinstance(level, bool) or not is_known:
+        raise ConfigError(f"{type(owner).__name__}: level is a number, or one of {', '.join(known)}, got {level!r}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,6 +75,7 @@ class MessageHandler(logging.Handler):
     has_failed = False
 
     def __init__(self, level: int | str = logging.NOTSET):
+        check_level(self, level)
         super().__init__(level)
         self._counts: dict[tuple[str, str], int] = {}
         self._is_told = False
@@ -163,7 +179,11 @@ class MultiStreamHandler(_SeveralHandlers):
     """
 
     def __init__(self, *streams: Any, level: int | str = logging.NOTSET):
+        check_level(self, level)
         super().__init__(level)
+        for stream in streams:
+            if not hasattr(stream, "write"):
+                raise ConfigError(f"{type(self).__name__}: a stream is a file or sys.stdout, got {stream!r}")
         self.handlers = [logging.StreamHandler(stream) for stream in streams]
 
     def setFormatter(self, fmt: logging.Formatter | None) -> None:
@@ -194,6 +214,7 @@ class CombinedHandler(_SeveralHandlers):
     """
 
     def __init__(self, handlers: Sequence[logging.Handler], level: int | str = logging.NOTSET):
+        check_level(self, level)
         super().__init__(level)
         self.handlers = list(handlers)
 

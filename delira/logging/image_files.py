@@ -5,8 +5,10 @@ import re
 from pathlib import Path
 from typing import Any
 
+from delira.errors import ConfigError
 from delira.logging.handlers import MessageHandler, Place, as_picture, own_appendix
 from delira.logging.messages import Message
+from delira.utils.checks import check_paths, check_texts
 from delira.utils.optional import import_optional
 from delira.utils.pixels import write_picture
 
@@ -43,8 +45,14 @@ class ImgSaveHandler(MessageHandler):
     def __init__(self, folder: str | Path, level: int | str = logging.NOTSET, file_format: str = ".png"):
         image: Any = import_optional("PIL.Image", type(self).__name__, "delira[images]")
         super().__init__(level)
+        check_paths(self, folder=folder)
         self.folder, self.file_format = Path(folder).absolute(), file_format
         image.init()
+        check_texts(self, file_format=file_format)
+        if file_format.lower() not in image.registered_extensions():
+            raise ConfigError(
+                f"{type(self).__name__}: file_format must be one of Pillow's, e.g. '.png', got {file_format!r}"
+            )
 
     def show(self, message: Message, place: Place | None) -> None:
         """Write the picture of a message, if it has one."""

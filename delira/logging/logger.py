@@ -12,6 +12,7 @@ from delira.errors import ConfigError
 from delira.logging.handlers import Place
 from delira.logging.messages import Message, read_messages
 from delira.logging.values import REDUCTIONS, Reduction, kept, read, reduce, refuse_traced
+from delira.utils.checks import check_functions, check_texts
 
 _log = logging.getLogger("delira")
 #: the log that :func:`delira.logging.log` writes to
@@ -65,8 +66,13 @@ class MessageLogger:
         reductions: Reductions = "last",
         place: Callable[[], Place | None] | None = None,
     ):
+        check_texts(self, name=name)
         check_frequencies(frequencies)
         check_reductions(reductions)
+        if place is not None:
+            check_functions(self, place=place)
+        if not isinstance(handlers, Iterable) or not all(isinstance(handler, logging.Handler) for handler in handlers):
+            raise ConfigError(f"MessageLogger: handlers are handlers of Python's logging, got {handlers!r}")
         self.name, self.frequencies, self.reductions = name, frequencies, reductions
         self._place, self._process = place or (lambda: None), os.getpid()
         self._counts: dict[str, int] = {}

@@ -11,6 +11,7 @@ import numpy as np
 
 from delira.logging.handlers import MessageHandler, Place
 from delira.logging.messages import Message
+from delira.utils.checks import check_paths
 from delira.utils.files import make_folder, publish_text
 
 _FLAT = (bool, int, float, str, type(None))
@@ -40,6 +41,7 @@ class MessageFileHandler(MessageHandler):
 
     def __init__(self, path: str | Path, level: int | str = logging.NOTSET):
         super().__init__(level)
+        check_paths(self, path=path)
         self.path = Path(path).absolute()
         self._file: FileIO | None = None
         self.n_lines = 0

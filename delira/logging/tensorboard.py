@@ -7,6 +7,7 @@ from typing import Any
 from delira.logging.handlers import MessageHandler, Place, as_picture, own_appendix
 from delira.logging.messages import PASSED_ON, Message
 from delira.logging.writers import open_events, since, write_values
+from delira.utils.checks import check_paths
 from delira.utils.optional import import_optional
 
 
@@ -40,6 +41,7 @@ class TensorboardXLoggingHandler(MessageHandler):
     def __init__(self, log_dir: str | Path, level: int | str = logging.NOTSET, **kwargs: Any):
         import_optional("tensorboardX", type(self).__name__, "delira[logging]")
         super().__init__(level)
+        check_paths(self, log_dir=log_dir)
         self.log_dir, self.kwargs = Path(log_dir).absolute(), kwargs
         self._writers: dict[str, Any] = {}
         self._places: dict[str, dict[str, Any]] = {}

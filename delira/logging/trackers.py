@@ -16,6 +16,7 @@ from delira.errors import ConfigError, MissingBackendError
 from delira.logging.handlers import MessageHandler, Place, as_picture, own_appendix
 from delira.logging.image_files import file_name
 from delira.logging.messages import Message
+from delira.utils.checks import check_choice, check_paths, check_texts
 from delira.utils.optional import import_optional
 from delira.utils.pixels import as_bytes
 
@@ -65,6 +66,8 @@ class MLflowHandler(MessageHandler):
         # Python closes every handler at its end, also one that could not be made
         self.run_id: str = ""
         super().__init__(level)
+        given = {"tracking_uri": tracking_uri, "run_name": run_name, "run_id": run_id}
+        check_texts(self, experiment=experiment, **{name: text for name, text in given.items() if text is not None})
         mlflow = import_optional("mlflow", type(self).__name__, "mlflow-skinny")
         check_store(tracking_uri)
         try:
@@ -148,8 +151,11 @@ class WandbHandler(MessageHandler):
         self._run: Any = None
         self.project = project
         super().__init__(level)
+        check_texts(self, project=project)
+        check_choice(self, ("offline", "online", "disabled", "shared"), mode=mode)
         self._wandb = import_optional("wandb", type(self).__name__, "wandb")
         if folder is not None:
+            check_paths(self, folder=folder)
             Path(folder).mkdir(parents=True, exist_ok=True)
         settings = self._wandb.Settings(silent=True, console="off", disable_git=True)
         # a run beside others of the process: trainings may be nested, or in threads

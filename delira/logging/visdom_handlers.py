@@ -16,6 +16,7 @@ from delira.logging.handlers import (
 from delira.logging.image_files import ImgSaveHandler
 from delira.logging.messages import PLOTS, Message
 from delira.logging.writers import VisdomParams, VisdomWriter, write_values
+from delira.utils.checks import check_texts
 
 #: kind -> method of visdom
 _METHODS = {"surface": "surf"}
@@ -56,6 +57,7 @@ class VisdomLoggingHandler(MessageHandler):
         # Python closes every handler at its end, also one that could not be made
         self._writers: dict[str, VisdomWriter] = {}
         super().__init__(level)
+        check_texts(self, exp_name=exp_name)
         known = {name: kwargs.pop(name) for name in _PARAMS if name in kwargs}
         self.exp_name = exp_name
         self._params = VisdomParams(server=server, port=port, options=kwargs, **known)

@@ -47,7 +47,11 @@ class LookupConfig(dict[Any, Any]):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
-        for key, value in dict(*args, **kwargs).items():
+        try:
+            given = dict(*args, **kwargs)
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"{type(self).__name__} is made of one dictionary and keywords, got {args!r}") from error
+        for key, value in given.items():
             dict.__setitem__(self, key, _converted(value))
 
     # ---- items

@@ -3,6 +3,8 @@
 import contextlib
 from collections.abc import Iterator
 
+from delira.errors import ConfigError
+
 _is_on = False
 
 
@@ -20,6 +22,8 @@ def set_debug_mode(mode: bool) -> None:
         Whether it is on.
     """
     global _is_on
+    if not isinstance(mode, int) or mode not in (0, 1):  # the older library took numbers, too
+        raise ConfigError(f"set_debug_mode: mode must be True or False, got {mode!r}")
     _is_on = bool(mode)
 
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from delira.errors import ConfigError
+from delira.utils.checks import check_flags
 
 #: environment variable that makes cuBLAS deterministic; it reads it only once
 CUBLAS_SETTING = "CUBLAS_WORKSPACE_CONFIG"
@@ -108,6 +109,7 @@ def seed_all(seed: int, deterministic: bool = False) -> None:
         operation that has none then raises an error of the framework, which names it. ``False`` changes nothing.
     """
     seed = check_seed(seed)
+    check_flags("seed_all", deterministic=deterministic)
     if seed >= 2**32:
         raise ConfigError(f"seed_all needs a seed below 2**32, got {seed}")
     random.seed(seed)

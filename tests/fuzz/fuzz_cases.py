@@ -143,9 +143,8 @@ def is_number(value: Any) -> bool:
 def place_value(arguments: dict[str, Any], parameter: str, value: Any) -> None:
     """Set one argument; ``*2`` is the third positional one, ``a.b`` the entry ``b`` of the dictionary ``a``."""
     if parameter.startswith("*"):
-        positional = list(arguments.get("*", ()))
-        positional[int(parameter[1:])] = value
-        arguments["*"] = positional
+        positional, index = list(arguments.get("*", ())), int(parameter[1:])
+        arguments["*"] = [*positional[:index], value, *positional[index + 1 :]]
         return
     *path, last = parameter.split(".")
     place = arguments
