@@ -163,8 +163,8 @@ def missing_parameters(entry: Entry) -> set[str]:
         return set()
     names = [parameter.name for parameter in parameters if parameter.kind not in kinds]
     mentioned = {*entry.wrong, *entry.right, *entry.own, *entry.free}
-    mentioned = {names[int(name[1:])] if name.startswith("*") else name.partition(".")[0] for name in mentioned}
-    return set(names) - mentioned
+    mentioned |= {names[int(name[1:])] for name in mentioned if name.startswith("*") and int(name[1:]) < len(names)}
+    return set(names) - {name.partition(".")[0] for name in mentioned}
 
 
 def all_entries() -> list[Entry]:

@@ -46,7 +46,8 @@ def test_many_wrong_values_are_refused_by_name_and_right_ones_are_right(name, tm
 def test_every_public_callable_has_five_cases_and_all_are_two_thousand():
     counts = {name: 0 for name in public_callables() if name.rpartition(".")[0] in COVERED}
     for entry in ENTRIES:
-        counts[entry.callable_name] = counts.get(entry.callable_name, 0) + len(entry.cases())
+        if entry.callable_name in counts:
+            counts[entry.callable_name] += len(entry.cases())
     assert not {name: count for name, count in counts.items() if count < 5}
 
 
