@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from delira.metrics.calls import Call, call_of, function_of
-from delira.metrics.forms import SklearnFunction, TreeMetric, in_form
+from delira.metrics.forms import AlongAxis, SklearnFunction, TreeMetric, in_form
 from delira.metrics.functions import accuracy, hits
-from delira.metrics.scoring import PerSample
 from delira.metrics.sklearn_metrics import SklearnClassificationMetric
 from delira.metrics.tree.accuracies import BinaryAccuracy, CategoricalAccuracy, DefaultAccuracy, TopKCategoricalAccuracy
 from delira.metrics.tree.adapters import ArrayMetric, SklearnMetric
@@ -65,7 +64,7 @@ def is_mean_of_cases(metric: Any) -> bool:
         In any form. A function of the user's own is none that is known, unless it is computed over samples.
     """
     metric = in_form(metric)
-    if getattr(metric, "over", None) == "sample" or metric is accuracy:
+    if getattr(metric, "over", None) == "sample" or metric is accuracy or isinstance(metric, AlongAxis):
         return True
     if isinstance(metric, TreeMetric):
         root = _root(metric)
@@ -90,10 +89,13 @@ def case_values(metric: Any, arrays: Sequence[Any]) -> CaseValues | None:
     metric = in_form(metric)
     if not is_mean_of_cases(metric):
         return None
-    if isinstance(metric, PerSample):
+    if getattr(metric, "over", None) == "sample":
         return CaseValues(np.array([metric(*sample) for sample in zip(*arrays, strict=True)], np.float64), None)
     if metric is accuracy:
         return _of_rows(hits(*arrays), len(arrays[0]))
+    if isinstance(metric, AlongAxis):
+        rows = zip(*arrays, strict=True)
+        return CaseValues(np.array([metric(true[None], pred[None]) for true, pred in rows], np.float64), None)
     if isinstance(metric, TreeMetric):
         return _of_tree(metric, arrays)
     call = call_of(metric, arrays)
@@ -138,10 +140,12 @@ def _of_tree(metric: TreeMetric, arrays: Sequence[Any]) -> CaseValues | None:
     if np.size(arrays[0]) == np.size(arrays[1]):  # all values tell what they are, as at the end of a pass
         state = State({**state, CRITERION: read_values(metric.criterion, np.asarray(arrays[1]), np.asarray(arrays[0]))})
     found = root.process(state)
-    value, weight = found if isinstance(found, Weighted) else (found, None)
+    value, weight, doubt = found if isinstance(found, Weighted) else (found, None, None)
     if weight is None:
         return _of_rows(read_arrays([value])[0], n)
     value, weight = (array.astype(np.float64).reshape(n, -1) for array in read_arrays([value, weight]))
+    if doubt is not None:
+        value = np.where(np.isfinite(read_arrays([doubt])[0]).reshape(n, -1), value, np.nan)
     total = weight.sum(axis=1)
     sums = np.where(weight > 0, value, 0.0) * weight
     return CaseValues(sums.sum(axis=1) / np.maximum(total, 1.0), total)

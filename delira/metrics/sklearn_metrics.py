@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from delira.errors import ConfigError, DataError
-from delira.metrics.tree.scores import probabilities
+from delira.metrics.tree.scores import class_scores, one_score, probabilities
 from delira.metrics.tree.seen import refuse_label, wrong_labels
 
 
@@ -182,6 +182,9 @@ class AurocMetric:
         If there are fewer than two classes.
     """
 
+    #: what the loss of the predictions, or a setting, says that they are; None: nobody says it
+    output: str | None = None
+
     def __init__(self, classes: Sequence[Any] = (0, 1), **kwargs: Any):
         if len(classes) < 2:
             raise ConfigError(f"AurocMetric needs at least two classes, got classes={classes!r}")
@@ -195,7 +198,8 @@ class AurocMetric:
         y_true
             Labels of shape ``(N,)`` or ``(N, 1)``.
         y_pred
-            Scores of shape ``(N, C)``; for two classes also ``(N,)`` or ``(N, 1)``: of the second class.
+            Scores of shape ``(N, C)``, ranked as they are unless a trainer knows them for logits; for two classes also
+            ``(N,)`` or ``(N, 1)``: of the second class.
 
         Raises
         ------
@@ -212,7 +216,10 @@ class AurocMetric:
         if unknown := sorted(set(np.unique(true).tolist()) - set(self.classes)):
             raise DataError(f"AurocMetric(classes={self.classes}) got the labels {unknown}; name all classes")
         if scores.ndim == 2 and scores.shape[1] == n_classes:
-            scores = scores[:, 1] if n_classes == 2 else scores
+            if self.output == "logits":
+                scores = one_score(scores, "logits") if n_classes == 2 else class_scores(scores, "logits")
+            elif n_classes == 2:
+                scores = scores[:, 1]
         elif n_classes == 2 and (scores.ndim == 1 or scores.shape[1:] == (1,)):
             scores = scores.ravel()
         else:

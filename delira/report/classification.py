@@ -84,7 +84,7 @@ def _notes_of_curves(cases: Classified, folds: Mapping[int, Classified], roc: Ba
     notes = []
     if cases.made_by:
         notes.append(
-            f"The outputs are no probabilities (they leave the range 0 to 1, or do not sum to one), so a "
+            f"The outputs are no probabilities but logits, by the loss, the setting output= or their values, so a "
             f"{cases.made_by} made them such; if they are no logits, calibration says nothing."
         )
     if (n_missing := int((~cases.kept).sum())) > 0:

@@ -13,9 +13,11 @@ import numpy as np
 
 from delira.errors import MissingKeyError
 from delira.metrics.scoring import lookup
+from delira.metrics.tree.criteria import Criterion, one_of_each_row
 from delira.metrics.tree.scores import log_odds
 from delira.report.entries import entry_pairs
 
+_NOTHING = Criterion("", None)
 N_BINS = 15
 """Bins of confidence, as many as Guo et al. took."""
 MAX_CLASSES = 1000
@@ -80,7 +82,8 @@ def classify(result: Any, *, each_once: bool = False) -> Classified | None:
     pair = keys_of_classes(result)
     if pair is None:
         return None
-    return _classified(*(_tested(result.oof, pair) if each_once else _every_test(result, pair)))
+    true, pred = _tested(result.oof, pair) if each_once else _every_test(result, pair)
+    return _classified(true, pred, known=known_of_pair(result, pair))
 
 
 def classify_folds(result: Any, whole: Classified) -> dict[int, Classified]:
@@ -97,7 +100,7 @@ def classify_folds(result: Any, whole: Classified) -> dict[int, Classified]:
     folds = {}
     for fold in result.folds if pair is not None else ():
         found = _entries({**fold.predictions, **fold.targets}, fold.targets, pair)
-        one = None if found is None else _classified(*found, like=whole)
+        one = None if found is None else _classified(found[0], found[1], whole, known_of_pair(result, pair))
         if one is not None:
             folds[fold.fold] = one
     return folds
@@ -112,9 +115,17 @@ def class_names(result: Any, n_classes: int) -> list[str]:
 def keys_of_classes(result: Any) -> tuple[str, str] | None:
     """The two entries, as a metric reads them, that are labels and class scores or predicted labels."""
     for pair in entry_pairs(result):
-        if len(pair) == 2 and (found := _tested(result.oof, pair)) is not None and _classified(*found) is not None:
+        if len(pair) != 2 or (found := _tested(result.oof, pair)) is None:
+            continue
+        if _classified(found[0], found[1], known=known_of_pair(result, pair)) is not None:
             return (pair[0], pair[1])
     return None
+
+
+def known_of_pair(result: Any, pair: Any) -> Criterion:
+    """What was settled of the prediction of a pair; nothing of a result that has kept nothing."""
+    settled = getattr(result, "settled_outputs", {})
+    return next((settled[key][1] for key in pair if key in settled), Criterion("", None))
 
 
 def _tested(oof: Any, pair: Sequence[str]) -> Any:
@@ -151,14 +162,22 @@ def _without_axis(array: np.ndarray) -> np.ndarray:
     return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
 
 
-def _classified(true: np.ndarray, pred: np.ndarray, like: Classified | None = None) -> Classified | None:
+def _classified(
+    true: np.ndarray, pred: np.ndarray, like: Classified | None = None, known: Criterion = _NOTHING
+) -> Classified | None:
+    if true.ndim == pred.ndim == 2 and true.shape == pred.shape and known.kind not in ("binary", "logits"):
+        if not one_of_each_row(true):
+            return None
+        true = true.argmax(axis=1)  # one-hot labels
     if true.ndim != 1 or not len(true):
         return None
     is_label = true.dtype.kind in "iub"
     if pred.ndim == 2 and pred.shape[1] > 1 and pred.dtype.kind == "f" and is_label:
-        return _of_scores(true.astype(np.int64), pred.astype(np.float64), like)
+        return _of_scores(true.astype(np.int64), pred.astype(np.float64), like, known.output)
+    if pred.ndim == 1 and pred.dtype.kind == "f" and known.output == "labels" and is_label:
+        pred = np.where(np.isfinite(pred), pred, -1).astype(np.int64)
     if pred.ndim == 1 and pred.dtype.kind == "f" and _is_zero_or_one(true, like is not None):
-        return _of_one_score(true.astype(np.int64), pred.astype(np.float64), like)
+        return _of_one_score(true.astype(np.int64), pred.astype(np.float64), like, known.output)
     if pred.ndim == 1 and pred.dtype.kind in "iub" and is_label:
         true, pred = true.astype(np.int64), pred.astype(np.int64)
         n_classes = max(int(max(true.max(), pred.max())) + 1, like.n_classes if like else 0)
@@ -173,33 +192,46 @@ def _is_zero_or_one(true: np.ndarray, is_known: bool) -> bool:
     return bool(true.dtype.kind in "iubf" and np.isin(true, (0, 1)).all() and (is_known or len(np.unique(true)) == 2))
 
 
-def _of_scores(true: np.ndarray, scores: np.ndarray, like: Classified | None) -> Classified | None:
-    kept = np.isfinite(scores).all(axis=1)
+def _of_scores(true: np.ndarray, scores: np.ndarray, like: Classified | None, output: str | None) -> Classified | None:
+    kept = np.isfinite(scores.max(axis=1))
     true, scores, n_classes = true[kept], scores[kept], scores.shape[1]
     if not len(true) or true.min() < 0 or true.max() >= n_classes:
         return None
     predicted = scores.argmax(axis=1)
-    if np.isin(scores, (0, 1)).all() and (like is None or like.probabilities is None):
+    if output == "labels" or (
+        output is None and np.isin(scores, (0, 1)).all() and (like is None or like.probabilities is None)
+    ):
         return Classified(true, predicted, None, n_classes, kept=kept)  # one-hot: labels, no scores
     is_probability = np.all((scores >= 0) & (scores <= 1 + 1e-6)) and np.allclose(scores.sum(axis=1), 1, atol=1e-3)
     made_by = like.made_by if like else "" if is_probability else "softmax"
+    if output in ("logits", "probabilities"):
+        made_by = "softmax" if output == "logits" else ""
     if not made_by:
         return Classified(true, predicted, scores, n_classes, kept=kept)
     return Classified(true, predicted, softmax(scores), n_classes, made_by, kept, log_odds=log_odds(scores))
 
 
-def _of_one_score(true: np.ndarray, scores: np.ndarray, like: Classified | None) -> Classified | None:
+def _of_one_score(
+    true: np.ndarray, scores: np.ndarray, like: Classified | None, output: str | None
+) -> Classified | None:
     kept = np.isfinite(scores)
     true, scores = true[kept], scores[kept]
     if not len(true):
         return None
-    if np.isin(scores, (0, 1)).all() and (like is None or like.probabilities is None):
+    if output is None and np.isin(scores, (0, 1)).all() and (like is None or like.probabilities is None):
         return Classified(true, scores.astype(np.int64), None, 2, kept=kept)
     made_by = like.made_by if like else "" if np.all((scores >= 0) & (scores <= 1)) else "sigmoid"
+    if output is not None:
+        made_by = "sigmoid" if output == "logits" else ""
+    if output == "numbers" and not np.all(
+        (scores >= 0) & (scores <= 1)
+    ):  # cut where metrics cut them, no probabilities
+        return Classified(true, (scores > 0.5).astype(np.int64), None, 2, kept=kept, score=scores)
     # the sigmoid, without overflow
     probability = 0.5 * (1 + np.tanh(0.5 * scores)) if made_by else scores
     both = np.stack([1 - probability, probability], axis=1)
-    return Classified(true, (probability > 0.5).astype(np.int64), both, 2, made_by, kept, scores)
+    predicted = scores > 0 if made_by else scores > 0.5
+    return Classified(true, predicted.astype(np.int64), both, 2, made_by, kept, scores)
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:

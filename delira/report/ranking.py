@@ -11,7 +11,7 @@ from delira.errors import MissingKeyError
 from delira.metrics.direction import higher_is_better
 from delira.metrics.functions import dice
 from delira.metrics.scoring import lookup
-from delira.report.classified import Classified, class_names, classify
+from delira.report.classified import Classified, class_names, classify, known_of_pair
 from delira.report.entries import entry_pairs, true_and_predicted
 from delira.report.regression import regressed
 
@@ -64,7 +64,7 @@ def rank(result: Any) -> Ranking | None:
         texts = {case: (f"{t:.4g}", f"{p:.4g}") for case, t, p in zip(index.tolist(), true, pred, strict=True)}
         return Ranking("absolute error", index, np.abs(pred - true), False, texts.get)
     pair = _mask_keys(result)
-    masks = None if pair is None else functools.partial(_masks, result.oof, pair)
+    masks = None if pair is None else functools.partial(_masks, result, pair)
     for name, values in result.oof.per_case.items():
         kept = np.isfinite(values[tested])
         if kept.any():
@@ -117,13 +117,13 @@ def _mask_keys(result: Any) -> tuple[str, str] | None:
     oof = result.oof
     first = int(np.flatnonzero(oof.mask)[0])
     pairs = (true_and_predicted(oof, pair) for pair in entry_pairs(result))
-    return next((pair for pair in pairs if pair is not None and _masks(oof, pair, first) is not None), None)
+    return next((pair for pair in pairs if pair is not None and _masks(result, pair, first) is not None), None)
 
 
-def _masks(oof: Any, pair: tuple[str, str], case: int) -> tuple[np.ndarray, np.ndarray] | None:
+def _masks(result: Any, pair: tuple[str, str], case: int) -> tuple[np.ndarray, np.ndarray] | None:
     """True and predicted class of each pixel of a case, int64 of shape ``(H, W)`` or ``(D, H, W)``."""
     try:
-        true, pred = lookup(oof.targets, pair[0]), lookup(oof.predictions, pair[1])
+        true, pred = lookup(result.oof.targets, pair[0]), lookup(result.oof.predictions, pair[1])
     except MissingKeyError:
         return None
     if true is None or pred is None:
@@ -135,13 +135,17 @@ def _masks(oof: Any, pair: tuple[str, str], case: int) -> tuple[np.ndarray, np.n
     true = true.reshape(space)
     if len(space) not in (2, 3) or min(space) < 2 or not np.array_equal(true, np.round(true)):
         return None
-    if pred.shape[1:] == space and pred.ndim == len(space) + 1 and pred.shape[0] > 1:
-        return true.astype(np.int64), pred.argmax(axis=0)
+    known = known_of_pair(result, pair)
+    for axis in (-1, 0) if known.class_axis == -1 else (0, -1):
+        if pred.ndim == len(space) + 1 and pred.shape[axis] > 1 and np.moveaxis(pred, axis, 0).shape[1:] == space:
+            return true.astype(np.int64), pred.argmax(axis=axis)
     if pred.size != math.prod(space):
         return None
     pred = pred.reshape(space)
     is_label = pred.dtype.kind != "f" or (pred.min() >= 0 and np.array_equal(pred, np.round(pred)))
-    if not is_label:
+    if known.output in ("logits", "probabilities", "numbers"):
+        pred = pred > (0.0 if known.output == "logits" else 0.5)
+    elif not is_label:
         pred = pred > (0.5 if pred.min() >= 0 and pred.max() <= 1 else 0.0)
     return true.astype(np.int64), pred.astype(np.int64)
 

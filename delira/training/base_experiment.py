@@ -247,8 +247,11 @@ class BaseExperiment:
             kwargs.get("prepare_batch"),
             backend=self.trainer_cls.backend,
         )
+        predictor.nonfinite_predictions = config.guards.nonfinite_predictions
         keys = config.keys_of(tested) if metric_keys is None else metric_keys
-        done = predictor.evaluate(test_data, metrics=config.bound(tested, keys), metric_keys=keys, verbose=verbose)
+        done = predictor.evaluate(
+            test_data, metrics=config.bound(tested, keys, self.trainer_cls.backend), metric_keys=keys, verbose=verbose
+        )
         close_workers(test_data)
         if not done.predictions:
             raise DataError("the test data gave no batch; a generator can be gone through only once")

@@ -96,6 +96,7 @@ class BaseNetworkTrainer(HookedRun):
             settings["losses"] = losses
         self.config: TrainerConfig = read_settings(settings)
         self.seed = self.config.seed
+        self.nonfinite_predictions = self.config.guards.nonfinite_predictions
         self.fold = fold
         self.state = TrainingState(epoch=check_start(start_epoch) - 1, fold=self.fold, seed=self.seed)
         # absolute: whatever the working directory becomes

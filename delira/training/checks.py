@@ -180,7 +180,9 @@ def _check_reading(trainer: Any, role: str, batch: Mapping[str, Any], prepared: 
         for name in functions.keys() & given.keys():
             tell_contradiction(kind, name, functions[name], given[name], predictions)
     if metrics:
-        check_metrics(trainer, config.bound(metrics), config.keys_of(metrics), batch, predictions)
+        check_metrics(
+            trainer, config.bound(metrics, backend=trainer.backend), config.keys_of(metrics), batch, predictions
+        )
 
 
 def _add_shapes(error: Exception, key_mapping: Mapping[str, str], prepared: Mapping[str, Any]) -> None:

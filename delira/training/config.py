@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from delira.contract import DEFAULT_LOSS_KEYS, CompileConfig, UpdateConfig
+from delira.contract import CompileConfig, UpdateConfig
 from delira.errors import ConfigError
 from delira.metrics.direction import AUTO, as_mode, higher_is_better
 from delira.metrics.forms import in_form, is_in_reach
@@ -23,6 +23,7 @@ from delira.training.config_parts import (
     ScheduleConfig,
     check_positive,
 )
+from delira.training.outputs import check_output, known_output
 from delira.training.step_values import REDUCTIONS
 from delira.utils.seeding import check_seed
 from delira.utils.suggest import did_you_mean
@@ -138,6 +139,10 @@ class TrainerConfig:
     """Which score is good: ``"lowest"``/``"min"``, ``"highest"``/``"max"``, or ``"auto"``: low losses, and of a metric
     what is known of it. Of a metric that is not known it must be said."""
 
+    output: str | Mapping[str, str] | None = None
+    """What predictions are: ``"logits"``, ``"probabilities"`` or ``"labels"``, of several by name, ``{"pred":
+    "logits"}``. ``None``: as known losses of the framework have it, else read off their values, with a caveat."""
+
     reduce_mode: str = "mean"
     """How the values of the training steps become one of the epoch."""
 
@@ -160,6 +165,7 @@ class TrainerConfig:
         if self.convert_batch_to_npy_fn is not None and not callable(self.convert_batch_to_npy_fn):
             raise ConfigError(f"convert_batch_to_npy_fn must be a function, got {self.convert_batch_to_npy_fn!r}")
         check_seed(self.seed)
+        check_output(self.output)
         object.__setattr__(self, "val_score_mode", score_mode(self.val_score_mode))
         if self.reduce_mode not in REDUCTIONS:
             raise ConfigError(f"reduce_mode must be one of {REDUCTIONS}, got {self.reduce_mode!r}")
@@ -177,9 +183,9 @@ class TrainerConfig:
         return {name: self.metric_keys[name] for name in metrics if name in self.metric_keys}
 
     def bound(
-        self, metrics: Mapping[str, Any], metric_keys: Mapping[str, Sequence[str]] | None = None
+        self, metrics: Mapping[str, Any], metric_keys: Mapping[str, Sequence[str]] | None = None, backend: Any = None
     ) -> dict[str, Any]:
-        """Metrics with what the losses say about the predictions that they read, e.g. that these are logits.
+        """Metrics with what losses and settings say about the predictions that they read, e.g. that these are logits.
 
         Parameters
         ----------
@@ -187,19 +193,14 @@ class TrainerConfig:
             By name; what is bound already stays as it is.
         metric_keys
             The entries each reads; those of the settings if ``None``.
+        backend
+            The verbs of the framework, which say where channels are.
         """
         keys = keys_of(metrics, self.keys_of(metrics) if metric_keys is None else metric_keys)
         return {
-            name: in_form(metric, name, self._criterion_of(predicted_key(metric, keys[name])))
+            name: in_form(metric, name, known_output(self, predicted_key(metric, keys[name]), backend))
             for name, metric in metrics.items()
         }
-
-    def _criterion_of(self, prediction: str | None) -> Any:
-        """The only loss of the prediction that a metric reads; ``None`` if there are several."""
-        losses = [
-            loss for name, loss in self.losses.items() if prediction in self.loss_keys.get(name, DEFAULT_LOSS_KEYS)
-        ]
-        return losses[0] if len(losses) == 1 else None
 
     def check_score_key(self, key: str | None) -> None:
         """Refuse a score that nothing computes."""
@@ -334,6 +335,7 @@ PARTS = {
     "on_save_error": ("saving", "on_error"),
     "save_on_signal": ("saving", "on_signal"),
     "nonfinite": ("guards", "nonfinite"),
+    "nonfinite_predictions": ("guards", "nonfinite_predictions"),
     "rollback_factor": ("guards", "rollback_factor"),
     "max_rollbacks": ("guards", "max_rollbacks"),
     "micro_batches": ("guards", "micro_batches"),

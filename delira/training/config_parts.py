@@ -160,6 +160,10 @@ class GuardConfig:
     batch; ``"rollback"`` to the last checkpoint and
     go on with smaller learning rates; ``"ignore"``."""
 
+    nonfinite_predictions: str = "nan"
+    """What to do about predictions of a validation or test that are infinite or not a number: ``"nan"``: metrics over
+    them are not a number, and the cases are named; ``"raise"`` an error that names them."""
+
     rollback_factor: float = 0.5
     """What a rollback multiplies the learning rates with."""
 
@@ -177,6 +181,8 @@ class GuardConfig:
     def __post_init__(self) -> None:
         if self.nonfinite not in ("raise", "skip", "rollback", "ignore"):
             raise ConfigError(f"nonfinite must be 'raise', 'skip', 'rollback' or 'ignore', got {self.nonfinite!r}")
+        if self.nonfinite_predictions not in ("nan", "raise"):
+            raise ConfigError(f"nonfinite_predictions must be 'nan' or 'raise', got {self.nonfinite_predictions!r}")
         if not isinstance(self.rollback_factor, (int, float)) or not 0 < self.rollback_factor < 1:
             raise ConfigError(f"rollback_factor must be between 0 and 1 (exclusive), got {self.rollback_factor!r}")
         check_flag("deterministic", self.deterministic)

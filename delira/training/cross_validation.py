@@ -16,6 +16,7 @@ import numpy as np
 from delira.data_loading import BaseDataManager, SequentialSampler
 from delira.errors import CheckpointError, ConfigError
 from delira.metrics import MetricSet
+from delira.metrics.scoring import keys_of
 from delira.training.checks import check_metrics
 from delira.training.chosen_folds import check_in_range, tell_missing
 from delira.training.config import read_settings
@@ -32,6 +33,7 @@ from delira.training.generators import own_generators, seed_generators
 from delira.training.guard_log import read_guards
 from delira.training.inner_validation import caveats_of_validation
 from delira.training.leakage import check_label_key, find_leaks
+from delira.training.outputs import computed_anew, known_outputs, settle
 from delira.training.phase_times import read_timings
 from delira.training.plan import warn_of_score
 from delira.training.predictor import Evaluation
@@ -76,7 +78,15 @@ class CrossValidation:
     @functools.cached_property
     def bound_metrics(self) -> dict[str, Any]:
         """The test metrics, with what the losses say about the predictions that they read."""
-        return read_settings(self.request.settings).bound(self.metrics, self.metric_keys)
+        config, backend = read_settings(self.request.settings), self.experiment.trainer_cls.backend
+        return config.bound(self.metrics, self.metric_keys, backend)
+
+    @functools.cached_property
+    def outputs(self) -> dict[str, Any]:
+        """What is known of the outputs of the networks before any has computed one."""
+        config, backend = read_settings(self.request.settings), self.experiment.trainer_cls.backend
+        keys = keys_of(self.bound_metrics, self.metric_keys)
+        return known_outputs(config, self.bound_metrics, keys, backend)
 
     def run(self) -> KFoldResult:
         """Train and test every fold."""
@@ -115,6 +125,7 @@ class CrossValidation:
                 "seed": self.request.seed,
                 "name": self.experiment.name,
                 "info": {**self._describe(folder), **_class_names(dataset), **leaks},
+                "outputs": self.outputs,
             }
             with loss_tolerated("what a report needs of the whole run"):
                 write_summary(folder.path, facts, self.metrics, self.bound_metrics)
@@ -122,9 +133,31 @@ class CrossValidation:
             if folder.missing_folds:
                 facts["problems"] = [tell_missing(folder.missing_folds, len(splits), folder.path)]
                 facts["info"] = facts["info"] | {"num_splits": len(splits)}
+            self._settle(folds)
             result = KFoldResult(folds, metrics=self.bound_metrics, path=folder.path, **facts)
             self._keep_examples(result)
         return result
+
+    def _settle(self, folds: Sequence[FoldResult]) -> None:
+        """Compute metrics again of folds whose values alone say something else of the outputs than those of all."""
+        outputs = settle(self.outputs, folds)
+        for fold in folds:
+            again = computed_anew(self.bound_metrics, self.metric_keys, outputs, fold)
+            if not again:
+                continue
+            keys = {name: self.metric_keys[name] for name in again if name in self.metric_keys}
+            values = {"predictions": fold.predictions, "targets": fold.targets}
+            with own_generators(self.experiment.trainer_cls.backend):
+                found = compute_metrics(MetricSet(again, keys), values, max(1, len(fold.test_indices))) or {}
+            different = {
+                name: value
+                for name, value in found.items()
+                if not np.array_equal(value, fold.metrics[name], equal_nan=True)
+            }
+            if different:
+                fold.metrics = {**fold.metrics, **different}
+                if fold.path is not None:
+                    self._store(fold.path, fold)
 
     def _keep_examples(self, result: KFoldResult) -> None:
         """Keep pictures of the samples that were predicted best and worst: the data set is not at hand later."""

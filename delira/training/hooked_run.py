@@ -62,6 +62,7 @@ class HookedRun(ReplaceableRun):
             keys.MODEL: self.module,
             keys.OPTIMIZER: next(iter(optimizers.values())) if single else optimizers,
             keys.CRITERION: self.config.losses,
+            keys.OUTPUT: self.config.output if isinstance(self.config.output, str) else None,
             keys.DEVICE: self.devices.input,
             keys.CALLBACK_LIST: self.callbacks,
             keys.HISTORY: self.state.history,

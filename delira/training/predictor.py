@@ -4,21 +4,28 @@ import contextlib
 import copy
 import dataclasses
 import functools
+import logging
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from delira.contract import Backend, named_outputs, select_inputs
+from delira.data_loading.dataset import Subset
 from delira.data_loading.epoch import EpochIterator
 from delira.data_loading.preprocessing import FittedPreprocessing, attached
-from delira.errors import ConfigError, DataError, NetworkError
+from delira.errors import ConfigError, DataError, MissingKeyError, NetworkError
 from delira.metrics.gather import Gatherer
 from delira.metrics.metric_set import MetricSet
+from delira.metrics.scoring import lookup
+from delira.metrics.tree.seen import named_samples
 from delira.training.data_position import has_epochs
+from delira.training.outputs import lost_rows
 from delira.utils.room_of import find_backend
 from delira.utils.suggest import did_you_mean
+
+_log = logging.getLogger("delira")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,6 +40,34 @@ class Evaluation:
 
     targets: dict[str, Any]
     """The batch entries that the metrics read."""
+
+    not_finite: tuple[int, ...] = ()
+    """Indices in the data set of cases whose predictions, as metrics read them, are not finite."""
+
+
+def lost_of(arrays: Mapping[str, Any], read: Iterable[str]) -> list[int]:
+    """Positions in a batch of samples whose predictions are not finite, of those predictions that are read."""
+    rows = np.zeros(0, bool)
+    for key in read:
+        if key.split(".", 1)[0] not in arrays and key not in arrays:
+            continue
+        with contextlib.suppress(MissingKeyError):
+            array = lookup(arrays, key)
+            if isinstance(array, np.ndarray) and array.ndim and array.dtype.kind == "f":
+                found = lost_rows(array)
+                rows = found if len(rows) != len(found) else rows | found
+    return np.flatnonzero(rows).tolist()
+
+
+def named_in(positions: Sequence[int], data: Any, batches: Any) -> tuple[int, ...]:
+    """Positions in a pass as indices of the user's data set, where the data tell them."""
+    order = getattr(batches, "order", None)
+    named = [int(order[position]) if order is not None else position for position in positions]
+    dataset = getattr(data, "dataset", None)
+    while named and type(dataset) is Subset:
+        named = [int(dataset.indices[index]) for index in named]
+        dataset = dataset.parent
+    return tuple(sorted(named))
 
 
 def batch_length(batch: Mapping[str, Any]) -> int:
@@ -74,6 +109,9 @@ class Predictor:
     #: counters of random loading and transforms
     seed = 0
     _fold = 0
+    #: ``"nan"`` or ``"raise"``: what to do about predictions that are not finite
+    nonfinite_predictions = "nan"
+    _told: frozenset[str] = frozenset()
     #: shown before a progress bar
     _bar_text = "Test"
 
@@ -190,6 +228,7 @@ class Predictor:
         """
         metric_set = MetricSet(metrics or {}, metric_keys)
         kept, seen = Gatherer(), Gatherer()
+        lost, n_seen = [], 0
         wanted = None if targets is None else frozenset(targets)
         batches = self._batches(datamgr, batchsize, epoch)
         with self.backend.evaluating(self.module), self._fed(batches, verbose=verbose) as fed:
@@ -203,11 +242,30 @@ class Predictor:
                 if metrics or keep_predictions:
                     arrays, host = self._read(metric_set, predictions, batch, everything=keep_predictions, also=wanted)
                     metric_set.update({**arrays, **host})
+                    lost += [n_seen + position for position in lost_of(arrays, metric_set.entries)]
+                    n_seen += batch_length(batch)
                     if keep_predictions:
                         kept.append(arrays)
                     if wanted is None or wanted:
                         seen.append(host if wanted is None else _entries(host, wanted))
-        return Evaluation(kept.result(), metric_set.compute() if metrics else {}, seen.result())
+        named = named_in(lost, datamgr, batches)
+        self._tell_not_finite(named)
+        return Evaluation(kept.result(), metric_set.compute() if metrics else {}, seen.result(), named)
+
+    def _tell_not_finite(self, cases: tuple[int, ...]) -> None:
+        """Say once of which cases predictions are not finite, or raise it."""
+        if not cases:
+            return
+        what = "1 case" if len(cases) == 1 else f"{len(cases):,} cases"
+        text = (
+            f"the predictions of {what} are not finite (index in the data: {named_samples(cases)}), so metrics over "
+            "them are no numbers"
+        )
+        if self.nonfinite_predictions == "raise":
+            raise DataError(f"{text}; look at the network and at these samples, or set nonfinite_predictions='nan'")
+        if text not in self._told:
+            self._told = self._told | {text}
+            _log.warning("%s", text)
 
     def _read(
         self,

@@ -11,6 +11,7 @@ import numpy as np
 from delira.errors import ConfigError, DataError, MissingBackendError
 from delira.metrics.forms import kind_of
 from delira.training.out_of_fold import OutOfFold, Rounds, rounds_of
+from delira.training.outputs import caveats_of, not_finite, settle, settled_metrics
 from delira.training.preprocessing import FILE as PREPROCESSING
 from delira.training.selection import caveats_of_selection
 from delira.utils.files import publish_text
@@ -119,6 +120,9 @@ class KFoldResult:
     """``"run"``: a single training, which has no splits; its one fold has no test metrics."""
     without_intervals: str = ""
     """Why there are no intervals, if there are none: of a stored run whose groups are lost they would be too narrow."""
+    outputs: Mapping[str, Any] | None = None
+    """What losses and settings said of each output of the network: name -> (name of its target, ``Criterion``); None
+    where that was not kept."""
 
     def __post_init__(self) -> None:
         self.folds, self.unfinished = list(self.folds), list(self.unfinished)
@@ -129,6 +133,8 @@ class KFoldResult:
             raise ConfigError(f"folds must have different numbers, got {numbers}")
         if self.groups is not None and len(self.groups) != self.n_samples:
             raise ConfigError(f"groups has {len(self.groups)} entries for n_samples={self.n_samples}; one per sample")
+        if self.metrics and self.outputs is not None:
+            self.metrics = settled_metrics(self.metrics, self.metric_keys, self.settled_outputs)
         names = self._names
         for fold in self.folds:
             if len(fold.test_indices) and not 0 <= fold.test_indices.min() <= fold.test_indices.max() < self.n_samples:
@@ -190,6 +196,17 @@ class KFoldResult:
     def rounds(self) -> Rounds:
         """The folds by rounds, in which no case is tested twice: one for each repeat of a repeated splitter."""
         return rounds_of(self.folds)
+
+    @cached_property
+    def settled_outputs(self) -> dict[str, Any]:
+        """What each output of the network is: as losses and settings said, or as all of its values say."""
+        return settle(self.outputs or {}, self.folds)
+
+    @cached_property
+    def _of_outputs(self) -> list[str]:
+        """What must be known of the outputs."""
+        outputs = self.outputs or {}
+        return [*caveats_of(outputs, self.settled_outputs, self.folds), *not_finite(outputs, self.folds)]
 
     def is_per_case(self, name: str) -> bool:
         """Whether each fold has a value of the metric for each of its cases."""
@@ -346,6 +363,8 @@ class KFoldResult:
         """Those that the table does not say."""
         found = [*self.problems, *(self.info.get("warnings") or ())]
         found += caveats_of_selection(self.folds, self.is_training)
+        if self.outputs is not None:
+            found += self._of_outputs
         left_out = {index: reason for fold in self.folds for index, reason in fold.left_out.items()}
         if left_out:
             listed = ", ".join(f"{index} ({left_out[index]})" for index in sorted(left_out)[:10])

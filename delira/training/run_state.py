@@ -303,4 +303,4 @@ class RunState(Predictor):
         """None: a training gets its data behind it, and says what else is to go through it."""
 
     def _default_metrics(self) -> Mapping[str, Any]:
-        return self.config.bound(self.config.epoch_metrics)
+        return self.config.bound(self.config.epoch_metrics, backend=self.backend)

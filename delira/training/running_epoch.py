@@ -28,7 +28,7 @@ class RunningEpoch:
     def __init__(self, config: TrainerConfig, backend: Backend, rates: Mapping[str, float], left_out: int = 0):
         self.losses, self.metrics = StepValues(backend.read_scalars), StepValues(backend.read_scalars)
         self.rates, self.left_out = dict(rates), left_out
-        metrics = config.bound(config.metrics)
+        metrics = config.bound(config.metrics, backend=backend)
         self.over_epoch = MetricSet(metrics, config.keys_of(metrics)) if metrics else None
         self._kinds = {name: kind_of(metric, name) for name, metric in metrics.items()}
 

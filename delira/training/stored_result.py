@@ -14,6 +14,7 @@ from delira.metrics.tree.criteria import Criterion
 from delira.training.chosen_folds import tell_missing
 from delira.training.fold_file import FILE, read_fold
 from delira.training.guard_log import read_guards
+from delira.training.outputs import read_outputs
 from delira.training.parameters import Parameters
 from delira.training.phase_times import read_timings
 from delira.training.result import FoldResult, KFoldResult
@@ -86,6 +87,7 @@ def load_result(path: str | Path, metrics: Mapping[str, Any] | None = None) -> K
         problems=harmless(problems),
         kind=run.kind,
         without_intervals=without_intervals,
+        outputs=read_outputs(facts["outputs"]),
     )
 
 
@@ -101,6 +103,7 @@ def _facts(run: StoredRun) -> dict[str, Any]:
         "metric_keys": None,
         "groups": None,
         "info": describe(manifest),
+        "outputs": None,
     }
     return found | {name: run.summary.get(name) for name in found} if run.summary else found
 

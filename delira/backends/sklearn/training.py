@@ -40,7 +40,7 @@ class SklearnNetworkTrainer(BaseNetworkTrainer):
                 check_writable(network)
         super()._setup(network)
         for fit in self.optimizers.values():
-            metrics = self.config.bound(self.config.metrics)
+            metrics = self.config.bound(self.config.metrics, backend=self.backend)
             entries = MetricSet(metrics, self.config.keys_of(metrics)).entries
             fit.kept = frozenset({*entries, *(key.split(".", 1)[0] for key in entries)})
             fit.after = self._after_fit

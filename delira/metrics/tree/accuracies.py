@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from delira.errors import ConfigError
-from delira.metrics.tree.criteria import describe_criterion, known_of, threshold_of
+from delira.metrics.tree.criteria import Criterion, describe_criterion, known_of, threshold_of
 from delira.metrics.tree.hanging import mean, running_mean
 from delira.metrics.tree.labels import (
     binary_labels,
@@ -18,7 +18,7 @@ from delira.metrics.tree.metric import Metric, MetricTree, as_tree
 from delira.metrics.tree.moments import Weighted
 from delira.metrics.tree.registry import default_for_key, default_metric
 from delira.metrics.tree.seen import YES_OR_NO, Seen
-from delira.state import CRITERION, MIXUP_LAMBDA, MODEL, Y_PRED, Y_TRUE
+from delira.state import CRITERION, MIXUP_LAMBDA, MODEL, OUTPUT, Y_PRED, Y_TRUE
 from delira.utils.arrays import as_array, ops_of
 
 
@@ -57,9 +57,19 @@ class Stateless(Metric):
         """Positions in the pass of samples whose prediction is not finite, as far as they were looked at."""
         return [] if self._seen is None else self._seen.lost
 
+    #: a criterion and a setting, and what they say of predictions
+    _described: tuple[Any, Any, Criterion] | None = None
+
+    def known_in(self, state: Any) -> Criterion:
+        """What a state says of its predictions; looked up again only when criterion or setting are others."""
+        criterion, output = state.get(CRITERION), state.get(OUTPUT)
+        if self._described is None or self._described[0] is not criterion or self._described[1] != output:
+            self._described = (criterion, output, known_of(state))
+        return self._described[2]
+
     def reset(self, state: Any) -> None:
         """Begin a pass."""
-        self._seen = None
+        self._seen = self._described = None
 
     def process_final(self, *args: Any) -> Any:
         """End a pass: a target that no class is is refused now."""
@@ -133,11 +143,13 @@ class CategoricalAccuracy(Stateless):
         ops = ops_of(pred)
         top, found = ops.best(pred, axis)
         self.seen.add(true, top, 0 if is_one_hot else int(pred.shape[axis]), self.ignore_index)
-        return self._weighted(ops.as_float(ops.equal(found, true)) + ops.doubt(top), true)
+        return self._weighted(ops.equal(found, true), true, top)
 
-    def _weighted(self, right: Any, true: Any) -> Any:
+    def _weighted(self, right: Any, true: Any, top: Any = None) -> Any:
         mask = counted(true, self.ignore_index)
-        return right if mask is None else Weighted(right, mask)
+        if mask is not None:
+            return Weighted(right, mask, top)
+        return right if top is None else ops_of(right).as_float(right) + ops_of(top).doubt(top)
 
 
 def _axis_of(given: int | None, state: Any) -> int | None:
@@ -237,7 +249,7 @@ class BinaryAccuracy(Stateless):
 
     def process(self, *args: Any) -> Any:
         """Whether each is right; not a number where the prediction is not finite."""
-        threshold = threshold_of(known_of(args[0])) if self.threshold is None else self.threshold
+        threshold = threshold_of(self.known_in(args[0])) if self.threshold is None else self.threshold
         scores, given = self.pair(args[0])
         ops = ops_of(scores)
         pred, true = binary_labels(self.name, scores, given, threshold)
@@ -376,7 +388,11 @@ def accuracy_for(criterion: Any, model: Any = None) -> Metric:
         return BinaryAccuracy()
     if known.kind is not None:
         return as_tree(default_metric({"mixup": "mixup_acc"}.get(known.kind, known.kind)))
-    what = "there is no criterion" if criterion is None else f"the criterion {known.name} is none it knows"
+    what = (
+        "there is no criterion"
+        if criterion is None or not known.name
+        else f"the criterion {known.name} is none it knows"
+    )
     raise ConfigError(
         f"the metric 'acc' is chosen by the criterion, and {what}; name the one you mean: 'cat_acc', 'binary_acc', "
         "'top_5_acc', 'mse', 'mae', or a metric of your own"

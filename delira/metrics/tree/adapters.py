@@ -13,7 +13,7 @@ from delira.metrics.scoring import PerSample, feed, is_torchmetrics, takes_one
 from delira.metrics.sklearn_metrics import AurocMetric, SklearnClassificationMetric
 from delira.metrics.stream_state import load_stream_state, stream_state
 from delira.metrics.tree.accuracies import Stateless
-from delira.metrics.tree.criteria import Criterion, known_of, one_of_each_row, read_values
+from delira.metrics.tree.criteria import Criterion, one_of_each_row, read_values
 from delira.metrics.tree.dataset import OverDataset
 from delira.metrics.tree.labels import class_axis, labels_of, same_shape, scores_of
 from delira.metrics.tree.metric import Metric
@@ -105,7 +105,7 @@ class SklearnMetric(OverDataset):
 
     def prepare(self, pred: Any, true: Any, state: Any) -> tuple[Any, Any]:
         """Labels for a function of labels; scores with the classes on the last axis, or one-dimensional ones."""
-        self.known = known = known_of(state)
+        self.known = known = self.known_in(state)
         self.ignore_index = None if self.kind in OF_NUMBERS else known.ignore_index
         if self.kind in OF_NUMBERS:
             pred, true = same_shape(self.name, pred, true)

@@ -8,7 +8,6 @@ import numpy as np
 
 from delira.errors import DataError
 from delira.metrics.tree.accuracies import Stateless
-from delira.metrics.tree.criteria import known_of
 from delira.metrics.tree.labels import Labels, labels_of
 from delira.metrics.tree.moments import LARGE
 from delira.metrics.tree.pending import Pending
@@ -57,11 +56,13 @@ class Counting(Stateless):
 
     def reset(self, state: Any) -> None:
         """Begin a pass."""
+        super().reset(state)
         self._clear()
 
     def process(self, *args: Any) -> Any:
         """Take in the labels of a batch: many are counted on their device, few are kept as they are."""
         labels = self.labels(args[0])
+        self.classes = self.known_in(args[0]).classes
         pred, n_classes = labels.pred, labels.n_classes
         self._n_classes = max(self._n_classes, n_classes)
         ops, shape = ops_of(pred), shape_of(pred)
@@ -78,7 +79,7 @@ class Counting(Stateless):
 
     def labels(self, state: Any) -> Labels:
         """Predicted and true labels of a batch, of one shape."""
-        return labels_of(self.name, *self.pair(state), known_of(state), self.threshold)
+        return labels_of(self.name, *self.pair(state), self.known_in(state), self.threshold)
 
     def _counted(self, labels: Labels) -> Any:
         """Pairs of labels, then those that do not count, that are wrong, and that have no finite score."""

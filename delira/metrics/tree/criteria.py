@@ -1,7 +1,7 @@
 """What predictions are, logits, probabilities or labels, and where their classes lie: by loss, setting or values."""
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,6 +61,8 @@ class Criterion(NamedTuple):
     """Of scores ``(B, C, ...)`` or ``(B, ..., C)``: 1 or -1; None: it is read off the shapes."""
     told_by: str = "values"
     """Who says what the output is: ``"criterion"``, ``"setting"``, ``"backend"``, or its ``"values"``."""
+    classes: tuple[int, ...] = ()
+    """Labels of the whole data set, where predictions are labels: what a fold lacks is a class of it, too."""
 
     @property
     def is_exclusive(self) -> bool:
@@ -112,6 +114,24 @@ def describe_criterion(criterion: Any) -> Criterion:
     return Criterion(names[0], None, ignored)
 
 
+def combined(known: Sequence[Criterion]) -> Criterion:
+    """What several losses say of one prediction; nothing where they say different things."""
+    if len(known) == 1:
+        return known[0]
+    kinds = {each.kind for each in known if each.kind not in (None, "mse", "mae")}
+    outputs = {each.output for each in known if each.output not in (None, "numbers")}
+    ignored = {each.ignore_index for each in known if each.ignore_index is not None}
+    axes = {each.class_axis for each in known if each.class_axis is not None}
+    return Criterion(
+        " + ".join(each.name for each in known),
+        kinds.pop() if len(kinds) == 1 else None,
+        ignored.pop() if len(ignored) == 1 else None,
+        output := outputs.pop() if len(outputs) == 1 else None,
+        axes.pop() if len(axes) == 1 else None,
+        "values" if output is None else "criterion",
+    )
+
+
 def _output_of(name: str, kind: str | None, from_logits: bool) -> str:
     if kind in ("mse", "mae"):
         return "numbers"
@@ -156,7 +176,11 @@ def _is_of_package(owner: Any) -> bool:
 
 def known_of(state: Mapping[Any, Any]) -> Criterion:
     """What the state of a trial says of its predictions: by its setting, else by its criterion."""
-    known = describe_criterion(state.get(CRITERION))
+    criterion = state.get(CRITERION)
+    if isinstance(criterion, Mapping):  # the losses of an experiment, as its callbacks see them
+        known = combined([describe_criterion(loss) for loss in criterion.values()])
+    else:
+        known = describe_criterion(criterion)
     return with_output(known, state.get(OUTPUT))
 
 
@@ -165,7 +189,9 @@ def with_output(known: Criterion, output: str | None, told_by: str = "setting") 
     return known if output is None else known._replace(output=output, told_by=told_by)
 
 
-def read_values(known: Criterion, pred: np.ndarray, true: np.ndarray | None = None) -> Criterion:
+def read_values(
+    known: Criterion, pred: np.ndarray, true: np.ndarray | None = None, *, by_targets: bool = True
+) -> Criterion:
     """What is known of predictions, and where nobody says what they are, what all their values say.
 
     Scores from 0 to 1, of classes that exclude each other such as sum to 1 within 1e-3, are probabilities, all others
@@ -180,15 +206,19 @@ def read_values(known: Criterion, pred: np.ndarray, true: np.ndarray | None = No
         Predictions of a whole pass: scores with the classes on the last axis if there are several.
     true
         Targets: of the shape of the predictions they are yes or no for each, else labels.
+    by_targets
+        Whether one-hot targets say that classes exclude each other.
     """
     is_alike = pred.ndim > 1 and true is not None and true.shape == pred.shape
-    if is_alike and known.kind is None and true is not None and one_of_each_row(true):
+    if by_targets and is_alike and known.kind is None and true is not None and one_of_each_row(true):
         known = known._replace(kind="categorical")
     if known.output is not None:
         return known
     if pred.dtype.kind != "f":
         return known._replace(output="labels")
     is_each = pred.size == (len(pred) if true is None else true.size) and not (is_alike and known.is_exclusive)
+    if pred.ndim > 2 and known.class_axis == 1 and not is_each:
+        pred = np.moveaxis(pred, 1, -1)
     finite = pred[np.isfinite(pred)] if is_each else pred[np.isfinite(pred).all(axis=-1)]
     with np.errstate(over="ignore"):
         are_probabilities = bool(np.all((finite >= 0) & (finite <= 1 + 1e-6))) if is_each else are_distributions(finite)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from delira.errors import DataError
-from delira.metrics.tree.criteria import Criterion, known_of, one_of_each_row, read_values
+from delira.metrics.tree.criteria import Criterion, one_of_each_row, read_values
 from delira.metrics.tree.dataset import OverDataset
 from delira.metrics.tree.labels import same_shape, scores_of
 from delira.metrics.tree.registry import default_for_key
@@ -23,7 +23,7 @@ class _OfScores(OverDataset):
 
     def prepare(self, pred: Any, true: Any, state: Any) -> tuple[Any, Any]:
         """Scores with the classes on the last axis, or one-dimensional ones."""
-        self.known = known_of(state)
+        self.known = self.known_in(state)
         return scores_of(self.name, pred, true, self.known.class_axis)
 
     def compute(self, true: np.ndarray, pred: np.ndarray) -> Any:

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from delira.errors import ConfigError
 from delira.metrics.stream_state import is_plain
-from delira.metrics.tree.criteria import known_of
+from delira.metrics.tree.criteria import Criterion, known_of
 from delira.metrics.tree.moments import Batch, Weighted
 from delira.metrics.tree.readings import Readings, Told, as_read
 from delira.state import TEST_DATA, TRAIN_DATA, VALIDATION_DATA
@@ -259,7 +259,7 @@ class MetricTree(Metric):
             Values of the pass by name: numbers, and lists of numbers.
         """
         if self._readings is not None:
-            found: dict[str, Any] = self._readings.process_final(args[0], _undecided(self.root, args[0]))
+            found: dict[str, Any] = self._readings.process_final(args[0], known_of(args[0]))
             return found
         value = self.root.process_final(*args)
         if not self.children:
@@ -327,11 +327,11 @@ class MetricTree(Metric):
         return f"MetricTree({self.root!r}, {self.children!r})"
 
 
-def _undecided(root: Any, state: Any) -> Any:
+def _undecided(root: Any, state: Any) -> Criterion | None:
     """What is known of predictions of which nobody says what they are; None if somebody does, or it does not matter."""
     if getattr(root, "threshold", None) is not None:
         return None
-    known = known_of(state)
+    known: Criterion = root.known_in(state)
     return known if known.output is None or known.kind is None else None
 
 
@@ -377,7 +377,7 @@ def _safe(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _safe(each) for name, each in value.items()}
     if isinstance(value, Weighted):
-        return Weighted(_safe(value.value), _safe(value.weight))
+        return Weighted(_safe(value.value), _safe(value.weight), _safe(value.doubt))
     if value is None or isinstance(value, (bool, int, float, str, Lazy)):
         return value
     array = as_array(value)

@@ -28,6 +28,8 @@ class Weighted(NamedTuple):
     """Numbers, of shape ``()`` or any other."""
     weight: Any
     """For a single number how many samples it is the mean of; for an array, of the same shape, which values count."""
+    doubt: Any = None
+    """Numbers on which the values rest, of the same shape: where one is not finite the value is not a number."""
 
 
 class Moments:
@@ -99,13 +101,14 @@ class Batch:
         Along which moments are taken; None: all, and many numbers are reduced on their device.
     """
 
-    __slots__ = ("_weight", "arrays", "axis", "count", "is_reduced", "row", "shape", "size")
+    __slots__ = ("_weight", "arrays", "axis", "count", "has_doubt", "is_reduced", "row", "shape", "size")
 
     def __init__(self, value: Any, axis: Any = None):
         mask: Any = None
+        doubt: Any = None
         self._weight: Any = None
         if type(value) is Weighted:
-            value, weight = value
+            value, weight, doubt = value
             if isinstance(weight, (int, float)) or not shape_of(weight):
                 self._weight = weight  # perhaps on its device
             else:
@@ -117,9 +120,15 @@ class Batch:
         self.count: int | None = None
         self.row: Row | None = None
         self.is_reduced = self.size > LARGE and axis is None
-        #: on their device ``(values,)`` or ``(values, mask)``; reduced ``([mean, squares, least, largest],)``, and the
-        #: count if masked
+        self.has_doubt = doubt is not None and not self.is_reduced
+        if doubt is not None and self.is_reduced:
+            ops = ops_of(values)
+            values = ops.as_float(values) + ops.doubt(doubt)
+        #: on their device ``(values,)`` or ``(values, mask)``, and ``doubt`` if there is any; reduced ``([mean,
+        #: squares, least, largest],)``, and the count if masked
         self.arrays: tuple[Any, ...] = (values,) if mask is None else (values, as_array(mask, values))
+        if self.has_doubt:
+            self.arrays = (*self.arrays, as_array(doubt, values))
         if self.is_reduced:
             with np.errstate(invalid="ignore", divide="ignore"):  # of a batch without numbers, which is left out
                 self.arrays = (_reduce(*self.arrays),)
@@ -184,8 +193,8 @@ def read_rows(batches: Sequence[Batch]) -> list[Row]:
     groups: dict[Any, list[Batch]] = {}
     for batch in batches:
         if batch.row is None:
-            first = batch.arrays[0]
-            kind = (type(first), first.dtype, batch.shape, len(batch.arrays), batch.is_reduced, batch.axis)
+            first, last = batch.arrays[0], batch.arrays[-1]
+            kind = (type(first), first.dtype, last.dtype, batch.shape, len(batch.arrays), batch.is_reduced, batch.axis)
             groups.setdefault(kind, []).append(batch)
     for group in groups.values():
         for batch, batch.row in zip(group, _rows_of(group), strict=True):
@@ -197,6 +206,8 @@ def _rows_of(group: Sequence[Batch]) -> list[Row]:
     """The moments of batches of one kind."""
     values, *mask = [read_alike(arrays) for arrays in zip(*(batch.arrays for batch in group), strict=True)]
     axis = group[0].axis
+    if group[0].has_doubt and not (is_sure := np.isfinite(mask.pop())).all():
+        values = np.where(is_sure, values, np.nan)
     if group[0].is_reduced:
         columns = values.astype(np.float64).tolist()
         return [

@@ -7,7 +7,6 @@ import numpy as np
 
 from delira.errors import ConfigError, DataError
 from delira.metrics.tree.accuracies import Stateless
-from delira.metrics.tree.criteria import known_of
 from delira.metrics.tree.hanging import mean, running_mean
 from delira.metrics.tree.labels import labels_of
 from delira.metrics.tree.moments import Weighted
@@ -45,7 +44,7 @@ class OfMasks(Stateless):
         """Predicted and true labels of shape ``(B, n)``, and the number of classes."""
         pred, true = self.pair(state)
         shape = shape_of(true)
-        pred, true, n_classes, *_ = labels_of(self.name, pred, true, known_of(state), self.threshold)
+        pred, true, n_classes, *_ = labels_of(self.name, pred, true, self.known_in(state), self.threshold)
         if len(shape) < 2:
             raise DataError(f"the metric {self.name!r} compares masks of shape (B, ...), got targets of shape {shape}")
         n_classes = n_classes or self.num_classes or 0
@@ -229,6 +228,7 @@ class Hausdorff(OfMasks):
 
     def reset(self, state: Any) -> None:
         """Begin a pass."""
+        super().reset(state)
         self._clear()
 
     def process(self, *args: Any) -> Any:

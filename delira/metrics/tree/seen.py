@@ -1,15 +1,15 @@
 """What a pass is looked at for when it ends: targets that no class is, and predictions that are no finite numbers."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from delira.errors import DataError
 from delira.metrics.tree.moments import LARGE
-from delira.metrics.tree.pending import Pending
-from delira.utils.arrays import ops_of, shape_of
+from delira.metrics.tree.pending import MOST_BATCHES
+from delira.utils.arrays import ops_of, read_arrays, shape_of
 
 #: in the place of a predicted label where the scores are no finite numbers
 LOST = int(np.iinfo(np.int32).min)
@@ -30,7 +30,7 @@ class Seen:
 
     def __init__(self, name: str):
         self._name = name
-        self._pending = Pending()
+        self._pending: list[tuple[Any, Any, Any]] = []
         self._n_samples = 0
         #: positions in the pass, from 0, of samples whose prediction is not finite
         self.lost: list[int] = []
@@ -49,15 +49,19 @@ class Seen:
         ignore_index
             The target that does not count.
         """
-        shape = shape_of(true)
-        is_large = math.prod(shape) > LARGE
-        note = (self._n_samples, n_classes, ignore_index, is_large, scores is not None)
-        arrays = [_reduced_labels(true, n_classes, ignore_index) if is_large else ops_of(true).keep(true)]
-        if scores is not None:
-            arrays.append(_reduced_scores(scores) if is_large else ops_of(scores).keep(scores))
-        self._pending.append(arrays, note)
-        self._n_samples += shape[0] if shape else 1
-        if self._pending.is_full:
+        shape = true.shape
+        n_samples = shape[0] if shape else 1
+        is_large = (n_samples if len(shape) == 1 else math.prod(shape)) > LARGE
+        if is_large:
+            true, scores = (
+                _reduced_labels(true, n_classes, ignore_index),
+                None if scores is None else _reduced_scores(scores),
+            )
+        else:  # of labels that somebody writes into there is a copy; scores were just computed
+            true = ops_of(true).keep(true)
+        self._pending.append(((self._n_samples, n_classes, ignore_index, is_large, scores is not None), true, scores))
+        self._n_samples += n_samples
+        if len(self._pending) >= MOST_BATCHES:
             self.check()
 
     def check(self) -> None:
@@ -68,15 +72,42 @@ class Seen:
         DataError
             If a target is none of the classes; it names the first.
         """
-        for (start, n_classes, ignore_index, is_large, has_scores), arrays in self._pending.read():
-            true = arrays[0]
-            is_wrong = true > 0 if is_large else wrong_labels(true, n_classes, ignore_index)
-            if is_wrong.any():
-                refuse_label(self._name, true, is_wrong, n_classes, start, is_known=not is_large)
+        groups: dict[Any, list[tuple[int, list[np.ndarray]]]] = {}
+        pending, self._pending = self._pending, []
+        read = iter(read_arrays([array for _, *arrays in pending for array in arrays if array is not None]))
+        for (start, *kind), *_ in pending:
+            arrays = [next(read) for _ in range(1 + kind[-1])]
+            groups.setdefault((*kind, arrays[0].dtype), []).append((start, arrays))
+        for (n_classes, ignore_index, is_large, has_scores, _), batches in groups.items():
+            # all at once: nearly always there is nothing to find
+            true = np.concatenate([arrays[0].reshape(-1) for _, arrays in batches])
+            if (true > 0 if is_large else wrong_labels(true, n_classes, ignore_index)).any():
+                for start, arrays in batches:
+                    self._refuse(arrays[0], start, n_classes, ignore_index, is_large=is_large)
             if has_scores:
-                is_lost = arrays[1] > 0 if is_large else ~np.isfinite(arrays[1])
-                if is_lost.any():
-                    self.lost += (np.flatnonzero(by_sample(is_lost)) + start).tolist()
+                scores = np.concatenate([arrays[1].reshape(-1) for _, arrays in batches])
+                if (scores > 0).any() if is_large else not np.isfinite(scores).all():
+                    self.lost += self._lost_of(batches, ignore_index, is_large=is_large)
+        self.lost.sort()
+
+    def _refuse(
+        self, true: np.ndarray, start: int, n_classes: int, ignore_index: int | None, *, is_large: bool
+    ) -> None:
+        is_wrong = true > 0 if is_large else wrong_labels(true, n_classes, ignore_index)
+        if is_wrong.any():
+            refuse_label(self._name, true, is_wrong, n_classes, start, is_known=not is_large)
+
+    @staticmethod
+    def _lost_of(
+        batches: Sequence[tuple[int, list[np.ndarray]]], ignore_index: int | None, *, is_large: bool
+    ) -> list[int]:
+        found: list[int] = []
+        for start, (true, scores) in batches:
+            is_lost = scores > 0 if is_large else ~np.isfinite(scores)
+            if not is_large and ignore_index is not None and true.shape == scores.shape:
+                is_lost &= true != ignore_index
+            found += (np.flatnonzero(by_sample(is_lost)) + start).tolist()
+        return found
 
     def state_dict(self) -> dict[str, Any]:
         """How many samples were seen, and which were lost."""
@@ -85,7 +116,7 @@ class Seen:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue after the batches that a state has seen."""
-        self._pending = Pending()
+        self._pending = []
         self._n_samples, self.lost = int(state["n_samples"]), np.asarray(state["lost"]).tolist()
 
 

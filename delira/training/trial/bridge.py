@@ -11,6 +11,7 @@ from delira import state as keys
 from delira.errors import ConfigError
 from delira.metrics import MetricList
 from delira.metrics.forms import in_form
+from delira.metrics.tree.criteria import known_of
 from delira.training.trial.calls import is_ours, needed_inputs, parameters_of, single_output, takes_state_only
 from delira.training.trial.run import trainer_class
 
@@ -74,9 +75,12 @@ def _metrics_of(trial: Any) -> dict[str, Any]:
     """What the trial reports, by name; of an experiment each is one number."""
     state = trial.state
     metrics = [metric for metric in trial.given_metrics if metric != "loss"]
+    backend = trainer_class(state[keys.MODEL]).backend  # type: ignore[attr-defined]
+    known = known_of(state)
+    known = known if known.class_axis else known._replace(class_axis=-1 if backend.channels_last else 1)
     names = [metric if isinstance(metric, str) else MetricList([metric]).names[0] for metric in metrics]
     return {
-        str(name): in_form(metric, str(name), state[keys.CRITERION], state[keys.MODEL])
+        str(name): in_form(metric, str(name), known, state[keys.MODEL])
         for name, metric in zip(names, metrics, strict=True)
     }
 

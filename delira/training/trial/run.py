@@ -13,6 +13,7 @@ from delira import state as keys
 from delira.contract import Step, default_optimizer, room_default
 from delira.errors import DataError, NetworkError
 from delira.metrics.tree.basics import Loss
+from delira.metrics.tree.seen import named_samples
 from delira.state import State
 from delira.training.callbacks.monitor import plain_values
 from delira.training.compiled_facts import SETTLED, CompiledFacts, written
@@ -383,8 +384,27 @@ class TrialRun(HookedRun):
             facts[keys.METRICS] = values
         else:
             facts[keys.METRICS] = {**facts[keys.METRICS], **self.trial.metrics.process_final(facts)}
+            self._tell_of_predictions()
         self._fire(hook)
         return plain_values({str(name): value for name, value in facts[keys.METRICS].items()})
+
+    def _tell_of_predictions(self) -> None:
+        """Say once of which samples predictions are not finite, and how they were read if nobody says what they are."""
+        metrics = self.trial.metrics
+        for tree in metrics:
+            if tree.lost:
+                text = (
+                    f"the predictions of {len(tree.lost):,} samples are not finite (place in the pass, from 0: "
+                    f"{named_samples(tree.lost)}), so the metric {tree.root.name!r} is no number"
+                )
+                if self.nonfinite_predictions == "raise":
+                    raise DataError(f"{text}; look at the network and at these samples")
+                self._warn_once(text)
+            if tree.way:
+                self._warn_once(
+                    f"no known criterion and no output= says what predictions are, so by their values the metric "
+                    f"{tree.root.name!r} takes them for {tree.way}; say output='logits', 'probabilities' or 'labels'"
+                )
 
     def _end_of_epoch(self, values: dict[str, float]) -> dict[str, float]:
         recorded = super()._end_of_epoch({name: value for name, value in values.items() if name != "epoch"})

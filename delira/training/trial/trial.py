@@ -14,6 +14,7 @@ from delira.state import State, StateFunction
 from delira.training.callbacks.abstract_callback import CallbackList
 from delira.training.config import SETTINGS, check_names
 from delira.training.config_parts import check_verbose
+from delira.training.outputs import check_output
 from delira.training.trial.bridge import experiment_of
 from delira.training.trial.calls import bind_criterion
 from delira.training.trial.closures import Closure, base_closure, combined_closure, optimizers_of
@@ -98,7 +99,7 @@ class Trial(FluentData, Passes, Movable):
             keys.VERSION: _version(), keys.SELF: self, keys.MODEL: model, keys.OPTIMIZER: optimizer,
             keys.CRITERION: criterion, keys.METRIC_LIST: self.metrics, keys.CALLBACK_LIST: self.callbacks,
             keys.HISTORY: [], keys.DEVICE: None, keys.DATA_TYPE: None, keys.BACKWARD_ARGS: {}, keys.LOADER: None,
-            keys.INF_TRAIN_LOADING: False,
+            keys.INF_TRAIN_LOADING: False, keys.OUTPUT: _output_of(settings),
         })  # fmt: skip
         #: of every random decision of the fit
         self.seed: Any = settings["seed"] if "seed" in settings else self._room().draw_seed()
@@ -312,6 +313,17 @@ class Trial(FluentData, Passes, Movable):
         }
         line = "-" * 78
         return "\n".join([line, *(f"{name}: {value}\n{line}" for name, value in rows.items())])
+
+
+def _output_of(settings: Mapping[str, Any]) -> str | None:
+    """What predictions are said to be."""
+    output = settings.get("output")
+    check_output(output)
+    if isinstance(output, Mapping):
+        raise ConfigError(
+            f"a trial has one prediction, so output is 'logits', 'probabilities' or 'labels', got {output}"
+        )
+    return output
 
 
 def _refuse_classes(**given: Any) -> None:

@@ -4,6 +4,8 @@ from put_back import PutBack
 
 VALUES = "tests/honesty/test_impossible_values.py"
 
+OUTPUTS = "tests/honesty/test_outputs.py"
+
 POINTS = [
     PutBack(
         point="8",
@@ -68,5 +70,101 @@ POINTS = [
         old='        if pred.dtype.kind == "f" and pred.dtype.itemsize < 4:',
         new='        if pred.dtype.kind == "?":',
         test=f"{VALUES}::test_half_precision_is_summed_as_if_it_were_not",
+    ),
+    PutBack(
+        point="8",
+        what="no caveat names the cases whose predictions are not finite",
+        file="delira/training/outputs.py",
+        old='    if array.dtype.kind != "f" or not array.size:',
+        new='    if array.dtype.kind == "f" or not array.size:',
+        test=f"{OUTPUTS}::test_cases_whose_predictions_are_not_finite_are_named_and_no_fold_hides_them",
+    ),
+    PutBack(
+        point="40",
+        what="metrics of numpy arrays take axis 1 for the classes, whatever the backend",
+        file="delira/training/outputs.py",
+        old="known._replace(class_axis=-1 if backend.channels_last else 1)",
+        new="known._replace(class_axis=1)",
+        test=f"{OUTPUTS}::test_sequences_with_as_many_steps_as_classes_are_read_as_the_backend_has_them",
+    ),
+    PutBack(
+        point="40",
+        what="accuracy takes the argmax over time",
+        file="delira/metrics/forms.py",
+        old="    if known.class_axis == -1 and metric in (accuracy, dice):",
+        new="    if known.class_axis == -2 and metric in (accuracy, dice):",
+        test=f"{OUTPUTS}::test_sequences_with_as_many_steps_as_classes_are_read_as_the_backend_has_them",
+    ),
+    PutBack(
+        point="40",
+        what="where two readings are possible one is guessed",
+        file="delira/metrics/tree/labels.py",
+        old="    if axis is None and not ops.is_of_framework and",
+        new="    if axis is None and ops is None and",
+        test=f"{OUTPUTS}::test_shapes_that_allow_two_readings_are_refused_where_nobody_says_which",
+    ),
+    PutBack(
+        point="41",
+        what="the page reads BCE logits in [0, 1] as probabilities",
+        file="delira/report/classified.py",
+        old='    if output is not None:\n        made_by = "sigmoid" if output == "logits" else ""',
+        new='    if output == "none":\n        made_by = ""',
+        test=f"{OUTPUTS}::test_a_run_has_one_accuracy_on_the_page_in_the_table_and_as_stored",
+    ),
+    PutBack(
+        point="41",
+        what="with a loss of one's own metrics cut logits at 0.5",
+        file="delira/metrics/tree/readings.py",
+        old="            self._told.is_outside |= bool(flags[0])",
+        new="            self._told.is_outside |= False",
+        test=f"{OUTPUTS}::test_one_score_is_read_in_one_way_by_every_metric",
+    ),
+    PutBack(
+        point="41",
+        what="with a loss of one's own one-hot targets are compared column by column",
+        file="delira/metrics/tree/criteria.py",
+        old='        known = known._replace(kind="categorical")\n    if known.output is not None:',
+        new="        known = known._replace(kind=None)\n    if known.output is not None:",
+        test=f"{OUTPUTS}::test_classes_are_read_in_one_way_one_hot_or_not",
+    ),
+    PutBack(
+        point="41",
+        what="each fold decides by its own values",
+        file="delira/training/cross_validation.py",
+        old="            self._settle(folds)\n",
+        new="",
+        test=f"{OUTPUTS}::test_values_of_all_folds_settle_it_and_a_fold_that_looked_otherwise_is_computed_again",
+    ),
+    PutBack(
+        point="41",
+        what="nothing says that an output was read off its values",
+        file="delira/training/result.py",
+        old="            found += self._of_outputs",
+        new="            found += []",
+        test=f"{OUTPUTS}::test_values_of_all_folds_settle_it_and_a_fold_that_looked_otherwise_is_computed_again",
+    ),
+    PutBack(
+        point="42",
+        what="one-hot targets rank raw logits column by column",
+        file="delira/metrics/tree/curves.py",
+        old="            true = true.argmax(1)\n        else:",
+        new="            true = true.astype(float)\n        else:",
+        test=f"{OUTPUTS}::test_one_hot_targets_rank_by_the_softmax",
+    ),
+    PutBack(
+        point="42",
+        what="ece of several labels at once is a number",
+        file="delira/metrics/tree/curves.py",
+        old="        if true.ndim == 2:\n            raise DataError(",
+        new="        if true.ndim == 3:\n            raise DataError(",
+        test=f"{OUTPUTS}::test_the_calibration_of_several_labels_at_once_is_refused",
+    ),
+    PutBack(
+        point="42",
+        what="f1, precision and recall are binary in a fold that lacks a class",
+        file="delira/metrics/tree/counts.py",
+        old="        labels = {*true.tolist(), *pred.tolist(), *self.classes}",
+        new="        labels = {*true.tolist(), *pred.tolist()}",
+        test=f"{OUTPUTS}::test_the_average_over_classes_is_that_of_the_whole_data_set",
     ),
 ]

@@ -1,0 +1,285 @@
+"""What the outputs of a network are, settled once for a run: by its losses, by a setting, or by all of their values."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from delira.contract import DEFAULT_LOSS_KEYS
+from delira.errors import ConfigError, MissingKeyError
+from delira.metrics.forms import settled
+from delira.metrics.scoring import keys_of, lookup, predicted_key
+from delira.metrics.tree.criteria import OUTPUTS, Criterion, combined, describe_criterion, one_of_each_row, read_values
+from delira.metrics.tree.criteria import with_output as with_setting
+from delira.metrics.tree.seen import named_samples
+from delira.utils.suggest import did_you_mean
+
+#: outputs of which it was settled what they are: name of the output -> (name of its target, what is known)
+Outputs = Mapping[str, tuple[str, Criterion]]
+
+
+def check_output(output: Any) -> None:
+    """Refuse a setting ``output`` that says nothing of what predictions may be.
+
+    Raises
+    ------
+    ConfigError
+        Naming what may be said.
+    """
+    if output is None:
+        return
+    given = output if isinstance(output, Mapping) else {"": output}
+    for name, said in given.items():
+        if not isinstance(name, str) or not isinstance(said, str) or said not in OUTPUTS:
+            entry = f"output[{name!r}]" if isinstance(output, Mapping) else "output"
+            guess = did_you_mean(said, OUTPUTS) if isinstance(said, str) else ""
+            raise ConfigError(
+                f"{entry} must be one of {', '.join(map(repr, OUTPUTS))}, or a dict of them by the name of a "
+                f"prediction, got {said!r}{guess}"
+            )
+
+
+def known_output(config: Any, prediction: str | None, backend: Any = None) -> Criterion:
+    """What losses and settings say of a prediction.
+
+    Parameters
+    ----------
+    config
+        Settings of a trainer.
+    prediction
+        Name of the prediction; None: of one that nobody names.
+    backend
+        The verbs of the framework, which say where channels are; None: nobody says it.
+    """
+    losses = [
+        loss for name, loss in config.losses.items() if prediction in config.loss_keys.get(name, DEFAULT_LOSS_KEYS)
+    ]
+    known = combined([describe_criterion(loss) for loss in losses])
+    said = config.output.get(prediction) if isinstance(config.output, Mapping) else config.output
+    known = with_setting(known, said)
+    if backend is None:
+        return known
+    if not backend.is_differentiable and known.told_by == "values":
+        known = known._replace(told_by="backend")
+    return known if known.class_axis is not None else known._replace(class_axis=-1 if backend.channels_last else 1)
+
+
+def known_outputs(
+    config: Any, metrics: Mapping[str, Any], keys: Mapping[str, Sequence[str]], backend: Any
+) -> dict[str, tuple[str, Criterion]]:
+    """The same of each prediction that metrics and losses read, with the name of its target.
+
+    Parameters
+    ----------
+    config, backend
+        As for :func:`known_output`.
+    metrics, keys
+        Metrics by name, and the entries that each reads.
+    """
+    pairs = [(predicted_key(metric, keys[name]), keys[name]) for name, metric in metrics.items()]
+    pairs += [(pair[0], pair) for name in config.losses if (pair := config.loss_keys.get(name, DEFAULT_LOSS_KEYS))]
+    pairs += [(DEFAULT_LOSS_KEYS[0], DEFAULT_LOSS_KEYS)]
+    found: dict[str, tuple[str, Criterion]] = {}
+    for prediction, pair in pairs:
+        targets = [entry for entry in pair if entry != prediction]
+        if prediction is not None and len(targets) == 1 and prediction not in found:
+            found[prediction] = (targets[0], known_output(config, prediction, backend))
+    return found
+
+
+def read_outputs(written: Any) -> dict[str, tuple[str, Criterion]] | None:
+    """Outputs as a file has them; None of a file that has none, or something else."""
+    try:
+        return {
+            str(name): (str(target), Criterion(*known[:6])._replace(classes=tuple(*known[6:7])))
+            for name, (target, known) in written.items()
+        }
+    except (AttributeError, TypeError, ValueError):
+        return None
+
+
+def settled_metrics(
+    metrics: Mapping[str, Any], metric_keys: Mapping[str, Sequence[str]] | None, outputs: Outputs
+) -> dict[str, Any]:
+    """Metrics with what was settled of the predictions that they read."""
+    keys = keys_of(metrics, {name: each for name, each in (metric_keys or {}).items() if name in metrics})
+    found = {}
+    for name, metric in metrics.items():
+        _, known = outputs.get(predicted_key(metric, keys[name]) or "", ("", None))
+        found[name] = metric if known is None else settled(metric, name, known)
+    return found
+
+
+def computed_anew(
+    metrics: Mapping[str, Any], metric_keys: Mapping[str, Sequence[str]], outputs: Outputs, fold: Any
+) -> dict[str, Any]:
+    """Metrics of a fold whose own values, or labels, say something else than those of all folds.
+
+    Parameters
+    ----------
+    metrics, metric_keys
+        Bound metrics by name, and the entries they read where that was said.
+    outputs
+        What :func:`settle` found.
+    fold
+        Its predictions and targets.
+
+    Returns
+    -------
+    dict
+        Name to the metric that is to be computed again.
+    """
+    keys, again = keys_of(metrics, metric_keys), {}
+    for name, metric in metrics.items():
+        prediction = predicted_key(metric, keys[name]) or ""
+        known = getattr(metric, "criterion", None)
+        if known is None or prediction not in outputs:
+            continue
+        target, read = outputs[prediction]
+        pair = entries(fold, target, prediction)
+        if pair is not None and _settled(known, [pair])[1:] != read[1:]:
+            again[name] = settled(metric, name, read)
+    return again
+
+
+def settle(outputs: Outputs, folds: Sequence[Any]) -> dict[str, tuple[str, Criterion]]:
+    """What outputs are: where nobody says it, what all of their values in all folds say.
+
+    Parameters
+    ----------
+    outputs
+        What is known of each.
+    folds
+        With ``predictions`` and ``targets``.
+    """
+    return {
+        name: (target, _settled(known, [pair for fold in folds if (pair := entries(fold, target, name)) is not None]))
+        for name, (target, known) in outputs.items()
+    }
+
+
+def entries(fold: Any, target: str, prediction: str) -> tuple[np.ndarray, np.ndarray] | None:
+    """Target and prediction of the cases of a fold; None if they are no arrays of numbers, one for each case."""
+    try:
+        values = {**fold.predictions, **fold.targets}
+        pair = lookup(values, target), lookup(values, prediction)
+    except MissingKeyError:
+        return None
+    if not all(isinstance(each, np.ndarray) and each.ndim and each.dtype.kind in "biuf" for each in pair):
+        return None
+    return pair if len(pair[0]) == len(pair[1]) and len(pair[0]) else None
+
+
+def _settled(known: Criterion, pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> Criterion:
+    if not pairs:
+        return known
+    if known.kind is None and all(is_one_hot(true, pred) for true, pred in pairs):
+        known = known._replace(kind="categorical")
+    if known.output is None:
+        found = {read_values(known, pred, true, by_targets=False).output for true, pred in pairs}
+        for way in ("logits", "probabilities", "labels"):
+            if way in found:
+                known = known._replace(output=way)
+                break
+    if all(pred.dtype.kind in "biu" for _, pred in pairs) or known.output == "labels":
+        labels = [np.unique(array[np.isfinite(array)]) for pair in pairs for array in pair]
+        classes = np.unique(np.concatenate(labels))
+        if len(classes) <= MOST_CLASSES and (classes == np.floor(classes)).all():
+            known = known._replace(classes=tuple(classes.astype(int).tolist()))
+    return known
+
+
+#: more different labels are no classes
+MOST_CLASSES = 1000
+
+
+def is_one_hot(true: np.ndarray, pred: np.ndarray) -> bool:
+    """Whether targets of the shape of the predictions are one-hot labels."""
+    return true.shape == pred.shape and true.ndim == 2 and one_of_each_row(true)
+
+
+def is_classification(true: np.ndarray, pred: np.ndarray) -> bool:
+    """Whether it matters what floating-point predictions are: their targets are classes, or yes and no."""
+    if pred.dtype.kind != "f" or true.dtype.kind not in "biuf":
+        return False
+    if pred.size == true.size:
+        return bool(np.isin(true, (0, 1)).all())
+    return true.dtype.kind in "biu" and pred.ndim > 1
+
+
+def caveats_of(outputs: Outputs, settled: Outputs, folds: Sequence[Any]) -> list[str]:
+    """Sentences about outputs of which nobody said what they are, and of which it matters.
+
+    Parameters
+    ----------
+    outputs
+        What was known of each before.
+    settled
+        What :func:`settle` made of it.
+    folds
+        Of the result.
+    """
+    found = []
+    for name, (target, known) in outputs.items():
+        pairs = [pair for fold in folds if (pair := entries(fold, target, name)) is not None]
+        if known.told_by != "values" or not pairs or not all(is_classification(*pair) for pair in pairs):
+            continue
+        read = settled[name][1]
+        is_each = pairs[0][1].size == pairs[0][0].size
+        why = "all of its values are from 0 to 1" + ("" if is_each else " and sum to 1")
+        if read.output == "logits":
+            why = "it has values below 0 or above 1" if is_each else "its values are no probabilities that sum to 1"
+        classes = (
+            ", and as one class of each sample, because its targets are one-hot" if known.kind != read.kind else ""
+        )
+        found.append(
+            f"nothing says what the output {name!r} is (no loss that is known; no setting output=), so it was read as "
+            f"{read.output}, because {why}{classes}; if that is wrong, so are all numbers that rest on it: say "
+            "output='logits', 'probabilities' or 'labels'"
+        )
+    return found
+
+
+def not_finite(outputs: Outputs, folds: Sequence[Any]) -> list[str]:
+    """Sentences that name the cases whose predictions are no finite numbers.
+
+    Parameters
+    ----------
+    outputs
+        Whose predictions are looked at.
+    folds
+        Of the result.
+    """
+    found = []
+    for name in outputs:
+        cases: list[int] = []
+        for fold in folds:
+            try:
+                array = lookup(fold.predictions, name)
+            except MissingKeyError:
+                continue
+            if isinstance(array, np.ndarray) and len(array) == len(fold.test_indices):
+                cases += fold.test_indices[lost_rows(array)].tolist()
+        if cases:
+            what, named = "1 case" if len(cases) == 1 else f"{len(cases):,} cases", named_samples(sorted(cases))
+            found.append(
+                f"the predictions {name!r} of {what} are not finite (index in the data set: {named}), "
+                "so metrics of delira and scikit-learn over them are no numbers; a function of your own took them as "
+                "they are"
+            )
+    return found
+
+
+def lost_rows(array: np.ndarray) -> np.ndarray:
+    """Which samples have a prediction that is not a number, or positively infinite, or none but infinite ones.
+
+    Parameters
+    ----------
+    array
+        Of shape ``(n, ...)``.
+    """
+    if array.dtype.kind != "f" or not array.size:
+        return np.zeros(len(array), bool)
+    rows = array.reshape(len(array), -1)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(~np.isfinite(rows.max(axis=1)))
