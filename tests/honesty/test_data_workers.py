@@ -1,5 +1,6 @@
 """Batches of workers are those without workers, bit for bit, whatever is changed between two epochs or within one."""
 
+import collections
 import logging
 import random
 import types
@@ -173,6 +174,47 @@ def test_what_is_changed_within_an_epoch_reaches_the_next_batch(change):
         seen.append(with_a_change_in_it(manager_of(change, number), change))
     assert seen[0] == seen[1]
     assert np.array(seen[0])[:, 0, 0].tolist() == [0, 4, 108, 112]
+
+
+class Plain:
+    level = 0
+
+    def __call__(self, batch):
+        return {**batch, "data": batch["data"] + self.level}
+
+
+def test_an_attribute_that_hides_that_of_the_class_is_seen_at_the_next_batch():
+    def harder(manager):
+        manager.transforms.level = 100
+
+    seen = []
+    for number in (0, 2):
+        manager = BaseDataManager({"data": np.zeros((8, 1))}, 2, number, Plain())
+        seen.append(with_a_change_in_it(manager, harder))
+    assert seen[0] == seen[1]
+    assert np.array(seen[0])[:, 0, 0].tolist() == [0, 0, 100, 100]
+
+
+class Numbers(collections.deque):
+    """Keeps its entries where attributes do not show them."""
+
+
+def test_an_object_that_keeps_more_than_attributes_is_known_by_itself():
+    seen = []
+    for number in (0, 2):
+        transform = Plain()
+        transform.numbers = Numbers([0])
+        manager = BaseDataManager({"data": np.zeros((8, 1))}, 2, number, lambda batch, t=transform: added(batch, t))
+        first = contents(manager)
+        transform.numbers = Numbers([100])
+        seen.append(contents(manager))
+        manager.close()
+        assert seen[-1] != first
+    assert seen[0] == seen[1]
+
+
+def added(batch, transform):
+    return {**batch, "data": batch["data"] + transform.numbers[0]}
 
 
 def test_a_variable_of_a_closure_that_is_changed_within_an_epoch_is_seen():

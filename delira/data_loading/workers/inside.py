@@ -129,8 +129,9 @@ def _fixed(*values: Any) -> Place:
 
 def _attributes(value: Any) -> list[Place]:
     places = []
-    own: dict[str, Any] = getattr(value, "__dict__", {})
-    if own and not isinstance(value, (type, types.FunctionType)):
+    own: Any = getattr(value, "__dict__", ())
+    # of the user's an empty one too, to which something may be added
+    if (own or (isinstance(own, dict) and is_own(type(value)))) and not isinstance(value, (type, types.FunctionType)):
         state = own
         if type(value).__module__.partition(".")[0] == "delira" and "__getstate__" in _names_of(type(value)):
             state = value.__getstate__()  # what it leaves out is found anew by each process

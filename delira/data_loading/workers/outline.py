@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from delira.data_loading._object_state import has_hidden_state
+from delira.data_loading._own_code import is_own
 from delira.data_loading.workers.inside import CONTAINERS, LONG, PLAIN, Place, as_memory, own_state, places_in
 
 _MOST = 20_000  # objects looked into; the others are known by identity
@@ -72,6 +74,9 @@ class Outline:
             if places is None:
                 return None
             parts = [part for place in places for part in _named(place)]
+            if not isinstance(value, CONTAINERS) and is_own(type(value)) and has_hidden_state(type(value)):
+                self._kept.append(value)
+                parts.append(id(value))
             if isinstance(value, CONTAINERS) and len(value) > LONG:
                 parts += self._long(value)
         except Exception:  # a closed file, an object that answers nothing, a tensor on a GPU
