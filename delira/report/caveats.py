@@ -79,6 +79,9 @@ def _interruptions(events: Sequence[Mapping[str, Any]]) -> list[str]:
     changes = dict.fromkeys(str(line) for lines in lists for line in lines)
     if changes:
         found.append(f"It was continued with changes: {'; '.join(changes)}")
+    remarks = dict.fromkeys(str(line) for event in resumed for line in event.get("remarks") or ())
+    if remarks:
+        found.append(f"When it was continued: {'; '.join(remarks)}")
     return found
 
 

@@ -12,6 +12,7 @@ from delira.errors import ConfigError, DataError, NetworkError
 from delira.training.base_trainer import BaseNetworkTrainer
 from delira.training.checks import check_data
 from delira.training.chosen_folds import check_chosen, refuse_fold
+from delira.training.code_of import code_of
 from delira.training.config import SETTINGS, check_names, read_settings
 from delira.training.config_parts import check_flag
 from delira.training.cross_validation import CrossValidation
@@ -34,6 +35,7 @@ from delira.training.run_request import (
     check_model_class,
     check_name,
     check_settings,
+    describe_validation,
     isolated,
     merged,
     resolve,
@@ -179,7 +181,8 @@ class BaseExperiment:
         if resume is not None and resume != "auto":
             fold, checkpoint = locate_fold(resume)
             resume = fold.parent
-        with self.open_folder(request, train_data, resume, kind="run", allow_changes=allow_changes) as folder:
+        facts = {"validation": describe_validation(val_data)}
+        with self.open_folder(request, train_data, resume, kind="run", allow_changes=allow_changes, **facts) as folder:
             self.last_trainer = self.build_trainer(request, fold or folder.fold(request.fold), checkpoint)
             check_found(self.last_trainer, fold)
             train, val = isolated(train_data), isolated(val_data)
@@ -411,6 +414,7 @@ class BaseExperiment:
         stated = {
             "name": self.name,
             "model": f"{self.model_cls.__module__}:{self.model_cls.__qualname__}",
+            "code": code_of(self.model_cls),
             **request.facts(data, self.trainer_cls.backend),
             "fingerprint": {"kind": kind, **request.fingerprint(data), "splits": facts.pop("splits", None)},
             **facts,

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from delira.metrics.direction import MODES
+from delira.training.callback_settings import must_be_same
 from delira.training.run_request import SILENT
 from delira.utils.yaml_codec import Unresolved
 
@@ -49,7 +50,99 @@ def find_differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> dict[st
             lines = [] if is_same else [*_lines_of(part, then, now)] or [_unknown(part)]
         if lines:
             found[part] = lines
+    further = {"code": _lines_of_code, "validation": _lines_of_validation, "callbacks": _lines_of_callbacks}
+    for part, compare in further.items():
+        if part in then and part in now and (lines := [*compare(then[part], now[part])]):
+            found[part] = lines
     return found
+
+
+def find_remarks(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """What may differ without being refused, line by line: what cannot be compared, and callbacks of the user's own
+    that do not act inside of the step.
+
+    Parameters
+    ----------
+    then, now
+        As of :func:`find_differences`.
+    """
+    now = json.loads(json.dumps(now, default=str))
+    found = []
+    old, new = _mapping(then.get("code")), _mapping(now.get("code"))
+    if old and new and old.get("python") != new.get("python"):
+        found.append(
+            f"code: that of the network cannot be compared: {old.get('python')} in the run, {new.get('python')} now"
+        )
+    elif missing := _names_in(old.get("missing")) | _names_in(new.get("missing")):
+        found.append(f"code: that of {', '.join(sorted(missing))} cannot be had, so it was not compared")
+    if "callbacks" in then and "callbacks" in now:
+        unequal = _unequal(then["callbacks"], now["callbacks"])
+        found += _paired(*([one for one in each if not must_be_same(one)] for each in unequal))
+    return found
+
+
+def _lines_of_code(old: Any, new: Any) -> Iterator[str]:
+    old, new = _mapping(old), _mapping(new)
+    if old.get("python") != new.get("python"):
+        return
+    then, now = _mapping(old.get("functions")), _mapping(new.get("functions"))
+    for name in sorted({*then, *now}):
+        if then.get(name) != now.get(name):
+            how = "is not in the run's" if name not in then else "is gone" if name not in now else "is another one"
+            yield f"code: {name} {how}"
+
+
+def _lines_of_validation(old: Any, new: Any) -> Iterator[str]:
+    old, new = _mapping(old), _mapping(new)
+    if old.get("given") != new.get("given"):
+        yield f"validation data: {old.get('given')} in the run, {new.get('given')} now"
+    elif old.get("data") != new.get("data") or old.get("n_samples") != new.get("n_samples"):
+        marks = [f"{mark[:12]}…" if mark else "none" for mark in (old.get("data"), new.get("data"))]
+        yield (
+            f"validation data: {old.get('n_samples')} samples then, {new.get('n_samples')} now; "
+            f"fingerprint {marks[0]} then, {marks[1]} now"
+        )
+    yield from _compare("validation data", old.get("batches"), new.get("batches"))
+
+
+def _lines_of_callbacks(old: Any, new: Any) -> Iterator[str]:
+    """What differs of the callbacks that must be the same."""
+    gone, come = ([one for one in each if must_be_same(one)] for each in _unequal(old, new))
+    return _paired(gone, come)
+
+
+def _paired(gone: list[Any], come: list[Any]) -> Iterator[str]:
+    """A line for each callback; one for two of the same class."""
+    for one in [*gone]:
+        other = next((each for each in come if _type_of(each) == _type_of(one)), None)
+        if other is not None:
+            gone.remove(one)
+            come.remove(other)
+            yield f"callbacks: {_text(one)} in the run, {_text(other)} now"
+    yield from (f"callbacks: {_text(one)} in the run, not now" for one in gone)
+    yield from (f"callbacks: {_text(one)} now, not in the run" for one in come)
+
+
+def _unequal(old: Any, new: Any) -> tuple[list[Any], list[Any]]:
+    """Callbacks without an equal one on the other side."""
+    gone, come = ([*each] if isinstance(each, list) else [] for each in (old, new))
+    for one in [*gone]:
+        if one in come:
+            gone.remove(one)
+            come.remove(one)
+    return gone, come
+
+
+def _type_of(described: Any) -> str:
+    return str(_mapping(described).get("$call"))
+
+
+def _names_in(listed: Any) -> set[str]:
+    return {str(name) for name in listed} if isinstance(listed, list) else set()
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
 def score_mode_of(manifest: Mapping[str, Any]) -> str | None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from delira.errors import CheckpointError, ConfigError, FolderInUseError, UnreadableError
-from delira.training.differences import explain, find_differences, refusals, summarise
+from delira.training.differences import explain, find_differences, find_remarks, refusals, summarise
 from delira.training.locate import locate_run
 from delira.training.parameters import Parameters
 from delira.utils.files import make_folder, publish_text, sweep_partials, sync_folder, writable_folder
@@ -239,10 +239,13 @@ class RunFolder:
         return known[-1] if known else None
 
     def _told_again(self, facts: Mapping[str, Any], changes: list[str]) -> dict[str, Any]:
-        """What the ledger says of a run that is continued: what differs."""
+        """What the ledger says of a run that is continued: what differs, and what cannot be compared, which is logged."""
         asked = facts.get("num_epochs")
         epochs = {"num_epochs": asked} if asked is not None and asked != self._epochs() else {}
-        return {**epochs, **({"changes": changes} if changes else {})}
+        told = {"changes": changes, "remarks": find_remarks(self.read_manifest(), facts)}
+        if told["remarks"]:
+            _log.warning("%s is continued: %s", self.path, "; ".join(told["remarks"]))
+        return {**epochs, **{name: lines for name, lines in told.items() if lines}}
 
     def may_be_meant(self, facts: Mapping[str, Any]) -> bool:
         """Whether this is a run of the kind and of the fold of ``facts``, or nobody can say that it is not."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError
+from delira.training.callback_settings import settings_of_callbacks
 from delira.training.config import (
     PARTS,
     SETTINGS,
@@ -95,9 +96,21 @@ class RunRequest:
             "settings": yaml_codec.encode(dict(self.settings)),
             "score_mode": None if score_key is None else mode,
             "model_params": yaml_codec.encode(self.params.model_kwargs()),
+            "callbacks": settings_of_callbacks(self.callbacks),
             "batches": yaml_codec.encode(self.describe_batches(data) or None),
             "n_samples": None if dataset is None else len(dataset),
         }
+
+
+def describe_validation(data: Any) -> dict[str, Any]:
+    """The validation data of a single run, for the manifest: what tells them from others, and how they are batched."""
+    dataset = getattr(data, "dataset", None)
+    kind = {"given": "none" if data is None else type(data).__name__}
+    return kind | {
+        "n_samples": None if dataset is None else len(dataset),
+        "data": dataset.fingerprint() if dataset is not None and hasattr(dataset, "fingerprint") else None,
+        "batches": yaml_codec.encode(data.describe()) if hasattr(data, "describe") else None,
+    }
 
 
 def resolve(

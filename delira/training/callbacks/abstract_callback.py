@@ -46,7 +46,14 @@ class AbstractCallback:
 
     A callback acts on ``trainer.state`` (e.g. ``trainer.state.stop_training = True``) and returns
     nothing. Any object with one of these methods is a callback; subclassing is not needed.
+
+    Attributes
+    ----------
+    only_watches
+        Whether it changes no number of the training: it is not compared when a run is continued then.
     """
+
+    only_watches = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
 

@@ -4,6 +4,7 @@ from put_back import PutBack
 
 TEST = "tests/honesty/test_selection.py::"
 VALIDATION = "tests/honesty/test_inner_validation.py::"
+COMPARED = "tests/honesty/test_what_is_compared.py::"
 WEIGHTS = "tests/honesty/test_tested_weights.py::"
 
 POINTS = [
@@ -143,5 +144,45 @@ POINTS = [
         old="            self.backend.set_evaluating(self.module)\n",
         new="",
         test="tests/training/test_evaluation_mode.py::test_one_sample_is_enough_for_batch_statistics",
+    ),
+    PutBack(
+        point="4",
+        what="a run goes on with other validation data",
+        file="delira/training/differences.py",
+        old='"validation": _lines_of_validation, ',
+        new="",
+        test=COMPARED + "test_other_validation_labels_are_not_continued_silently",
+    ),
+    PutBack(
+        point="4",
+        what="a run goes on with other callbacks",
+        file="delira/training/differences.py",
+        old=', "callbacks": _lines_of_callbacks}',
+        new="}",
+        test=COMPARED + "test_a_run_is_not_continued_with_weight_decay_that_it_had_not",
+    ),
+    PutBack(
+        point="4",
+        what="a run goes on with other settings of a callback",
+        file="delira/training/callback_settings.py",
+        old="= yaml_codec.encode(inner)\n",
+        new="= None\n",
+        test=COMPARED + "test_other_callbacks_are_refused_and_listed",
+    ),
+    PutBack(
+        point="4",
+        what="a run goes on with another forward",
+        file="delira/training/differences.py",
+        old='    further = {"code": _lines_of_code, ',
+        new="    further = {",
+        test=COMPARED + "test_a_run_is_not_continued_with_another_forward",
+    ),
+    PutBack(
+        point="4",
+        what="nothing is said where code cannot be compared",
+        file="delira/training/differences.py",
+        old='        found.append(\n            f"code: that of the network cannot be compared',
+        new='        str(\n            f"code: that of the network cannot be compared',
+        test=COMPARED + "test_another_python_says_that_code_cannot_be_compared",
     ),
 ]

@@ -1,0 +1,207 @@
+"""The code of a network, told apart by its byte code: comments, line numbers and docstrings are none of it."""
+
+import dis
+import hashlib
+import inspect
+import sys
+import sysconfig
+import types
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+#: of the byte code; that of another version says nothing
+PYTHON = f"{sys.implementation.name} {sys.version_info.major}.{sys.version_info.minor}"
+
+_PLAIN = (bool, int, float, complex, str, bytes, types.NoneType, types.EllipsisType)
+_NUMBERS = (bool, int, float)
+#: instructions that stand for nothing, or that tools put in
+_SILENT = {"CACHE", "EXTENDED_ARG", "NOP", "RESUME"}
+#: what the body of a class inside of a function stores besides its code
+_OF_BODIES = {"__doc__", "__firstlineno__", "__static_attributes__", "__qualname__", "__module__"}
+#: attributes under which wrappers keep the function that they call
+_INNER = ("__wrapped__", "__func__", "fget", "func", "original_method", "python_function", "fun", "_fun")
+_GENERATED = {"__annotate__", "__annotate_func__", "__annotations_cache__"}
+
+
+def code_of(cls: type) -> dict[str, Any]:
+    """What the user has written of a class, for the manifest.
+
+    Functions of the class and of its bases count, and functions and classes that these name, as far as they are the
+    user's: delira's own and those of installed packages are told by their versions.
+
+    Parameters
+    ----------
+    cls
+        Class of a network.
+
+    Returns
+    -------
+    dict
+        ``python``, whose byte code it is; ``functions``, by name a SHA-256 in 16 hex digits; ``missing``, those whose
+        code cannot be had.
+    """
+    reader = _Reader()
+    for base in reversed(cls.__mro__):
+        reader.read_class(base)
+    return {"python": PYTHON, "functions": dict(sorted(reader.found.items())), "missing": sorted(reader.missing)}
+
+
+class _Reader:
+    """Collects functions by name, each once."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, str] = {}
+        self.missing: set[str] = set()
+        self._seen: set[int] = set()
+
+    def read_class(self, cls: type) -> None:
+        """The functions and plain attributes of a class of the user's."""
+        if id(cls) in self._seen or not _is_own(cls):
+            return
+        self._seen.add(id(cls))
+        plain = {}
+        for name, value in vars(cls).items():
+            place = f"{cls.__qualname__}.{name}"
+            if name in _GENERATED:
+                continue
+            if isinstance(value, type) and not name.startswith("__"):
+                self.read_class(value)
+            elif (function := _function_in(value)) is not None:
+                self.read_function(function, place)
+            elif isinstance(value, Mapping) and any(hasattr(one, "original_method") for one in value.values()):
+                for method, stub in value.items():  # TorchScript takes its methods away from the class
+                    self.read_function(stub.original_method, f"{cls.__qualname__}.{method}")
+            elif isinstance(value, _PLAIN) and not name.startswith("__"):
+                plain[name] = _describe(value)
+            elif callable(value) and not name.startswith("__"):
+                self.missing.add(place)
+        if plain:
+            self.found[cls.__qualname__] = _digest(sorted(plain.items()))
+
+    def read_function(self, function: types.FunctionType, place: str) -> None:
+        """A function, and what of the user's it names."""
+        if id(function) in self._seen:
+            return
+        self._seen.add(id(function))
+        values = [_describe(each) for each in function.__defaults__ or ()]
+        named = sorted((name, _describe(value)) for name, value in (function.__kwdefaults__ or {}).items())
+        closure = [_describe(_content(cell)) for cell in function.__closure__ or ()]
+        code, used = function.__code__, _names(function.__code__)
+        numbers = []
+        for name in sorted(used & function.__globals__.keys()):
+            value = function.__globals__[name]
+            self._follow(value, used)
+            if isinstance(value, _NUMBERS) and not name.startswith("__"):
+                numbers.append((name, _describe(value)))
+        for cell in function.__closure__ or ():
+            self._follow(_content(cell), used)
+        self.found[place] = _digest([*_instructions(code), values, named, closure, numbers])
+
+    def _follow(self, value: Any, used: set[str]) -> None:
+        """Go on with a function or a class of the user's, and with those that are taken from a module of the user's."""
+        if isinstance(value, types.ModuleType):
+            if _is_own_file(getattr(value, "__file__", None) or "") and not _is_foreign(value.__name__):
+                for name in sorted(used & vars(value).keys()):
+                    if not isinstance(vars(value)[name], types.ModuleType):
+                        self._follow(vars(value)[name], set())
+        elif isinstance(value, type):
+            for base in reversed(value.__mro__):
+                self.read_class(base)
+        elif (function := _function_in(value)) is not None and _is_own(function):
+            self.read_function(function, function.__qualname__)
+
+
+def _function_in(value: Any) -> types.FunctionType | None:
+    """The function of Python in a method, a property, or something that was compiled."""
+    for _ in range(10):
+        if isinstance(value, types.FunctionType):
+            # what wraps a function is code of another: that of the user counts
+            inner = getattr(value, "__wrapped__", None)
+            if inner is None or _is_own(value):
+                return value
+            value = inner
+            continue
+        if isinstance(value, (type, types.ModuleType, *_PLAIN)):
+            return None
+        known = (_attribute(value, name) for name in _INNER)
+        value = next((each for each in known if isinstance(each, (types.FunctionType, types.MethodType))), None)
+        if value is None:
+            return None
+    return None
+
+
+def _attribute(value: Any, name: str) -> Any:
+    try:
+        return getattr(value, name, None)
+    except Exception:  # what an object does for its attributes is its own affair
+        return None
+
+
+def _instructions(code: types.CodeType) -> Iterator[Any]:
+    """What code does, without where it stands."""
+    flags = code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_GENERATOR | inspect.CO_COROUTINE)
+    yield [code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, flags]
+    before: Any = None
+    for step in dis.get_instructions(code):
+        if step.opname in _SILENT:
+            continue
+        value = _describe(step.argval) if step.arg is not None else None
+        if step.opname == "STORE_NAME" and step.argval in _OF_BODIES:
+            before = None
+            continue
+        if before is not None:
+            yield before
+        before = [step.opname, value]
+    if before is not None:
+        yield before
+
+
+def _describe(value: Any) -> Any:
+    """A constant as plain values; of what is none its type, or its name."""
+    if isinstance(value, types.CodeType):
+        return [*_instructions(value)]
+    if isinstance(value, tuple):
+        return ["tuple", *map(_describe, value)]
+    if isinstance(value, (frozenset, set)):
+        return ["set", *sorted(map(repr, value))]
+    if isinstance(value, _PLAIN):
+        return [type(value).__name__, repr(value)]
+    if isinstance(value, (type, types.FunctionType)):
+        return value.__qualname__
+    return type(value).__qualname__
+
+
+def _names(code: types.CodeType) -> set[str]:
+    inner = (const for const in code.co_consts if isinstance(const, types.CodeType))
+    return set(code.co_names).union(*map(_names, inner))
+
+
+def _content(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not filled yet
+        return None
+
+
+def _digest(content: Any) -> str:
+    return hashlib.sha256(repr(content).encode(errors="surrogatepass")).hexdigest()[:16]
+
+
+def _is_own(value: Any) -> bool:
+    """Whether a class or a function is the user's, and none of Python, delira or an installed package."""
+    module = str(getattr(value, "__module__", None) or "")
+    if _is_foreign(module):
+        return False
+    if isinstance(value, types.FunctionType):
+        return _is_own_file(value.__code__.co_filename)
+    return _is_own_file(getattr(sys.modules.get(module), "__file__", None) or "")
+
+
+def _is_foreign(module: str) -> bool:
+    package = module.partition(".")[0]
+    return package == "delira" or (package != "__main__" and package in sys.stdlib_module_names)
+
+
+def _is_own_file(name: str) -> bool:
+    library = sysconfig.get_paths()["stdlib"]
+    return not ("site-packages" in name or "dist-packages" in name or name.startswith((library, "<frozen")))
