@@ -414,7 +414,7 @@ class BaseExperiment:
         stated = {
             "name": self.name,
             "model": f"{self.model_cls.__module__}:{self.model_cls.__qualname__}",
-            "code": code_of(self.model_cls),
+            "code": code_of(self.model_cls, request.params.model_kwargs().values()),
             **request.facts(data, self.trainer_cls.backend),
             "fingerprint": {"kind": kind, **request.fingerprint(data), "splits": facts.pop("splits", None)},
             **facts,

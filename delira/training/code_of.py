@@ -1,12 +1,13 @@
 """The code of a network, told apart by its byte code: comments, line numbers and docstrings are none of it."""
 
+import contextlib
 import dis
 import hashlib
 import inspect
 import sys
 import sysconfig
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 #: of the byte code; that of another version says nothing
@@ -23,7 +24,7 @@ _INNER = ("__wrapped__", "__func__", "fget", "func", "original_method", "python_
 _GENERATED = {"__annotate__", "__annotate_func__", "__annotations_cache__"}
 
 
-def code_of(cls: type) -> dict[str, Any]:
+def code_of(cls: type, given: Iterable[Any] = ()) -> dict[str, Any]:
     """What the user has written of a class, for the manifest.
 
     Functions of the class and of its bases count, and functions and classes that these name, as far as they are the
@@ -33,6 +34,8 @@ def code_of(cls: type) -> dict[str, Any]:
     ----------
     cls
         Class of a network.
+    given
+        Its arguments: estimators, layers, functions and classes among them count, too.
 
     Returns
     -------
@@ -43,6 +46,8 @@ def code_of(cls: type) -> dict[str, Any]:
     reader = _Reader()
     for base in reversed(cls.__mro__):
         reader.read_class(base)
+    for value in (*given, *getattr(cls, "made_of", ())):
+        reader.read_given(value)
     return {"python": PYTHON, "functions": dict(sorted(reader.found.items())), "missing": sorted(reader.missing)}
 
 
@@ -76,7 +81,7 @@ class _Reader:
             elif callable(value) and not name.startswith("__"):
                 self.missing.add(place)
         if plain:
-            self.found[cls.__qualname__] = _digest(sorted(plain.items()))
+            self._note(cls.__qualname__, sorted(plain.items()))
 
     def read_function(self, function: types.FunctionType, place: str) -> None:
         """A function, and what of the user's it names."""
@@ -95,7 +100,27 @@ class _Reader:
                 numbers.append((name, _describe(value)))
         for cell in function.__closure__ or ():
             self._follow(_content(cell), used)
-        self.found[place] = _digest([*_instructions(code), values, named, closure, numbers])
+        self._note(place, [*_instructions(code), values, named, closure, numbers])
+
+    def _note(self, place: str, content: Any) -> None:
+        """Keep what was read; of two with one name, from different modules, both count."""
+        before = [self.found[place]] if place in self.found else []
+        self.found[place] = _digest([*before, content])
+
+    def read_given(self, value: Any) -> None:
+        """The code of an argument: of an object that of its class, and of the layers and estimators inside of it."""
+        if isinstance(value, (list, tuple, set, frozenset, Mapping)):
+            for one in value.values() if isinstance(value, Mapping) else value:
+                self.read_given(one)
+        elif isinstance(value, (type, types.FunctionType)):
+            self._follow(value, set())
+        elif not isinstance(value, _PLAIN) and id(value) not in self._seen:
+            self._seen.add(id(value))
+            self._follow(type(value), set())
+            with contextlib.suppress(Exception):  # what an object answers is its own affair
+                self.read_given([*value.modules()])
+            with contextlib.suppress(Exception):
+                self.read_given(value.get_params(deep=True))
 
     def _follow(self, value: Any, used: set[str]) -> None:
         """Go on with a function or a class of the user's, and with those that are taken from a module of the user's."""

@@ -11,6 +11,7 @@ import pytest
 from problems import linear_problem
 from small_rooms import build_room
 
+import delira
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError
 from delira.training import KFoldResult
@@ -280,6 +281,34 @@ def test_the_code_of_a_network_of_every_backend_is_had(room):
     forward = {"toy": "is_training", "tensorflow": "call", "jax": "__call__"}.get(room.name, "forward")
     if room.name != "toy":  # it is delira's own
         assert f"{room.network.__qualname__}.{forward}" in code["functions"]
+
+
+def test_estimators_layers_and_functions_that_a_network_is_given_count_too():
+    own = made(
+        "class Net:\n    def __init__(self, inner=None):\n        self.inner = inner\n"
+        "    def f(self):\n        return 1\n"
+    )
+
+    class Outer:
+        def get_params(self, deep=True):
+            return {"step": own(), "step__n": 3}
+
+    names = {"Net.__init__", "Net.f"}
+    for given in ([own()], [[own]], [{"a": own}], [Outer()]):
+        assert names <= code_of(object, given)["functions"].keys()
+
+
+def test_the_module_of_a_trial_counts_in_its_experiment(tmp_path):
+    torch = pytest.importorskip("torch")
+
+    class Layer(torch.nn.Linear):
+        def forward(self, x):
+            return 2 * super().forward(x)
+
+    module = torch.nn.Sequential(Layer(3, 1))
+    trial = delira.Trial(module, torch.optim.SGD(module.parameters(), 0.1), torch.nn.MSELoss(), verbose=0)
+    experiment = trial.to_experiment(name="x", save_path=tmp_path)
+    assert [name.rpartition(".")[2] for name in code_of(experiment.model_cls)["functions"]] == ["forward"]
 
 
 def test_a_run_is_not_continued_with_another_forward(tmp_path):

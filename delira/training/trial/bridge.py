@@ -127,4 +127,5 @@ def _network_class(base: Any, method: str, module: Any) -> type:
         output = self.module(x)
         return {"pred": single_output(output) if is_ours(self.module) else output}
 
-    return type(type(module).__name__, (base,), {"__init__": __init__, method: compute, "__module__": __name__})
+    parts = {"__init__": __init__, method: compute, "__module__": __name__, "made_of": (module,)}
+    return type(type(module).__name__, (base,), parts)
