@@ -239,7 +239,7 @@ class RunFolder:
         return known[-1] if known else None
 
     def _told_again(self, facts: Mapping[str, Any], changes: list[str]) -> dict[str, Any]:
-        """What the ledger says of a run that is continued: what differs, and what cannot be compared, which is logged."""
+        """What the ledger says of a run that is continued: what differs, and what was not compared."""
         asked = facts.get("num_epochs")
         epochs = {"num_epochs": asked} if asked is not None and asked != self._epochs() else {}
         told = {"changes": changes, "remarks": find_remarks(self.read_manifest(), facts)}
