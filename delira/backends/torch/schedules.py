@@ -1,5 +1,6 @@
 """Learning-rate schedules of PyTorch as callbacks, stepped once for each epoch or update."""
 
+import functools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,7 +11,7 @@ from delira.errors import ConfigError
 from delira.metrics.direction import AUTO, as_mode
 from delira.training.callbacks.abstract_callback import AbstractCallback
 from delira.training.callbacks.monitor import mode_of_plateau
-from delira.training.callbacks.rates import check_finite, check_rates
+from delira.training.callbacks.rates import check_finite, check_rates, is_improvement
 
 _lr = torch.optim.lr_scheduler
 
@@ -74,6 +75,11 @@ class TorchSchedulerCallback(AbstractCallback):
         except TypeError as error:
             name = getattr(self.scheduler_cls, "__name__", repr(self.scheduler_cls))
             raise ConfigError(f"the schedule {name} cannot be built from {self.params}: {error}") from error
+        plateau = _lr.ReduceLROnPlateau
+        name = "_is_better" if hasattr(plateau, "_is_better") else "is_better"  # until PyTorch 2.7
+        if isinstance(self.scheduler, plateau) and getattr(type(self.scheduler), name) is getattr(plateau, name):
+            # PyTorch's own takes a negative value that became worse, -0.95 after -1, for an improvement
+            setattr(self.scheduler, name, functools.partial(_is_better, self.scheduler))
         self._check()
 
     def attach(self, trainer: Any) -> None:
@@ -161,6 +167,11 @@ class TorchSchedulerCallback(AbstractCallback):
     def scale_rates(self, factor: float) -> None:
         """Multiply all rates of the schedule, those to come too; the optimizer's own rates are scaled elsewhere."""
         _scale_rates(self.scheduler, factor)
+
+
+def _is_better(schedule: Any, value: float, best: float) -> bool:
+    is_relative, is_highest = schedule.threshold_mode == "rel", schedule.mode == "max"
+    return is_improvement(value, best, schedule.threshold, is_relative, is_highest)
 
 
 #: what schedules keep of rates besides the optimizer's groups

@@ -287,14 +287,33 @@ def _line(start: float, end: float, part: float) -> float:
 _BETWEEN = {"cos": _cosine, "linear": _line}
 
 
+def is_improvement(value: float, best: float, threshold: float, is_relative: bool, is_highest: bool) -> bool:
+    """Whether a value is better than the best one by more than a threshold; the same in every backend.
+
+    Parameters
+    ----------
+    value, best
+        The two; negative ones are as good as any.
+    threshold
+        A difference, or a part of the size of ``best`` if ``is_relative``.
+    is_highest
+        Whether the highest value is the best.
+    """
+    if math.isinf(best):  # of which there is no part
+        return value > best if is_highest else value < best
+    margin = threshold * abs(best) if is_relative else threshold
+    return value > best + margin if is_highest else value < best - margin
+
+
 class PlateauRate(RateSchedule):
     """Lower the rate when a value no longer improves.
 
     ``mode`` is ``"min"``/``"lowest"`` or ``"max"``/``"highest"``; ``None`` or ``"auto"``: as for the score of the run,
     or for ``monitor`` as far as it is known. After ``patience`` epochs without an improvement by more than
-    ``threshold`` (a part of the best value, or with ``threshold_mode="abs"`` a difference) the rate is multiplied by
-    ``factor``, down to ``min_lr``; then ``cooldown`` epochs are not looked at. Changes of at most ``eps`` are left out.
-    ``monitor`` is the value of the epoch; ``None``: the validation score of the run.
+    ``threshold`` (a part of the size of the best value, which may be negative, or with ``threshold_mode="abs"`` a
+    difference) the rate is multiplied by ``factor``, down to ``min_lr``; then ``cooldown`` epochs are not looked at.
+    Changes of at most ``eps`` are left out. ``monitor`` is the value of the epoch; ``None``: the validation score of the
+    run.
     """
 
     arguments: ClassVar[Mapping[str, Any]] = {
@@ -358,11 +377,9 @@ class PlateauRate(RateSchedule):
                 self.optimizer.rate = lower
 
     def _is_better(self, value: float) -> bool:
-        if self.best is None:
-            return not math.isnan(value)
-        threshold = self.params["threshold"]
-        margin = threshold * abs(self.best) if self.params["threshold_mode"] == "rel" else threshold
-        return value > self.best + margin if self.mode == "max" else value < self.best - margin
+        is_relative, is_highest = self.params["threshold_mode"] == "rel", self.mode == "max"
+        best = self.best if self.best is not None else -math.inf if is_highest else math.inf
+        return is_improvement(value, best, self.params["threshold"], is_relative, is_highest)
 
     def state_dict(self) -> dict[str, Any]:
         """The best value, and how long ago it was."""

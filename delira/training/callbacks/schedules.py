@@ -245,7 +245,8 @@ class ReduceLROnPlateau(RoomSchedule):
     step_on_batch
         Whether the schedule looks at each step; it then waits for the value.
     **params
-        ``threshold``, ``threshold_mode``, ``cooldown``, ``min_lr``, ``eps``, as in PyTorch.
+        ``threshold``, ``threshold_mode``, ``cooldown``, ``min_lr``, ``eps``, as in PyTorch; but ``"rel"`` is a part of
+        the size of the best value in every backend, also where values are negative.
     """
 
     _name = "ReduceLROnPlateau"
