@@ -312,8 +312,8 @@ class PlateauRate(RateSchedule):
     or for ``monitor`` as far as it is known. After ``patience`` epochs without an improvement by more than
     ``threshold`` (a part of the size of the best value, which may be negative, or with ``threshold_mode="abs"`` a
     difference) the rate is multiplied by ``factor``, down to ``min_lr``; then ``cooldown`` epochs are not looked at.
-    Changes of at most ``eps`` are left out. ``monitor`` is the value of the epoch; ``None``: the validation score of the
-    run.
+    Changes of at most ``eps`` are left out. ``monitor`` is the value of the epoch; ``None``: the validation score of
+    the run.
     """
 
     arguments: ClassVar[Mapping[str, Any]] = {
