@@ -375,3 +375,7 @@ class Backend(TrialVerbs, abc.ABC):
     def layers(self, network: Any) -> dict[str, Any]:
         """The layers that hold weights, under the paths that :meth:`portable_weights` has for them; ``""``: itself."""
         raise ConfigError(f"the room {self.name!r} does not show its layers")
+
+    def layer_settings(self, layer: Any) -> Mapping[str, Any]:
+        """What a layer computes with besides weights, in the words of :mod:`delira.models.layer_settings`."""
+        return {}

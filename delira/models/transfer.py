@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from delira.errors import CheckpointError
+from delira.errors import CheckpointError, ConfigError
+from delira.models.layer_settings import differences
 from delira.utils.room_of import find_backend
 from delira.utils.suggest import did_you_mean
 
@@ -19,6 +20,7 @@ def transfer_weights(
     mapping: Mapping[str, str] | None = None,
     *,
     flattened: Mapping[str, tuple[int, ...]] | None = None,
+    check_settings: bool = True,
 ) -> None:
     """Give a network the weights of another one, of the same architecture, perhaps of another room.
 
@@ -39,12 +41,16 @@ def transfer_weights(
         Dense layers of ``dst`` that read a flattened image -> its shape with the channels first, e.g.
         ``{"head": (8, 4, 4)}``. Needed if one network flattens with the channels first and the other with the channels
         last; the ready networks of all rooms flatten with the channels first, and need it not.
+    check_settings
+        Whether to compare what layers compute with besides weights: ``epsilon`` of normalisations (1e-3 in Keras, 1e-5
+        in PyTorch, 1e-6 in most of flax), groups, strides, dilation, and ``"same"`` padding.
 
     Raises
     ------
     CheckpointError
-        If a weight is missing, is left over, has another shape, or would become an integer, or if ``dst`` has one array
-        (tied weights) where ``src`` has several that differ; it says which, and nothing is changed.
+        If a weight is missing, is left over, has another shape, or would become an integer, if layers differ in a
+        setting, so that they would compute something else, or if ``dst`` has one array (tied weights) where ``src`` has
+        several that differ; it says which, and nothing is changed.
     """
     source, target = find_backend(src), find_backend(dst)
     given, wanted = source.portable_weights(src), target.portable_weights(dst)
@@ -63,6 +69,8 @@ def transfer_weights(
         layer = next(iter(images))
         raise CheckpointError(f"flattened names {layer!r}, which is no dense layer{did_you_mean(layer, wanted)}")
     _check_shapes(src, dst, names, weights, wanted)
+    if check_settings:
+        _check_settings(src, dst, names)
     weights = {name: array.astype(wanted[name].dtype) for name, array in weights.items()}
     target.load_portable_weights(dst, weights)
     taken = target.portable_weights(dst)
@@ -113,6 +121,29 @@ def _check_shapes(
         raise CheckpointError(
             f"the weights of {type(src).__name__} do not fit {type(dst).__name__} (shapes with the outputs first): "
             + _listed(wrong, "; ")
+        )
+
+
+def _check_settings(src: Any, dst: Any, names: Mapping[str, str]) -> None:
+    """Refuse layers with the same weights that compute something else."""
+    source, target = find_backend(src), find_backend(dst)
+    try:
+        given, wanted = source.layers(src), target.layers(dst)
+    except ConfigError:  # a backend that does not show them
+        return
+    pairs = dict.fromkeys((name.rpartition(".")[0], origin.rpartition(".")[0]) for name, origin in names.items())
+    wrong = [
+        f"{entry} of {origin or 'the source'} is {ours}, of {name or 'the destination'} {theirs}"
+        for name, origin in pairs
+        if origin in given and name in wanted
+        for entry, ours, theirs in differences(
+            source.layer_settings(given[origin]), target.layer_settings(wanted[name])
+        )
+    ]
+    if wrong:
+        raise CheckpointError(
+            f"with the weights of {type(src).__name__}, {type(dst).__name__} would compute something else: "
+            f"{_listed(wrong, '; ')}. Make the layers alike, or pass check_settings=False if others make up for it"
         )
 
 

@@ -64,6 +64,7 @@ class JaxBackend(Backend):
     portable_weights = staticmethod(portable.portable_weights)
     load_portable_weights = staticmethod(portable.load_portable_weights)
     layers = staticmethod(portable.layers)
+    layer_settings = staticmethod(portable.layer_settings)
     export = staticmethod(exports.export)
 
     def constants_of(self, value: Any) -> list[Any]:

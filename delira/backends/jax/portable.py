@@ -8,6 +8,7 @@ from flax import nnx
 
 from delira.backends.jax import graph
 from delira.backends.jax.values import to_device, to_host
+from delira.models.layer_settings import Settings, conv_settings
 
 _NORMALISED = {"scale": "weight", "mean": "running_mean", "var": "running_var"}
 _NORMALISATIONS = (nnx.BatchNorm, nnx.LayerNorm, nnx.GroupNorm, nnx.InstanceNorm, nnx.RMSNorm)
@@ -39,6 +40,33 @@ def layers(network: Any) -> dict[str, Any]:
     """The modules by their paths."""
     modules = {graph.dotted(path): module for path, module in nnx.iter_modules(network)}
     return {_without_layers(path, modules): module for path, module in modules.items()}
+
+
+def layer_settings(layer: Any) -> Settings:
+    """Settings of a normalisation or a convolution by the names of every backend; of others none."""
+    if isinstance(layer, nnx.GroupNorm):
+        return {"epsilon": float(layer.epsilon), "groups": int(layer.num_groups)}
+    if isinstance(layer, _NORMALISATIONS):
+        return {"epsilon": float(layer.epsilon)}
+    if not isinstance(layer, (nnx.Conv, nnx.ConvTranspose)):
+        return {}
+    is_transposed = isinstance(layer, nnx.ConvTranspose)
+    kernel = (layer.kernel_size,) if isinstance(layer.kernel_size, int) else tuple(layer.kernel_size)
+    strides, dilation = (_by_axis(value, len(kernel)) for value in (layer.strides, layer.kernel_dilation))
+    padding: Any = layer.padding
+    if isinstance(padding, str):
+        padding = padding if padding in ("SAME", "VALID", "CAUSAL") else None  # others repeat the image
+    else:
+        pairs = [padding] * len(kernel) if isinstance(padding, int) else padding
+        padding = [(one, one) if isinstance(one, int) else tuple(one) for one in pairs]
+        if is_transposed:  # said of the image with gaps, not of the result
+            padding = [(size - 1 - low, size - 1 - high) for size, (low, high) in zip(kernel, padding, strict=True)]
+    found = conv_settings(kernel, strides, dilation, padding, is_transposed=is_transposed)
+    return found if is_transposed else {**found, "groups": int(layer.feature_group_count)}
+
+
+def _by_axis(value: Any, n_axes: int) -> tuple[int, ...]:
+    return (value or 1,) * n_axes if value is None or isinstance(value, int) else tuple(value)
 
 
 def _parts(network: Any) -> Iterator[tuple[str, _Portable]]:

@@ -62,6 +62,7 @@ class TfBackend(Backend):
     portable_weights = staticmethod(portable.portable_weights)
     load_portable_weights = staticmethod(portable.load_portable_weights)
     layers = staticmethod(portable.layers)
+    layer_settings = staticmethod(portable.layer_settings)
     export = staticmethod(exports.export)
 
     def place(self, network: Any, losses: Mapping[str, Any], devices: Devices) -> Any:

@@ -8,6 +8,7 @@ import keras
 import numpy as np
 
 from delira.backends.tensorflow.names import layers_of, named_variables
+from delira.models.layer_settings import Settings, conv_settings
 
 _NORMALISED = {"gamma": "weight", "beta": "bias", "moving_mean": "running_mean", "moving_variance": "running_var"}
 _NORMALISATIONS = (
@@ -49,6 +50,20 @@ def layers(network: Any) -> dict[str, Any]:
         for name, variable in named_variables(network).items()
         if id(variable) in owners
     }
+
+
+def layer_settings(layer: Any) -> Settings:
+    """Settings of a normalisation or a convolution by the names of every backend; of others none."""
+    if isinstance(layer, keras.layers.GroupNormalization):
+        return {"epsilon": float(layer.epsilon), "groups": int(layer.groups)}
+    if isinstance(layer, _NORMALISATIONS):
+        return {"epsilon": float(layer.epsilon)}
+    if not isinstance(layer, (*_CONVOLUTIONS, *_TRANSPOSED, *_DEPTHWISE)):
+        return {}
+    is_transposed = isinstance(layer, _TRANSPOSED)
+    how = layer.kernel_size, layer.strides, layer.dilation_rate, layer.padding
+    found = conv_settings(*how, is_transposed=is_transposed)
+    return {**found, "groups": int(layer.groups)} if isinstance(layer, _CONVOLUTIONS) else found
 
 
 def _owners(network: Any) -> dict[int, Any]:

@@ -14,6 +14,7 @@ from delira.backends.torch import optimizers as optims
 from delira.backends.torch import snapshot as memory
 from delira.backends.torch.device import device_memory, resolve_devices, synchronize
 from delira.backends.torch.feed import feed
+from delira.backends.torch.layers import layer_settings
 from delira.contract import Backend, Devices
 from delira.errors import CheckpointError, ConfigError
 
@@ -63,6 +64,7 @@ class TorchBackend(Backend):
     portable_weights = staticmethod(exports.portable_weights)
     load_portable_weights = staticmethod(exports.load_portable_weights)
     layers = staticmethod(exports.layers)
+    layer_settings = staticmethod(layer_settings)
 
     def explain(self, error: BaseException) -> str | None:
         return determinism.explain(error) or compiling.explain(error)

@@ -166,4 +166,20 @@ POINTS = [
         new="    if False:",
         test="tests/honesty/test_plateaus.py::test_a_plateau_is_the_same_everywhere",
     ),
+    PutBack(
+        point="48",
+        what="weights are transferred to layers that compute something else",
+        file="delira/models/transfer.py",
+        old="    if check_settings:",
+        new="    if False:",
+        test="tests/honesty/test_transfer_settings.py::test_layers_that_would_compute_something_else_are_refused_by_name",
+    ),
+    PutBack(
+        point="48",
+        what="same padding with strides is taken for explicit padding",
+        file="delira/models/layer_settings.py",
+        old="    if stride == 1 or reach == 1:",
+        new="    if True:",
+        test="tests/honesty/test_transfer_settings.py::test_same_padding_with_strides_is_refused",
+    ),
 ]
