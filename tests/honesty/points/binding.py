@@ -151,6 +151,8 @@ POINTS = [
         old="        if self.skips_nonfinite and self.is_training:",
         new="        if False:",
         test=f"{WEIGHTS}::test_a_trial_averages_the_finite_steps_where_others_are_left_out",
+    ),
+    PutBack(
         point="47",
         what="in PyTorch a negative value that became worse counts as an improvement",
         file="delira/backends/torch/schedules.py",
