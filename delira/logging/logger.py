@@ -247,7 +247,7 @@ def check_reductions(reductions: Any, setting: str = "reductions") -> None:
     """Refuse anything but the name of a reduction, or a function, or several by name."""
     given = reductions if isinstance(reductions, Mapping) else {"": reductions}
     for name, how in given.items():
-        if not callable(how) and how not in REDUCTIONS:
+        if not callable(how) and not (isinstance(how, str) and how in REDUCTIONS):
             where = f"{setting}[{name!r}]" if name else setting
             raise ConfigError(f"{where} must be one of {', '.join(map(repr, REDUCTIONS))}, or a function, got {how!r}")
 

@@ -395,7 +395,8 @@ def read_settings(settings: Mapping[str, Any]) -> TrainerConfig:
     if "precision" in parts["update"]:
         parts["update"]["precision"] = _precision(parts["update"]["precision"])
     parts["update"]["skip_nonfinite"] = parts["guards"].get("nonfinite") == "skip"
-    parts["update"]["in_parts"] = parts["guards"].get("micro_batches", 1) != 1
+    in_parts = parts["guards"].get("micro_batches", 1)
+    parts["update"]["in_parts"] = not (isinstance(in_parts, int) and in_parts == 1)
     _check_mappings({**plain, **{name: flat[name] for name in PARTS if name in flat}})
     built: dict[str, Any] = {part: cls(**parts[part]) for part, cls in PART_CLASSES.items()}
     return TrainerConfig(**plain, **built)
@@ -434,6 +435,13 @@ def _check_mappings(flat: Mapping[str, Any]) -> None:
     for name in names:
         if (value := flat.get(name)) is not None and not isinstance(value, Mapping):
             raise ConfigError(f"{name} must be a dict with names as keys, got {type(value).__name__}")
+        for key in value or ():
+            if not isinstance(key, str):
+                raise ConfigError(f"{name} must be a dict with names as keys, got the key {key!r}")
+    for name in ("loss_keys", "metric_keys"):
+        for key, entries in (flat.get(name) or {}).items():
+            if not isinstance(entries, Sequence):
+                raise ConfigError(f"{name}[{key!r}] must be a list of names of entries, got {entries!r}")
 
 
 def _precision(value: Any) -> str:

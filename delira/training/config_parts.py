@@ -43,6 +43,8 @@ class OptimizerConfig:
     """``builder(network, cls, **params)`` returns optimizers by name; for networks that need several."""
 
     def __post_init__(self) -> None:
+        if self.cls is not None and not callable(self.cls):
+            raise ConfigError(f"optimizer_cls must be a class, e.g. torch.optim.Adam, got {self.cls!r}")
         if self.builder is not None and not callable(self.builder):
             raise ConfigError(f"optim_fn must be a function that returns optimizers by name, got {self.builder!r}")
 
@@ -187,5 +189,5 @@ class GuardConfig:
             raise ConfigError(f"rollback_factor must be between 0 and 1 (exclusive), got {self.rollback_factor!r}")
         check_flag("deterministic", self.deterministic)
         check_positive("max_rollbacks", self.max_rollbacks, "rollback")
-        if self.micro_batches != "auto":
+        if not isinstance(self.micro_batches, str) or self.micro_batches != "auto":
             check_positive("micro_batches", self.micro_batches, "part")

@@ -73,7 +73,7 @@ WRONG: dict[str, list[Any]] = {
     "micro_batches": [*NOT_POSITIVE_INT, "nonsense"],
     "deterministic": NOT_A_BOOL,
     "losses": [*FUNCTIONS, {}],
-    "key_mapping": [*NOT_A_MAPPING, {"nonsense": "data"}],
+    "key_mapping": [*NOT_A_MAPPING, {"x": "nonsense"}],
 }
 #: settings that change nothing about two epochs of a small training
 RIGHT: dict[str, list[Any]] = {

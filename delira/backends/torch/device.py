@@ -55,7 +55,7 @@ def device_memory(devices: Devices) -> int | None:
 def _checked(device: str, asked: str) -> torch.device:
     try:
         chosen = torch.device(device)
-    except RuntimeError as error:
+    except (RuntimeError, TypeError) as error:
         raise ConfigError(f"{asked} is no device of PyTorch: {error}") from error
     if chosen.type == "cuda":
         if not torch.cuda.is_available():

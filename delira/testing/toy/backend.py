@@ -77,7 +77,10 @@ class ToyBackend(Backend):
             )
         if builder is not None:
             return builder(network, optimizer_cls, **optimizer_params)
-        return {"default": (optimizer_cls or ToySGD)(network.weight, **optimizer_params)}
+        try:
+            return {"default": (optimizer_cls or ToySGD)(network.weight, **optimizer_params)}
+        except TypeError as error:
+            raise ConfigError(f"optimizer_params={dict(optimizer_params)} do not fit the optimizer: {error}") from error
 
     def learning_rates(self, optimizers: Mapping[str, Any]) -> dict[str, float]:
         """The rate of the one optimizer."""

@@ -1,0 +1,218 @@
+"""Trainings, from trainers and from experiments: every setting, wherever it is given."""
+
+import numpy as np
+from fuzz_cases import Entry
+from fuzz_settings import RIGHT, WRONG
+from fuzz_training import BATCH, EPOCHS, INPUTS, TARGETS, network, weights_of
+from fuzz_training import by_hand as by_hand_of_torch
+from fuzz_values import (
+    NAN,
+    NOT_A_BOOL,
+    NOT_A_CHOICE,
+    NOT_A_COUNT,
+    NOT_A_MAPPING,
+    NOT_A_PATH,
+    NOT_A_SHARE,
+    NOT_A_TEXT,
+    NOT_POSITIVE_INT,
+    STRANGE,
+)
+
+from delira.data_loading import BaseDataManager, SequentialSampler
+from delira.testing import ToyExperiment, ToyNetwork, ToySGD, mean_squared_error
+
+
+def data():
+    """The small problem, in order."""
+    return BaseDataManager({"data": INPUTS, "label": TARGETS}, BATCH, sampler_cls=SequentialSampler)
+
+
+def train(trainer, folder):
+    """Train the toy for two epochs, with a validation."""
+    network = trainer.train(EPOCHS, data(), data())
+    return network.weight.ravel()
+
+
+def by_hand(arguments):
+    """The same two epochs in numpy: the gradient of the mean squared error of a linear network."""
+    weight = WEIGHT.copy()
+    for _ in range(EPOCHS):
+        for start in range(0, len(INPUTS), BATCH):
+            x, y = INPUTS[start : start + BATCH].astype(float), TARGETS[start : start + BATCH].astype(float)
+            weight -= 0.1 * 2 * x.T @ (x @ weight - y) / len(y)
+    return weight.ravel()
+
+
+#: what the toy refuses: it only computes the plain update, and nothing is written here
+UPDATES = ("gradient_clip_norm", "gradient_clip_value", "nonfinite", "save_in_background")
+WEIGHT = np.array([[0.5], [-1.0], [2.0]])
+
+
+def of_toy(folder):
+    toy = ToyNetwork(3)
+    toy.weight = WEIGHT.copy()
+    return {
+        "network": toy,
+        "save_path": None,
+        "key_mapping": {"x": "data"},
+        "losses": {"loss": mean_squared_error},
+        "optimizer_cls": ToySGD,
+        "optimizer_params": {"lr": 0.1},
+        "verbose": 0,
+    }
+
+
+SAYS = {
+    "network": ["has no closure"],
+    "callbacks": ["is no callback"],
+    "val_metrics": ["there is no metric"],
+    "metrics": ["there is no metric"],
+}
+}
+#: settings that an experiment gives to its trainers itself
+OF_TRAINERS = ("fold", "start_epoch", "callbacks", "losses")
+NETWORKS = ["x", 5, NAN, [], STRANGE, None]
+
+
+def of_torch(folder):
+    import torch
+
+    from delira.models import AbstractPyTorchNetwork
+
+    class Linear(AbstractPyTorchNetwork):
+        def __init__(self):
+            super().__init__()
+            self.layer = network()
+
+        def forward(self, x):
+            return {"pred": self.layer(x)}
+
+    return {
+        "network": Linear(),
+        "save_path": None,
+        "key_mapping": {"x": "data"},
+        "losses": {"loss": torch.nn.MSELoss()},
+        "optimizer_cls": torch.optim.SGD,
+        "optimizer_params": {"lr": 0.1, "momentum": 0.9},
+        "verbose": 0,
+    }
+
+
+def train_torch(trainer, folder):
+    """Train for two epochs, with a validation."""
+    return weights_of(trainer.train(EPOCHS, data(), data()))
+
+
+def of_experiment(folder):
+    toy = of_toy(folder)
+    return {
+        "params": {"training": {"num_epochs": EPOCHS, **{name: toy[name] for name in ("losses", "optimizer_params")}}},
+        "model_cls": ToyNetwork,
+        "name": "fuzz",
+        "save_path": folder,
+        "key_mapping": {"x": "data"},
+        "verbose": 0,
+    }
+
+
+def run(experiment, folder):
+    """Whether a run leaves a network that has learned something."""
+    return type(experiment.run(data())).__name__
+
+
+def kfold(**arguments):
+    """Cross-validate the toy."""
+    folder = arguments.pop("folder")
+    experiment = ToyExperiment(**of_experiment(folder))
+    return experiment.kfold(data(), {"mae": mean_absolute_error}, **arguments)
+
+
+def mean_absolute_error(y_true, y_pred):
+    return float(np.abs(y_true - y_pred).mean())
+
+
+ENTRIES = [
+    Entry(
+        name="delira.testing.ToyTrainer",
+        good=of_toy,
+        use=train,
+        expected=by_hand,
+        right={name: RIGHT[name] for name in RIGHT if name not in UPDATES},
+        says=SAYS,
+        wrong={**WRONG, "save_path": NOT_A_PATH, "network": [*NETWORKS, ToyNetwork]},
+        free={"resume_from": "tested with the files of checkpoints"},
+    ),
+    Entry(
+        name="delira.training.PyTorchNetworkTrainer",
+        good=of_torch,
+        use=train_torch,
+        expected=lambda arguments: by_hand_of_torch(),
+        right={name: RIGHT[name] for name in RIGHT if name != "save_in_background"},
+        says=SAYS,
+        wrong={**WRONG, "save_path": NOT_A_PATH, "network": NETWORKS},
+        free={"resume_from": "tested with the files of checkpoints"},
+        needs="torch",
+        is_slow=True,
+    ),
+    Entry(
+        name="delira.testing.ToyExperiment",
+        good=of_experiment,
+        use=run,
+        expected=lambda arguments: "ToyNetwork",
+        right={name: [2, 1, None] for name in ("save_freq",)},
+        says={**SAYS, "params": ["parameter", "Parameters"], "n_epochs": ["num_epochs"]},
+        wrong={
+            **{name: values for name, values in WRONG.items() if name not in OF_TRAINERS},
+            "params": [5, NAN, STRANGE, [], True],
+            "model_cls": ["x", 5, NAN, [], STRANGE, None, int],
+            "n_epochs": NOT_A_COUNT,
+            "name": [value for value in NOT_A_TEXT if value is not None],
+            "save_path": NOT_A_PATH,
+            "trainer_cls": ["x", 5, NAN, [], STRANGE, int],
+            "predictor_cls": ["x", 5, NAN, [], STRANGE, int],
+        },
+        free={"losses": "given in the parameters"},
+        is_slow=True,
+    ),
+    Entry(
+        name="delira.testing.ToyExperiment#kfold",
+        good=lambda folder: {"folder": folder, "num_splits": 2},
+        make=kfold,
+        use=lambda result, folder: len(result.folds),
+        expected=lambda arguments: len(arguments.get("folds") or range(arguments["num_splits"])),
+        right={
+            "num_splits": [2, 3, 4],
+            "folds": [[0], [1]],
+            "shuffle": [True],
+            "random_seed": [3],
+            "val_split": [0.5, None],
+        },
+        wrong={
+            "num_splits": [value for value in NOT_POSITIVE_INT if value is not None] + [1, 9],
+            "num_epochs": NOT_A_COUNT,
+            "train_kwargs": [value for value in NOT_A_MAPPING if value is not None],
+            "test_kwargs": [value for value in NOT_A_MAPPING if value is not None],
+            "metric_keys": WRONG["metric_keys"],
+            "params": [5, NAN, STRANGE, [5], True],
+            "folds": ["x", 5, NAN, STRANGE, [1.5], [-1], [2], ["a"], [], [0, 0]],
+            "resume": [5, NAN, STRANGE, True, "nonsense"],
+            "allow_changes": NOT_A_BOOL,
+            "split_type": [*NOT_A_CHOICE, "grouped"],
+            "shuffle": NOT_A_BOOL,
+            "random_seed": [value for value in NOT_A_COUNT if not isinstance(value, bool)],
+            "val_split": [*(value for value in NOT_A_SHARE if not isinstance(value, str)), "x", 1, 1.0],
+            "label_key": [5, NAN, [], STRANGE, "nonsense"],
+            "groups_key": [5, NAN, [], STRANGE, "nonsense"],
+            "check_duplicates": NOT_A_BOOL,
+            "fold": [1, 0],
+            "randm_seed": [1],
+        },
+        says={
+            "resume": ["no run folder"],
+            "label_key": ["label"],
+            "groups_key": ["group"],
+            "val_split": ["inner validation"],
+        },
+        is_slow=True,
+    ),
+]
