@@ -68,7 +68,6 @@ SAYS = {
     "val_metrics": ["there is no metric"],
     "metrics": ["there is no metric"],
 }
-}
 #: settings that an experiment gives to its trainers itself
 OF_TRAINERS = ("fold", "start_epoch", "callbacks", "losses")
 NETWORKS = ["x", 5, NAN, [], STRANGE, None]
