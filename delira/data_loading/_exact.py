@@ -46,6 +46,8 @@ def exact_array(values: Any, what: str) -> np.ndarray:
     """
     refuse_masked(values, what)
     array = np.asarray(values)
+    if array.dtype.kind == "f" and str(getattr(values, "dtype", "")).lower().startswith(("int", "uint")):
+        return np.asarray(values, dtype=object)  # of pandas, with missing ones: numpy would round all the others
     if not isinstance(values, (list, tuple)) or array.dtype.kind not in f"{_TEXT}f":
         return array
     elements = [np.asarray(element) for element in values]

@@ -168,6 +168,8 @@ class AbstractDataset(abc.ABC):
         """
         try:
             array = np.array(exact_array(values, f"the list of set_labels({key!r})"))
+        except DataError:
+            raise
         except ValueError as error:
             raise DataError(f"the values of set_labels({key!r}) make no array: {error}") from error
         array.flags.writeable = False

@@ -128,6 +128,13 @@ def default_load_fn_2d(
     return sample | {f"label_{number}": read_numbers(file) for number, file in enumerate(label_files)}
 
 
+def _to_dtype(value: Any, key: str) -> np.dtype:
+    try:
+        return np.dtype(value)
+    except TypeError as error:
+        raise ConfigError(f"dtype of {key!r} must be one of numpy's, e.g. 'float32', got {value!r}") from error
+
+
 class LoadSample:
     """Loads a sample from files in one folder; called with the path of the folder.
 
@@ -169,7 +176,7 @@ class LoadSample:
                 f"got {sample_ext!r}"
             )
         self._files = {key: [names] if isinstance(names, str) else list(names) for key, names in sample_ext.items()}
-        self._dtype = {key: np.dtype(value) for key, value in (dtype or {}).items()}
+        self._dtype = {key: _to_dtype(value, key) for key, value in (dtype or {}).items()}
         self._normalize = [normalize] if isinstance(normalize, str) else list(normalize)
         self._sample_fn, self._norm_fn, self._kwargs = sample_fn, norm_fn, kwargs
         for name, function in (("sample_fn", sample_fn), ("norm_fn", norm_fn)):

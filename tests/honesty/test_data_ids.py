@@ -51,6 +51,14 @@ def test_large_ids_that_are_set_stay_as_they_are():
     assert len(GroupRandomSampler(PATIENTS)._groups) == 3
 
 
+def test_large_ids_of_pandas_stay_as_they_are_beside_missing_ones():
+    pandas = pytest.importorskip("pandas")
+    ids = [2**62 + 1, 2**62 + 2, None]
+    labels = DictDataset({"patient": pandas.array(ids, dtype="Int64")}).labels("patient")
+    assert labels.tolist()[:2] == ids[:2]
+    assert labels[2] is pandas.NA
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(-(2**63), 2**64 - 1), min_size=1, max_size=6))
 def test_integers_come_back_exactly_or_are_refused(ids):

@@ -11,7 +11,7 @@ from delira.data_loading import BaseLazyDataset
 from delira.data_loading._cast import cast
 from delira.data_loading.load_utils import LoadSample, default_load_fn_2d, norm_range
 from delira.data_loading.nii import load_nii, load_sample_nii
-from delira.errors import DataError
+from delira.errors import ConfigError, DataError
 
 RED = (200, 30, 60)
 
@@ -270,6 +270,11 @@ def test_what_is_cast_to_integers_is_right_or_refused(values, dtype):
     elif all(abs(a - n) > 1e-3 or not limits.min <= n <= limits.max for a, n in zip(array.tolist(), near, strict=True)):
         with pytest.raises(DataError):
             cast(array, np.dtype(dtype), "x")
+
+
+def test_a_type_that_numpy_does_not_know_is_refused_at_construction():
+    with pytest.raises(ConfigError, match=r"dtype of 'mask' must be one of numpy's, e\.g\. 'float32', got 'float99'"):
+        LoadSample({"mask": "a.npy"}, np.load, dtype={"mask": "float99"})
 
 
 def test_integers_of_64_bit_are_compared_exactly():
