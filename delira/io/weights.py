@@ -9,9 +9,11 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from delira.errors import CheckpointError
+from delira.errors import CheckpointError, UnreadableError
 from delira.utils.files import publish
+from delira.utils.foreign import open_regular
 from delira.utils.optional import import_optional
+from delira.utils.patience import read_patiently
 from delira.utils.room_of import find_backend
 
 _DIGEST = "delira_sha256"
@@ -90,6 +92,8 @@ def load_weights(path: str | Path, network: Any = None) -> dict[str, np.ndarray]
     CheckpointError
         If the file is missing, damaged or not written by :func:`save_weights`, or does not fit the network,
         which is unchanged then.
+    UnreadableError
+        If the system cannot read it now.
     MissingBackendError
         If the package ``safetensors`` is not installed.
     """
@@ -108,8 +112,10 @@ def _read(path: str | Path) -> tuple[dict[str, np.ndarray], str]:
     """The weights, and the class of the network that they were written for."""
     safetensors = import_optional("safetensors", "load_weights", "delira[export]")
     try:
-        content = Path(path).read_bytes()
+        content = read_patiently(path, lambda: _content(path))
         entries = safetensors.deserialize(content)
+    except UnreadableError:
+        raise
     except (OSError, safetensors.SafetensorError) as error:
         raise CheckpointError(f"{path} is not a readable file of weights: {error}") from error
     header, data = _split(content)
@@ -123,6 +129,11 @@ def _read(path: str | Path) -> tuple[dict[str, np.ndarray], str]:
     if _sha256(header.replace(digest, _BLANK, 1), data) != digest:
         raise CheckpointError(f"{path} is damaged: its SHA-256 is not the one it was written with; use another copy")
     return {name: _array(path, name, entry) for name, entry in entries}, metadata["network"]
+
+
+def _content(path: str | Path) -> bytes:
+    with open_regular(path) as file:
+        return file.read()
 
 
 def _split(content: bytes) -> tuple[bytes, memoryview]:

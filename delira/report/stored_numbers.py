@@ -5,7 +5,6 @@ import hashlib
 import importlib.metadata
 import json
 import math
-import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from delira.report.bootstrap import N_DRAWS
 from delira.report.parts import Part, arrays_of
 from delira.utils import yaml_codec
 from delira.utils.files import publish_text
+from delira.utils.foreign import read_json
 from delira.utils.trees import iterate_leaves
 
 FILE = "numbers.json"
@@ -155,12 +155,8 @@ def read_rows(folder: Path | None) -> dict[str, tuple[str, dict[str, Any]]]:
     """
     if folder is None:
         return {}
-    path = Path(folder) / FILE
     try:
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_BYTES:
-            return {}
-        written = json.loads(path.read_bytes())
+        written = read_json(Path(folder) / FILE, MAX_BYTES)
         if written["format"] != FORMAT:
             return {}
         rows = {str(name): (str(entry["key"]), _row(entry["row"])) for name, entry in written["rows"].items()}

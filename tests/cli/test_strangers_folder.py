@@ -105,12 +105,12 @@ FILES = [
     "manifest.json", "ledger.jsonl", "parameters.yml", "result.json", "report/examples.npz", "fold_00",
     "fold_00/result.zip", "fold_00/history.jsonl", "fold_00/history.csv", "fold_00/timings.json", "fold_00/guards.json",
     "fold_00/left_out.json", "fold_00/predictions.npz", "fold_00/checkpoints",
-    "fold_00/checkpoints/checkpoint_last.zip", ".lock", ".lock-owner.json",
+    "fold_00/checkpoints/checkpoint_last.zip", "numbers.json", ".lock", ".lock-owner.json",
 ]  # fmt: skip
 
 
 #: what a run can do without, so that a link to nothing is as good as nothing
-OPTIONAL = ("report/examples.npz", "fold_00/guards.json", "fold_00/left_out.json")
+OPTIONAL = ("numbers.json", "report/examples.npz", "fold_00/guards.json", "fold_00/left_out.json")
 
 
 def is_nothing(name, what):
@@ -118,7 +118,8 @@ def is_nothing(name, what):
     is_gone = what in ("a link to itself", "a link to nothing") and name in OPTIONAL
     holds_entries = what in ("an empty dictionary", "null in every entry") and name.endswith("left_out.json")
     is_told_elsewhere = (name, what) == ("manifest.json", "null in every entry")
-    return name.startswith(".lock") or is_gone or holds_entries or is_told_elsewhere
+    is_made_again = name in (".lock", ".lock-owner.json", "numbers.json")
+    return is_made_again or is_gone or holds_entries or is_told_elsewhere
 
 
 def put(run, name, what):
