@@ -102,7 +102,10 @@ def refuse_moved(path: Path) -> None:
     for (process, name), hold in [*_holds.items()]:
         if process != os.getpid() or hold.home is None or not path.is_relative_to(name):
             continue
-        about = os.fstat(hold.home)
+        try:
+            about = os.fstat(hold.home)
+        except OSError:  # deleted on a network's disk, or let go of in this moment
+            continue
         try:
             is_there = os.path.samestat(os.stat(name), about)
         except FileNotFoundError:
