@@ -2,6 +2,7 @@
 
 import contextlib
 import html
+import importlib
 import importlib.util
 import logging
 import os
@@ -26,6 +27,8 @@ _NOT_MLFLOW = re.compile(r"[^\w\-. /:]")
 _DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
 #: places without a scheme that are no folders
 _SERVICES = ("databricks", "databricks-uc", "uc")
+#: parameters that MLflow takes at once
+_MOST_PARAMETERS = 100
 #: MLflow's own would wait four minutes and more for a server that is not there
 _WAITING = {"MLFLOW_HTTP_REQUEST_TIMEOUT": "10", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1"}
 
@@ -92,6 +95,15 @@ class MLflowHandler(MessageHandler):
         number = found.experiment_id if found else self._client.create_experiment(experiment)
         opened: str = self._client.create_run(number, run_name=run_name).info.run_id
         return opened
+
+    def describe_run(self, facts: Mapping[str, Any]) -> None:
+        """Write parameters, seed, fold and versions as MLflow's parameters; those of a continued run stay."""
+        param = importlib.import_module("mlflow.entities").Param
+        known = self._client.get_run(self.run_id).data.params
+        new = [param(_NOT_MLFLOW.sub("_", name), str(value)) for name, value in facts.items()]
+        new = [one for one in new if one.key not in known]
+        for start in range(0, len(new), _MOST_PARAMETERS):
+            self._client.log_batch(self.run_id, params=new[start : start + _MOST_PARAMETERS])
 
     def show(self, message: Message, place: Place | None) -> None:
         """Write one message."""
@@ -164,6 +176,10 @@ class WandbHandler(MessageHandler):
         )
         self.run_id: str = self._run.id
         self._axes: dict[str, str] = {}
+
+    def describe_run(self, facts: Mapping[str, Any]) -> None:
+        """Write parameters, seed, fold and versions into the configuration of the run."""
+        self._run.config.update(dict(facts), allow_val_change=True)
 
     def show(self, message: Message, place: Place | None) -> None:
         """Write one message."""

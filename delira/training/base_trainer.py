@@ -94,6 +94,7 @@ class BaseNetworkTrainer(HookedRun):
             key_mapping, losses = None, key_mapping
         if losses is not None:
             settings["losses"] = losses
+        self.given_settings = dict(settings)
         self.config: TrainerConfig = read_settings(settings)
         self.seed = self.config.seed
         self.nonfinite_predictions = self.config.guards.nonfinite_predictions

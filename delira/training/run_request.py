@@ -4,7 +4,7 @@ import copy
 import dataclasses
 import inspect
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from delira.training.config import (
     is_same_score,
     read_settings,
 )
+from delira.training.live_objects import shared_objects
 from delira.training.parameters import Parameters
 from delira.training.preprocessing import Preprocessing
 from delira.training.signatures import settings_signature
@@ -56,7 +57,7 @@ class RunRequest:
 
     def for_fold(self, fold: int) -> "RunRequest":
         """The same, with copies of its own."""
-        params, settings, callbacks = _copied((self.params, self.settings, self.callbacks))
+        params, settings, callbacks = _copied((self.params, self.settings, self.callbacks), self.callbacks)
         return dataclasses.replace(self, fold=fold, params=params, settings=settings, callbacks=callbacks)
 
     def warn_of_no_epochs(self) -> None:
@@ -138,7 +139,9 @@ def resolve(
     ConfigError
         Naming unknown or impossible settings, or what cannot be copied.
     """
-    (own, given), settings, kwargs = _copied((params, dict(settings), dict(kwargs)))
+    stated_callbacks = [level.get("callbacks") for level in (settings, kwargs)]
+    callbacks = [one for some in stated_callbacks if isinstance(some, (list, tuple)) for one in some]
+    (own, given), settings, kwargs = _copied((params, dict(settings), dict(kwargs)), callbacks)
     if given is not None:
         _replace_entries(own, given)
     stated = own.training_settings()
@@ -177,14 +180,15 @@ def merged(*levels: Mapping[str, Any]) -> dict[str, Any]:
     return flat
 
 
-def _copied(tree: Any) -> Any:
-    """A deep copy; what cannot be copied is named."""
+def _copied(tree: Any, callbacks: Sequence[Any] = ()) -> Any:
+    """A deep copy, but of what callbacks share; what cannot be copied is named."""
+    memo = shared_objects(callbacks)
     try:
-        return copy.deepcopy(tree)
+        return copy.deepcopy(tree, memo)
     except Exception as error:  # __deepcopy__ raises what it likes
         raise ConfigError(
             f"the parameters, settings or callbacks cannot be copied for a run of their own: {error}; give objects "
-            "that can (no open files or locks), or build them in at_training_begin"
+            "that can (no open files or locks), build them in at_training_begin, or name them in the callback's shared"
         ) from error
 
 

@@ -47,13 +47,19 @@ class AbstractCallback:
     A callback acts on ``trainer.state`` (e.g. ``trainer.state.stop_training = True``) and returns
     nothing. Any object with one of these methods is a callback; subclassing is not needed.
 
+    Each run of an experiment has a copy of its own. Attributes named in ``shared`` are not copied: live objects, e.g.
+    the trial of a search, which a run reports to.
+
     Attributes
     ----------
     only_watches
         Whether it changes no number of the training: it is not compared when a run is continued then.
+    shared
+        Names of attributes that all runs share.
     """
 
     only_watches = False
+    shared: tuple[str, ...] = ()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
 

@@ -12,8 +12,37 @@ from delira.logging.targets import given_handlers, identities_of, make_handlers
 from delira.logging.values import reduce_array
 from delira.training.callbacks.abstract_callback import AbstractCallback
 from delira.utils.suggest import did_you_mean
+from delira.utils.trees import iterate_leaves
 
 _log = logging.getLogger("delira")
+
+
+def facts_of(trainer: Any) -> dict[str, str | float | int | bool]:
+    """What trackers are told of a run: parameters of model and training, seed, fold and versions, by dotted names."""
+    from delira.training.run_folder import versions  # it knows this module
+
+    network = trainer.module
+    tree = {
+        "seed": trainer.seed,
+        "fold": trainer.fold,
+        "model": {"class": type(network).__qualname__, **getattr(network, "init_kwargs", {})},
+        "training": {name: value for name, value in trainer.given_settings.items() if name not in _UNTOLD},
+        "versions": versions(),
+    }
+    return {".".join(map(str, path)): _as_fact(leaf) for path, leaf in iterate_leaves(tree)}
+
+
+def _as_fact(value: Any) -> str | float | int | bool:
+    if isinstance(value, (bool, int, float, str)):
+        return value
+    name = getattr(value, "__qualname__", None)
+    return f"{value.__module__}.{name}" if name is not None else repr(value)[:_LONG]
+
+
+#: settings that are told elsewhere, or may hold passwords
+_UNTOLD = ("seed", "logging_type", "logging_kwargs")
+#: characters of what a tracker is told of one object
+_LONG = 500
 
 
 class RunLog(AbstractCallback):
@@ -70,6 +99,8 @@ class RunLog(AbstractCallback):
         self._identities |= identities_of(handlers)
         for handler in handlers:
             self.logger.add_handler(handler)
+            if callable(describe := getattr(handler, "describe_run", None)):
+                describe(facts_of(self._trainer))
         if self.folder is not None:
             self._file = MessageFileHandler(self.folder / "logs" / "messages.jsonl")
             self._file.addFilter(_is_no_epoch)  # those are in the history files

@@ -184,4 +184,20 @@ POINTS = [
         new="    if True:",
         test="tests/honesty/test_transfer_settings.py::test_same_padding_with_strides_is_refused",
     ),
+    PutBack(
+        point="32",
+        what="live objects of callbacks are copied, so that a search hears of nothing",
+        file="delira/training/run_request.py",
+        old="    memo = shared_objects(callbacks)",
+        new="    memo = {}",
+        test="tests/training/test_live_objects.py::test_a_search_hears_of_the_run_and_can_prune_it",
+    ),
+    PutBack(
+        point="32",
+        what="trackers get neither parameters nor seed",
+        file="delira/training/callbacks/run_log.py",
+        old="                describe(facts_of(self._trainer))",
+        new="                pass",
+        test="tests/logging/test_tracker_facts.py::test_a_run_tells_its_parameters_seed_fold_and_versions",
+    ),
 ]
