@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from delira.data_loading._exact import common_dtype, refuse_masked
+from delira.data_loading._exact import NEVER_MASKED, common_dtype, refuse_masked
 from delira.errors import DataError, MissingKeyError
 
 
@@ -70,7 +70,7 @@ def stack(values: Sequence[Any], indices: Sequence[int], key: str) -> np.ndarray
     """
     arrays = []
     for index, value in zip(indices, values, strict=True):
-        if type(value) is not np.ndarray:
+        if type(value) not in NEVER_MASKED:
             refuse_masked(value, f"entry {key!r} of sample {index}")
         try:
             arrays.append(np.asarray(value))
