@@ -310,11 +310,11 @@ def _called(name: str, loss: Callable[..., Any], read: Sequence[Any]) -> Any:
     try:
         return loss(*read)
     except Exception as error:
-        error.add_note(f"while loss {name!r} read {', '.join(map(_describe, read))}")
+        error.add_note(f"while loss {name!r} read {', '.join(map(describe_value, read))}")
         raise
 
 
-def _describe(value: Any) -> str:
+def describe_value(value: Any) -> str:
     """Type, shape and dtype of an array of any framework."""
     if not hasattr(value, "shape"):
         return type(value).__name__

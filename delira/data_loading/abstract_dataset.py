@@ -324,11 +324,22 @@ def read_labels(dataset: AbstractDataset, key: str) -> np.ndarray:
 
 
 def name_sample(dataset: AbstractDataset, index: int) -> str:
-    """Name a sample for messages: of a subset by its number in the dataset that is looked at."""
+    """Name a sample for messages: of a subset by its number in the dataset that is looked at, and by its file."""
     while isinstance(dataset, Subset) and 0 <= index < len(dataset):
         index = int(dataset.indices[index])
         dataset = dataset.parent
-    return f"sample {index} of {type(dataset).__name__}"
+    try:
+        files = paths_of([dataset._source(index)]) if 0 <= index < len(dataset) else []
+    except Exception:  # a user's dataset, and this is but a message
+        files = []
+    return f"sample {index} of {type(dataset).__name__}{f' ({files[0]})' if files else ''}"
+
+
+def numbers_of(dataset: Any, indices: np.ndarray) -> np.ndarray:
+    """Numbers of samples in the dataset of the user, which a subset looks at; for messages."""
+    while isinstance(dataset, Subset):
+        indices, dataset = dataset.indices[indices], dataset.parent
+    return indices
 
 
 def given_labels(dataset: AbstractDataset) -> dict[str, np.ndarray]:

@@ -8,7 +8,7 @@ import numpy as np
 from delira.data_loading._build import name_sampler
 from delira.data_loading._checks import Indices, check_count, to_index_array
 from delira.data_loading._collate import collate
-from delira.data_loading.abstract_dataset import name_sample
+from delira.data_loading.abstract_dataset import name_sample, numbers_of
 from delira.data_loading.array_dataset import as_dataset
 from delira.data_loading.sampler import AbstractSampler, SequentialSampler
 from delira.errors import ConfigError, DataError
@@ -91,7 +91,7 @@ class BaseDataLoader:
         if batch is not None:
             return batch
         numbers = indices.tolist()  # Python integers: users' datasets may look them up anywhere
-        return collate([self._load(number) for number in numbers], numbers)
+        return collate([self._load(number) for number in numbers], numbers_of(self.dataset, indices).tolist())
 
     def __len__(self) -> int:
         return self.num_batches

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from delira.data_loading._transform import TransformCall
+from delira.data_loading.abstract_dataset import numbers_of
 from delira.data_loading.data_loader import BaseDataLoader, Batch
 from delira.data_loading.preprocessing import FittedPreprocessing
 from delira.errors import DataError
@@ -84,7 +85,7 @@ class BatchRecipe:
                 f"making batch {task.number} raised StopIteration; catch it in the dataset or the transform"
             ) from error
         except Exception as error:
-            error.add_note(f"while {describe_task(task)} was made")
+            error.add_note(f"while {describe_task(task, self.loader.dataset)} was made")
             raise
 
     def _draw(self, task: BatchTask, watch: Watch | None) -> Made:
@@ -118,11 +119,21 @@ class BatchRecipe:
         return Made(self.loader(good) if good.size else None, tuple(bad))
 
 
-def describe_task(task: BatchTask) -> str:
-    """Name a batch and its samples for messages."""
+def describe_task(task: BatchTask, dataset: Any = None) -> str:
+    """Name a batch and its samples for messages: by their numbers in the user's dataset, epochs from 1.
+
+    Parameters
+    ----------
+    task
+        The batch.
+    dataset
+        That it is made of; numbers are those of the dataset that a subset looks at.
+    """
     seed, fold, epoch = task.counters
-    shown = ", ".join(map(str, task.indices[:16].tolist())) + (", ..." if len(task.indices) > 16 else "")
-    return f"batch {task.number} of epoch {epoch} (fold {fold}, seed {seed}; samples {shown})"
+    numbers = numbers_of(dataset, task.indices[:16])
+    shown = ", ".join(map(str, numbers.tolist())) + (", ..." if len(task.indices) > 16 else "")
+    of_epoch = f" of epoch {epoch}" if epoch else ""  # 0 stands for a pass that is no epoch of a training
+    return f"batch {task.number}{of_epoch} (fold {fold}, seed {seed}; samples {shown})"
 
 
 def _transformed(transform: TransformCall, batch: Batch, task: BatchTask, size: int) -> Batch:

@@ -45,6 +45,7 @@ from delira.training.selection import other_weights, selection_of
 from delira.training.splits import SplitConfig
 from delira.utils import yaml_codec
 from delira.utils.files import as_path, writable_folder
+from delira.utils.notes import noting
 from delira.utils.suggest import did_you_mean
 
 _SPLIT_NAMES = tuple(field.name for field in dataclasses.fields(SplitConfig))
@@ -252,9 +253,9 @@ class BaseExperiment:
         )
         predictor.nonfinite_predictions = config.guards.nonfinite_predictions
         keys = config.keys_of(tested) if metric_keys is None else metric_keys
-        done = predictor.evaluate(
-            test_data, metrics=config.bound(tested, keys, self.trainer_cls.backend), metric_keys=keys, verbose=verbose
-        )
+        with noting("in the test"):
+            bound = config.bound(tested, keys, self.trainer_cls.backend)
+            done = predictor.evaluate(test_data, metrics=bound, metric_keys=keys, verbose=verbose)
         close_workers(test_data)
         if not done.predictions:
             raise DataError("the test data gave no batch; a generator can be gone through only once")

@@ -31,6 +31,7 @@ from delira.training.signatures import settings_signature
 from delira.training.state import TrainingState
 from delira.training.stop_signals import StopSignals
 from delira.utils.files import sweep_partials, writable_folder
+from delira.utils.notes import noting
 
 _log = logging.getLogger("delira")
 
@@ -276,13 +277,14 @@ class BaseNetworkTrainer(HookedRun):
         state, self._must_return = self.state, True
         running = self._running = self._begin_epoch(plan, epoch)
         values: dict[str, float] = {"epoch": epoch}
-        values |= self._train_pass(plan, epoch)
+        with noting(f"in the training of fold {self.fold}, epoch {epoch}"):
+            values |= self._train_pass(plan, epoch)
         if self._is_broken_off(plan):
             self._leave_epoch()
             return
         if plan.validates(epoch, self.config.val_freq):
             try:
-                with self.times.phase("validation"):
+                with self.times.phase("validation"), noting(f"in the validation of fold {self.fold}, epoch {epoch}"):
                     values |= self._validate(plan.val_data, epoch)
             except StopInValidation:  # it begins anew when the run is continued
                 state.has_all_steps = True
@@ -396,13 +398,17 @@ class BaseNetworkTrainer(HookedRun):
         self, prepared: dict[str, Any], n_samples: int, is_last: bool, counters: dict[str, int]
     ) -> tuple[Any, Any, Any]:
         """Call the closure on a batch, or on its parts."""
-        if self.config.guards.micro_batches != 1:
-            return run_in_parts(self, prepared, n_samples, is_last, counters)
-        with self.backend.step_scope(self.optimizers, n_samples, is_last):
-            if self.has_default_closure:  # calls the network apart by itself
-                return checks.unpack_closure(self._step(prepared, counters))
-            step = functools.partial(self._step, counters=counters)
-            return checks.unpack_closure(self.backend.call_apart(self.module, prepared, step))
+        try:
+            if self.config.guards.micro_batches != 1:
+                return run_in_parts(self, prepared, n_samples, is_last, counters)
+            with self.backend.step_scope(self.optimizers, n_samples, is_last):
+                if self.has_default_closure:  # calls the network apart by itself
+                    return checks.unpack_closure(self._step(prepared, counters))
+                step = functools.partial(self._step, counters=counters)
+                return checks.unpack_closure(self.backend.call_apart(self.module, prepared, step))
+        except Exception as error:
+            error.add_note(f"in a training step on a batch of {checks.describe_batch(prepared)}")
+            raise
 
 
 BaseNetworkTrainer.__init__.__signature__ = settings_signature(  # type: ignore[attr-defined]

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from delira.contract import DEFAULT_LOSS_KEYS, DEFAULT_METRIC_KEYS, Backend, call_losses, look_up
+from delira.contract.step import describe_value
 from delira.data_loading import AbstractDataset
 from delira.errors import CheckpointError, ConfigError, DataError, NetworkError
 from delira.metrics import MetricSet
@@ -16,6 +17,7 @@ from delira.training.config import TrainerConfig
 from delira.training.data_position import has_epochs
 from delira.training.state import TrainingState
 from delira.utils.binding import tell_contradiction, tell_order
+from delira.utils.notes import noting
 
 _log = logging.getLogger("delira")
 
@@ -102,23 +104,29 @@ def check_first_batches(trainer: Any, plan: Any) -> None:
         check_data(data, role)
         if not has_epochs(data):
             continue
-        counters = (trainer.seed, trainer.fold, trainer.state.epoch + 1)
-        batch = data.first_batch(*counters) if hasattr(data, "first_batch") else next(iter(data.epoch(*counters)), None)
-        if batch is None:
-            raise DataError(f"the {role} data gave no batch")
-        prepared = trainer._prepare_batch(batch)
-        # what callbacks make of a batch is not known before
-        is_as_it_comes = not trainer.callbacks.hears("on_sample" if role == "training" else "on_sample_validation")
-        is_called = is_as_it_comes and (role == "validation" or trainer.has_default_closure)
-        if trainer.backend.is_ready(trainer.module) and is_called:
-            try:
-                with _counters_kept(trainer):
-                    _check_reading(trainer, role, batch, prepared)
-            except Exception as error:
-                # the training will not compute this batch at once
-                in_parts = role == "training" and trainer.config.guards.micro_batches != 1
-                if not in_parts or not trainer.backend.is_out_of_memory(error):
-                    raise
+        with noting(f"in a look at the first batch of the {role} data"):
+            _check_first_batch(trainer, role, data)
+
+
+def _check_first_batch(trainer: Any, role: str, data: Any) -> None:
+    """Load one batch, and call the network on it where the training will do so anyway."""
+    counters = (trainer.seed, trainer.fold, trainer.state.epoch + 1)
+    batch = data.first_batch(*counters) if hasattr(data, "first_batch") else next(iter(data.epoch(*counters)), None)
+    if batch is None:
+        raise DataError(f"the {role} data gave no batch")
+    prepared = trainer._prepare_batch(batch)
+    # what callbacks make of a batch is not known before
+    is_as_it_comes = not trainer.callbacks.hears("on_sample" if role == "training" else "on_sample_validation")
+    is_called = is_as_it_comes and (role == "validation" or trainer.has_default_closure)
+    if trainer.backend.is_ready(trainer.module) and is_called:
+        try:
+            with _counters_kept(trainer):
+                _check_reading(trainer, role, batch, prepared)
+        except Exception as error:
+            # the training will not compute this batch at once
+            in_parts = role == "training" and trainer.config.guards.micro_batches != 1
+            if not in_parts or not trainer.backend.is_out_of_memory(error):
+                raise
 
 
 def check_data(data: Any, role: str) -> None:
@@ -134,6 +142,12 @@ def check_data(data: Any, role: str) -> None:
         raise DataError(
             f"a batch must be a dict of arrays with the samples first, got {type(wrong[0]).__name__}: the {role} data"
         )
+
+
+def describe_batch(prepared: Any) -> str:
+    """The entries of a batch with their types, shapes and dtypes."""
+    entries = prepared.items() if isinstance(prepared, Mapping) else ()
+    return ", ".join(f"{key!r}: {describe_value(value)}" for key, value in entries) or type(prepared).__name__
 
 
 @contextlib.contextmanager
@@ -162,11 +176,7 @@ def _check_reading(trainer: Any, role: str, batch: Mapping[str, Any], prepared: 
     """Call the network once and look whether losses and metrics find what they read."""
     config: TrainerConfig = trainer.config
     with trainer.backend.evaluating(trainer.module):
-        try:
-            predictions = trainer.forward(prepared)
-        except Exception as error:
-            _add_shapes(error, trainer.key_mapping, prepared)
-            raise
+        predictions = trainer.forward(prepared)
         if trainer.has_default_closure:
             _check_losses(trainer, predictions, prepared)
     metrics = config.metrics if role == "training" else config.epoch_metrics
@@ -183,15 +193,6 @@ def _check_reading(trainer: Any, role: str, batch: Mapping[str, Any], prepared: 
         check_metrics(
             trainer, config.bound(metrics, backend=trainer.backend), config.keys_of(metrics), batch, predictions
         )
-
-
-def _add_shapes(error: Exception, key_mapping: Mapping[str, str], prepared: Mapping[str, Any]) -> None:
-    """Say what the network was called with."""
-    shapes = {key: tuple(prepared[key].shape) for key in key_mapping.values() if hasattr(prepared.get(key), "shape")}
-    if shapes:
-        read = ", ".join(f"{key!r} of shape {shape}" for key, shape in shapes.items())
-        has_images = any(len(shape) > 3 for shape in shapes.values())
-        error.add_note(f"the network was called with {read}" + "; images have the channels first" * has_images)
 
 
 def _check_losses(trainer: Any, predictions: Mapping[str, Any], prepared: Mapping[str, Any]) -> None:

@@ -47,6 +47,7 @@ from delira.training.watcher import evaluate_shown
 from delira.utils import yaml_codec
 from delira.utils.files import publish, publish_text
 from delira.utils.foreign import read_json
+from delira.utils.notes import noting
 from delira.utils.trees import iterate_leaves
 
 _log = logging.getLogger("delira")
@@ -367,7 +368,7 @@ class CrossValidation:
 
     def _test(self, trainer: Any, manager: BaseDataManager) -> Evaluation:
         scopes = trainer.backend.threads(trainer.config.num_threads), own_generators(trainer.backend)
-        with trainer.times.phase("test"), scopes[0], scopes[1]:
+        with trainer.times.phase("test"), scopes[0], scopes[1], noting(f"in the test of fold {trainer.fold}"):
             # networks may draw random numbers in evaluation mode, too
             seed_generators(trainer.backend, trainer.seed, trainer.fold, stream="test")
             return evaluate_shown(

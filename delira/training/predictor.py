@@ -181,7 +181,12 @@ class Predictor:
             If the network returns anything but a mapping.
         """
         inputs = select_inputs(self.key_mapping, prepared)
-        return named_outputs(self.module, self.backend.forward(self.module, inputs))
+        try:
+            outputs = self.backend.forward(self.module, inputs)
+        except Exception as error:
+            _tell_inputs(error, self.key_mapping, prepared)
+            raise
+        return named_outputs(self.module, outputs)
 
     def to_numpy(self, predictions: Mapping[str, Any]) -> dict[str, Any]:
         """Predictions as numpy arrays."""
@@ -382,6 +387,15 @@ class Predictor:
         from tqdm import tqdm
 
         return tqdm(batches, desc=self._bar_text, leave=False)
+
+
+def _tell_inputs(error: Exception, key_mapping: Mapping[str, str], prepared: Mapping[str, Any]) -> None:
+    """Say what the network was called with."""
+    shapes = {key: tuple(prepared[key].shape) for key in key_mapping.values() if hasattr(prepared.get(key), "shape")}
+    if shapes:
+        read = ", ".join(f"{key!r} of shape {shape}" for key, shape in shapes.items())
+        has_images = any(len(shape) > 3 for shape in shapes.values())
+        error.add_note(f"the network was called with {read}" + "; images have the channels first" * has_images)
 
 
 def _checked_mapping(key_mapping: Any, network: Any, backend: Backend) -> dict[str, str]:

@@ -18,6 +18,7 @@ from delira.io.container import read_tree, write_tree
 from delira.metrics.scoring import keys_of
 from delira.training.generators import own_generators
 from delira.utils.files import publish
+from delira.utils.notes import noting
 from delira.utils.seeding import derive, fix_random_states, seeded_globals
 
 FILE = "preprocessing.zip"
@@ -168,7 +169,8 @@ class Preprocessing:
             fix_random_states(fitted, seed, fold, stream=f"preprocessing {entry} ")
             fits[entry] = _Fit(entry, fitted, len(plain.dataset), self.max_bytes)
         try:
-            with seeded_globals(derive(seed, fold, stream="preprocessing")):
+            where = f"in the fit of the preprocessing on the training part of fold {fold}"
+            with seeded_globals(derive(seed, fold, stream="preprocessing")), noting(where):
                 for batch in plain.epoch(seed, fold, 0):
                     for entry, fit in fits.items():
                         if entry not in batch:

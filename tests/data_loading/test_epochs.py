@@ -290,7 +290,7 @@ def test_an_error_of_a_transform_keeps_its_type_and_names_the_batch():
         list(BaseDataManager(arrays(), 4, transforms=Fussy()))
     assert caught.value.__notes__ == [
         "while transform Fussy worked on batch 2 with the keys ['data', 'label']",
-        "while batch 2 of epoch 0 (fold 0, seed 1; samples 8, 9) was made",
+        "while batch 2 (fold 0, seed 1; samples 8, 9) was made",
     ]
 
 

@@ -297,7 +297,7 @@ def test_the_error_names_the_transform_at_work(tmp_path, trouble, message):
     manager = in_transform(Trouble(trouble, tmp_path, times=2), 2)
     with within(5), pytest.raises(WorkerError, match=message) as caught:
         list(manager)
-    assert "while the transform worked on batch 2 of epoch 0 (fold 0, seed 1; samples 4, 5)" in str(caught.value)
+    assert "while the transform worked on batch 2 (fold 0, seed 1; samples 4, 5)" in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["SIGSEGV", "SIGABRT", "deadlock"])

@@ -11,6 +11,9 @@ from multiprocessing import connection as connections
 from multiprocessing import util
 from typing import Any
 
+import numpy as np
+
+from delira.data_loading.abstract_dataset import numbers_of
 from delira.data_loading.recipe import BatchRecipe, BatchTask, Made, describe_task
 from delira.data_loading.workers.process import DUMP_SIGNAL, READY, Failure
 from delira.data_loading.workers.settings import WorkerSettings
@@ -35,7 +38,8 @@ class WorkerTraceback(Exception):
 class Worker:
     """One worker process as the main process sees it."""
 
-    def __init__(self, starter: Starter, name: str) -> None:
+    def __init__(self, starter: Starter, name: str, dataset: Any = None) -> None:
+        self._dataset = dataset  # for messages
         self.process, self.connection, self.progress, self._dump = starter.start(name)
         self.is_ready = False
         self.tasks: deque[tuple[int, BatchTask]] = deque()
@@ -52,9 +56,9 @@ class Worker:
         """What it is doing, for messages."""
         if not self.tasks:
             return "while it was idle"
-        doing = describe_task(self.tasks[0][1])
+        doing = describe_task(self.tasks[0][1], self._dataset)
         if (index := self.progress.current_sample) is not None:
-            return f"while it loaded sample {index} for {doing}"
+            return f"while it loaded sample {numbers_of(self._dataset, np.array([index]))[0]} for {doing}"
         return f"while the transform worked on {doing}" if self.progress.is_transforming else f"while it made {doing}"
 
     @property
@@ -113,7 +117,7 @@ class WorkerPool:
         self, recipe: BatchRecipe, number: int, settings: WorkerSettings, deaths: dict[int, list[str]] | None = None
     ) -> None:
         self.number, self.settings = number, settings
-        self._starter = Starter(recipe, settings.method)
+        self._starter, self._dataset = Starter(recipe, settings.method), recipe.loader.dataset
         self._skips_bad = recipe.skips_bad
         self._session = 0
         self._losses = 0
@@ -123,7 +127,7 @@ class WorkerPool:
         self._pid = os.getpid()
         try:
             for index in range(number):
-                self._workers.append(Worker(self._starter, f"delira worker {index}"))
+                self._workers.append(Worker(self._starter, f"delira worker {index}", self._dataset))
         except OSError as error:
             started = len(self._workers)
             self._end_all()
@@ -264,7 +268,7 @@ class WorkerPool:
         at = f"; it was at (most recent call first)\n{stack}" if stack else ""
         _log.warning("%s; a new one makes its batches again%s", what, at)
         try:
-            self._workers[position] = new = Worker(self._starter, name)
+            self._workers[position] = new = Worker(self._starter, name, self._dataset)
         except OSError as error:
             del self._workers[position]
             self._end_all()

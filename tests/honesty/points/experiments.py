@@ -152,4 +152,48 @@ POINTS = [
         new="        is_named = values is None and not",
         test="tests/training/test_wrong_values.py::test_a_batch_of_another_form_is_refused_in_one_sentence",
     ),
+    PutBack(
+        point="28",
+        what="samples of a batch are named by their numbers in the part",
+        file="delira/data_loading/recipe.py",
+        old="    numbers = numbers_of(dataset, task.indices[:16])\n",
+        new="    numbers = task.indices[:16]\n",
+        test="tests/training/test_where_errors_happen.py::"
+        "test_a_sample_of_a_fold_is_named_by_its_number_in_the_dataset_and_by_its_file",
+    ),
+    PutBack(
+        point="28",
+        what="a sample that does not fit is named by its number in the part",
+        file="delira/data_loading/data_loader.py",
+        old="numbers_of(self.dataset, indices).tolist()",
+        new="numbers",
+        test="tests/training/test_where_errors_happen.py::"
+        "test_a_sample_of_another_shape_is_named_by_its_number_in_the_dataset",
+    ),
+    PutBack(
+        point="28",
+        what="errors of a test and of a training look alike",
+        file="delira/training/cross_validation.py",
+        old=', noting(f"in the test of fold {trainer.fold}")',
+        new="",
+        test="tests/training/test_where_errors_happen.py::"
+        "test_a_sample_of_a_fold_is_named_by_its_number_in_the_dataset_and_by_its_file",
+    ),
+    PutBack(
+        point="28",
+        what="errors inside of forward say nothing of the batch",
+        file="delira/training/base_trainer.py",
+        old='            error.add_note(f"in a training step on a batch of {checks.describe_batch(prepared)}")\n',
+        new="",
+        test="tests/training/test_where_errors_happen.py::test_an_error_inside_of_forward_tells_entries_and_shapes",
+    ),
+    PutBack(
+        point="28",
+        what="a pass that is no epoch is epoch 0",
+        file="delira/data_loading/recipe.py",
+        old='of_epoch = f" of epoch {epoch}" if epoch else ""',
+        new='of_epoch = f" of epoch {epoch}"',
+        test="tests/training/test_where_errors_happen.py::"
+        "test_a_worker_names_a_sample_of_a_subset_by_its_number_in_the_dataset",
+    ),
 ]
