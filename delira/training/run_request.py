@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from delira.data_loading import BaseDataManager
-from delira.errors import ConfigError
+from delira.errors import ConfigError, NetworkError
 from delira.training.callback_settings import settings_of_callbacks
 from delira.training.config import (
     PARTS,
@@ -271,9 +271,7 @@ def check_model_class(model_cls: Any, subclassed: str) -> None:
         return
     for name in ("closure", "prepare_batch"):
         if not callable(getattr(model_cls, name, None)):
-            raise ConfigError(
-                f"model_cls={model_cls.__name__} is no network class: it has no {name}; subclass {subclassed}"
-            )
+            raise NetworkError(f"{model_cls.__name__} has no {name}; subclass {subclassed} (model_cls)")
 
 
 def check_model_arguments(model_cls: Any, arguments: Mapping[str, Any]) -> None:
