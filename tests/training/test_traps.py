@@ -549,8 +549,7 @@ def test_an_error_of_a_loss_names_the_loss_and_what_it_read(room, tmp_path, mana
     trainer = room.trainer(tmp_path, losses={"mse": room.loss, "other": broken})
     with pytest.raises(ArithmeticError, match="by zero") as caught:
         trainer.train(1, manager())
-    (note,) = caught.value.__notes__
-    assert note.startswith("while loss 'other' read ")
+    note = next(note for note in caught.value.__notes__ if note.startswith("while loss 'other' read "))
     assert note.count("of shape (4, 1) and dtype") == 2
     assert trainer.state.global_step == 0
 
@@ -606,7 +605,7 @@ def test_an_interrupted_run_says_how_it_is_continued_and_its_trainer_is_at_hand(
     with pytest.raises(Interrupted, match="in epoch 2, step 0") as caught:
         begin(manager(), **given)
     (folder,) = experiment.save_path.iterdir()
-    assert caught.value.__notes__ == [f"The run can be continued from its last checkpoint: resume={str(folder)!r}"]
+    assert caught.value.__notes__[1:] == [f"The run can be continued from its last checkpoint: resume={str(folder)!r}"]
     assert events(folder)[-1] == "broken_off"
     assert "finished" not in events(folder)
     if method == "run":
@@ -626,7 +625,7 @@ def test_a_run_that_failed_before_its_first_checkpoint_promises_nothing(room, tm
     experiment = room.experiment(tmp_path, training={"save_freq": 1})
     with pytest.raises(Interrupted, match="in epoch 1, step 1") as caught:
         experiment.run(manager(), callbacks=[InterruptOnce(1)])
-    assert not hasattr(caught.value, "__notes__")
+    assert not any("can be continued" in note for note in caught.value.__notes__)
     (folder,) = experiment.save_path.iterdir()
     assert events(folder)[-1] == "broken_off"
 
