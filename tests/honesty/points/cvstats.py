@@ -58,8 +58,8 @@ POINTS = [
         point="5",
         what="the page of repeats counts one prediction of each case only",
         file="delira/report/classified.py",
-        old="_every_test(result, pair)))",
-        new="_tested(result.oof, pair)))",
+        old="else _every_test(result, pair)",
+        new="else _tested(result.oof, pair)",
         test=FOLDS + "test_the_page_of_repeats_counts_single_predictions_and_no_ensemble",
     ),
     PutBack(
