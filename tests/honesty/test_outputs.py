@@ -398,7 +398,7 @@ def test_the_average_over_classes_is_that_of_the_whole_data_set(tmp_path):
     random = np.random.default_rng(0)
     y = np.array([0, 1] * 12 + [0, 1, 2] * 8)  # the first half lacks class 2
     x = 0.2 * random.normal(size=(48, 3)) + 3 * np.eye(3)[y]
-    x[[0, 3]] = x[[1, 2]]  # two mistakes
+    x[[0, 4]] = x[1]  # two mistakes, both of class 0
     experiment = SklearnExperiment.of(LogisticRegression(), "average", tmp_path, verbose=False)
     manager = BaseDataManager({"data": x, "label": y}, batch_size=48, n_process_augmentation=0)
     metrics = {name: name for name in ("f1", "precision", "recall")}
