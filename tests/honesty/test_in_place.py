@@ -139,7 +139,7 @@ def test_a_trial_leaves_batches_alone():
     model = torch.nn.Sequential(torch.nn.ReLU(inplace=True), torch.nn.Linear(3, 1))
     x = torch.from_numpy(X.copy())
     trial = Trial(model, torch.optim.SGD(model.parameters(), lr=0.0), torch.nn.functional.mse_loss, verbose=0)
-    trial.with_train_data(x, torch.from_numpy(Y), batch_size=10, shuffle=False).run(2)
+    trial.with_train_generator([(x, torch.from_numpy(Y))]).run(2)  # batches of the user's own
     assert np.array_equal(x.numpy(), X)
     assert tuple(trial.with_test_data(x, batch_size=5).predict(verbose=0).shape) == (10, 1)
     assert np.array_equal(x.numpy(), X)
