@@ -115,6 +115,18 @@ class State(dict[Any, Any]):
         return State(self)
 
 
+def misspelt(state: State) -> list[str]:
+    """What to say of keys that are none of this module's, but look like one: nobody reads them."""
+    own = [key for key in state if type(key) is str and key not in MEANING]
+    found = {key: difflib.get_close_matches(key, map(str, MEANING), n=1, cutoff=0.85) for key in own}
+    return [
+        f"the state has an entry {key!r}, which nobody reads; did you mean {close[0]!r}? A key of your own is made by "
+        f"delira.state.state_key({key!r})"
+        for key, close in found.items()
+        if close
+    ]
+
+
 class StateView(MutableMapping[Any, Any]):
     """A state that is no dictionary, for networks on several devices: dictionaries are copied to each of them.
 

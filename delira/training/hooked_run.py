@@ -9,7 +9,7 @@ from delira import state as keys
 from delira.contract import NO_HOOKS, Step, StepHooks
 from delira.errors import DataError
 from delira.metrics.tree.metric import reported
-from delira.state import State
+from delira.state import State, misspelt
 from delira.training.callbacks.hooks import IN_STEP
 from delira.training.checks import check_first_batches, check_methods, count_batches
 from delira.training.compiled_facts import CARRIED, SETTLED, CompiledFacts, written
@@ -33,7 +33,7 @@ class HookedRun(ReplaceableRun):
     ``LOSS`` the sum of all losses.
     """
 
-    _n_anew = 0
+    _n_anew = _n_keys = 0
     _phase = "fit"
 
     def _methods_of(self, network: Any) -> tuple[Any, Any]:
@@ -89,6 +89,10 @@ class HookedRun(ReplaceableRun):
 
     def _follow(self, facts: State) -> None:
         """Take over what callbacks have set for all steps that come."""
+        if len(facts) != self._n_keys:
+            self._n_keys = len(facts)
+            for advice in misspelt(facts):
+                self._warn_once(advice)
         if facts.get(keys.STOP_TRAINING) and not self.state.stop_training and self._phase == "fit":
             self.state.stop_training = True
         self._follow_replaced(facts)

@@ -244,6 +244,8 @@ class Predictor:
                 predictions = self.forward(prepared)
                 if watcher is not None:
                     predictions = watcher.after(predictions, prepared, batch_length(batch))
+                if getattr(watcher, "is_enough", False):
+                    break
                 if metrics or keep_predictions:
                     arrays, host = self._read(metric_set, predictions, batch, everything=keep_predictions, also=wanted)
                     metric_set.update({**arrays, **host})

@@ -1,5 +1,6 @@
 """The metrics of a fit: whatever stands for a metric, in one list."""
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
@@ -55,6 +56,16 @@ class MetricList:
             else:  # a root that remembers would see each batch twice
                 bare = [ToDict(tree.root.name)]
                 same.children = [*(same.children or bare), *(tree.children or bare)]
+        self._tell_twins()
+
+    def _tell_twins(self) -> None:
+        """Say that one of two values will be lost, since both have one name."""
+        reported = [child.prefix + child.name for tree in self.trees for child in tree.children or [tree.root]]
+        for name in dict.fromkeys(name for name in reported if reported.count(name) > 1):
+            warnings.warn(
+                f"two metrics are called {name!r}, and only the later one is reported; give one of them another name",
+                stacklevel=3,
+            )
 
     def __iter__(self) -> Iterator[MetricTree]:
         return iter(self.trees)

@@ -193,7 +193,7 @@ class PyCM(PassChoice, Callback):
         template = str(filename)
 
         def write(matrix: Any, state: State) -> None:
-            path = path_of(template, state, "PyCM")
+            path = self.file_of(template, path_of(template, state, "PyCM"), state)
             path.parent.mkdir(parents=True, exist_ok=True)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ResourceWarning)  # it leaves closing to the collector

@@ -1,5 +1,6 @@
 """The passes over data that a callback looks at, as fluent methods."""
 
+from pathlib import Path
 from typing import Self
 
 from delira import state as keys
@@ -11,7 +12,8 @@ from delira.training.callbacks.names import fields_of
 class PassChoice:
     """Adds ``on_train()``, ``on_val()`` and ``on_test()`` to a callback; without any of them it is ``on_val()``.
 
-    An evaluation and a prediction are a test, whatever their data: what a fit has written stays as it is.
+    An evaluation of the validation data is both a validation and a test; other evaluations, and predictions, are a test.
+    What a fit has written stays as it is.
     """
 
     not_hooks: tuple[str, ...] = ("on_train", "on_val", "on_test")
@@ -22,7 +24,7 @@ class PassChoice:
         return self._choose("train")
 
     def on_val(self) -> Self:
-        """Look at the validations of a fit; returns the callback."""
+        """Look at the validations of a fit, and at evaluations of the validation data; returns the callback."""
         return self._choose("val")
 
     def on_test(self) -> Self:
@@ -40,13 +42,31 @@ class PassChoice:
 
     def looks_in(self, state: State) -> bool:
         """Whether any pass of the fit, evaluation or prediction at hand is looked at."""
-        return bool(self.passes & ({"train", "val"} if state[keys.PHASE] == "fit" else {"test"}))
+        passes = {"fit": {"train", "val"}, "evaluate": {"val", "test"}}
+        return bool(self.passes & passes.get(state[keys.PHASE], {"test"}))
 
     def looks_at(self, state: State) -> bool:
         """Whether the pass at hand is one of them."""
         if state[keys.PHASE] != "fit":
-            return "test" in self.passes
+            is_validated = state[keys.PHASE] == "evaluate" and state[keys.DATA] == keys.VALIDATION_DATA
+            return "test" in self.passes or (is_validated and "val" in self.passes)
         return ("train" if state[keys.DATA] == keys.TRAIN_DATA else "val") in self.passes
+
+    def file_of(self, template: str, path: Path, state: State) -> Path:
+        """The file of a name as it was filled in: another one in an evaluation than in the fit.
+
+        Parameters
+        ----------
+        template
+            The name.
+        path
+            What :func:`~delira.training.callbacks.names.path_of` made of it.
+        state
+            Of the pass.
+        """
+        if state[keys.PHASE] != "evaluate" or "test" in self.passes or "phase" in fields_of(template):
+            return path
+        return path.with_name(f"{path.stem}_evaluate{path.suffix}")
 
 
 def check_name(template: str, passes: frozenset[str], who: str) -> None:

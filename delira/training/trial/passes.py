@@ -156,6 +156,7 @@ class Passes:
         trainer, data = self.trainer, self.data_of(data_key)
         trainer._begin_pass(data_key, data, "on_start_validation")
         trainer.evaluate(data, metrics={}, keep_predictions=False, watcher=watcher)
+        trainer.tell_stopped(watcher, data, f"the pass over the {_TITLES[data_key]} data")
         if watcher.kept is not None:
             self.state[keys.FINAL_PREDICTIONS] = self._joined(watcher.kept)
         values: dict[str, Any] = trainer._end_pass({}, "on_end_validation")

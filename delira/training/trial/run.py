@@ -9,9 +9,11 @@ import pkgutil
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 from delira import state as keys
 from delira.contract import Step, default_optimizer, room_default
-from delira.errors import DataError, NetworkError
+from delira.errors import CheckpointError, DataError, NetworkError
 from delira.metrics.tree.basics import Loss
 from delira.metrics.tree.seen import named_samples
 from delira.state import State
@@ -75,6 +77,12 @@ class TrialRun(HookedRun):
     _looks_inside = True
     _validation_steps = 0
     _kept_metrics: Any = None
+    _kept_shown: Mapping[str, Any] = {}
+    #: the weights as a training pass with a closure began, until it has changed any of them
+    _before_closures: dict[str, Any] | None = None
+    _has_changed = False
+    #: what the metrics have seen of the training pass, while its validation runs
+    _of_training: dict[str, Any] | None = None
     _before: Mapping[Any, Any] = {}
     #: keys of the state, and those of them under which there may be values that gradients go through
     _open_keys: tuple[list[Any], set[Any]] = ([], set())
@@ -344,14 +352,40 @@ class TrialRun(HookedRun):
             if isinstance(tree.root, Loss):
                 tree.root.skips_nonfinite = self.config.guards.nonfinite == "skip"
         metrics.reset(facts)
+        if data_key == keys.TRAIN_DATA and self.trial.closure is not None and self._phase == "fit":
+            self._before_closures = None if self._has_changed else self._learned_values()
         if data_key == keys.TRAIN_DATA and self._kept_metrics is not None:
             metrics.load_state_dict(self._kept_metrics)
+            facts[keys.METRICS] = dict(self._kept_shown)
             self._kept_metrics = None
         self._fire(hook)
 
+    def _learned_values(self) -> dict[str, Any] | None:
+        """Copies of the weights that are learned; None if there are none, or none yet."""
+        try:
+            model = self.backend.state_tree(self.module, {})["model"]
+        except CheckpointError:  # weights have no shape yet
+            return None
+        names = self.learned_names
+        learned = {name: value for name, value in model.items() if name in names}
+        copies: dict[str, Any] = self.backend.to_numpy(self.backend.snapshot(learned))
+        return copies or None
+
+    def _tell_unchanged(self, before: Mapping[str, Any], after: Mapping[str, Any] | None) -> None:
+        """Say that the closure of the trial has learned nothing."""
+        unchanged = after is not None and all(np.array_equal(value, after[name]) for name, value in before.items())
+        self._before_closures, self._has_changed = None, not unchanged
+        if unchanged:
+            self._warn_once(
+                "the closure of the trial has changed no weight in an epoch: it must differentiate and update (in "
+                "PyTorch the trial's one optimizer updates with the gradients that it leaves); make it by base_closure "
+                "and combined_closure, or update in it"
+            )
+
     def _begin_epoch(self, plan: TrainingPlan, epoch: int) -> Any:
         self._validation_steps = 0
-        self._kept_metrics = self.state.accumulators.get("tree")  # inside an epoch
+        kept = self.state.accumulators  # inside an epoch
+        self._kept_metrics, self._kept_shown, self._of_training = kept.get("tree"), kept.get("shown", {}), None
         if place := self.state.loader.get("place"):
             plan.train_data.go_to(tuple(place))
             self.state.loader = {}
@@ -361,11 +395,16 @@ class TrialRun(HookedRun):
     def _filled_state(self) -> Iterator[None]:
         with super()._filled_state():
             if self.state.accumulators:
-                self.state.accumulators["tree"] = self.trial.metrics.state_dict()
+                # in a validation the metrics are those of it
+                self.state.accumulators.update(self._of_training or self._of_pass())
             data = self.trial.data_of(keys.TRAIN_DATA)
             if data is not None and data.place is not None:
                 self.state.loader = {"place": list(data.place)}
             yield
+
+    def _of_pass(self) -> dict[str, Any]:
+        """What the metrics have seen of the pass, and what they showed at its last batch, as parts of a checkpoint."""
+        return {"tree": self.trial.metrics.state_dict(), "shown": plain_values(dict(self.facts[keys.METRICS]))}
 
     def _validate(self, datamgr: Any, epoch: int) -> dict[str, Any]:
         watcher = TrialWatcher(self)
@@ -376,10 +415,24 @@ class TrialRun(HookedRun):
         if not watcher.number:
             raise DataError(f"the validation data gave no batch in epoch {epoch}")
         self._validation_steps = watcher.number
+        self.tell_stopped(watcher, datamgr, f"the validation of epoch {epoch}")
         return self._end_pass({}, "on_end_validation")
+
+    def tell_stopped(self, watcher: TrialWatcher, data: Any, what: str) -> None:
+        """Say that values are of a part of the data, since a callback has ended the pass before its time."""
+        wanted = data.n_batches
+        if watcher.is_enough and wanted is not None and watcher.number < wanted:
+            self._warn_once(
+                f"{what} was stopped by STOP_TRAINING after {watcher.number} of {wanted} batches; its values are of "
+                "these alone"
+            )
 
     def _end_pass(self, values: dict[str, float], hook: str) -> dict[str, Any]:
         facts = self.facts
+        if hook == "on_end_training" and self._plan is not None and self._plan.val_data is not None:
+            self._of_training = self._of_pass()
+        if hook == "on_end_training" and self._before_closures is not None:
+            self._tell_unchanged(self._before_closures, self._learned_values())
         if hook == "on_end_epoch":
             facts[keys.METRICS] = values
         else:

@@ -25,8 +25,11 @@ class TrialWatcher:
         self._trainer = trainer
         #: predictions of the batches, if they are kept
         self.kept: list[Any] | None = None
-        self.number = 0
+        #: batches that were seen, and whether the pass ends with the last of them
+        self.number, self.is_enough = 0, False
         self._needed: int | None = None
+        #: an epoch that was stopped before is validated as a whole
+        self._was_stopped = bool(trainer.facts.get(keys.STOP_TRAINING))
 
     def before(self, prepared: dict[str, Any]) -> dict[str, Any]:
         """Show a prepared batch, and take what was made of it."""
@@ -62,4 +65,5 @@ class TrialWatcher:
             self.kept.append(facts[keys.Y_PRED])
         trainer._fire("on_step_validation")
         self.number += 1
+        self.is_enough = bool(facts.get(keys.STOP_TRAINING)) and not self._was_stopped
         return {PREDICTION: facts[keys.Y_PRED]}

@@ -169,7 +169,7 @@ class PictureOutputs:
         template, who = str(filename), f"{type(self).__name__}.to_file"
 
         def write(owner: Self, picture: np.ndarray, state: State, number: int) -> None:
-            path = path_of(template, state, who, {"index": number})
+            path = owner.file_of(template, path_of(template, state, who, {"index": number}), state)
             if path in owner._written:
                 raise ConfigError(
                     f"{who}: {path} would be overwritten by another picture of the same pass; put {{index}} into the "

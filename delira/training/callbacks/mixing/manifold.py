@@ -98,12 +98,13 @@ class ManifoldMixup(MixingCallback):
         return self
 
     def at_depth(self, depth: int | None) -> Self:
-        """Choose among layers down to a depth; returns the callback.
+        """Choose among the layers of one depth; returns the callback.
 
         Parameters
         ----------
         depth
-            0: attributes of the network, which is so unless another one is chosen; 1: theirs, too; None: all layers.
+            0: attributes of the network, which is so unless another one is chosen; 1: the attributes of these, and so
+            on; None: the layers of all depths.
         """
         if depth is not None and depth < 0:
             raise ConfigError(f"ManifoldMixup: depth is at least 0, or None, got {depth!r}")
@@ -135,7 +136,7 @@ class ManifoldMixup(MixingCallback):
         if self._names is not None:
             is_wanted = name in self._names
         else:
-            is_wanted = self._depth is None or name.count(".") <= self._depth
+            is_wanted = self._depth is None or name.count(".") == self._depth
         is_left_out = isinstance(layer, self._left_out_types) or any(text in name for text in self._left_out)
         return is_wanted and not is_left_out
 
