@@ -12,8 +12,8 @@ from delira.training.callbacks.names import fields_of
 class PassChoice:
     """Adds ``on_train()``, ``on_val()`` and ``on_test()`` to a callback; without any of them it is ``on_val()``.
 
-    An evaluation of the validation data is both a validation and a test; other evaluations, and predictions, are a test.
-    What a fit has written stays as it is.
+    An evaluation of the validation data is both a validation and a test; other evaluations, and predictions, are a
+    test. What a fit has written stays as it is.
     """
 
     not_hooks: tuple[str, ...] = ("on_train", "on_val", "on_test")

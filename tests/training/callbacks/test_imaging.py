@@ -79,7 +79,8 @@ def test_without_a_choice_it_looks_at_validations():
 
 
 @pytest.mark.parametrize(("names", "wanted"), [
-    (["on_train"], {("fit", "train_data")}), (["on_val"], {("fit", "validation_data"), ("evaluate", "validation_data")}),
+    (["on_train"], {("fit", "train_data")}),
+    (["on_val"], {("fit", "validation_data"), ("evaluate", "validation_data")}),
     (["on_test"], {("evaluate", "validation_data"), ("predict", "test_data")}),
     (["on_train", "on_val"], {("fit", "train_data"), ("fit", "validation_data"), ("evaluate", "validation_data")}),
 ])  # fmt: skip
