@@ -332,7 +332,7 @@ def test_a_test_leaves_the_files_of_the_fit_alone(tmp_path):
     trial.evaluate()
     trial.predict()
     assert (tmp_path / "0.png").read_bytes() == before
-    assert len(list(tmp_path.iterdir())) == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0.png", "0_evaluate.png"]
 
 
 def test_copies_count_by_themselves(tmp_path):

@@ -60,12 +60,12 @@ DEEP = [*TOP[:2], "block.linear", "block.norm", *TOP[2:]]
     ("callback", "chosen"),
     [
         (ManifoldMixup(), TOP),
-        (ManifoldMixup().at_depth(1), DEEP),
+        (ManifoldMixup().at_depth(1), ["block.linear", "block.norm"]),
         (ManifoldMixup().at_depth(None), [*DEEP[:4], "block.parts.0", *TOP[2:]]),
         (ManifoldMixup().for_layers(["block.linear", "last"]), ["block.linear", "last"]),
         (ManifoldMixup().for_layers("last"), ["last"]),
-        (ManifoldMixup().at_depth(1).with_layer_filter(["block", "un"]), ["first", "last"]),
-        (ManifoldMixup().at_depth(1).with_layer_type_filter([torch.nn.Linear]), ["block", "block.norm"]),
+        (ManifoldMixup().at_depth(None).with_layer_filter(["block", "un"]), ["first", "last"]),
+        (ManifoldMixup().at_depth(1).with_layer_type_filter([torch.nn.Linear]), ["block.norm"]),
     ],
 )
 def test_layers_are_chosen_by_name_depth_and_class(callback, chosen):
