@@ -271,3 +271,14 @@ def test_a_criterion_of_one_argument_gets_what_its_name_says(y):
 
     for criterion in (of_predictions, of_logits, of_state, lambda state: (state[Y_PRED] ** 2).mean()):
         assert one_loss(criterion, y) == pytest.approx(np.mean(PREDICTIONS**2), rel=1e-5)
+
+
+def test_layers_in_a_list_are_no_network_that_is_wrapped():
+    pytest.importorskip("flax")
+    from flax import nnx
+
+    from delira.training.trial.calls import advice_about_state, needed_inputs
+
+    net = nnx.Sequential(nnx.Linear(3, 1, rngs=nnx.Rngs(0)))
+    assert advice_about_state(net) is None
+    assert needed_inputs(net) == 0

@@ -60,7 +60,10 @@ class MetricList:
 
     def _tell_twins(self) -> None:
         """Say that one of two values will be lost, since both have one name."""
-        reported = [child.prefix + child.name for tree in self.trees for child in tree.children or [tree.root]]
+        # what hangs on one root reports at different moments
+        reported = [
+            name for tree in self.trees for name in {one.prefix + one.name for one in tree.children or [tree.root]}
+        ]
         for name in dict.fromkeys(name for name in reported if reported.count(name) > 1):
             warnings.warn(
                 f"two metrics are called {name!r}, and only the later one is reported; give one of them another name",

@@ -148,7 +148,7 @@ _NETWORKS = {("torch", "Module"), ("keras", "Layer"), ("flax", "Module")}
 def _parts_of(model: Any) -> dict[str, Any]:
     """The networks that are attributes of a network."""
     held = {**getattr(model, "__dict__", {}), **(getattr(model, "_modules", None) or {})}
-    return {name: value for name, value in held.items() if _is_network(value) and value is not model}
+    return {name: value for name, value in held.items() if callable(value) and _is_network(value)}
 
 
 def _is_network(value: Any) -> bool:
