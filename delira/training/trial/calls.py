@@ -157,7 +157,10 @@ def _is_network(value: Any) -> bool:
 
 def advice_about_state(model: Any) -> str | None:
     """What to say to somebody whose network looks as if it wanted the state, and does not get it; None: nothing."""
-    parameter = parameters_of(model).get("state")
+    try:
+        parameter = parameters_of(model).get("state")
+    except (TypeError, ValueError):  # an estimator is not called
+        return None
     if parameter is None:
         return None
     name = type(model).__name__

@@ -88,6 +88,9 @@ class _Place:
 class PictureOutputs:
     """Adds ``to_file()`` and its like to a callback; it hands its pictures to :meth:`_hand_out`."""
 
+    #: that of :class:`PassChoice`, with which it is mixed
+    file_of: Callable[[str, Path, State], Path]
+
     def __init__(self) -> None:
         self._handlers: list[_Handler] = []
         self._names: list[str] = []
