@@ -599,4 +599,5 @@ def test_another_cross_validation_is_not_continued(room, tmp_path, data):
         experiment.kfold(data, num_splits=3, num_epochs=1, resume=first.path)
     with pytest.raises(ConfigError, match="is no run folder"):
         experiment.kfold(data, num_splits=3, num_epochs=1, resume=tmp_path / "nowhere")
-    assert experiment.kfold(data, num_splits=2, num_epochs=1, resume="auto").path != first.path
+    assert experiment.kfold(data, num_splits=2, num_epochs=1, resume="auto").path == first.path  # finished: as stored
+    assert experiment.kfold(data, num_splits=2, num_epochs=1).path != first.path
