@@ -19,8 +19,8 @@ POINTS = [
         point="8",
         what="cat_acc takes NaN for class 0",
         file="delira/metrics/tree/accuracies.py",
-        old="        return self._weighted(ops.as_float(ops.equal(found, true)) + ops.doubt(top), true)",
-        new="        return self._weighted(ops.equal(found, true), true)",
+        old="return self._weighted(ops.equal(found, true), true, top)",
+        new="return self._weighted(ops.equal(found, true), true)",
         test=f"{VALUES}::test_a_prediction_that_is_not_finite_makes_the_number_none",
     ),
     PutBack(
@@ -43,8 +43,8 @@ POINTS = [
         point="9",
         what="top_5_acc counts the labels 7 and -5 of 3 classes as right",
         file="delira/metrics/tree/seen.py",
-        old="            if is_wrong.any():\n                refuse_label(self._name,",
-        new="            if is_wrong.any() and False:\n                refuse_label(self._name,",
+        old="        if is_wrong.any():\n            refuse_label(self._name,",
+        new="        if is_wrong.any() and False:\n            refuse_label(self._name,",
         test=f"{VALUES}::test_a_label_that_no_class_is_is_refused_by_name_and_sample",
     ),
     PutBack(
