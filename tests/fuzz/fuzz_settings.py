@@ -72,6 +72,8 @@ WRONG: dict[str, list[Any]] = {
     "max_rollbacks": NOT_A_COUNT,
     "micro_batches": [*NOT_POSITIVE_INT, "nonsense"],
     "deterministic": NOT_A_BOOL,
+    "nonfinite_predictions": NOT_A_CHOICE,
+    "output": NOT_A_CHOICE,
     "losses": [*FUNCTIONS, {}],
     "key_mapping": [*NOT_A_MAPPING, {"x": "nonsense"}],
 }

@@ -1,6 +1,6 @@
 """The metrics of a fit: whatever stands for a metric, in one list."""
 
-import warnings
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
@@ -12,6 +12,8 @@ from delira.metrics.tree.registry import default_metric
 from delira.metrics.tree.roots import BatchLambda, KeyMetric, root_of
 from delira.state import StateKey
 from delira.utils.lazy_value import read_lazy
+
+_log = logging.getLogger("delira")
 
 
 class MetricList:
@@ -59,16 +61,19 @@ class MetricList:
         self._tell_twins()
 
     def _tell_twins(self) -> None:
-        """Say that one of two values will be lost, since both have one name."""
-        # what hangs on one root reports at different moments
-        reported = [
-            name for tree in self.trees for name in {one.prefix + one.name for one in tree.children or [tree.root]}
-        ]
-        for name in dict.fromkeys(name for name in reported if reported.count(name) > 1):
-            warnings.warn(
-                f"two metrics are called {name!r}, and only the later one is reported; give one of them another name",
-                stacklevel=3,
-            )
+        """Say that one of two values will be lost, since both have one name; those of twins are the same."""
+        told: set[str] = set()
+        seen: dict[str, MetricTree] = {}
+        for tree in self.trees:
+            # what hangs on one root reports at different moments
+            for name in {one.prefix + one.name for one in tree.children or [tree.root]}:
+                other = seen.setdefault(name, tree)
+                if other is not tree and name not in told and not _are_twins(tree.root, other.root):
+                    told.add(name)
+                    _log.warning(
+                        "two metrics are called %r, and only the later one is reported; give one of them another name",
+                        name,
+                    )
 
     def __iter__(self) -> Iterator[MetricTree]:
         return iter(self.trees)
@@ -195,3 +200,11 @@ def _adapted(metric: Any) -> Metric:
         f"{name} is no metric; for a function f(y_pred, y_true) write "
         f"lambda_metric({name!r})({name}), with on_epoch=True if it needs all predictions at once"
     )
+
+
+def _are_twins(one: Any, other: Any) -> bool:
+    """Whether two metrics are of one class, with the same settings: aliases of one default."""
+    try:
+        return type(one) is type(other) and bool(vars(one) == vars(other))
+    except ValueError:  # arrays among them
+        return False
