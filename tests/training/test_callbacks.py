@@ -463,8 +463,8 @@ def test_a_run_that_was_stopped_early_stays_stopped_when_resumed(room, tmp_path,
     ("arguments", "message"),
     [
         ({"mode": "up"}, "EarlyStopping: mode must be one of 'auto', 'min', 'lowest', 'max', 'highest', got 'up'"),
-        ({"patience": -1}, "min_delta and patience must not be negative, got 0.0 and -1"),
-        ({"min_delta": -0.1}, "min_delta and patience must not be negative, got -0.1 and 0"),
+        ({"patience": -1}, "patience is a whole number of at least 0, got -1"),
+        ({"min_delta": -0.1}, "min_delta is a number of at least 0, got -0.1"),
     ],
 )
 def test_impossible_arguments_of_early_stopping_are_refused(arguments, message):

@@ -613,7 +613,10 @@ def test_a_network_that_returns_no_dict_is_refused_before_the_first_step(room, t
     [
         ({"optimiser_params": {}}, "unknown training setting 'optimiser_params'; did you mean 'optimizer_params'"),
         ({"optimiser_params": {}, "sead": 1}, r"'optimiser_params'.*\n.*'sead'"),
-        ({"val_score_mode": "big"}, "val_score_mode must be one of 'min', 'lowest', 'max', 'highest', got 'big'"),
+        (
+            {"val_score_mode": "big"},
+            "val_score_mode must be one of 'auto', 'min', 'lowest', 'max', 'highest', got 'big'",
+        ),
         ({"val_score_key": "acuracy", "val_metrics": {"accuracy": mse}}, "did you mean 'accuracy'"),
         ({"reduce_mode": "median"}, "reduce_mode must be one of"),
         ({"nonfinite": "explode"}, "nonfinite must be 'raise', 'skip', 'rollback' or 'ignore', got 'explode'"),

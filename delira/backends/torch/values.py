@@ -31,7 +31,8 @@ def concatenate(trees: Sequence[Any]) -> Any:
     if isinstance(last, Mapping):
         return {key: concatenate([tree[key] for tree in trees]) for key in last}
     if isinstance(last, (list, tuple)):
-        return type(last)(concatenate(parts) for parts in zip(*trees, strict=True))
+        parts = [concatenate(entries) for entries in zip(*trees, strict=True)]
+        return type(last)(*parts) if hasattr(last, "_fields") else type(last)(parts)
     if isinstance(last, np.ndarray):
         return np.concatenate(trees) if last.ndim else last
     return torch.cat(list(trees)) if isinstance(last, torch.Tensor) and last.ndim else last

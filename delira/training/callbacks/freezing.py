@@ -39,7 +39,7 @@ class FreezeUnfreeze(Callback):
         if not isinstance(schedule, Mapping):
             raise ConfigError(f"FreezeUnfreeze: the schedule is a dict of what learns by epoch, got {schedule!r}")
         for epoch in schedule:
-            check_whole("FreezeUnfreeze: schedule", at_least=0, epoch=epoch)
+            check_whole(self, at_least=0, epoch=epoch)
             if schedule[epoch] is not None and not callable(schedule[epoch]):
                 check_names("FreezeUnfreeze: schedule", chosen=schedule[epoch])
         # lists: a generator could be read once only

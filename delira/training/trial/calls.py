@@ -221,7 +221,7 @@ def _number_needed(criterion: Any) -> int:
 
 def takes_state_only(criterion: Any) -> bool:
     """Whether a criterion is one of the state, so that no target is read for it; so is none at all."""
-    return criterion is None or (takes_state(criterion) and not getattr(criterion, TARGET_FIRST, False))
+    return criterion is None or (takes_state(criterion) and not hasattr(criterion, TARGET_FIRST))
 
 
 def takes_state(function: Any) -> bool:

@@ -120,7 +120,7 @@ def test_an_experiment_has_them_too(tmp_path, manager):
 
 
 def test_what_cannot_be_is_refused(torch_fit):
-    with pytest.raises(ConfigError, match="FreezeUnfreeze: schedule: epoch is a whole number of at least 0, got -1"):
+    with pytest.raises(ConfigError, match="FreezeUnfreeze: epoch is a whole number of at least 0, got -1"):
         FreezeUnfreeze({-1: None})
     with pytest.raises(ConfigError, match="FreezeUnfreeze: there is no layer 'wieght'; did you mean 'weight'"):
         torch_fit.trial(FreezeUnfreeze({0: "wieght"})).run(1)
