@@ -100,7 +100,8 @@ def torch_step(optimizer, step_size):
 def files_and_views(cb, folder, watched, is_rows):
     images, scores = (PICTURE, SCORES) if is_rows else (INPUT, Y_PRED)
     return {
-        "MostRecent": cb.MostRecent(folder / "m.{epoch}"), "Best": cb.Best(folder / "m.{epoch}", monitor=watched),
+        "MostRecent": cb.MostRecent(folder / "m.{epoch}"),
+        "Best": cb.Best(folder / "m.{epoch}", monitor=watched, mode="min"),
         "Interval": cb.Interval(folder / "m.{epoch}"), "ModelCheckpoint": cb.ModelCheckpoint(folder / "m.{epoch}"),
         "Tqdm": cb.Tqdm(), "ConsolePrinter": cb.ConsolePrinter(), "ProgressBar": cb.ProgressBar(),
         "CSVLogger": cb.CSVLogger(folder / "m.csv", batch_granularity=True), "HistoryWriter": cb.HistoryWriter(folder),
@@ -119,7 +120,7 @@ def files_and_views(cb, folder, watched, is_rows):
 
 def changes(cb, kit, watched):
     return {
-        "EarlyStopping": cb.EarlyStopping(watched), "TerminateOnNaN": cb.TerminateOnNaN(),
+        "EarlyStopping": cb.EarlyStopping(watched, mode="min"), "TerminateOnNaN": cb.TerminateOnNaN(),
         "GradientNormClipping": cb.GradientNormClipping(0.1), "GradientClipping": cb.GradientClipping(0.1),
         "WeightDecay": cb.WeightDecay(), "L1WeightDecay": cb.L1WeightDecay(), "L2WeightDecay": cb.L2WeightDecay(),
         "ExponentialMovingAverage": cb.ExponentialMovingAverage(), "SWA": cb.SWA(),

@@ -146,7 +146,11 @@ class CheckpointedRun(RunState):
         """Weights and optimizers of a checkpoint, and the averaged weights, if they are in use."""
         load, self._trained = self.backend.load_state_tree, None
         trained = {**tree, "model": tree.get("training_model", tree.get("model"))}
-        _refuse_other_types(trained, self.backend.state_tree(self.module, self.optimizers), self.module)
+        try:
+            own = self.backend.state_tree(self.module, self.optimizers)
+        except CheckpointError:  # layers that have not seen a batch have no weights to compare with
+            own = {}
+        _refuse_other_types(trained, own, self.module)
         load(trained, self.module, self.optimizers)
         self._kept_average = tree["model"] if "training_model" in tree and self.weight_average is None else None
         if self.weight_average is not None:

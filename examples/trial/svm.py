@@ -46,7 +46,8 @@ def main() -> dict[str, Any]:
     torch.manual_seed(0)
     model = torch.nn.Linear(2, 1)
     callbacks = [L2WeightDecay(0.01, params="weight"), ExponentialLR(0.999, step_on_batch=True), draw]
-    trial = delira.Trial(model, torch.optim.SGD(model.parameters(), lr=0.1), hinge, ["loss"], callbacks, verbose=0)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    trial = delira.Trial(model, optimizer, hinge, ["loss"], callbacks, verbose=0, seed=0)
     history = trial.with_train_data(x, y, batch_size=32).run(20)
 
     axes.set(xlim=(-3, 3), ylim=(-3, 3), title="the separating line at every 10th batch, later is darker")

@@ -57,7 +57,10 @@ def train(room: str, network: str, optimizer: str) -> np.ndarray:
     module = importlib.import_module(f"parity.{room}_networks")
     model, losses = module.NETWORKS[network](), Losses()
     transfer_weights(
-        _Portable(reference.initial_weights(network)), model, flattened=getattr(module, "FLATTENED", {}).get(network)
+        _Portable(reference.initial_weights(network)),
+        model,
+        flattened=getattr(module, "FLATTENED", {}).get(network),
+        check_settings=False,  # arrays have no layers
     )
     settings = module.SETTINGS[optimizer]
     with tempfile.TemporaryDirectory() as folder:
