@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from delira.errors import ConfigError, DataError, NetworkError
 from delira.training.base_trainer import BaseNetworkTrainer
@@ -83,6 +83,8 @@ class BaseExperiment:
 
     trainer_cls: type[BaseNetworkTrainer]
     predictor_cls: type[Predictor] = Predictor
+    #: whether a class that is no network of delira becomes one, as estimators of scikit-learn do
+    wraps_models: ClassVar[bool] = False
 
     def __init__(  # noqa: PLR0913 - the historic signature
         self,
@@ -118,7 +120,8 @@ class BaseExperiment:
         check_class("trainer_cls", self.trainer_cls, BaseNetworkTrainer)
         check_class("predictor_cls", self.predictor_cls, Predictor)
         check_model_arguments(self.model_cls, self.params.model_kwargs())
-        check_model_class(self.model_cls, self.trainer_cls.backend.network_class)
+        if not self.wraps_models:
+            check_model_class(self.model_cls, self.trainer_cls.backend.network_class)
         writable_folder(self.save_path)
 
     def _resolve(self, params: Any, kwargs: Mapping[str, Any], seed: int | None = None) -> RunRequest:

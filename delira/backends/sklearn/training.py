@@ -95,6 +95,7 @@ class SklearnExperiment(BaseExperiment):
     """
 
     trainer_cls = SklearnNetworkTrainer
+    wraps_models = True
 
     @classmethod
     def of(cls, estimator: Any, name: str | None = None, save_path: Any = None, **settings: Any) -> Self:
