@@ -129,6 +129,7 @@ ENTRIES = [
         "FreezeUnfreeze",
         {"schedule": {0: "weight"}},
         {"schedule": ["x", 5, NAN, STRANGE, True, {"a": "weight"}, {-1: "weight"}, {1.5: "w"}, {0: 5}, {0: [1]}, None]},
+        says={"schedule": ["epoch is a whole number"]},
     ),
     entry(
         "LSUV",
