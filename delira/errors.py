@@ -3,6 +3,7 @@
 * DeliraError
   - ConfigError (ValueError)            a setting is unknown, missing or contradictory
   - DataError (ValueError)              a sample, batch or dataset is not usable
+  - SampleIndexError (IndexError)      an index names no sample of a dataset
   - MissingKeyError (KeyError)          a batch, prediction or metric lacks a needed entry
   - NetworkError (TypeError)            a network does not keep its side of the contract
   - WorkerError (RuntimeError)          a worker process of a data manager was lost
@@ -26,6 +27,10 @@ class ConfigError(DeliraError, ValueError):
 
 class DataError(DeliraError, ValueError):
     """A sample, batch or dataset is not usable."""
+
+
+class SampleIndexError(DeliraError, IndexError):
+    """An index names no sample of a dataset."""
 
 
 class MissingKeyError(DeliraError, KeyError):

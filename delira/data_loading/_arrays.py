@@ -1,6 +1,5 @@
-"""What wrapped, mapped and cached datasets share: any value becomes an array, any index a number that is there."""
+"""What wrapped, mapped and cached datasets share: any value becomes an array."""
 
-import operator
 from collections.abc import Mapping
 from typing import Any
 
@@ -64,17 +63,3 @@ def as_rows(values: Any, what: str) -> np.ndarray:
     if array.ndim == 1 and array.dtype.kind in "OSU":
         return array
     return array if array.ndim == 2 else array.reshape(len(array), -1)
-
-
-def to_index(index: Any, length: int, owner: str) -> int:
-    """Turn an index, which may count from the end, into the number of a sample.
-
-    Raises
-    ------
-    IndexError
-        If there is no such sample; ``owner`` says of what.
-    """
-    number = operator.index(index)
-    if not -length <= number < length:
-        raise IndexError(f"index {number} is not in {owner} of {length} samples")
-    return number + length if number < 0 else number

@@ -1,12 +1,13 @@
 """Checks of counts and indices that datasets, samplers and managers share."""
 
 import numbers
+import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from delira.errors import ConfigError
+from delira.errors import ConfigError, SampleIndexError
 
 Indices = Sequence[int] | np.ndarray
 
@@ -50,12 +51,53 @@ def check_range(indices: np.ndarray, length: int, owner: str) -> np.ndarray:
 
     Raises
     ------
-    IndexError
+    SampleIndexError
         If an index is negative or ``length`` and more; names the first ten.
     """
     outside = indices[(indices < 0) | (indices >= length)]
     if outside.size:
         listed = ", ".join(map(str, outside[:10].tolist())) + (", ..." if outside.size > 10 else "")
         allowed = f"allowed are 0 to {length - 1}" if length else "it is empty"
-        raise IndexError(f"indices {listed} are not in {owner} of {length} samples; {allowed}")
+        raise SampleIndexError(f"indices {listed} are not in {owner} of {length} samples; {allowed}")
     return indices
+
+
+def to_index(index: Any, length: int, owner: Any) -> int:
+    """Turn an index, which may count from the end, into the number of a sample.
+
+    Raises
+    ------
+    SampleIndexError
+        If there is no such sample in ``owner``, the dataset that is asked.
+    """
+    try:
+        number = operator.index(index)
+    except TypeError as error:
+        raise SampleIndexError(
+            f"index {index!r} is no number of a sample of this {type(owner).__name__}; pass a whole number, "
+            "and to get_subset a list of them"
+        ) from error
+    if not -length <= number < length:
+        raise SampleIndexError(f"index {number} is not in this {type(owner).__name__} of {length} samples")
+    return number + length if number < 0 else number
+
+
+def at(kept: Any, index: Any, owner: Any) -> Any:
+    """Return ``kept[index]``; a wrong index is named, at no cost for right ones.
+
+    Raises
+    ------
+    SampleIndexError
+        If there is no such sample in ``owner``, the dataset that is asked.
+    """
+    try:
+        return kept[index]
+    except (IndexError, TypeError):
+        to_index(index, len(owner), owner)  # raises, unless what is kept fails by itself
+        raise
+
+
+def refuse_outside(indices: np.ndarray, length: int, owner: Any) -> None:
+    """Refuse indices, which may count from the end, of which one names no sample; as :func:`to_index`."""
+    for index in indices[(indices < -length) | (indices >= length)][:1].tolist():
+        to_index(index, length, owner)  # raises

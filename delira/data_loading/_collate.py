@@ -87,6 +87,12 @@ def stack(values: Sequence[Any], indices: Sequence[int], key: str) -> np.ndarray
                 f"(that of sample {indices[0]}); resize, crop or pad the samples to one shape in load_fn"
             )
     if any(array.dtype.hasobject for array in arrays):
+        for index, value in zip(indices, values, strict=True):
+            if isinstance(value, Mapping):
+                raise DataError(
+                    f"entry {key!r} of sample {index} is a {type(value).__name__}, but that of sample {indices[0]} "
+                    f"is a {type(values[0]).__name__}; give the entry one kind of value in all samples"
+                )
         return np.stack(arrays)
     if is_mixed:
         return np.array(arrays, common_dtype(arrays, lambda place: f"entry {key!r} of sample {indices[place]}"))

@@ -12,6 +12,7 @@ import numpy as np
 
 from delira.data_loading._checks import check_count
 from delira.data_loading._collate import check_mapping
+from delira.utils.checks import check_texts
 from delira.utils.seeding import derive, seeded_globals
 
 _WIDTH = 80
@@ -86,8 +87,9 @@ def describe(dataset: Any, label_key: str = "label", limit: int | None = 100) ->
     Raises
     ------
     ConfigError
-        If ``limit`` is no positive integer.
+        If ``limit`` is no positive integer, or ``label_key`` no text.
     """
+    check_texts("describe", label_key=label_key)
     length = len(dataset)
     if limit is not None and check_count(limit, "limit", 1) < length:
         # drawn, not every so many: classes may take turns

@@ -1,6 +1,6 @@
 """Values become arrays and keep what they are: no mask, no digit and no type is lost on the way."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,10 +44,13 @@ def exact_array(values: Any, what: str) -> np.ndarray:
     Raises
     ------
     DataError
-        If they are masked, of several types, or integers that no one type can hold.
+        If they are masked, of several shapes or types, or integers that no one type can hold.
     """
     refuse_masked(values, what)
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise DataError(f"{what} make no array: {error}; give all of them one shape") from error
     if array.dtype.kind == "f" and str(getattr(values, "dtype", "")).lower().startswith(("int", "uint")):
         return np.asarray(values, dtype=object)  # of pandas, with missing ones: numpy would round all the others
     if not isinstance(values, (list, tuple)) or array.dtype.kind not in f"{_TEXT}f":
@@ -108,7 +111,7 @@ def common_dtype(arrays: Sequence[np.ndarray], name: Callable[[int], str]) -> np
     if len(dtypes) < 2 or not kinds <= set("biuf") or np.result_type(*dtypes).kind != "f":
         return None
     if "f" not in kinds:
-        return _of_integers(arrays)
+        return _of_integers(arrays, name)
     for place, array in enumerate(arrays):
         if array.dtype.kind in "iu" and array.dtype.itemsize > 4 and not _fit_floats(array):
             raise DataError(
@@ -118,7 +121,7 @@ def common_dtype(arrays: Sequence[np.ndarray], name: Callable[[int], str]) -> np
     return None
 
 
-def _of_integers(arrays: Iterable[np.ndarray]) -> np.dtype:
+def _of_integers(arrays: Sequence[np.ndarray], name: Callable[[int], str]) -> np.dtype:
     filled = [array for array in arrays if array.size]
     low = min((int(array.min()) for array in filled), default=0)
     high = max((int(array.max()) for array in filled), default=0)
@@ -127,7 +130,8 @@ def _of_integers(arrays: Iterable[np.ndarray]) -> np.dtype:
     if high <= np.iinfo(np.int64).max:
         return np.dtype(np.int64)
     raise DataError(
-        f"integers from {low} to {high} fit into no one type, and as float64 they would be rounded; {_CURE}"
+        f"{name(0)} and those after it are integers from {low} to {high}, which fit into no one type; as float64 they "
+        f"would be rounded; {_CURE}"
     )
 
 

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from delira.data_loading._checks import Indices, check_range, to_index_array
+from delira.data_loading._checks import Indices, at, check_range, to_index_array
 from delira.data_loading._collate import check_mapping, stack
 from delira.data_loading._content import fingerprint_of
 from delira.data_loading._exact import exact_array, refuse_mixed
 from delira.data_loading._items import paths_of
 from delira.errors import ConfigError, DataError, MissingKeyError
+from delira.utils.checks import check_texts
 from delira.utils.seeding import derive, seeded_globals
 
 if TYPE_CHECKING:
@@ -82,14 +83,14 @@ class AbstractDataset(abc.ABC):
 
     def get_sample_from_index(self, index: int) -> Any:
         """Return what is kept of a sample (for a lazy dataset its path); never loads."""
-        return self.data[index]
+        return at(self.data, index, self)
 
     def get_subset(self, indices: Indices) -> "Subset":
         """Return a view on the samples at ``indices``; nothing is copied or loaded.
 
         Raises
         ------
-        IndexError
+        SampleIndexError
             If an index is negative or beyond the end.
         """
         return Subset(self, indices)
@@ -166,12 +167,8 @@ class AbstractDataset(abc.ABC):
         >>> dataset.set_labels("label", ["healthy", "ill"])
         >>> manager = BaseDataManager(dataset, 16, sampler_cls=PrevalenceRandomSampler)  # opens no image
         """
-        try:
-            array = np.array(exact_array(values, f"the list of set_labels({key!r})"))
-        except DataError:
-            raise
-        except ValueError as error:
-            raise DataError(f"the values of set_labels({key!r}) make no array: {error}") from error
+        check_texts("set_labels", key=key)
+        array = np.array(exact_array(values, f"the values of set_labels({key!r})"))
         array.flags.writeable = False
         self.__dict__["_delira_given_labels"] = given_labels(self) | {key: _check_length(array, key, self)}
 
@@ -254,6 +251,11 @@ class Subset(AbstractDataset):
     """
 
     def __init__(self, parent: AbstractDataset, indices: Indices) -> None:
+        if not isinstance(parent, AbstractDataset):
+            raise ConfigError(
+                f"parent of a Subset must be a dataset, got {parent!r:.100}; wrap arrays in DictDataset, lists of "
+                "samples in IterableDataset, datasets of other libraries in WrappedDataset"
+            )
         name = f"this {type(parent).__name__}"
         chosen = check_range(to_index_array(indices, "a subset"), len(parent), name)
         if type(parent) is Subset:
@@ -277,11 +279,11 @@ class Subset(AbstractDataset):
         return len(self.indices)
 
     def __getitem__(self, index: int) -> Sample:
-        return self.parent[int(self.indices[index])]
+        return self.parent[int(at(self.indices, index, self))]
 
     def get_sample_from_index(self, index: int) -> Any:
         """Return what the parent keeps of a sample; never loads."""
-        return self.parent.get_sample_from_index(int(self.indices[index]))
+        return self.parent.get_sample_from_index(int(at(self.indices, index, self)))
 
     def get_batch(self, indices: np.ndarray) -> dict[str, np.ndarray] | None:
         """Return the parent's batch of these samples, None if it has no faster way."""

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from delira.data_loading._checks import at, to_index
 from delira.data_loading._collate import check_mapping
 from delira.data_loading._exact import exact_array
 from delira.data_loading.dataset import AbstractDataset, Sample
@@ -45,7 +46,11 @@ class DictDataset(AbstractDataset):
         return self._length
 
     def __getitem__(self, index: int) -> dict[str, Any]:
-        return {key: array[index] for key, array in self.data.items()}
+        try:
+            return {key: array[index] for key, array in self.data.items()}
+        except IndexError:
+            to_index(index, self._length, self)  # raises, and names it
+            raise
 
     def get_sample_from_index(self, index: int) -> Sample:
         """Return the sample; nothing has to be loaded."""
@@ -90,6 +95,10 @@ class IterableDataset(AbstractDataset):
 
     def __init__(self, samples: Iterable[Sample]) -> None:
         super().__init__()
+        if not isinstance(samples, Iterable) or isinstance(samples, (str, bytes, Mapping)):
+            raise DataError(
+                f"samples must be a list of dicts, got {samples!r:.100}; a dict of arrays goes into DictDataset"
+            )
         self.data = list(samples)
         for index, sample in enumerate(self.data):
             check_mapping(sample, f"sample {index}")
@@ -100,7 +109,7 @@ class IterableDataset(AbstractDataset):
                 )
 
     def __getitem__(self, index: int) -> Sample:
-        return self.data[index]
+        return at(self.data, index, self)
 
     def _content(self) -> Any:
         return self.data
@@ -149,7 +158,7 @@ def _to_array(key: str, values: Any) -> np.ndarray:
             f"choose one of them, e.g. data[{key!r}]"
         )
     try:
-        array = exact_array(values, f"{key!r}")
+        array = exact_array(values, f"the values of {key!r}")
     except Exception as error:
         error.add_note(f"while the values of {key!r} were turned into an array; its first axis counts samples")
         raise

@@ -25,13 +25,15 @@ class BlankDataset(AbstractDataset):
     Raises
     ------
     ConfigError
-        If ``old_getitem`` cannot be called.
+        If ``old_getitem`` cannot be called, or ``data`` is no list.
     """
 
     def __init__(self, data: Sequence[Any], old_getitem: Callable[[Any, int], Sample], **kwargs: Any) -> None:
         super().__init__()
         if not callable(old_getitem):
             raise ConfigError(f"old_getitem must be a function of (dataset, index), got {old_getitem!r}")
+        if not (hasattr(data, "__len__") and hasattr(data, "__getitem__")):
+            raise ConfigError(f"data of a BlankDataset must be a list of items, got {data!r}")
         self.data = data
         self.old_getitem = old_getitem
         for name, value in kwargs.items():

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from delira.data_loading._arrays import to_index
 from delira.data_loading._cache_entry import (
     DamagedEntryError,
     Entry,
@@ -22,6 +21,7 @@ from delira.data_loading._cache_entry import (
     write_pieces,
 )
 from delira.data_loading._cache_key import locate, preprocessing_key, roots_of, sample_key
+from delira.data_loading._checks import to_index
 from delira.data_loading._collate import stack
 from delira.data_loading._items import with_progress
 from delira.data_loading._object_state import HashFunctions, check_hash_functions
@@ -199,7 +199,7 @@ class CachedDataset(AbstractDataset):
             return self._entry(index).array(key, index)
 
     def _entry(self, index: int, check: bool = True) -> Entry:
-        number = to_index(index, len(self), f"this {type(self).__name__}")
+        number = to_index(index, len(self), self)
         if (known := self._checked.get(number)) is not None:
             with contextlib.suppress(FileNotFoundError, DamagedEntryError):
                 entry = open_entry(known[0])

@@ -2,11 +2,12 @@
 
 import bisect
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from delira.data_loading._checks import refuse_outside, to_index
 from delira.data_loading._exact import common_dtype
 from delira.data_loading.abstract_dataset import AbstractDataset, Sample, read_labels
 from delira.errors import ConfigError, DataError
@@ -24,7 +25,10 @@ class ConcatDataset(AbstractDataset):
     def __init__(self, *datasets: Any) -> None:
         super().__init__()
         one_list = len(datasets) == 1 and not isinstance(datasets[0], AbstractDataset)
-        self.data = list(datasets[0] if one_list else datasets)
+        given = datasets[0] if one_list else datasets
+        if not isinstance(given, Iterable) or isinstance(given, (str, bytes, Mapping)):
+            raise ConfigError(f"ConcatDataset takes datasets, or one list of them, got {given!r}")
+        self.data = list(given)
         for position, part in enumerate(self.data):
             if not isinstance(part, AbstractDataset):
                 raise ConfigError(
@@ -50,8 +54,7 @@ class ConcatDataset(AbstractDataset):
         if any(type(part).get_batch is AbstractDataset.get_batch for part in self.data):
             return None
         indices = np.asarray(indices)
-        for index in indices[(indices < -len(self)) | (indices >= len(self))][:1].tolist():
-            self._locate(index)  # raises
+        refuse_outside(indices, len(self), self)
         indices = np.where(indices < 0, indices + len(self), indices)
         numbers = np.searchsorted(self._ends, indices, side="right")
         pieces: list[dict[str, np.ndarray]] = []
@@ -72,12 +75,9 @@ class ConcatDataset(AbstractDataset):
         return self._ends[number - 1] if number else 0
 
     def _locate(self, index: int) -> tuple[AbstractDataset, int]:
-        length = len(self)
-        if not -length <= index < length:
-            raise IndexError(f"index {index} is not in this {type(self).__name__} of {length} samples")
-        index = index + length if index < 0 else index
+        index = to_index(index, len(self), self)
         number = bisect.bisect_right(self._ends, index)
-        return self.data[number], int(index) - self._start(number)
+        return self.data[number], index - self._start(number)
 
     def _read_labels(self, key: str) -> np.ndarray:
         # without the empty parts: theirs are floats and would make floats of integers

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from delira.data_loading._build import name_sampler
-from delira.data_loading._checks import Indices, check_count, to_index_array
+from delira.data_loading._checks import Indices, check_count, refuse_outside, to_index_array
 from delira.data_loading._collate import collate
 from delira.data_loading.abstract_dataset import name_sample, numbers_of
 from delira.data_loading.array_dataset import as_dataset
@@ -82,16 +82,18 @@ class BaseDataLoader:
             If a sample is no dict or does not have the shapes of the others.
         MissingKeyError
             If a sample has other keys than the others.
+        SampleIndexError
+            If the dataset has no such sample.
         """
-        if not isinstance(indices, np.ndarray):
+        if not isinstance(indices, np.ndarray) or indices.dtype.kind not in "iu" or indices.ndim != 1:
             indices = to_index_array(indices, "a batch")
         if not len(indices):
             raise ConfigError("a batch needs at least one index, got none")
-        batch = self.dataset.get_batch(indices)
-        if batch is not None:
-            return batch
-        numbers = indices.tolist()  # Python integers: users' datasets may look them up anywhere
-        return collate([self._load(number) for number in numbers], numbers_of(self.dataset, indices).tolist())
+        try:
+            return self._batch(indices)
+        except (IndexError, KeyError):
+            refuse_outside(indices, len(self.dataset), self.dataset)  # names the index, unless it is not to blame
+            raise
 
     def __len__(self) -> int:
         return self.num_batches
@@ -105,6 +107,13 @@ class BaseDataLoader:
             with seeded_globals(derive(self.seed, 0, 0, number, stream="loading")):
                 batch = self(indices)
             yield batch
+
+    def _batch(self, indices: np.ndarray) -> Batch:
+        batch = self.dataset.get_batch(indices)
+        if batch is not None:
+            return batch
+        numbers = indices.tolist()  # Python integers: users' datasets may look them up anywhere
+        return collate([self._load(number) for number in numbers], numbers_of(self.dataset, indices).tolist())
 
     def _load(self, index: int) -> Any:
         if self.watch is not None:

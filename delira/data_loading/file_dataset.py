@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from delira.data_loading._checks import at
 from delira.data_loading._content import describe_callable, describe_item
 from delira.data_loading._items import list_items, list_pairs, strings_in, with_progress
 from delira.data_loading.abstract_dataset import AbstractDataset, LoadFunction, Sample
@@ -70,7 +71,7 @@ class BaseLazyDataset(_LoadingDataset):
         return self._list(path)
 
     def __getitem__(self, index: int) -> Sample:
-        return _load(self, self.data[index], index)
+        return _load(self, at(self.data, index, self), index)
 
     def _source(self, index: int) -> Any:
         return self.data[index]
@@ -92,7 +93,7 @@ class BaseCacheDataset(_LoadingDataset):
         return [_load(self, item, index) for index, item in enumerate(with_progress(items))]
 
     def __getitem__(self, index: int) -> Sample:
-        return self.data[index]
+        return at(self.data, index, self)
 
     def _source(self, index: int) -> Any:
         return self._sources[index] if index < len(self._sources) else None

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from delira.data_loading._arrays import to_index
+from delira.data_loading._checks import refuse_outside, to_index
 from delira.data_loading._mapped_arrays import Rows, open_rows
 from delira.data_loading.abstract_dataset import AbstractDataset
 from delira.errors import DataError, MissingKeyError
@@ -66,7 +66,7 @@ class MappedDataset(AbstractDataset):
         return self._length
 
     def __getitem__(self, index: int) -> dict[str, Any]:
-        number = to_index(index, self._length, f"this {type(self).__name__}")
+        number = to_index(index, self._length, self)
         return {key: rows.row(number) for key, rows in self.data.items()}
 
     def get_sample_from_index(self, index: int) -> int:
@@ -76,9 +76,7 @@ class MappedDataset(AbstractDataset):
     def get_batch(self, indices: np.ndarray) -> dict[str, np.ndarray]:
         """Return one array of shape (B, ...) per key, a copy in the order of ``indices``."""
         indices = np.asarray(indices)
-        wrong = indices[(indices < -self._length) | (indices >= self._length)]
-        for index in wrong[:1].tolist():
-            to_index(index, self._length, f"this {type(self).__name__}")  # raises
+        refuse_outside(indices, self._length, self)
         indices = np.where(indices < 0, indices + self._length, indices)
         return {key: rows.take(indices) for key, rows in self.data.items()}
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from delira.data_loading._arrays import as_array, convert_entry, to_index
+from delira.data_loading._arrays import as_array, convert_entry
+from delira.data_loading._checks import to_index
 from delira.data_loading.abstract_dataset import AbstractDataset
 from delira.errors import ConfigError, DataError, MissingKeyError
 
@@ -62,7 +63,7 @@ class WrappedDataset(AbstractDataset):
         MissingKeyError
             If the sample, a dict, lacks an entry that ``keys`` names.
         """
-        index = to_index(index, len(self), f"this {type(self).__name__}")
+        index = to_index(index, len(self), self)
         try:
             sample = self.data[index]
         except Exception as error:
