@@ -14,6 +14,7 @@ from delira.training.callbacks.rates import (
     PlateauRate,
     RateSchedule,
     StepRate,
+    as_number,
 )
 
 
@@ -77,7 +78,7 @@ class OptaxScheduleCallbackJax(DefaultJaxSchedulerCallback):
 
     def rate_after(self, count: int) -> float:
         """The rate after ``count`` steps."""
-        return float(self.schedule(count))
+        return as_number(self, self.schedule(count))
 
 
 def build_schedules(optimizers: Mapping[str, Any], cls: Any, params: Mapping[str, Any]) -> list[AbstractCallback]:

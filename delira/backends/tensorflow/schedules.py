@@ -16,7 +16,10 @@ from delira.training.callbacks.rates import (
     PlateauRate,
     RateSchedule,
     StepRate,
+    as_list,
+    as_number,
 )
+from delira.utils.checks import check_numbers
 
 
 class TfSchedulerCallback(RateSchedule):
@@ -44,29 +47,45 @@ class TfSchedulerCallback(RateSchedule):
         self, optimizer: Any = "default", scheduler_cls: Any = None, step_on: str | None = None, **params: Any
     ):
         super().__init__(optimizer, step_on=step_on)
-        if scheduler_cls is None:
-            raise ConfigError("TfSchedulerCallback needs scheduler_cls, e.g. keras.optimizers.schedules.CosineDecay")
+        if not callable(scheduler_cls):
+            raise ConfigError(
+                "TfSchedulerCallback needs scheduler_cls, e.g. keras.optimizers.schedules.CosineDecay, got "
+                f"{scheduler_cls!r}"
+            )
         self.scheduler_cls, self.params = scheduler_cls, params
+        self._is_of_keras = getattr(scheduler_cls, "__module__", "").startswith("keras.")
+        if self._is_of_keras:  # a user's own may take anything
+            _check_numbers(params)
         self._schedule: Callable[[int], Any] | None = None
 
     def rate_after(self, count: int) -> float:
         """The rate after ``count`` steps."""
         if self._schedule is None:
-            params = dict(self.params)
-            if "PiecewiseConstantDecay" not in self.scheduler_cls.__name__:
+            params, name = dict(self.params), getattr(self.scheduler_cls, "__name__", repr(self.scheduler_cls))
+            if "PiecewiseConstantDecay" not in name:
                 params = {"initial_learning_rate": self.base, **params}
             try:
                 self._schedule = self.scheduler_cls(**params)
+                # Keras looks at its arguments as late as here
+                first = self._schedule(count) if self._is_of_keras else None
             except (TypeError, ValueError) as error:
-                raise ConfigError(
-                    f"the schedule {self.scheduler_cls.__name__} cannot be built from {self.params}: {error}"
-                ) from error
-        return float(self._schedule(count))
+                raise ConfigError(f"the schedule {name} cannot be built from {self.params}: {error}") from error
+            if first is not None:
+                return as_number(self, first)
+        return as_number(self, self._schedule(count))
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue the schedule."""
         super().load_state_dict(state)
         self._schedule = None  # it begins with the rate of the checkpoint
+
+
+def _check_numbers(params: Mapping[str, Any]) -> None:
+    """Refuse arguments of a schedule of Keras that are neither numbers, nor lists of them, nor flags, nor None."""
+    for name, value in params.items():
+        for each in as_list(value) if name != "name" else ():
+            if each is not None and not isinstance(each, bool):
+                check_numbers("TfSchedulerCallback", **{name: each})
 
 
 class DefaultTfSchedulerCallback(RateSchedule):

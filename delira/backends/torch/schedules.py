@@ -11,7 +11,15 @@ from delira.errors import ConfigError
 from delira.metrics.direction import AUTO, as_mode
 from delira.training.callbacks.abstract_callback import AbstractCallback
 from delira.training.callbacks.monitor import mode_of_plateau
-from delira.training.callbacks.rates import check_finite, check_rates, is_improvement
+from delira.training.callbacks.rates import (
+    STEP_ON,
+    check_finite,
+    check_lowering,
+    check_rates,
+    is_improvement,
+    plain_counts,
+)
+from delira.utils.checks import check_choice, check_texts
 
 _lr = torch.optim.lr_scheduler
 
@@ -50,18 +58,30 @@ class TorchSchedulerCallback(AbstractCallback):
         monitor: str | None = None,
         **params: Any,
     ):
-        self.scheduler_cls = scheduler_cls or self.scheduler_cls
-        self.step_on = step_on or self.step_on
+        self.scheduler_cls = self.scheduler_cls if scheduler_cls is None else scheduler_cls
+        self.step_on = self.step_on if step_on is None else step_on
         self.optimizer, self.monitor, self.params = optimizer, monitor, params
         self.scheduler: Any = None
         self._updates = 0
-        if self.scheduler_cls is None:
-            raise ConfigError("TorchSchedulerCallback needs scheduler_cls, e.g. torch.optim.lr_scheduler.StepLR")
+        if not callable(self.scheduler_cls):
+            raise ConfigError(
+                f"{type(self).__name__} needs scheduler_cls, e.g. torch.optim.lr_scheduler.StepLR, got "
+                f"{self.scheduler_cls!r}"
+            )
         if getattr(self.scheduler_cls, "__module__", "").startswith("torch."):  # a user's may mean other things
             check_rates(self.scheduler_cls.__name__, params)
-        if self.step_on not in ("epoch", "iter"):
-            raise ConfigError(f"step_on must be 'epoch' or 'iter', got {self.step_on!r}")
+            self.params = plain_counts(params)
+        check_choice(self, STEP_ON, step_on=self.step_on)
+        if self._is_plateau and self.step_on == "iter":
+            raise ConfigError(f"{type(self).__name__} looks at values of epochs; leave step_on='iter' out")
+        if monitor is not None:
+            check_texts(self, monitor=monitor)
         if not isinstance(optimizer, str):
+            if not hasattr(getattr(optimizer, "optimizer", optimizer), "param_groups"):
+                raise ConfigError(
+                    f"{type(self).__name__}: optimizer is one of PyTorch, or the name of one of the trainer's, got "
+                    f"{optimizer!r}"
+                )
             self._build(optimizer)
 
     @property
@@ -72,6 +92,8 @@ class TorchSchedulerCallback(AbstractCallback):
         self.optimizer = optimizer
         try:
             self.scheduler = self.scheduler_cls(getattr(optimizer, "optimizer", optimizer), **self.params)
+        except ValueError as error:  # of PyTorch, which has seen the optimizer
+            raise ConfigError(f"{getattr(self.scheduler_cls, '__name__', self.scheduler_cls)}: {error}") from error
         except TypeError as error:
             name = getattr(self.scheduler_cls, "__name__", repr(self.scheduler_cls))
             raise ConfigError(f"the schedule {name} cannot be built from {self.params}: {error}") from error
@@ -133,6 +155,8 @@ class TorchSchedulerCallback(AbstractCallback):
             raise ConfigError(f"ReduceLROnPlateau looks at {key!r}, but the epoch has only {sorted(metrics)}")
 
     def _step(self) -> None:
+        if isinstance(self.scheduler, _lr.OneCycleLR) and self.scheduler.last_epoch >= self.scheduler.total_steps - 1:
+            return  # PyTorch would raise an error; the last rate stays, as in the other backends
         self.scheduler.step()
         self._check()
 
@@ -244,9 +268,12 @@ class ReduceLROnPlateauCallbackPyTorch(DefaultPyTorchSchedulerCallback):
         params = {**self._by_name(args), **params}
         params.pop("verbose", None)  # gone from torch
         if "mode" in params:
-            mode = as_mode(params.pop("mode") or AUTO, "ReduceLROnPlateau: mode")
+            given = params.pop("mode")
+            mode = as_mode(AUTO if given is None else given, "ReduceLROnPlateau: mode")
             params |= {} if mode == AUTO else {"mode": "max" if mode == "highest" else "min"}
         super().__init__(optimizer, monitor=monitor, **params)
+        if "factor" in params:
+            check_lowering(self, params["factor"])
 
 
 class CosineAnnealingLRCallbackPyTorch(DefaultPyTorchSchedulerCallback):

@@ -25,8 +25,6 @@ class _Cycle(RoomSchedule):
         if unknown := [key for key in more if key not in self._more]:
             raise ConfigError(f"{name} takes no {unknown[0]!r}{did_you_mean(unknown[0], [*params, *self._more])}")
         super().__init__(step_on_batch, {**params, **self._more, **more})
-        for key, allowed in _ALLOWED.items():
-            check_choice(self, allowed, **{key: self.params.get(key, allowed[0])})
 
     def _arguments(self, trainer: Any) -> dict[str, Any]:
         """Those that the room takes."""
@@ -38,12 +36,6 @@ class _Cycle(RoomSchedule):
                 "momentum of an optimizer cannot be changed"
             )
         return {name: value for name, value in self.params.items() if "momentum" not in name}
-
-
-_ALLOWED: dict[str, tuple[Any, ...]] = {
-    "scale_mode": ("cycle", "iterations"), "anneal_strategy": ("cos", "linear"), "cycle_momentum": (False, True),
-    "three_phase": (False, True),
-}  # fmt: skip
 
 
 class CyclicLR(_Cycle):
@@ -211,11 +203,6 @@ class OneCycleLR(_Cycle):
 
     def _build(self, trainer: Any, optimizer: str) -> Any:
         return self._room_class(trainer)(optimizer, step_on="iter", **self._arguments(trainer))
-
-    def _goes_on(self, schedule: Any) -> bool:
-        # that of PyTorch would go on for one step, and then raise an error
-        own = getattr(schedule, "scheduler", None)
-        return own is None or own.last_epoch < own.total_steps - 1
 
 
 class WarmupCosine(RoomSchedule):

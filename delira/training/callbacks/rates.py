@@ -6,23 +6,23 @@ of PyTorch's schedules of the same names.
 
 import bisect
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from delira.errors import ConfigError
 from delira.metrics.direction import AUTO, as_mode
 from delira.training.callbacks.abstract_callback import AbstractCallback
 from delira.training.callbacks.monitor import mode_of_plateau
-from delira.utils.checks import check_numbers, check_whole
+from delira.utils.checks import check_choice, check_flags, check_functions, check_numbers, check_texts, check_whole
 from delira.utils.suggest import did_you_mean
 
 #: arguments that count something -> the least that they can be
 _COUNTS = {
-    "step_size": 1, "T_max": 1, "patience": 0, "cooldown": 0, "step_size_up": 1, "step_size_down": 1, "total_steps": 1,
+    "step_size": 1, "T_max": 1, "patience": 0, "cooldown": 0, "step_size_up": 1, "step_size_down": 1, "total_steps": 2,
     "epochs": 1, "steps_per_epoch": 1,
 }  # fmt: skip
-#: those of them that no schedule does without
-_NEEDED = ("step_size", "T_max", "step_size_up")
+#: arguments that are never None
+_NEEDED = ("step_size", "T_max", "step_size_up", "gamma", "milestones", "lr_lambda", "max_lr", "base_lr")
 #: arguments that are numbers -> their limits
 _NUMBERS: dict[str, dict[str, float]] = {
     "gamma": {"at_least": 0}, "eta_min": {"at_least": 0}, "factor": {"above": 0}, "threshold": {},
@@ -34,6 +34,15 @@ FOR_GROUPS: dict[str, dict[str, float]] = {
     "base_lr": {"at_least": 0}, "max_lr": {"above": 0}, "min_lr": {"at_least": 0}, "base_momentum": {"at_least": 0},
     "max_momentum": {"at_least": 0},
 }  # fmt: skip
+#: arguments that are one of a few words -> these
+_CHOICES = {
+    "anneal_strategy": ("cos", "linear"),
+    "threshold_mode": ("rel", "abs"),
+    "scale_mode": ("cycle", "iterations"),
+}
+#: what schedules count
+STEP_ON = ("epoch", "iter")
+_FLAGS = ("three_phase", "cycle_momentum")
 
 
 def check_rates(owner: Any, params: Mapping[str, Any]) -> None:
@@ -52,8 +61,39 @@ def check_rates(owner: Any, params: Mapping[str, Any]) -> None:
         elif name in _NUMBERS:
             check_numbers(owner, **_NUMBERS[name], **{name: value})
         elif name in FOR_GROUPS:
-            for each in as_list(value):
+            for each in as_list(value) or [value]:
                 check_numbers(owner, **FOR_GROUPS[name], **{name: each})
+        elif (check := _CHECKS.get(name)) is not None:
+            check(owner, value)
+        elif name in _CHOICES:
+            check_choice(owner, _CHOICES[name], **{name: value})
+        elif name in _FLAGS:
+            check_flags(owner, **{name: value})
+
+
+def _check_milestones(owner: Any, milestones: Any) -> None:
+    if not isinstance(milestones, Iterable) or isinstance(milestones, (str, bytes, Mapping, Iterator)):
+        raise ConfigError(f"{_name_of(owner)}: milestones is a list of steps, got {milestones!r}")
+    for step in milestones:
+        check_whole(owner, at_least=1, milestones=step)
+
+
+def _check_functions(owner: Any, functions: Any) -> None:
+    if not as_list(functions) or not all(map(callable, as_list(functions))):
+        raise ConfigError(f"{_name_of(owner)}: lr_lambda is a function of the steps so far, got {functions!r}")
+
+
+#: arguments with rules of their own
+_CHECKS: dict[str, Callable[[Any, Any], None]] = {"milestones": _check_milestones, "lr_lambda": _check_functions}
+
+
+def _name_of(owner: Any) -> str:
+    return owner if isinstance(owner, str) else type(owner).__name__
+
+
+def plain_counts(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of a schedule with counts that are integers of Python, as PyTorch asks for; for checked ones."""
+    return {name: int(value) if name in _COUNTS and value is not None else value for name, value in params.items()}
 
 
 def as_list(value: Any) -> list[Any]:
@@ -72,6 +112,28 @@ def check_finite(owner: Any, rates: Sequence[float]) -> None:
     for rate in rates:
         if not math.isfinite(rate):
             raise ConfigError(f"{owner} gave the learning rate {rate}; look at its arguments, or its function")
+
+
+def as_number(owner: Any, given: Any) -> float:
+    """What a function of the user's gave for a rate, or its factor.
+
+    Raises
+    ------
+    ConfigError
+        If it is no number.
+    """
+    try:
+        return float(given)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{_name_of(owner)}: its function gave the learning rate {given!r}, no number") from error
+
+
+def check_lowering(owner: Any, factor: float) -> None:
+    """Refuse a factor, a number already, that would not lower a rate."""
+    if not 0 < factor < 1:
+        raise ConfigError(
+            f"{_name_of(owner)}: factor must be above 0 and below 1, which lowers the rate, got {factor!r}"
+        )
 
 
 class RateSchedule(AbstractCallback):
@@ -97,9 +159,8 @@ class RateSchedule(AbstractCallback):
     arguments: ClassVar[Mapping[str, Any]] = {}
 
     def __init__(self, optimizer: Any = "default", *args: Any, step_on: str | None = None, **params: Any):
-        self.optimizer, self.step_on = optimizer, step_on or self.step_on
-        if self.step_on not in ("epoch", "iter"):
-            raise ConfigError(f"step_on must be 'epoch' or 'iter', got {self.step_on!r}")
+        self.optimizer, self.step_on = optimizer, self.step_on if step_on is None else step_on
+        check_choice(self, STEP_ON, step_on=self.step_on)
         self.params = self._named(args, params)
         check_rates(self, self.params)
         self.count, self._updates = 0, 0
@@ -211,9 +272,13 @@ class LambdaRate(RateSchedule):
 
     arguments: ClassVar[Mapping[str, Any]] = {"lr_lambda": ...}
 
+    def __init__(self, optimizer: Any = "default", *args: Any, step_on: str | None = None, **params: Any):
+        super().__init__(optimizer, *args, step_on=step_on, **params)
+        check_functions(self, lr_lambda=self.params["lr_lambda"])  # no list: there are no groups
+
     def rate_after(self, count: int) -> float:
         """The rate after ``count`` steps."""
-        return self.base * float(self.params["lr_lambda"](count))
+        return self.base * as_number(self, self.params["lr_lambda"](count))
 
 
 class CosineAnnealingRate(RateSchedule):
@@ -255,8 +320,6 @@ class OneCycleRate(RateSchedule):
                 f"{type(self).__name__} needs total_steps, the updates of the run (at least 2), or epochs and "
                 "steps_per_epoch"
             )
-        if self.params["anneal_strategy"] not in _BETWEEN:
-            raise ConfigError(f"anneal_strategy must be 'cos' or 'linear', got {self.params['anneal_strategy']!r}")
         self.params["total_steps"] = total
 
     def rate_after(self, count: int) -> float:
@@ -326,10 +389,9 @@ class PlateauRate(RateSchedule):
         if self.step_on == "iter":
             raise ConfigError(f"{type(self).__name__} looks at values of epochs; leave step_on out")
         mode = AUTO if self.params["mode"] is None else as_mode(self.params["mode"], "mode")
-        if self.params["threshold_mode"] not in ("rel", "abs"):
-            raise ConfigError(f"threshold_mode must be 'rel' or 'abs', got {self.params['threshold_mode']!r}")
-        if not 0 < self.params["factor"] < 1:
-            raise ConfigError(f"factor must be above 0 and below 1, got {self.params['factor']!r}")
+        check_lowering(self, self.params["factor"])
+        if self.params["monitor"] is not None:
+            check_texts(self, monitor=self.params["monitor"])
         self.mode = {"lowest": "min", "highest": "max"}.get(mode)
         self.best: float | None = None
         self.bad_epochs = self.cooldown = 0

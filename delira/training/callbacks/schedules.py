@@ -1,7 +1,7 @@
 """Learning-rate schedules that work on every backend: each takes the room's own callback, for every optimizer."""
 
 import importlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from delira import state as keys
@@ -9,8 +9,8 @@ from delira.errors import ConfigError
 from delira.state import State
 from delira.training.callbacks.hooks import Callback
 from delira.training.callbacks.monitor import check_watched, sign_of, trainer_of
-from delira.training.callbacks.rates import FOR_GROUPS, as_list, check_rates
-from delira.utils.checks import check_flags, check_numbers, check_whole
+from delira.training.callbacks.rates import FOR_GROUPS, as_list, check_lowering, check_rates
+from delira.utils.checks import check_flags, check_numbers
 
 #: room -> ending of the names of its schedules
 _ENDINGS = {"torch": "PyTorch", "torchscript": "PyTorch", "tensorflow": "Tf", "jax": "Jax"}
@@ -41,12 +41,7 @@ class RoomSchedule(Callback):
         self._owner = id(trainer)
         self._schedules = [self._build(trainer, name) for name in trainer.optimizers]
         for schedule in self._schedules:
-            try:
-                schedule.attach(trainer)
-            except ConfigError:
-                raise
-            except ValueError as error:  # of PyTorch, which has seen the optimizer
-                raise ConfigError(f"{type(self).__name__}: {error}") from error
+            schedule.attach(trainer)
 
     def _build(self, trainer: Any, optimizer: str) -> Any:
         cls = self._room_class(trainer)
@@ -89,17 +84,13 @@ class RoomSchedule(Callback):
 
     def at_iter_end(self, trainer: Any, **facts: Any) -> None:
         """Step after an update, if it is asked for."""
-        for schedule in filter(self._goes_on, self._schedules):
+        for schedule in self._schedules:
             schedule.at_iter_end(trainer, **facts)
 
     def at_epoch_end(self, trainer: Any, **facts: Any) -> None:
         """Step after an epoch."""
-        for schedule in filter(self._goes_on, self._schedules):
+        for schedule in self._schedules:
             schedule.at_epoch_end(trainer, **facts)
-
-    def _goes_on(self, schedule: Any) -> bool:
-        """Whether there are further rates."""
-        return True
 
     def scale_rates(self, factor: float) -> None:
         """Multiply all rates to come; the optimizer's own is scaled elsewhere."""
@@ -141,8 +132,6 @@ class LambdaLR(RoomSchedule):
     def __init__(
         self, lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]], step_on_batch: bool = False
     ):
-        if not all(map(callable, as_list(lr_lambda))):
-            raise ConfigError(f"LambdaLR: lr_lambda is a function of the steps so far, got {lr_lambda!r}")
         super().__init__(step_on_batch, {"lr_lambda": lr_lambda})
 
 
@@ -181,12 +170,8 @@ class MultiStepLR(RoomSchedule):
     _name = "MultiStepLR"
 
     def __init__(self, milestones: Sequence[int], gamma: float = 0.1, step_on_batch: bool = False):
-        if not isinstance(milestones, Iterable) or isinstance(milestones, str):
-            raise ConfigError(f"MultiStepLR: milestones is a list of steps, got {milestones!r}")
-        milestones = list(milestones)
-        for step in milestones:
-            check_whole(self, at_least=1, milestones=step)
-        super().__init__(step_on_batch, {"milestones": milestones, "gamma": gamma})
+        check_rates(self, {"milestones": milestones})
+        super().__init__(step_on_batch, {"milestones": list(milestones), "gamma": gamma})
 
 
 class ExponentialLR(RoomSchedule):
@@ -262,8 +247,7 @@ class ReduceLROnPlateau(RoomSchedule):
     ):
         check_watched(mode, monitor, "ReduceLROnPlateau")
         check_numbers(self, above=0, factor=factor)
-        if not factor < 1:
-            raise ConfigError(f"ReduceLROnPlateau: factor must be below 1, which lowers the rate, got {factor!r}")
+        check_lowering(self, factor)
         own = {"monitor": monitor, "mode": mode, "factor": factor, "patience": patience}
         super().__init__(step_on_batch, {**own, **params})
 
