@@ -6,10 +6,14 @@ can be transferred.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from numbers import Integral
 from typing import Any, ClassVar
 
+import numpy as np
+
 from delira.errors import ConfigError, DataError
+from delira.utils.checks import check_choice, check_whole
 
 # ------------------------------------------------------------------ networks
 
@@ -28,8 +32,10 @@ class WholeImage(ReadyNetwork):
     _build_model: Callable[..., Any]
 
     def __init__(self, in_channels: int, n_outputs: int, **kwargs: Any) -> None:
-        super().__init__(in_channels=in_channels, n_outputs=n_outputs, **kwargs)  # type: ignore[call-arg]
-        self.module = self._build_model(in_channels, n_outputs, **self._sources(), **kwargs)
+        sizes = _sizes(self, in_channels=in_channels, n_outputs=n_outputs)
+        further = {**kwargs, **_sizes(self, **_given_width(kwargs))}
+        super().__init__(**sizes, **further)  # type: ignore[call-arg]
+        self.module = self._build_model(*sizes.values(), **self._sources(), **further)
 
 
 class Classification(WholeImage):
@@ -109,7 +115,7 @@ class UNet2d(ReadyNetwork):
     Raises
     ------
     ConfigError
-        If a mode is none of these.
+        If a mode is none of these, or a number is no whole one of at least 1.
     """
 
     _n_axes: ClassVar[int] = 2
@@ -124,14 +130,8 @@ class UNet2d(ReadyNetwork):
         up_mode: str = "transpose",
         merge_mode: str = "concat",
     ) -> None:
-        arguments = {
-            "num_classes": num_classes,
-            "in_channels": in_channels,
-            "depth": depth,
-            "start_filts": start_filts,
-            "up_mode": up_mode,
-            "merge_mode": merge_mode,
-        }
+        sizes = _sizes(self, num_classes=num_classes, in_channels=in_channels, depth=depth, start_filts=start_filts)
+        arguments = {**sizes, "up_mode": up_mode, "merge_mode": merge_mode}
         super().__init__(**arguments)
         self.module = self._build_model(n_axes=self._n_axes, **self._sources(), **arguments)
 
@@ -154,7 +154,7 @@ class UNet3d(UNet2d):
     Raises
     ------
     ConfigError
-        If a mode is none of those.
+        If a mode is none of those, or a number is no whole one of at least 1.
     """
 
     _n_axes = 3
@@ -195,9 +195,11 @@ class GenerativeAdversarialNetwork(ReadyNetwork):
     _build_models: Callable[..., tuple[Any, Any]]
 
     def __init__(self, n_channels: int, noise_length: int, **kwargs: Any) -> None:
-        super().__init__(n_channels=n_channels, noise_length=noise_length, **kwargs)  # type: ignore[call-arg]
-        self.nz = noise_length
-        self.gen, self.discr = self._build_models(n_channels, noise_length, **self._sources(), **kwargs)
+        sizes = _sizes(self, n_channels=n_channels, noise_length=noise_length)
+        further = {**kwargs, **_sizes(self, **_given_width(kwargs))}
+        super().__init__(**sizes, **further)  # type: ignore[call-arg]
+        self.nz = sizes["noise_length"]
+        self.gen, self.discr = self._build_models(*sizes.values(), **self._sources(), **further)
 
 
 class VariationalAutoencoder(ReadyNetwork):
@@ -225,7 +227,7 @@ class VariationalAutoencoder(ReadyNetwork):
     Raises
     ------
     ConfigError
-        If the size is no multiple of 4.
+        If the size is no multiple of 4, or another number is no whole one of at least 1.
     """
 
     _build_models: Callable[..., tuple[Any, Any]]
@@ -233,33 +235,84 @@ class VariationalAutoencoder(ReadyNetwork):
     def __init__(
         self, in_channels: int, image_size: int | tuple[int, int], latent_dim: int = 20, start_filts: int = 32
     ) -> None:
-        super().__init__(  # type: ignore[call-arg]
-            in_channels=in_channels, image_size=image_size, latent_dim=latent_dim, start_filts=start_filts
-        )
-        size = (image_size, image_size) if isinstance(image_size, int) else tuple(image_size)
-        if len(size) != 2 or any(length < 4 or length % 4 for length in size):
-            raise ConfigError(f"image_size must be a multiple of 4, or two of them (height, width), got {image_size!r}")
-        quarter = (size[0] // 4, size[1] // 4)
+        height, width = _image_size(image_size)
+        sizes = _sizes(self, in_channels=in_channels, latent_dim=latent_dim, start_filts=start_filts)
+        size = height if isinstance(image_size, Integral) else (height, width)
+        super().__init__(**sizes, image_size=size)  # type: ignore[call-arg]
         self.encoder, self.decoder = self._build_models(
-            in_channels, quarter, latent_dim, start_filts, **self._sources()
+            sizes["in_channels"],
+            (height // 4, width // 4),
+            sizes["latent_dim"],
+            sizes["start_filts"],
+            **self._sources(),
         )
 
 
-def check_channels(shape: Sequence[int | None], n_channels: int) -> None:
-    """Refuse images of other channels than a network takes, e.g. images that have them last.
+# ------------------------------------------------------------------ arguments and images
+
+
+def _sizes(network: Any, **given: Any) -> dict[str, int]:
+    """Numbers of channels, classes and levels, as integers of Python: frameworks refuse those of numpy."""
+    check_whole(network, at_least=1, **given)
+    return {name: int(value) for name, value in given.items()}
+
+
+def _given_width(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in arguments.items() if name == "start_filts"}
+
+
+def _image_size(given: Any) -> tuple[int, int]:
+    """Height and width."""
+    lengths: list[Any] = []
+    if isinstance(given, Integral):
+        lengths = [given, given]
+    elif isinstance(given, Iterable):
+        lengths = list(given)
+    is_right = len(lengths) == 2 and all(
+        isinstance(length, Integral) and int(length) >= 4 and int(length) % 4 == 0 for length in lengths
+    )
+    if not is_right:
+        raise ConfigError(f"image_size must be a multiple of 4, or two of them (height, width), got {given!r}")
+    return int(lengths[0]), int(lengths[1])
+
+
+def check_modes(up_mode: str, merge_mode: str) -> None:
+    """Refuse ways of a U-Net to go up that there are not.
+
+    Raises
+    ------
+    ConfigError
+        Naming the mode, or that two do not go together.
+    """
+    check_choice("UNet", ("transpose", "upsample"), up_mode=up_mode)
+    check_choice("UNet", ("concat", "add"), merge_mode=merge_mode)
+    if (up_mode, merge_mode) == ("upsample", "add"):
+        raise ConfigError(
+            "up_mode='upsample' does not go with merge_mode='add': copied entries would be added to a level of full "
+            "resolution; use merge_mode='concat' or up_mode='transpose'"
+        )
+
+
+def check_images(shape: Sequence[int | None], n_channels: int, n_axes: int) -> None:
+    """Refuse images of other channels than a network takes, e.g. images that have them last, and of other axes.
 
     Parameters
     ----------
     shape
         Of the images, (B, C, ...).
-    n_channels
-        What the network takes.
+    n_channels, n_axes
+        What the network takes: channels, and axes of an image without them.
 
     Raises
     ------
     DataError
         Naming both.
     """
+    if len(shape) != n_axes + 2:
+        raise DataError(
+            f"the images have the shape {tuple(shape)}, and the network takes {n_axes + 2} axes: (B, {n_channels}, "
+            f"{'H, W' if n_axes == 2 else 'D, H, W'})"
+        )
     if shape[1] != n_channels:
         axes = ", ".join(map(str, shape[1:]))
         raise DataError(
@@ -282,10 +335,11 @@ class Labels:
     floats: Callable[[Any], Any]
     """The same numbers in float32."""
 
-    def class_numbers(self, prepared: dict[str, Any]) -> dict[str, Any]:
-        """For classification: integers, of shape (B,) instead of (B, 1)."""
+    def class_numbers(self, prepared: dict[str, Any], batch: Mapping[str, Any]) -> dict[str, Any]:
+        """For classification: integers, of shape (B,) instead of (B, 1); ``batch`` is what was prepared."""
         label: Any = prepared.get("label")
         if self.is_numeric(label):
+            _check_classes(batch["label"])
             has_axis = len(label.shape) > 1 and label.shape[-1] == 1
             prepared["label"] = self.integers(label[..., 0] if has_axis else label)
         return prepared
@@ -297,12 +351,27 @@ class Labels:
             prepared["label"] = self.floats(label[:, None] if len(label.shape) == 1 else label)
         return prepared
 
-    def masks(self, prepared: dict[str, Any], n_axes: int) -> dict[str, Any]:
+    def masks(self, prepared: dict[str, Any], n_axes: int, batch: Mapping[str, Any]) -> dict[str, Any]:
         """For segmentation of ``n_axes`` dimensions: class numbers instead of masks of one channel, else float32."""
         label: Any = prepared.get("label")
         if self.is_numeric(label):
-            if len(label.shape) != n_axes + 2:
-                prepared["label"] = self.integers(label)
-            else:
-                prepared["label"] = self.integers(label[:, 0]) if label.shape[1] == 1 else self.floats(label)
+            has_axis = len(label.shape) == n_axes + 2
+            if has_axis and label.shape[1] != 1:
+                prepared["label"] = self.floats(label)
+                return prepared
+            _check_classes(batch["label"])
+            prepared["label"] = self.integers(label[:, 0] if has_axis else label)
         return prepared
+
+
+def _check_classes(label: Any) -> None:
+    """Refuse what would become another class: 0.9 would be 0, and NaN any. On the host, where a look is cheap."""
+    if not isinstance(label, (np.ndarray, list, tuple)) or (values := np.asarray(label)).dtype.kind != "f":
+        return
+    is_whole = np.isfinite(values) & (values == np.rint(values))
+    if not is_whole.all():
+        place = tuple(int(axis[0]) for axis in np.nonzero(~is_whole))
+        raise DataError(
+            f"batch entry 'label' holds {values[place]} (sample {place[0]} of the batch), which is no class: class "
+            "numbers are whole. Round them if that is meant, or let a prepare_batch of your own keep them as they are"
+        )

@@ -17,7 +17,8 @@ LABELS = ready.Labels(
 
 
 def kept(change, label, *arguments):
-    prepared = change({"data": None, "label": label}, *arguments)["label"]
+    batch = {"data": None, "label": label}
+    prepared = change(dict(batch), *arguments, **({} if change == LABELS.values else {"batch": batch}))["label"]
     return prepared.shape, prepared.dtype.kind
 
 
@@ -30,7 +31,11 @@ def test_labels_become_what_losses_take():
     assert kept(LABELS.masks, np.zeros((2, 4, 5)), 2) == ((2, 4, 5), "i")
     assert kept(LABELS.masks, np.zeros((2, 3, 4, 5), int), 2) == ((2, 3, 4, 5), "f")
     assert kept(LABELS.masks, np.zeros((2, 1, 4, 5)), 3) == ((2, 1, 4, 5), "i")
-    for change in (LABELS.class_numbers, LABELS.values, lambda prepared: LABELS.masks(prepared, 2)):
+    for change in (
+        lambda prepared: LABELS.class_numbers(prepared, {}),
+        LABELS.values,
+        lambda prepared: LABELS.masks(prepared, 2, {}),
+    ):
         assert change({"data": 1, "label": ["a"]}) == {"data": 1, "label": ["a"]}
         assert change({"data": 1}) == {"data": 1}
 

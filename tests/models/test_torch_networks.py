@@ -501,7 +501,7 @@ def test_an_image_too_small_for_the_depth_is_refused(size):
         ({"up_mode": "bilinear"}, "up_mode must be 'transpose' or 'upsample', got 'bilinear'"),
         ({"merge_mode": "cat"}, "merge_mode must be 'concat' or 'add', got 'cat'"),
         ({"up_mode": "upsample", "merge_mode": "add"}, "does not go with merge_mode='add'"),
-        ({"depth": 0}, "depth must be an integer of at least 1"),
+        ({"depth": 0}, "depth is a whole number of at least 1"),
     ],
 )
 @pytest.mark.parametrize("network", [UNet2dPyTorch, UNet3dPyTorch])

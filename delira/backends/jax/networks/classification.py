@@ -63,7 +63,7 @@ class ClassificationNetworkBaseJax(ready.Classification, _ResNet):
 
         Labels of shape (B, 1) lose their last axis, and all become int32.
         """
-        return LABELS.class_numbers(AbstractJaxNetwork.prepare_batch(batch, input_device, output_device))
+        return LABELS.class_numbers(AbstractJaxNetwork.prepare_batch(batch, input_device, output_device), batch)
 
 
 @described_by_base

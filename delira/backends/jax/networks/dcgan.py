@@ -82,7 +82,7 @@ class Discriminator(nnx.Module):
 
     def __call__(self, images: jax.Array) -> jax.Array:
         """Map images of shape (B, n_channels, 64, 64) to logits of shape (B, 1)."""
-        last = channels_last(images, self.conv1.in_features)
+        last = channels_last(images, self.conv1)
         if images.shape[2:] != (64, 64):
             height, width = images.shape[2:]
             raise DataError(f"the images are {height} x {width} pixels; DCGAN takes 64 x 64: resize them")

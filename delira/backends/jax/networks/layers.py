@@ -14,16 +14,16 @@ import numpy as np
 from flax import nnx
 from jax.nn import initializers
 
-from delira.models.ready import check_channels
+from delira.models.ready import check_images
 
 #: an initializer of flax
 Start = Callable[..., jax.Array]
 
 
-def channels_last(images: jax.Array, n_channels: int | None = None) -> jax.Array:
-    """(B, C, *spatial) as (B, *spatial, C); refuses others than ``n_channels`` channels, if it is given."""
-    if n_channels is not None:
-        check_channels(images.shape, n_channels)
+def channels_last(images: jax.Array, layer: nnx.Conv | None = None) -> jax.Array:
+    """(B, C, *spatial) as (B, *spatial, C); refuses images that ``layer``, if it is given, does not take."""
+    if layer is not None:  # flax takes axes too many for further samples
+        check_images(images.shape, layer.in_features, len(layer.kernel_size))
     return jnp.moveaxis(images, 1, -1)
 
 

@@ -41,7 +41,7 @@ class ResNet18(nnx.Module):
 
     def __call__(self, images: jax.Array) -> jax.Array:
         """Map images of shape (B, C, H, W) to (B, n_outputs)."""
-        hidden = nnx.relu(self.bn1(self.conv1(channels_last(images, self.conv1.in_features))))
+        hidden = nnx.relu(self.bn1(self.conv1(channels_last(images, self.conv1))))
         hidden = max_pool(hidden, 3, padding=1)
         for block in (*self.layer1, *self.layer2, *self.layer3, *self.layer4):
             hidden = block(hidden)

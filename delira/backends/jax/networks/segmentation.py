@@ -65,7 +65,7 @@ class UNet2dJax(ready.UNet2d, _SegmentationNetwork):
         Masks of shape (B, 1, H, W) lose the axis of channels, and all without one become int32. Masks with several
         channels (one-hot, or several labels at once) become float32.
         """
-        return LABELS.masks(AbstractJaxNetwork.prepare_batch(batch, input_device, output_device), n_axes=2)
+        return LABELS.masks(AbstractJaxNetwork.prepare_batch(batch, input_device, output_device), 2, batch)
 
 
 @described_by_base
@@ -76,4 +76,4 @@ class UNet3dJax(ready.UNet3d, _SegmentationNetwork):
     @room_default
     def prepare_batch(batch: Mapping[str, Any], input_device: Any, output_device: Any) -> dict[str, Any]:
         """Make arrays of a batch, as :class:`UNet2dJax`, of masks of shape (B, 1, D, H, W) or (B, D, H, W)."""
-        return LABELS.masks(AbstractJaxNetwork.prepare_batch(batch, input_device, output_device), n_axes=3)
+        return LABELS.masks(AbstractJaxNetwork.prepare_batch(batch, input_device, output_device), 3, batch)

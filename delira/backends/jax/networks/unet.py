@@ -14,7 +14,8 @@ from delira.backends.jax.networks.layers import (
     transposed_convolution,
     xavier_normal,
 )
-from delira.errors import ConfigError, DataError
+from delira.errors import DataError
+from delira.models.ready import check_modes
 
 
 class UNet(nnx.Module):
@@ -47,7 +48,7 @@ class UNet(nnx.Module):
         modes: tuple[str, str],
         rngs: nnx.Rngs,
     ) -> None:
-        _check(depth, *modes)
+        check_modes(*modes)
         self.min_size = 2 ** (depth - 1)
         widths = [start_filts * 2**level for level in range(depth)]
         self.down_convs = nnx.List(
@@ -59,7 +60,7 @@ class UNet(nnx.Module):
 
     def __call__(self, images: jax.Array) -> jax.Array:
         """Map (B, in_channels, *spatial) to logits of shape (B, num_classes, *spatial)."""
-        hidden = channels_last(images, self.down_convs[0].conv1.in_features)
+        hidden = channels_last(images, self.down_convs[0].conv1)
         if min(images.shape[2:]) < self.min_size:
             raise DataError(
                 f"images of shape {list(images.shape[2:])} are too small: every axis needs at least {self.min_size} "
@@ -138,17 +139,3 @@ class UpConv(nnx.Module):
         hidden = jnp.pad(hidden, [(0, 0), *missing, (0, 0)])
         hidden = jnp.concatenate([hidden, skip], -1) if self.concatenates else hidden + skip
         return nnx.relu(self.conv2(nnx.relu(self.conv1(hidden))))
-
-
-def _check(depth: int, up_mode: str, merge_mode: str) -> None:
-    if not isinstance(depth, int) or depth < 1:
-        raise ConfigError(f"depth must be an integer of at least 1 (level), got {depth!r}")
-    if up_mode not in ("transpose", "upsample"):
-        raise ConfigError(f"up_mode must be 'transpose' or 'upsample', got {up_mode!r}")
-    if merge_mode not in ("concat", "add"):
-        raise ConfigError(f"merge_mode must be 'concat' or 'add', got {merge_mode!r}")
-    if (up_mode, merge_mode) == ("upsample", "add"):
-        raise ConfigError(
-            "up_mode='upsample' does not go with merge_mode='add': copied entries would be added to a level of full "
-            "resolution; use merge_mode='concat' or up_mode='transpose'"
-        )

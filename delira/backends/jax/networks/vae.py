@@ -64,7 +64,7 @@ class Encoder(nnx.Module):
 
     def __call__(self, images: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Map images of shape (B, in_channels, H, W) to two arrays of shape (B, latent_dim)."""
-        last = channels_last(images, self.conv1.in_features)
+        last = channels_last(images, self.conv1)
         if images.shape[2:] != self.image_size:
             raise DataError(f"the images are {images.shape[2:]}, but the network takes {self.image_size}")
         hidden = nnx.relu(self.conv2(nnx.relu(self.conv1(last))))

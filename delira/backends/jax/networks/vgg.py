@@ -39,7 +39,7 @@ class VGG3D(nnx.Module):
 
     def __call__(self, volumes: jax.Array) -> jax.Array:
         """Map volumes of shape (B, C, D, H, W) to (B, n_outputs)."""
-        hidden = _pool(nnx.relu(self.bn1(self.conv1(channels_last(volumes, self.conv1.in_features)))))
+        hidden = _pool(nnx.relu(self.bn1(self.conv1(channels_last(volumes, self.conv1)))))
         hidden = _pool(nnx.relu(self.bn2(self.conv2(hidden))))
         hidden = nnx.relu(self.bn3(self.conv3(hidden)))
         hidden = _pool(nnx.relu(self.bn4(self.conv4(hidden))))

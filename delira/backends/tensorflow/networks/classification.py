@@ -50,7 +50,7 @@ class ClassificationNetworkBaseTf(ready.Classification, _ResNet):
 
         Labels of shape (B, 1) lose their last axis, and all become int64.
         """
-        return LABELS.class_numbers(AbstractTfNetwork.prepare_batch(batch, input_device, output_device))
+        return LABELS.class_numbers(AbstractTfNetwork.prepare_batch(batch, input_device, output_device), batch)
 
 
 @described_by_base

@@ -78,7 +78,7 @@ class Discriminator(Part):
 
     def call(self, images: tf.Tensor) -> tf.Tensor:
         """Map images of shape (B, n_channels, 64, 64) to logits of shape (B, 1)."""
-        last = channels_last(images, self.conv1.kernel.shape[-2])
+        last = channels_last(images, self.conv1)
         if not images.shape[2:].is_compatible_with([64, 64]):
             height, width = images.shape[2:]
             raise DataError(f"the images are {height} x {width} pixels; DCGAN takes 64 x 64: resize them")

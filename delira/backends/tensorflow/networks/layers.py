@@ -11,7 +11,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from delira.models.ready import check_channels
+from delira.models.ready import check_images
 
 _CONVOLUTIONS = {2: keras.layers.Conv2D, 3: keras.layers.Conv3D}
 _TRANSPOSED = {2: keras.layers.Conv2DTranspose, 3: keras.layers.Conv3DTranspose}
@@ -27,10 +27,10 @@ class Part(keras.layers.Layer):
         self.built = True
 
 
-def channels_last(images: tf.Tensor, n_channels: int | None = None) -> tf.Tensor:
-    """(B, C, *spatial) as (B, *spatial, C); refuses others than ``n_channels`` channels, if it is given."""
-    if n_channels is not None:
-        check_channels(images.shape, n_channels)
+def channels_last(images: tf.Tensor, layer: keras.layers.Layer | None = None) -> tf.Tensor:
+    """(B, C, *spatial) as (B, *spatial, C); refuses images that ``layer``, if it is given, does not take."""
+    if layer is not None:
+        check_images(images.shape, layer.kernel.shape[-2], len(layer.kernel.shape) - 2)
     return tf.transpose(images, [0, *range(2, images.shape.rank), 1])
 
 

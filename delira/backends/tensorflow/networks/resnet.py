@@ -40,7 +40,7 @@ class ResNet18(Part):
 
     def call(self, images: tf.Tensor) -> tf.Tensor:
         """Map images of shape (B, C, H, W) to (B, n_outputs)."""
-        hidden = tf.nn.relu(self.bn1(self.conv1(padded(channels_last(images, self.conv1.kernel.shape[-2]), 3))))
+        hidden = tf.nn.relu(self.bn1(self.conv1(padded(channels_last(images, self.conv1), 3))))
         hidden = tf.nn.max_pool2d(padded(hidden, 1), 3, 2, "VALID")  # behind the ReLU nothing is below the zeros
         for block in (*self.layer1, *self.layer2, *self.layer3, *self.layer4):
             hidden = block(hidden)

@@ -11,7 +11,8 @@ from delira.backends.tensorflow.networks.layers import (
     transposed_convolution,
     xavier_normal,
 )
-from delira.errors import ConfigError, DataError
+from delira.errors import DataError
+from delira.models.ready import check_modes
 
 
 class UNet(Part):
@@ -44,7 +45,7 @@ class UNet(Part):
         merge_mode: str,
     ) -> None:
         super().__init__()
-        _check(depth, up_mode, merge_mode)
+        check_modes(up_mode, merge_mode)
         self.min_size = 2 ** (depth - 1)
         widths = [start_filts * 2**level for level in range(depth)]
         self.down_convs = [
@@ -55,7 +56,7 @@ class UNet(Part):
 
     def call(self, images: tf.Tensor) -> tf.Tensor:
         """Map (B, in_channels, *spatial) to logits of shape (B, num_classes, *spatial)."""
-        hidden = channels_last(images, self.down_convs[0].conv1.kernel.shape[-2])
+        hidden = channels_last(images, self.down_convs[0].conv1)
         spatial = images.shape[2:]
         if any(length is not None and length < self.min_size for length in spatial):
             raise DataError(
@@ -139,17 +140,3 @@ def _pool(hidden: tf.Tensor) -> tf.Tensor:
     # by its own name: tf.nn.max_pool of volumes has no gradient outside a graph (TensorFlow 2.21)
     pool = tf.nn.max_pool2d if hidden.shape.rank == 4 else tf.nn.max_pool3d
     return pool(hidden, 2, 2, "VALID")
-
-
-def _check(depth: int, up_mode: str, merge_mode: str) -> None:
-    if not isinstance(depth, int) or depth < 1:
-        raise ConfigError(f"depth must be an integer of at least 1 (level), got {depth!r}")
-    if up_mode not in ("transpose", "upsample"):
-        raise ConfigError(f"up_mode must be 'transpose' or 'upsample', got {up_mode!r}")
-    if merge_mode not in ("concat", "add"):
-        raise ConfigError(f"merge_mode must be 'concat' or 'add', got {merge_mode!r}")
-    if (up_mode, merge_mode) == ("upsample", "add"):
-        raise ConfigError(
-            "up_mode='upsample' does not go with merge_mode='add': copied entries would be added to a level of full "
-            "resolution; use merge_mode='concat' or up_mode='transpose'"
-        )

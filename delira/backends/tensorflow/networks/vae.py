@@ -62,7 +62,7 @@ class Encoder(Part):
 
     def call(self, images: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Map images of shape (B, in_channels, H, W) to two tensors of shape (B, latent_dim)."""
-        last = channels_last(images, self.conv1.kernel.shape[-2])
+        last = channels_last(images, self.conv1)
         if not images.shape[2:].is_compatible_with(self.image_size):
             raise DataError(f"the images are {tuple(images.shape[2:])}, but the network takes {self.image_size}")
         hidden = tf.nn.relu(self.conv1(padded(last, 1)))

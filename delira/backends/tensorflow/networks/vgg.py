@@ -45,7 +45,7 @@ class VGG3D(Part):
 
     def call(self, volumes: tf.Tensor) -> tf.Tensor:
         """Map volumes of shape (B, C, D, H, W) to (B, n_outputs)."""
-        hidden = _pool(tf.nn.relu(self.bn1(self.conv1(padded(channels_last(volumes, self.conv1.kernel.shape[-2]), 1)))))
+        hidden = _pool(tf.nn.relu(self.bn1(self.conv1(padded(channels_last(volumes, self.conv1), 1)))))
         hidden = _pool(tf.nn.relu(self.bn2(self.conv2(padded(hidden, 1)))))
         hidden = tf.nn.relu(self.bn3(self.conv3(padded(hidden, 1))))
         hidden = _pool(tf.nn.relu(self.bn4(self.conv4(padded(hidden, 1)))))

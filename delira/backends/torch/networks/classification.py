@@ -51,7 +51,7 @@ class ClassificationNetworkBasePyTorch(ready.Classification, _ResNet):
 
         Labels of shape (B, 1) lose their last axis, and all become int64.
         """
-        return LABELS.class_numbers(AbstractPyTorchNetwork.prepare_batch(batch, input_device, output_device))
+        return LABELS.class_numbers(AbstractPyTorchNetwork.prepare_batch(batch, input_device, output_device), batch)
 
 
 @described_by_base

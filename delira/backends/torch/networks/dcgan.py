@@ -4,6 +4,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from delira.backends.torch.networks.images import check_images
 from delira.errors import DataError
 
 
@@ -70,11 +71,7 @@ class Discriminator(nn.Module):
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Map images of shape (B, n_channels, 64, 64) to logits of shape (B, 1)."""
-        if images.size(1) != self.conv1.in_channels:
-            raise DataError(
-                f"the images have {images.size(1)} channels (shape {list(images.shape)}), and the network is built for "
-                f"{self.conv1.in_channels}; the channels come first"
-            )
+        check_images(images, self.conv1.in_channels, 2)
         if images.size(2) != 64 or images.size(3) != 64:
             raise DataError(f"the images have {images.size(2)} x {images.size(3)} pixels; resize them to 64 x 64")
         hidden = functional.leaky_relu(self.conv1(images), 0.2)

@@ -4,6 +4,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from delira.backends.torch.networks.images import check_images
+
 
 class ResNet18(nn.Module):
     """Eight residual blocks of two 3x3 convolutions; weights have the names that torchvision gives them.
@@ -36,6 +38,7 @@ class ResNet18(nn.Module):
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Map images of shape (B, C, H, W) to (B, n_outputs)."""
+        check_images(images, self.conv1.in_channels, 2)
         hidden = self.maxpool(functional.relu(self.bn1(self.conv1(images))))
         hidden = self.layer4(self.layer3(self.layer2(self.layer1(hidden))))
         return self.fc(hidden.mean(dim=(2, 3)))

@@ -6,7 +6,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from delira.errors import ConfigError, DataError
+from delira.backends.torch.networks.images import check_images
+from delira.errors import DataError
+from delira.models.ready import check_modes
 
 #: axes -> convolution, transposed convolution, pooling
 _LAYERS: dict[int, tuple[Any, Any, Any]] = {
@@ -45,8 +47,8 @@ class UNet(nn.Module):
         merge_mode: str,
     ) -> None:
         super().__init__()
-        _check(depth, up_mode, merge_mode)
-        self.in_channels = in_channels
+        check_modes(up_mode, merge_mode)
+        self.in_channels, self.n_axes = in_channels, n_axes
         self.min_size = 2 ** (depth - 1)
         widths = [start_filts * 2**level for level in range(depth)]
         self.pool = _LAYERS[n_axes][2](2)
@@ -61,11 +63,7 @@ class UNet(nn.Module):
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Map (B, in_channels, *spatial) to logits of shape (B, num_classes, *spatial)."""
-        if images.shape[1] != self.in_channels:
-            raise DataError(
-                f"the images have {images.shape[1]} channels (shape {list(images.shape)}), and the network is built "
-                f"for {self.in_channels}; the channels come first"
-            )
+        check_images(images, self.in_channels, self.n_axes)
         if min(images.shape[2:]) < self.min_size:
             raise DataError(
                 f"images of shape {list(images.shape[2:])} are too small: every axis needs at least {self.min_size} "
@@ -147,17 +145,3 @@ def init_xavier(module: nn.Module) -> None:
         nn.init.xavier_normal_(module.weight)
         if module.bias is not None:
             nn.init.zeros_(module.bias)
-
-
-def _check(depth: int, up_mode: str, merge_mode: str) -> None:
-    if not isinstance(depth, int) or depth < 1:
-        raise ConfigError(f"depth must be an integer of at least 1 (level), got {depth!r}")
-    if up_mode not in ("transpose", "upsample"):
-        raise ConfigError(f"up_mode must be 'transpose' or 'upsample', got {up_mode!r}")
-    if merge_mode not in ("concat", "add"):
-        raise ConfigError(f"merge_mode must be 'concat' or 'add', got {merge_mode!r}")
-    if (up_mode, merge_mode) == ("upsample", "add"):
-        raise ConfigError(
-            "up_mode='upsample' does not go with merge_mode='add': copied entries would be added to a level of full "
-            "resolution; use merge_mode='concat' or up_mode='transpose'"
-        )

@@ -8,8 +8,10 @@ from torch import nn
 from torch.nn import functional
 
 from delira.backends.torch.network import AbstractPyTorchNetwork
+from delira.backends.torch.networks.images import check_images
 from delira.contract import needs_losses
 from delira.contract.ready_steps import autoencoder_closure
+from delira.errors import DataError
 from delira.models import ready
 from delira.utils.docstrings import described_by_base
 
@@ -45,12 +47,19 @@ class Encoder(nn.Module):
         super().__init__()
         self.conv1 = nn.Conv2d(in_channels, start_filts, 4, stride=2, padding=1)
         self.conv2 = nn.Conv2d(start_filts, 2 * start_filts, 4, stride=2, padding=1)
+        self.height, self.width = 4 * size[0], 4 * size[1]
         n_features = 2 * start_filts * size[0] * size[1]
         self.mean = nn.Linear(n_features, latent_dim)
         self.log_var = nn.Linear(n_features, latent_dim)
 
     def forward(self, images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Map images of shape (B, in_channels, H, W) to two tensors of shape (B, latent_dim)."""
+        check_images(images, self.conv1.in_channels, 2)
+        if images.size(2) != self.height or images.size(3) != self.width:
+            raise DataError(
+                f"the images have {images.size(2)} x {images.size(3)} pixels, but the network takes {self.height} x "
+                f"{self.width}"
+            )
         hidden = functional.relu(self.conv2(functional.relu(self.conv1(images)))).flatten(1)
         return self.mean(hidden), self.log_var(hidden)
 

@@ -4,6 +4,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from delira.backends.torch.networks.images import check_images
 from delira.backends.torch.networks.resnet import init_for_relu
 
 
@@ -41,6 +42,7 @@ class VGG3D(nn.Module):
 
     def forward(self, volumes: torch.Tensor) -> torch.Tensor:
         """Map volumes of shape (B, C, D, H, W) to (B, n_outputs)."""
+        check_images(volumes, self.conv1.in_channels, 3)
         hidden = self.pool(functional.relu(self.bn1(self.conv1(volumes))))
         hidden = self.pool(functional.relu(self.bn2(self.conv2(hidden))))
         hidden = functional.relu(self.bn3(self.conv3(hidden)))
