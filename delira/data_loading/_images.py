@@ -2,16 +2,28 @@
 
 import os
 import warnings
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from delira.errors import DataError
+from delira.errors import ConfigError, DataError
+from delira.utils.checks import check_whole
 from delira.utils.optional import import_optional
 
 _COLOURS = {"CMYK": "RGB", "YCbCr": "RGB", "HSV": "RGB", "P": "RGB", "PA": "RGBA", "RGBa": "RGBA", "La": "LA"}
 """Modes of Pillow whose channels are neither gray nor red, green and blue -> what is made of them."""
 _ORIENTATION, _PHOTOMETRIC = 274, 262  # tags of EXIF and TIFF
+
+
+def check_size(owner: Any, img_shape: Any) -> tuple[int, int]:
+    """Refuse what is no height and width; ``owner`` is as in :mod:`delira.utils.checks`."""
+    sizes = tuple(img_shape) if isinstance(img_shape, Iterable) and not isinstance(img_shape, (str, bytes)) else ()
+    if len(sizes) != 2:
+        name = owner if isinstance(owner, str) else type(owner).__name__
+        raise ConfigError(f"{name}: img_shape must be a height and a width, got {img_shape!r}")
+    check_whole(owner, at_least=1, **{f"img_shape[{place}]": size for place, size in enumerate(sizes)})
+    return int(sizes[0]), int(sizes[1])
 
 
 def read_image(file: str, n_channels: int = 0) -> np.ndarray:
@@ -51,6 +63,8 @@ def to_channels_first(image: np.ndarray, img_shape: tuple[int, ...], n_channels:
         raise DataError(f"an image of shape (H, W) or (H, W, C) is needed, got an array of shape {shape}")
     if image.dtype.kind == "c":
         raise DataError("it holds complex numbers, which would lose their imaginary part")
+    if image.dtype.kind not in "biuf":
+        raise DataError(f"it holds no numbers ({image.dtype})")
     if image.dtype in (np.uint8, np.uint16):
         image = image.astype(np.float32) / np.iinfo(image.dtype).max
         if image.shape[2] in (2, 4) and n_channels in (1, 3):  # the last channel is opacity

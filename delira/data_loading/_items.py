@@ -111,7 +111,8 @@ def _pair(path: str, groups: list[_Group], truths_end: list[str]) -> list[Any]:
 
 
 def to_endings(extensions: Any, name: str) -> list[str]:
-    given = [extensions] if isinstance(extensions, str) else list(extensions or ())
+    is_list = isinstance(extensions, Iterable) and not isinstance(extensions, (str, bytes))
+    given = list(extensions) if is_list else [extensions]
     if not given or not all(isinstance(ending, str) and ending.strip(".") for ending in given):
         raise ConfigError(f"{name} must list endings of files, e.g. ['.png', '.nii.gz'], got {extensions!r}")
     # "png" is meant as ".png"; "_seg.nii.gz" is meant as it stands

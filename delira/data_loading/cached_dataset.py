@@ -32,6 +32,7 @@ from delira.data_loading.array_dataset import DictDataset, as_dataset
 from delira.data_loading.mapped_dataset import MappedDataset
 from delira.data_loading.wrapped_dataset import WrappedDataset
 from delira.errors import ConfigError
+from delira.utils.checks import check_paths
 from delira.utils.files import publish
 from delira.utils.seeding import derive, seeded_globals
 
@@ -111,6 +112,7 @@ class CachedDataset(AbstractDataset):
         hash_funcs: HashFunctions | None = None,
     ) -> None:
         super().__init__()
+        check_paths(self, path=path)
         self.dataset = as_dataset(dataset)
         roots = list(roots_of(self.dataset))
         if any(isinstance(root, CachedDataset) for root in roots):

@@ -1,7 +1,7 @@
 """Functions that load a sample from files, and normalise it; for ``load_fn`` of datasets and data managers."""
 
+import contextlib
 import functools
-import numbers
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping
@@ -12,10 +12,11 @@ import numpy as np
 from delira.data_loading._arrays import as_array
 from delira.data_loading._cast import cast
 from delira.data_loading._content import describe_callable
-from delira.data_loading._exact import refuse_masked
-from delira.data_loading._images import read_image, read_numbers, to_channels_first
+from delira.data_loading._exact import exact_array
+from delira.data_loading._images import check_size, read_image, read_numbers, to_channels_first
 from delira.data_loading._items import ending_of, to_endings
 from delira.errors import ConfigError, DataError
+from delira.utils.checks import check_names, check_paths, check_texts, check_whole
 from delira.utils.suggest import did_you_mean
 
 _RANGES = {"-1,1": (-1.0, 1.0), "0,1": (0.0, 1.0)}
@@ -25,7 +26,7 @@ def norm_range(mode: str) -> Callable[[np.ndarray], np.ndarray]:
     """Return a function that scales an array to a range, by its own minimum and maximum.
 
     Its result is float32, or float64 where float32 cannot hold the values of the input. An array of equal
-    values becomes the lower bound everywhere.
+    values becomes the lower bound everywhere. What holds NaN or infinite values has no range: a ``DataError``.
 
     Parameters
     ----------
@@ -54,9 +55,15 @@ def norm_zero_mean_unit_std(data: np.ndarray) -> np.ndarray:
     -------
     ndarray of the same shape
         float32, or float64 where float32 cannot hold the values of ``data``; zeros if all values are equal.
+
+    Raises
+    ------
+    DataError
+        If ``data`` are no numbers, or some of them NaN or infinite.
     """
     values = _as_float(data)
-    if not values.size or values.min() == values.max():  # the standard deviation would be a rounding error
+    minimum, maximum = _limits(values)
+    if minimum == maximum:  # the standard deviation would be a rounding error
         return np.zeros_like(values)
     mean, deviation = values.mean(dtype=np.float64), values.std(dtype=np.float64)
     return (values - float(mean)) / float(deviation)
@@ -64,18 +71,31 @@ def norm_zero_mean_unit_std(data: np.ndarray) -> np.ndarray:
 
 def _scale(low: float, high: float, data: np.ndarray) -> np.ndarray:
     values = _as_float(data)
-    if not values.size:
-        return values
-    minimum, maximum = values.min(), values.max()
+    minimum, maximum = _limits(values)
     if minimum == maximum:
         return np.full_like(values, low)
     return (values - minimum) / (maximum - minimum) * (high - low) + low
 
 
 def _as_float(data: Any) -> np.ndarray:
-    refuse_masked(data, "what is normalised")
-    array = np.asarray(data)
+    array = exact_array(data, "the values to be normalised")
+    if array.dtype.kind not in "biuf":
+        raise DataError(f"what is normalised must be an array of numbers, got {data!r:.100} ({array.dtype})")
     return array.astype(np.result_type(array.dtype, np.float32), copy=False)
+
+
+def _limits(values: np.ndarray) -> tuple[Any, Any]:
+    """Least and greatest value; of none, zeros."""
+    if not values.size:
+        return 0, 0
+    minimum, maximum = values.min(), values.max()
+    if not (np.isfinite(minimum) and np.isfinite(maximum)):
+        wrong = np.count_nonzero(~np.isfinite(values))
+        raise DataError(
+            f"what is normalised holds {wrong} of {values.size} values that are NaN or infinite, and all others would "
+            "depend on them; replace them first, e.g. numpy.nan_to_num(array, posinf=0, neginf=0)"
+        )
+    return minimum, maximum
 
 
 _TO_MINUS_ONE_ONE = norm_range("-1,1")
@@ -114,12 +134,10 @@ def default_load_fn_2d(
     MissingBackendError
         If a package of the extra ``images`` is not installed.
     """
-    height_and_width = tuple(img_shape) if isinstance(img_shape, Iterable) else (img_shape,)
-    sizes = (*height_and_width, n_channels)
-    if len(sizes) != 3 or not all(isinstance(size, numbers.Integral) and size > 0 for size in sizes):
-        raise ConfigError(
-            f"img_shape must be two positive integers and n_channels one, got {img_shape!r} and {n_channels!r}"
-        )
+    names = {f"label_files[{number}]": file for number, file in enumerate(label_files)}
+    check_paths("default_load_fn_2d", img_file=img_file, **names)
+    height_and_width = check_size("default_load_fn_2d", img_shape)
+    check_whole("default_load_fn_2d", at_least=1, n_channels=n_channels)
     image = read_image(img_file, n_channels)
     try:
         sample = {"data": to_channels_first(image, height_and_width, n_channels)}
@@ -128,11 +146,26 @@ def default_load_fn_2d(
     return sample | {f"label_{number}": read_numbers(file) for number, file in enumerate(label_files)}
 
 
+def _files_of(sample_ext: Any) -> dict[str, list[str]]:
+    """Names of files by entry, at least one for each."""
+    if isinstance(sample_ext, Mapping) and sample_ext:
+        with contextlib.suppress(TypeError):  # of what is no list
+            files = {key: [names] if isinstance(names, str) else list(names) for key, names in sample_ext.items()}
+            if all(names and all(isinstance(name, str) and name for name in names) for names in files.values()):
+                return files
+    raise ConfigError(
+        f"sample_ext must say which files make which entry, e.g. {{'data': ['image.nii.gz']}}; got {sample_ext!r}"
+    )
+
+
 def _to_dtype(value: Any, key: str) -> np.dtype:
+    error = None
     try:
-        return np.dtype(value)
-    except TypeError as error:
-        raise ConfigError(f"dtype of {key!r} must be one of numpy's, e.g. 'float32', got {value!r}") from error
+        if (dtype := np.dtype(value)).kind != "V":  # of several parts
+            return dtype
+    except TypeError as wrong:
+        error = wrong
+    raise ConfigError(f"dtype of {key!r} must be one of numpy's, e.g. 'float32', got {value!r}") from error
 
 
 class LoadSample:
@@ -170,13 +203,11 @@ class LoadSample:
         norm_fn: Callable[[np.ndarray], np.ndarray] = _TO_MINUS_ONE_ONE,
         **kwargs: Any,
     ) -> None:
-        if not isinstance(sample_ext, Mapping) or not sample_ext or not all(sample_ext.values()):
-            raise ConfigError(
-                "sample_ext must say which files make which entry, e.g. {'data': ['image.nii.gz']}; "
-                f"got {sample_ext!r}"
-            )
-        self._files = {key: [names] if isinstance(names, str) else list(names) for key, names in sample_ext.items()}
+        self._files = _files_of(sample_ext)
+        if not isinstance(dtype, Mapping | None):
+            raise ConfigError(f"dtype must be a dict {{entry: dtype}}, got {dtype!r}")
         self._dtype = {key: _to_dtype(value, key) for key, value in (dtype or {}).items()}
+        check_names(type(self).__name__, normalize=normalize)
         self._normalize = [normalize] if isinstance(normalize, str) else list(normalize)
         self._sample_fn, self._norm_fn, self._kwargs = sample_fn, norm_fn, kwargs
         for name, function in (("sample_fn", sample_fn), ("norm_fn", norm_fn)):
@@ -259,7 +290,10 @@ class LoadSampleLabel(LoadSample):
         sample_kwargs: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
+        if not isinstance(sample_kwargs, Mapping | None):
+            raise ConfigError(f"sample_kwargs must be a dict of arguments of LoadSample, got {sample_kwargs!r}")
         super().__init__(sample_ext, sample_fn, **(sample_kwargs or {}))
+        check_texts(type(self).__name__, label_ext=label_ext)
         if not callable(label_fn):
             raise ConfigError(f"label_fn must be a function, got {label_fn!r}")
         self._label_ext, self._label_fn, self._label_kwargs = label_ext, label_fn, kwargs

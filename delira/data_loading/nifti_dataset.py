@@ -8,6 +8,7 @@ from typing import Any
 from delira.data_loading.abstract_dataset import LoadFunction
 from delira.data_loading.file_dataset import BaseCacheDataset, BaseLazyDataset, _LoadingDataset
 from delira.errors import ConfigError, DataError
+from delira.utils.checks import check_names, check_texts
 from delira.utils.path import subdirs
 
 
@@ -28,7 +29,11 @@ class _CaseDataset(_LoadingDataset):
             DeprecationWarning,
             stacklevel=2,
         )
+        check_names(type(self).__name__, img_files=img_files)
+        check_texts(type(self).__name__, label_file=label_file)
         self._names = [img_files] if isinstance(img_files, str) else list(img_files), label_file
+        if not self._names[0] or not all(self._names[0]):
+            raise ConfigError(f"{type(self).__name__}: img_files must name the volumes of a case, got {img_files!r}")
         super().__init__(data_path, load_fn, **load_kwargs)
 
     def _list(self, path: Any) -> list[Any]:

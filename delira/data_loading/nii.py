@@ -4,13 +4,14 @@ import abc
 import json
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
 
 from delira.data_loading._cast import cast
-from delira.errors import DataError, MissingBackendError
+from delira.errors import ConfigError, DataError, MissingBackendError
+from delira.utils.checks import check_functions, check_paths
 from delira.utils.optional import import_optional
 
 _OF_NIBABEL = (".nii", ".nii.gz", ".hdr", ".img", ".mgh", ".mgz")
@@ -47,6 +48,7 @@ def load_nii(path: str | os.PathLike[str]) -> np.ndarray:
     MissingBackendError
         If no package of the extra ``medical`` that reads it is installed.
     """
+    check_paths("load_nii", path=path)
     with open(path, "rb"):  # the system's own error for what is missing or forbidden
         pass
     name = os.fspath(path)
@@ -85,21 +87,46 @@ def load_sample_nii(files: Mapping[str, Any], label_load_cls: Callable[[Any], "B
     Raises
     ------
     DataError
-        If the largest value of all volumes is not above 1 and at most 511, or the mask holds no integers.
+        If the largest value of all volumes is not above 1 and at most 511, a value is NaN or infinite, volumes have
+        different shapes, or the mask holds no integers.
     """
     _deprecated("load_sample_nii", "use LoadSampleLabel with sample_fn=load_nii")
-    images = files["img"]
-    paths: list[str] = [os.fspath(path) for path in ([images] if isinstance(images, (str, os.PathLike)) else images)]
-    volumes = np.stack([load_nii(path) for path in paths])
-    if not 1 < volumes.max() <= _LARGEST:
+    check_functions("load_sample_nii", label_load_cls=label_load_cls)
+    paths = _paths_of(files)
+    loaded = [load_nii(path) for path in paths]
+    shapes = {path: volume.shape for path, volume in zip(paths, loaded, strict=True)}
+    if len({*shapes.values()}) > 1:
+        raise DataError(f"the volumes of one sample must have one shape, got {shapes}")
+    volumes = np.stack(loaded)
+    if not 1 < volumes.max() <= _LARGEST or not np.isfinite(volumes.min()):
         raise DataError(
             f"load_sample_nii divides by {_LARGEST} and needs a largest value above 1 and at most that, but found "
-            f"{volumes.max()} in {', '.join(map(repr, paths))}; use LoadSample with norm_range"
+            f"values from {volumes.min()} to {volumes.max()} in {', '.join(map(repr, paths))}; use LoadSample with "
+            "norm_range"
         )
     sample: dict[str, Any] = {"data": (volumes / _LARGEST).astype(np.float32)}
     if "mask" in files:
         sample["mask"] = cast(load_nii(files["mask"]), np.dtype(np.int64), f"the mask {os.fspath(files['mask'])!r}")
-    return sample | dict(label_load_cls(files["label"]).get_labels())
+    labels = label_load_cls(files["label"])
+    if not hasattr(labels, "get_labels"):
+        raise ConfigError(
+            f"label_load_cls must make something with get_labels(), as a BaseLabelGenerator, not a "
+            f"{type(labels).__name__}"
+        )
+    return sample | dict(labels.get_labels())
+
+
+def _paths_of(files: Any) -> list[str]:
+    """Paths of the volumes, all others checked."""
+    if not isinstance(files, Mapping) or not {"img", "label"} <= files.keys():
+        raise ConfigError(f"files of load_sample_nii must be a dict with 'img' and 'label', got {files!r}")
+    images = files["img"]
+    several = isinstance(images, Collection) and not isinstance(images, (str, Mapping)) and len(images) > 0
+    paths = list(images) if several else [images]
+    names = {f"img[{number}]": path for number, path in enumerate(paths)}
+    others = {name: files[name] for name in ("label", "mask") if name in files}
+    check_paths("files of load_sample_nii", **names, **others)
+    return [os.fspath(path) for path in paths]
 
 
 class BaseLabelGenerator(abc.ABC):

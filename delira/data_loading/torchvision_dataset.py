@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from delira.data_loading._images import to_channels_first
+from delira.data_loading._images import check_size, to_channels_first
 from delira.data_loading.abstract_dataset import AbstractDataset, Sample
 from delira.errors import ConfigError, DataError, MissingBackendError, MissingKeyError
+from delira.utils.checks import check_flags, check_paths
 from delira.utils.optional import import_optional
 from delira.utils.suggest import did_you_mean
 
@@ -68,13 +69,15 @@ class TorchvisionClassificationDataset(AbstractDataset):
         **kwargs: Any,
     ) -> None:
         super().__init__(tempfile.gettempdir() if root is None else root)
+        check_paths(self, root=self.data_path)
+        check_flags(self, train=train, download=download, one_hot=one_hot)
         if (name := str(dataset).lower()) not in _CLASSES:
             raise MissingKeyError(f"there is no dataset {dataset!r}{did_you_mean(name, _CLASSES)}")
         if changed := [key for key in ("transform", "target_transform") if key in kwargs]:
             raise ConfigError(f"{changed[0]} would change what is loaded; pass transforms to the data manager")
         self.train = train
         self.one_hot = one_hot
-        self.img_shape = img_shape
+        self.img_shape = check_size(self, img_shape)
         self.data = self._make_dataset(name, train=train, download=download, **kwargs)
         self.num_classes = len(self.data.classes)
 

@@ -254,7 +254,7 @@ def test_a_missing_image_is_the_error_of_the_system(tmp_path, name):
     ("img_shape", "n_channels"), [((4,), 1), (4, 1), ((4, 5, 6), 1), ((4, 0), 1), ((4.0, 5), 1), ((4, 5), 0)]
 )
 def test_an_impossible_shape_is_refused(tmp_path, img_shape, n_channels):
-    with pytest.raises(ConfigError, match="img_shape must be two positive integers and n_channels one, got"):
+    with pytest.raises(ConfigError, match=r"(img_shape|n_channels).*got"):
         load(str(tmp_path / "never opened"), img_shape=img_shape, n_channels=n_channels)
 
 

@@ -284,7 +284,9 @@ def test_a_historic_sample_of_volumes(tmp_path):
 @pytest.mark.parametrize("largest", [1, 512])
 def test_values_that_a_historic_sample_cannot_scale_are_refused(tmp_path, largest):
     path = nifti(tmp_path / "a.nii", np.full((2, 2, 2), largest, np.int16))
-    with pytest.raises(DataError, match=rf"but found {largest} in '.*a\.nii'; use LoadSample with norm_range"):
+    with pytest.raises(
+        DataError, match=rf"but found values from {largest} to {largest} in '.*a\.nii'; use LoadSample with norm_range"
+    ):
         load_sample_nii({"img": path, "label": "none"}, Diagnosis)
 
 
