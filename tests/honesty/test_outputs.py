@@ -390,7 +390,7 @@ def test_an_epoch_whose_score_is_no_number_is_never_the_best():
 
 
 def test_the_average_over_classes_is_that_of_the_whole_data_set(tmp_path):
-    pytest.importorskip("sklearn")
+    pytest.importorskip("skops", reason="estimators are stored by the package 'skops', which is not installed")
     from sklearn.linear_model import LogisticRegression
 
     from delira.training import SklearnExperiment

@@ -8,8 +8,8 @@ import pytest
 
 import delira
 
-#: framework -> package that must be there
-PACKAGES = {"torch": "torch", "tensorflow": "keras", "jax": "flax", "sklearn": "sklearn"}
+#: framework -> package that must be there, with the framework or beside it
+PACKAGES = {"torch": "torch", "tensorflow": "keras", "jax": "flax", "sklearn": "skops"}  # skops stores estimators
 DIFFERENTIABLE = ["torch", "tensorflow", "jax"]
 
 _rng = np.random.default_rng(0)
