@@ -167,6 +167,11 @@ class TreeMetric:
         values = self.metrics.process_final(self._state)
         return {name.removeprefix("val_"): value for name, value in values.items()}
 
+    @property
+    def way(self) -> str:
+        """How predictions were read of which nobody says what they are; empty if it is said, or does not matter."""
+        return self.metrics.trees[0].way
+
     def state_dict(self) -> dict[str, Any]:
         """What the batches so far have brought."""
         return self.metrics.state_dict()

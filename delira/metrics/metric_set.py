@@ -153,6 +153,11 @@ class MetricSet:
             self._gatherer.append(gathered)
         self._n_updates += 1
 
+    @property
+    def gathered(self) -> dict[str, Any]:
+        """Entries of all batches that functions of whole arrays read; empty without such metrics."""
+        return self._gatherer.result()
+
     def compute(self) -> dict[str, np.ndarray]:
         """The value of every metric.
 

@@ -19,6 +19,7 @@ from delira.training.cross_validation import CrossValidation
 from delira.training.experiment_file import FILE_NAME, load_arguments, save_arguments
 from delira.training.generators import own_generators, seed_generators
 from delira.training.locate import check_found, locate_fold
+from delira.training.output_readings import OutputReadings
 from delira.training.parameters import Parameters
 from delira.training.plan import close_workers
 from delira.training.predictor import Predictor
@@ -196,6 +197,8 @@ class BaseExperiment:
             network = self.last_trainer.train(request.num_epochs, train, val)
             if told := other_weights(selection_of(self.last_trainer)):
                 folder.log("other_weights", fold=request.fold, **told)
+            for text in self.last_trainer.caveats:
+                folder.log("caveat", fold=request.fold, text=text)
             return network
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -258,6 +261,9 @@ class BaseExperiment:
         keys = config.keys_of(tested) if metric_keys is None else metric_keys
         with noting("in the test"):
             bound = config.bound(tested, keys, self.trainer_cls.backend)
+            readings = OutputReadings(config, self.trainer_cls.backend, bound, keys)
+            is_own = self.last_trainer is not None and self.last_trainer.module is network
+            predictor.follow(readings, self.last_trainer.state.outputs if is_own else {})
             done = predictor.evaluate(test_data, metrics=bound, metric_keys=keys, verbose=verbose)
         close_workers(test_data)
         if not done.predictions:

@@ -23,6 +23,7 @@ from delira.training.generators import seed_generators, set_generators
 from delira.training.hooked_run import HookedRun
 from delira.training.live_view import live_view
 from delira.training.micro_batches import run_in_parts
+from delira.training.output_readings import OutputReadings
 from delira.training.plan import TrainingPlan, close_workers, make_plan
 from delira.training.predictor import batch_length
 from delira.training.run_files import check_score, lock, open_files
@@ -138,6 +139,7 @@ class BaseNetworkTrainer(HookedRun):
             backend=backend,
         )
         self.closure_fn = closure
+        self.readings = OutputReadings(config, backend)
         optimizer, schedule = config.optimizer, config.schedule
         how = optimizer.builder, optimizer.cls, optimizer.params, config.update
         self.optimizers = backend.build_optimizers(network, *how)
@@ -323,7 +325,10 @@ class BaseNetworkTrainer(HookedRun):
 
     def _new_epoch(self) -> RunningEpoch:
         rates, left_out = self.backend.learning_rates(self.optimizers), self.backend.count_left_out(self.optimizers)
-        return RunningEpoch(self.config, self.backend, rates, left_out)
+        metrics = self.config.bound(self.config.metrics, backend=self.backend)
+        if self.readings is not None:
+            metrics = self.readings.settled(metrics, self.config.keys_of(metrics), self.state.outputs)
+        return RunningEpoch(self.config, self.backend, rates, left_out, metrics)
 
     def _train_single_epoch(
         self, batchgen: Iterable[Mapping[str, Any]], epoch: int, verbose: bool = False
@@ -344,6 +349,8 @@ class BaseNetworkTrainer(HookedRun):
         if state.step_in_epoch == 0:
             raise DataError(f"the training data gave no batch in epoch {epoch}")
         self._check_finite(running.losses, epoch)
+        if running.over_epoch is not None:
+            self._follow_outputs(running.over_epoch, epoch)
         return running.finish(state.step_in_epoch)
 
     def _train_pass(self, plan: TrainingPlan, epoch: int) -> dict[str, float]:

@@ -232,12 +232,27 @@ def caveats_of(outputs: Outputs, settled: Outputs, folds: Sequence[Any]) -> list
         classes = (
             ", and as one class of each sample, because its targets are one-hot" if known.kind != read.kind else ""
         )
-        found.append(
-            f"nothing says what the output {name!r} is (no loss that is known; no setting output=), so it was read as "
-            f"{read.output}, because {why}{classes}; if that is wrong, so are all numbers that rest on it: say "
-            "output='logits', 'probabilities' or 'labels'"
-        )
+        found.append(unsaid(name, str(read.output), f"{why}{classes}"))
     return found
+
+
+def unsaid(name: str, output: str, why: str) -> str:
+    """The sentence about an output of which only its values say what it is.
+
+    Parameters
+    ----------
+    name
+        Of the output.
+    output
+        What it was read as.
+    why
+        What is to follow "because".
+    """
+    return (
+        f"nothing says what the output {name!r} is (no loss that is known; no setting output=), so it was read as "
+        f"{output}, because {why}; if that is wrong, so are all numbers that rest on it: say output='logits', "
+        "'probabilities' or 'labels'"
+    )
 
 
 def not_finite(outputs: Outputs, folds: Sequence[Any]) -> list[str]:

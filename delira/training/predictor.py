@@ -21,6 +21,7 @@ from delira.metrics.metric_set import MetricSet
 from delira.metrics.scoring import lookup
 from delira.metrics.tree.seen import named_samples
 from delira.training.data_position import has_epochs
+from delira.training.output_readings import OutputReadings
 from delira.training.outputs import lost_rows
 from delira.utils.room_of import find_backend
 from delira.utils.suggest import did_you_mean
@@ -112,6 +113,8 @@ class Predictor:
     #: ``"nan"`` or ``"raise"``: what to do about predictions that are not finite
     nonfinite_predictions = "nan"
     _told: frozenset[str] = frozenset()
+    #: outputs of which nobody says what they are
+    readings: OutputReadings | None = None
     #: shown before a progress bar
     _bar_text = "Test"
 
@@ -127,6 +130,7 @@ class Predictor:
     ):
         self.backend = backend or find_backend(model)
         self.module = model
+        self._told_before: dict[str, Any] = {}
         self.preprocessing = self._default_preprocessing() if preprocessing is None else preprocessing
         self.key_mapping = _checked_mapping(key_mapping, model, self.backend)
         self._convert = convert_batch_to_npy_fn
@@ -231,6 +235,8 @@ class Predictor:
         verbose
             Show a progress bar.
         """
+        if self.readings is not None and metrics:
+            metrics = self.readings.settled(metrics, metric_keys or {}, self._told_outputs)
         metric_set = MetricSet(metrics or {}, metric_keys)
         kept, seen = Gatherer(), Gatherer()
         lost, n_seen = [], 0
@@ -255,9 +261,37 @@ class Predictor:
                         kept.append(arrays)
                     if wanted is None or wanted:
                         seen.append(host if wanted is None else _entries(host, wanted))
+        if metrics and n_seen:
+            self._follow_outputs(metric_set, epoch)
         named = named_in(lost, datamgr, batches)
         self._tell_not_finite(named)
         return Evaluation(kept.result(), metric_set.compute() if metrics else {}, seen.result(), named)
+
+    def _follow_outputs(self, metrics: MetricSet, epoch: int) -> set[str]:
+        """Keep how outputs were read of which nobody says what they are, and say it once; returns what has changed."""
+        if self.readings is None or not self.readings.outputs:
+            return set()
+        sentences, changed = self.readings.take(metrics, self._told_outputs, epoch)
+        for text in sentences:
+            _log.warning("%s", text)
+        return changed
+
+    def follow(self, readings: OutputReadings, told: Mapping[str, Any]) -> None:
+        """Read outputs of which nobody says what they are as a training has read them.
+
+        Parameters
+        ----------
+        readings
+            Of these outputs.
+        told
+            What the training has told of them; empty if there was none.
+        """
+        self.readings, self._told_before = readings, dict(told)
+
+    @property
+    def _told_outputs(self) -> dict[str, Any]:
+        """What earlier passes have told of them."""
+        return self._told_before
 
     def _tell_not_finite(self, cases: tuple[int, ...]) -> None:
         """Say once of which cases predictions are not finite, or raise it."""

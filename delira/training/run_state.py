@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from delira.contract import DEFAULT_LOSS_KEYS, StepHooks
 from delira.errors import ConfigError, NonFiniteLossError
+from delira.metrics import MetricSet
 from delira.metrics.loss_weights import weigh
 from delira.training import guards
 from delira.training.callbacks import CallbackList
@@ -240,6 +241,20 @@ class RunState(Predictor):
         if isinstance(values, StepValues):
             return values.reduce(mode, finite_only=self.config.guards.nonfinite == "skip")
         return {name: reduce_values(steps, mode) for name, steps in values.items()}
+
+    @property
+    def caveats(self) -> list[str]:
+        """What is to be known of the numbers of the training so far: how outputs were read that nobody describes."""
+        return [] if self.readings is None else self.readings.caveats(self.state.outputs)
+
+    @property
+    def _told_outputs(self) -> dict[str, Any]:
+        return self.state.outputs
+
+    def _follow_outputs(self, metrics: MetricSet, epoch: int) -> set[str]:
+        if changed := super()._follow_outputs(metrics, epoch):
+            self.state.best_score = self.state.best_epoch = None  # earlier scores do not compare
+        return changed
 
     def _update_best(self, plan: TrainingPlan, values: Mapping[str, float]) -> bool:
         key, state = plan.val_score_key, self.state

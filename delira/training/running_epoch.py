@@ -23,12 +23,23 @@ class RunningEpoch:
         Learning rates with which the epoch began, by name.
     left_out
         Batches that were left out of updates before it began.
+    metrics
+        Those over the epoch, with what is known of the predictions that they read; as losses and settings say if
+        ``None``.
     """
 
-    def __init__(self, config: TrainerConfig, backend: Backend, rates: Mapping[str, float], left_out: int = 0):
+    def __init__(
+        self,
+        config: TrainerConfig,
+        backend: Backend,
+        rates: Mapping[str, float],
+        left_out: int = 0,
+        metrics: Mapping[str, Any] | None = None,
+    ):
         self.losses, self.metrics = StepValues(backend.read_scalars), StepValues(backend.read_scalars)
         self.rates, self.left_out = dict(rates), left_out
-        metrics = config.bound(config.metrics, backend=backend)
+        if metrics is None:
+            metrics = config.bound(config.metrics, backend=backend)
         self.over_epoch = MetricSet(metrics, config.keys_of(metrics)) if metrics else None
         self._kinds = {name: kind_of(metric, name) for name, metric in metrics.items()}
 

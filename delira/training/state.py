@@ -44,6 +44,9 @@ class TrainingState:
     score_mode: str | None = None
     """``"lowest"`` or ``"highest"``: which score is good."""
 
+    outputs: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """How outputs are read of which nobody says what they are, by name: ``"output"``, and ``"since"`` which epoch."""
+
     stop_training: bool = False
     """Set by a callback to end the training after the running epoch."""
 

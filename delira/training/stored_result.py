@@ -62,7 +62,7 @@ def load_result(path: str | Path, metrics: Mapping[str, Any] | None = None) -> K
     parameters = _read_parameters(run, problems)
     folds, unfinished = _read_folds(run, parameters, problems)
     _make_alike(folds, problems)
-    problems = [*_progress(run, len(folds)), *problems]
+    problems = [*_progress(run, len(folds)), *run.caveats, *problems]
     known = {name: function for name, entry in facts["metrics"].items() if (function := _as_metric(name, entry))}
     if metrics:
         names = {*known, *facts["metrics"], *(folds[0].metrics if folds else ())}

@@ -192,6 +192,17 @@ class StoredRun:
         return found if isinstance(found, int) else None
 
     @property
+    def caveats(self) -> list[str]:
+        """What the last session of a single training said of its numbers."""
+        found: list[str] = []
+        for event in self.events:
+            if event["event"] in ("started", "resumed"):
+                found = []
+            elif event["event"] == "caveat" and isinstance(event.get("text"), str):
+                found.append(event["text"])
+        return found
+
+    @property
     def lacks_summary(self) -> bool:
         """Whether there should be a ``result.json``: a run from before there was one has no checksums."""
         is_one_fold = self.path in self.fold_folders.values()  # copied out of its run
