@@ -17,9 +17,13 @@ _WORDS: tuple[tuple[frozenset[str], frozenset[str]], ...] = (
         frozenset({
             "pred", "preds", "prediction", "predictions", "predicted", "predict", "hat", "yhat", "output", "outputs",
             "out", "logit", "logits", "score", "scores", "prob", "probs", "proba", "probas", "probability",
-            "probabilities", "estimate", "estimated", "estimates",
+            "probabilities", "estimate", "estimated", "estimates", "estimation", "forecast", "forecasts", "fitted",
+            "recon", "reconstruction", "reconstructed",
         }),
-        frozenset({"true", "truth", "target", "targets", "tgt", "gt", "groundtruth"}),
+        frozenset({
+            "true", "truth", "target", "targets", "tgt", "gt", "groundtruth", "actual", "actuals", "expected",
+            "observed", "reference",
+        }),
     ),
     (frozenset({"input", "inputs"}), frozenset({"label", "labels", "lbl", "y", "t", "annotation", "annotations"})),
 )  # fmt: skip
@@ -133,16 +137,41 @@ def tell_order(kind: str, name: str, function: Any, entries: Sequence[str], shap
     shapes
         Shapes of both; of others a wrong order is an error.
     """
-    if len(entries) != 2 or None in shapes or len(set(shapes)) != 1 or order_of(function) is not None:
+    if len(entries) != 2 or not _may_be_turned(function, shapes):
         return
-    names = _names(function)
-    given = f" (its parameters are called {' and '.join(names)})" if names else ""
-    sentence = (
-        f"{kind} {name!r} is called with ({', '.join(entries)}): nothing tells which of its arguments is the "
-        f"prediction{given}, and both have the shape {tuple(shapes[0])}; call them y_true and y_pred, or set "
+    _tell(
+        f"{kind} {name!r} is called with ({', '.join(entries)}): {_untold(function, shapes)}, or set "
         f"{kind}_keys={{{name!r}: {tuple(entries)}}}"
     )
-    _tell(sentence)
+
+
+def tell_criterion_order(criterion: Any, shapes: Sequence[Any]) -> None:
+    """Say, once, in which order the criterion of a trial is called whose names tell nothing.
+
+    Parameters
+    ----------
+    criterion
+        The function.
+    shapes
+        Shapes of prediction and target; of different ones a wrong order is an error.
+    """
+    if _may_be_turned(criterion, shapes):
+        name = getattr(criterion, "__name__", type(criterion).__name__)
+        _tell(f"the criterion {name!r} is called with (prediction, target): {_untold(criterion, shapes)}")
+
+
+def _may_be_turned(function: Any, shapes: Sequence[Any]) -> bool:
+    """Whether a wrong order would go unseen."""
+    return None not in shapes and len(set(map(tuple, shapes))) == 1 and order_of(function) is None
+
+
+def _untold(function: Any, shapes: Sequence[Any]) -> str:
+    names = _names(function)
+    given = f" (its parameters are called {' and '.join(names)})" if names else ""
+    return (
+        f"nothing tells which of its arguments is the prediction{given}, and both have the shape {tuple(shapes[0])}; "
+        "call them y_true and y_pred"
+    )
 
 
 def tell_contradiction(kind: str, name: str, function: Any, entries: Sequence[str], predicted: Container[str]) -> None:

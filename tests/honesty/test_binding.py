@@ -17,8 +17,10 @@ LABEL, PRED = RNG.normal(size=(23, 1)), RNG.normal(size=(23, 1))
 EXPECTED = float(np.mean(PRED - 2 * LABEL))
 
 PREDICTIONS = ("pred", "preds", "prediction", "y_pred", "yPred", "y_hat", "y_score", "y_prob", "input", "inputs",
-               "output", "logits", "scores", "predicted_labels")  # fmt: skip
-TARGETS = ("target", "targets", "label", "labels", "y", "y_true", "gt", "ground_truth", "true_labels")
+               "output", "logits", "scores", "predicted_labels", "predicted", "predictions", "estimate", "forecast",
+               "reconstruction")  # fmt: skip
+TARGETS = ("target", "targets", "label", "labels", "y", "y_true", "gt", "ground_truth", "true_labels", "actual",
+           "expected", "observed", "reference")  # fmt: skip
 
 
 def mean(values):
@@ -250,3 +252,25 @@ def test_the_criterion_of_a_trial_is_called_as_its_names_say():
         trial = Trial(model, torch.optim.SGD(model.parameters(), lr=0.0), criterion, metrics=["loss"], verbose=0)
         record = trial.with_train_data(x, y, batch_size=6).run(1)[-1]
         assert record["loss"] == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_criterion_of_a_trial_whose_names_tell_nothing_says_its_order_once(caplog):
+    torch = pytest.importorskip("torch")
+    from delira import Trial
+
+    def run(criterion, y):
+        model = torch.nn.Linear(2, 1)
+        trial = Trial(model, torch.optim.SGD(model.parameters(), lr=0.0), criterion, metrics=["loss"], verbose=0)
+        caplog.clear()
+        with caplog.at_level(logging.WARNING, logger="delira"):
+            trial.with_train_data(torch.randn(6, 2), y, batch_size=2).run(2)
+        return [record.getMessage() for record in caplog.records if "nothing tells" in record.getMessage()]
+
+    y = torch.randn(6, 1)
+    (said,) = run(named("upper_side", "lower_side", True), y)
+    assert "the criterion 'metric' is called with (prediction, target)" in said
+    assert "upper_side and lower_side" in said
+    assert "both have the shape (2, 1)" in said
+    assert not run(named("expected", "anything", False), y)
+    assert not run(named("one", "other", True), y[:, 0])  # of another shape: a wrong order is seen
+    assert not run(torch.nn.MSELoss(), y)

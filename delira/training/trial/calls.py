@@ -7,7 +7,7 @@ from typing import Any
 from delira import state as keys
 from delira.errors import ConfigError
 from delira.state import State, StateKey, StateView
-from delira.utils.binding import TARGET_FIRST, order_of, role_of
+from delira.utils.binding import TARGET_FIRST, order_of, role_of, tell_criterion_order
 from delira.utils.parameters import has_more, needed, positional
 from delira.utils.trees import spread
 
@@ -186,7 +186,8 @@ def bind_criterion(criterion: Any) -> Callable[[State], Any]:
         A state key, a function of the state (its one argument, unless its name is one of predictions, or the first is
         called ``state``), or a function of predictions (``def loss(y_pred)``), or of predictions and targets (of
         targets and predictions, if its framework calls it so, or the names of its parameters tell), over whose
-        arguments tuples of them are spread. Where there is no target it gets None for one that it needs.
+        arguments tuples of them are spread. Where there is no target it gets None for one that it needs. Where names
+        tell nothing and both have one shape, the order is said at the first call.
 
     Raises
     ------
@@ -200,10 +201,16 @@ def bind_criterion(criterion: Any) -> Callable[[State], Any]:
     if _takes_predictions_only(criterion):
         return lambda state: criterion(state[keys.Y_PRED])
     is_target_first = order_of(criterion) == "target first"
-    n_needed = _number_needed(criterion)
+    n_needed, is_told = _number_needed(criterion), order_of(criterion) is not None
 
     def compute(state: State) -> Any:
+        nonlocal is_told
         predictions, targets = spread(state[keys.Y_PRED]), spread(state[keys.Y_TRUE])
+        if not is_told:
+            is_told = True
+            if len(predictions) == len(targets) == 1:
+                shapes = [getattr(one, "shape", None) for one in (*predictions, *targets)]
+                tell_criterion_order(criterion, shapes)
         if not targets and len(predictions) < n_needed:
             targets = (None,)
         return criterion(*targets, *predictions) if is_target_first else criterion(*predictions, *targets)
