@@ -82,7 +82,7 @@ class BatchRecipe:
             return made
         except StopIteration as error:  # would end the epoch in silence
             raise DataError(
-                f"making batch {task.number} raised StopIteration; catch it in the dataset or the transform"
+                f"making batch {task.number + 1} raised StopIteration; catch it in the dataset or the transform"
             ) from error
         except Exception as error:
             error.add_note(f"while {describe_task(task, self.loader.dataset)} was made")
@@ -120,7 +120,7 @@ class BatchRecipe:
 
 
 def describe_task(task: BatchTask, dataset: Any = None) -> str:
-    """Name a batch and its samples for messages: by their numbers in the user's dataset, epochs from 1.
+    """Name a batch and its samples for messages: by their numbers in the user's dataset, batches and epochs from 1.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def describe_task(task: BatchTask, dataset: Any = None) -> str:
     numbers = numbers_of(dataset, task.indices[:16])
     shown = ", ".join(map(str, numbers.tolist())) + (", ..." if len(task.indices) > 16 else "")
     of_epoch = f" of epoch {epoch}" if epoch else ""  # 0 stands for a pass that is no epoch of a training
-    return f"batch {task.number}{of_epoch} (fold {fold}, seed {seed}; samples {shown})"
+    return f"batch {task.number + 1}{of_epoch} (fold {fold}, seed {seed}; samples {shown})"
 
 
 def _transformed(transform: TransformCall, batch: Batch, task: BatchTask, size: int) -> Batch:
@@ -141,11 +141,11 @@ def _transformed(transform: TransformCall, batch: Batch, task: BatchTask, size: 
     if transform.takes_rng:
         rng = np.random.default_rng(derive(*task.counters, task.number, stream="transform"))
     samples = [key for key, value in batch.items() if _length(value) == size]
-    result = transform(batch, rng, f"batch {task.number}")
+    result = transform(batch, rng, f"batch {task.number + 1}")
     lengths = {key: _length(result[key]) for key in samples}
     if len({*lengths.values()} - {None}) > 1:
         raise DataError(
-            f"transform {transform.name} left different numbers of samples in the entries of batch {task.number}: "
+            f"transform {transform.name} left different numbers of samples in the entries of batch {task.number + 1}: "
             f"{lengths}; it must keep them alike"
         )
     return result

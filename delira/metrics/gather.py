@@ -55,7 +55,7 @@ class Gatherer:
         if columns.keys() != leaves.keys():
             changed = sorted(".".join(map(str, path)) for path in columns.keys() ^ leaves.keys())
             raise DataError(
-                f"batch {self.n_batches} and the batches before it differ in the entries {changed}; "
+                f"batch {self.n_batches + 1} and the batches before it differ in the entries {changed}; "
                 "every batch must have the same ones"
             )
         for path, column in columns.items():

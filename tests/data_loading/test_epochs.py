@@ -268,10 +268,10 @@ def test_the_generator_of_a_transform_does_not_depend_on_what_was_drawn_in_loadi
 @pytest.mark.parametrize(
     ("transform", "match"),
     [
-        (lambda batch: None, r"<lambda> made a NoneType of batch 0; it must return a dict"),
-        (lambda batch: [batch], "<lambda> made a list of batch 0"),
-        (lambda batch: {"data": 1}, r"<lambda> lost the keys \['label'\] of batch 0, it returned \['data'\]"),
-        (lambda batch: batch.pop("label") is None or batch, r"lost the keys \['label'\] of batch 0"),
+        (lambda batch: None, r"<lambda> made a NoneType of batch 1; it must return a dict"),
+        (lambda batch: [batch], "<lambda> made a list of batch 1"),
+        (lambda batch: {"data": 1}, r"<lambda> lost the keys \['label'\] of batch 1, it returned \['data'\]"),
+        (lambda batch: batch.pop("label") is None or batch, r"lost the keys \['label'\] of batch 1"),
     ],
 )
 def test_a_transform_must_return_a_whole_batch(transform, match):
@@ -289,8 +289,8 @@ def test_an_error_of_a_transform_keeps_its_type_and_names_the_batch():
     with pytest.raises(ZeroDivisionError, match="nine") as caught:
         list(BaseDataManager(arrays(), 4, transforms=Fussy()))
     assert caught.value.__notes__ == [
-        "while transform Fussy worked on batch 2 with the keys ['data', 'label']",
-        "while batch 2 (fold 0, seed 1; samples 8, 9) was made",
+        "while transform Fussy worked on batch 3 with the keys ['data', 'label']",
+        "while batch 3 (fold 0, seed 1; samples 8, 9) was made",
     ]
 
 
@@ -303,7 +303,7 @@ def test_a_transform_or_dataset_cannot_end_an_epoch_by_accident():
         BaseDataManager(arrays(), 4, transforms=lambda batch: next(iter([]))),
         BaseDataManager(Exhausted(arrays()), 4),
     ):
-        with pytest.raises(DataError, match="making batch 0 raised StopIteration"):
+        with pytest.raises(DataError, match="making batch 1 raised StopIteration"):
             list(manager)
 
 

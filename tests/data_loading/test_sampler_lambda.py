@@ -66,7 +66,7 @@ def test_the_global_generators_are_given_back_also_after_an_error():
     with pytest.raises(ValueError, match="no more") as caught:
         LambdaSampler(10, fail).batched_order(rng(), 3)
     assert (random.random(), np.random.rand()) == expected
-    assert "fail chose 3 indices for batch 0" in caught.value.__notes__[0]
+    assert "fail chose 3 indices for batch 1" in caught.value.__notes__[0]
 
 
 def test_a_function_may_change_its_list():
@@ -84,15 +84,15 @@ def test_a_function_may_change_its_list():
 @pytest.mark.parametrize(
     ("function", "match"),
     [
-        (lambda indices, n: indices[:2], r"must return 3 integers for batch 0, got an array of shape \(2,\)"),
-        (lambda indices, n: indices[: n + 1], r"must return 3 integers for batch 0, got an array of shape \(4,\)"),
-        (lambda indices, n: indices[:3], r"must return 1 integers for batch 2, got an array of shape \(3,\)"),
-        (lambda indices, n: None, r"must return 3 integers for batch 0, got an array of shape \(\) and dtype object"),
+        (lambda indices, n: indices[:2], r"must return 3 integers for batch 1, got an array of shape \(2,\)"),
+        (lambda indices, n: indices[: n + 1], r"must return 3 integers for batch 1, got an array of shape \(4,\)"),
+        (lambda indices, n: indices[:3], r"must return 1 integers for batch 3, got an array of shape \(3,\)"),
+        (lambda indices, n: None, r"must return 3 integers for batch 1, got an array of shape \(\) and dtype object"),
         (lambda indices, n: [0.5] * n, r"must return 3 integers .* dtype float64"),
         (lambda indices, n: [True] * n, r"must return 3 integers .* dtype bool"),
-        (lambda indices, n: [1] * n if n == 3 else [70] * n, "returned 70 for batch 2, which is none of the indices"),
-        (lambda indices, n: [-1] * n, "returned -1 for batch 0, which is none of the indices"),
-        (lambda indices, n: next(iter([])), "raised StopIteration for batch 0"),
+        (lambda indices, n: [1] * n if n == 3 else [70] * n, "returned 70 for batch 3, which is none of the indices"),
+        (lambda indices, n: [-1] * n, "returned -1 for batch 1, which is none of the indices"),
+        (lambda indices, n: next(iter([])), "raised StopIteration for batch 1"),
     ],
 )
 def test_a_wrong_answer_names_the_function_and_the_batch(function, match):
@@ -108,7 +108,7 @@ def test_what_cannot_be_called_is_refused():
 def test_a_builtin_without_a_signature_is_called_without_rng():
     with pytest.raises(TypeError) as caught:
         LambdaSampler(7, max).order(rng())
-    assert caught.value.__notes__ == ["while sampling_fn max chose 1 indices for batch 0"]
+    assert caught.value.__notes__ == ["while sampling_fn max chose 1 indices for batch 1"]
 
 
 def test_it_is_built_over_a_dataset():

@@ -237,7 +237,7 @@ def test_an_error_of_the_transform_keeps_its_type_and_names_the_sample_and_the_b
     with pytest.raises(ZeroDivisionError) as caught:
         next(iter(manager))
     assert caught.value.__notes__[0] == "while transform fussy worked on sample 2 of the batch with the keys ['label']"
-    assert any("batch 0" in note for note in caught.value.__notes__)
+    assert any("batch 1" in note for note in caught.value.__notes__)
 
 
 def test_what_cannot_become_an_array_is_named():

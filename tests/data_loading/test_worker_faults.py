@@ -283,7 +283,7 @@ def test_a_second_loss_is_an_error_that_says_where(tmp_path, trouble, message):
         next(iterator)
     text = str(caught.value)
     assert re.search(message, text)
-    assert "while it loaded sample 5 for batch 2 of epoch 3 (fold 2, seed 7; samples 4, 5)" in text
+    assert "while it loaded sample 5 for batch 3 of epoch 3 (fold 2, seed 7; samples 4, 5)" in text
     assert "2 workers were lost in this epoch" in text
     assert eventually(lambda: descendants() == before, 1)
     assert iterator.position == 2
@@ -297,7 +297,7 @@ def test_the_error_names_the_transform_at_work(tmp_path, trouble, message):
     manager = in_transform(Trouble(trouble, tmp_path, times=2), 2)
     with within(5), pytest.raises(WorkerError, match=message) as caught:
         list(manager)
-    assert "while the transform worked on batch 2 (fold 0, seed 1; samples 4, 5)" in str(caught.value)
+    assert "while the transform worked on batch 3 (fold 0, seed 1; samples 4, 5)" in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["SIGSEGV", "SIGABRT", "deadlock"])
@@ -508,7 +508,7 @@ def test_an_exception_arrives_as_it_is(name, place):
     assert str(ahead) == str(alone)
     assert len(ahead.args) == len(alone.args)
     assert ahead.__notes__ == alone.__notes__
-    assert "while batch 2 of epoch 3 (fold 2, seed 7; samples 4, 5) was made" in ahead.__notes__
+    assert "while batch 3 of epoch 3 (fold 2, seed 7; samples 4, 5) was made" in ahead.__notes__
     named = "sample 5" if place is in_loading else "transform Raises"
     assert any(named in note for note in ahead.__notes__)
     cause = str(ahead.__cause__)
@@ -527,7 +527,7 @@ def test_an_exception_that_cannot_travel_says_all_that_it_would_have_said(name):
     assert type(original).__name__ in text or type(error) is type(original)
     assert str(original) in text
     assert "sample 5" in text
-    assert "while batch 2 of epoch 3 (fold 2, seed 7; samples 4, 5) was made" in text
+    assert "while batch 3 of epoch 3 (fold 2, seed 7; samples 4, 5) was made" in text
     assert "raise self.make()" in str(error.__cause__)
 
 
@@ -544,7 +544,7 @@ def test_an_exception_arrives_from_processes_that_inherit_nothing(method):
 def test_an_exception_that_cannot_be_shown_is_no_loss(caplog):
     error = raised(BaseDataManager(list(range(12)), 2, 2, load_fn=Raises(Silent).load))
     assert isinstance(error, (Silent, DataError))
-    assert "while batch 2 of epoch 3 (fold 2, seed 7; samples 4, 5) was made" in error.__notes__
+    assert "while batch 3 of epoch 3 (fold 2, seed 7; samples 4, 5) was made" in error.__notes__
     assert not [record for record in caplog.records if record.name == LOG]
 
 
@@ -593,7 +593,7 @@ def test_a_batch_that_cannot_be_sent_is_named(thing):
         with pytest.raises(Exception, match=type(thing()).__name__) as caught:
             next(iterator)
         text = "\n".join(caught.value.__notes__)
-        assert "batch 0 was sent to the main process" in text
+        assert "batch 1 was sent to the main process" in text
         assert "'extra'" in text
 
 

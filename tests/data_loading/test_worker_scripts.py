@@ -224,7 +224,7 @@ def test_an_exception_class_of_the_script_arrives(start, method):
     )
     code, out, err = start(source).end()
     assert (code, err) == (0, "")
-    assert out.startswith("Broken:|in the script|while transform fail worked on batch 0")
+    assert out.startswith("Broken:|in the script|while transform fail worked on batch 1")
 
 
 # ---- other programs that use processes

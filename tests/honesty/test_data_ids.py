@@ -125,7 +125,7 @@ def test_what_lies_under_a_mask_is_never_trained_on(read):
 
 def test_a_transform_that_masks_is_refused():
     data = BaseDataManager({"data": np.array([[1.0, 999.0]])}, 1, transforms=lambda batch: mask_large(batch))
-    with pytest.raises(DataError, match=r"entry 'data' that transform .* made of batch 0 is a masked array"):
+    with pytest.raises(DataError, match=r"entry 'data' that transform .* made of batch 1 is a masked array"):
         next(iter(data))
 
 

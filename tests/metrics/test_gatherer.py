@@ -140,7 +140,7 @@ def test_python_objects_never_go_to_a_file():
 def test_an_entry_that_appears_or_disappears_is_refused():
     gatherer = Gatherer()
     gatherer.append({"a": np.zeros(2)})
-    with pytest.raises(DataError, match=r"batch 1 and the batches before it differ in the entries \['b.0'\]"):
+    with pytest.raises(DataError, match=r"batch 2 and the batches before it differ in the entries \['b.0'\]"):
         gatherer.append({"a": np.zeros(2), "b": [np.zeros(2)]})
 
 

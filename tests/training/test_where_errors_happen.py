@@ -60,7 +60,7 @@ def test_a_worker_names_a_sample_of_a_subset_by_its_number_in_the_dataset(tmp_pa
     with pytest.raises(ValueError, match="broken") as caught:
         list(data)
     assert "while sample 9 of BaseLazyDataset" in notes(caught)
-    assert "while batch 0 (fold 0, seed 1; samples 7, 8, 9) was made" in notes(caught)
+    assert "while batch 1 (fold 0, seed 1; samples 7, 8, 9) was made" in notes(caught)
     data.close()
 
 
@@ -81,7 +81,7 @@ def test_epochs_are_counted_from_1_and_the_part_is_said(tmp_path, manager, role)
         build_room("toy").experiment(tmp_path, training={"num_epochs": 9}).run(*data)
     told = notes(caught)
     assert f"in the {role} of fold 0, epoch 4" in told  # the first of the calls looked at a batch beforehand
-    assert "while batch 0 of epoch 4 (fold 0, seed 0; samples" in told
+    assert "while batch 1 of epoch 4 (fold 0, seed 0; samples" in told
 
 
 def test_an_error_inside_of_forward_tells_entries_and_shapes(room, tmp_path, manager):

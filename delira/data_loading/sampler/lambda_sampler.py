@@ -55,12 +55,12 @@ class LambdaSampler(AbstractSampler):
         with seeded_globals(np.random.SeedSequence(int(rng.integers(2**63)))):
             sizes = [min(batch_size, length - start) for start in range(0, length, batch_size)]
             # a list of its own for each call: a function may shuffle it in place
-            batches = [self._choose(everything.copy(), size, number, rng) for number, size in enumerate(sizes)]
+            batches = [self._choose(everything.copy(), size, number, rng) for number, size in enumerate(sizes, 1)]
         order = np.concatenate([self.indices[:0], *batches])
         foreign = np.flatnonzero(~np.isin(order, self.indices))
         if foreign.size:
             raise ConfigError(
-                f"sampling_fn {self._name} returned {order[foreign[0]]} for batch {foreign[0] // batch_size}, "
+                f"sampling_fn {self._name} returned {order[foreign[0]]} for batch {foreign[0] // batch_size + 1}, "
                 "which is none of the indices it was given"
             )
         return order

@@ -180,7 +180,7 @@ def _answer(connection: socket.socket, session: int, number: int, result: Made |
     except (BrokenPipeError, ConnectionResetError):
         raise
     except Exception as error:
-        error.add_note(f"while batch {number} was sent to the main process{_unsendable(result)}")
+        error.add_note(f"while batch {number + 1} was sent to the main process{_unsendable(result)}")
         send(connection, (session, number, Failure.of(error)))
 
 
