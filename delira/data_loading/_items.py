@@ -169,6 +169,38 @@ def strings_in(item: Any) -> dict[tuple[Any, ...], str]:
     return {(place, *rest): text for place, value in inner for rest, text in strings_in(value).items()}
 
 
+#: entries that say whose a sample is, or where it comes from
+_CASES = (
+    "case", "case_id", "file", "filename", "file_name", "path", "patient", "patient_id", "subject", "subject_id",
+    "name", "id",
+)  # fmt: skip
+
+
+def is_case(key: str) -> bool:
+    """Whether an entry of that name says whose a sample is, or where it comes from."""
+    return key in _CASES
+
+
+def case_in(entries: Mapping[str, Any], index: int | None = None) -> str:
+    """What entries say of the case that a sample is of, e.g. ``"patient 'P07'"``; empty if they do not.
+
+    Parameters
+    ----------
+    entries
+        Of a sample.
+    index
+        Which sample, if they are those of all samples.
+    """
+    for key in _CASES:
+        value = entries.get(key)
+        if value is not None and index is not None:
+            value = value[index]
+        value = value.item() if getattr(value, "shape", None) == () else value
+        if isinstance(value, (str, int)) and not isinstance(value, bool):
+            return f"{key} {value!r}"
+    return ""
+
+
 def paths_of(items: Iterable[Any]) -> list[str]:
     """Return the paths among the strings in ``items``, each once.
 

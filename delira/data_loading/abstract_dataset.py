@@ -227,6 +227,11 @@ class AbstractDataset(abc.ABC):
         """Return what a sample is loaded from, e.g. a path or a tuple of paths; None if nobody knows."""
         return None
 
+    def _called(self, index: int) -> str:
+        """Return what a message may call a sample besides its number: its file, or its case; empty if nobody knows."""
+        files = paths_of([self._source(index)])
+        return files[0] if files else ""
+
     def _files(self) -> list[str]:
         """Return the files that the samples are loaded from, each once; they need not exist."""
         return paths_of(self._source(index) for index in range(len(self)))
@@ -301,6 +306,9 @@ class Subset(AbstractDataset):
     def _source(self, index: int) -> Any:
         return self.parent._source(int(self.indices[index]))
 
+    def _called(self, index: int) -> str:
+        return self.parent._called(int(self.indices[index]))
+
     def is_deterministic(self) -> bool:
         """Whether it is certain that reading draws no random numbers."""
         return type(self) is Subset and self.parent.is_deterministic()
@@ -326,15 +334,15 @@ def read_labels(dataset: AbstractDataset, key: str) -> np.ndarray:
 
 
 def name_sample(dataset: AbstractDataset, index: int) -> str:
-    """Name a sample for messages: of a subset by its number in the dataset that is looked at, and by its file."""
+    """Name a sample for messages: of a subset by its number in the dataset that is looked at, and by file or case."""
     while isinstance(dataset, Subset) and 0 <= index < len(dataset):
         index = int(dataset.indices[index])
         dataset = dataset.parent
     try:
-        files = paths_of([dataset._source(index)]) if 0 <= index < len(dataset) else []
+        called = dataset._called(index) if 0 <= index < len(dataset) else ""
     except Exception:  # a user's dataset, and this is but a message
-        files = []
-    return f"sample {index} of {type(dataset).__name__}{f' ({files[0]})' if files else ''}"
+        called = ""
+    return f"sample {index} of {type(dataset).__name__}{f' ({called})' if called else ''}"
 
 
 def numbers_of(dataset: Any, indices: np.ndarray) -> np.ndarray:

@@ -8,6 +8,7 @@ import numpy as np
 from delira.data_loading._checks import at, to_index
 from delira.data_loading._collate import check_mapping
 from delira.data_loading._exact import exact_array
+from delira.data_loading._items import case_in
 from delira.data_loading.dataset import AbstractDataset, Sample
 from delira.data_loading.wrapped_dataset import WrappedDataset, is_wrappable
 from delira.errors import ConfigError, DataError, MissingKeyError
@@ -72,6 +73,9 @@ class DictDataset(AbstractDataset):
     def _content(self) -> Any:
         return self.data
 
+    def _called(self, index: int) -> str:
+        return case_in(self.data, index)
+
     def is_deterministic(self) -> bool:
         """True, unless a subclass changes what is read."""
         return type(self).get_batch is DictDataset.get_batch
@@ -113,6 +117,9 @@ class IterableDataset(AbstractDataset):
 
     def _content(self) -> Any:
         return self.data
+
+    def _called(self, index: int) -> str:
+        return case_in(self.data[index])
 
     def is_deterministic(self) -> bool:
         """True, unless a subclass changes what is read."""

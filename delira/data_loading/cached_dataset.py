@@ -27,7 +27,7 @@ from delira.data_loading._items import with_progress
 from delira.data_loading._object_state import HashFunctions, check_hash_functions
 from delira.data_loading._opened_files import opened_files
 from delira.data_loading._source_hashes import SourceHashes
-from delira.data_loading.abstract_dataset import AbstractDataset, Subset, given_labels, read_labels
+from delira.data_loading.abstract_dataset import AbstractDataset, Subset, given_labels, name_sample, read_labels
 from delira.data_loading.array_dataset import DictDataset, as_dataset
 from delira.data_loading.mapped_dataset import MappedDataset
 from delira.data_loading.wrapped_dataset import WrappedDataset
@@ -177,6 +177,9 @@ class CachedDataset(AbstractDataset):
     def _source(self, index: int) -> Any:
         return self.dataset._source(index)
 
+    def _called(self, index: int) -> str:
+        return self.dataset._called(index)
+
     def _files(self) -> list[str]:
         return self.dataset._files()
 
@@ -292,7 +295,7 @@ class CachedDataset(AbstractDataset):
                 with opened_files(opened):
                     sample = self.dataset[place.index]
             except Exception as error:
-                error.add_note(f"while sample {place.index} was made for the cache in {self.path}")
+                error.add_note(f"while {name_sample(self.dataset, place.index)} was made for the cache in {self.path}")
                 raise
         others = (path for path in opened if path not in place.files and not path.startswith(f"{self.path}{os.sep}"))
         return pack(sample, place.index, place.content, self._hashes.stamps_of(others))

@@ -103,6 +103,10 @@ class ConcatDataset(AbstractDataset):
         part, inner = self._locate(index)
         return part._source(inner)
 
+    def _called(self, index: int) -> str:
+        part, inner = self._locate(index)
+        return part._called(inner)
+
     def is_deterministic(self) -> bool:
         """Whether it is certain that reading draws no random numbers."""
         return type(self) is ConcatDataset and all(part.is_deterministic() for part in self.data)

@@ -9,6 +9,7 @@ import numpy as np
 
 from delira.data_loading._arrays import as_array, convert_entry
 from delira.data_loading._checks import to_index
+from delira.data_loading._items import case_in, is_case, paths_of
 from delira.data_loading.abstract_dataset import AbstractDataset
 from delira.errors import ConfigError, DataError, MissingKeyError
 
@@ -74,6 +75,16 @@ class WrappedDataset(AbstractDataset):
     def get_sample_from_index(self, index: int) -> Any:
         """Return the number of the sample: nothing else is kept of it here."""
         return index
+
+    def _called(self, index: int) -> str:
+        return _file_in(self.data, index) or self._case(index)
+
+    def _case(self, index: int) -> str:
+        """The case of a sample by the columns of a Hugging Face dataset: no sample is made for it."""
+        columns = getattr(self.data, "column_names", None)
+        if not isinstance(columns, list) or getattr(self.data, "features", None) is None:
+            return ""
+        return case_in({name: self.data[name] for name in columns if is_case(name)}, index)
 
     def _named(self, sample: Any, index: int) -> Mapping[str, Any]:
         if isinstance(sample, Mapping):
@@ -200,6 +211,19 @@ def _check_keys(keys: Any) -> tuple[str, ...] | dict[str, str] | None:
     if not names or len(set(names)) != len(names) or not all(isinstance(name, str) for name in names):
         raise ConfigError(f"keys must be a list of different names or a dict {{name here: name there}}, got {keys!r}")
     return dict(keys) if isinstance(keys, Mapping) else tuple(names)
+
+
+def _file_in(dataset: Any, index: int) -> str:
+    """The file of a sample where a dataset lists them, as torchvision's folders do, also below PyTorch's ``Subset``."""
+    while hasattr(dataset, "dataset") and hasattr(dataset, "indices"):
+        dataset, index = dataset.dataset, int(dataset.indices[index])
+    for name in ("samples", "imgs", "files", "paths", "filenames"):
+        listed = getattr(dataset, name, None)
+        if isinstance(listed, (list, tuple)) and len(listed) == len(dataset):
+            files = paths_of([listed[index]])
+            if files:
+                return files[0]
+    return ""
 
 
 def _targets_of(dataset: Any) -> np.ndarray | None:

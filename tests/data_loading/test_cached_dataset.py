@@ -215,7 +215,8 @@ def test_an_error_of_the_preprocessing_keeps_its_type_and_nothing_is_kept(folder
     os.remove(folder.files[2])
     with pytest.raises(FileNotFoundError, match=r"2\.bin") as caught:
         folder.cached().build()
-    assert any("while sample 2 was made for the cache in" in note for note in caught.value.__notes__)
+    named = f"({folder.files[2]}) was made for the cache in"
+    assert any(note.startswith("while sample 2 of ") and named in note for note in caught.value.__notes__)
     assert len(folder.kept()) == 2
 
 
