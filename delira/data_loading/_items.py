@@ -6,6 +6,8 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 from delira.errors import ConfigError, DataError
 
 _SHOWN = 10  # files or endings named in one message
@@ -195,7 +197,7 @@ def case_in(entries: Mapping[str, Any], index: int | None = None) -> str:
         value = entries.get(key)
         if value is not None and index is not None:
             value = value[index]
-        value = value.item() if getattr(value, "shape", None) == () else value
+        value = value.item() if isinstance(value, (np.generic, np.ndarray)) and value.shape == () else value
         if isinstance(value, (str, int)) and not isinstance(value, bool):
             return f"{key} {value!r}"
     return ""

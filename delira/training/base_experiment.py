@@ -262,8 +262,10 @@ class BaseExperiment:
         with noting("in the test"):
             bound = config.bound(tested, keys, self.trainer_cls.backend)
             readings = OutputReadings(config, self.trainer_cls.backend, bound, keys)
-            is_own = self.last_trainer is not None and self.last_trainer.module is network
-            predictor.follow(readings, self.last_trainer.state.outputs if is_own else {})
+            trainer = self.last_trainer
+            predictor.follow(
+                readings, {} if trainer is None or trainer.module is not network else trainer.state.outputs
+            )
             done = predictor.evaluate(test_data, metrics=bound, metric_keys=keys, verbose=verbose)
         close_workers(test_data)
         if not done.predictions:
