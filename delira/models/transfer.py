@@ -1,12 +1,14 @@
 """Weights of a network of one room in a network of another."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 
 from delira.errors import CheckpointError, ConfigError
 from delira.models.layer_settings import differences
+from delira.utils.checks import check_flags
 from delira.utils.room_of import find_backend
 from delira.utils.suggest import did_you_mean
 
@@ -47,12 +49,15 @@ def transfer_weights(
 
     Raises
     ------
+    ConfigError
+        If ``mapping``, ``flattened`` or ``check_settings`` is of no use.
     CheckpointError
         If a weight is missing, is left over, has another shape, or would become an integer, if layers differ in a
         setting, so that they would compute something else, or if ``dst`` has one array (tied weights) where ``src`` has
         several that differ; it says which, and nothing is changed.
     """
     source, target = find_backend(src), find_backend(dst)
+    _check_arguments(mapping, flattened, check_settings)
     given, wanted = source.portable_weights(src), target.portable_weights(dst)
     names = {name: _source_name(name, mapping or {}) for name in wanted}
     _check_names(names, given, mapping or {})
@@ -80,6 +85,28 @@ def transfer_weights(
             f"{type(dst).__name__} has one array for several of {_listed(lost, ', ')} and further names, for which "
             f"{type(src).__name__} has different ones"
         )
+
+
+def _check_arguments(mapping: Any, flattened: Any, check_settings: Any) -> None:
+    if mapping is not None and not (_is_named(mapping) and all(isinstance(path, str) for path in mapping.values())):
+        raise ConfigError(
+            "transfer_weights: mapping is a dict, layer of the destination -> layer of the source, as attribute paths, "
+            f"got {mapping!r}"
+        )
+    if flattened is not None and not (_is_named(flattened) and all(map(_is_shape, flattened.values()))):
+        raise ConfigError(
+            "transfer_weights: flattened is a dict, dense layer of the destination -> shape of the image that it "
+            f"reads, such as (8, 4, 4), got {flattened!r}"
+        )
+    check_flags("transfer_weights", check_settings=check_settings)
+
+
+def _is_named(given: Any) -> bool:
+    return isinstance(given, Mapping) and all(isinstance(name, str) for name in given)
+
+
+def _is_shape(given: Any) -> bool:
+    return isinstance(given, Sequence) and all(isinstance(length, Integral) and int(length) > 0 for length in given)
 
 
 def _source_name(name: str, mapping: Mapping[str, str]) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from delira.errors import CheckpointError
+from delira.errors import CheckpointError, ConfigError
 from delira.utils.room_of import find_backend
 
 
@@ -41,7 +41,10 @@ def load_named_weights(network: Any, weights: Mapping[str, np.ndarray]) -> None:
     CheckpointError
         If names, shapes or types differ from those of the network; it says which, and nothing is changed.
     """
-    find_backend(network).load_named_weights(network, weights)
+    backend = find_backend(network)
+    if not isinstance(weights, Mapping):
+        raise ConfigError(f"load_named_weights: weights is a dict of arrays by name, got {weights!r}")
+    backend.load_named_weights(network, weights)
 
 
 def check_named_weights(
@@ -74,10 +77,12 @@ def check_named_weights(
     if unknown := [str(name) for name in weights if name not in own]:
         complaints.append(f"unknown to the network: {', '.join(unknown)}")
     for name, (shape, dtype) in own.items():
-        array = weights.get(name)
-        if array is not None and not isinstance(array, np.ndarray):
+        if name not in weights:
+            continue
+        array = weights[name]
+        if not isinstance(array, np.ndarray):
             complaints.append(f"{name} is a {type(array).__name__}, not a numpy array")
-        elif array is not None and (array.shape, array.dtype.name) != (shape, dtype):
+        elif (array.shape, array.dtype.name) != (shape, dtype):
             complaints.append(f"{name} is {array.dtype.name} {array.shape}, in the network {dtype} {shape}")
     if not complaints:
         first: dict[Hashable, str] = {}

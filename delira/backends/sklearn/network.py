@@ -2,7 +2,7 @@
 
 import functools
 import inspect
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -21,8 +21,9 @@ from delira.contract import (
     select_inputs,
 )
 from delira.data_loading._arrays import as_rows
-from delira.errors import MissingKeyError, NetworkError
+from delira.errors import ConfigError, MissingKeyError, NetworkError
 from delira.models.abstract_network import AbstractNetwork
+from delira.utils.checks import check_flags, check_texts
 from delira.utils.seeding import fix_random_states
 from delira.utils.trees import map_leaves
 
@@ -75,6 +76,7 @@ class SklearnEstimator(AbstractNetwork):
                 f"{type(estimator).__name__} has no predict, so there is nothing to test; put it into a "
                 "pipeline before an estimator that has"
             )
+        _check_arguments(target, classes, partial_fit, trusted)
         if partial_fit and not hasattr(estimator, "partial_fit"):
             raise NetworkError(f"{type(estimator).__name__} has no partial_fit; leave partial_fit=True out")
         super().__init__(
@@ -207,6 +209,32 @@ class _Predictions(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._values)
+
+
+def _check_arguments(target: Any, classes: Any, partial_fit: Any, trusted: Any) -> None:
+    if target is not None:
+        check_texts("SklearnEstimator", target=target)
+    if partial_fit is not None:
+        check_flags("SklearnEstimator", partial_fit=partial_fit)
+    if classes is not None and not _are_labels(classes):
+        raise ConfigError(
+            f"SklearnEstimator: classes is a list of all labels, each of them once, e.g. [0, 1], got {classes!r}"
+        )
+    is_list = isinstance(trusted, Collection) and not isinstance(trusted, (str, bytes, Mapping))
+    if not is_list or not all(callable(each) or (isinstance(each, str) and each) for each in trusted):
+        raise ConfigError(
+            "SklearnEstimator: trusted is a list of classes and functions, or of their full names, e.g. "
+            f"['package.Class'], got {trusted!r}"
+        )
+
+
+def _are_labels(classes: Any) -> bool:
+    if not isinstance(classes, Collection) or isinstance(classes, (str, bytes, Mapping, Set)):  # sets have no order
+        return False
+    labels = [*classes]
+    if not labels or not all(isinstance(label, Hashable) and label == label for label in labels):  # NaN is unequal
+        return False
+    return len(set(labels)) == len(labels)
 
 
 def is_estimator(value: Any) -> bool:

@@ -6,13 +6,12 @@ import math
 import numpy as np
 from fuzz_cases import Entry
 from fuzz_names import resolve
+from fuzz_networks import BACKENDS
 from fuzz_values import INFINITE, NAN, NOT_A_TEXT, STRANGE
 
 from delira.errors import DataError
 
 SIZES = ["x", "3", [], {}, (1, 2), 1.5, NAN, INFINITE, np.float32(2), np.ones(2), STRANGE, 0, -1, True, False, None, 1j]
-#: backend -> package that it needs
-BACKENDS = {"PyTorch": "torch", "TorchScript": "torch", "Tf": "tensorflow", "Jax": "flax"}
 
 
 # ------------------------------------------------------------------ what a network has
@@ -70,10 +69,9 @@ def called(script, x):
         raise DataError(str(error)) from error
 
 
-def prepared_label(network, label, backend):
+def prepared_label(network, label):
     """Kind and values of what a network makes of the labels of a batch."""
-    device = "CPU:0" if backend == "Tf" else "cpu"
-    prepared = network.prepare_batch({"data": np.zeros((2, 1)), "label": label}, device, device)
+    prepared = network.prepare_batch({"data": np.zeros((2, 1)), "label": label}, "cpu", "cpu")
     return kind_and_values(np.asarray(prepared["label"]))
 
 
@@ -222,7 +220,7 @@ def entries_of(name, good, count, *, right, wrong=None, images=None, outputs=Non
             yield Entry(
                 name=f"{full}#labels",
                 good=lambda folder: {"label": labels[1][0]},
-                make=lambda label, backend=backend, full=full: prepared_label(resolve(full), label, backend),
+                make=lambda label, full=full: prepared_label(resolve(full), label),
                 expected=lambda arguments: kind_and_values(labels[0](arguments["label"])),
                 right={"label": labels[1][1:]},
                 wrong={"label": labels[2]},

@@ -1,0 +1,210 @@
+"""Networks of one's own, their weights by name, and weights that go from one backend to another."""
+
+import numpy as np
+from fuzz_cases import Entry
+from fuzz_networks import BACKENDS, OUTPUTS, WEIGHT, filled, linear, outputs_of, weights_of
+from fuzz_values import INFINITE, NAN, NOT_A_BOOL, NOT_A_MAPPING, STRANGE
+
+from delira.models import AbstractNetwork, load_named_weights, named_weights
+
+NO_NETWORK = [5, None, "x", NAN, [], {}, STRANGE, dict, AbstractNetwork, b"x", np.zeros(2)]
+#: what a user's own arguments may be
+ARGUMENTS = [1, 0.5, None, "x", True, [1, 2], {"a": 1}, (), range(3)]
+
+
+class Own(AbstractNetwork):
+    """A network of no backend."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+
+
+def own_arguments(network, folder):
+    """What it keeps of the arguments that it was built with."""
+    return dict(network.init_kwargs)
+
+
+def computed_and_kept(network, folder):
+    """What it predicts, and what it keeps of its arguments."""
+    return outputs_of(network).tolist(), dict(network.init_kwargs)
+
+
+def as_lists(weights, folder):
+    """Weights in the order of their names."""
+    return {name: (array.dtype.name, array.tolist()) for name, array in sorted(weights.items())}
+
+
+def own_network(backend):
+    return Entry(
+        name=f"delira.models.Abstract{backend}Network",
+        good=lambda folder: {"note": 1},
+        make=lambda backend=backend, **kwargs: filled(backend, **kwargs),
+        use=computed_and_kept,
+        expected=lambda arguments: (OUTPUTS.tolist(), arguments),
+        right={"note": ARGUMENTS},
+        free={"optimize": "historic, of no effect"},
+        needs=BACKENDS[backend],
+    )
+
+
+def prepared(backend):
+    """Kinds of numbers that a batch is prepared to: "data" in single precision, doubles too, integers as they are."""
+    kinds = {"data": "float32", "label": "int64", "weight": "float32", "mask": "bool"}
+    kinds |= {"label": "int32"} if backend == "Jax" else {}
+    kinds |= dict.fromkeys(("label", "mask"), "float32") if backend == "TorchScript" else {}
+
+    def prepare(data, label):
+        batch = {"data": data, "label": label, "weight": np.ones(2), "mask": np.array([True, False]), "file": "a.png"}
+        made = linear(backend).prepare_batch(batch, "cpu", "cpu")
+        assert made.pop("file") == "a.png"
+        arrays = {name: np.asarray(value) for name, value in made.items()}
+        return {name: (array.dtype.name, array.tolist()) for name, array in arrays.items()}
+
+    def by_hand(arguments):
+        values = {**arguments, "weight": [1, 1], "mask": [1, 0]}
+        return {name: (kind, np.asarray(values[name], kind).tolist()) for name, kind in kinds.items()}
+
+    return Entry(
+        name=f"delira.models.Abstract{backend}Network#prepare_batch",
+        good=lambda folder: {"data": np.array([[0.5, 2], [1, 4]]), "label": np.array([1, 2])},
+        make=prepare,
+        expected=by_hand,
+        right={
+            "data": [
+                np.array([[1, 2], [3, 4]]),
+                np.array([True, False]),
+                np.array([[1.5, 2]], ">f8"),
+                np.ones((3, 4))[:, ::-2],
+                np.array([1, 2], np.uint8),
+                np.array([0.5], np.float16),
+                np.array([NAN, INFINITE])[1:],
+                [[0.5, 1.0]],
+            ],
+        },
+        wrong={"data": [np.array([1 + 1j, 2])], "label": [np.array([2**40, 1])] if backend == "Jax" else []},
+        says={"data": ["complex"]},
+        needs=BACKENDS[backend],
+    )
+
+
+def with_backend(backend):
+    """Weights of a network of one backend by name."""
+    own = weights_of(backend)
+    first = next(iter(own))
+    rest = {name: array for name, array in own.items() if name != first}
+    other_name = first.replace("linear", "liner")
+    yield Entry(
+        name=f"delira.models.named_weights#{backend}",
+        good=lambda folder: {"network": filled(backend)},
+        use=as_lists,
+        expected=lambda arguments: as_lists(own, None),
+        wrong={"network": NO_NETWORK},
+        says={"network": ["belongs to no room"]},
+        needs=BACKENDS[backend],
+    )
+    yield Entry(
+        name=f"delira.models.load_named_weights#{backend}",
+        good=lambda folder: {"network": linear(backend), "weights": own},
+        make=lambda network, weights: load_named_weights(network, weights) or network,
+        use=lambda network, folder: as_lists(named_weights(network), folder),
+        expected=lambda arguments: as_lists(arguments["weights"], None),
+        right={"weights": [{name: array * 0.5 for name, array in own.items()}]},
+        wrong={
+            "network": NO_NETWORK,
+            "weights": [
+                *NOT_A_MAPPING,
+                None,
+                {},
+                rest,
+                {**rest, other_name: own[first]},
+                {**own, "head.weight": WEIGHT},
+                {**own, 5: WEIGHT},
+                {**own, first: own[first].T},
+                {**own, first: own[first].ravel()},
+                {**own, first: own[first][..., :1]},
+                {**own, first: own[first].astype(np.float64)},
+                {**own, first: own[first].astype(int)},
+                {**own, first: own[first].tolist()},
+                {**own, first: own[first].astype(object)},
+                {**own, first: 0.5},
+                {**own, first: None},
+                {**own, first: "x"},
+            ],
+        },
+        says={"network": ["belongs to no room"], "weights": ["weights do not fit", first]},
+        needs=BACKENDS[backend],
+    )
+
+
+# ------------------------------------------------------------------ from one backend to another
+
+
+def transfer(**arguments):
+    """Transfer the weights, and give what the destination computes then."""
+    from delira.models import transfer_weights
+
+    transfer_weights(**arguments)
+    return outputs_of(arguments["dst"])
+
+
+def between(source, target):
+    return Entry(
+        name=f"delira.models.transfer_weights#{source} to {target}",
+        good=lambda folder: {"src": filled(source), "dst": linear(target)},
+        make=transfer,
+        expected=lambda arguments: OUTPUTS,
+        right={
+            "mapping": [None, {}, {"linear": "linear"}, {"linear.weight": "linear.weight"}],
+            "flattened": [{"linear": (3, 1, 1)}, {"linear": (1, 3)}, {}],
+            "check_settings": [False],
+        },
+        wrong={
+            "src": NO_NETWORK,
+            "dst": NO_NETWORK,
+            "mapping": [
+                *NOT_A_MAPPING,
+                {"liner": "linear"},
+                {"linear": "liner"},
+                {"linear.weight": "linear.bias"},
+                {"linear": 5},
+                {5: "linear"},
+                {"linear": None},
+                {"": "linear"},
+            ],
+            "flattened": [
+                *NOT_A_MAPPING,
+                {"liner": (3, 1, 1)},
+                {"linear": (2, 2, 1)},
+                {"linear": 3},
+                {"linear": "3"},
+                {"linear": (1.5, 2)},
+                {"linear": (-3, -1)},
+                {"linear": ()},
+                {"linear": None},
+                {5: (3, 1, 1)},
+            ],
+            "check_settings": NOT_A_BOOL,
+        },
+        says={
+            "src": ["belongs to no room"],
+            "dst": ["belongs to no room"],
+            "mapping": ["the destination has nothing that takes", "the source has no", "of the source is"],
+        },
+        needs=BACKENDS[target],
+    )
+
+
+ENTRIES = [
+    Entry(
+        name="delira.models.AbstractNetwork",
+        good=lambda folder: {"note": 1},
+        make=Own,
+        use=own_arguments,
+        expected=lambda arguments: arguments,
+        right={"note": ARGUMENTS},
+    ),
+    *map(own_network, BACKENDS),
+    *map(prepared, BACKENDS),
+    *(entry for backend in BACKENDS for entry in with_backend(backend)),
+    *(between(source, target) for source in ("PyTorch", "Jax") for target in BACKENDS),
+]
