@@ -5,6 +5,7 @@ import tempfile
 from collections.abc import Callable
 from typing import Any
 
+import hypothesis
 import numpy as np
 import pytest
 import visdom_server
@@ -15,6 +16,10 @@ from delira.data_loading import BaseDataManager
 
 #: where this process keeps what JAX compiled: its own, for JAX writes in place what another process may read
 JAX_CACHE = tempfile.TemporaryDirectory(prefix="delira-tests-jax-", ignore_cleanup_errors=True)
+
+# No test is timed: another program on the machine would make it fail.
+hypothesis.settings.register_profile("delira", deadline=None)
+hypothesis.settings.load_profile("delira")
 
 SPECIFICATION_MARKS = {"passed": ".", "refused": "r", "not offered": "-", "failed": "F"}
 

@@ -141,7 +141,7 @@ ENTRIES = st.dictionaries(
 
 
 @given(ENTRIES, ENTRIES)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_arrays_of_every_type_and_shape_come_back(outer, inner):
     sample = {**outer, "inner": inner}
     with tempfile.TemporaryDirectory() as path:
@@ -513,7 +513,7 @@ def test_a_damaged_file_is_named_and_made_again(change, match, folder):
 
 
 @given(st.integers(0, 10**6))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_whatever_bit_is_wrong_the_sample_is_right(position):
     expected = {"data": np.arange(9.0), "label": 3, "inner": {"name": "x"}}
     with tempfile.TemporaryDirectory() as path:

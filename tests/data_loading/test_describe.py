@@ -91,7 +91,7 @@ def test_few_samples_from_all_over_the_dataset_are_looked_at():
     assert again.read == dataset.read
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(length=st.integers(1, 40), limit=st.integers(1, 50))
 def test_never_more_than_the_limit_is_read(length, limit):
     found = describe(DictDataset({"data": np.arange(length)}), limit=limit)

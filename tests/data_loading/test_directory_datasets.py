@@ -129,7 +129,7 @@ def test_links_to_folders_are_followed_and_never_in_circles(tmp_path):
     assert relative(folder, dataset) == ["inner/a.png", "linked/b.png"]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.sets(st.text("ab.", min_size=1, max_size=5).filter(lambda text: text.strip(".")), min_size=1, max_size=6))
 def test_every_pair_is_found_once(stems):
     stems = {stem.lstrip(".") for stem in stems} - {""}

@@ -89,7 +89,7 @@ def test_a_value_arrives_as_it_was_sent(ends, value):
         assert same(travel(value, ends), value)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.lists(
         st.tuples(

@@ -307,7 +307,7 @@ def test_every_kind_of_manager_works_with_processes_that_inherit_nothing(name, m
     assert same(batches(manager), batches(make()))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(1, 30), st.integers(1, 8), st.booleans(), st.integers(1, 3), st.data())
 def test_batches_are_the_same_from_every_start(length, batch_size, drop_last, prefetch, data):
     kw = {"batch_size": batch_size, "transforms": noise, "drop_last": drop_last and batch_size <= length}

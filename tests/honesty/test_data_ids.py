@@ -59,7 +59,7 @@ def test_large_ids_of_pandas_stay_as_they_are_beside_missing_ones():
     assert labels[2] is pandas.NA
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.integers(-(2**63), 2**64 - 1), min_size=1, max_size=6))
 def test_integers_come_back_exactly_or_are_refused(ids):
     for read in (

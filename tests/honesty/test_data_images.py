@@ -254,7 +254,7 @@ def test_values_that_a_type_cannot_hold_are_refused_with_the_file(tmp_path, valu
         dataset[0]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.lists(st.one_of(st.integers(-(2**70), 2**70), st.floats(-300, 300)), min_size=1, max_size=3),
     st.sampled_from(["uint8", "int8", "uint16", "int32", "int64", "uint64"]),

@@ -107,7 +107,7 @@ def test_a_loss_of_ones_own_that_is_called_as_another_is_not_taken_for_it():
     assert (known.kind, known.output) == ("categorical", None)
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(st.integers(0, 10**6), st.integers(8, 40), st.sampled_from(["logits", "probabilities"]))
 def test_one_score_is_read_in_one_way_by_every_metric(seed, n, output):
     random = np.random.default_rng(seed)
@@ -131,7 +131,7 @@ def test_one_score_is_read_in_one_way_by_every_metric(seed, n, output):
                 assert got == pytest.approx(value), (metric, size)
 
 
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=4)
 @given(st.integers(0, 10**6))
 def test_what_is_said_goes_before_the_values(seed):
     random = np.random.default_rng(seed)
@@ -147,7 +147,7 @@ def test_what_is_said_goes_before_the_values(seed):
     assert by_loss == pytest.approx(np.mean((pred > 0) == true))
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(st.integers(0, 10**6), st.integers(2, 5), st.booleans())
 def test_classes_are_read_in_one_way_one_hot_or_not(seed, n_classes, is_one_hot):
     random = np.random.default_rng(seed)
@@ -222,7 +222,7 @@ def test_the_calibration_of_several_labels_at_once_is_refused():
 # ------------------------------------------------------------------ point 40
 
 
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=4)
 @given(st.integers(0, 10**6))
 def test_sequences_with_as_many_steps_as_classes_are_read_as_the_backend_has_them(seed):
     random = np.random.default_rng(seed)

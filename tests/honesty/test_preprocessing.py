@@ -70,7 +70,7 @@ def kfold(path, arrays, preprocessing, *, n_features=3, batch_size=5, seen=None,
     ],
     ids=str,
 )
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=3)
 @given(seed=st.integers(0, 1000), n=st.integers(15, 40))
 def test_each_fold_sees_what_scikit_learn_makes_by_hand(tmp_path_factory, transformer, n_out, seed, n):
     arrays, seen = problem(n, seed=seed), Seen()
@@ -136,7 +136,7 @@ def test_float32_stays_float32_and_integers_become_what_scikit_learn_makes_of_th
 
 
 @pytest.mark.parametrize("transformer", [StandardScaler(), MinMaxScaler(), IncrementalPCA(1)], ids=str)
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=4)
 @given(n=st.integers(9, 60), batch_size=st.integers(1, 17), max_bytes=st.integers(400, 800))
 def test_piece_by_piece_it_learns_the_same_whatever_the_batches(
     tmp_path_factory, transformer, n, batch_size, max_bytes

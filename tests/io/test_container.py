@@ -75,7 +75,7 @@ def folder(tmp_path_factory):
 # ---- round trip
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(tree=TREES)
 def test_a_tree_comes_back_as_it_was(tree, folder):
     content = written(tree)
@@ -387,7 +387,7 @@ def test_an_entry_that_is_said_to_be_compressed_and_is_not_is_refused(folder):
             read(folder / "lying.zip")
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(data=st.data())
 def test_random_damage_never_raises_anything_but_a_checkpoint_error(data, folder):
     content = bytearray(written(SMALL))

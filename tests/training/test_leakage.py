@@ -111,7 +111,7 @@ def test_a_splitter_that_names_samples_that_do_not_exist_is_refused():
         list(Splitter(DictDataset(arrays()), config, 0))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     groups=st.lists(st.integers(0, 9), min_size=24, max_size=24).filter(lambda g: len(set(g)) >= 4),
     kind=st.sampled_from(["random", "shuffled", "stratified", "GroupShuffleSplit"]),
