@@ -15,7 +15,8 @@ def take(array: Any, rows: Any) -> Any:
 
 def cast(array: Any, like: Any) -> Any:
     """The array in a type of its framework, or in that of another array of it."""
-    xp, dtype = ops_of(array).xp, getattr(like, "dtype", like)
+    # a class of numpy has an attribute dtype, too, which is none
+    xp, dtype = ops_of(array).xp, like if isinstance(like, type) else getattr(like, "dtype", like)
     if xp.__name__ == "torch":
         return array.to(dtype)
     return xp.cast(array, dtype) if xp.__name__ == "tensorflow" else array.astype(dtype)

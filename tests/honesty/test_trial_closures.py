@@ -137,7 +137,7 @@ def test_crit_and_opt_are_names_of_criterion_and_optimizer():
     closure = base_closure(crit=lambda y_pred, y_true: squared_error(y_pred, y_true + 2.0), opt="default", loss=LOSS)
     trial = trial_of("torch", closure)
     trial.run(1)
-    np.testing.assert_allclose(weights("torch", trial.state[MODEL]), descent(shift=2.0), rtol=1e-5)
+    np.testing.assert_allclose(weights("torch", trial.state[MODEL]), descent(shift=2.0), rtol=1e-5, atol=1e-7)
 
 
 def test_arguments_that_a_closure_does_not_have_are_refused_with_a_guess():

@@ -66,6 +66,8 @@ def check_optimizers(network: torch.nn.Module, optimizers: Mapping[str, Any]) ->
     own = {id(weight) for weight in network.parameters()}
     for name, optimizer in optimizers.items():
         groups = getattr(optimizer, "param_groups", None)
+        if groups is None and not hasattr(optimizer, "step"):
+            raise ConfigError(f"the optimizer {name!r} is one of PyTorch, e.g. torch.optim.Adam(…), got {optimizer!r}")
         if groups is None or not own or hasattr(optimizer, "updates_nothing"):
             continue
         weights = [weight for group in groups for weight in group["params"]]

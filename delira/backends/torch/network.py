@@ -174,6 +174,11 @@ def _differentiate(optimizer: Any, step: Step, hooks: StepHooks) -> torch.Tensor
             f"the loss ({', '.join(step.losses)}) {what}, so there is no gradient; a loss is computed with PyTorch on "
             "predictions that were not detached"
         )
+    if total.numel() != 1 and not step.backward_arguments:
+        raise NetworkError(
+            f"the loss ({', '.join(step.losses)}) has the shape {tuple(total.shape)}; a loss is a single number (e.g. "
+            "use reduction='mean')"
+        )
     optimizer.zero_grad()
     with optimizer.scale_loss(total) as scaled:
         scaled.backward(**step.backward_arguments)

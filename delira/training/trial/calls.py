@@ -1,15 +1,55 @@
 """How networks and criteria are called: decided by their signature, once, never by trying."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from delira import state as keys
-from delira.errors import ConfigError
+from delira.errors import ConfigError, DataError
 from delira.state import State, StateKey, StateView
 from delira.utils.binding import TARGET_FIRST, order_of, role_of, tell_criterion_order
 from delira.utils.parameters import has_more, needed, positional
-from delira.utils.trees import spread
+from delira.utils.trees import iterate_leaves, spread
+
+#: what frameworks raise of values that are no arrays
+_OF_WRONG_TYPES = (TypeError, AttributeError, ValueError, RuntimeError)
+_FRAMEWORKS = ("torch", "keras", "tensorflow", "jax", "flax", "optax")
+
+
+def refuse_no_arrays(called: Any, given: Mapping[str, Sequence[Any]], error: Exception) -> None:
+    """Refuse a batch whose parts a framework's own layer or loss failed on, since they are no arrays.
+
+    A user's own may take anything: its error stays as it is.
+
+    Parameters
+    ----------
+    called
+        The layer, or the loss.
+    given
+        What it was called with, by what that is.
+    error
+        What it raised.
+
+    Raises
+    ------
+    DataError
+        Naming the first part that is none.
+    """
+    owner = called if inspect.isroutine(called) else type(called)
+    if str(getattr(owner, "__module__", "")).partition(".")[0] not in _FRAMEWORKS:
+        return
+    for what, values in given.items():
+        for _, leaf in iterate_leaves(list(values)):
+            if not _is_array(leaf):
+                raise DataError(
+                    f"{owner.__name__} takes arrays, and the {what} of the batch is {leaf!r:.80}; a batch of a trial "
+                    "is (input, target)"
+                ) from error
+
+
+def _is_array(leaf: Any) -> bool:
+    kind = getattr(getattr(leaf, "dtype", None), "kind", "")  # of numpy: texts and objects stay as they are
+    return hasattr(leaf, "shape") and kind not in ("O", "S", "U")
 
 
 class ModelCall:
@@ -48,7 +88,11 @@ class ModelCall:
         inputs = (None,) if needs_one else (list(inputs),) if needs_list else inputs
         if takes:  # those that share out a batch give each device a copy of every dictionary
             keywords["state"] = StateView(state) if getattr(model, "device_ids", None) else state
-        output = model(*inputs, **keywords)
+        try:
+            output = model(*inputs, **keywords)
+        except _OF_WRONG_TYPES as error:
+            refuse_no_arrays(model, {"input": inputs}, error)
+            raise
         return single_output(output) if self._is_ours else output
 
 
@@ -196,6 +240,8 @@ def bind_criterion(criterion: Any) -> Callable[[State], Any]:
     """
     if not callable(criterion):
         raise ConfigError(f"a criterion is a function of predictions and targets, or of the state, got {criterion!r}")
+    if _takes_nothing(criterion):
+        raise ConfigError(f"a criterion takes predictions and targets, or the state, and {criterion!r} takes nothing")
     if not getattr(criterion, TARGET_FIRST, False) and takes_state(criterion):
         return criterion
     if _takes_predictions_only(criterion):
@@ -213,9 +259,21 @@ def bind_criterion(criterion: Any) -> Callable[[State], Any]:
                 tell_criterion_order(criterion, shapes)
         if not targets and len(predictions) < n_needed:
             targets = (None,)
-        return criterion(*targets, *predictions) if is_target_first else criterion(*predictions, *targets)
+        try:
+            return criterion(*targets, *predictions) if is_target_first else criterion(*predictions, *targets)
+        except _OF_WRONG_TYPES as error:
+            refuse_no_arrays(criterion, {"prediction": predictions, "target": targets}, error)
+            raise
 
     return compute
+
+
+def _takes_nothing(criterion: Any) -> bool:
+    try:
+        parameters = parameters_of(criterion)
+    except (TypeError, ValueError):  # of C, without a signature
+        return False
+    return not positional(parameters) and not has_more(parameters) and not isinstance(criterion, StateKey)
 
 
 def _number_needed(criterion: Any) -> int:

@@ -11,6 +11,7 @@ from delira.state import State, StateFunction, StateKey
 from delira.training.compiled_facts import SETTLED, written
 from delira.training.trial.calls import ModelCall, takes_state_only
 from delira.utils.arrays import ops_of
+from delira.utils.checks import check_functions, check_texts
 from delira.utils.suggest import did_you_mean
 from delira.utils.trees import map_leaves
 
@@ -53,6 +54,8 @@ def base_closure(
     ------
     TypeError
         If an argument is unknown, or given under both of its names.
+    ConfigError
+        If an argument is neither a key nor a function where it must be.
 
     Examples
     --------
@@ -68,6 +71,9 @@ def base_closure(
         name = next(iter(historic))
         names = inspect.signature(base_closure).parameters
         raise TypeError(f"base_closure has no argument {name!r}{did_you_mean(name, [*names, 'crit', 'opt'])}")
+    check_functions("base_closure", x=x, y_true=y_true, model=model)  # keys are functions of the state, too
+    if criterion is not None:
+        check_functions("base_closure", criterion=criterion)
     model = model if inspect.isroutine(model) or isinstance(model, StateKey) else _always(model)
     criterion = criterion if isinstance(criterion, StateKey) else _always(criterion)
     return Closure({"x": x, "model": model, "y_true": y_true, "criterion": criterion}, y_pred, loss, optimizer)
@@ -101,6 +107,10 @@ class Closure:
     """
 
     def __init__(self, sources: Mapping[str, StateFunction], y_pred: StateKey, loss: StateKey, optimizer: str):
+        if not isinstance(sources, Mapping) or not sources.keys() >= {"x", "model", "y_true", "criterion"}:
+            raise ConfigError(f"Closure: sources says where x, model, y_true and criterion are, got {sources!r}")
+        check_functions(self, **{f"sources {name}": source for name, source in sources.items()})
+        check_texts(self, y_pred=y_pred, loss=loss, optimizer=optimizer)
         self._sources, self._y_pred = sources, y_pred
         self.loss, self.optimizer = loss, optimizer
         self._call = ModelCall()
@@ -201,8 +211,15 @@ def combined_closure(*closures: Closure) -> Callable[[State], None]:
     Parameters
     ----------
     *closures
-        From :func:`base_closure`.
+        From :func:`base_closure`; one at least.
+
+    Raises
+    ------
+    ConfigError
+        If there is none, or something else among them.
     """
+    if not closures or not all(isinstance(closure, Closure) for closure in closures):
+        raise ConfigError(f"combined_closure takes one or more closures made by base_closure, got {closures!r}")
 
     def run(state: State) -> None:
         losses = []
@@ -242,6 +259,8 @@ def standard_closure(state: State | None = None) -> Closure | None:
     """
     if state is None:
         return base_closure()
+    if not isinstance(state, State) or not hasattr(state.get(keys.SELF), "own_standard_closure"):
+        raise ConfigError(f"standard_closure takes the state of a trial, or nothing, got a {type(state).__name__}")
     state[keys.SELF].own_standard_closure(state)
     return None
 

@@ -43,20 +43,36 @@ def as_batch(values: Any) -> Batch:
     Raises
     ------
     DataError
-        If it is a text, or a tuple or list of more than two, of which nobody knows what is the target.
+        If it is nothing, a text or a single number, or a tuple or list of more than two, of which nobody knows what is
+        the target.
     """
-    if isinstance(values, (str, bytes)) or (isinstance(values, (tuple, list)) and len(values) > 2):
+    batch = _in_parts(values)
+    if type(batch[X_ENTRY]) in _NUMBERS or (batch[X_ENTRY] is None and batch[Y_ENTRY] is None and not _is_pair(values)):
+        raise DataError(f"a batch is {values!r}, {_FORM}; steps without data: for_train_steps")
+    return batch
+
+
+_FORM = "and a trial takes (input, target), several inputs as ((x1, x2), target), all of them arrays"
+_NUMBERS = {int, float, bool, complex}
+
+
+def _is_pair(values: Any) -> bool:
+    return isinstance(values, (tuple, list)) and len(values) == 2
+
+
+def _in_parts(values: Any) -> Batch:
+    if isinstance(values, (str, bytes)) or (isinstance(values, (tuple, list)) and len(values) not in (1, 2)):
         what = repr(values) if isinstance(values, (str, bytes)) else f"a {type(values).__name__} of {len(values)} parts"
         raise DataError(f"a batch is {what}; a trial takes (input, target), several inputs as ((x1, x2), target)")
     if type(values) is dict and values.keys() == _OF_MANAGERS:
         return Batch({X_ENTRY: values["data"], Y_ENTRY: values["label"]})
-    if isinstance(values, (tuple, list)) and len(values) == 2:
+    if _is_pair(values):
         return Batch({X_ENTRY: values[0], Y_ENTRY: values[1]})
     if isinstance(values, Mapping):
         rest = {key: value for key, value in values.items() if key != "label"}
         given = rest["data"] if rest.keys() == {"data"} else rest
         return Batch({X_ENTRY: given, Y_ENTRY: values.get("label")})
-    if isinstance(values, (tuple, list)) and len(values) == 1:
+    if isinstance(values, (tuple, list)):
         return Batch({X_ENTRY: values[0], Y_ENTRY: None})
     return Batch({X_ENTRY: values, Y_ENTRY: None})
 

@@ -8,6 +8,7 @@ from delira.data_loading import BaseDataManager, SequentialSampler
 from delira.errors import ConfigError
 from delira.state import State
 from delira.training.trial.data import ENDLESS, TrialData, check_generator, check_steps
+from delira.utils.checks import check_flags, check_functions
 
 _TRAIN = (keys.TRAIN_GENERATOR, keys.TRAIN_STEPS, keys.TRAIN_DATA)
 _VALIDATION = (keys.VALIDATION_GENERATOR, keys.VALIDATION_STEPS, keys.VALIDATION_DATA)
@@ -194,20 +195,23 @@ class FluentData:
         self.state[keys.INF_TRAIN_LOADING] = True
         return self._set(keys.TRAIN_DATA)
 
-    def with_loader(self, loader: Callable[[State], None]) -> Self:
+    def with_loader(self, loader: Callable[[State], None] | None) -> Self:
         """Let a function of the state make the batches.
 
         Parameters
         ----------
         loader
-            Sets X and Y_TRUE, usually of ``next(state[ITERATOR])``.
+            Sets X and Y_TRUE, usually of ``next(state[ITERATOR])``; None: batches are taken as they come.
         """
+        if loader is not None:
+            check_functions("with_loader", loader=loader)
         self.state[keys.LOADER] = loader
         self._data = dict.fromkeys(SETS)
         return self
 
 
 def _manager(x: Any, y: Any, batch_size: int, shuffle: bool, num_workers: int) -> BaseDataManager:
+    check_flags("a trial's data", shuffle=shuffle)
     arrays = {"data": _as_array(x)} | ({} if y is None else {"label": _as_array(y)})
     return BaseDataManager(arrays, batch_size, num_workers, sampler_cls=None if shuffle else SequentialSampler)
 

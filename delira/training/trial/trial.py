@@ -23,6 +23,7 @@ from delira.training.trial.fluent import FluentData
 from delira.training.trial.moving import Movable
 from delira.training.trial.passes import Passes
 from delira.training.trial.run import trainer_class, trial_trainer_class
+from delira.utils.checks import check_flags
 from delira.utils.files import as_path
 
 
@@ -77,15 +78,15 @@ class Trial(FluentData, Passes, Movable):
         save_path: str | Path | None = None,
         **settings: Any,
     ):
-        if taken := [name for name in ("losses", "optimizer_cls", "optim_fn", "closure") if name in settings]:
-            raise ConfigError(f"a trial has no setting {taken[0]!r}; pass optimizer and criterion themselves")
+        if taken := [name for name in _GIVEN_THEMSELVES if name in settings]:
+            raise ConfigError(f"a trial has no setting {taken[0]!r}; pass {_GIVEN_THEMSELVES[taken[0]]} themselves")
         check_names(settings, (*SETTINGS, "fold", "start_epoch", "resume_from"))
         if model is None:
             model = trainer_class(None).backend.no_network()  # type: ignore[attr-defined]
         _refuse_classes(optimizer=optimizer, criterion=criterion)
         _refuse_no_optimizer(optimizer)
         check_verbose(verbose)
-        self.given_metrics = [metrics] if isinstance(metrics, str) else [*metrics]
+        self.given_metrics = _listed(metrics)
         self.metrics = MetricList(self.given_metrics)
         self.verbose, self.save_path, self.settings = verbose, save_path, settings
         self.closure: Any = None
@@ -118,8 +119,9 @@ class Trial(FluentData, Passes, Movable):
             make = trial_trainer_class(trainer_class(model), self)
             learns = self._room().is_differentiable
             self._trainer = make(
-                model, self.save_path, {} if learns else {"x": X_ENTRY}, callbacks=[*self.callbacks], logging_type=None,
-                **({"optim_fn": self.given_optimizers} if learns else {}), **{**self.settings, "seed": self.seed},
+                model, self.save_path, {} if learns else {"x": X_ENTRY}, callbacks=[*self.callbacks],
+                **({"optim_fn": self.given_optimizers} if learns else {}),
+                **{"logging_type": None, **self.settings, "seed": self.seed},
             )  # fmt: skip
             self.callbacks = self._trainer.callbacks
         return self._trainer
@@ -232,7 +234,10 @@ class Trial(FluentData, Passes, Movable):
             raise ConfigError(
                 f"load_state_dict takes what state_dict returned, got {state_dict!r}; trial.load(path) reads a file"
             )
+        check_flags("load_state_dict", resume=resume)
         tree = dict(state_dict)
+        if not isinstance(tree.get("state", tree), Mapping):
+            raise ConfigError(f"load_state_dict: the entry 'state' of a state_dict is a dict, got {tree['state']!r}")
         is_state = resume and "state" in tree
         if is_state and (written := tree.get("version", _version())) != _version():
             warnings.warn(f"the state was written by delira {written}, and this is {_version()}", stacklevel=2)
@@ -283,6 +288,7 @@ class Trial(FluentData, Passes, Movable):
         CheckpointError
             If the file is missing, damaged, no checkpoint, or one of another network.
         """
+        check_flags("load", resume=resume)
         return self.load_state_dict(self.trainer.load_state(as_path(path, "path")), resume)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -313,6 +319,21 @@ class Trial(FluentData, Passes, Movable):
         }
         line = "-" * 78
         return "\n".join([line, *(f"{name}: {value}\n{line}" for name, value in rows.items())])
+
+
+#: settings of trainers that a trial has as arguments -> what these are
+_GIVEN_THEMSELVES = {
+    **dict.fromkeys(("losses", "loss_keys", "criterions", "closure"), "optimizer and criterion"),
+    **dict.fromkeys(("optimizer_cls", "optimizer_params", "optim_fn", "optim_builder"), "optimizer and criterion"),
+    **dict.fromkeys(("train_metrics", "val_metrics", "metric_keys"), "metrics"),
+}
+
+
+def _listed(metrics: Any) -> list[Any]:
+    """Metrics as they were given; a text is one."""
+    if isinstance(metrics, Mapping) or not isinstance(metrics, (str, Iterable)):
+        raise ConfigError(f"metrics is a list of metrics, e.g. ['acc', 'loss'], got {metrics!r}")
+    return [metrics] if isinstance(metrics, str) else [*metrics]
 
 
 def _output_of(settings: Mapping[str, Any]) -> str | None:
@@ -350,7 +371,7 @@ def _refuse_no_optimizer(optimizer: Any) -> None:
 
 def _flat(callbacks: Any) -> list[Any]:
     """Callbacks out of lists of lists."""
-    if isinstance(callbacks, Iterable) and not callable(callbacks):
+    if isinstance(callbacks, Iterable) and not callable(callbacks) and not isinstance(callbacks, (str, bytes)):
         return [one for part in callbacks for one in _flat(part)]
     return [callbacks]
 
