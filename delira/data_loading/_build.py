@@ -26,6 +26,7 @@ def build_dataset(data: Any, dataset_cls: Any, load_fn: Any, from_disc: bool, kw
     if not isinstance(data, (AbstractDataset, Mapping)) and not (load_fn is None and dataset_cls is None):
         if dataset_cls is None:
             dataset_cls = BaseLazyDataset if from_disc else BaseCacheDataset
+        _check_builds(dataset_cls, data, load_fn, kwargs)
         return as_dataset(dataset_cls(data, load_fn, **kwargs))
     if load_fn is not None or dataset_cls is not None:
         raise ConfigError(
@@ -37,6 +38,23 @@ def build_dataset(data: Any, dataset_cls: Any, load_fn: Any, from_disc: bool, kw
             f"data={os.fspath(data)!r} is a path, and nothing says how to load a sample from it; pass load_fn"
         )
     return as_dataset(data)
+
+
+def _check_builds(dataset_cls: Any, data: Any, load_fn: Any, kwargs: Mapping[str, Any]) -> None:
+    """Refuse what makes no dataset of data, a function that loads, and keywords."""
+    if not callable(dataset_cls) or (isinstance(dataset_cls, type) and not hasattr(dataset_cls, "__getitem__")):
+        raise ConfigError(f"dataset_cls must be a class of datasets, e.g. BaseCacheDataset, got {dataset_cls!r}")
+    try:
+        signature = inspect.signature(dataset_cls)
+    except ValueError:  # some builtins have none
+        return
+    try:
+        signature.bind(data, load_fn, **kwargs)
+    except TypeError as error:
+        raise ConfigError(
+            f"dataset_cls={dataset_cls!r} is built as dataset_cls(data, load_fn, **kwargs), which it does not take: "
+            f"{error}"
+        ) from error
 
 
 #: arguments of samplers that have a value for each sample
@@ -79,6 +97,8 @@ def name_sampler(
     """
     if sampler is not None and sampler_cls is not None:
         raise ConfigError(f"pass either sampler or sampler_cls, got {sampler!r} and {sampler_cls!r}")
+    if not isinstance(kwargs, Mapping | None):
+        raise ConfigError(f"sampler_kwargs must be a dict of arguments, got {kwargs!r}")
     if sampler_cls is not None and not isinstance(sampler_cls, type):
         raise ConfigError(f"sampler_cls must be a class, got {sampler_cls!r}; an instance is passed as sampler")
     named = sampler_cls if sampler is None else sampler

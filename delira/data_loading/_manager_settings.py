@@ -48,6 +48,8 @@ class ManagerSettings:
         ConfigError
             If a value is wrong.
         """
+        if not isinstance(new_state, Mapping):
+            raise ConfigError(f"new_state must be a dict of settings, got {new_state!r}")
         known = SETTINGS + SAMPLER_SETTINGS
         if unknown := [key for key in new_state if key not in known]:
             wrong = "; ".join(f"{key!r}{did_you_mean(key, known)}" for key in unknown)

@@ -9,6 +9,7 @@ import numpy as np
 
 from delira.data_loading._checks import check_count
 from delira.errors import DataError, MissingKeyError
+from delira.utils.checks import check_names
 from delira.utils.picture import picture_class
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ def preview(
     DataError
         If that entry holds no numbers.
     """
+    check_names("preview", label_keys=label_keys)
     label_keys = [label_keys] if isinstance(label_keys, str) else label_keys
     cells, notes = [], dict[str, None]()
     for index, sample in _samples(manager, check_count(n, "n", 1), (seed, fold, epoch), [data_key, *label_keys]):

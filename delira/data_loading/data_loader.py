@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from delira.data_loading._build import name_sampler
+from delira.data_loading._build import check_order, name_sampler
 from delira.data_loading._checks import Indices, check_count, refuse_outside, to_index_array
 from delira.data_loading._collate import collate
 from delira.data_loading.abstract_dataset import name_sample, numbers_of
@@ -101,7 +101,7 @@ class BaseDataLoader:
     def __iter__(self) -> Iterator[Batch]:
         sampler = self.sampler or SequentialSampler.from_dataset(self.dataset)
         rng = np.random.default_rng(derive(self.seed, 0, 0, stream="order"))
-        order = sampler.batched_order(rng, self.batch_size)
+        order = check_order(np.asarray(sampler.batched_order(rng, self.batch_size)), sampler, len(self.dataset))
         for number in range(self.num_batches):
             indices = order[number * self.batch_size : (number + 1) * self.batch_size]
             with seeded_globals(derive(self.seed, 0, 0, number, stream="loading")):

@@ -21,6 +21,7 @@ from delira.data_loading.workers.ahead import PoolKeeper, WorkersAhead
 from delira.data_loading.workers.settings import WorkerSettings
 from delira.data_loading.workers.start import can_have_workers
 from delira.errors import ConfigError
+from delira.utils.checks import check_flags
 from delira.utils.debug import get_current_debug_mode
 from delira.utils.seeding import check_seed, derive
 from delira.utils.suggest import did_you_mean
@@ -99,6 +100,7 @@ class BaseDataManager(ManagerSettings):
     ) -> None:
         if load_fn is None and dataset_cls is None:
             _refuse_unknown(kwargs, (*SETTINGS, *SAMPLER_SETTINGS, "dataset_cls", "load_fn", "from_disc"))
+        check_flags(self, from_disc=from_disc)
         self._drop_last = False
         self._keeper = PoolKeeper()
         #: samples left out so far because they cannot be loaded: index -> reason
@@ -127,8 +129,7 @@ class BaseDataManager(ManagerSettings):
         shuffle
             Whether to shuffle if no sampler was named; a named one always decides itself.
         """
-        counters = (check_seed(seed), check_count(fold, "fold", 0), check_count(epoch, "epoch", 0))
-        return EpochIterator(self._batches(counters, shuffle), start, self._source(), self.left_out)
+        return EpochIterator(self._batches((seed, fold, epoch), shuffle), start, self._source(), self.left_out)
 
     def first_batch(self, seed: int, fold: int = 0, epoch: int = 0) -> Batch | None:
         """Return the first batch of an epoch in the order of the sampler, and have no other made.
@@ -138,8 +139,9 @@ class BaseDataManager(ManagerSettings):
         seed, fold, epoch
             As in :meth:`epoch`.
         """
-        counters = (check_seed(seed), check_count(fold, "fold", 0), check_count(epoch, "epoch", 0))
-        iterator = EpochIterator(self._batches(counters, shuffle=False), 0, self._source(ahead=0), self.left_out)
+        iterator = EpochIterator(
+            self._batches((seed, fold, epoch), shuffle=False), 0, self._source(ahead=0), self.left_out
+        )
         try:
             return next(iterator, None)
         finally:
@@ -164,7 +166,9 @@ class BaseDataManager(ManagerSettings):
             without those that were left out.
         """
         batches = self._batches((seed, fold, epoch), shuffle)
-        task = batches.task(check_count(number, "number", 0))
+        if check_count(number, "number", 0) >= batches.n_batches:
+            raise ConfigError(f"number={number} is beyond the {batches.n_batches} batches of the epoch, counted from 0")
+        task = batches.task(number)
         made = batches.recipe.make(task)
         return made.batch or {}, task.indices[~np.isin(task.indices, [index for index, _ in made.bad])]
 
@@ -281,6 +285,9 @@ class BaseDataManager(ManagerSettings):
         return partial(WorkersAhead, keeper=self._keeper, number=number, settings=self._worker_settings, ahead=ahead)
 
     def _batches(self, counters: tuple[int, int, int], shuffle: bool) -> EpochBatches:
+        seed, fold, epoch = counters
+        counters = (check_seed(seed), check_count(fold, "fold", 0), check_count(epoch, "epoch", 0))
+        check_flags(self, shuffle=shuffle)
         sampler = self._named.sampler if self._named else self._default_sampler(shuffle)
         rng = np.random.default_rng(derive(*counters, stream="order"))
         order = np.asarray(sampler.batched_order(rng, self._batch_size))

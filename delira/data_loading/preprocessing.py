@@ -7,7 +7,7 @@ import numpy as np
 
 from delira.data_loading._arrays import as_rows
 from delira.data_loading._content import fingerprint_of
-from delira.errors import DataError, MissingKeyError
+from delira.errors import ConfigError, DataError, MissingKeyError
 from delira.utils.suggest import did_you_mean
 from delira.utils.threads import single_threaded
 
@@ -26,6 +26,11 @@ class FittedPreprocessing:
     transformers
         Entry -> fitted transformer.
 
+    Raises
+    ------
+    ConfigError
+        If something else is named.
+
     Examples
     --------
     >>> from sklearn.preprocessing import StandardScaler
@@ -35,7 +40,15 @@ class FittedPreprocessing:
     """
 
     def __init__(self, transformers: Mapping[str, Any]) -> None:
+        if not isinstance(transformers, Mapping):
+            raise ConfigError(f"transformers must be a dict {{entry: fitted transformer}}, got {transformers!r:.100}")
         self.transformers = dict(transformers)
+        for entry, each in self.transformers.items():
+            if not callable(getattr(each, "transform", None)):
+                raise ConfigError(
+                    f"transformers[{entry!r}] must be a fitted transformer of scikit-learn, with transform(), got "
+                    f"{each!r:.100}"
+                )
         #: entries whose transformers were told to work in place
         self._in_place = {entry for entry, each in self.transformers.items() if works_in_place(each)}
 
@@ -49,6 +62,8 @@ class FittedPreprocessing:
         DataError
             If a transformer does not make one row of each sample.
         """
+        if not isinstance(batch, Mapping):
+            raise DataError(f"batch must be a dict of arrays, got {batch!r:.100}")
         done = dict(batch)
         with single_threaded():  # the same bits in a worker, which has one thread
             for entry, transformer in self.transformers.items():

@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from delira.data_loading._collate import check_mapping
+from delira.data_loading._exact import common_dtype
 from delira.data_loading._transform import Transform, TransformCall
 from delira.data_loading.data_loader import Batch
 from delira.errors import ConfigError, DataError, MissingKeyError
+from delira.utils.checks import check_flags
 
 
 class PerSampleTransform:
@@ -66,6 +69,7 @@ class PerSampleTransform:
                 f"keys must give each entry of the batch a name of its own in the transform, "
                 f'e.g. {{"data": "image"}}, or be None for all entries; got {keys!r}'
             )
+        check_flags(self, channels_last=channels_last)
         if convert is not None and not callable(convert):
             raise ConfigError(f"convert must be a callable or None, got {convert!r}")
         self.transform = transform
@@ -91,6 +95,7 @@ class PerSampleTransform:
         MissingKeyError
             If the batch lacks an entry of ``keys``.
         """
+        check_mapping(batch, "the batch of a PerSampleTransform")
         names = self._names(batch)
         sizes = {entry: np.shape(batch[entry])[:1] for entry in names}
         if len({*sizes.values()}) != 1 or () in sizes.values():
@@ -144,8 +149,8 @@ class Compose:
     """
 
     def __init__(self, transforms: Iterable[Transform]) -> None:
-        if not isinstance(transforms, Iterable):
-            raise ConfigError(f"Compose takes a list of transforms, got {transforms!r}")
+        if not isinstance(transforms, Iterable) or isinstance(transforms, (str, Mapping)):
+            raise ConfigError(f"Compose: transforms must be a list of transforms, got {transforms!r}")
         self.transforms = list(transforms)
         self._calls = [TransformCall(transform) for transform in self.transforms]
 
@@ -192,4 +197,9 @@ def _stack(samples: list[dict[str, np.ndarray]], name: str) -> Batch:
                     f"entry {key!r} of sample {position} of the batch has shape {array.shape} after {name}, but "
                     f"{first[key].shape} was expected (that of sample 0); crop, pad or resize in the transform"
                 )
-    return {key: np.ascontiguousarray(np.stack([sample[key] for sample in samples])) for key in first}
+    return {key: _stack_entry([sample[key] for sample in samples], f"entry {key!r} after {name}") for key in first}
+
+
+def _stack_entry(arrays: list[np.ndarray], what: str) -> np.ndarray:
+    dtype = common_dtype(arrays, lambda place: f"{what}, sample {place} of the batch,")
+    return np.ascontiguousarray(np.stack(arrays, dtype=dtype, casting="unsafe"))  # nothing is lost

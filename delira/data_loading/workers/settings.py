@@ -1,6 +1,7 @@
 """Settings of the worker processes."""
 
 import dataclasses
+import math
 import multiprocessing
 import numbers
 import sys
@@ -37,7 +38,8 @@ class WorkerSettings:
                 f"{meant if (meant := did_you_mean(str(self.start_method), methods)).startswith('; did') else ''}"
             )
         limit = self.time_limit
-        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, numbers.Real) or not limit > 0):
+        is_number = isinstance(limit, numbers.Real) and not isinstance(limit, bool)
+        if limit is not None and not (is_number and 0 < limit < math.inf):
             raise ConfigError(f"time_limit must be a number of seconds above 0, or None for no limit, got {limit!r}")
         check_count(self.prefetch, "prefetch", 1)
         check_count(self.replacements, "replacements", 0)
