@@ -10,7 +10,7 @@ import numpy as np
 from delira.errors import ConfigError, DataError
 from delira.metrics.functions import accuracy, dice
 from delira.metrics.scoring import Kind, as_number, as_only_number, feed, is_torchmetrics, raw_kind_of
-from delira.metrics.sklearn_metrics import AurocMetric, SklearnLogLoss
+from delira.metrics.sklearn_metrics import AurocMetric, SklearnLogLoss, told
 from delira.metrics.tree.adapters import OF_LABELS, SklearnMetric, is_known, made
 from delira.metrics.tree.basics import LR, Epoch, Loss
 from delira.metrics.tree.criteria import describe_criterion, read_values
@@ -54,7 +54,8 @@ class SklearnFunction:
             known = read_values(known, pred, true)
             if self._are_labels(true, pred):
                 is_lost = pred.dtype.kind == "f" and not np.isfinite(pred).all()
-                return float("nan") if is_lost else self.function(*_flat(true, pred))
+                with told(self, true, pred):
+                    return float("nan") if is_lost else self.function(*_flat(true, pred))
             refuse_texts(metric.name, true, pred)
         metric.n_samples = len(true)
         pred, true = metric.prepare(pred, true, {CRITERION: known})
@@ -298,9 +299,15 @@ def score(metric: Any, arrays: Sequence[Any], name: str = "metric") -> float:
 
     Raises
     ------
+    ConfigError
+        If ``arrays`` is no list of arrays.
     DataError
         If the metric returns something that is not one number.
     """
+    if not isinstance(arrays, (list, tuple)) or not arrays:
+        raise ConfigError(
+            f"score: arrays is a list of what the metric reads, e.g. [y_true, y_pred], got {arrays!r:.80}"
+        )
     return evaluator(metric, name)(*arrays)
 
 

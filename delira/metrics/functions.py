@@ -4,9 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from delira.errors import DataError
+from delira.errors import ConfigError, DataError
 from delira.metrics.scoring import per_sample
+from delira.metrics.tree.labels import check_types
 from delira.metrics.tree.seen import refuse_label, wrong_labels
+from delira.utils.checks import check_whole
 
 MAX_CLASSES = 1 << 16
 
@@ -30,6 +32,8 @@ def accuracy(y_true: Any, y_pred: Any, class_axis: int = 1) -> float:
 
     Raises
     ------
+    ConfigError
+        If ``class_axis`` is no axis.
     DataError
         If the shapes do not fit, scores come where labels are needed, or a label is none of the classes.
     """
@@ -52,7 +56,9 @@ def hits(y_true: Any, y_pred: Any, class_axis: int = 1) -> np.ndarray:
 def _compared(y_true: Any, y_pred: Any, class_axis: int) -> tuple[np.ndarray, np.ndarray]:
     """Which labels are predicted correctly, and where predictions are not finite."""
     true, pred = np.asarray(y_true), np.asarray(y_pred)
-    axis = class_axis if class_axis != -1 or pred.ndim < 2 else pred.ndim - 1
+    axis = _axis("accuracy", class_axis, pred)
+    if axis == 0:
+        raise ConfigError("accuracy: class_axis=0 is the axis of the samples; give that of the classes, 1 or -1")
     if _is_one_hot(true, pred, axis):
         true, pred = true.argmax(axis), _chosen(pred, axis)
     true, pred, is_lost = _labels("accuracy", true, pred, axis)
@@ -83,6 +89,8 @@ def dice(y_true: Any, y_pred: Any, class_axis: int = 0) -> float:
 
     Raises
     ------
+    ConfigError
+        If ``class_axis`` is no axis.
     DataError
         If the shapes do not fit, scores come where labels are needed, or a label is negative.
 
@@ -91,7 +99,7 @@ def dice(y_true: Any, y_pred: Any, class_axis: int = 0) -> float:
     L. R. Dice, "Measures of the Amount of Ecologic Association Between Species", Ecology 26(3), 1945.
     """
     pred = np.asarray(y_pred)
-    axis = class_axis if class_axis != -1 or pred.ndim < 2 else pred.ndim - 1
+    axis = _axis("dice", class_axis, pred)
     true, pred, is_lost = _labels("dice", np.asarray(y_true), pred, axis)
     if is_lost.any():
         return float("nan")
@@ -103,7 +111,15 @@ def dice(y_true: Any, y_pred: Any, class_axis: int = 0) -> float:
     return float(np.mean(2 * overlap[present] / sizes[present])) if len(present) else 1.0
 
 
+def _axis(name: str, class_axis: Any, pred: np.ndarray) -> int:
+    """Where the classes are, counted from the first axis."""
+    check_whole(name, at_least=-1, class_axis=class_axis)
+    return int(class_axis) if class_axis != -1 else max(pred.ndim - 1, 1)
+
+
 def _as_index(mask: np.ndarray) -> np.ndarray:
+    if mask.dtype.kind not in "biuf":
+        raise DataError(f"dice counts labels that are whole numbers, got labels of the type {mask.dtype}")
     if mask.size and (mask.min() < 0 or mask.max() >= MAX_CLASSES):
         raise DataError(
             f"dice counts labels from 0 to {MAX_CLASSES - 1}, got labels from {mask.min()} to {mask.max()}; "
@@ -115,16 +131,12 @@ def _as_index(mask: np.ndarray) -> np.ndarray:
 def _labels(name: str, true: np.ndarray, pred: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Two label arrays of one shape, and where predictions are not finite; class scores lie along ``axis``."""
     n_classes = 0
+    check_types(name, pred, true)
     if true.ndim > axis and true.shape[axis] == 1 and pred.shape != true.shape:
         true = true.squeeze(axis)  # the channel of a label that has only one
     if pred.ndim == true.ndim + 1 and pred.ndim > axis:
         # A single score is no class score: it must be a label, which is checked below.
         is_score = pred.shape[axis] > 1
-        if is_score and true.dtype.kind in "OSU":
-            raise DataError(
-                f"{name} got texts as labels and class scores as predictions; compare them with predicted labels "
-                f"(scikit-learn: metric_keys={{{name!r}: ('label', 'label_pred')}}), or number the classes from 0"
-            )
         n_classes = pred.shape[axis] if is_score else 0
         pred = _chosen(pred, axis) if is_score else pred.squeeze(axis)
     if true.shape != pred.shape:

@@ -9,6 +9,7 @@ from typing import IO, Any, NamedTuple, cast
 import numpy as np
 
 from delira.errors import DataError
+from delira.utils.checks import check_whole
 from delira.utils.trees import iterate_leaves, map_leaves
 
 LIMIT_BYTES = 1 << 30
@@ -29,6 +30,7 @@ class Gatherer:
     """
 
     def __init__(self, limit_bytes: int = LIMIT_BYTES):
+        check_whole(self, at_least=0, limit_bytes=limit_bytes)
         self.limit_bytes = limit_bytes
         self.n_batches = 0
         self._columns: dict[str, Any] = {}
@@ -46,8 +48,11 @@ class Gatherer:
         Raises
         ------
         DataError
-            If an entry appears or disappears between batches: the rows would no longer belong together.
+            If there are no entries, or one appears or disappears between batches: the rows would no longer belong
+            together.
         """
+        if not isinstance(entries, Mapping) or not entries:
+            raise DataError(f"a batch must be entries by name, got {entries!r:.80}")
         if self.n_batches == 0:
             self._columns = map_leaves(lambda leaf: _Column(), entries)
         columns = dict(iterate_leaves(self._columns))

@@ -13,6 +13,7 @@ from delira.metrics.gather import LIMIT_BYTES, Gatherer
 from delira.metrics.scoring import as_number, as_only_number, feed, is_torchmetrics, keys_of, lookup, raw_kind_of
 from delira.metrics.stream_state import is_plain, load_stream_state, stream_state
 from delira.utils.binding import tell_order
+from delira.utils.checks import check_mappings, check_whole
 from delira.utils.trees import iterate_leaves, map_leaves
 
 
@@ -65,6 +66,10 @@ class MetricSet:
         metric_keys: Mapping[str, Sequence[str]] | None = None,
         limit_bytes: int = LIMIT_BYTES,
     ):
+        check_mappings(self, metrics=metrics)
+        if metric_keys is not None:
+            check_mappings(self, metric_keys=metric_keys)
+        check_whole(self, at_least=0, limit_bytes=limit_bytes)
         self.metrics = {name: in_form(metric, name) for name, metric in metrics.items()}
         self.limit_bytes = limit_bytes
         self._kinds = {name: raw_kind_of(metric, name) for name, metric in self.metrics.items()}

@@ -11,6 +11,7 @@ import numpy as np
 
 from delira.errors import ConfigError, DataError, MissingKeyError
 from delira.utils.binding import Order, order_of, ordered
+from delira.utils.checks import check_functions
 from delira.utils.parameters import needed
 from delira.utils.suggest import did_you_mean
 
@@ -25,6 +26,7 @@ class PerSample:
     over = "sample"
 
     def __init__(self, function: Callable[..., Any]):
+        check_functions(self, function=function)
         self.function = function
         functools.update_wrapper(self, function)
 

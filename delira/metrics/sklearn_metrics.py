@@ -1,13 +1,21 @@
 """scikit-learn's classification metrics with the historic names: scores in, one number out."""
 
-from collections.abc import Callable, Sequence
+import contextlib
+import functools
+import inspect
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
-from delira.errors import ConfigError, DataError
+from delira.errors import ConfigError, DataError, DeliraError
 from delira.metrics.tree.scores import class_scores, one_score, probabilities
 from delira.metrics.tree.seen import refuse_label, wrong_labels
+from delira.utils.checks import check_choice, check_flags, check_functions
+from delira.utils.suggest import did_you_mean
+
+#: what gives one number; some need as many labels as predictions
+AVERAGES = ("binary", "macro", "micro", "weighted", "samples")
 
 
 class SklearnClassificationMetric:
@@ -23,10 +31,19 @@ class SklearnClassificationMetric:
         Whether ``y_pred`` are class scores of shape ``(..., C)``; their argmax over the last axis is taken.
     **kwargs
         For ``score_fn``, e.g. ``average="macro"``; arguments of a call win.
+
+    Raises
+    ------
+    ConfigError
+        If ``score_fn`` is no function, or a flag is none.
     """
 
     def __init__(self, score_fn: Callable[..., Any], gt_logits: bool = False, pred_logits: bool = True, **kwargs: Any):
+        check_functions(self, score_fn=score_fn)
+        check_flags(self, gt_logits=gt_logits, pred_logits=pred_logits)
         self.score_fn = score_fn
+        #: whether errors are scikit-learn's about what it was given, and not of a user's function
+        self._is_of_sklearn = is_of_sklearn(score_fn)
         self.gt_logits, self.pred_logits = gt_logits, pred_logits
         self.kwargs = kwargs
 
@@ -36,15 +53,24 @@ class SklearnClassificationMetric:
         Raises
         ------
         DataError
-            If an argmax is asked for where there is no class axis.
+            If an argmax is asked for where there is no class axis, or both cannot be compared.
         """
-        true = _flat(_argmax("y_true", "gt_logits", y_true) if self.gt_logits else np.asarray(y_true))
+        true = self._true(y_true)
         if _is_lost(y_pred, is_scores=self.pred_logits):
             return float("nan")
         pred = _flat(_argmax("y_pred", "pred_logits", y_pred) if self.pred_logits else np.asarray(y_pred))
         if self.pred_logits:
             _check_labels(type(self).__name__, true, np.shape(y_pred)[-1])
-        return float(self.score_fn(y_true=true, y_pred=pred, **{**self.kwargs, **kwargs}))
+        with told(self, y_true, y_pred) if self._is_of_sklearn else contextlib.nullcontext():
+            return float(self.score_fn(y_true=true, y_pred=pred, **{**self.kwargs, **kwargs}))
+
+    def _true(self, y_true: Any) -> np.ndarray:
+        """The labels."""
+        if not self.gt_logits:
+            return _flat(np.asarray(y_true))
+        if _is_lost(y_true, is_scores=True):
+            raise DataError(f"{self!r} got y_true with values that are not finite, of which no label can be read")
+        return _flat(_argmax("y_true", "gt_logits", y_true))
 
     def __repr__(self) -> str:
         settings = {"gt_logits": self.gt_logits, "pred_logits": self.pred_logits, **self.kwargs}
@@ -59,6 +85,8 @@ class _Named(SklearnClassificationMetric):
 
     def __init__(self, gt_logits: bool = False, pred_logits: bool = True, **kwargs: Any):
         super().__init__(self._call_sklearn, gt_logits, pred_logits, **{**self.defaults, **kwargs})
+        self._is_of_sklearn = True
+        check_keywords(self, self.function, kwargs)
 
     def _call_sklearn(self, **kwargs: Any) -> Any:
         import sklearn.metrics
@@ -123,14 +151,19 @@ class SklearnLogLoss(_Named):
         """Evaluate on labels of shape ``(N, ...)`` and scores ``(N, ..., C)`` or (binary) ``(N,)``."""
         import sklearn.metrics
 
-        true = _flat(_argmax("y_true", "gt_logits", y_true) if self.gt_logits else np.asarray(y_true))
-        pred = np.asarray(y_pred)
+        true, pred = self._true(y_true), np.asarray(y_pred)
+        _check_numbers("y_pred", pred)
         if _is_lost(pred, is_scores=pred.ndim > 1 and pred.shape[-1] > 1):
             return float("nan")
         settings = {**self.kwargs, **kwargs}
+        if true.dtype.kind not in "biuf" and "labels" not in settings:
+            raise DataError(
+                f"{self!r} got y_true of the type {true.dtype}, and scores; number the classes from 0, or say which "
+                "labels the columns stand for by labels="
+            )
         if pred.ndim > 1 and pred.shape[-1] > 1:
             pred = pred.reshape(-1, pred.shape[-1])
-            if true.ndim == 1 and true.dtype.kind in "biu":
+            if true.ndim == 1 and true.dtype.kind in "biuf":
                 if "labels" not in settings:
                     _check_labels(type(self).__name__, true, pred.shape[-1])
                 settings.setdefault("labels", np.arange(pred.shape[-1]))
@@ -138,7 +171,8 @@ class SklearnLogLoss(_Named):
                 pred = probabilities(pred, self.output)
         else:
             pred = pred.ravel().astype(np.float64)
-        return float(sklearn.metrics.log_loss(true, pred, **settings))  # its second name differs by version
+        with told(self, y_true, y_pred):
+            return float(sklearn.metrics.log_loss(true, pred, **settings))  # its second name differs by version
 
 
 class SklearnMatthewsCorrCoeff(_Named):
@@ -179,15 +213,17 @@ class AurocMetric:
     Raises
     ------
     ConfigError
-        If there are fewer than two classes.
+        If there are fewer than two different classes, or ``roc_auc_score`` takes no such settings.
     """
 
     #: what the loss of the predictions, or a setting, says that they are; None: nobody says it
     output: str | None = None
 
     def __init__(self, classes: Sequence[Any] = (0, 1), **kwargs: Any):
-        if len(classes) < 2:
-            raise ConfigError(f"AurocMetric needs at least two classes, got classes={classes!r}")
+        is_list = isinstance(classes, (Collection, np.ndarray)) and not isinstance(classes, (str, bytes, Mapping))
+        if not is_list or len(set(classes)) != len(classes) or len(classes) < 2:
+            raise ConfigError(f"AurocMetric needs a list of at least two different classes, got classes={classes!r}")
+        check_keywords(self, "roc_auc_score", kwargs)
         self.classes, self.kwargs = tuple(classes), kwargs
 
     def __call__(self, y_true: Any, y_pred: Any, **kwargs: Any) -> float:
@@ -211,6 +247,7 @@ class AurocMetric:
 
         true, scores = np.asarray(y_true).ravel(), np.asarray(y_pred)
         n_classes = len(self.classes)
+        _check_numbers("y_pred", scores)
         if _is_lost(scores, is_scores=scores.ndim == 2 and scores.shape[1] > 1):
             return float("nan")
         if unknown := sorted(set(np.unique(true).tolist()) - set(self.classes)):
@@ -227,15 +264,75 @@ class AurocMetric:
                 f"AurocMetric(classes={self.classes}) needs scores of shape (N, {n_classes}), "
                 f"got {scores.shape}; name all classes in the order of the columns"
             )
-        binary = true == self.classes[1] if n_classes == 2 else label_binarize(true, classes=self.classes)
-        return float(roc_auc_score(binary, scores, **{**self.kwargs, **kwargs}))
+        with told(self, y_true, y_pred):
+            binary = true == self.classes[1] if n_classes == 2 else label_binarize(true, classes=self.classes)
+            return float(roc_auc_score(binary, scores, **{**self.kwargs, **kwargs}))
 
     def __repr__(self) -> str:
         return f"AurocMetric(classes={self.classes!r})"
 
 
+@contextlib.contextmanager
+def told(metric: Any, y_true: Any, y_pred: Any) -> Iterator[None]:
+    """Let scikit-learn's refusals be those of a metric, which say what it was given.
+
+    Raises
+    ------
+    ConfigError
+        If it is a setting that scikit-learn does not take.
+    DataError
+        If it cannot compare both.
+    """
+    try:
+        yield
+    except DeliraError:
+        raise
+    except (TypeError, ValueError) as error:
+        if type(error).__name__ == "InvalidParameterError" or "keyword argument" in str(error):
+            raise ConfigError(f"{metric!r}: {error}") from error
+        given = [f"{np.shape(array)} and type {np.asarray(array).dtype}" for array in (y_true, y_pred)]
+        raise DataError(
+            f"{metric!r} cannot compare y_true of shape {given[0]} with y_pred of shape {given[1]}: {error}"
+        ) from error
+
+
+def is_of_sklearn(function: Any) -> bool:
+    """Whether a function, or what a partial calls, is one of scikit-learn."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return str(getattr(function, "__module__", "")).partition(".")[0] == "sklearn"
+
+
+def check_keywords(metric: Any, name: str, settings: Mapping[str, Any]) -> None:
+    """Refuse settings that a function of scikit-learn does not take, and averages that are no single number.
+
+    Raises
+    ------
+    ConfigError
+        Naming the setting.
+    """
+    if not settings:
+        return
+    import sklearn.metrics
+
+    known = inspect.signature(getattr(sklearn.metrics, name)).parameters
+    for setting in settings:
+        if setting not in known:
+            raise ConfigError(
+                f"{type(metric).__name__}: {name} of scikit-learn takes no {setting!r}{did_you_mean(setting, known)}"
+            )
+    if "average" in settings:
+        check_choice(metric, AVERAGES, average=settings["average"])
+
+
+def _check_numbers(what: str, array: np.ndarray) -> None:
+    if array.dtype.kind not in "biuf":
+        raise DataError(f"{what} must be numbers, got an array of shape {array.shape} and type {array.dtype}")
+
+
 def _argmax(what: str, flag: str, scores: Any) -> np.ndarray:
     scores = np.asarray(scores)
+    _check_numbers(what, scores)
     if scores.ndim < 2:
         raise DataError(
             f"{flag}=True takes the argmax over the last axis of {what}, which has shape {scores.shape} "

@@ -3,7 +3,7 @@
 import difflib
 import math
 import os
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from numbers import Integral, Real
 from typing import Any
 
@@ -98,6 +98,15 @@ def check_names(owner: Any, **given: Any) -> None:
         return isinstance(value, Collection) and all(isinstance(name, str) for name in value)
 
     _check(owner, given, is_right, "a name or a list of names")
+
+
+def check_mappings(owner: Any, **given: Any) -> None:
+    """Refuse what is no dictionary whose keys are names; see :func:`check_numbers`."""
+
+    def is_right(value: Any) -> bool:
+        return isinstance(value, Mapping) and all(isinstance(name, str) for name in value)
+
+    _check(owner, given, is_right, "a dictionary by name")
 
 
 def _check(owner: Any, given: dict[str, Any], is_right: Callable[[Any], bool], what: str) -> None:

@@ -161,9 +161,9 @@ def test_auroc_of_many_classes_is_each_against_the_rest():
 
 
 def test_one_class_is_no_auroc():
-    with pytest.raises(ConfigError, match="at least two classes"):
+    with pytest.raises(ConfigError, match="at least two different classes"):
         AurocMetric(classes=(1,))
-    with pytest.raises(ValueError, match="at least two classes"):
+    with pytest.raises(ValueError, match="at least two different classes"):
         AurocMetric(classes=(1,))
 
 

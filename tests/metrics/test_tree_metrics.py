@@ -420,7 +420,7 @@ def test_the_window_of_a_running_mean_is_that_of_its_pass():
 
 
 def test_a_running_mean_needs_a_window():
-    with pytest.raises(ConfigError, match="at least 1, got 0 and 10"):
+    with pytest.raises(ConfigError, match="batch_size is a whole number of at least 1, got 0"):
         one_pass([running_mean(batch_size=0)(Numbers())], [])
 
 
@@ -824,7 +824,7 @@ def test_of_many_numbers_little_is_kept(convert):
 
 
 def test_a_list_has_a_state_before_its_first_pass():
-    metrics = MetricList(["acc", "loss", "f1", "roc_auc", "hausdorff", EpochLambda("e", len)])
+    metrics = MetricList(["acc", "loss", "f1", "roc_auc", "hausdorff", EpochLambda("e", hinge)])
     metrics.load_state_dict(copy.deepcopy(metrics.state_dict()))
 
 

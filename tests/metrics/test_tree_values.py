@@ -264,7 +264,7 @@ def test_the_top_5_of_3_classes_are_all():  # B25
 def test_it_needs_scores_with_an_axis_for_the_classes():
     with pytest.raises(DataError, match=r"'acc' got predictions of shape \(2,\).* For yes or no there is 'binary_acc'"):
         one_pass(["cat_acc"], [(np.array([0.2, 0.8]), np.array([0, 1]))])
-    with pytest.raises(ConfigError, match="k must be at least 1, got 0"):
+    with pytest.raises(ConfigError, match="k is a whole number of at least 1, got 0"):
         TopKCategoricalAccuracy(k=0)
 
 
@@ -353,10 +353,32 @@ def test_masks_of_one_channel_say_yes_or_no(convert):
     assert final["hausdorff"] < 10
 
 
-def test_a_mask_with_labels_that_are_no_class_has_no_overlap():
-    true = TRUE.copy()
-    true[0, 0, 0] = 3
-    assert np.isnan(one_pass(["dice"], split(np.array, one_hot(PRED), true))[1]["dice"])
+@pytest.mark.parametrize("metric", ["dice", "iou", "hausdorff"])
+@pytest.mark.parametrize("label", [3, -1, 255, 0.5])
+def test_a_mask_with_labels_that_are_no_class_is_refused(metric, label):
+    true = TRUE.astype(type(label))
+    true[1, 0, 0] = label
+    with pytest.raises(DataError, match=f"{metric!r} got the target {label} in sample 1.*none of the 3 classes"):
+        one_pass([metric], split(np.array, one_hot(PRED), true))
+
+
+@pytest.mark.parametrize("metric", [Dice, IoU, Hausdorff])
+def test_a_predicted_mask_with_labels_that_are_no_class_is_refused(metric):
+    pred = PRED.copy()
+    pred[1, 0, 0] = 3
+    with pytest.raises(DataError, match=r"got the prediction 3 in sample 1.*none of the 3 classes"):
+        one_pass([metric(num_classes=3)], split(np.array, pred, TRUE))
+
+
+@pytest.mark.parametrize("metric", [Dice, IoU])
+def test_pixels_that_the_loss_ignores_do_not_count_in_the_overlap(metric):
+    true, pred, ignored = TRUE.copy(), PRED.copy(), (slice(None), 0)
+    true[ignored], pred[ignored] = 255, 2
+    criterion = CrossEntropyLoss()
+    criterion.ignore_index = 255
+    _, final = one_pass([metric()], split(np.array, one_hot(pred), true), criterion=criterion)
+    _, left = one_pass([metric()], split(np.array, one_hot(np.delete(pred, 0, 1)), np.delete(true, 0, 1)))
+    assert final == left
 
 
 def test_labels_as_masks_need_the_number_of_classes():

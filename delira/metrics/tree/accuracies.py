@@ -8,6 +8,7 @@ from delira.metrics.tree.criteria import Criterion, describe_criterion, known_of
 from delira.metrics.tree.hanging import mean, running_mean
 from delira.metrics.tree.labels import (
     binary_labels,
+    check_settings,
     class_axis,
     counted,
     pair_of,
@@ -113,6 +114,7 @@ class CategoricalAccuracy(Stateless):
         class_axis: int | None = None,
     ):
         super().__init__("acc", pred_key, target_key)
+        check_settings(self.name, ignore_index=ignore_index, class_axis=class_axis)
         self.ignore_index, self.class_axis = ignore_index, class_axis
         self._usual: tuple[Any, int] = (None, 0)
 
@@ -199,8 +201,9 @@ class TopKCategoricalAccuracy(Stateless):
         ignore_index: int | None = -100,
         class_axis: int | None = None,
     ):
-        if k < 1:
-            raise ConfigError(f"k must be at least 1, got {k}")
+        check_settings("TopKCategoricalAccuracy", k=k, ignore_index=ignore_index, class_axis=class_axis)
+        if k is None:
+            raise ConfigError("TopKCategoricalAccuracy: k is a whole number of at least 1, got None")
         super().__init__(f"top_{k}_acc", pred_key, target_key)
         self.k, self.ignore_index, self.class_axis = k, ignore_index, class_axis
 
@@ -245,6 +248,7 @@ class BinaryAccuracy(Stateless):
 
     def __init__(self, pred_key: Any = Y_PRED, target_key: Any = Y_TRUE, threshold: float | None = None):
         super().__init__("binary_acc", pred_key, target_key)
+        check_settings(self.name, threshold=threshold)
         self.threshold = threshold
 
     def process(self, *args: Any) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 
 from delira.errors import ConfigError, DataError
 from delira.metrics.scoring import PerSample, feed, is_torchmetrics, takes_one
-from delira.metrics.sklearn_metrics import AurocMetric, SklearnClassificationMetric
+from delira.metrics.sklearn_metrics import AurocMetric, SklearnClassificationMetric, told
 from delira.metrics.stream_state import load_stream_state, stream_state
 from delira.metrics.tree.accuracies import Stateless
 from delira.metrics.tree.criteria import Criterion, one_of_each_row, read_values
@@ -21,6 +21,7 @@ from delira.metrics.tree.scores import difference_of_two, one_score, probabiliti
 from delira.metrics.tree.seen import YES_OR_NO
 from delira.utils.arrays import ops_of, read_arrays
 from delira.utils.binding import ordered
+from delira.utils.checks import check_functions
 from delira.utils.trees import map_leaves
 
 #: functions of scikit-learn that compare labels: scores are argmaxed, or compared with a threshold
@@ -82,18 +83,19 @@ class SklearnMetric(OverDataset):
     """
 
     def __init__(self, function: Callable[..., Any], name: str | None = None, **keys: Any):
+        check_functions(self, function=function)
         self.function = function
         self.settings: dict[str, Any] = {}
         while isinstance(function, functools.partial):
             self.settings = {**function.keywords, **self.settings}
             function = function.func
-        self.kind = function.__name__
-        if self.kind not in KNOWN_FUNCTIONS:
+        self.kind = getattr(function, "__name__", type(function).__name__)
+        if self.kind not in KNOWN_FUNCTIONS:  # by name: what records a call stands in for the function
             raise ConfigError(
                 f"it is not known what {self.kind} of scikit-learn compares, or it gives no numbers; use "
                 f"lambda_metric({self.kind!r}, on_epoch=True)(lambda y_pred, y_true: ...)"
             )
-        super().__init__(name or self.kind, **keys)
+        super().__init__(self.kind if name is None else name, **keys)
         self._accepted = frozenset(inspect.signature(function).parameters)
         #: whether predictions become labels by what they are said to be
         self.reads_outputs = self.kind in OF_LABELS
@@ -145,7 +147,8 @@ class SklearnMetric(OverDataset):
             true, pred, further = self._scored(true, pred)
         if self.kind == "average_precision_score" and _lacks_positives(true, self.settings.get("pos_label", 1)):
             return float("nan")  # scikit-learn gives 0, which says that everything is ranked wrongly
-        return numbers(self.function(true, pred, **{**further, **self.settings}), self.name)
+        with told(self, true, pred):
+            return numbers(self.function(true, pred, **{**further, **self.settings}), self.name)
 
     def _scored(self, true: np.ndarray, pred: np.ndarray) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
         """Targets, scores and keywords for a function of scores, or of probabilities."""
@@ -249,9 +252,17 @@ class TorchMetric(Stateless):
     metric
         The object; with arrays of other frameworks it is given tensors on its own device. One that takes nothing else
         is updated with predictions alone.
+
+    Raises
+    ------
+    ConfigError
+        If it is no such object.
     """
 
     def __init__(self, metric: Any):
+        methods = ("update", "compute", "reset")
+        if isinstance(metric, type) or not all(callable(getattr(metric, name, None)) for name in methods):
+            raise ConfigError(f"TorchMetric: metric is an object of torchmetrics, got {metric!r}")
         super().__init__(str(getattr(metric, "_get_name", lambda: type(metric).__name__)()))
         self.metric = metric
         self._n_arrays = 1 if takes_one(metric) else 2

@@ -6,8 +6,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from delira.metrics.tree.metric import Metric
-from delira.metrics.tree.moments import Batch, Moments, Waiting
+from delira.metrics.tree.moments import Batch, Moments, Waiting, check_dim
 from delira.utils.arrays import to_plain
+from delira.utils.checks import check_flags, check_texts
 
 
 class ToDict(Metric):
@@ -39,6 +40,8 @@ class _Aggregator(Metric):
     is_weighted: ClassVar[bool] = False
 
     def __init__(self, name: str, dim: int | tuple[int, ...] | None = None):
+        check_texts(self, name=name)
+        check_dim(self, dim)
         super().__init__(f"{name}{self.suffix}")
         self.dim = dim
         self.shares_batches = dim is None and type(self).process is _Aggregator.process
@@ -130,6 +133,7 @@ class Var(_Aggregator):
 
     def __init__(self, name: str, unbiased: bool = True, dim: int | tuple[int, ...] | None = None):
         super().__init__(name, dim)
+        check_flags(self, unbiased=unbiased)
         self.unbiased = unbiased
 
     def compute(self, moments: Moments) -> Any:

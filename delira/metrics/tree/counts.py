@@ -8,12 +8,13 @@ import numpy as np
 
 from delira.errors import DataError
 from delira.metrics.tree.accuracies import Stateless
-from delira.metrics.tree.labels import Labels, labels_of
+from delira.metrics.tree.labels import Labels, check_settings, labels_of
 from delira.metrics.tree.moments import LARGE
 from delira.metrics.tree.pending import Pending
 from delira.metrics.tree.registry import default_for_key
 from delira.metrics.tree.seen import LOST, refuse_label, wrong_labels
 from delira.utils.arrays import as_array, ops_of, shape_of, to_plain
+from delira.utils.checks import check_choice, check_numbers
 
 
 class Counting(Stateless):
@@ -38,6 +39,7 @@ class Counting(Stateless):
 
     def __init__(self, name: str, threshold: float | None = None, ignore_index: int | None = -100, **keys: Any):
         super().__init__(name, **keys)
+        check_settings(name, threshold=threshold, ignore_index=ignore_index)
         self.threshold, self.ignore_index = threshold, ignore_index
         #: labels of the whole data set, where somebody knows them: what an average goes over is not for a part to say
         self.classes: tuple[int, ...] = ()
@@ -62,6 +64,9 @@ class Counting(Stateless):
     def process(self, *args: Any) -> Any:
         """Take in the labels of a batch: many are counted on their device, few are kept as they are."""
         labels = self.labels(args[0])
+        for what, array in (("predictions", labels.pred), ("targets", labels.true)):
+            if getattr(array.dtype, "kind", "") in ("O", "S", "U", "T"):
+                raise DataError(f"the metric {self.name!r} counts labels that are whole numbers, got texts as {what}")
         self.classes = self.known_in(args[0]).classes
         pred, n_classes = labels.pred, labels.n_classes
         self._n_classes = max(self._n_classes, n_classes)
@@ -163,7 +168,18 @@ class Counting(Stateless):
     def _average(self, true: np.ndarray, pred: np.ndarray, average: str | None) -> str:
         labels = {*true.tolist(), *pred.tolist(), *self.classes}
         is_binary = self._n_classes <= 2 and (labels <= {0, 1} or labels <= {-1, 1})
+        if average == "binary" and not is_binary:
+            raise DataError(
+                f"the metric {self.name!r} got the labels {sorted(labels)}, but average='binary' is for 0 and 1; "
+                "use average='macro', 'micro' or 'weighted'"
+            )
         return average or ("binary" if is_binary else "macro")
+
+
+def _checked_average(name: str, average: str | None) -> str | None:
+    """One of scikit-learn's that give one number, or None."""
+    check_choice(name, (None, "binary", "macro", "micro", "weighted"), average=average)
+    return average
 
 
 @default_for_key("confusion_matrix")
@@ -182,6 +198,7 @@ class ConfusionMatrix(Counting):
 
     def __init__(self, num_classes: int | None = None, **settings: Any):
         super().__init__("confusion_matrix", **settings)
+        check_settings(self.name, num_classes=num_classes)
         self.num_classes = num_classes
 
     def compute(self, true: np.ndarray, pred: np.ndarray, weight: np.ndarray) -> Any:
@@ -234,7 +251,7 @@ class Precision(Counting):
 
     def __init__(self, average: str | None = None, **settings: Any):
         super().__init__("precision", **settings)
-        self.average = average
+        self.average = _checked_average(self.name, average)
 
     def compute(self, true: np.ndarray, pred: np.ndarray, weight: np.ndarray) -> Any:
         """The precision."""
@@ -256,7 +273,7 @@ class Recall(Counting):
 
     def __init__(self, average: str | None = None, **settings: Any):
         super().__init__("recall", **settings)
-        self.average = average
+        self.average = _checked_average(self.name, average)
 
     def compute(self, true: np.ndarray, pred: np.ndarray, weight: np.ndarray) -> Any:
         """The recall."""
@@ -279,8 +296,9 @@ class FBeta(Counting):
     """
 
     def __init__(self, beta: float = 1.0, average: str | None = None, **settings: Any):
+        check_numbers(self, above=0, beta=beta)
         super().__init__(f"f{beta:g}", **settings)
-        self.beta, self.average = beta, average
+        self.beta, self.average = beta, _checked_average(self.name, average)
 
     def compute(self, true: np.ndarray, pred: np.ndarray, weight: np.ndarray) -> Any:
         """The mean of both."""
@@ -304,6 +322,7 @@ class CohenKappa(Counting):
 
     def __init__(self, weights: str | None = None, **settings: Any):
         super().__init__("cohen_kappa", **settings)
+        check_choice(self.name, (None, "linear", "quadratic"), weights=weights)
         self.weights = weights
 
     def compute(self, true: np.ndarray, pred: np.ndarray, weight: np.ndarray) -> Any:

@@ -13,6 +13,7 @@ from delira.metrics.tree.registry import default_for_key
 from delira.metrics.tree.scores import class_scores, one_score, probabilities
 from delira.metrics.tree.seen import YES_OR_NO
 from delira.utils.arrays import ops_of
+from delira.utils.checks import check_flags, check_whole
 
 
 class _OfScores(OverDataset):
@@ -113,6 +114,10 @@ class RocAucScore(RocAuc):
         self, one_hot_labels: bool = True, one_hot_offset: int = 0, one_hot_classes: int | None = None, **keys: Any
     ):
         super().__init__(**keys)
+        check_flags(self, one_hot_labels=one_hot_labels)
+        check_whole(self, one_hot_offset=one_hot_offset)
+        if one_hot_classes is not None:
+            check_whole(self, at_least=1, one_hot_classes=one_hot_classes)
         self.one_hot_labels, self.one_hot_offset, self.one_hot_classes = one_hot_labels, one_hot_offset, one_hot_classes
 
     def prepare(self, pred: Any, true: Any, state: Any) -> tuple[Any, Any]:
@@ -125,7 +130,10 @@ class RocAucScore(RocAuc):
             given, other = ("labels", "a table") if self.one_hot_labels else ("a table", "labels")
             cure = f"make it with one_hot_labels={not self.one_hot_labels}"
             raise DataError(f"{self.name}: the targets are {other}, not {given}; {cure}")
-        return pred, ops_of(true).to_integer(true) - self.one_hot_offset if self.one_hot_labels else true
+        if not self.one_hot_labels:
+            return pred, true
+        ops = ops_of(true)  # fractions stay what they are, so that they are refused
+        return pred, (true if ops.is_float(true) else ops.to_integer(true)) - self.one_hot_offset
 
 
 @default_for_key("pr_auc")
@@ -170,6 +178,7 @@ class CalibrationError(_OfScores):
 
     def __init__(self, n_bins: int = 15, **keys: Any):
         super().__init__("ece", **keys)
+        check_whole(self.name, at_least=1, n_bins=n_bins)
         self.n_bins = n_bins
 
     def of_scores(self, true: np.ndarray, pred: np.ndarray, known: Criterion) -> float:

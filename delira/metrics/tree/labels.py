@@ -1,12 +1,44 @@
 """From predictions to labels, on the device: argmax over the classes, or a threshold."""
 
 import functools
+import math
 from typing import Any, NamedTuple
 
-from delira.errors import DataError
+from delira.errors import ConfigError, DataError
 from delira.metrics.tree.criteria import describe_criterion, threshold_of
 from delira.metrics.tree.seen import LOST, YES_OR_NO
 from delira.utils.arrays import as_array, ops_of
+from delira.utils.checks import check_numbers, check_whole
+
+
+def check_settings(owner: str, *, class_axis: Any = None, **given: Any) -> None:
+    """Refuse settings of metrics that are none; None is left out, it stands for what a metric finds itself.
+
+    Parameters
+    ----------
+    owner
+        The metric, for the message.
+    class_axis
+        A whole number, and not the axis of the samples.
+    **given
+        ``threshold``, a number; ``ignore_index``, a whole number; ``num_classes`` and others, whole numbers from 1.
+
+    Raises
+    ------
+    ConfigError
+        Naming the setting and its value.
+    """
+    for name, value in given.items():
+        if value is None:
+            continue
+        if name == "threshold":
+            check_numbers(owner, threshold=value)
+        else:
+            check_whole(owner, at_least=-math.inf if name == "ignore_index" else 1, **{name: value})
+    if class_axis is not None:
+        check_whole(owner, class_axis=class_axis)
+        if class_axis == 0:
+            raise ConfigError(f"{owner}: class_axis=0 is the axis of the samples; give that of the classes, 1 or -1")
 
 
 def pair_of(metric: str, state: Any, pred_key: Any, target_key: Any) -> tuple[Any, Any]:
@@ -28,7 +60,41 @@ def pair_of(metric: str, state: Any, pred_key: Any, target_key: Any) -> tuple[An
                 "metric with pred_key= and target_key="
             )
     pred = as_array(pair[0])
+    check_types(metric, pred, pair[1])
     return pred, as_array(pair[1], pred)
+
+
+def check_types(metric: str, pred: Any, true: Any) -> None:
+    """Refuse predictions and targets of types that cannot be compared: both are numbers, or both are labels as texts.
+
+    Raises
+    ------
+    DataError
+        If they are not.
+    """
+    kinds = _kind_of_type(getattr(pred, "dtype", None)), _kind_of_type(getattr(true, "dtype", None))
+    if kinds == ("numbers", "texts") and ops_of(pred).is_float(pred) and true is not None:
+        raise DataError(
+            f"{metric} got texts as labels and class scores as predictions; compare them with predicted labels "
+            f"(scikit-learn: metric_keys={{{metric!r}: ('label', 'label_pred')}}), or number the classes from 0"
+        )
+    if true is None or "other" in kinds or kinds[0] != kinds[1]:
+        types = [str(getattr(array, "dtype", type(array).__name__)) for array in (pred, true)]
+        raise DataError(
+            f"the metric {metric!r} got predictions of the type {types[0]} and targets of the type {types[1]}; it "
+            "compares numbers with numbers, or texts as labels with predicted labels"
+        )
+
+
+@functools.cache
+def _kind_of_type(dtype: Any) -> str:
+    """``"numbers"`` (also of Python's own, which have no type here), ``"texts"`` or ``"other"``."""
+    if dtype is None or getattr(dtype, "kind", "") in ("b", "i", "u", "f"):
+        return "numbers"
+    if getattr(dtype, "kind", "") in ("O", "S", "U", "T"):
+        return "texts"
+    name = str(getattr(dtype, "name", dtype)).rpartition(".")[2]  # of numpy's own kinds bfloat16 is none
+    return "numbers" if name.startswith(("bool", "int", "uint", "float", "bfloat")) else "other"
 
 
 def class_axis(metric: str, pred: Any, true: Any, axis: int | None = None) -> int:
@@ -61,6 +127,7 @@ def class_axis(metric: str, pred: Any, true: Any, axis: int | None = None) -> in
             f"the metric {metric!r} got predictions of shape {shapes[0]} and targets of shape {shapes[1]}; it needs "
             "scores with one axis for at least two classes, and labels of the shape of the others. For yes or no there "
             "is 'binary_acc', for numbers 'mse'"
+            + (f"; class_axis={axis} says where the classes are" if axis is not None else "")
         )
     if axis is None and not ops.is_of_framework and _fitting(*shapes, tried[::-1]) != position:
         raise DataError(
@@ -75,6 +142,8 @@ def class_axis(metric: str, pred: Any, true: Any, axis: int | None = None) -> in
 def _fitting(pred: tuple[int, ...], true: tuple[int, ...], tried: tuple[int, ...]) -> int | None:
     """The first axis of scores without which they have the shape of the target."""
     for candidate in tried if len(pred) > 1 else ():
+        if not -len(pred) <= candidate < len(pred):
+            continue
         position = candidate % len(pred)
         if true in (pred[:position] + pred[position + 1 :], pred) and pred[position] > 1:
             return position

@@ -4,10 +4,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from delira.metrics.tree.metric import Metric
-from delira.metrics.tree.roots import BatchLambda
+from delira.metrics.tree.roots import BatchLambda, check_takes_two, check_value
 from delira.state import Y_PRED, Y_TRUE
 from delira.utils.arrays import as_array, ops_of, read_arrays, to_plain
 from delira.utils.binding import ordered
+from delira.utils.checks import check_flags, check_texts, check_whole
 from delira.utils.lazy_value import Lazy
 from delira.utils.trees import iterate_leaves, map_leaves
 
@@ -30,6 +31,9 @@ class EpochLambda(Metric):
 
     def __init__(self, name: str, function: Callable[..., Any], running: bool = True, step_size: int = 50):
         super().__init__(name)
+        check_takes_two(self, function)
+        check_flags(self, running=running)
+        check_whole(self, at_least=1, step_size=step_size)
         self.function, self.running, self.step_size = function, running, step_size
         self._clear()
 
@@ -60,6 +64,7 @@ class EpochLambda(Metric):
 
     def _compute(self, predictions: list[Any], targets: list[Any]) -> Any:
         value = self.function(*ordered(self.function, _joined(predictions), _joined(targets), "prediction first"))
+        check_value(self.name, value)
         return to_plain(read_arrays([as_array(value)])[0])
 
     def state_dict(self) -> dict[str, Any]:
@@ -114,4 +119,6 @@ def lambda_metric(name: str, on_epoch: bool = False) -> Callable[[Callable[..., 
     ... def error(y_pred, y_true):
     ...     return abs(y_pred - y_true)
     """
+    check_texts("lambda_metric", name=name)
+    check_flags("lambda_metric", on_epoch=on_epoch)
     return lambda function: EpochLambda(name, function) if on_epoch else BatchLambda(name, function)

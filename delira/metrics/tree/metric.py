@@ -10,6 +10,7 @@ from delira.metrics.tree.moments import Batch, Weighted
 from delira.metrics.tree.readings import Readings, Told, as_read
 from delira.state import TEST_DATA, TRAIN_DATA, VALIDATION_DATA
 from delira.utils.arrays import as_array, ops_of, read_arrays, to_plain
+from delira.utils.checks import check_texts
 from delira.utils.lazy_value import Lazy
 from delira.utils.trees import map_leaves
 
@@ -27,6 +28,11 @@ class Metric:
     ----------
     name
         What it is reported under.
+
+    Raises
+    ------
+    ConfigError
+        If the name is no text, or empty.
 
     Examples
     --------
@@ -60,6 +66,7 @@ class Metric:
     prefix = ""
 
     def __init__(self, name: str):
+        check_texts(self, name=name)
         self.name = name
 
     def process(self, *args: Any) -> Any:
@@ -179,9 +186,18 @@ class MetricTree(Metric):
         The root.
     children
         What hangs on it: metrics, or further trees.
+
+    Raises
+    ------
+    ConfigError
+        If one of them is no metric.
     """
 
     def __init__(self, metric: Metric, children: Sequence[Metric] = ()):
+        if not isinstance(metric, Metric):
+            raise ConfigError(f"MetricTree: metric is an object of delira.metrics.Metric, got {metric!r}")
+        if not isinstance(children, (list, tuple)) or not all(isinstance(child, Metric) for child in children):
+            raise ConfigError(f"MetricTree: children is a list of metrics, got {children!r}")
         super().__init__(metric.name)
         self.root, self.children = metric, list(children)
 

@@ -6,8 +6,10 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from delira.errors import DataError
 from delira.metrics.tree.pending import MOST_BATCHES, MOST_NUMBERS
 from delira.utils.arrays import as_array, ops_of, read_alike, shape_of
+from delira.utils.checks import check_whole
 
 #: an array with more values than this is reduced on its device; smaller ones are brought to the host as they are
 LARGE = 4096
@@ -88,6 +90,12 @@ class Moments:
             setattr(self, name, array if array.shape else array.item())
 
 
+def check_dim(owner: Any, dim: Any) -> None:
+    """Refuse what is neither an axis, nor axes in a tuple, nor None; see :func:`delira.utils.checks.check_numbers`."""
+    for axis in dim if isinstance(dim, tuple) else () if dim is None else (dim,):
+        check_whole(owner, dim=axis)
+
+
 class Batch:
     """What a metric returned for one batch: on its device until it is read, then its moments.
 
@@ -115,7 +123,17 @@ class Batch:
                 mask = weight
         values = as_array(value)
         self.shape, self.axis = values.shape, axis
+        if axis is not None:
+            n_axes = len(self.shape)
+            if any(not -n_axes <= each < n_axes for each in (axis if isinstance(axis, tuple) else (axis,))):
+                raise DataError(f"dim={axis} of a metric whose values of a batch have the shape {tuple(self.shape)}")
         self.size = math.prod(self.shape) if self.shape else 1
+        for what, other in (("weights", mask), ("doubts", doubt)):
+            if other is not None and math.prod(shape_of(other)) != self.size:
+                raise DataError(
+                    f"a metric gave values of shape {tuple(self.shape)} with {what} of shape {shape_of(other)}; both "
+                    "have one shape"
+                )
         #: how many numbers were reduced, if that is known
         self.count: int | None = None
         self.row: Row | None = None
@@ -138,7 +156,12 @@ class Batch:
     @property
     def weight(self) -> float | None:
         """Of how many samples a single number is the mean, if the metric said so; it is read now."""
-        return None if self._weight is None else float(self._weight)
+        if self._weight is None:
+            return None
+        weight = float(self._weight)
+        if not 0 <= weight < math.inf:
+            raise DataError(f"a metric gave the weight {weight}; a weight is a number from 0")
+        return weight
 
     @property
     def counts(self) -> bool:

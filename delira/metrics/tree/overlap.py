@@ -8,12 +8,13 @@ import numpy as np
 from delira.errors import ConfigError, DataError
 from delira.metrics.tree.accuracies import Stateless
 from delira.metrics.tree.hanging import mean, running_mean
-from delira.metrics.tree.labels import labels_of
+from delira.metrics.tree.labels import check_settings, labels_of
 from delira.metrics.tree.moments import Weighted
 from delira.metrics.tree.pending import Pending
 from delira.metrics.tree.registry import default_for_key
-from delira.metrics.tree.seen import LOST
+from delira.metrics.tree.seen import LOST, Seen
 from delira.utils.arrays import as_array, ops_of, shape_of
+from delira.utils.checks import check_flags, check_numbers
 
 
 class OfMasks(Stateless):
@@ -38,13 +39,36 @@ class OfMasks(Stateless):
 
     def __init__(self, name: str, num_classes: int | None = None, threshold: float | None = None, **keys: Any):
         super().__init__(name, **keys)
+        check_settings(name, num_classes=num_classes, threshold=threshold)
         self.num_classes, self.threshold = num_classes, threshold
+        self._seen_labels = Seen(name, "prediction")
 
-    def masks(self, state: Any) -> tuple[Any, Any, int]:
+    def reset(self, state: Any) -> None:
+        """Begin a pass."""
+        super().reset(state)
+        self._seen_labels = Seen(self.name, "prediction")
+
+    def process_final(self, *args: Any) -> Any:
+        """End a pass: labels that are no classes are refused now."""
+        super().process_final(*args)
+        self._seen_labels.check()
+
+    def state_dict(self) -> dict[str, Any]:
+        """What was seen."""
+        return {**super().state_dict(), "seen_labels": self._seen_labels.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue after the batches that a state has seen."""
+        super().load_state_dict(state)
+        if "seen_labels" in state:  # those of older versions have none
+            self._seen_labels.load_state_dict(state["seen_labels"])
+
+    def masks(self, state: Any, ignore_index: int | None = None) -> tuple[Any, Any, int]:
         """Predicted and true labels of shape ``(B, n)``, and the number of classes."""
         pred, true = self.pair(state)
         shape = shape_of(true)
-        pred, true, n_classes, *_ = labels_of(self.name, pred, true, self.known_in(state), self.threshold)
+        labels = labels_of(self.name, pred, true, self.known_in(state), self.threshold)
+        pred, true, n_classes = labels.pred, labels.true, labels.n_classes
         if len(shape) < 2:
             raise DataError(f"the metric {self.name!r} compares masks of shape (B, ...), got targets of shape {shape}")
         n_classes = n_classes or self.num_classes or 0
@@ -53,6 +77,12 @@ class OfMasks(Stateless):
                 f"the metric {self.name!r} got labels as predictions, of shape {shape}, and does not know how many "
                 "there are; make it with num_classes="
             )
+        ops = ops_of(pred)
+        given = true if labels.given is None else labels.given
+        is_decided = ops.where(pred != LOST, ops.as_float(pred), np.nan)
+        self.seen.add(given, is_decided, labels.allowed or n_classes, ignore_index)
+        if not labels.n_classes:
+            self._seen_labels.add(pred, None, n_classes)
         return pred, true, n_classes
 
 
@@ -66,11 +96,13 @@ class _Overlap(OfMasks):
         **settings: Any,
     ):
         super().__init__(name, num_classes, **settings)
+        check_flags(name, ignore_empty=ignore_empty, include_background=include_background)
         self.ignore_empty, self.include_background = ignore_empty, include_background
 
     def process(self, *args: Any) -> Any:
         """The value of each sample, shape ``(B,)``, and which of them count."""
-        pred, true, n_classes = self.masks(args[0])
+        ignored = self.known_in(args[0]).ignore_index
+        pred, true, n_classes = self.masks(args[0], ignored)
         ops, n_samples = ops_of(pred), int(pred.shape[0])
         pred, true = (ops.reshape(ops.to_integer(labels), (n_samples, -1)) for labels in (pred, true))
         wrong = n_samples * n_classes  # the bin of what is no class
@@ -90,7 +122,8 @@ class _Overlap(OfMasks):
         values = ops.where(present, self.value(ops.as_float(in_both), sizes), 1.0)
         n_counted = ops.as_float(ops.sum(ops.to_integer(counts), 1))
         some = ops.sum(ops.where(counts, values, 0.0), 1) / ops.where(n_counted > 0, n_counted, 1.0)
-        is_right = ops.sum(ops.to_integer(is_class), 1) == shape_of(pred)[1]
+        is_known = is_class if ignored is None else is_class | (true == ignored)
+        is_right = ops.sum(ops.to_integer(is_known), 1) == shape_of(pred)[1]
         return Weighted(ops.where(is_right, some, np.nan), (n_counted > 0) | ~is_right)
 
     def value(self, both: Any, sizes: Any) -> Any:
@@ -105,9 +138,9 @@ class Dice(_Overlap):
     """The Sørensen-Dice coefficient: for each sample the mean over its foreground classes, and the mean of these.
 
     ``2 |A ∩ B| / (|A| + |B|)`` for each class that occurs in the target. Samples whose target has none of them do not
-    count; not a number if that is all, for a target that is no class, or a prediction that is not finite. As
-    ``monai.metrics.DiceMetric``, but for the background. (:func:`delira.metrics.dice` gives every sample a number: it
-    counts classes of the prediction, too.)
+    count; not a number if that is all, or for a prediction that is not finite. Pixels whose target is the
+    ``ignore_index`` of the loss do not count. As ``monai.metrics.DiceMetric``, but for the background.
+    (:func:`delira.metrics.dice` gives every sample a number: it counts classes of the prediction, too.)
 
     Parameters
     ----------
@@ -119,6 +152,11 @@ class Dice(_Overlap):
         Whether class 0 counts.
     **settings
         ``threshold``, above which a score means yes, and the keys of the state, ``pred_key`` and ``target_key``.
+
+    Raises
+    ------
+    DataError
+        At the end of a pass, if a target or a predicted label is none of the classes; it names the sample.
 
     References
     ----------
@@ -192,9 +230,10 @@ class Hausdorff(OfMasks):
     Raises
     ------
     ConfigError
-        If the spacing is neither a name nor positive numbers.
+        If the spacing is neither a name nor positive numbers, or the percentile is not above 0 and up to 100.
     DataError
-        If that of a sample is no positive number for all axes or for each.
+        If that of a sample is no positive number for all axes or for each; at the end of a pass, if a target or a
+        predicted label is none of the classes.
 
     References
     ----------
@@ -209,6 +248,8 @@ class Hausdorff(OfMasks):
         num_classes: int | None = None,
         **settings: Any,
     ):
+        if percentile is not None:
+            check_numbers(self, above=0, at_most=100, percentile=percentile)
         super().__init__("hausdorff" if percentile is None else f"hausdorff_{percentile:g}", num_classes, **settings)
         if not isinstance(spacing, str) and not _is_spacing(spacing):
             raise ConfigError(
@@ -286,17 +327,19 @@ class Hausdorff(OfMasks):
         return np.array(self._values, dtype=np.float64), np.array(self._counts, dtype=bool)
 
     def process_final(self, *args: Any) -> Any:
-        """The mean over samples; not a number if none has a foreground."""
+        """The mean over samples; not a number if none has a foreground, or a prediction is not finite."""
+        super().process_final(*args)
         values, counts = self.values
         return float(np.mean(values[counts])) if counts.any() else float("nan")
 
     def state_dict(self) -> dict[str, Any]:
         """The distances so far."""
         values, counts = self.values
-        return {"values": values, "counts": counts}
+        return {**super().state_dict(), "values": values, "counts": counts}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue with the distances of a state."""
+        super().load_state_dict(state)
         self._clear()
         self._values = np.asarray(state["values"]).tolist()
         # those of older versions have only the distances that count
@@ -305,6 +348,8 @@ class Hausdorff(OfMasks):
 
 def _is_spacing(value: Any) -> bool:
     """Whether something is positive numbers, one or as many as axes."""
+    if isinstance(value, (bool, bytes, Mapping)):
+        return False
     try:
         numbers = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):

@@ -101,6 +101,8 @@ class Readings:
 
     def _read(self) -> None:
         for _, flags in self._flags.read():
+            if not flags:
+                continue
             self._told.is_outside |= bool(flags[0])
             self._told.is_not_one_hot |= bool(flags[1])
 
@@ -122,6 +124,8 @@ def as_read(state: Any, known: Criterion, way: str) -> State:
 
 def _flags(pred: Any, true: Any) -> list[Any]:
     """Whether any finite score is below 0 or above 1; whether any row of the target is no one-hot label."""
+    if 0 in (*shape_of(pred), *shape_of(true)):
+        return []  # of an empty batch nothing can be told
     ops = ops_of(pred)
     is_outside = ops.largest(ops.to_integer(((pred < 0) | (pred > 1)) & ops.is_finite(pred)))
     others = ops_of(true)

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from delira.errors import ConfigError
 from delira.metrics.tree.metric import Metric
+from delira.utils.checks import check_texts
 from delira.utils.suggest import did_you_mean
 
 Registered = TypeVar("Registered")
@@ -34,6 +35,7 @@ def default_for_key(key: str, *args: Any, **kwargs: Any) -> Callable[[Registered
     >>> MetricList(["bias"]).names
     ['bias']
     """
+    check_texts("default_for_key", key=key)
 
     def register(metric: Registered) -> Registered:
         _DEFAULTS[key] = (metric, args, kwargs)

@@ -4,13 +4,14 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from delira.errors import ConfigError
+from delira.errors import ConfigError, DataError
 from delira.metrics.tree.metric import Metric
 from delira.metrics.tree.moments import Weighted
 from delira.state import Y_PRED, Y_TRUE, StateKey, X
 from delira.utils.arrays import as_array, shape_of
 from delira.utils.binding import ordered
-from delira.utils.parameters import needed
+from delira.utils.checks import check_functions
+from delira.utils.parameters import has_more, needed, positional
 from delira.utils.trees import n_rows
 
 
@@ -51,13 +52,18 @@ class BatchLambda(Metric):
 
     def __init__(self, name: str, function: Callable[..., Any]):
         super().__init__(name)
+        self.check(function)
         self.function = function
+
+    def check(self, function: Any) -> None:
+        """Refuse what is no function of a prediction and a target."""
+        check_takes_two(self, function)
 
     def process(self, *args: Any) -> Any:
         """The value of the function for the predictions and targets of the state."""
         state = args[0]
         pair = ordered(self.function, state[Y_PRED], state[Y_TRUE], "prediction first")
-        return for_samples(self.function(*pair), state)
+        return for_samples(check_value(self.name, self.function(*pair)), state)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The function itself."""
@@ -71,9 +77,44 @@ class BatchLambda(Metric):
 class StateLambda(BatchLambda):
     """A function of the state; ``name`` and ``function`` as for :class:`BatchLambda`."""
 
+    def check(self, function: Any) -> None:
+        """Refuse what is no function."""
+        check_functions(self, function=function)
+
     def process(self, *args: Any) -> Any:
         """The value of the function."""
-        return for_samples(self.function(args[0]), args[0])
+        return for_samples(check_value(self.name, self.function(args[0])), args[0])
+
+
+def check_takes_two(owner: Any, function: Any) -> None:
+    """Refuse what cannot be called with a prediction and a target.
+
+    Raises
+    ------
+    ConfigError
+        If it is no function, or one of other arguments.
+    """
+    check_functions(owner, function=function)
+    try:
+        parameters = inspect.signature(function).parameters
+    except ValueError:  # of C, without a signature
+        return
+    if len(needed(parameters)) > 2 or (len(positional(parameters)) < 2 and not has_more(parameters)):
+        name = getattr(function, "__name__", type(function).__name__)
+        raise ConfigError(f"{type(owner).__name__}: function is f(y_pred, y_true), but {name} takes other arguments")
+
+
+def check_value(name: str, value: Any) -> Any:
+    """A value as it is; refused if it is a text, which is no number.
+
+    Raises
+    ------
+    DataError
+        Naming the metric.
+    """
+    if isinstance(value, (str, bytes)):
+        raise DataError(f"the metric {name!r} returned the text {value!r:.60}, and not numbers")
+    return value
 
 
 def for_samples(value: Any, state: Mapping[Any, Any]) -> Any:

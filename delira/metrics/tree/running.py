@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from delira.errors import ConfigError
 from delira.metrics.tree.metric import Metric
-from delira.metrics.tree.moments import Batch, read_rows
+from delira.metrics.tree.moments import Batch, check_dim, read_rows
 from delira.utils.arrays import to_plain
+from delira.utils.checks import check_texts, check_whole
 from delira.utils.lazy_value import Lazy
 
 
@@ -33,15 +33,14 @@ class RunningMetric(Metric):
     Raises
     ------
     ConfigError
-        If one of the sizes is below 1.
+        If one of the sizes is no whole number of at least 1, or ``dim`` is no axis.
     """
 
     def __init__(self, name: str, batch_size: int = 50, step_size: int = 10, dim: int | tuple[int, ...] | None = None):
+        check_texts(self, name=name)
+        check_whole(self, at_least=1, batch_size=batch_size, step_size=step_size)
+        check_dim(self, dim)
         super().__init__(f"running_{name}")
-        if batch_size < 1 or step_size < 1:
-            raise ConfigError(
-                f"a running mean needs batch_size and step_size of at least 1, got {batch_size} and {step_size}"
-            )
         self.batch_size, self.step_size, self.dim = batch_size, step_size, dim
         self.shares_batches = dim is None and type(self).process is RunningMean.process
         self._clear()

@@ -26,10 +26,12 @@ class Seen:
     ----------
     name
         Of the metric, for the message.
+    what
+        ``"target"``, or ``"prediction"`` for predicted labels.
     """
 
-    def __init__(self, name: str):
-        self._name = name
+    def __init__(self, name: str, what: str = "target"):
+        self._name, self._what = name, what
         self._pending: list[tuple[Any, Any, Any]] = []
         self._n_samples = 0
         #: positions in the pass, from 0, of samples whose prediction is not finite
@@ -95,7 +97,7 @@ class Seen:
     ) -> None:
         is_wrong = true > 0 if is_large else wrong_labels(true, n_classes, ignore_index)
         if is_wrong.any():
-            refuse_label(self._name, true, is_wrong, n_classes, start, is_known=not is_large)
+            refuse_label(self._name, true, is_wrong, n_classes, start, is_known=not is_large, what=self._what)
 
     @staticmethod
     def _lost_of(
@@ -146,7 +148,14 @@ def wrong_labels(true: np.ndarray, n_classes: int, ignore_index: int | None = No
 
 
 def refuse_label(
-    name: str, true: np.ndarray, is_wrong: np.ndarray, n_classes: int, start: int = 0, *, is_known: bool = True
+    name: str,
+    true: np.ndarray,
+    is_wrong: np.ndarray,
+    n_classes: int,
+    start: int = 0,
+    *,
+    is_known: bool = True,
+    what: str = "target",
 ) -> None:
     """Refuse targets that no class is, naming the first.
 
@@ -164,6 +173,8 @@ def refuse_label(
         Position of the first of them in the pass.
     is_known
         Whether ``true`` holds the targets, and not only where they are wrong.
+    what
+        ``"prediction"`` if they are predicted labels.
 
     Raises
     ------
@@ -171,14 +182,15 @@ def refuse_label(
         Always.
     """
     samples = np.flatnonzero(by_sample(is_wrong))
-    label = f"the target {true[is_wrong][0]}" if is_known else "a target"
+    label = f"the {what} {true[is_wrong][0]}" if is_known else f"a {what}"
     more = f", and {len(samples) - 1} more samples have such ones" if len(samples) > 1 else ""
     classes = f"none of the {n_classes} classes from 0 to {n_classes - 1}" if n_classes else "no whole number"
     if n_classes == YES_OR_NO:
         classes = "neither yes nor no (0 to 1)"
+    cure = ", and name a target that does not count by ignore_index=, of the metric or of the loss"
     raise DataError(
         f"the metric {name!r} got {label} in sample {start + samples[0]}, which is {classes}{more}; number the "
-        "classes from 0, and name a target that does not count by ignore_index=, of the metric or of the loss"
+        f"classes from 0{cure if what == 'target' else ''}"
     )
 
 

@@ -270,6 +270,7 @@ class TimerMetric(Profiler, Metric):
                 f"TimerMetric: there is no part {unknown[0]!r}{did_you_mean(unknown[0], PARTS)}; there are "
                 f"{', '.join(PARTS)}"
             )
+        check_flags(self, prints=prints)
         Profiler.__init__(self, wait=wait)
         Metric.__init__(self, "timer")
         self.parts, self.prints = parts, prints

@@ -144,6 +144,14 @@ POINTS = [
         test=f"{OUTPUTS}::test_values_of_all_folds_settle_it_and_a_fold_that_looked_otherwise_is_computed_again",
     ),
     PutBack(
+        point="9",
+        what="masks with labels that are no class: no number and no word",
+        file="delira/metrics/tree/overlap.py",
+        old="        self.seen.add(given, is_decided, labels.allowed or n_classes, ignore_index)\n",
+        new="",
+        test="tests/metrics/test_tree_values.py::test_a_mask_with_labels_that_are_no_class_is_refused",
+    ),
+    PutBack(
         point="42",
         what="one-hot targets rank raw logits column by column",
         file="delira/metrics/tree/curves.py",
