@@ -14,6 +14,7 @@ from delira.io.container import read_tree
 from delira.io.verify import BROKEN_ZIP, verify_zip
 from delira.training import fold_file, run_folder
 from delira.training.fold_file import FILE, StoredFold, read_fold
+from delira.training.phase_times import VERSION
 from delira.training.preprocessing import FILE as PREPROCESSING
 from delira.training.selection import other_weights
 from delira.training.stored_result import CHANGED, load_parameters
@@ -22,6 +23,8 @@ from delira.training.stored_summary import FORMAT as SUMMARY_FORMAT
 from delira.training.stored_summary import SUMMARY
 from delira.utils.foreign import MOST_OF_MANY, check_unpacked, open_regular, read_bytes, read_json, refuse_link
 from delira.utils.patience import SAYS_NOTHING, read_patiently
+from delira.utils.seal import CHANGED as CHANGED_SEAL
+from delira.utils.seal import is_changed
 
 WHOLE, BROKEN, MISSING, UNKNOWN, UNREADABLE = "whole", "broken", "missing", "unknown", "unreadable"
 #: what is said of a file that only a later delira understands
@@ -109,10 +112,10 @@ def _check_records(run: StoredRun) -> Iterator[Check]:
     told = told or ("" if content else "it cannot be read: it has no entries")
     if not manifest.exists():
         yield Check(manifest.name, MISSING, "settings, versions and seed are not known")
-    elif told:
-        yield Check(manifest.name, BROKEN, f"{told}, so that settings, versions and seed are not known")
     elif _is_newer(content, run_folder.FORMAT):
         yield Check(manifest.name, UNKNOWN, NEWER)
+    elif told:
+        yield Check(manifest.name, BROKEN, f"{told}, so that settings, versions and seed are not known")
     else:
         problem = next((problem for problem in run.problems if manifest.name in problem), "")
         yield Check(manifest.name, BROKEN if problem else WHOLE, _without_path(manifest, problem))
@@ -194,7 +197,10 @@ def _check_small_files(run: StoredRun, number: int, place: str) -> Iterator[Chec
         yield Check(f"{place}/{path.name}", MISSING, "what was fitted on the training part is lost")
     for name, entry in (("timings.json", "seconds"), ("guards.json", "left_out"), ("left_out.json", "")):
         if (path := folder / name).exists():
-            told = _read_json(path, entry)[1]
+            content, told = _read_json(path, entry)
+            if entry and _is_newer(content, VERSION, "version"):
+                yield Check(f"{place}/{name}", UNKNOWN, NEWER)
+                continue
             yield Check(f"{place}/{name}", BROKEN if told else WHOLE, told)
         elif is_expected and name == "timings.json":
             yield Check(f"{place}/{name}", MISSING, "where the time of the fold went is not known")
@@ -310,12 +316,14 @@ def _read_json(path: Path, entry: str = "") -> tuple[Any, str]:
         return None, f"it cannot be read: {error}"
     if not isinstance(content, dict):
         return content, "it cannot be read: it has no entries with names"
+    if is_changed(content):
+        return content, f"it is damaged: {CHANGED_SEAL}"
     is_there = not entry or content.get(entry) is not None
     return content, "" if is_there else f"it cannot be read: it has no entry {entry!r}"
 
 
-def _is_newer(content: Any, known: int) -> bool:
-    found = _mapping(content).get("format")
+def _is_newer(content: Any, known: int, name: str = "format") -> bool:
+    found = _mapping(content).get(name)
     return isinstance(found, int) and found > known
 
 

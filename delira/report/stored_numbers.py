@@ -17,6 +17,7 @@ from delira.report.parts import Part, arrays_of
 from delira.utils import yaml_codec
 from delira.utils.files import publish_text
 from delira.utils.foreign import read_json
+from delira.utils.seal import sealed, unsealed
 from delira.utils.trees import iterate_leaves
 
 FILE = "numbers.json"
@@ -159,7 +160,8 @@ def read_rows(folder: Path | None) -> dict[str, tuple[str, dict[str, Any]]]:
         written = read_json(Path(folder) / FILE, MAX_BYTES)
         if written["format"] != FORMAT:
             return {}
-        rows = {str(name): (str(entry["key"]), _row(entry["row"])) for name, entry in written["rows"].items()}
+        entries = {str(name): unsealed(entry) for name, entry in written["rows"].items()}
+        rows = {name: (str(entry["key"]), _row(entry["row"])) for name, entry in entries.items()}
     except (OSError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
         return {}  # they are computed again
     return rows
@@ -182,7 +184,7 @@ def write_rows(folder: Path | None, rows: Mapping[str, tuple[str, Mapping[str, A
         fields = {field: _plain(value) for field, value in row.items()}
         with contextlib.suppress(ValueError):  # an error of a metric may have lines that no file shall bring back
             _row(fields)
-            plain[name] = {"key": key, "row": fields}
+            plain[name] = sealed({"key": key, "row": fields})
     text = json.dumps({"format": FORMAT, "rows": plain}, indent=1, allow_nan=False)
     with contextlib.suppress(OSError):
         publish_text(Path(folder) / FILE, text + "\n", durable=False)

@@ -12,6 +12,7 @@ from delira.report.panels import time_panel
 from delira.report.section import Section
 from delira.report.table import Seconds, Share, Table
 from delira.utils.foreign import read_json
+from delira.utils.seal import unsealed
 
 FILE = "timings.json"
 _VERSION = 1
@@ -41,7 +42,7 @@ def timings_of(fold: Any) -> tuple[dict[str, float], str]:
     stated: Any = fold.timings
     if not stated and fold.path is not None:
         with contextlib.suppress(OSError, ValueError):
-            stated = read_json(Path(fold.path) / FILE)
+            stated = unsealed(read_json(Path(fold.path) / FILE))
     if not isinstance(stated, Mapping) or stated.get("version") != _VERSION:
         return {}, ""
     seconds = stated.get("seconds")

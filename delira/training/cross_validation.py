@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from delira.data_loading import BaseDataManager, SequentialSampler
-from delira.errors import CheckpointError, ConfigError
+from delira.errors import CheckpointError, ConfigError, UnreadableError
 from delira.metrics import MetricSet
 from delira.metrics.scoring import keys_of
 from delira.training.checks import check_metrics
@@ -231,7 +231,9 @@ class CrossValidation:
             stored = read_fold(path)
             if not np.array_equal(stored.fields["train_indices"], split.train):
                 raise CheckpointError(f"{path / FILE} is of another fold")
-        except CheckpointError as error:
+        except UnreadableError:
+            raise
+        except (CheckpointError, OSError) as error:  # damaged, or a link to somewhere else
             what = "tested again from its checkpoint" if self._is_chosen(number) else "left out"
             warnings.warn(f"fold {number} is {what}: {error}", stacklevel=5)
             return None

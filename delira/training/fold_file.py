@@ -35,6 +35,18 @@ _FIELDS = (
     "weights_epoch",
     "seconds",
 )
+#: of some fields, where another kind would be read as something else
+_KINDS: dict[str, tuple[type, ...]] = {
+    "fold": (int,),
+    "train_indices": (np.ndarray,),
+    "val_indices": (np.ndarray, type(None)),
+    "test_indices": (np.ndarray,),
+    "history": (list,),
+    "best_epoch": (int, type(None)),
+    "score_key": (str, type(None)),
+    "weights_epoch": (int, type(None)),
+    "seconds": (int, float),
+}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -95,10 +107,38 @@ def read_fold(folder: Path) -> StoredFold:
     try:
         parts = {name: _unpack(tree[name]) for name in ("fields", "outputs", "callbacks", "asked")}
         stored = StoredFold(**parts)
+        _check_parts(stored)
         FoldResult(**stored.fields)  # everything is there
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise CheckpointError(f"{path} does not hold a fold: {error!r}") from error
     return stored
+
+
+def _check_parts(stored: StoredFold) -> None:
+    """Refuse what has a place in a fold and is something else.
+
+    Raises
+    ------
+    LookupError, TypeError
+        If something is missing, or of another kind.
+    """
+    fields, outputs = stored.fields, stored.outputs
+    named = {"callbacks": stored.callbacks, "asked": stored.asked, "metrics": fields["metrics"]}
+    named |= {} if outputs is None else {name: outputs[name] for name in ("predictions", "targets")}
+    for name, value in {**named, "left_out": fields.get("left_out", {})}.items():
+        if not isinstance(value, Mapping):
+            raise TypeError(f"its {name} are a {type(value).__name__}")
+        if name != "left_out" and (unnamed := [key for key in value if not isinstance(key, str)]):
+            raise TypeError(f"its {name} have the name {unnamed[0]!r}")
+    for name, value in fields["metrics"].items():
+        if np.asarray(value).dtype.kind not in "biuf":
+            raise TypeError(f"its metric {name!r} is no number")
+    for name, kinds in _KINDS.items():
+        if not isinstance(fields.get(name), kinds):
+            raise TypeError(f"its {name} is a {type(fields.get(name)).__name__}")
+    if not all(isinstance(values, Mapping) and isinstance(values.get("epoch"), int) for values in fields["history"]):
+        raise TypeError("its history has an entry that is no epoch")
+    _ = stored.asked["num_epochs"], stored.asked["metrics"], stored.asked["targets"]
 
 
 def read_means(folder: Path) -> dict[str, float]:

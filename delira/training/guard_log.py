@@ -8,6 +8,7 @@ from typing import Any
 
 from delira.utils.files import publish_text
 from delira.utils.foreign import read_json
+from delira.utils.seal import sealed, unsealed
 
 _log = logging.getLogger("delira")
 
@@ -71,7 +72,7 @@ class GuardLog:
             if (content := self.to_dict()) is None:
                 self._path.unlink(missing_ok=True)
             else:
-                publish_text(self._path, json.dumps(content, indent=1))
+                publish_text(self._path, json.dumps(sealed(content), indent=1))
         except OSError as error:
             _log.warning("what the guards did could not be written, so no report of the run will show it: %s", error)
 
@@ -86,7 +87,7 @@ def read_guards(folder: Path) -> dict[str, Any] | None:
     """
     path = folder / FILE
     try:
-        found = read_json(path)
+        found = unsealed(read_json(path))
         left_out = [{name: int(one[name]) for name in ("epoch", "updates", "steps")} for one in found["left_out"]]
         rollbacks = [None if epoch is None else int(epoch) for epoch in found["rollbacks"]]
     except FileNotFoundError:

@@ -11,12 +11,13 @@ from typing import Any, TypeVar
 from delira.contract import tell_marks
 from delira.utils.files import publish_text
 from delira.utils.foreign import read_json
+from delira.utils.seal import sealed, unsealed
 
 _log = logging.getLogger("delira")
 _Item = TypeVar("_Item")
 
 FILE = "timings.json"
-_VERSION = 1
+VERSION = 1
 #: what a closure tells apart, by ``delira.contract.mark``
 _STEP_PARTS = ("forward", "backward", "update")
 _PHASES = ("data", *_STEP_PARTS, "step", "validation", "checkpoint", "test", "other")
@@ -174,7 +175,7 @@ class PhaseTimes:
         if is_divided:
             shown = {name: total[name] for name in total if name != "step"}
         steps = self._before["steps"] + self._steps
-        return {"version": _VERSION, "steps": steps, "seconds": shown, "note": self._note(is_divided)}
+        return {"version": VERSION, "steps": steps, "seconds": shown, "note": self._note(is_divided)}
 
     def _shares(self) -> dict[str, float]:
         """What the parts of a step take of it."""
@@ -194,7 +195,7 @@ class PhaseTimes:
             return
         self._written_at = perf_counter()
         try:
-            publish_text(self._path, json.dumps(self.to_dict(), indent=1), durable=False)
+            publish_text(self._path, json.dumps(sealed(self.to_dict()), indent=1), durable=False)
         except OSError as error:
             _log.warning("the times of the phases could not be written: %s", error)
 
@@ -209,6 +210,9 @@ def read_timings(folder: Path) -> dict[str, Any] | None:
     """
     try:
         found = read_json(folder / FILE)
+        if found.get("version", VERSION) != VERSION:
+            raise ValueError(f"it has the version {found['version']!r}; this version of delira reads {VERSION}")
+        found = unsealed(found)
         seconds = {str(name): float(value) for name, value in found["seconds"].items()}
         return {**found, "steps": int(found["steps"]), "seconds": seconds}
     except FileNotFoundError:

@@ -22,6 +22,7 @@ from delira.training.parameters import Parameters
 from delira.utils.files import make_folder, publish_text, sweep_partials, sync_folder, writable_folder
 from delira.utils.foreign import read_bytes, read_json, read_json_lines
 from delira.utils.lock import locked, owner_of
+from delira.utils.seal import CHANGED, is_changed, sealed
 from delira.utils.time import now
 
 _log = logging.getLogger("delira")
@@ -166,7 +167,7 @@ class RunFolder:
         if not found and kind == "run":
             return []
         if not found:
-            raise ConfigError(f"{str(self.path)!r} is no run folder: it has no manifest that can be read")
+            raise ConfigError(f"{str(self.path)!r} is no run folder: it has no manifest.json that can be read")
         if found.get("kind") != kind:
             raise ConfigError(
                 f"{str(self.path)!r} holds a {found.get('kind')} and cannot be continued by a {kind}; "
@@ -174,8 +175,11 @@ class RunFolder:
             )
         different = find_differences(manifest, facts)
         lines = [line for part in different.values() for line in part]
+        if is_damaged := is_changed(manifest):
+            _log.warning("%s: %s", self.path / "manifest.json", CHANGED)
         if not different:
             return []
+        lines += [f"manifest.json: {CHANGED}, and a difference may be only there"] if is_damaged else []
         listed = "".join(f"\n  {line}" for line in lines)
         cures = refusals(different)
         if cures or not allow_changes:
@@ -279,7 +283,7 @@ class RunFolder:
 
     def write_manifest(self, facts: Mapping[str, Any]) -> Path:
         """Record what is needed to know how the run was made, and ``facts``."""
-        text = json.dumps({"format": FORMAT, "states": STATES, **environment(), **facts}, indent=2, default=str)
+        text = json.dumps(sealed({"format": FORMAT, "states": STATES, **environment(), **facts}), indent=2)
         return publish_text(self.path / "manifest.json", text + "\n")
 
     def read_manifest(self) -> dict[str, Any]:
@@ -364,7 +368,7 @@ class RunFolder:
         }
         make_folder(self.path)
         with open(self.path / LEDGER, "a+b") as file:
-            line = json.dumps(record, default=str).encode() + b"\n"
+            line = json.dumps(sealed(record)).encode() + b"\n"
             if file.seek(0, os.SEEK_END):
                 file.seek(-1, os.SEEK_END)
                 line = line if file.read(1) == b"\n" else b"\n" + line
@@ -375,8 +379,8 @@ class RunFolder:
 
 
 def events_in(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Those lines of a ledger that say what happened."""
-    return [entry for entry in entries if isinstance(entry.get("event"), str)]
+    """Those lines of a ledger that say what happened, and are as they were written."""
+    return [entry for entry in entries if isinstance(entry.get("event"), str) and not is_changed(entry)]
 
 
 def checksum(path: Path) -> str:

@@ -1,6 +1,7 @@
 """The result of a run, read back from its folder."""
 
 import functools
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from delira.training.fold_file import FILE, read_fold
 from delira.training.guard_log import read_guards
 from delira.training.outputs import read_outputs
 from delira.training.parameters import Parameters
+from delira.training.phase_times import FILE as TIMES
 from delira.training.phase_times import read_timings
 from delira.training.result import FoldResult, KFoldResult
 from delira.training.stored_run import FINISHED, UNKNOWN, StoredRun, read_history, read_run
@@ -41,6 +43,7 @@ _NOT_SHOWN = (
     "batches",
     "options",
     "checksums",
+    "checksum",
 )
 _LONGEST_PARAMETERS = 1 << 20  # bytes: reading YAML takes seconds for each million
 _SECRET = re.compile(r"(?:^|_)(?:password|passwd|secret|api_?key|(?:auth|access)_token)$", re.IGNORECASE)
@@ -221,7 +224,11 @@ def _read_folds(run: StoredRun, parameters: Any, problems: list[str]) -> tuple[l
         if stored is not None:
             if stored["best_epoch"] is not None:
                 stored = {"score_key": run.score_key or None, **stored}
-            folds.append(FoldResult(**stored, path=folder, parameters=parameters, **_read_notes(folder)))
+            fold = FoldResult(**stored, path=folder, parameters=parameters, **_read_notes(folder))
+            if fold.timings is None and "checksums" in run.manifest:  # a run of before had none
+                how = "cannot be read" if os.path.lexists(folder / TIMES) else "is missing"
+                problems.append(f"{folder / TIMES} {how}: where the time of the fold went is not known")
+            folds.append(fold)
             continue
         if lost:
             problems.append(lost)

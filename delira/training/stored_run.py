@@ -22,6 +22,7 @@ from delira.training.run_folder import FORMAT, LEDGER, checksum, events_in
 from delira.training.stored_summary import SUMMARY, read_summary
 from delira.utils.foreign import harmless, read_json, read_json_lines
 from delira.utils.lock import owner_of
+from delira.utils.seal import CHANGED, is_changed
 
 FINISHED, RUNNING, BROKEN_OFF, FAILED, UNKNOWN = "finished", "running", "broken off", "failed", "unknown"
 STATES = (FINISHED, RUNNING, BROKEN_OFF, FAILED, UNKNOWN)
@@ -433,6 +434,8 @@ def _read_manifest(path: Path, problems: list[str]) -> dict[str, Any]:
         where = f"those in {SUMMARY}" if read_summary(path.parent)[0] else "lost"
         problems.append(f"{path} {how}; settings, versions and seed are {where}")
         return {}
+    if is_changed(manifest):
+        problems.append(f"{path} is damaged: {CHANGED}, and settings, versions and seed may be wrong")
     if (number := manifest.get("format", FORMAT)) != FORMAT:
         version = _mapping(manifest.get("versions")).get("delira", "another version")
         problems.append(

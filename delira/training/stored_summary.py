@@ -10,6 +10,7 @@ import numpy as np
 from delira.utils import yaml_codec
 from delira.utils.files import publish_text
 from delira.utils.foreign import MOST_OF_MANY, read_json
+from delira.utils.seal import sealed, unsealed
 
 SUMMARY = "result.json"
 FORMAT = 1
@@ -35,7 +36,7 @@ def write_summary(folder: Path, facts: Mapping[str, Any], metrics: Mapping[str, 
     }
     groups = facts["groups"]
     content = {**facts, "groups": None if groups is None else np.asarray(groups).tolist(), "metrics": named}
-    return publish_text(folder / SUMMARY, json.dumps({"format": FORMAT, **content}, default=_plain, indent=1) + "\n")
+    return publish_text(folder / SUMMARY, json.dumps(sealed({"format": FORMAT, **content}, _plain), indent=1) + "\n")
 
 
 def _plain(value: Any) -> Any:
@@ -56,6 +57,7 @@ def read_summary(folder: Path) -> tuple[dict[str, Any], str]:
         written = read_json(path, MOST_OF_MANY)
         if written["format"] != FORMAT:
             raise ValueError(f"it has the format {written['format']!r}; this version of delira reads {FORMAT}")
+        written = unsealed(written)
         kinds = {"n_samples": int, "seed": int, "metrics": dict, "info": dict}
         if wrong := [name for name, kind in kinds.items() if not isinstance(written[name], kind)]:
             raise TypeError(f"its {wrong[0]!r} is a {type(written[wrong[0]]).__name__}")

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from edited_files import read_plain, write_lines
 from problems import linear_problem
 from small_rooms import toy_room
 
@@ -309,7 +310,7 @@ def test_runs_side_by_side(runs, ask):
 
 def test_files_of_several_runs_stay_in_the_folder_whatever_a_run_calls_itself(runs, ask):
     manifest = next((runs / "good").glob("*/manifest.json"))
-    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "name": "../../escaped"}))
+    manifest.write_text(json.dumps({**read_plain(manifest), "name": "../../escaped"}))
     words = ("report", "runs/good", "runs/slow", "-o", "both.html", "--export", "paper", "--formats", "csv", "--json")
     _, answer, _ = ask(*words)
     assert len(answer["files"]) > 3
@@ -334,7 +335,7 @@ def test_what_a_pipe_cannot_show_is_no_error(runs):
 
 def test_a_name_is_no_command_to_the_terminal(runs, ask):
     manifest = next((runs / "good").glob("*/manifest.json"))
-    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "name": "\x1b[2Jgone"}))
+    manifest.write_text(json.dumps({**read_plain(manifest), "name": "\x1b[2Jgone"}))
     _, text, _ = ask("verify", "runs/good")
     assert text.startswith("\ufffd[2Jgone, finished")
 
@@ -426,7 +427,7 @@ def test_what_ledger_and_files_say_differently_is_found(runs, ask):
 
 def test_another_environment_is_told_and_broken_only_if_that_is_asked_for(runs, ask):
     (run,) = (runs / "good").iterdir()
-    manifest = json.loads((run / "manifest.json").read_text())
+    manifest = read_plain(run / "manifest.json")
     manifest["versions"]["numpy"] = "1.0"
     (run / "manifest.json").write_text(json.dumps(manifest))
     code, text, _ = ask("verify", "runs/good")
@@ -496,7 +497,7 @@ def test_no_program_is_run_that_a_run_folder_names(runs, ask, monkeypatch, place
     subprocess.run(["git", "-C", str(script.parent), *author, "commit", "-qm", "a"], check=True)
     (path,) = (runs / "good").glob("*/manifest.json")
     stated = {"command": ["runs/good/train.py"], "git": {"commit": "a", "changed": False}}
-    path.write_text(json.dumps({**json.loads(path.read_text()), **stated}))
+    path.write_text(json.dumps({**read_plain(path), **stated}))
     trap.unlink(missing_ok=True)
     monkeypatch.chdir(place)
     assert ask("verify", str(path.parent))[0] == 0
@@ -505,10 +506,7 @@ def test_no_program_is_run_that_a_run_folder_names(runs, ask, monkeypatch, place
 
 def test_a_ledger_whose_metric_is_no_number_is_told(runs, ask):
     (path,) = (runs / "good").glob("*/ledger.jsonl")
-    events = [json.loads(line) for line in path.read_text().splitlines()]
-    for event in events:
-        event.update({"metrics": {"rmse": {}}} if event["event"] == "fold_finished" else {})
-    path.write_text("".join(json.dumps(event) + "\n" for event in events))
+    write_lines(path, lambda event: event | ({"metrics": {"rmse": {}}} if event["event"] == "fold_finished" else {}))
     code, text, _ = ask("verify", "runs/good")
     assert code == 1
     assert "rmse is {} in ledger.jsonl, which is no number" in " ".join(text.split())

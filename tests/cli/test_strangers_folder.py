@@ -1,11 +1,9 @@
 """A folder that somebody else has filled: whatever stands in place of a file, nobody waits, nothing breaks off."""
 
-import contextlib
 import io
 import json
 import os
 import shutil
-import signal
 import types
 import warnings
 
@@ -13,6 +11,7 @@ import numpy as np
 import pytest
 from problems import linear_problem
 from small_rooms import toy_room
+from time_limit import within_seconds
 
 from delira.cli.report import write_report
 from delira.cli.runs import Filter, list_runs
@@ -25,8 +24,6 @@ from delira.utils.lock import locked, owner_of
 
 if os.name != "posix":
     pytest.skip("pipes, devices and links of POSIX", allow_module_level=True)
-
-SECONDS = 15
 
 
 @pytest.fixture(scope="module")
@@ -49,20 +46,6 @@ def run(made, tmp_path):
     """A copy of it, beside another run that is whole."""
     shutil.copytree(made, tmp_path / "runs" / "whole" / "2026-01-01_00-00-00")
     return shutil.copytree(made, tmp_path / "runs" / "good" / "2026-01-01_00-00-00")
-
-
-@contextlib.contextmanager
-def within_seconds(seconds=SECONDS):
-    def late(*args):
-        pytest.fail(f"it took more than {seconds} s")  # no Exception, which a reader might take for one of a file
-
-    before = signal.signal(signal.SIGALRM, late)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def _link_out(path):

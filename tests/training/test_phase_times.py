@@ -1,13 +1,13 @@
 """Where the time of a fold goes: what ``timings.json`` and ``FoldResult.timings`` say, also of continued runs."""
 
 import contextlib
-import json
 import subprocess
 import sys
 import time
 
 import numpy as np
 import pytest
+from edited_files import read_plain
 
 from delira.contract import mark
 from delira.data_loading import BaseDataManager
@@ -38,7 +38,7 @@ def toy_data(n=24, batch_size=4):
 
 
 def stored(folder):
-    return json.loads((folder / "timings.json").read_text("utf-8"))
+    return read_plain(folder / "timings.json")
 
 
 def test_every_room_says_where_the_time_went(room, tmp_path, manager):
