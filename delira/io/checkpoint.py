@@ -12,9 +12,10 @@ from collections.abc import Callable, Container, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from delira.errors import CheckpointError, UnreadableError
+from delira.errors import CheckpointError, ConfigError, UnreadableError
 from delira.io.verify import verify_zip
-from delira.utils.files import publish, publish_copy, publish_link, sweep_partials, sync_folder
+from delira.utils.checks import check_functions
+from delira.utils.files import as_path, publish, publish_copy, publish_link, sweep_partials, sync_folder
 from delira.utils.patience import read_patiently
 
 #: what a checkpoint may say of itself that it was saved under
@@ -46,6 +47,20 @@ class CheckpointFolder:
     """Reads a tree back."""
     beside: Mapping[str, Callable[[BinaryIO, Mapping[str, Any]], None]] = dataclasses.field(default_factory=dict)
     """Files that are written, linked and deleted with each checkpoint, though none is read: ending -> writer."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "folder", as_path(self.folder, "folder"))
+        check_functions(self, write=self.write, read=self.read)
+        if not isinstance(self.suffix, str) or "." not in self.suffix or not _is_ending(self.suffix):
+            raise ConfigError(
+                f"CheckpointFolder: suffix is the ending of the files, with the dot, e.g. '.zip', got {self.suffix!r}"
+            )
+        if not isinstance(self.beside, Mapping) or not all(map(_is_ending, self.beside)) or self.suffix in self.beside:
+            raise ConfigError(
+                "CheckpointFolder: beside is a dict, ending of a further file -> function that writes it, got "
+                f"{self.beside!r}"
+            )
+        check_functions("CheckpointFolder: beside", **self.beside)
 
     def path(self, name: str) -> Path:
         """File of a checkpoint called e.g. ``"best"``, ``"last"`` or ``"epoch_3"``."""
@@ -257,6 +272,10 @@ class CheckpointFolder:
             raise CheckpointError(f"{path} is no checkpoint of a training: its epoch or step is no number")
         check_name(path, tree, self.suffix)
         return tree
+
+
+def _is_ending(name: Any) -> bool:
+    return isinstance(name, str) and name != "" and not any(sign in name for sign in "/\\\0")
 
 
 def _is_same(one: Path, other: Path) -> bool:

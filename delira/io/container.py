@@ -15,12 +15,16 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from delira.errors import CheckpointError
+from delira.errors import CheckpointError, ConfigError
 from delira.io.verify import BROKEN_ZIP, Record, read_record, stored_records
+from delira.utils.checks import check_names
+from delira.utils.files import as_path
 from delira.utils.foreign import open_regular
 from delira.utils.patience import read_patiently
 
 _TREE = "tree.json"
+#: dictionaries and lists inside each other
+DEEPEST = 200
 _LONGEST_TREE = 1 << 28  # bytes of JSON; read, they take about twenty times as much memory
 _LONGEST_HEADER = 1 << 14  # bytes before the numbers of an array
 #: what zip, JSON and numpy raise for a file that is none of theirs
@@ -40,9 +44,13 @@ def write_tree(file: BinaryIO, tree: Mapping[str, Any]) -> None:
 
     Raises
     ------
+    ConfigError
+        If ``file`` is not open for writing bytes, or ``tree`` is no dictionary.
     CheckpointError
-        If the tree holds anything else, naming the place; or numbers and strings that do not fit into 256 MiB of text.
+        If the tree holds anything else, or itself, naming the place; or numbers and strings that do not fit into
+        256 MiB of text.
     """
+    _check_arguments(file, tree)
     arrays: list[np.ndarray] = []
     text = json.dumps(_to_plain(tree, "", arrays), indent=1)
     if len(text) > _LONGEST_TREE:
@@ -71,15 +79,31 @@ def read_tree(path: str | Path, only: Sequence[str] | None = None) -> dict[str, 
 
     Raises
     ------
+    ConfigError
+        If ``path`` is no path, or ``only`` no list of names.
     CheckpointError
         If the file is no such container, or is damaged.
     UnreadableError
         If the system cannot read it now.
     """
-    return read_patiently(path, lambda: _read_tree(path, only))
+    place = as_path(path, "path")
+    if isinstance(only, (str, bytes, Mapping)):
+        raise ConfigError(f"read_tree: only is a list of names, got {only!r}")
+    if only is not None:
+        check_names("read_tree", only=only)
+    return read_patiently(place, lambda: _read_tree(place, only))
 
 
-def _read_tree(path: str | Path, only: Sequence[str] | None) -> dict[str, Any]:
+def _check_arguments(file: Any, tree: Any) -> None:
+    can_write = getattr(file, "writable", None)
+    is_open = callable(getattr(file, "write", None)) and not getattr(file, "closed", False)
+    if not is_open or isinstance(file, io.TextIOBase) or (can_write is not None and not can_write()):
+        raise ConfigError(f"write_tree: file is a file open for writing bytes, open(path, 'wb'), got {file!r}")
+    if not isinstance(tree, Mapping):
+        raise ConfigError(f"write_tree: tree is a dictionary, got {tree!r}")
+
+
+def _read_tree(path: Path, only: Sequence[str] | None) -> dict[str, Any]:
     try:
         with open_regular(path) as file:
             records = stored_records(file)
@@ -98,21 +122,24 @@ def _read_tree(path: str | Path, only: Sequence[str] | None) -> dict[str, Any]:
     return tree
 
 
-def _to_plain(value: Any, place: str, arrays: list[np.ndarray]) -> Any:
+def _to_plain(value: Any, place: str, arrays: list[np.ndarray], depth: int = 0) -> Any:
+    if depth > DEEPEST:
+        raise CheckpointError(f"checkpoint entry {place[:80]}… is nested deeper than {DEEPEST} levels, or holds itself")
     if isinstance(value, Mapping):
         for key in value:
             if not isinstance(key, str) or key.startswith("$"):
                 raise CheckpointError(
                     f"checkpoint entry {place or '/'} has the key {key!r}; keys must be plain strings"
                 )
-        return {key: _to_plain(item, f"{place}/{key}", arrays) for key, item in value.items()}
+        return {key: _to_plain(item, f"{place}/{key}", arrays, depth + 1) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_to_plain(item, f"{place}/{number}", arrays) for number, item in enumerate(value)]
+        return [_to_plain(item, f"{place}/{number}", arrays, depth + 1) for number, item in enumerate(value)]
     if isinstance(value, np.generic) and not isinstance(value, (np.void, np.complexfloating)):
         value = value.item()
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    if isinstance(value, np.ndarray) and not value.dtype.hasobject and value.dtype.type is not np.void:
+    is_array = isinstance(value, np.ndarray) and not isinstance(value, np.ma.MaskedArray)  # its mask would be lost
+    if is_array and not value.dtype.hasobject and value.dtype.type is not np.void:
         entry = {"$array": len(arrays)}
         if value.dtype.isbuiltin == 2:  # registered by ml_dtypes, e.g. bfloat16: kept by their bits
             entry["$dtype"] = value.dtype.name

@@ -6,6 +6,7 @@ from typing import Any
 
 from delira.errors import ConfigError, MissingKeyError
 from delira.io.weights import save_weights
+from delira.utils.files import as_target
 from delira.utils.room_of import find_backend
 
 
@@ -47,7 +48,7 @@ def export(
     NetworkError
         If the network, or what it returns, cannot be written in this format.
     """
-    path, backend = Path(path), find_backend(network)
+    backend, path = find_backend(network), as_target(path)
     if path.suffix == ".safetensors":
         return save_weights(network, path)
     if not isinstance(example, Mapping):

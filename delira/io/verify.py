@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from delira.errors import CheckpointError
+from delira.utils.checks import check_flags
+from delira.utils.files import as_path
 from delira.utils.foreign import open_regular
 from delira.utils.patience import read_patiently
 
@@ -59,15 +61,19 @@ def verify_zip(path: str | Path, *, compressed: bool = False) -> None:
 
     Raises
     ------
+    ConfigError
+        If ``path`` is no path.
     CheckpointError
         If the file is missing, no plain file, no zip file, cut short, changed, or made to do harm.
     UnreadableError
         If the system cannot read it now.
     """
-    read_patiently(path, lambda: _verify_zip(path, compressed))
+    place = as_path(path, "path")
+    check_flags("verify_zip", compressed=compressed)
+    read_patiently(place, lambda: _verify_zip(place, compressed))
 
 
-def _verify_zip(path: str | Path, compressed: bool) -> None:
+def _verify_zip(path: Path, compressed: bool) -> None:
     try:
         with open_regular(path) as file:
             records = stored_records(file, compressed=compressed)

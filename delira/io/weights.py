@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from delira.errors import CheckpointError, UnreadableError
-from delira.utils.files import publish
+from delira.utils.files import as_path, as_target, publish
 from delira.utils.foreign import open_regular
 from delira.utils.optional import import_optional
 from delira.utils.patience import read_patiently
@@ -44,13 +44,16 @@ def save_weights(network: Any, path: str | Path) -> Path:
 
     Raises
     ------
+    ConfigError
+        If ``path`` is no path of a file.
     CheckpointError
         If a weight is of a type that safetensors does not know.
     MissingBackendError
         If the package ``safetensors`` is not installed.
     """
+    backend, path = find_backend(network), as_target(path)
     safetensors = import_optional("safetensors.numpy", "save_weights", "delira[export]")
-    weights = find_backend(network).named_weights(network)
+    weights = backend.named_weights(network)
     known = {*_TYPES.values(), *_MORE_TYPES.values()}
     if wrong := [f"{name} is {array.dtype}" for name, array in weights.items() if array.dtype.name not in known]:
         raise CheckpointError(f"{path}: safetensors cannot hold all weights of the network: {'; '.join(wrong)}")
@@ -89,6 +92,8 @@ def load_weights(path: str | Path, network: Any = None) -> dict[str, np.ndarray]
 
     Raises
     ------
+    ConfigError
+        If ``path`` is no path.
     CheckpointError
         If the file is missing, damaged or not written by :func:`save_weights`, or does not fit the network,
         which is unchanged then.
@@ -98,7 +103,7 @@ def load_weights(path: str | Path, network: Any = None) -> dict[str, np.ndarray]
         If the package ``safetensors`` is not installed.
     """
     backend = None if network is None else find_backend(network)
-    weights, writer = _read(path)
+    weights, writer = _read(as_path(path, "path"))
     if backend is not None:
         try:
             backend.load_named_weights(network, weights)

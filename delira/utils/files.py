@@ -226,6 +226,23 @@ def as_path(path: Any, name: str = "save_path") -> Path:
     return Path(path)
 
 
+def as_target(path: Any, name: str = "path") -> Path:
+    """The path of a file that may be written, out of what a user gave; ``name`` is that of the argument.
+
+    Raises
+    ------
+    ConfigError
+        If it is no path, a folder has it, or one of its folders is a file.
+    """
+    target = as_path(path, name)
+    if target.is_dir():
+        raise ConfigError(f"{name}={str(target)!r} is a folder; give the name of a file in it")
+    taken = next((folder for folder in target.parents if folder.exists()), Path(target.anchor or "."))
+    if not os.path.isdir(taken):
+        raise ConfigError(f"{name}={str(target)!r} cannot be written: {str(taken)!r} is a file, not a folder")
+    return target
+
+
 def writable_folder(path: str | Path) -> Path:
     """Create the folder if needed and make sure that files can be written into it.
 
