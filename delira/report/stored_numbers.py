@@ -14,6 +14,7 @@ import numpy as np
 from delira.metrics.forms import TreeMetric, in_form
 from delira.report.bootstrap import N_DRAWS
 from delira.report.parts import Part, arrays_of
+from delira.training.function_identity import function_identity
 from delira.utils import yaml_codec
 from delira.utils.files import publish_text
 from delira.utils.foreign import read_json
@@ -52,8 +53,9 @@ class Keys:
     def of(self, name: str) -> str | None:
         """The digest of a metric; None if nobody can tell.
 
-        Of a function of the user's own only the name is known, and what it does may have changed: its numbers are
-        computed anew in each process. Values of single cases are known, whatever computed them.
+        A function of the user's own is told by its code and by what it names; where something of it cannot be told
+        (:func:`~delira.training.function_identity.function_identity`), its numbers are computed anew in each process.
+        Values of single cases are known, whatever computed them.
         """
         result = self.result
         identity = "" if result.is_per_case(name) else _identity((result.metrics or {}).get(name))
@@ -102,14 +104,14 @@ def _version() -> str:
 
 
 def _identity(metric: Any) -> str | None:
-    """What a metric computes, in words that tell it from any other; None of what is the user's own."""
+    """What a metric computes, in words that tell it from any other; None if that cannot be told."""
     if metric is None:
         return None
     metric = in_form(metric)
     if isinstance(metric, TreeMetric):
         return _of_tree(metric)
     plain = yaml_codec.encode(metric)
-    return json.dumps(plain, sort_keys=True) if _is_known(plain) else None
+    return json.dumps(plain, sort_keys=True) if _is_known(plain) else function_identity(metric)
 
 
 def _of_tree(metric: TreeMetric) -> str | None:
@@ -122,7 +124,7 @@ def _of_tree(metric: TreeMetric) -> str | None:
     for part in parts:
         settings = {key: yaml_codec.encode(value) for key, value in vars(part).items() if _is_setting(key, value)}
         function = yaml_codec.encode(getattr(part, "function", ""))
-        if not _is_known(function):
+        if not _is_known(function) and (function := function_identity(part.function)) is None:
             return None
         described.append([f"{type(part).__module__}:{type(part).__qualname__}", settings, function])
     return json.dumps(described, sort_keys=True, default=str)

@@ -13,7 +13,7 @@ from typing import Any
 #: of the byte code; that of another version says nothing
 PYTHON = f"{sys.implementation.name} {sys.version_info.major}.{sys.version_info.minor}"
 
-_PLAIN = (bool, int, float, complex, str, bytes, types.NoneType, types.EllipsisType)
+PLAIN = (bool, int, float, complex, str, bytes, types.NoneType, types.EllipsisType)
 _NUMBERS = (bool, int, float)
 #: instructions that stand for nothing, or that tools put in
 _SILENT = {"CACHE", "EXTENDED_ARG", "NOP", "RESUME"}
@@ -61,7 +61,7 @@ class _Reader:
 
     def read_class(self, cls: type) -> None:
         """The functions and plain attributes of a class of the user's."""
-        if id(cls) in self._seen or not _is_own(cls):
+        if id(cls) in self._seen or not is_own(cls):
             return
         self._seen.add(id(cls))
         plain = {}
@@ -76,7 +76,7 @@ class _Reader:
             elif isinstance(value, Mapping) and any(hasattr(one, "original_method") for one in value.values()):
                 for method, stub in value.items():  # TorchScript takes its methods away from the class
                     self.read_function(stub.original_method, f"{cls.__qualname__}.{method}")
-            elif isinstance(value, _PLAIN) and not name.startswith("__"):
+            elif isinstance(value, PLAIN) and not name.startswith("__"):
                 plain[name] = _describe(value)
             elif callable(value) and not name.startswith("__"):
                 self.missing.add(place)
@@ -90,7 +90,7 @@ class _Reader:
         self._seen.add(id(function))
         values = [_describe(each) for each in function.__defaults__ or ()]
         named = sorted((name, _describe(value)) for name, value in (function.__kwdefaults__ or {}).items())
-        closure = [_describe(_content(cell)) for cell in function.__closure__ or ()]
+        closure = [_describe(content_of(cell)) for cell in function.__closure__ or ()]
         code, used = function.__code__, _names(function.__code__)
         numbers = []
         for name in sorted(used & function.__globals__.keys()):
@@ -99,8 +99,8 @@ class _Reader:
             if isinstance(value, _NUMBERS) and not name.startswith("__"):
                 numbers.append((name, _describe(value)))
         for cell in function.__closure__ or ():
-            self._follow(_content(cell), used)
-        self._note(place, [*_instructions(code), values, named, closure, numbers])
+            self._follow(content_of(cell), used)
+        self._note(place, [*instructions(code), values, named, closure, numbers])
 
     def _note(self, place: str, content: Any) -> None:
         """Keep what was read; of two with one name, from different modules, both count."""
@@ -114,7 +114,7 @@ class _Reader:
                 self.read_given(one)
         elif isinstance(value, (type, types.FunctionType)):
             self._follow(value, set())
-        elif not isinstance(value, _PLAIN) and id(value) not in self._seen:
+        elif not isinstance(value, PLAIN) and id(value) not in self._seen:
             self._seen.add(id(value))
             self._follow(type(value), set())
             with contextlib.suppress(Exception):  # what an object answers is its own affair
@@ -125,14 +125,14 @@ class _Reader:
     def _follow(self, value: Any, used: set[str]) -> None:
         """Go on with a function or a class of the user's, and with those that are taken from a module of the user's."""
         if isinstance(value, types.ModuleType):
-            if _is_own_file(getattr(value, "__file__", None) or "") and not _is_foreign(value.__name__):
+            if is_own_file(getattr(value, "__file__", None) or "") and not is_foreign(value.__name__):
                 for name in sorted(used & vars(value).keys()):
                     if not isinstance(vars(value)[name], types.ModuleType):
                         self._follow(vars(value)[name], set())
         elif isinstance(value, type):
             for base in reversed(value.__mro__):
                 self.read_class(base)
-        elif (function := _function_in(value)) is not None and _is_own(function):
+        elif (function := _function_in(value)) is not None and is_own(function):
             self.read_function(function, function.__qualname__)
 
 
@@ -142,11 +142,11 @@ def _function_in(value: Any) -> types.FunctionType | None:
         if isinstance(value, types.FunctionType):
             # what wraps a function is code of another: that of the user counts
             inner = getattr(value, "__wrapped__", None)
-            if inner is None or _is_own(value):
+            if inner is None or is_own(value):
                 return value
             value = inner
             continue
-        if isinstance(value, (type, types.ModuleType, *_PLAIN)):
+        if isinstance(value, (type, types.ModuleType, *PLAIN)):
             return None
         known = (_attribute(value, name) for name in _INNER)
         value = next((each for each in known if isinstance(each, (types.FunctionType, types.MethodType))), None)
@@ -162,7 +162,7 @@ def _attribute(value: Any, name: str) -> Any:
         return None
 
 
-def _instructions(code: types.CodeType) -> Iterator[Any]:
+def instructions(code: types.CodeType) -> Iterator[Any]:
     """What code does, without where it stands."""
     flags = code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_GENERATOR | inspect.CO_COROUTINE)
     yield [code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, flags]
@@ -184,12 +184,12 @@ def _instructions(code: types.CodeType) -> Iterator[Any]:
 def _describe(value: Any) -> Any:
     """A constant as plain values; of what is none its type, or its name."""
     if isinstance(value, types.CodeType):
-        return [*_instructions(value)]
+        return [*instructions(value)]
     if isinstance(value, tuple):
         return ["tuple", *map(_describe, value)]
     if isinstance(value, (frozenset, set)):
         return ["set", *sorted(map(repr, value))]
-    if isinstance(value, _PLAIN):
+    if isinstance(value, PLAIN):
         return [type(value).__name__, repr(value)]
     if isinstance(value, (type, types.FunctionType)):
         return value.__qualname__
@@ -201,7 +201,8 @@ def _names(code: types.CodeType) -> set[str]:
     return set(code.co_names).union(*map(_names, inner))
 
 
-def _content(cell: Any) -> Any:
+def content_of(cell: Any) -> Any:
+    """What a cell of a closure holds; None if it is not filled yet."""
     try:
         return cell.cell_contents
     except ValueError:  # not filled yet
@@ -212,21 +213,23 @@ def _digest(content: Any) -> str:
     return hashlib.sha256(repr(content).encode(errors="surrogatepass")).hexdigest()[:16]
 
 
-def _is_own(value: Any) -> bool:
+def is_own(value: Any) -> bool:
     """Whether a class or a function is the user's, and none of Python, delira or an installed package."""
     module = str(getattr(value, "__module__", None) or "")
-    if _is_foreign(module):
+    if is_foreign(module):
         return False
     if isinstance(value, types.FunctionType):
-        return _is_own_file(value.__code__.co_filename)
-    return _is_own_file(getattr(sys.modules.get(module), "__file__", None) or "")
+        return is_own_file(value.__code__.co_filename)
+    return is_own_file(getattr(sys.modules.get(module), "__file__", None) or "")
 
 
-def _is_foreign(module: str) -> bool:
+def is_foreign(module: str) -> bool:
+    """Whether a module is one of Python or of delira."""
     package = module.partition(".")[0]
     return package == "delira" or (package != "__main__" and package in sys.stdlib_module_names)
 
 
-def _is_own_file(name: str) -> bool:
+def is_own_file(name: str) -> bool:
+    """Whether a file is neither one of Python nor of an installed package."""
     library = sysconfig.get_paths()["stdlib"]
     return not ("site-packages" in name or "dist-packages" in name or name.startswith((library, "<frozen")))

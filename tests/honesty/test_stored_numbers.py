@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn import metrics as sk
 
-from delira.metrics import MetricSet, per_sample
+from delira.metrics import MetricSet, lambda_metric, per_sample
 from delira.report import progress as progress_module
 from delira.report import summary as summary_module
 from delira.report.stored_numbers import FILE
@@ -77,10 +77,46 @@ def test_another_metric_under_the_same_name_is_computed_again(tmp_path, computed
     assert row["mean"] == cross_validation(None, {"m": sk.average_precision_score}).summary()["m"]["mean"]
 
 
-def test_functions_of_ones_own_are_not_taken_from_a_file(tmp_path, computed):
-    for _ in range(2):
-        cross_validation(tmp_path, {"m": lambda y_true, y_pred: float(y_pred.max())}).summary()
+def own_metric(factor):
+    def metric(y_true, y_pred):
+        return float(np.mean(y_pred[y_true > 0]) * factor)
+
+    return metric
+
+
+def test_a_function_of_ones_own_is_read_as_long_as_its_code_is_the_same(tmp_path, computed):
+    first = cross_validation(tmp_path, {"m": own_metric(2)}).summary()
+    assert cross_validation(tmp_path, {"m": own_metric(2)}).summary() == first
+    assert computed == ["m"]
+    changed = cross_validation(tmp_path, {"m": own_metric(3)}).summary()
     assert computed == ["m", "m"]
+    assert changed == cross_validation(None, {"m": own_metric(3)}).summary()
+
+
+def test_a_function_of_batches_of_ones_own_is_read_as_well(tmp_path, computed):
+    for factor in (2, 2, 3):
+        cross_validation(tmp_path, {"m": lambda_metric("m", on_epoch=True)(own_metric(factor))}).summary()
+    assert computed == ["m", "m"]
+
+
+def test_a_function_whose_result_may_change_without_its_code_is_computed_again(tmp_path, computed):
+    reads = tmp_path / "scale.txt"
+    reads.write_text("2")
+
+    def scaled(y_true, y_pred):
+        return float(np.mean(y_pred) * float(reads.read_text()))
+
+    for _ in range(2):
+        cross_validation(tmp_path, {"m": scaled}).summary()
+    assert computed == ["m", "m"]
+
+
+def test_a_slow_function_says_how_far_it_is_and_is_evaluated_once(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(progress_module, "SECONDS", 0.0)
+    first = cross_validation(tmp_path, {"slow": own_metric(2)}).summary()
+    assert "interval of slow: 6,000 of 6,000 evaluations" in capsys.readouterr().err
+    assert cross_validation(tmp_path, {"slow": own_metric(2)}).summary() == first
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(

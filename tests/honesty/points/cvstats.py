@@ -136,6 +136,14 @@ POINTS = [
     ),
     PutBack(
         point="11",
+        what="numbers of a function of the user's are read though its code has changed",
+        file="delira/report/stored_numbers.py",
+        old=" else function_identity(metric)\n",
+        new=' else "a function"\n',
+        test="tests/honesty/test_stored_numbers.py::test_a_function_of_ones_own_is_read_as_long_as_its_code_is_the_same",
+    ),
+    PutBack(
+        point="11",
         what="every draw is evaluated by itself: 15 s of silence",
         file="delira/report/intervals.py",
         old="        fast = statistic_of(metric, arrays, evaluations.evaluate)\n",
