@@ -41,6 +41,8 @@ def to_index_array(indices: Iterable[int], owner: str) -> np.ndarray:
             f"indices of {owner} must be one list of integers, "
             f"got an array of shape {array.shape} and dtype {array.dtype}{cure}"
         )
+    if array.dtype.kind == "u" and array.size and array.max() > np.iinfo(np.int64).max:  # would become negative
+        raise SampleIndexError(f"indices of {owner} must be indices of samples, got {array.max()}")
     array = array.astype(np.int64, copy=False)
     array.flags.writeable = False
     return array

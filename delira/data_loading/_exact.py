@@ -47,6 +47,8 @@ def exact_array(values: Any, what: str) -> np.ndarray:
         If they are masked, of several shapes or types, or integers that no one type can hold.
     """
     refuse_masked(values, what)
+    if hasattr(values, "detach"):  # a tensor that asks for gradients refuses to be an array
+        values = values.detach()
     try:
         array = np.asarray(values)
     except ValueError as error:

@@ -7,7 +7,6 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from delira.data_loading._arrays import as_array
 from delira.data_loading._content import fingerprint_of
 from delira.data_loading._exact import exact_array
 from delira.errors import ConfigError, DataError
@@ -249,7 +248,7 @@ def _of_zarr(key: str, array: Any, path: str | None) -> ZarrRows:
 
 def _to_array(key: str, source: Any) -> np.ndarray:
     try:
-        return exact_array(as_array(source) if hasattr(source, "detach") else source, f"the values of {key!r}")
+        return exact_array(source, f"the values of {key!r}")
     except Exception as error:
         error.add_note(f"while entry {key!r} of a MappedDataset was turned into an array; pass an array or a path")
         raise

@@ -85,7 +85,7 @@ class BaseDataLoader:
         SampleIndexError
             If the dataset has no such sample.
         """
-        if not isinstance(indices, np.ndarray) or indices.dtype.kind not in "iu" or indices.ndim != 1:
+        if not isinstance(indices, np.ndarray) or indices.dtype.kind != "i" or indices.ndim != 1:
             indices = to_index_array(indices, "a batch")
         if not len(indices):
             raise ConfigError("a batch needs at least one index, got none")

@@ -60,7 +60,7 @@ class FittedPreprocessing:
         MissingKeyError
             If the batch lacks an entry.
         DataError
-            If a transformer does not make one row of each sample.
+            If a transformer does not make one row of each sample, or one of scikit-learn cannot transform the batch.
         """
         if not isinstance(batch, Mapping):
             raise DataError(f"batch must be a dict of arrays, got {batch!r:.100}")
@@ -78,7 +78,10 @@ class FittedPreprocessing:
         try:
             made = transformer.transform(rows.copy() if entry in self._in_place else rows)
         except Exception as error:
-            error.add_note(f"while {what} transformed rows of shape {rows.shape}, {rows.dtype}")
+            doing = f"{what} transformed rows of shape {rows.shape}, {rows.dtype}"
+            if isinstance(error, ValueError) and type(transformer).__module__.startswith("sklearn."):
+                raise DataError(f"while {doing}: {error}") from error
+            error.add_note(f"while {doing}")
             raise
         made = np.asarray(made.toarray() if hasattr(made, "toarray") else made)  # sparse matrices have it
         if made.ndim not in (1, 2) or len(made) != len(rows):

@@ -13,6 +13,9 @@ from fuzz_names import public_callables
 
 #: packages all of whose callables have entries
 COVERED: set[str] = {
+    "delira.data_loading",
+    "delira.data_loading.sampler",
+    "delira.data_loading.workers",
     "delira.metrics",
 }
 SEED = int(os.environ.get("DELIRA_FUZZ_SEED", "0"))

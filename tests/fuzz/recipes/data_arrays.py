@@ -1,5 +1,7 @@
 """Datasets of what is in memory, and views on datasets: samples, labels, indices."""
 
+import itertools
+
 import numpy as np
 from fuzz_cases import Entry
 from fuzz_values import NAN, NOT_A_COUNT, STRANGE, Fresh
@@ -23,7 +25,7 @@ VALUES = np.arange(12, dtype=np.float32).reshape(6, 2) / 7
 LABELS = [0, 1, 1, 0, 2, 2]
 SAMPLES = [{"data": row, "label": label} for row, label in zip(VALUES, LABELS, strict=True)]
 PAIRS = [(row, label) for row, label in zip(VALUES, LABELS, strict=True)]
-NO_INDEX = ["x", 1.5, NAN, STRANGE, 6, -7, 10**9, 1j]
+NO_INDEX = ["x", 1.5, NAN, STRANGE, 6, -7, 10**9, 2**70, 1j]
 NO_INDICES = ["x", 5, None, 1.5, [1.5], [NAN], ["a"], [[0, 1]], [6], [0, -7], [True, False], {"a": 1}, STRANGE, [None]]
 #: what makes no column of values, one for each sample
 NO_COLUMN = ["x", 5, None, NAN, STRANGE, [[1, 2], [3]] * 3, [1, "a"] * 3, np.float32(2), {"a": 1}, {1, 2}]
@@ -88,6 +90,12 @@ KINDS = {
 }
 
 
+def parts_of(lengths):
+    """Datasets of so many samples, one after the other."""
+    ends = np.cumsum([0, *lengths])
+    return [DictDataset({"data": VALUES[a:b], "label": LABELS[a:b]}) for a, b in itertools.pairwise(ends)]
+
+
 def values(made, folder):
     """The entry ``data`` of a sample or a batch."""
     return np.asarray(made["data"], dtype=np.float64)
@@ -125,8 +133,22 @@ def batch_of(kind):
         make=lambda indices: BaseDataLoader(KINDS[kind]())(indices),
         use=values,
         expected=lambda arguments: VALUES[np.asarray(arguments["indices"])],
-        right={"indices": [[1, 1], [5], range(6), (3, 0), np.array([4, 4, 1]), np.array([2], np.uint8)]},
-        wrong={"indices": [*NO_INDICES, [], np.array([1.5]), np.array([6]), np.array(["a"]), np.array([[1]])]},
+        right={
+            "indices": [[1, 1], [5], range(6), (3, 0), np.array([4, 4, 1]), *(np.array([2], t) for t in "bBhHiIlLqQ")]
+        },
+        wrong={
+            "indices": [
+                *NO_INDICES,
+                [],
+                np.array([1.5]),
+                np.array([6]),
+                np.array([2**64 - 1], np.uint64),
+                [2**64 - 1],
+                [2**70],
+                np.array(["a"]),
+                np.array([[1]]),
+            ]
+        },
         says={"indices": ["index 6", "index -7", "at least one index"]},
     )
 
@@ -164,6 +186,19 @@ def set_and_read(dataset, arguments):
     """Labels after they were set."""
     dataset.set_labels(**arguments)
     return dataset.labels(arguments["key"])
+
+
+def entry_of(kind):
+    """An entry of all samples, which must be there."""
+    return Entry(
+        name=f"{PACKAGE}.{kind}#entry",
+        good=lambda folder: {"key": "label"},
+        make=lambda key: KINDS[kind]().labels(key),
+        expected=lambda arguments: {"label": np.array(LABELS), "data": VALUES}[arguments["key"]],
+        right={"key": ["data"]},
+        wrong={"key": ["nonsense", "", "Label", 5, None, NAN]},
+        says={"key": ["no entry"]},
+    )
 
 
 def division_of(kind):
@@ -205,6 +240,7 @@ ENTRIES = [
     *map(labels_of, ["AbstractDataset", "DictDataset", "Subset", "WrappedDataset"]),
     *map(division_of, ["AbstractDataset", "Subset"]),
     *map(described, ["AbstractDataset", "DictDataset", "MappedDataset"]),
+    *map(entry_of, KINDS),
     Entry(
         name=f"{PACKAGE}.AbstractDataset",
         good=lambda folder: {},
@@ -282,6 +318,28 @@ ENTRIES = [
         expected=lambda arguments: VALUES,
         wrong={"*0": ["x", 5, None, SAMPLES, {"data": IterableDataset(SAMPLES)}, STRANGE, NAN, {}]},
         says={"*0": ["takes datasets"]},
+    ),
+    Entry(
+        name=f"{PACKAGE}.ConcatDataset#parts",
+        good=lambda folder: {"lengths": (2, 4)},
+        make=lambda lengths: ConcatDataset(parts_of(lengths)),
+        use=lambda dataset, folder: np.column_stack([BaseDataLoader(dataset)(range(6))["data"], dataset.labels()]),
+        expected=lambda arguments: np.column_stack([VALUES, LABELS]),
+        right={"lengths": [(0, 6), (6, 0, 0), (1,) * 6, (0, 3, 0, 3)]},
+        wrong={"lengths": [(1, 2), (0,), ()]},
+        says={"lengths": ["of 3 samples", "of 0 samples"]},
+    ),
+    Entry(
+        name=f"{PACKAGE}.Subset#nested",
+        good=lambda folder: {"indices": [[5, 3, 1], [2, 0]]},
+        make=lambda indices: Subset(Subset(DictDataset({"data": VALUES, "label": LABELS}), indices[0]), indices[1]),
+        use=lambda dataset, folder: np.column_stack([all_values(dataset, folder), dataset.labels()]),
+        expected=lambda arguments: np.column_stack([VALUES, LABELS])[
+            np.array(arguments["indices"][0])[arguments["indices"][1]]
+        ],
+        right={"indices": [([0, 0, 4], [2, 2, 1, 0]), (range(6), [5])]},
+        wrong={"indices": [([0, 1], [2]), ([6], [0]), ([0], [-1])]},
+        says={"indices": ["indices 2", "indices 6", "indices -1"]},
     ),
     Entry(
         name=f"{PACKAGE}.Subset",

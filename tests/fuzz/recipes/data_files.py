@@ -405,7 +405,7 @@ ENTRIES = [
         good=lambda folder: {"arrays": {"data": picture(folder / "a.npy", PIXELS)}},
         use=all_data,
         expected=lambda arguments: PIXELS,
-        wrong={"arrays.data": ["/nonsense/a.npy", __file__, "", "/nonsense"]},
+        wrong={"arrays.data": ["/nonsense/a.npy", __file__, "/nonsense"]},
     ),
     Entry(
         name=f"{PACKAGE}.MappedDataset#values",

@@ -112,6 +112,7 @@ ENTRIES = [
     scaled_by("norm_zero_mean_unit_std", norm_zero_mean_unit_std, standardised),
     Entry(
         name=f"{PACKAGE}.default_load_fn_2d",
+        needs="imageio",
         good=lambda folder: {
             "*": [picture(folder / "a.png"), text(folder / "a.txt", "3 4")],
             "img_shape": SHAPE,
@@ -129,6 +130,7 @@ ENTRIES = [
     ),
     Entry(
         name=f"{PACKAGE}.default_load_fn_2d#file",
+        needs="imageio",
         good=lambda folder: {"folder": folder},
         make=missing_said(load_picture),
         use=lambda sample, folder: sample["data"][0] if isinstance(sample, dict) else sample,
@@ -151,6 +153,7 @@ ENTRIES = [
     *(
         Entry(
             name=f"{PACKAGE}.default_load_fn_2d#{kind}",
+            needs="imageio",
             good=lambda folder, kind=kind: {"folder": folder, "name": f"a.{kind}"},
             make=missing_said(load_picture),
             use=lambda sample, folder: "loaded" if isinstance(sample, dict) else sample,
@@ -163,6 +166,7 @@ ENTRIES = [
     ),
     Entry(
         name=f"{PACKAGE}.default_load_fn_2d#array",
+        needs="imageio",
         good=lambda folder: {"folder": folder, "name": "a.npy"},
         make=load_picture,
         use=lambda sample, folder: sample["data"][0],
@@ -183,6 +187,7 @@ ENTRIES = [
     ),
     Entry(
         name=f"{PACKAGE}.load_nii",
+        needs="nibabel",
         good=lambda folder: {"path": volume(folder / "a.nii.gz")},
         expected=lambda arguments: VOLUME.T,
         wrong={"path": [*NOT_A_PATH, None]},
@@ -190,6 +195,7 @@ ENTRIES = [
     *(
         Entry(
             name=f"{PACKAGE}.load_nii#{kind}",
+            needs="nibabel",
             good=lambda folder, kind=kind: {"folder": folder, "name": f"a.{kind}"},
             make=missing_said(load_volume),
             expected=lambda arguments: arguments.get("values", VOLUME).T,
@@ -210,12 +216,14 @@ ENTRIES = [
     ),
     Entry(
         name=f"{PACKAGE}.load_nii#missing",
+        needs="nibabel",
         good=lambda folder: {"folder": folder, "how": "missing"},
         make=missing_said(load_volume),
         expected=lambda arguments: "missing: a.nii",
     ),
     Entry(
         name=f"{PACKAGE}.load_sample_nii",
+        needs="nibabel",
         good=lambda folder: {
             "files": {"img": volume(folder / "a.nii"), "label": text(folder / "a.txt", "7.5")},
             "label_load_cls": Age,
@@ -233,6 +241,7 @@ ENTRIES = [
     ),
     Entry(
         name=f"{PACKAGE}.load_sample_nii#case",
+        needs="nibabel",
         good=lambda folder: {"folder": folder},
         make=missing_said(load_case),
         use=lambda sample, folder: sample if isinstance(sample, str) else sample["data"],
@@ -247,6 +256,7 @@ ENTRIES = [
     ),
     Entry(
         name=f"{PACKAGE}.load_sample_nii#values",
+        needs="nibabel",
         good=lambda folder: {"folder": folder, "values": VOLUME},
         make=lambda folder, values: load_case(folder, img=[volume(folder / "c.nii", np.asarray(values))]),
         use=lambda sample, folder: sample["data"][0],
@@ -265,6 +275,7 @@ ENTRIES = [
     ),
     Entry(
         name=f"{PACKAGE}.load_sample_nii#shapes",
+        needs="nibabel",
         good=lambda folder: {"folder": folder, "values": VOLUME},
         make=lambda folder, values: load_case(
             folder, img=[volume(folder / "a.nii"), volume(folder / "c.nii", np.asarray(values))]
