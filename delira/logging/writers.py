@@ -8,14 +8,15 @@ import logging
 import math
 import numbers
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from delira.errors import ConfigError, MissingBackendError
-from delira.utils.checks import check_numbers, check_texts, check_whole
+from delira.utils.checks import check_flags, check_numbers, check_texts, check_whole
+from delira.utils.files import as_path
 from delira.utils.optional import import_optional
 
 _log = logging.getLogger("delira")
@@ -211,7 +212,7 @@ def get_writer(
     MissingBackendError
         If tensorboardX, or visdom, is not installed.
     ConfigError
-        If no server of visdom answers.
+        If an argument is impossible, or no server of visdom answers.
 
     Examples
     --------
@@ -224,7 +225,9 @@ def get_writer(
     ...     one is other
     True
     """
-    key = _key(log_dir, visdom)
+    key = _key(log_dir, user, visdom)
+    if visdom_params is not None and not isinstance(visdom_params, VisdomParams):
+        raise ConfigError(f"get_writer: visdom_params are VisdomParams(...), got {visdom_params!r}")
     if key not in _OPEN:
         if visdom:
             writer: Any = VisdomWriter(visdom_params or VisdomParams(), Path(log_dir).name)
@@ -243,17 +246,22 @@ def close_writer(log_dir: str | Path, user: Any, visdom: bool = False) -> None:
     log_dir, user, visdom
         As they were given to :func:`get_writer`.
     """
-    shared = _OPEN.get(_key(log_dir, visdom))
+    key = _key(log_dir, user, visdom)
+    shared = _OPEN.get(key)
     if shared is None or user not in shared.users:
         return
     shared.users.remove(user)
     if not shared.users:
-        del _OPEN[_key(log_dir, visdom)]
+        del _OPEN[key]
         shared.writer.close()
 
 
-def _key(log_dir: str | Path, visdom: bool) -> tuple[Path, bool]:
-    return Path(log_dir).absolute(), visdom
+def _key(log_dir: str | Path, user: Any, visdom: bool) -> tuple[Path, bool]:
+    """Under which a writer is found; users are told apart, too."""
+    check_flags("a writer", visdom=visdom)
+    if not isinstance(user, Hashable):
+        raise ConfigError(f"the user of a writer is told from others, and a {type(user).__name__} cannot be: {user!r}")
+    return as_path(log_dir, "log_dir").absolute(), bool(visdom)
 
 
 def open_events(folder: str | Path, **kwargs: Any) -> Any:
@@ -261,11 +269,16 @@ def open_events(folder: str | Path, **kwargs: Any) -> Any:
 
     Raises
     ------
+    ConfigError
+        If it takes no such argument.
     MissingBackendError
         If tensorboardX is not installed.
     """
     tensorboard = import_optional("tensorboardX", "TensorBoard", "delira[logging]")
-    return tensorboard.SummaryWriter(str(folder), **kwargs)
+    try:
+        return tensorboard.SummaryWriter(str(folder), **kwargs)
+    except TypeError as error:
+        raise ConfigError(f"no SummaryWriter of tensorboardX can be made of {kwargs}: {error}") from error
 
 
 def since(done: int, steps: int = 0, name: str = "") -> dict[str, Any]:

@@ -10,8 +10,8 @@ from delira.errors import ConfigError
 from delira.state import State
 from delira.training.callbacks.hooks import Callback
 from delira.training.callbacks.monitor import plain_values, trainer_of
-from delira.training.callbacks.progress import _bar_class
-from delira.utils.checks import check_flags, check_whole
+from delira.training.callbacks.progress import _bar_class, check_label
+from delira.utils.checks import check_flags, check_functions, check_whole
 
 #: seconds between two looks at the metrics: each waits for the device
 _PAUSE = 0.1
@@ -26,6 +26,7 @@ class _Printer(Callback):
                 f"{type(self).__name__}: validation_label_letter is a text, got {validation_label_letter!r}"
             )
         check_whole(self, at_least=0, precision=precision)
+        check_label(self, label)
         self.validation_label_letter, self.precision = validation_label_letter, precision
         self.label = f"{label} · " if label else ""
 
@@ -86,6 +87,8 @@ class Tqdm(_Printer):
     ):
         super().__init__(validation_label_letter, precision, label)
         check_flags(self, on_epoch=on_epoch)
+        if tqdm_module is not None:
+            check_functions(self, tqdm_module=tqdm_module)
         self.tqdm_module, self.on_epoch, self.tqdm_args = tqdm_module, on_epoch, tqdm_args
         self._bar: Any = None
         self._draws = False

@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from time import perf_counter
 from typing import Any, Protocol
 
+from delira.errors import ConfigError
 from delira.training.callbacks.abstract_callback import AbstractCallback
 from delira.training.callbacks.notebook_view import NotebookBar, PassBar
+from delira.utils.checks import check_texts
 
 #: a small bar, so that the values beside it have their place within 80 columns
 _LAYOUT = "{desc} |{bar:6}| {elapsed}<{remaining}{postfix}"
@@ -55,6 +57,12 @@ def _bar_class() -> Any:
     return None
 
 
+def check_label(owner: Any, label: Any) -> None:
+    """Refuse a label that is no text; it may be empty."""
+    if label != "":
+        check_texts(owner, label=label)
+
+
 class ProgressBar(AbstractCallback):
     """Show where the training is: epoch, steps per second, time that is left, memory, losses and metrics.
 
@@ -71,6 +79,9 @@ class ProgressBar(AbstractCallback):
     """
 
     def __init__(self, label: str = "", display: Display | None = None):
+        check_label(self, label)
+        if display is not None and not callable(getattr(display, "show", None)):
+            raise ConfigError(f"ProgressBar: display has a method show(progress, at_once=...), got {display!r}")
         self.label = f"{label} · " if label else ""
         self._display = display
         self._bar: Any = None

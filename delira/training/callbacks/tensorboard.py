@@ -6,6 +6,7 @@ from typing import Any
 
 from delira.logging.writers import open_events, since, write_values
 from delira.training.callbacks.abstract_callback import AbstractCallback
+from delira.utils.files import as_path
 
 
 class TensorBoardWriter(AbstractCallback):
@@ -20,12 +21,14 @@ class TensorBoardWriter(AbstractCallback):
 
     Raises
     ------
+    ConfigError
+        If ``folder`` is no path; at the start of the training, if the writer takes no such argument.
     MissingBackendError
         At the start of the training, if tensorboardX is not installed.
     """
 
     def __init__(self, folder: str | Path, **kwargs: Any):
-        self.folder, self.kwargs = Path(folder), kwargs
+        self.folder, self.kwargs = as_path(folder, "folder"), kwargs
         self._writer: Any = None
 
     def at_training_begin(self, trainer: Any, *, num_epochs: int, **facts: Any) -> None:

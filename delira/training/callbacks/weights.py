@@ -20,7 +20,14 @@ def learned_weights(state: State) -> dict[str, Any]:
     ----------
     state
         Of the fit, at any hook.
+
+    Raises
+    ------
+    ConfigError
+        If it is no state of a fit.
     """
+    if not isinstance(state, State) or keys.SELF not in state:
+        raise ConfigError(f"learned_weights takes the state of a fit, as hooks get it, got {state!r}")
     weights: dict[str, Any] = trainer_of(state).backend.learned_weights(state[keys.MODEL])
     return weights
 

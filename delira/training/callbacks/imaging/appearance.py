@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
+from numbers import Integral
 from typing import Any, Literal, Self, TypedDict, Unpack
 
 import numpy as np
@@ -14,7 +15,7 @@ from delira.training.callbacks.imaging.free_image import adam, free_image
 from delira.training.callbacks.imaging.grid import stretched
 from delira.training.callbacks.monitor import trainer_of
 from delira.utils.arrays import as_array, ops_of, read_arrays
-from delira.utils.checks import check_numbers, check_whole
+from delira.utils.checks import check_flags, check_functions, check_numbers, check_whole
 from delira.utils.seeding import derive, derive_int
 from delira.utils.suggest import did_you_mean
 
@@ -85,8 +86,13 @@ class ClassAppearanceModel(ImagingCallback):
         if unknown := sorted(conversions.keys() - Conversions.__annotations__.keys()):
             guess = did_you_mean(unknown[0], Conversions.__annotations__)
             raise ConfigError(f"ClassAppearanceModel has no argument {unknown[0]!r}{guess}")
-        super().__init__(conversions.get("transform") or stretched, channels_last=False)
+        transform = conversions.get("transform")
+        super().__init__(stretched if transform is None else transform, channels_last=False)
         _check(nclasses, input_size, steps, target, decay)
+        given = {"optimizer_factory": optimizer_factory, "in_transform": conversions.get("in_transform")}
+        check_functions(self, **{name: function for name, function in given.items() if function is not None})
+        if conversions.get("channels_last") is not None:
+            check_flags(self, channels_last=conversions["channels_last"])
         self.nclasses, self.input_size, self.steps, self.decay = nclasses, tuple(input_size), steps, decay
         self.optimizer_factory, self.logit_key, self.target = optimizer_factory, logit_key, target
         self.in_transform = conversions.get("in_transform")
@@ -168,13 +174,13 @@ def _no_gradients(backend: Any, network: Any) -> Iterator[None]:
 
 
 def _check(nclasses: int, input_size: Any, steps: int, target: Any, decay: float) -> None:
-    check_whole("ClassAppearanceModel", nclasses=nclasses, steps=steps)
-    check_numbers("ClassAppearanceModel", decay=decay)
-    if nclasses < 1 or steps < 1 or decay < 0:
-        raise ConfigError(
-            f"ClassAppearanceModel: nclasses and steps are at least 1, decay 0; got {nclasses!r}, {steps!r}, {decay!r}"
-        )
-    if not isinstance(input_size, (tuple, list)) or len(input_size) != 3 or min(input_size) < 1:
-        raise ConfigError(f"ClassAppearanceModel: input_size is (channels, height, width), got {input_size!r}")
-    if target != RANDOM and (not isinstance(target, int) or not 0 <= target < nclasses):
-        raise ConfigError(f"ClassAppearanceModel: target is RANDOM or a class from 0 to {nclasses - 1}, got {target!r}")
+    who = "ClassAppearanceModel"
+    check_whole(who, at_least=1, nclasses=nclasses, steps=steps)
+    check_numbers(who, at_least=0, decay=decay)
+    if not isinstance(input_size, (tuple, list)) or len(input_size) != 3:
+        raise ConfigError(f"{who}: input_size is (channels, height, width), got {input_size!r}")
+    for length in input_size:
+        check_whole(who, at_least=1, input_size=length)
+    is_class = isinstance(target, Integral) and not isinstance(target, bool) and 0 <= int(target) < nclasses
+    if target != RANDOM and not is_class:
+        raise ConfigError(f"{who}: target is RANDOM or a class from 0 to {nclasses - 1}, got {target!r}")

@@ -1,10 +1,12 @@
 """Between-class learning: mixtures of images as waves, and the loss for them."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from delira import state as keys
+from delira.errors import DataError
 from delira.state import State
 from delira.training.callbacks.mixing.batches import (
     check_classes,
@@ -16,7 +18,7 @@ from delira.training.callbacks.mixing.batches import (
 from delira.training.callbacks.mixing.mixed import MixingCallback
 from delira.training.callbacks.mixing.smoothing import harden
 from delira.utils.array_functions import cast, log, log_softmax
-from delira.utils.arrays import ops_of
+from delira.utils.arrays import ops_of, shape_of
 from delira.utils.checks import check_flags
 
 
@@ -34,10 +36,16 @@ def bc_loss(prediction: Any, target: Any) -> Any:
     -------
     Array of one number.
 
+    Raises
+    ------
+    DataError
+        If they are no arrays of these shapes.
+
     References
     ----------
     Tokozume et al., Between-class learning for image classification, CVPR 2018, arXiv:1711.10284.
     """
+    _refuse_shapes(shape_of(prediction), shape_of(target))
     ops = ops_of(prediction)
     axis = ops.class_axis
     if len(target.shape) < len(prediction.shape):
@@ -46,6 +54,17 @@ def bc_loss(prediction: Any, target: Any) -> Any:
     target = cast(target, scores)
     log_target = log(ops.where(target > 0, target, 1.0))
     return ops.sum(target * (log_target - log_softmax(scores, axis))) / ops.sum(target)
+
+
+def _refuse_shapes(prediction: Sequence[int], target: Sequence[int]) -> None:
+    """Refuse what would be broadcast, or fail, by the shapes."""
+    prediction, target = tuple(map(int, prediction or ())), tuple(map(int, target or ()))
+    labels = {(*prediction[:1], *prediction[2:]), prediction[:-1]}
+    if len(prediction) < 2 or (target != prediction and target not in labels):
+        raise DataError(
+            "bc_loss: prediction has the shape (B, C, ...), or (B, ..., C), and target the same, or one without C; got "
+            f"{prediction} and {target}"
+        )
 
 
 class BCPlus(MixingCallback):

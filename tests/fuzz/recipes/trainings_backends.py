@@ -1,0 +1,231 @@
+"""Trainers and experiments of each backend: every setting, against the same training in numpy."""
+
+import numpy as np
+from fuzz_cases import Entry
+from fuzz_settings import RIGHT, WRONG
+from fuzz_training import BATCH, EPOCHS, INPUTS, TARGETS
+from fuzz_values import NAN, NOT_A_COUNT, NOT_A_PATH, NOT_A_TEXT, STRANGE
+from small_rooms import build_room
+
+from delira.data_loading import BaseDataManager, SequentialSampler
+from delira.testing import ToyNetwork, ToyTrainer
+
+NETWORKS = ["x", 5, NAN, [], STRANGE, None, ToyNetwork, ToyNetwork(3)]
+SAYS = {
+    "network": ["has no closure", "network", "ToyNetwork"],
+    "callbacks": ["is no callback"],
+    "val_metrics": ["there is no metric"],
+    "metrics": ["there is no metric"],
+    "params": ["parameter", "Parameters", "num_epoch", "nonsense"],
+    "model_cls": ["ToyNetwork", "int has no closure"],
+    "trainer_cls": ["network"],
+    "n_epochs": ["num_epochs"],
+}
+#: settings that an experiment gives to its trainers itself
+OF_TRAINERS = ("fold", "start_epoch", "callbacks", "losses", "key_mapping")
+#: without files there is nothing to write in the background
+WITHOUT_FILES = ("save_in_background",)
+#: trainer and experiment of each backend, what must be installed, and settings that it does without
+BACKENDS = {
+    "torch": ("PyTorchNetworkTrainer", "PyTorchExperiment", "torch", ()),
+    "torchscript": ("TorchScriptNetworkTrainer", "TorchScriptExperiment", "torch", ()),
+    "tensorflow": ("TfNetworkTrainer", "TfExperiment", "tensorflow", ()),
+    "jax": ("JaxNetworkTrainer", "JaxExperiment", "flax", ("deterministic",)),
+}
+#: of scikit-learn, whose estimators learn by themselves
+OF_LEARNERS = {
+    "losses",
+    "loss_keys",
+    "optimizer_cls",
+    "optimizer_params",
+    "optim_fn",
+    "lr_scheduler_cls",
+    "lr_scheduler_params",
+    "gradient_accumulation_steps",
+    "gradient_clip_norm",
+    "gradient_clip_value",
+    "mixed_precision",
+    "compiled",
+    "jit_compile",
+    "nonfinite",
+    "rollback_factor",
+    "max_rollbacks",
+    "micro_batches",
+    "key_mapping",
+    "train_metrics",
+}
+
+
+def data():
+    """The small problem, in order."""
+    return BaseDataManager({"data": INPUTS, "label": TARGETS}, BATCH, sampler_cls=SequentialSampler)
+
+
+def by_hand(arguments=None):
+    """Two epochs of gradient descent with momentum, in numpy."""
+    weight, velocity = np.linspace(-0.5, 0.5, 3).reshape(-1, 1), 0.0
+    for _ in range(EPOCHS):
+        for start in range(0, len(INPUTS), BATCH):
+            x, y = INPUTS[start : start + BATCH].astype(float), TARGETS[start : start + BATCH].astype(float)
+            velocity = 0.5 * velocity + 2 * x.T @ (x @ weight - y) / len(y)
+            weight = weight - 0.1 * velocity
+    return weight.ravel()
+
+
+def of_trainer(name):
+    def good(folder):
+        room = build_room(name)
+        return {"network": room.build(), "save_path": None, "key_mapping": {"x": "data"}, **room.settings}
+
+    return good
+
+
+def trained(name):
+    def use(trainer, folder):
+        return build_room(name).read(trainer.train(EPOCHS, data(), data())).ravel()
+
+    return use
+
+
+def of_experiment(name):
+    def good(folder):
+        room = build_room(name)
+        return {
+            "params": {"training": {"num_epochs": EPOCHS, **room.settings}},
+            "model_cls": room.network,
+            "name": "fuzz",
+            "save_path": folder,
+        }
+
+    return good
+
+
+def run(experiment, folder):
+    """Whether a run leaves a network."""
+    return type(experiment.run(data(), data())).__name__
+
+
+def trainer_entry(name):
+    trainer, _, needs, without = BACKENDS[name]
+    return Entry(
+        name=f"delira.training.{trainer}#{name}",
+        good=of_trainer(name),
+        use=trained(name),
+        expected=by_hand,
+        right={key: values for key, values in RIGHT.items() if key not in (*WITHOUT_FILES, *without)},
+        wrong={**WRONG, "save_path": NOT_A_PATH, "network": NETWORKS},
+        says=SAYS,
+        free={"resume_from": "tested with the files of checkpoints"},
+        needs=needs,
+        is_slow=True,
+    )
+
+
+def experiment_entry(name, experiment, needs, good, expected, **wrong):
+    return Entry(
+        name=f"delira.training.{experiment}",
+        good=good,
+        use=run,
+        expected=lambda arguments: expected,
+        right={"save_freq": [2, None], "name": ["a"], "n_epochs": [None]},
+        says=SAYS,
+        wrong={
+            **{key: values for key, values in WRONG.items() if key not in OF_TRAINERS},
+            "params": [5, NAN, STRANGE, [], True, {"training": {"num_epoch": 1}}, {"model": {"nonsense": 1}}],
+            "model_cls": ["x", 5, NAN, [], STRANGE, None, int, ToyNetwork],
+            "n_epochs": NOT_A_COUNT,
+            "name": [value for value in NOT_A_TEXT if value is not None],
+            "save_path": NOT_A_PATH,
+            "trainer_cls": ["x", 5, NAN, [], STRANGE, int],
+            "predictor_cls": ["x", 5, NAN, [], STRANGE, int],
+            "key_mapping": WRONG["key_mapping"],
+            "losses": WRONG["losses"],
+            **wrong,
+        },
+        needs=needs,
+        is_slow=True,
+    )
+
+
+# ---------------------------------------------------------------------- scikit-learn
+
+
+def of_learner(folder):
+    from sklearn.linear_model import LinearRegression
+
+    return {"network": LinearRegression(), "save_path": None, "logging_type": None, "verbose": 0}
+
+
+def fitted(trainer, folder):
+    estimator = trainer.train(EPOCHS, data(), data()).estimator
+    return np.append(estimator.coef_.ravel(), estimator.intercept_)
+
+
+def least_squares(arguments):
+    columns = np.column_stack([INPUTS, np.ones(len(INPUTS))]).astype(float)
+    return np.linalg.lstsq(columns, TARGETS.astype(float), rcond=None)[0].ravel()
+
+
+def of_learners(folder):
+    from sklearn.linear_model import LinearRegression
+
+    return {"params": {}, "model_cls": LinearRegression, "name": "fuzz", "save_path": folder, "verbose": 0}
+
+
+LEARNER = {key: values for key, values in WRONG.items() if key not in OF_LEARNERS}
+
+ENTRIES = [
+    *map(trainer_entry, BACKENDS),
+    *(
+        experiment_entry(
+            name,
+            experiment,
+            needs,
+            of_experiment(name),
+            {
+                "torch": "TorchLinear",
+                "torchscript": "TorchScriptLinear",
+                "tensorflow": "TfLinear",
+                "jax": "JaxLinear",
+            }[name],
+        )
+        for name, (_, experiment, needs, _) in BACKENDS.items()
+    ),
+    Entry(
+        name="delira.training.SklearnNetworkTrainer",
+        good=of_learner,
+        use=fitted,
+        expected=least_squares,
+        right={key: values for key, values in RIGHT.items() if key in LEARNER and key not in WITHOUT_FILES},
+        wrong={**LEARNER, "save_path": NOT_A_PATH, "network": NETWORKS[:-1]},
+        says=SAYS,
+        free={
+            "resume_from": "tested with the files of checkpoints",
+            "key_mapping": "estimators read their own entries",
+            "losses": "estimators have none",
+        },
+        needs="sklearn",
+        is_slow=True,
+    ),
+    Entry(
+        name="delira.training.SklearnExperiment",
+        good=of_learners,
+        use=run,
+        expected=lambda arguments: "SklearnEstimator",
+        right={"save_freq": [2, None], "name": ["a"], "n_epochs": [None, 2]},
+        says=SAYS,
+        wrong={
+            **{key: values for key, values in LEARNER.items() if key not in OF_TRAINERS},
+            "params": [5, NAN, STRANGE, [], True, {"training": {"num_epoch": 1}}, {"model": {"nonsense": 1}}],
+            "model_cls": ["x", 5, NAN, [], STRANGE, None, int],
+            "n_epochs": NOT_A_COUNT,
+            "name": [value for value in NOT_A_TEXT if value is not None],
+            "save_path": NOT_A_PATH,
+            "trainer_cls": ["x", 5, NAN, [], STRANGE, int, ToyTrainer],
+            "predictor_cls": ["x", 5, NAN, [], STRANGE, int],
+        },
+        free={"key_mapping": "estimators read their own entries"},
+        needs="sklearn",
+        is_slow=True,
+    ),
+]
