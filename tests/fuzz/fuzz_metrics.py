@@ -70,8 +70,12 @@ def cut(value: Any, rows: slice) -> Any:
     return None if value is None else value[rows]
 
 
-def batches(true: Any, pred: Any, batch_size: int, further: Mapping[str, Any]) -> Iterator[tuple[Any, Any, dict]]:
-    """Both and further entries, cut into batches."""
+def batches(
+    true: Any, pred: Any, batch_size: int, further: Mapping[str, Any], has_empty: bool = False
+) -> Iterator[tuple[Any, Any, dict]]:
+    """Both and further entries, cut into batches; with one that has no samples, if wanted."""
+    if has_empty:
+        yield cut(true, slice(0)), cut(pred, slice(0)), {name: value[:0] for name, value in further.items()}
     for start in range(0, max(len(value) for value in (pred, true) if value is not None), batch_size):
         rows = slice(start, start + batch_size)
         yield cut(true, rows), cut(pred, rows), {name: value[rows] for name, value in further.items()}
@@ -137,12 +141,12 @@ def evaluated(make: Callable[..., Any], *, in_experiment: bool = True, in_trial:
 
     def call(
         *, true: Any, pred: Any, batch_size: int = 3, criterion: Any = None, output: Any = None,
-        further: Mapping[str, Any] | None = None, **settings: Any,
+        further: Mapping[str, Any] | None = None, has_empty: bool = False, **settings: Any,
     ) -> Any:  # fmt: skip
         known = {CRITERION: criterion, OUTPUT: output}
 
         def data() -> Any:
-            return batches(true, pred, batch_size, further or {})
+            return batches(true, pred, batch_size, further or {}, has_empty)
 
         make(**settings)
         ways: dict[str, Callable[[], Any]] = {}
@@ -188,7 +192,7 @@ def metric_entry(
         good=lambda folder: {"true": true, "pred": pred, **(data or {}), **settings},
         make=evaluated(made, in_experiment=in_experiment, in_trial=in_trial),
         expected=expected,
-        right={"batch_size": BATCH_SIZES, **(right or {})},
+        right={"batch_size": BATCH_SIZES, "has_empty": [True], **(right or {})},
         wrong=wrong,
         says={name: [*SAID.get(name, ()), *(says or {}).get(name, ())] for name in {*SAID, *(says or {})}},
         free={**keys, **(free or {})},

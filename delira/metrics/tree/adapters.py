@@ -19,7 +19,7 @@ from delira.metrics.tree.labels import class_axis, labels_of, same_shape, scores
 from delira.metrics.tree.metric import Metric
 from delira.metrics.tree.scores import difference_of_two, one_score, probabilities, second_of_two
 from delira.metrics.tree.seen import YES_OR_NO
-from delira.utils.arrays import ops_of, read_arrays
+from delira.utils.arrays import ops_of, read_arrays, shape_of
 from delira.utils.binding import ordered
 from delira.utils.checks import check_functions
 from delira.utils.trees import map_leaves
@@ -274,6 +274,8 @@ class TorchMetric(Stateless):
     def process(self, *args: Any) -> Any:
         """Update it."""
         pair = self.pair(args[0])[: self._n_arrays]
+        if 0 in shape_of(pair[0]):  # torchmetrics takes no empty batches
+            return
         if self._n_arrays == 2:
             pair = ordered(self.metric, pair[0], pair[1], "prediction first")
         if hasattr(pair[0], "requires_grad"):  # tensors of PyTorch

@@ -1,5 +1,6 @@
 """Metrics of the order and the honesty of scores, and the share of variance that is explained."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ from delira.metrics.tree.labels import same_shape, scores_of
 from delira.metrics.tree.registry import default_for_key
 from delira.metrics.tree.scores import class_scores, one_score, probabilities
 from delira.metrics.tree.seen import YES_OR_NO
-from delira.utils.arrays import ops_of
+from delira.utils.arrays import ops_of, shape_of
 from delira.utils.checks import check_flags, check_whole
 
 
@@ -212,7 +213,8 @@ class R2(OverDataset):
     def prepare(self, pred: Any, true: Any, state: Any) -> tuple[Any, Any]:
         """Both in one shape, ``(B, outputs)``."""
         pred, true = same_shape(self.name, pred, true)
-        ops, shape = ops_of(pred), (int(pred.shape[0]), -1)
+        ops, (n_samples, *rest) = ops_of(pred), shape_of(pred)
+        shape = (n_samples, math.prod(rest))  # -1 would say nothing of an empty batch
         return ops.reshape(pred, shape), ops.reshape(true, shape)
 
     def compute(self, true: np.ndarray, pred: np.ndarray) -> Any:

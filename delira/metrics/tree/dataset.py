@@ -56,11 +56,13 @@ class OverDataset(Stateless):
             self._read()
 
     def process_final(self, *args: Any) -> Any:
-        """The number; not a number if there was no batch."""
+        """The number; not a number if there was no sample."""
         super().process_final(*args)
         self._read()
         found = self._gathered.result()
-        return to_plain(np.asarray(self.compute(found["true"], found["pred"]))) if found else float("nan")
+        if not found or not len(found["pred"]):
+            return float("nan")
+        return to_plain(np.asarray(self.compute(found["true"], found["pred"])))
 
     def prepare(self, pred: Any, true: Any, state: Any) -> tuple[Any, Any]:
         """What is to be kept of a batch, on its device."""

@@ -1,5 +1,6 @@
 """Metrics of masks: overlap, on the device; distance of the edges, on the host."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -104,7 +105,8 @@ class _Overlap(OfMasks):
         ignored = self.known_in(args[0]).ignore_index
         pred, true, n_classes = self.masks(args[0], ignored)
         ops, n_samples = ops_of(pred), int(pred.shape[0])
-        pred, true = (ops.reshape(ops.to_integer(labels), (n_samples, -1)) for labels in (pred, true))
+        shape = (n_samples, math.prod(shape_of(pred)[1:]))  # -1 would say nothing of an empty batch
+        pred, true = (ops.reshape(ops.to_integer(labels), shape) for labels in (pred, true))
         wrong = n_samples * n_classes  # the bin of what is no class
         first = ops.reshape(ops.to_integer(ops.arange(n_samples, pred)), (n_samples, 1)) * n_classes
         is_class = (true >= 0) & (true < n_classes)

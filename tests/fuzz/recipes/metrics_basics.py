@@ -199,6 +199,37 @@ def registered(key, metric=None):
         registry._DEFAULTS.update(kept)
 
 
+def read_early(name, true, pred, **fixed):
+    """A metric that is read before there was a sample, and one that reads what the state does not have."""
+
+    def call(*, has_empty=False, **settings):
+        n_samples = N_SAMPLES if settings else 0
+        data = batches(true[:n_samples], pred[:n_samples], 3, {}, has_empty)
+        return of_trial(getattr(metrics, name)(**fixed, **settings), data, {})
+
+    return Entry(
+        name=f"delira.metrics.{name}#early",
+        good=lambda folder: {},
+        make=call,
+        expected=lambda arguments: np.nan,
+        right={"has_empty": [True]},
+        wrong={"pred_key": ["nonsense", "yy_pred", 5], "target_key": ["nonsense", "yy_true", 5]},
+        free={"classes": "said by another entry"},
+    )
+
+
+#: metrics of a trial that compare predictions with targets
+COMPARING = {
+    **dict.fromkeys(
+        ("BalancedAccuracy", "CategoricalAccuracy", "CohenKappa", "ConfusionMatrix", "FBeta", "MatthewsCorrCoef",
+         "MixupAcc", "PrAuc", "Precision", "Recall", "RocAuc", "RocAucScore", "TopKCategoricalAccuracy",
+         "CalibrationError"),
+        (LABELS, SCORES),
+    ),
+    **dict.fromkeys(("MeanAbsoluteError", "MeanSquaredError", "R2", "RootMeanSquaredError"), (NUMBERS, GUESSES)),
+    **dict.fromkeys(("Dice", "IoU", "Hausdorff"), (ONE_HOT.astype(int), ONE_HOT)),
+    "BinaryAccuracy": (LABELS > 0, SCORES[:, 0]),
+}  # fmt: skip
 KINDS = [
     (mean_absolute, "dataset"),
     (metrics.per_sample(mean_absolute), "sample"),
@@ -209,6 +240,8 @@ KINDS = [
 STREAM = Fresh("torchmetrics' mean", lambda: __import__("torchmetrics").MeanMetric())
 
 ENTRIES = [
+    *(read_early(name, *data) for name, data in COMPARING.items()),
+    read_early("SklearnMetric", LABELS, SCORES, function=sk.accuracy_score),
     own_metric("Metric", lambda name="error": metrics.mean(Error(name)), {"name": NAMES}),
     own_metric("AdvancedMetric", lambda name="error": metrics.mean(Split(name)), {"name": NAMES}),
     own_metric(
