@@ -30,6 +30,8 @@ def test_the_line_raises_what_the_page_says(title, tmp_path, monkeypatch):
     torch = pytest.importorskip("torch", reason="the page's examples need the package 'torch', which is not installed")
     if "cuda" in title and torch.cuda.is_available():
         pytest.skip("there is a GPU")
+    if "Errno 5" in title and not Path("/proc/self/mem").exists():
+        pytest.skip("no file of this system is known that cannot be read")
     monkeypatch.chdir(tmp_path)
     if "package" in title:  # as in a process that has not imported it yet
         monkeypatch.setitem(sys.modules, "tensorflow", None)

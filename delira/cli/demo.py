@@ -1,4 +1,4 @@
-"""``delira demo``: the starter project of the first room that is installed, run here and now."""
+"""``delira demo``: the starter project of the first backend that is installed, run here and now."""
 
 import importlib.util
 import os
@@ -25,27 +25,27 @@ def demonstrate(backend: str | None = None, *, quiet: bool = False) -> Answer:
     Parameters
     ----------
     backend
-        The room; the first that is installed if ``None``.
+        Its name; the first that is installed if ``None``.
     quiet
         Print nothing of the training.
 
     Raises
     ------
     MissingBackendError
-        If the room, or every room, is not installed.
+        If the backend, or every one, is not installed.
     DeliraError
         If the training fails.
     """
-    room = backend or next((name for name in _ORDER if not _missing(name)), None)
-    if room is None:
+    backend = backend or next((name for name in _ORDER if not _missing(name)), None)
+    if backend is None:
         raise MissingBackendError("the demo needs a backend, and none is installed: pip install 'delira[torch]'")
-    if missing := _missing(room):
+    if missing := _missing(backend):
         raise MissingBackendError(
-            f"the demo needs the package {missing[0]!r}, which is not installed: pip install 'delira[{room}]'"
+            f"the demo needs the package {missing[0]!r}, which is not installed: pip install 'delira[{backend}]'"
         )
     writable_folder(Path("runs"))
     with tempfile.TemporaryDirectory(prefix="delira-demo-") as folder:
-        for file, text in render(_NAME, room, "classification").items():
+        for file, text in render(_NAME, backend, "classification").items():
             (Path(folder) / file).write_text(text, encoding="utf-8")
         # the script is a process of its own: frameworks and workers are as in any script of a user
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
@@ -55,10 +55,10 @@ def demonstrate(backend: str | None = None, *, quiet: bool = False) -> Answer:
         raise DeliraError(f"the demo ended with exit code {done.returncode}; 'delira doctor' says what does not work")
     result = KFoldResult.load(Path("runs") / _NAME)
     page = result.to_html("report.html")
-    content = {"backend": room, "run": str(result.path), "report": str(page), "summary": result.summary()}
-    return Answer(content, f"run     {result.path}\npage    {page}\nnext    delira new my_project --backend {room}")
+    content = {"backend": backend, "run": str(result.path), "report": str(page), "summary": result.summary()}
+    return Answer(content, f"run     {result.path}\npage    {page}\nnext    delira new my_project --backend {backend}")
 
 
-def _missing(room: str) -> list[str]:
+def _missing(backend: str) -> list[str]:
     """Packages of a backend that are not installed."""
-    return [package for package in PACKAGES[room] if importlib.util.find_spec(package) is None]
+    return [package for package in PACKAGES[backend] if importlib.util.find_spec(package) is None]

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from delira.errors import UnreadableError
 from delira.utils.files import publish_text
 from delira.utils.foreign import read_json
+from delira.utils.patience import read_patiently
 from delira.utils.seal import sealed, unsealed
 
 _log = logging.getLogger("delira")
@@ -78,20 +80,27 @@ class GuardLog:
 
 
 def read_guards(folder: Path) -> dict[str, Any] | None:
-    """What the guards did, from the folder of a fold; None if that is nothing, or cannot be read.
+    """What the guards did, from the folder of a fold; None if that is nothing, or damaged.
 
     Parameters
     ----------
     folder
         The folder.
+
+    Raises
+    ------
+    UnreadableError
+        If the system cannot read it now: nobody knows then whether it is lost.
     """
     path = folder / FILE
     try:
-        found = unsealed(read_json(path))
+        found = unsealed(read_patiently(path, lambda: read_json(path)))
         left_out = [{name: int(one[name]) for name in ("epoch", "updates", "steps")} for one in found["left_out"]]
         rollbacks = [None if epoch is None else int(epoch) for epoch in found["rollbacks"]]
     except FileNotFoundError:
         return None
+    except UnreadableError:
+        raise
     except (OSError, ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
         _log.warning("%s cannot be read, so what the guards did is not known: %r", path, error)
         return None

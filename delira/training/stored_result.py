@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from delira.errors import CheckpointError, ConfigError
+from delira.errors import CheckpointError, ConfigError, UnreadableError
 from delira.metrics.forms import in_form
 from delira.metrics.tree.criteria import Criterion
 from delira.training.chosen_folds import tell_missing
@@ -224,7 +224,7 @@ def _read_folds(run: StoredRun, parameters: Any, problems: list[str]) -> tuple[l
         if stored is not None:
             if stored["best_epoch"] is not None:
                 stored = {"score_key": run.score_key or None, **stored}
-            fold = FoldResult(**stored, path=folder, parameters=parameters, **_read_notes(folder))
+            fold = FoldResult(**stored, path=folder, parameters=parameters, **_read_notes(folder, problems))
             if fold.timings is None and "checksums" in run.manifest:  # a run of before had none
                 how = "cannot be read" if os.path.lexists(folder / TIMES) else "is missing"
                 problems.append(f"{folder / TIMES} {how}: where the time of the fold went is not known")
@@ -243,7 +243,7 @@ def _read_folds(run: StoredRun, parameters: Any, problems: list[str]) -> tuple[l
             weights_epoch=run.weights_epoch(number),
             path=folder,
             parameters=parameters,
-            **_read_notes(folder),
+            **_read_notes(folder, problems),
         )
         if is_single and run.state == FINISHED:
             fold.seconds = run.seconds if run.seconds is not None else float("nan")
@@ -253,9 +253,15 @@ def _read_folds(run: StoredRun, parameters: Any, problems: list[str]) -> tuple[l
     return folds, unfinished
 
 
-def _read_notes(folder: Path) -> dict[str, Any]:
+def _read_notes(folder: Path, problems: list[str]) -> dict[str, Any]:
     """What files beside that of a fold say, which it can do without."""
-    return harmless({"timings": read_timings(folder), "guards": read_guards(folder)})
+    found: dict[str, Any] = {"timings": None, "guards": None}
+    for name, read in (("timings", read_timings), ("guards", read_guards)):
+        try:
+            found[name] = harmless(read(folder))
+        except UnreadableError as error:
+            problems.append(f"the {name} of {folder.name} are not shown: {error}")
+    return found
 
 
 def _read_stored(folder: Path, number: int, is_finished: bool, problems: list[str]) -> dict[str, Any] | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from delira.errors import CheckpointError, ConfigError
+from delira.errors import CheckpointError, ConfigError, UnreadableError
 from delira.metrics.direction import named_direction
 from delira.training.differences import score_mode_of
 from delira.training.fold_file import FILE, read_means
@@ -297,8 +297,11 @@ class StoredRun:
 
     @property
     def _seconds_of_folds(self) -> float:
-        timings = [read_timings(folder) for folder in self.fold_folders.values()]
-        return sum(sum(times["seconds"].values()) for times in timings if times is not None)
+        total = 0.0
+        for folder in self.fold_folders.values():
+            with contextlib.suppress(UnreadableError):
+                total += sum((read_timings(folder) or {"seconds": {}})["seconds"].values())
+        return total
 
     @property
     def age(self) -> float | None:

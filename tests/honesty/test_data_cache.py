@@ -2,21 +2,17 @@
 
 import collections
 import operator
-import os
-import pathlib
 import re
-import subprocess
 import sys
 import threading
 
 import numpy as np
 import pytest
+from other_processes import printed
 
 from delira.data_loading import AbstractDataset, BaseLazyDataset, CachedDataset, MappedDataset
 from delira.data_loading._cache_key import preprocessing_key
 from delira.errors import ConfigError
-
-ROOT = pathlib.Path(__file__).parents[2]
 
 
 def values(dataset, tmp_path, **options):
@@ -352,18 +348,7 @@ print(*[preprocessing_key(BaseLazyDataset([1], print, value=one), None) for one 
 
 def test_fitted_objects_have_one_key_in_every_process(tmp_path):
     pytest.importorskip("sklearn")
-    found = {
-        subprocess.run(
-            [sys.executable, "-c", CODE],
-            capture_output=True,
-            text=True,
-            cwd=tmp_path,
-            env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": seed},
-            check=True,
-        ).stdout
-        for seed in "12"
-    }
-    assert len(found) == 1
+    assert len(printed(CODE, tmp_path)) == 1
 
 
 # ------------------------------------------------------------------ what cannot be told

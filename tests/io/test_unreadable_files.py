@@ -14,6 +14,7 @@ from delira.data_loading import BaseDataManager
 from delira.errors import CheckpointError, UnreadableError
 from delira.io import read_tree, verify_zip, write_tree
 from delira.io.checkpoint import CheckpointFolder
+from delira.training.result import KFoldResult
 from delira.utils import patience
 from delira.utils.patience import read_patiently, refusal_behind
 
@@ -210,3 +211,38 @@ def test_verify_calls_a_file_that_cannot_be_read_unreadable_and_not_broken(run, 
     assert any(what.startswith(name) for what in states)
     assert len(listed) == 1
     assert not verify([folder]).is_broken
+
+
+GUARDS = '{"version": 1, "left_out": [{"epoch": 1, "updates": 1, "steps": 3}], "rollbacks": []}'
+
+
+@pytest.mark.parametrize("name", ["timings.json", "guards.json"])
+def test_what_lies_beside_a_fold_is_not_lost_because_it_cannot_be_read_now(run, name):
+    folder, go_on = run
+    for fold in folder.glob("fold_*"):
+        (fold / "guards.json").write_text(GUARDS)
+    with Refusing(f"fold_00/{name}", errno.EIO), pytest.raises(UnreadableError, match=rf"\[Errno 5\].*{name}"):
+        go_on()
+    with Refusing(f"fold_00/{name}", errno.EIO, times=2):
+        fold = go_on().folds[0]
+    assert fold.timings["steps"] == 1
+    assert fold.guards["left_out"] == [{"epoch": 1, "updates": 1, "steps": 3}]
+    # who only looks at a run is told, and shown the rest
+    with Refusing(f"fold_00/{name}", errno.EIO):
+        result = KFoldResult.load(folder)
+    part = name.partition(".")[0]
+    assert getattr(result.folds[0], part) is None
+    assert getattr(result.folds[1], part) is not None
+    assert any(f"the {part} of fold_00 are not shown: [Errno 5]" in text for text in result.warnings)
+
+
+@pytest.mark.parametrize("name", ["timings.json", "guards.json"])
+def test_a_training_does_not_write_over_what_it_cannot_read_now(manager, tmp_path, name):
+    room = toy_room()
+    room.trainer(tmp_path / "run", room.build(), save_freq=1).train(1, manager())
+    (tmp_path / "run" / "guards.json").write_text(GUARDS)
+    before = content_of(tmp_path / "run")
+    with Refusing(name, errno.EACCES), pytest.raises(UnreadableError, match=name):
+        room.trainer(tmp_path / "run", room.build(), save_freq=1)
+    after = content_of(tmp_path / "run")
+    assert after[name] == before[name]

@@ -46,11 +46,11 @@ class Runtime:
     forward: Any = None
     """The compiled prediction."""
     added: dict[str, Any] | None = None
-    """What the last prediction of the room added to the loss, until somebody asks."""
+    """What the last prediction added to the loss, until somebody asks."""
 
 
 def runtime_of(network: Any) -> Runtime:
-    """The room's notes of a network."""
+    """What the backend noted of a network."""
     runtime = network.__dict__.get(_ATTRIBUTE)
     if runtime is None:
         runtime = Runtime()
