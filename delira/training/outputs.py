@@ -177,7 +177,7 @@ def _settled(known: Criterion, pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -
         known = known._replace(kind="categorical")
     if known.output is None:
         found = {read_values(known, pred, true, by_targets=False).output for true, pred in pairs}
-        for way in ("logits", "probabilities", "labels"):
+        for way in ("logits", "probabilities", "numbers", "labels"):
             if way in found:
                 known = known._replace(output=way)
                 break

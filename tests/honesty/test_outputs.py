@@ -411,3 +411,48 @@ def test_the_average_over_classes_is_that_of_the_whole_data_set(tmp_path):
         for name, function in (("f1", sk.f1_score), ("precision", sk.precision_score), ("recall", sk.recall_score)):
             assert fold.metrics[name] == pytest.approx(function(true, pred, average="macro", zero_division=0)), name
     assert {*result.folds[0].predictions["label_pred"].tolist()} == {0, 1}
+
+
+@pytest.mark.parametrize("is_outside", [True, False])
+def test_what_an_estimator_predicts_for_yes_and_no_is_a_number_and_no_logit(tmp_path, is_outside):
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    from delira.training import SklearnExperiment
+
+    random = np.random.default_rng(0)
+    x = random.normal(size=(40, 2)) if is_outside else random.normal(size=(40, 2)).clip(-0.1, 0.1)
+    y = (x[:, 0] + random.normal(scale=0.3, size=40) > 0.4 * x.max()).astype(float)
+    experiment = SklearnExperiment.of(linear_model.LinearRegression(), "numbers", tmp_path, verbose=False)
+    manager = BaseDataManager({"data": x, "label": y}, batch_size=40, n_process_augmentation=0)
+    metrics = {"acc": "binary_acc", "f1": sk.f1_score, "again": sk.accuracy_score}
+    result = experiment.kfold(manager, metrics, num_epochs=1, num_splits=2, split_type=Rows(2), val_split=None)
+    for one in (result, KFoldResult.load(tmp_path)):
+        for fold in one.folds:
+            true, pred = fold.targets["label"], fold.predictions["pred"].astype(float)
+            assert bool((pred < 0).any() or (pred > 1).any()) == is_outside
+            assert fold.metrics["f1"] == pytest.approx(sk.f1_score(true, pred > 0.5))
+            assert [fold.metrics[name].item() for name in ("acc", "again")] == [np.mean((pred > 0.5) == true)] * 2
+        pred = np.concatenate([fold.predictions["pred"] for fold in one.folds])
+        assert classify(one).is_hit.mean() == pytest.approx(np.mean((pred > 0.5) == y))
+        assert not [text for text in one.warnings if "nothing says" in text]
+
+
+def test_a_matrix_of_pycm_reads_outputs_as_metrics_do(caplog):
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("pycm")
+    import delira
+    from delira.training.callbacks import PyCM
+
+    x = torch.tensor([[-1.5], [-0.2], [0.3], [0.4], [2.0], [-0.6], [0.2]])
+    y = torch.tensor([[0.0], [1.0], [1.0], [0.0], [1.0], [0.0], [1.0]])
+    model, found = torch.nn.Linear(1, 1, bias=False), []
+    torch.nn.init.ones_(model.weight)
+    keep = PyCM().with_handler(lambda matrix, state: found.append(matrix.matrix))
+    optimizer = torch.optim.SGD(model.parameters(), 0.0)
+    trial = delira.Trial(model, optimizer, own_loss, callbacks=[keep], verbose=0)
+    with caplog.at_level("WARNING", logger="delira"):
+        trial.with_train_data(x, y, 7).with_val_data(x, y, 3, shuffle=False).run(2)
+    table = sk.confusion_matrix(y[:, 0] > 0, x[:, 0] > 0)  # the values say that they are logits
+    assert found == [{0: dict(enumerate(table[0])), 1: dict(enumerate(table[1]))}] * 2
+    said = [record.getMessage() for record in caplog.records if "PyCM takes them for" in record.getMessage()]
+    assert len(said) == 1
+    assert "PyCM takes them for logits" in said[0]

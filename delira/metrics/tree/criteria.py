@@ -60,7 +60,8 @@ class Criterion(NamedTuple):
     class_axis: int | None = None
     """Of scores ``(B, C, ...)`` or ``(B, ..., C)``: 1 or -1; None: it is read off the shapes."""
     told_by: str = "values"
-    """Who says what the output is: ``"criterion"``, ``"setting"``, ``"backend"``, or its ``"values"``."""
+    """Who says what the output is: ``"criterion"``, ``"setting"``, or its ``"values"``; ``"backend"``: of scikit-learn
+    one score for each target is a number that an estimator predicts, and columns are what their values say."""
     classes: tuple[int, ...] = ()
     """Labels of the whole data set, where predictions are labels: what a fold lacks is a class of it, too."""
 
@@ -217,6 +218,8 @@ def read_values(
     if pred.dtype.kind != "f":
         return known._replace(output="labels")
     is_each = pred.size == (len(pred) if true is None else true.size) and not (is_alike and known.is_exclusive)
+    if is_each and known.told_by == "backend":
+        return known._replace(output="numbers")
     if pred.ndim > 2 and known.class_axis == 1 and not is_each:
         pred = np.moveaxis(pred, 1, -1)
     finite = pred[np.isfinite(pred)] if is_each else pred[np.isfinite(pred).all(axis=-1)]

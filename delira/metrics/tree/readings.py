@@ -13,6 +13,7 @@ from delira.utils.arrays import as_array, ops_of, shape_of
 WAYS: dict[str, dict[str, Any]] = {
     "probabilities": {"output": "probabilities"},
     "logits": {"output": "logits"},
+    "numbers": {"output": "numbers"},
     "classes": {"kind": "categorical"},
 }
 
@@ -38,7 +39,12 @@ class Told:
         is_same = [size for size in shape if size != 1] == [size for size in shape_of(true) if size != 1]
         if not is_same or not ops_of(pred).is_float(pred) or known.is_exclusive:
             return []
-        of_each = [known.output] if known.output is not None else ["logits"] if self.is_outside else [*WAYS][:2]
+        if known.output is not None:
+            of_each = [known.output]
+        elif known.told_by == "backend":
+            of_each = ["numbers"]
+        else:
+            of_each = ["logits"] if self.is_outside else ["probabilities", "logits"]
         may_be_classes = len(shape) == 2 and shape[1] > 1 and known.kind is None and not self.is_not_one_hot
         found = [way for way in of_each if way in WAYS]
         return ["classes", *found] if may_be_classes else found

@@ -1,6 +1,7 @@
 """Confusion matrices of passes over data, with the statistics of the library PyCM."""
 
 import inspect
+import logging
 import sys
 import warnings
 from collections.abc import Callable, Mapping
@@ -9,6 +10,7 @@ from typing import Any, Self
 
 from delira.errors import ConfigError
 from delira.metrics.tree.counts import ConfusionMatrix
+from delira.metrics.tree.metric import as_tree
 from delira.state import Y_PRED, Y_TRUE, State
 from delira.training.callbacks.hooks import Callback
 from delira.training.callbacks.monitor import trainer_of
@@ -18,6 +20,7 @@ from delira.utils.checks import check_whole
 from delira.utils.optional import import_optional
 from delira.utils.suggest import did_you_mean
 
+_log = logging.getLogger("delira")
 #: arguments of pycm.ConfusionMatrix that say what is counted: the fit does
 _NOT_GIVEN = ("actual_vector", "predict_vector", "matrix", "file", "threshold", "sample_weight")
 
@@ -77,12 +80,15 @@ class PyCM(PassChoice, Callback):
         if ignore_index is not None:
             check_whole(self, ignore_index=ignore_index)
         settings = {"ignore_index": ignore_index, "pred_key": pred_key, "target_key": target_key}
-        self._counts = ConfusionMatrix(num_classes, **settings)
-        self._counts.name = "PyCM"  # by which its messages call it
+        counts = ConfusionMatrix(num_classes, **settings)
+        counts.name = "PyCM"  # by which its messages call it
+        self._tree = as_tree(counts)  # it reads predictions of which nobody says what they are as metrics do
         self.target_key, self.kwargs = target_key, kwargs
         self._handlers: list[Callable[[Any, State], Any]] = []
         self._names: list[str] = []
         self._has_seen = False
+        #: ways in which predictions were read that were said
+        self._told: set[str] = set()
 
     # ------------------------------------------------------------------ what is done with the matrix
 
@@ -221,13 +227,13 @@ class PyCM(PassChoice, Callback):
 
     def on_start_validation(self, state: State) -> None:
         """Begin to count."""
-        self._counts.reset(state)
+        self._tree.reset(state)
         self._has_seen = False
 
     def on_step_training(self, state: State) -> None:
         """Count the labels of a batch, on the device."""
         if self.looks_at(state) and state.get(self.target_key) is not None:
-            self._counts.process(state)
+            self._tree.process(state)
             self._has_seen = True
 
     def on_step_validation(self, state: State) -> None:
@@ -238,7 +244,13 @@ class PyCM(PassChoice, Callback):
         """Give the matrix out."""
         if not self.looks_at(state) or not self._has_seen:
             return
-        found = self._counts.process_final(state)
+        (found,) = self._tree.process_final(state).values()
+        if (way := self._tree.way) and way not in self._told:
+            self._told.add(way)
+            _log.warning(
+                "no known criterion and no output= says what predictions are, so by their values PyCM takes them for %s; "
+                "say output='logits', 'probabilities' or 'labels'", way,
+            )  # fmt: skip
         if not isinstance(found, list):  # every target was one of those that do not count
             return
         matrix = self._library().ConfusionMatrix(matrix=found, **{"classes": list(range(len(found))), **self.kwargs})
@@ -254,9 +266,10 @@ class PyCM(PassChoice, Callback):
 
     def state_dict(self) -> dict[str, Any]:
         """What a pass that is continued has counted."""
-        return {"counts": self._counts.state_dict(), "has_seen": self._has_seen}
+        return {"counts": self._tree.state_dict(), "has_seen": self._has_seen}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Count on."""
-        self._counts.load_state_dict(state["counts"])
+        counts = state["counts"]
+        self._tree.load_state_dict({"root": counts, "children": []} if "pairs" in counts else counts)
         self._has_seen = bool(state["has_seen"])
