@@ -248,8 +248,8 @@ class PyCM(PassChoice, Callback):
         if (way := self._tree.way) and way not in self._told:
             self._told.add(way)
             _log.warning(
-                "no known criterion and no output= says what predictions are, so by their values PyCM takes them for %s; "
-                "say output='logits', 'probabilities' or 'labels'", way,
+                "no known criterion and no output= says what predictions are, so by their values PyCM takes them for "
+                "%s; say output='logits', 'probabilities' or 'labels'", way,
             )  # fmt: skip
         if not isinstance(found, list):  # every target was one of those that do not count
             return
