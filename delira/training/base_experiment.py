@@ -12,7 +12,7 @@ from delira.errors import ConfigError, DataError, NetworkError
 from delira.training.base_trainer import BaseNetworkTrainer
 from delira.training.checks import check_data
 from delira.training.chosen_folds import check_chosen, refuse_fold
-from delira.training.code_of import code_of
+from delira.training.code_of import code_of, code_of_functions
 from delira.training.config import SETTINGS, check_names, read_settings
 from delira.training.config_parts import check_flag
 from delira.training.cross_validation import CrossValidation
@@ -186,7 +186,7 @@ class BaseExperiment:
         if resume is not None and resume != "auto":
             fold, checkpoint = locate_fold(resume)
             resume = fold.parent
-        facts = {"validation": describe_validation(val_data)}
+        facts = {"validation": describe_validation(val_data), "called": [getattr(val_data, "transforms", None)]}
         with self.open_folder(request, train_data, resume, kind="run", allow_changes=allow_changes, **facts) as folder:
             self.last_trainer = self.build_trainer(request, fold or folder.fold(request.fold), checkpoint)
             check_found(self.last_trainer, fold)
@@ -407,6 +407,7 @@ class BaseExperiment:
         *,
         kind: str,
         allow_changes: bool = False,
+        called: Iterable[Any] = (),
         **facts: Any,
     ) -> AbstractContextManager[RunFolder]:
         """Scope of a run in a new folder, or in an old one that is continued; see ``RunFolder.opened``.
@@ -419,6 +420,8 @@ class BaseExperiment:
             As of :meth:`run`, but a path is that of a run folder.
         kind
             ``"run"`` or ``"kfold"``.
+        called
+            Functions whose code counts besides that of losses, metrics and transforms of the training.
         **facts
             For the manifest; ``splits`` is part of the fingerprint.
         """
@@ -427,6 +430,7 @@ class BaseExperiment:
             "name": self.name,
             "model": f"{self.model_cls.__module__}:{self.model_cls.__qualname__}",
             "code": code_of(self.model_cls, request.params.model_kwargs().values()),
+            "functions": code_of_functions([*request.functions(data), *called]),
             **request.facts(data, self.trainer_cls.backend),
             "fingerprint": {"kind": kind, **request.fingerprint(data), "splits": facts.pop("splits", None)},
             **facts,

@@ -2,6 +2,7 @@
 
 import contextlib
 import dis
+import functools
 import hashlib
 import inspect
 import sys
@@ -48,6 +49,20 @@ def code_of(cls: type, given: Iterable[Any] = ()) -> dict[str, Any]:
         reader.read_class(base)
     for value in (*given, *getattr(cls, "made_of", ())):
         reader.read_given(value)
+    return {"python": PYTHON, "functions": dict(sorted(reader.found.items())), "missing": sorted(reader.missing)}
+
+
+def code_of_functions(given: Iterable[Any]) -> dict[str, Any]:
+    """The same of losses, metrics and transforms: of functions and classes of the user's among them.
+
+    Parameters
+    ----------
+    given
+        Functions, classes, and objects with functions inside of them, e.g. a chain of transforms; also lists and dicts.
+    """
+    reader = _Reader()
+    for value in given:
+        reader.read_called(value)
     return {"python": PYTHON, "functions": dict(sorted(reader.found.items())), "missing": sorted(reader.missing)}
 
 
@@ -121,6 +136,22 @@ class _Reader:
                 self.read_given([*value.modules()])
             with contextlib.suppress(Exception):
                 self.read_given(value.get_params(deep=True))
+
+    def read_called(self, value: Any) -> None:
+        """The code of what is called: of an object that of its class, and of whatever it calls in its turn."""
+        if isinstance(value, (list, tuple, Mapping)):
+            for one in value.values() if isinstance(value, Mapping) else value:
+                self.read_called(one)
+        elif isinstance(value, functools.partial):
+            self.read_called([value.func, *value.args, *value.keywords.values()])
+        elif isinstance(value, (type, types.FunctionType)) or _function_in(value) is not None:
+            self._follow(value, set())
+            self.read_called(getattr(value, "__self__", None))
+        elif callable(value) and id(value) not in self._seen:
+            self._seen.add(id(value))
+            self._follow(type(value), set())
+            held = getattr(value, "__dict__", {}).values()
+            self.read_called([one for one in held if callable(one) or isinstance(one, (list, tuple))])
 
     def _follow(self, value: Any, used: set[str]) -> None:
         """Go on with a function or a class of the user's, and with those that are taken from a module of the user's."""

@@ -19,6 +19,7 @@ from delira.metrics import MetricSet
 from delira.metrics.scoring import keys_of
 from delira.training.checks import check_metrics
 from delira.training.chosen_folds import check_in_range, tell_missing
+from delira.training.code_of import code_of_functions
 from delira.training.config import read_settings
 from delira.training.fold_file import (
     FILE,
@@ -246,7 +247,8 @@ class CrossValidation:
         if unknown:
             return None
         outputs["targets"] = entries_of(outputs["targets"], asked["targets"])
-        if not _is_same_work(stored.asked["metrics"], asked["metrics"]):
+        is_same = stored.asked.get("code", asked["code"]) == asked["code"]  # an older run does not say it
+        if not is_same or not _is_same_work(stored.asked["metrics"], asked["metrics"]):
             metrics = self._compute_metrics(outputs, stored, split)
         if metrics is None:
             return None
@@ -276,6 +278,7 @@ class CrossValidation:
         return {
             "num_epochs": self.request.num_epochs,
             "metrics": yaml_codec.encode({"metrics": dict(self.metrics), "keys": dict(self.metric_keys)}),
+            "code": code_of_functions(self.metrics.values()),
             "targets": sorted(self._targets()),
         }
 

@@ -50,7 +50,12 @@ def find_differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> dict[st
             lines = [] if is_same else [*_lines_of(part, then, now)] or [_unknown(part)]
         if lines:
             found[part] = lines
-    further = {"code": _lines_of_code, "validation": _lines_of_validation, "callbacks": _lines_of_callbacks}
+    further = {
+        "code": _lines_of_code,
+        "functions": _lines_of_functions,
+        "validation": _lines_of_validation,
+        "callbacks": _lines_of_callbacks,
+    }
     for part, compare in further.items():
         if part in then and part in now and (lines := [*compare(then[part], now[part])]):
             found[part] = lines
@@ -90,6 +95,11 @@ def _lines_of_code(old: Any, new: Any) -> Iterator[str]:
         if then.get(name) != now.get(name):
             how = "is not in the run's" if name not in then else "is gone" if name not in now else "is another one"
             yield f"code: {name} {how}"
+
+
+def _lines_of_functions(old: Any, new: Any) -> Iterator[str]:
+    """What differs of functions that are in both: of one that came or went its name tells, or what calls it."""
+    yield from (line for line in _lines_of_code(old, new) if line.endswith("is another one"))
 
 
 def _lines_of_validation(old: Any, new: Any) -> Iterator[str]:

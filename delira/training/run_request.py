@@ -85,6 +85,12 @@ class RunRequest:
         """What decides the batches, by name: the settings of a manager, and the preprocessing if there is any."""
         return {**(data.describe() if hasattr(data, "describe") else {}), **self._learned}
 
+    def functions(self, data: Any) -> list[Any]:
+        """Losses, metrics of the training, and transforms."""
+        named = [self.settings.get(name) for name in ("losses", "train_metrics", "metrics", "val_metrics")]
+        parts = [change.get("transforms") for change in self.changes.values() if isinstance(change, Mapping)]
+        return [*named, getattr(data, "transforms", None), *parts]
+
     def facts(self, data: Any, backend: Any) -> dict[str, Any]:
         """What the manifest says of the run, also to tell later what differs."""
         dataset = getattr(data, "dataset", None)

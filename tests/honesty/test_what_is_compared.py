@@ -1,5 +1,6 @@
 """What is compared when a run is continued: validation data, callbacks and their settings, the network's code."""
 
+import functools
 import json
 import subprocess
 import sys
@@ -25,7 +26,7 @@ from delira.training.callbacks import (
     WeightDecay,
     on_criterion,
 )
-from delira.training.code_of import code_of
+from delira.training.code_of import code_of, code_of_functions
 from delira.training.differences import find_differences, find_remarks
 
 
@@ -334,8 +335,101 @@ def test_a_run_is_not_continued_with_another_forward(tmp_path):
 def test_what_an_older_run_does_not_say_is_not_compared(tmp_path):
     experiment, folder = begun(tmp_path)
     manifest = json.loads((folder / "manifest.json").read_text())
-    for name in ("code", "callbacks", "validation"):
+    for name in ("code", "functions", "callbacks", "validation"):
         del manifest[name]
     (folder / "manifest.json").write_text(json.dumps(manifest))
     go_on(experiment, folder, val=data(8, 2))
     assert np.isfinite(experiment.last_trainer.state.history[-1]["mse"])
+
+
+# ---- losses, metrics and transforms
+
+
+def scaled(factor):
+    """A function of the user's that says something else for each factor."""
+
+    def own(*arrays, **batch):
+        return float(factor * np.mean((arrays[0] - arrays[1]) ** 2)) if arrays else batch
+
+    return own
+
+
+class Chain:
+    """Transforms, one after the other, as those of other libraries hold them."""
+
+    def __init__(self, *transforms):
+        self.transforms = [*transforms]
+
+    def __call__(self, **batch):
+        for transform in self.transforms:
+            batch = transform(**batch)
+        return batch
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    [lambda f: f, lambda f: [f], lambda f: {"a": f}, functools.partial(functools.partial), lambda f: Chain(Chain(f))],
+)
+def test_functions_are_found_wherever_they_are(wrapped):
+    then, same, now = (code_of_functions([wrapped(scaled(factor))])["functions"] for factor in (1.0, 1.0, 2.0))
+    assert then == same
+    different = [name for name in then if then[name] != now[name]]
+    assert [name.rpartition(".")[2] for name in different] == ["own"]
+
+
+def test_what_is_not_the_users_is_told_by_versions():
+    metrics = pytest.importorskip("sklearn.metrics")
+    from delira.metrics import accuracy, dice
+
+    assert code_of_functions([metrics.f1_score, accuracy, dice, "f1", None, np.mean, 3])["functions"] == {}
+
+
+@pytest.mark.parametrize("setting", ["losses", "train_metrics", "metrics", "val_metrics"])
+def test_a_run_is_not_continued_with_another_loss_or_metric(tmp_path, setting):
+    def settings(factor):
+        name = "mse" if setting == "losses" else "own"
+        loss = build_room("toy").loss
+
+        def own(prediction, target):
+            return factor * loss(prediction, target)
+
+        return {"training": {setting: {name: own}}}
+
+    _, folder = begun(tmp_path, **settings(1.0))
+    go_on(build_room("toy").experiment(tmp_path, **settings(1.0)), folder)
+    other = build_room("toy").experiment(tmp_path, **settings(2.0))
+    with pytest.raises(ConfigError, match=r"its functions differ .*\n  code: .*own is another one"):
+        go_on(other, folder)
+    with pytest.warns(UserWarning, match="own is another one"):
+        go_on(other, folder, allow_changes=True)
+
+
+@pytest.mark.parametrize("role", ["training", "validation"])
+def test_a_run_is_not_continued_with_another_transform(tmp_path, role):
+    def managers(factor):
+        train, val = data(), data(8, 1)
+        (train if role == "training" else val).transforms = Chain(scaled(factor))
+        return train, val
+
+    experiment = build_room("toy").experiment(tmp_path)
+    experiment.run(*managers(1.0), num_epochs=1)
+    folder = experiment.last_trainer.save_path.parent
+    experiment.run(*managers(1.0), num_epochs=2, resume=folder)
+    with pytest.raises(ConfigError, match=r"its functions differ .*\n  code: .*own is another one"):
+        experiment.run(*managers(2.0), num_epochs=3, resume=folder)
+
+
+def test_a_test_metric_whose_code_has_changed_is_computed_again(tmp_path):
+    def own_metric(factor):
+        module = types.ModuleType("own_metrics")
+        module.__file__ = "/home/me/own_metrics.py"
+        sys.modules["own_metrics"] = module
+        source = f"def error(y_true, y_pred):\n    return {factor} * float(((y_true - y_pred) ** 2).mean())\n"
+        exec(compile(source, module.__file__, "exec"), vars(module))
+        return {"error": module.error}
+
+    experiment = build_room("toy").experiment(tmp_path, training={"num_epochs": 1})
+    first = experiment.kfold(data(), own_metric(1.0), num_splits=2)
+    again = experiment.kfold(data(), own_metric(3.0), num_splits=2, resume=first.path)
+    for then, now in zip(first.folds, again.folds, strict=True):
+        assert now.metrics["error"] == pytest.approx(3 * then.metrics["error"])
