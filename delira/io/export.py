@@ -8,6 +8,7 @@ from delira.errors import ConfigError, MissingKeyError
 from delira.io.weights import save_weights
 from delira.utils.files import as_target
 from delira.utils.room_of import find_backend
+from delira.utils.suggest import did_you_mean
 
 
 def export(
@@ -48,7 +49,7 @@ def export(
     NetworkError
         If the network, or what it returns, cannot be written in this format.
     """
-    backend, path = find_backend(network), as_target(path)
+    backend, path = find_backend(network), as_target(path, is_folder=True)
     if path.suffix == ".safetensors":
         return save_weights(network, path)
     if not isinstance(example, Mapping):
@@ -63,6 +64,8 @@ def _inputs(
     network: Any, backend: Any, example: Mapping[str, Any], key_mapping: Mapping[str, str] | None
 ) -> dict[str, Any]:
     """The network's arguments by name, out of a batch or out of themselves."""
+    if key_mapping is not None:
+        _check_mapping(key_mapping, network, backend)
     if key_mapping is None:
         try:
             key_mapping = backend.key_mapping(network)
@@ -77,6 +80,21 @@ def _inputs(
     prepared = network.prepare_batch(example, devices.input, devices.output)
     _check(key_mapping, prepared, "what prepare_batch made of the example")
     return {argument: prepared[key] for argument, key in key_mapping.items()}
+
+
+def _check_mapping(key_mapping: Any, network: Any, backend: Any) -> None:
+    is_dict = isinstance(key_mapping, Mapping)
+    if not is_dict or not all(isinstance(name, str) for pair in key_mapping.items() for name in pair):
+        raise ConfigError(
+            f"export: key_mapping is a dict, argument of the network -> entry of the batch, got {key_mapping!r}"
+        )
+    arguments = backend.arguments_of(network)
+    unknown = [name for name in key_mapping if arguments is not None and name not in arguments]
+    if unknown:
+        raise ConfigError(
+            f"export: key_mapping={dict(key_mapping)} names {unknown[0]!r}, which is no argument of "
+            f"{type(network).__name__}; it takes {sorted(arguments)}{did_you_mean(unknown[0], arguments)}"
+        )
 
 
 def _are_arguments(example: Mapping[str, Any], network: Any, backend: Any) -> bool:

@@ -226,8 +226,8 @@ def as_path(path: Any, name: str = "save_path") -> Path:
     return Path(path)
 
 
-def as_target(path: Any, name: str = "path") -> Path:
-    """The path of a file that may be written, out of what a user gave; ``name`` is that of the argument.
+def as_target(path: Any, name: str = "path", *, is_folder: bool = False) -> Path:
+    """The path of a file (or folder) that may be written, out of what a user gave; ``name`` is that of the argument.
 
     Raises
     ------
@@ -235,7 +235,7 @@ def as_target(path: Any, name: str = "path") -> Path:
         If it is no path, a folder has it, or one of its folders is a file.
     """
     target = as_path(path, name)
-    if target.is_dir():
+    if target.is_dir() and not is_folder:
         raise ConfigError(f"{name}={str(target)!r} is a folder; give the name of a file in it")
     taken = next((folder for folder in target.parents if folder.exists()), Path(target.anchor or "."))
     if not os.path.isdir(taken):

@@ -79,8 +79,8 @@ def _in_place_of(path: Path, kind: str) -> Path:
 
 
 def flipped(content: bytes) -> bytes:
-    """The same with a bit changed in what is stored first; headers come before."""
-    place = min(200, len(content) // 3)
+    """The same with a bit changed in what is stored first, behind the header of its record."""
+    place = content.index(b"NUMPY") + 20 if b"NUMPY" in content else min(200, len(content) // 3)
     return content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
 
 

@@ -12,7 +12,7 @@ from jax import export as programs
 from delira.backends.jax import graph
 from delira.contract import named_outputs
 from delira.errors import ConfigError, DataError
-from delira.utils.files import publish
+from delira.utils.files import as_target, publish
 from delira.utils.optional import import_optional
 from delira.utils.trees import iterate_leaves, map_leaves
 
@@ -54,6 +54,7 @@ def export(network: Any, path: Path, example: Mapping[str, Any]) -> None:
             f"JAX networks are not exported to {path.name!r}: the ending says the format, which is '.stablehlo' "
             "(jax.export), or '.safetensors' (weights only)"
         )
+    as_target(path)
     import_optional("flatbuffers", f"exporting to {path.name!r}", "delira[jax]")  # jax.export fails without, at the end
     inputs = map_leaves(_as_array, example)
     _check_samples(inputs)

@@ -18,7 +18,7 @@ from delira.contract import Backend, Devices, UpdateConfig
 from delira.errors import CheckpointError, ConfigError, NetworkError
 from delira.io import estimators
 from delira.models.weights import check_named_weights
-from delira.utils.files import publish
+from delira.utils.files import as_target, publish
 from delira.utils.references import safe_repr
 
 
@@ -169,6 +169,7 @@ class SklearnBackend(Backend):
             raise ConfigError(f"{path}: estimators are exported as .skops, or their weights as .safetensors")
         if not self.is_ready(network):
             raise NetworkError(f"{type(network.estimator).__name__} is not fitted, so it cannot be exported")
+        as_target(path)
         content, _ = estimators.dump(network.estimator)
         publish(path, lambda file: file.write(content.tobytes()))
 

@@ -4,9 +4,14 @@ from pathlib import Path
 from typing import Any
 
 from delira.backends.sklearn.backend import BACKEND
+from delira.backends.sklearn.network import SklearnEstimator
 from delira.errors import CheckpointError
+from delira.io.arguments import check_model, check_saved
+from delira.io.checkpoint import check_format
 from delira.io.verify import verify_zip
-from delira.utils.files import publish
+from delira.utils.files import as_path, as_target, publish
+
+_MODEL = "a SklearnEstimator"
 
 
 def save_checkpoint_sklearn(file: str | Path, model: Any, epoch: int | None = None) -> Path:
@@ -23,11 +28,16 @@ def save_checkpoint_sklearn(file: str | Path, model: Any, epoch: int | None = No
 
     Raises
     ------
+    ConfigError
+        If an argument is of no use, e.g. ``file`` is a folder.
     CheckpointError
         If it holds what skops cannot write.
     """
+    check_model("save_checkpoint_sklearn", model, SklearnEstimator, _MODEL)
+    check_saved("save_checkpoint_sklearn", None, epoch)
+    path = as_target(_named(as_path(file, "file")), "file")
     tree = {**BACKEND.state_tree(model, {}), "epoch": epoch}
-    return publish(_named(file), lambda opened: BACKEND.write_checkpoint(opened, tree))
+    return publish(path, lambda opened: BACKEND.write_checkpoint(opened, tree))
 
 
 def load_checkpoint_sklearn(file: str | Path, model: Any) -> dict[str, Any]:
@@ -47,12 +57,16 @@ def load_checkpoint_sklearn(file: str | Path, model: Any) -> dict[str, Any]:
 
     Raises
     ------
+    ConfigError
+        If an argument is of no use.
     CheckpointError
-        If the file is missing, damaged, of another estimator, or holds classes that are not trusted.
+        If the file is missing, damaged, of a later format, of another estimator, or holds classes that are not trusted.
     """
-    path = _named(file)
+    check_model("load_checkpoint_sklearn", model, SklearnEstimator, _MODEL)
+    path = _named(as_path(file, "file"))
     verify_zip(path)
     tree = BACKEND.read_checkpoint(path)
+    check_format(path, tree)
     try:
         BACKEND.load_state_tree(tree, model, {})
     except CheckpointError as error:
@@ -60,6 +74,5 @@ def load_checkpoint_sklearn(file: str | Path, model: Any) -> dict[str, Any]:
     return {"model": model, "epoch": tree.get("epoch")}
 
 
-def _named(file: str | Path) -> Path:
-    path = Path(file)
+def _named(path: Path) -> Path:
     return path if path.suffix else path.with_name(path.name + BACKEND.checkpoint_suffix)

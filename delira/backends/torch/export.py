@@ -16,7 +16,7 @@ import torch
 from delira.contract import named_outputs
 from delira.errors import ConfigError, DataError, NetworkError
 from delira.models.weights import check_named_weights
-from delira.utils.files import publish
+from delira.utils.files import as_target, publish
 from delira.utils.optional import import_optional
 from delira.utils.trees import iterate_leaves, map_leaves
 
@@ -106,6 +106,7 @@ def export(network: torch.nn.Module, path: Path, example: Mapping[str, Any]) -> 
             f"PyTorch networks are not exported to {path.name!r}: the ending says the format, which is '.pt2' "
             "(torch.export), '.onnx', or '.safetensors' (weights only)"
         )
+    as_target(path)
     if path.suffix == ".onnx":
         import_optional("onnxscript", f"exporting to {path.name!r}", "delira[export]")
     inputs = map_leaves(on_cpu, example)

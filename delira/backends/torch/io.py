@@ -8,9 +8,11 @@ from typing import Any, BinaryIO
 import numpy as np
 import torch
 
-from delira.errors import CheckpointError
+from delira.errors import CheckpointError, ConfigError
+from delira.io.arguments import check_model, check_saved
+from delira.io.container import DEEPEST
 from delira.io.verify import stored_records, verify_zip
-from delira.utils.files import publish
+from delira.utils.files import as_path, as_target, publish
 from delira.utils.foreign import open_regular
 from delira.utils.patience import read_patiently
 
@@ -80,18 +82,22 @@ def _read_checkpoint(path: str | Path, map_location: Any) -> dict[str, Any]:
         raise CheckpointError(f"{path} is not a readable checkpoint: {error}") from error
 
 
-def _storable(value: Any, place: str) -> Any:
+def _storable(value: Any, place: str, depth: int = 0) -> Any:
     """Copy of a tree in types that ``torch.load`` reads; of arrays and containers, not of tensors."""
+    if depth > DEEPEST:
+        raise CheckpointError(
+            f"checkpoint entry {place[1:80]}… is nested deeper than {DEEPEST} levels, or holds itself"
+        )
     if isinstance(value, Mapping):
-        return {_key(key, place): _storable(item, f"{place}/{key}") for key, item in value.items()}
+        return {_key(key, place): _storable(item, f"{place}/{key}", depth + 1) for key, item in value.items()}
     if isinstance(value, torch.Size):
         return value
     if isinstance(value, (list, tuple, set)):
-        items = [_storable(item, f"{place}/{number}") for number, item in enumerate(value)]
+        items = [_storable(item, f"{place}/{number}", depth + 1) for number, item in enumerate(value)]
         return items if isinstance(value, list) else (set if isinstance(value, set) else tuple)(items)
     if isinstance(value, np.generic):
         value = value.item()
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray) and not isinstance(value, np.ma.MaskedArray):  # its mask would be lost
         try:
             return {_ARRAY: torch.from_numpy(np.array(value))}
         except (TypeError, ValueError) as error:
@@ -169,14 +175,25 @@ def save_checkpoint_torch(
         Number of finished epochs.
     **extra
         Further plain values or tensors to keep.
+
+    Raises
+    ------
+    ConfigError
+        If an argument is of no use, e.g. ``file`` is a folder.
+    CheckpointError
+        If there is what a checkpoint cannot hold; it names the place.
     """
+    if model is not None:
+        check_model("save_checkpoint_torch", model, torch.nn.Module, "a torch.nn.Module")
+    check_saved("save_checkpoint_torch", optimizers, epoch, is_optimizer=has_state, what="optimizer of PyTorch")
+    path = as_target(file, "file")
     tree = {
         "model": {} if model is None else model.state_dict(),
         "optimizer": {name: optimizer.state_dict() for name, optimizer in (optimizers or {}).items()},
         "epoch": epoch or 0,
         **extra,
     }
-    return publish(file, lambda opened: write_checkpoint(opened, tree))
+    return publish(path, lambda opened: write_checkpoint(opened, tree))
 
 
 def load_checkpoint_torch(file: str | Path, map_location: Any = "cpu") -> dict[str, Any]:
@@ -191,11 +208,39 @@ def load_checkpoint_torch(file: str | Path, map_location: Any = "cpu") -> dict[s
 
     Raises
     ------
+    ConfigError
+        If ``file`` is no path, or ``map_location`` no device.
     CheckpointError
         If the file is missing, damaged, or would run code.
     """
-    verify_zip(file)
-    return read_checkpoint(file, map_location)
+    path = as_path(file, "file")
+    check_location(map_location)
+    verify_zip(path)
+    return read_checkpoint(path, map_location)
+
+
+def has_state(optimizer: Any) -> bool:
+    """Whether it can be asked for its state."""
+    return callable(getattr(optimizer, "state_dict", None))
+
+
+def check_location(map_location: Any) -> None:
+    """Refuse a place that ``torch.load`` knows not: it would say so of the file.
+
+    Raises
+    ------
+    ConfigError
+        Naming what was given.
+    """
+    if map_location is None or callable(map_location) or isinstance(map_location, (torch.device, Mapping)):
+        return
+    said = f"map_location is a device, such as 'cpu', got {map_location!r}"
+    if not isinstance(map_location, str):
+        raise ConfigError(said)
+    try:
+        torch.device(map_location)
+    except RuntimeError as error:
+        raise ConfigError(f"{said}: {error}") from error
 
 
 #: historic names

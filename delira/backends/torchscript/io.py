@@ -14,11 +14,12 @@ from typing import Any, BinaryIO
 import torch
 
 from delira.backends.torch import export as exports
-from delira.backends.torch.io import read_checkpoint, write_checkpoint
+from delira.backends.torch.io import check_location, has_state, read_checkpoint, write_checkpoint
 from delira.errors import CheckpointError, ConfigError
+from delira.io.arguments import check_model, check_saved
 from delira.io.checkpoint import BESIDE, digest_of
 from delira.io.verify import verify_zip
-from delira.utils.files import publish
+from delira.utils.files import as_path, as_target, publish
 from delira.utils.foreign import open_regular
 from delira.utils.patience import read_patiently
 from delira.utils.trees import map_leaves
@@ -74,6 +75,7 @@ def export(network: torch.nn.Module, path: Path, example: Mapping[str, Any]) -> 
             "(torch.jit.load), or '.safetensors' (weights only); for '.pt2' and '.onnx' put the weights into a network "
             "of the PyTorch room: load_named_weights(network, named_weights(this_one))"
         )
+    as_target(path)
     inputs = map_leaves(exports.on_cpu, example)
     exports.check_samples(inputs)
     program = _copied(network)
@@ -111,8 +113,21 @@ def save_checkpoint_torchscript(
     -------
     Path
         The name without endings.
+
+    Raises
+    ------
+    ConfigError
+        If an argument is of no use, e.g. ``file`` is a folder.
+    CheckpointError
+        If there is what a checkpoint cannot hold; it names the place.
     """
-    base = _base(file)
+    owner = "save_checkpoint_torchscript"
+    if model is not None:
+        check_model(owner, model, torch.jit.ScriptModule, "a torch.jit.ScriptModule")
+    check_saved(owner, optimizers, epoch, is_optimizer=has_state, what="optimizer of PyTorch")
+    base = _base(as_path(file, "file"))
+    for ending in (MODEL, STATE):
+        as_target(_with(base, ending), "file")
     tree: dict[str, Any] = {
         "optimizer": {name: optimizer.state_dict() for name, optimizer in (optimizers or {}).items()},
         "epoch": epoch,
@@ -145,10 +160,13 @@ def load_checkpoint_torchscript(file: str | Path, map_location: Any = "cpu") -> 
 
     Raises
     ------
+    ConfigError
+        If ``file`` is no path, or ``map_location`` no device.
     CheckpointError
         If both files are missing, one is damaged, or the two do not belong together.
     """
-    base = _base(file)
+    check_location(map_location)
+    base = _base(as_path(file, "file"))
     model, state = _with(base, MODEL), _with(base, STATE)
     if not model.exists() and not state.exists():
         raise CheckpointError(f"there is no checkpoint called {base}: neither {model.name} nor {state.name}")
@@ -173,8 +191,7 @@ def _load_program(path: Path, map_location: Any) -> Any:
         return torch.jit.load(file, map_location=map_location)
 
 
-def _base(file: str | Path) -> Path:
-    path = Path(file)
+def _base(path: Path) -> Path:
     ending = next((ending for ending in (STATE, *OTHERS) if path.name.endswith(ending)), "")
     return path.with_name(path.name.removesuffix(ending)) if path.name != ending else path
 
