@@ -92,6 +92,11 @@ def by_labels(function, **fixed):
     return expected
 
 
+def mean_recall(true, pred):
+    """The mean over the classes that occur in the targets."""
+    return np.mean([np.mean(pred[true == label] == label) for label in np.unique(true)])
+
+
 def top(arguments):
     """Share of labels that are among the highest scores."""
     true, pred, k = arguments["true"], arguments["pred"], arguments.get("k", 5)
@@ -245,7 +250,7 @@ ENTRIES = [
         },
         wrong={**YES_OR_NO, "threshold": NO_THRESHOLD},
     ),
-    *counting("BalancedAccuracy", sk.balanced_accuracy_score),
+    *counting("BalancedAccuracy", mean_recall),
     *(
         entry
         for name, function in (("Precision", sk.precision_score), ("Recall", sk.recall_score))

@@ -111,7 +111,8 @@ def whole(name):
             settings["ddof"] = int(arguments["unbiased"])
         if np.isinf(rows).any() and name in ("Var", "Std"):
             return np.nan
-        return OVER[name](rows, **settings)
+        with np.errstate(invalid="ignore"):  # the root of a mean below 0
+            return OVER[name](rows, **settings)
 
     return expected
 

@@ -109,7 +109,7 @@ def losses(arguments):
         return np.nan
     if pred.ndim == 2 and not np.allclose(pred.sum(1), 1, atol=1e-3):
         pred = np.exp(pred - pred.max(1, keepdims=True))
-        pred /= pred.sum(1, keepdims=True)
+    pred = pred / pred.sum(1, keepdims=True) if pred.ndim == 2 else pred
     return sk.log_loss(true, pred, labels=[0, 1, 2][: 2 if pred.ndim == 1 else 3])
 
 
