@@ -15,6 +15,8 @@ _OF_TORCH = {
     "torch.nn.functional": ("cross_entropy", "nll_loss"),
 }
 _OF_KERAS = "SparseCategoricalCrossentropy"
+#: so many numbers are counted faster by a list than by numpy
+_FEW = 128
 
 
 def weigh(loss: Any) -> Weigh | None:
@@ -64,9 +66,11 @@ def _number_of(target: Any, ignored: int | None) -> Any:
     """How many targets of PyTorch count; ``None`` for probabilities, of which all do."""
     if not hasattr(target, "is_floating_point") or target.is_floating_point():
         return None
-    if target.is_cpu:  # with few numbers numpy is faster
-        return np.count_nonzero(target.numpy() != ignored)
-    return (target != ignored).sum()
+    if not target.is_cpu:  # not waited for
+        return (target != ignored).sum()
+    if target.dim() == 1 and len(target) <= _FEW:
+        return len(target) - target.tolist().count(ignored)
+    return int(np.count_nonzero(target.numpy() != ignored))
 
 
 def _sum_of(target: Any, ignored: int | None, weights: Any) -> Any:

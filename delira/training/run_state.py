@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from delira.contract import DEFAULT_LOSS_KEYS, StepHooks
 from delira.errors import ConfigError, NonFiniteLossError
 from delira.metrics import MetricSet
-from delira.metrics.loss_weights import weigh
+from delira.metrics.loss_weights import Weigh, weigh
 from delira.training import guards
 from delira.training.callbacks import CallbackList
 from delira.training.config import TrainerConfig, check_fold, score_mode
@@ -221,8 +221,8 @@ class RunState(Predictor):
                 guards.diagnose(self, error)
                 raise
 
-    #: losses, and what weighs the batches of those that are no means over samples: name -> function, entry
-    _weighed: tuple[Any, dict[str, Any]] = (None, {})
+    #: losses, and what weighs the batches of those that are no means over samples: name, function, entry
+    _weighed: tuple[Any, list[tuple[str, Weigh, str]]] = (None, [])
 
     def _loss_weights(self, prepared: Mapping[str, Any]) -> dict[str, Any] | None:
         """What the means of losses count in a batch, where that is not its samples."""
@@ -230,11 +230,12 @@ class RunState(Predictor):
         if self._weighed[0] is not config.losses:
             found = {name: weigh(loss) for name, loss in config.losses.items() if self.has_default_closure}
             keys = {name: config.loss_keys.get(name, DEFAULT_LOSS_KEYS)[-1] for name in found}
-            self._weighed = (config.losses, {n: (one, keys[n]) for n, one in found.items() if one is not None})
-        if not self._weighed[1]:
-            return None
-        weights = {name: one(prepared.get(key)) for name, (one, key) in self._weighed[1].items()}
-        return {name: weight for name, weight in weights.items() if weight is not None}
+            self._weighed = (config.losses, [(n, one, keys[n]) for n, one in found.items() if one is not None])
+        weights: dict[str, Any] = {}
+        for name, count, key in self._weighed[1]:
+            if (weight := count(prepared.get(key))) is not None:
+                weights[name] = weight
+        return weights or None
 
     def _reduce(self, values: Any, mode: str) -> dict[str, float]:
         """One number for each name of what ``_train_single_epoch`` returned."""

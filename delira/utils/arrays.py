@@ -130,6 +130,10 @@ class Ops:
         """Bring arrays of one shape and type to the host, as one array with a further first axis."""
         return np.stack(self.read(arrays))
 
+    def read_flat(self, arrays: Sequence[Any]) -> np.ndarray:
+        """Bring arrays of one type to the host, as one array of shape ``(n,)``."""
+        return np.concatenate([array.reshape(-1) for array in self.read(arrays)])
+
 
 class _Jax(Ops):
     class_axis = -1
@@ -184,7 +188,7 @@ class _Torch(Ops):
         return counts.scatter_add_(0, flat, self.xp.ones_like(flat))
 
     def snapshot(self, array: Any) -> Any:
-        return array.detach().clone()
+        return array.detach().clone() if array.requires_grad else array.clone()
 
     def read(self, arrays: Sequence[Any]) -> list[np.ndarray]:
         # one copy for all that have the same type and place: each copy waits for the GPU
@@ -196,7 +200,12 @@ class _Torch(Ops):
         table = self.xp.stack(list(arrays)).detach()
         return (table.float() if table.dtype == self.xp.bfloat16 else table).cpu().numpy()
 
-    def _read_flat(self, arrays: list[Any]) -> np.ndarray:
+    def read_flat(self, arrays: Sequence[Any]) -> np.ndarray:
+        if len({array.device for array in arrays}) > 1:
+            return super().read_flat(arrays)
+        return self._read_flat(arrays)
+
+    def _read_flat(self, arrays: Sequence[Any]) -> np.ndarray:
         flat = self.xp.cat([array if array.ndim == 1 else array.reshape(-1) for array in arrays]).detach()
         return (flat.float() if flat.dtype == self.xp.bfloat16 else flat).cpu().numpy()
 
@@ -370,6 +379,13 @@ def read_arrays(arrays: Sequence[Any]) -> list[np.ndarray]:
 def read_alike(arrays: Sequence[Any]) -> np.ndarray:
     """Bring arrays of one framework, shape and type to the host, as one array with a further first axis."""
     return ops_of(arrays[0]).read_alike(arrays)
+
+
+def read_flat(arrays: Sequence[Any]) -> np.ndarray:
+    """All numbers of arrays of one type, of any framework, in one array of shape ``(n,)`` on the host."""
+    if len(set(map(type, arrays))) == 1:
+        return ops_of(arrays[0]).read_flat(arrays)
+    return np.concatenate([array.reshape(-1) for array in read_arrays(arrays)])
 
 
 def shape_of(array: Any) -> tuple[int, ...]:

@@ -1,5 +1,6 @@
 """Steps whose forward pass ``torch.compile`` has compiled."""
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -42,8 +43,10 @@ def bind_step(
     if compiling.jit:
         raise ConfigError("jit_compile is a setting of TensorFlow; in PyTorch set compile=True")
 
+    bound = functools.partial(closure, network, **arguments)
+
     def step(batch: dict[str, Any], counters: Mapping[str, int]) -> Any:
-        return closure(network, batch, **arguments, **counters)
+        return bound(batch, **counters)
 
     if compiling.compiled is None or compiling.compiled is False:
         return step

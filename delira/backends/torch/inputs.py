@@ -36,14 +36,12 @@ def call_apart(network: Any, inputs: Any, call: Callable[[Any], _Result]) -> _Re
     NetworkError
         If the call changed its inputs, and had not done so at first.
     """
-    if torch.jit.is_tracing():  # a graph of the network has no copies, and is traced twice to be compared
-        return call(inputs)
     known = _changes.get(network)
     if known is None:
         known = _changes[network] = {}
     mode = getattr(network, "training", True)
     works_in_place = known.get(mode)
-    if works_in_place is False:
+    if works_in_place is False:  # as nearly always
         try:
             tensors = list(inputs.values()) if type(inputs) is dict else [inputs]
             versions = [tensor._version for tensor in tensors]
@@ -55,6 +53,8 @@ def call_apart(network: Any, inputs: Any, call: Callable[[Any], _Result]) -> _Re
             known[mode] = True
             raise NetworkError(_sentence(network))
         return result
+    if torch.jit.is_tracing():  # a graph of the network has no copies, and is traced twice to be compared
+        return call(inputs)
     own = map_leaves(_copied, inputs)
     copies = _tensors(own)
     versions = [tensor._version for tensor in copies]

@@ -138,8 +138,10 @@ class AbstractPyTorchNetwork(AbstractNetwork, torch.nn.Module):
         if optimizers:
             _update(default_optimizer(optimizers), step, hooks, compute)
         predictions = {name: _detached(value) for name, value in step.predictions.items()}
-        with torch.no_grad():
-            metric_values = call_metrics(metrics or {}, kwargs.get("metric_keys") or {}, predictions, step.batch)
+        metric_values = {}
+        if metrics:
+            with torch.no_grad():
+                metric_values = call_metrics(metrics, kwargs.get("metric_keys") or {}, predictions, step.batch)
         loss_values = {name: _detached(value) for name, value in step.losses.items()}
         if optimizers:
             return metric_values, loss_values, predictions
@@ -213,7 +215,8 @@ def _to_tensor(value: Any, device: torch.device, is_input: bool) -> Any:
         tensor = torch.from_numpy(_takeable(value)) if isinstance(value, np.ndarray) else torch.as_tensor(value)
     except (TypeError, ValueError, RuntimeError):
         return value
-    refuse_complex(is_input and tensor.is_complex())
+    if is_input:
+        refuse_complex(tensor.is_complex())
     dtype = torch.float32 if is_input or tensor.dtype is torch.float64 else tensor.dtype
     if tensor.dtype is dtype and tensor.device == device:
         return tensor

@@ -12,6 +12,8 @@ from delira.contract import UpdateConfig
 from delira.errors import CheckpointError, ConfigError
 
 _DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+#: it also opens a range of the profiler, which costs more than the act itself, at every step
+_ZERO_GRAD = torch.optim.Optimizer.zero_grad
 
 
 class TorchOptimizer:
@@ -68,7 +70,13 @@ class TorchOptimizer:
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients; what was accumulated is kept elsewhere."""
-        self.optimizer.zero_grad(set_to_none=set_to_none)
+        forget = self.optimizer.zero_grad
+        if not set_to_none or getattr(forget, "__func__", None) is not _ZERO_GRAD:
+            forget(set_to_none=set_to_none)
+            return
+        for group in self.optimizer.param_groups:
+            for parameter in group["params"]:
+                parameter.grad = None
 
     @contextlib.contextmanager
     def _prepared(self, loss: torch.Tensor) -> Iterator[torch.Tensor]:

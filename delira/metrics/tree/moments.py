@@ -8,7 +8,7 @@ import numpy as np
 
 from delira.errors import DataError
 from delira.metrics.tree.pending import MOST_BATCHES, MOST_NUMBERS
-from delira.utils.arrays import as_array, ops_of, read_alike, shape_of
+from delira.utils.arrays import as_array, ops_of, read_alike, read_arrays, shape_of
 from delira.utils.checks import check_whole
 
 #: an array with more values than this is reduced on its device; smaller ones are brought to the host as they are
@@ -109,16 +109,17 @@ class Batch:
         Along which moments are taken; None: all, and many numbers are reduced on their device.
     """
 
-    __slots__ = ("_weight", "arrays", "axis", "count", "has_doubt", "is_reduced", "row", "shape", "size")
+    __slots__ = ("arrays", "axis", "count", "has_doubt", "is_reduced", "row", "shape", "size", "weight")
 
     def __init__(self, value: Any, axis: Any = None):
         mask: Any = None
         doubt: Any = None
-        self._weight: Any = None
+        #: of how many samples a single number is the mean, if the metric said so; perhaps on its device
+        self.weight: Any = None
         if type(value) is Weighted:
             value, weight, doubt = value
             if isinstance(weight, (int, float)) or not shape_of(weight):
-                self._weight = weight  # perhaps on its device
+                self.weight = weight
             else:
                 mask = weight
         values = as_array(value)
@@ -152,21 +153,6 @@ class Batch:
                 self.arrays = (_reduce(*self.arrays),)
             self.count, self.size = self.size if mask is None else None, 1
             self.shape = self.arrays[0].shape
-
-    @property
-    def weight(self) -> float | None:
-        """Of how many samples a single number is the mean, if the metric said so; it is read now."""
-        if self._weight is None:
-            return None
-        weight = float(self._weight)
-        if not 0 <= weight < math.inf:
-            raise DataError(f"a metric gave the weight {weight}; a weight is a number from 0")
-        return weight
-
-    @property
-    def counts(self) -> bool:
-        """Whether any number of it counts."""
-        return self.weight != 0 and bool(read_rows([self])[0][0])
 
     @classmethod
     def of_mean(cls, mean: Any, count: int = 1) -> Self:
@@ -202,10 +188,27 @@ class Waiting:
         rows = read_rows(batches)
         if not self._is_weighted:
             return rows
+        read_weights(batches)
         return [
-            row if (weight := batch.weight) is None else (weight, *row[1:])
-            for batch, row in zip(batches, rows, strict=True)
+            row if batch.weight is None else (batch.weight, *row[1:]) for batch, row in zip(batches, rows, strict=True)
         ]
+
+
+def read_weights(batches: Sequence[Batch]) -> None:
+    """Make numbers of the weights of batches; those on a device are brought to the host together."""
+    there = [batch for batch in batches if hasattr(batch.weight, "dtype")]
+    if there:
+        for batch, weight in zip(there, read_arrays([batch.weight for batch in there]), strict=True):
+            batch.weight = float(weight)
+    for batch in batches:
+        if batch.weight is not None and not 0 <= batch.weight < math.inf:
+            raise DataError(f"a metric gave the weight {float(batch.weight)}; a weight is a number from 0")
+
+
+def which_count(batches: Sequence[Batch], rows: Sequence[Row]) -> list[bool]:
+    """Of which batches any number counts, by their rows (:func:`read_rows`)."""
+    read_weights(batches)
+    return [batch.weight != 0 and bool(row[0]) for batch, row in zip(batches, rows, strict=True)]
 
 
 def read_rows(batches: Sequence[Batch]) -> list[Row]:

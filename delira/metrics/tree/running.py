@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from delira.metrics.tree.metric import Metric
-from delira.metrics.tree.moments import Batch, check_dim, read_rows
+from delira.metrics.tree.moments import Batch, check_dim, read_rows, which_count
 from delira.utils.arrays import to_plain
 from delira.utils.checks import check_texts, check_whole
 from delira.utils.lazy_value import Lazy
@@ -79,14 +79,15 @@ class RunningMetric(Metric):
         raise NotImplementedError
 
     def _of(self, batches: list[Batch]) -> Any:
+        rows = read_rows(batches)
         # of a batch in which nothing counts there is none
-        means = [row[1] for row, batch in zip(read_rows(batches), batches, strict=True) if batch.counts]
+        means = [row[1] for row, counts in zip(rows, which_count(batches, rows), strict=True) if counts]
         return to_plain(self.compute(np.asarray(means))) if means else np.nan
 
     def state_dict(self) -> dict[str, Any]:
         """The window, as a checkpoint tree."""
         rows = read_rows(self._window)
-        means, counted = [np.asarray(row[1]) for row in rows], [batch.counts for batch in self._window]
+        means, counted = [np.asarray(row[1]) for row in rows], which_count(self._window, rows)
         value = self._value.item() if isinstance(self._value, Lazy) else self._value
         return {"window": means, "counted": counted, "batches": self._n_batches, "value": value}
 

@@ -9,7 +9,7 @@ import numpy as np
 from delira.errors import DataError
 from delira.metrics.tree.moments import LARGE
 from delira.metrics.tree.pending import MOST_BATCHES
-from delira.utils.arrays import ops_of, read_arrays, shape_of
+from delira.utils.arrays import ops_of, read_arrays, read_flat, shape_of
 
 #: in the place of a predicted label where the scores are no finite numbers
 LOST = int(np.iinfo(np.int32).min)
@@ -32,7 +32,7 @@ class Seen:
 
     def __init__(self, name: str, what: str = "target"):
         self._name, self._what = name, what
-        self._pending: list[tuple[Any, Any, Any]] = []
+        self._pending: list[tuple[int, tuple[Any, ...], Any, Any]] = []
         self._n_samples = 0
         #: positions in the pass, from 0, of samples whose prediction is not finite
         self.lost: list[int] = []
@@ -61,7 +61,7 @@ class Seen:
             )
         else:  # of labels that somebody writes into there is a copy; scores were just computed
             true = ops_of(true).keep(true)
-        self._pending.append(((self._n_samples, n_classes, ignore_index, is_large, scores is not None), true, scores))
+        self._pending.append((self._n_samples, (n_classes, ignore_index, is_large), true, scores))
         self._n_samples += n_samples
         if len(self._pending) >= MOST_BATCHES:
             self.check()
@@ -74,21 +74,19 @@ class Seen:
         DataError
             If a target is none of the classes; it names the first.
         """
-        groups: dict[Any, list[tuple[int, list[np.ndarray]]]] = {}
+        groups: dict[Any, list[tuple[int, Any, Any]]] = {}
         pending, self._pending = self._pending, []
-        read = iter(read_arrays([array for _, *arrays in pending for array in arrays if array is not None]))
-        for (start, *kind), *_ in pending:
-            arrays = [next(read) for _ in range(1 + kind[-1])]
-            groups.setdefault((*kind, arrays[0].dtype), []).append((start, arrays))
-        for (n_classes, ignore_index, is_large, has_scores, _), batches in groups.items():
+        for start, kind, true, scores in pending:
+            groups.setdefault((kind, true.dtype, getattr(scores, "dtype", None)), []).append((start, true, scores))
+        for ((n_classes, ignore_index, is_large), *_), batches in groups.items():
             # all at once: nearly always there is nothing to find
-            true = np.concatenate([arrays[0].reshape(-1) for _, arrays in batches])
-            if (true > 0 if is_large else wrong_labels(true, n_classes, ignore_index)).any():
-                for start, arrays in batches:
-                    self._refuse(arrays[0], start, n_classes, ignore_index, is_large=is_large)
-            if has_scores:
-                scores = np.concatenate([arrays[1].reshape(-1) for _, arrays in batches])
-                if (scores > 0).any() if is_large else not np.isfinite(scores).all():
+            targets = read_flat([true for _, true, _ in batches])
+            if (targets > 0 if is_large else wrong_labels(targets, n_classes, ignore_index)).any():
+                for (start, *_), array in zip(batches, read_arrays([true for _, true, _ in batches]), strict=True):
+                    self._refuse(array, start, n_classes, ignore_index, is_large=is_large)
+            if batches[0][2] is not None:
+                decided = read_flat([scores for *_, scores in batches])
+                if (decided > 0).any() if is_large else not np.isfinite(decided).all():
                     self.lost += self._lost_of(batches, ignore_index, is_large=is_large)
         self.lost.sort()
 
@@ -101,10 +99,12 @@ class Seen:
 
     @staticmethod
     def _lost_of(
-        batches: Sequence[tuple[int, list[np.ndarray]]], ignore_index: int | None, *, is_large: bool
+        batches: Sequence[tuple[int, Any, Any]], ignore_index: int | None, *, is_large: bool
     ) -> list[int]:
         found: list[int] = []
-        for start, (true, scores) in batches:
+        arrays = iter(read_arrays([array for _, *pair in batches for array in pair]))
+        for start, *_ in batches:
+            true, scores = next(arrays), next(arrays)
             is_lost = scores > 0 if is_large else ~np.isfinite(scores)
             if not is_large and ignore_index is not None and true.shape == scores.shape:
                 is_lost &= true != ignore_index
