@@ -965,3 +965,39 @@ def test_an_average_of_another_network_is_refused():
     found = average(None, build(), 0.9)
     with pytest.raises(NetworkError, match=r"does not fit the network Linear: bias, layers\.0\.bias, "):
         average(found, torch.nn.Linear(3, 1), 0.9)
+
+
+class _Remembering(torch.optim.SGD):
+    """Notes how often it was told to forget the gradients."""
+
+    n_forgotten = 0
+
+    def zero_grad(self, set_to_none=True):
+        self.n_forgotten += 1
+        super().zero_grad(set_to_none)
+
+
+def _plain(cls):
+    """An optimizer of one layer with gradients, as the trainer wraps it."""
+    layer = torch.nn.Linear(2, 1)
+    layer(torch.ones(1, 2)).sum().backward()
+    return layer, build_optimizers(layer, None, cls, {"lr": 0.1}, UpdateConfig())["default"]
+
+
+@pytest.mark.parametrize("cls", [torch.optim.SGD, _Remembering])
+def test_gradients_are_forgotten_as_torch_does(cls):
+    layer, optimizer = _plain(cls)
+    optimizer.zero_grad(set_to_none=False)
+    assert layer.weight.grad.tolist() == [[0.0, 0.0]]
+    optimizer.zero_grad()
+    assert layer.weight.grad is None is layer.bias.grad
+    assert getattr(optimizer.optimizer, "n_forgotten", 2) == 2
+
+
+def test_a_zero_grad_that_an_optimizer_was_given_later_is_called():
+    layer, optimizer = _plain(torch.optim.SGD)
+    called = []
+    optimizer.optimizer.zero_grad = lambda set_to_none: called.append(set_to_none)
+    optimizer.zero_grad()
+    assert called == [True]
+    assert layer.weight.grad is not None

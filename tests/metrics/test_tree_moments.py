@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tree_loop import FRAMEWORKS, converter, one_pass
 
-from delira.metrics import Max, Mean, Metric, MetricTree, Min, RunningMean, Std, Var, Weighted
+from delira.metrics import CategoricalAccuracy, Max, Mean, Metric, MetricTree, Min, RunningMean, Std, Var, Weighted
 from delira.state import Y_PRED, Y_TRUE
 
 NAN, INF = np.nan, np.inf
@@ -93,3 +93,37 @@ def test_large_batches_of_many_shapes_are_read_at_once(framework, monkeypatch):
     assert reads == [3]
     assert [row[0] for row in rows] == [4900, 5600, 6300]
     assert [row[1] for row in rows] == pytest.approx([value.astype("f8").mean() for value in values], abs=1e-6)
+
+
+class _Keeping(Metric):
+    """Hangs on a metric, and keeps what it is given."""
+
+    def __init__(self):
+        super().__init__("kept")
+        self.given = []
+
+    def process(self, *args):
+        self.given.append(args[0])
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("ignored", [-100, 2])
+def test_labels_that_do_not_count_are_left_out_however_late_they_are_read(framework, ignored):
+    draw, keeping = np.random.default_rng(0), _Keeping()
+    metric = CategoricalAccuracy(ignore_index=ignored, class_axis=1)
+    tree = MetricTree(metric, [Mean("acc"), RunningMean("acc"), keeping])
+    # one above the number from which a batch is reduced on its device, one of a shape of its own
+    pairs, right, counts = [], [], []
+    for shape in ((7,), (7,), (3,), (5, 1000)):
+        scores = draw.normal(size=(shape[0], 4, *shape[1:])).astype("float32")
+        labels = draw.integers(0, 4, shape)
+        labels.flat[0] = ignored
+        pairs.append((scores, labels))
+        right.append((scores.argmax(1) == labels).ravel())
+        counts.append((labels != ignored).ravel())
+    convert = converter(framework)
+    _, values = one_pass([tree], [tuple(map(convert, pair)) for pair in pairs])
+    right, counts = np.concatenate(right), np.concatenate(counts)
+    assert values["acc"] == pytest.approx(right[counts].mean())
+    masks = [np.asarray(given.weight).ravel() for given in keeping.given]
+    assert np.array_equal(np.concatenate(masks), counts)

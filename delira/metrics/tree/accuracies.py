@@ -144,11 +144,11 @@ class CategoricalAccuracy(Stateless):
     def _right(self, pred: Any, true: Any, axis: int, *, is_one_hot: bool = False) -> Any:
         ops = ops_of(pred)
         top, found = ops.best(pred, axis)
-        self.seen.add(true, top, 0 if is_one_hot else int(pred.shape[axis]), self.ignore_index)
-        return self._weighted(ops.equal(found, true), true, top)
+        kept = self.seen.add(true, top, 0 if is_one_hot else int(pred.shape[axis]), self.ignore_index)
+        return self._weighted(ops.equal(found, true), true, top, kept)
 
-    def _weighted(self, right: Any, true: Any, top: Any = None) -> Any:
-        mask = counted(true, self.ignore_index)
+    def _weighted(self, right: Any, true: Any, top: Any = None, kept: Any = None) -> Any:
+        mask = counted(true, self.ignore_index, kept)
         if mask is not None:
             return Weighted(right, mask, top)
         return right if top is None else ops_of(right).as_float(right) + ops_of(top).doubt(top)

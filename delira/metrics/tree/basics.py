@@ -37,11 +37,11 @@ class Loss(Metric):
         state = args[0]
         if self._weighed[0] is not state.get(CRITERION):
             self._weighed = (state[CRITERION], weigh(state[CRITERION]))
-        weighed = for_samples(state[LOSS], state)
+        loss, count = state[LOSS], self._weighed[1]
+        weight = count(state[Y_TRUE]) if count is not None and getattr(loss, "shape", None) == () else None
+        weighed = for_samples(loss, state) if weight is None else Weighted(loss, weight)
         if type(weighed) is not Weighted:
             return weighed
-        if self._weighed[1] is not None and (weight := self._weighed[1](state[Y_TRUE])) is not None:
-            weighed = Weighted(weighed.value, weight)
         if self.skips_nonfinite and self.is_training:
             value, weight = as_array(weighed.value), weighed.weight
             is_finite = value - value == 0  # without waiting for the device

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from delira.errors import ConfigError, DataError
 from delira.metrics.tree.criteria import describe_criterion, threshold_of
+from delira.metrics.tree.moments import Unlike
 from delira.metrics.tree.seen import LOST, YES_OR_NO
 from delira.utils.arrays import as_array, ops_of
 from delira.utils.checks import check_numbers, check_whole
@@ -196,11 +197,14 @@ def without_last(pred: Any, true: Any) -> Any:
     return true
 
 
-def counted(true: Any, ignore_index: int | None) -> Any:
-    """Which targets count; ``None`` if all do: a type without negative numbers has no -100."""
+def counted(true: Any, ignore_index: int | None, kept: Any = None) -> Any:
+    """Which targets count; ``None`` if all do: a type without negative numbers has no -100.
+
+    With ``kept``, the same targets, which nothing changes any more, they are compared when they are read.
+    """
     if ignore_index is None or (ignore_index < 0 and _is_without_sign(true.dtype)):
         return None
-    return true != ignore_index
+    return true != ignore_index if kept is None else Unlike(kept, ignore_index)
 
 
 @functools.cache

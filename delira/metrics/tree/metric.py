@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from delira.errors import ConfigError
 from delira.metrics.stream_state import is_plain
 from delira.metrics.tree.criteria import Criterion, known_of
-from delira.metrics.tree.moments import Batch, Weighted
+from delira.metrics.tree.moments import Batch, Weighted, with_mask
 from delira.metrics.tree.readings import Readings, Told, as_read
 from delira.state import TEST_DATA, TRAIN_DATA, VALIDATION_DATA
 from delira.utils.arrays import as_array, ops_of, read_arrays, to_plain
@@ -259,7 +259,7 @@ class MetricTree(Metric):
                 batch = batch or Batch(first)
                 given = child.take(batch)
             else:
-                given = child.process(first)
+                given = child.process(with_mask(first))
             if type(given) is Lazy:
                 values[child.prefix + child.name] = given
             elif given is not None:

@@ -19,6 +19,19 @@ LARGE = 4096
 Row = tuple[Any, Any, Any, Any, Any]
 
 
+class Unlike(NamedTuple):
+    """Which values count: those whose label is not this number. It is compared when both are read."""
+
+    labels: Any
+    """Of the shape of the values; nothing changes them any more."""
+    number: int
+
+    @property
+    def mask(self) -> Any:
+        """Which count."""
+        return self.labels != self.number
+
+
 class Weighted(NamedTuple):
     """What a metric returns if its numbers do not count the same.
 
@@ -29,9 +42,17 @@ class Weighted(NamedTuple):
     value: Any
     """Numbers, of shape ``()`` or any other."""
     weight: Any
-    """For a single number how many samples it is the mean of; for an array, of the same shape, which values count."""
+    """For a single number how many samples it is the mean of; for an array, of the same shape, which values count, or
+    :class:`Unlike`."""
     doubt: Any = None
     """Numbers on which the values rest, of the same shape: where one is not finite the value is not a number."""
+
+
+def with_mask(value: Any) -> Any:
+    """What a metric returned, with a mask in the place of :class:`Unlike`."""
+    if type(value) is Weighted and type(value.weight) is Unlike:
+        return value._replace(weight=value.weight.mask)
+    return value
 
 
 class Moments:
@@ -109,16 +130,20 @@ class Batch:
         Along which moments are taken; None: all, and many numbers are reduced on their device.
     """
 
-    __slots__ = ("arrays", "axis", "count", "has_doubt", "is_reduced", "row", "shape", "size", "weight")
+    __slots__ = ("arrays", "axis", "count", "has_doubt", "is_reduced", "row", "shape", "size", "unlike", "weight")
 
     def __init__(self, value: Any, axis: Any = None):
         mask: Any = None
         doubt: Any = None
         #: of how many samples a single number is the mean, if the metric said so; perhaps on its device
         self.weight: Any = None
+        #: the label of values that do not count, if the mask holds labels
+        self.unlike: int | None = None
         if type(value) is Weighted:
             value, weight, doubt = value
-            if isinstance(weight, (int, float)) or not shape_of(weight):
+            if type(weight) is Unlike:
+                mask, self.unlike = weight
+            elif isinstance(weight, (int, float)) or not shape_of(weight):
                 self.weight = weight
             else:
                 mask = weight
@@ -140,6 +165,8 @@ class Batch:
         self.row: Row | None = None
         self.is_reduced = self.size > LARGE and axis is None
         self.has_doubt = doubt is not None and not self.is_reduced
+        if self.is_reduced and self.unlike is not None:
+            mask, self.unlike = mask != self.unlike, None
         if doubt is not None and self.is_reduced:
             ops = ops_of(values)
             values = ops.as_float(values) + ops.doubt(doubt)
@@ -221,6 +248,8 @@ def read_rows(batches: Sequence[Batch]) -> list[Row]:
         if batch.row is None:
             first, last = batch.arrays[0], batch.arrays[-1]
             kind = (type(first), first.dtype, last.dtype, batch.shape, len(batch.arrays), batch.is_reduced, batch.axis)
+            if batch.unlike is not None:
+                kind += (batch.unlike, batch.arrays[1].dtype)
             groups.setdefault(kind, []).append(batch)
     for group in groups.values():
         for batch, batch.row in zip(group, _rows_of(group), strict=True):
@@ -243,6 +272,8 @@ def _rows_of(group: Sequence[Batch]) -> list[Row]:
     if axis is not None or not values.size:
         return [_row(own, axis) for own in values]
     table = values.reshape(len(values), -1)
+    if group[0].unlike is not None:
+        mask[0] = mask[0] != group[0].unlike
     if not mask or (counts := mask[0].reshape(table.shape).astype(bool)).all():
         return _rows(table)
     return [_row(own[which], None) for own, which in zip(table, counts, strict=True)]

@@ -37,7 +37,7 @@ class Seen:
         #: positions in the pass, from 0, of samples whose prediction is not finite
         self.lost: list[int] = []
 
-    def add(self, true: Any, scores: Any, n_classes: int, ignore_index: int | None = None) -> None:
+    def add(self, true: Any, scores: Any, n_classes: int, ignore_index: int | None = None) -> Any:
         """Take in a batch.
 
         Parameters
@@ -50,6 +50,11 @@ class Seen:
             Targets are whole numbers below it, and not below 0; 0: any whole number; or ``YES_OR_NO``.
         ignore_index
             The target that does not count.
+
+        Returns
+        -------
+        array or None
+            The targets, which nothing changes any more; None of many numbers.
         """
         shape = true.shape
         n_samples = shape[0] if shape else 1
@@ -65,6 +70,7 @@ class Seen:
         self._n_samples += n_samples
         if len(self._pending) >= MOST_BATCHES:
             self.check()
+        return None if is_large else true
 
     def check(self) -> None:
         """Look at what came.
@@ -98,9 +104,7 @@ class Seen:
             refuse_label(self._name, true, is_wrong, n_classes, start, is_known=not is_large, what=self._what)
 
     @staticmethod
-    def _lost_of(
-        batches: Sequence[tuple[int, Any, Any]], ignore_index: int | None, *, is_large: bool
-    ) -> list[int]:
+    def _lost_of(batches: Sequence[tuple[int, Any, Any]], ignore_index: int | None, *, is_large: bool) -> list[int]:
         found: list[int] = []
         arrays = iter(read_arrays([array for _, *pair in batches for array in pair]))
         for start, *_ in batches:

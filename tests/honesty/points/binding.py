@@ -132,8 +132,8 @@ POINTS = [
         point="16",
         what="the same in a trial",
         file="delira/metrics/tree/basics.py",
-        old="        if self._weighed[1] is not None and (weight",
-        new="        if False and (weight",
+        old="        weighed = for_samples(loss, state) if weight is None else Weighted(loss, weight)",
+        new="        weighed = for_samples(loss, state)",
         test=f"{WEIGHTS}::test_the_loss_of_a_trial_is_that_of_the_whole_data_set",
     ),
     PutBack(

@@ -19,8 +19,8 @@ POINTS = [
         point="8",
         what="cat_acc takes NaN for class 0",
         file="delira/metrics/tree/accuracies.py",
-        old="return self._weighted(ops.equal(found, true), true, top)",
-        new="return self._weighted(ops.equal(found, true), true)",
+        old="return self._weighted(ops.equal(found, true), true, top, kept)",
+        new="return self._weighted(ops.equal(found, true), true, None, kept)",
         test=f"{VALUES}::test_a_prediction_that_is_not_finite_makes_the_number_none",
     ),
     PutBack(
