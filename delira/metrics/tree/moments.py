@@ -155,7 +155,7 @@ class Batch:
                 raise DataError(f"dim={axis} of a metric whose values of a batch have the shape {tuple(self.shape)}")
         self.size = math.prod(self.shape) if self.shape else 1
         for what, other in (("weights", mask), ("doubts", doubt)):
-            if other is not None and math.prod(shape_of(other)) != self.size:
+            if other is not None and shape_of(other) != self.shape and math.prod(shape_of(other)) != self.size:
                 raise DataError(
                     f"a metric gave values of shape {tuple(self.shape)} with {what} of shape {shape_of(other)}; both "
                     "have one shape"
@@ -247,10 +247,9 @@ def read_rows(batches: Sequence[Batch]) -> list[Row]:
     for batch in batches:
         if batch.row is None:
             first, last = batch.arrays[0], batch.arrays[-1]
+            of_mask = None if batch.unlike is None else (batch.unlike, batch.arrays[1].dtype)
             kind = (type(first), first.dtype, last.dtype, batch.shape, len(batch.arrays), batch.is_reduced, batch.axis)
-            if batch.unlike is not None:
-                kind += (batch.unlike, batch.arrays[1].dtype)
-            groups.setdefault(kind, []).append(batch)
+            groups.setdefault((kind, of_mask), []).append(batch)
     for group in groups.values():
         for batch, batch.row in zip(group, _rows_of(group), strict=True):
             batch.arrays = ()
