@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from delira.data_loading.abstract_dataset import times_set
 from delira.data_loading.array_dataset import as_dataset
 from delira.data_loading.dataset import AbstractDataset, BaseCacheDataset, BaseLazyDataset
 from delira.data_loading.sampler import AbstractSampler
@@ -83,6 +84,25 @@ class NamedSampler:
     def for_dataset(self, dataset: AbstractDataset) -> "NamedSampler":
         """Build the like of this sampler for ``dataset``; a finished one stays as it is."""
         return self if self.cls is None else _built(self.cls, self.kwargs, dataset)
+
+    def with_labels_of(self, dataset: AbstractDataset) -> "NamedSampler":
+        """The same, built anew if ``set_labels`` has changed the labels of its dataset since it was built.
+
+        Raises
+        ------
+        ConfigError
+            If it was passed as a finished one.
+        """
+        whose, number = self.sampler.made_from or (0, 0)
+        if self.sampler.made_from is None or number == times_set(dataset):
+            return self
+        if self.cls is None and whose == id(dataset):
+            name = type(self.sampler).__name__
+            raise ConfigError(
+                f"the {name} was built before set_labels changed the labels of this {type(dataset).__name__}, so it "
+                f"draws by the old ones; build it again with {name}.from_dataset, or pass sampler_cls={name}"
+            )
+        return self.for_dataset(dataset)
 
 
 def name_sampler(

@@ -171,6 +171,7 @@ class AbstractDataset(abc.ABC):
         array = np.array(exact_array(values, f"the values of set_labels({key!r})"))
         array.flags.writeable = False
         self.__dict__["_delira_given_labels"] = given_labels(self) | {key: _check_length(array, key, self)}
+        self.__dict__["_delira_n_set"] = self.__dict__.get("_delira_n_set", 0) + 1
 
     def describe(self, label_key: str = "label", limit: int | None = 100) -> "DatasetDescription":
         """Summarise the dataset: classes, shapes, dtypes, missing files; can be printed.
@@ -360,6 +361,14 @@ def given_labels(dataset: AbstractDataset) -> dict[str, np.ndarray]:
         return own
     view, chosen = above
     return {key: values[chosen] for key, values in given_labels(view).items() if key not in own} | own
+
+
+def times_set(dataset: AbstractDataset) -> int:
+    """How often ``set_labels`` was called, here and on all that the labels are read from; a copy counts on from it."""
+    above = vars(dataset).get("_delira_above")
+    parts = [*dataset._label_parts(), *([] if above is None else [above[0]])]
+    number: int = vars(dataset).get("_delira_n_set", 0)
+    return number + sum(map(times_set, parts))
 
 
 def _marks_of(dataset: AbstractDataset, key: str) -> list[Any]:

@@ -58,6 +58,7 @@ class BaseDataLoader:
         self.batch_size = check_count(batch_size, "batch_size", 1)
         self.seed = check_seed(seed)
         named = name_sampler(sampler, sampler_cls, sampler_kwargs, self.dataset)
+        self._named = named
         self.sampler = None if named is None else named.sampler
         n_samples = len(self.dataset if self.sampler is None else self.sampler)
         available = -(-n_samples // self.batch_size)
@@ -99,6 +100,9 @@ class BaseDataLoader:
         return self.num_batches
 
     def __iter__(self) -> Iterator[Batch]:
+        if self._named is not None and self._named.sampler is self.sampler:
+            self._named = self._named.with_labels_of(self.dataset)
+            self.sampler = self._named.sampler
         sampler = self.sampler or SequentialSampler.from_dataset(self.dataset)
         rng = np.random.default_rng(derive(self.seed, 0, 0, stream="order"))
         order = check_order(np.asarray(sampler.batched_order(rng, self.batch_size)), sampler, len(self.dataset))

@@ -288,6 +288,8 @@ class BaseDataManager(ManagerSettings):
         seed, fold, epoch = counters
         counters = (check_seed(seed), check_count(fold, "fold", 0), check_count(epoch, "epoch", 0))
         check_flags(self, shuffle=shuffle)
+        if self._named is not None:
+            self._named = self._named.with_labels_of(self._dataset)
         sampler = self._named.sampler if self._named else self._default_sampler(shuffle)
         rng = np.random.default_rng(derive(*counters, stream="order"))
         order = np.asarray(sampler.batched_order(rng, self._batch_size))

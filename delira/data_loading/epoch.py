@@ -97,6 +97,7 @@ class EpochIterator(Iterator[Batch]):
         self._source: BatchSource | None = None
         self._make_source = source
         self._lost_batches: set[int] = set()
+        self._lost_samples: set[int] = set()
         self.seek(start)
 
     def seek(self, position: int) -> None:
@@ -138,6 +139,11 @@ class EpochIterator(Iterator[Batch]):
         """Indices into the dataset in the order of this epoch, shape (n_samples,), dtype int64."""
         return self._batches.order[: self.n_samples]
 
+    @property
+    def loaded_order(self) -> np.ndarray:
+        """The same without the samples that this iterator has left out, since they could not be loaded."""
+        return self.order if not self._lost_samples else self.order[~np.isin(self.order, [*self._lost_samples])]
+
     def __next__(self) -> Batch:
         while self.position < self._end:
             if self._source is None:
@@ -168,6 +174,7 @@ class EpochIterator(Iterator[Batch]):
 
     def _note(self, made: Made) -> None:
         for index, reason in made.bad:
+            self._lost_samples.add(int(index))
             if index not in self.bad_samples:
                 self.bad_samples[index] = reason
                 name = name_sample(self._batches.recipe.loader.dataset, index)

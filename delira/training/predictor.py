@@ -62,7 +62,7 @@ def lost_of(arrays: Mapping[str, Any], read: Iterable[str]) -> list[int]:
 
 def named_in(positions: Sequence[int], data: Any, batches: Any) -> tuple[int, ...]:
     """Positions in a pass as indices of the user's data set, where the data tell them."""
-    order = getattr(batches, "order", None)
+    order = getattr(batches, "loaded_order", None)
     named = [int(order[position]) if order is not None else position for position in positions]
     dataset = getattr(data, "dataset", None)
     while named and type(dataset) is Subset:

@@ -3,7 +3,21 @@
 import numpy as np
 import pytest
 
-from delira.data_loading import BaseLazyDataset, CachedDataset, ConcatDataset, DictDataset, Subset, WrappedDataset
+from delira.data_loading import (
+    BaseDataManager,
+    BaseLazyDataset,
+    CachedDataset,
+    ConcatDataset,
+    DictDataset,
+    GroupRandomSampler,
+    PrevalenceRandomSampler,
+    PrevalenceSequentialSampler,
+    Subset,
+    WeightedPrevalenceRandomSampler,
+    WeightedRandomSampler,
+    WrappedDataset,
+)
+from delira.errors import ConfigError
 
 
 class Targets:
@@ -91,3 +105,43 @@ def test_labels_are_read_once_where_nothing_was_set():
     dataset = DictDataset({"label": [1, 2, 3]})
     view = dataset.get_subset([2, 0])
     assert view.labels() is view.labels()
+
+
+SAMPLERS = [
+    (PrevalenceRandomSampler, {}),
+    (PrevalenceSequentialSampler, {}),
+    (WeightedPrevalenceRandomSampler, {}),
+    (WeightedRandomSampler, {"weights": {0: 0, 1: 1}}),
+    (WeightedRandomSampler, {"weights": "label"}),
+    (GroupRandomSampler, {"key": "label"}),
+]
+
+
+@pytest.mark.parametrize(("cls", "settings"), SAMPLERS)
+def test_a_sampler_follows_labels_that_are_set_after_it_was_built(cls, settings):
+    def dataset(labels):
+        made = DictDataset({"data": np.arange(8.0)})
+        made.set_labels("label", labels)
+        return made
+
+    before, after = [0, 0, 0, 0, 1, 1, 1, 1], [1, 0, 1, 0, 1, 0, 1, 0]
+    new = BaseDataManager(dataset(after), 4, sampler_cls=cls, sampler_kwargs=settings)
+    changed = BaseDataManager(data := dataset(before), 4, sampler_cls=cls, sampler_kwargs=settings)
+    part = changed.get_subset([6, 1, 2, 3, 4])
+    data.set_labels("label", after)
+    new_part = new.get_subset([6, 1, 2, 3, 4])
+    for one, other in ((changed, new), (part, new_part)):
+        assert [batch["data"].tolist() for batch in one] == [batch["data"].tolist() for batch in other]
+    finished = cls.from_dataset(data, **settings)
+    list(BaseDataManager(data, 4, sampler=finished))
+    manager = BaseDataManager(data, 4, sampler=finished)
+    data.set_labels("label", before)
+    with pytest.raises(ConfigError, match=f"the {cls.__name__} was built before set_labels changed the labels"):
+        list(manager)
+
+
+def test_a_sampler_of_given_labels_stays_as_it_is():
+    data = DictDataset({"data": np.arange(4.0), "label": np.arange(4) % 2})
+    finished = PrevalenceRandomSampler.from_dataset(data, labels=[0, 1, 1, 1])
+    data.set_labels("label", [1, 1, 1, 0])
+    assert len(list(BaseDataManager(data, 2, sampler=finished))) == 2

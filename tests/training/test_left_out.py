@@ -98,3 +98,27 @@ def test_by_default_the_first_of_them_ends_the_run(room, lazy, tmp_path):
     with pytest.raises(OSError, match="torn") as caught:
         room.experiment(tmp_path).run(BaseDataManager(lazy, 4))
     assert any("sample" in note for note in caught.value.__notes__)
+
+
+@pytest.mark.parametrize("batch_size", [1, 5])
+def test_cases_without_finite_predictions_are_named_rightly_where_others_were_left_out(lazy, batch_size):
+    from small_rooms import build_room
+
+    room, inputs = build_room("toy"), [lazy[index]["data"] for index in (5, 19)]
+    trainer = room.trainer(None, val_metrics={"mae": mae})
+    forward = trainer.forward
+
+    def spoiled(prepared):
+        predictions = {name: np.array(array) for name, array in forward(prepared).items()}
+        for name in predictions:
+            for row, sample in enumerate(prepared["data"]):
+                if any(np.array_equal(sample, each) for each in inputs):
+                    predictions[name][row] = np.nan
+        return predictions
+
+    trainer.forward = spoiled
+    manager = BaseDataManager(lazy, batch_size, 0, bad_samples="skip")
+    with pytest.warns(UserWarning, match="is left out"):
+        done = trainer.evaluate(manager, metrics={"mae": mae})
+        part = trainer.evaluate(manager.get_subset([20, 19, 7, 8, 5, 3]), metrics={"mae": mae})
+    assert done.not_finite == part.not_finite == (5, 19)

@@ -1,12 +1,16 @@
 """Values for each sample (classes, groups, weights): how samplers read them and walk through them."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from delira.data_loading._exact import exact_array
+from delira.data_loading.abstract_dataset import times_set
 from delira.data_loading.dataset import Subset, read_labels
+from delira.data_loading.sampler.abstract_sampler import AbstractSampler
 from delira.errors import ConfigError
+
+AnySampler = TypeVar("AnySampler", bound=AbstractSampler)
 
 
 class Classes:
@@ -83,6 +87,23 @@ def read_values(dataset: Any, key: str, given: Any, name: str) -> np.ndarray:
         The argument by which they were given, for the message.
     """
     return read_labels(dataset, key) if given is None else values_for(dataset, given, name)
+
+
+def made_from_labels(sampler: AnySampler, dataset: Any, is_read: bool) -> AnySampler:
+    """A sampler that remembers whose labels it was made from, and how often they had been set by then.
+
+    Parameters
+    ----------
+    sampler : AbstractSampler
+        The sampler.
+    dataset : AbstractDataset
+        Whose labels they are.
+    is_read
+        Whether they were read from it, and not given by the user.
+    """
+    if is_read:
+        sampler.made_from = id(dataset), times_set(dataset)
+    return sampler
 
 
 def values_for(dataset: Any, values: Any, name: str) -> np.ndarray:

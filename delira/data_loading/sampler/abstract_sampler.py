@@ -34,6 +34,9 @@ class AbstractSampler(abc.ABC):
         Read-only.
     """
 
+    #: of one that was made from the labels of a dataset: which, and how often these had been set by then
+    made_from: tuple[int, int] | None = None
+
     def __init__(self, indices: int | Indices, seed: int = 0) -> None:
         name = type(self).__name__
         if isinstance(indices, (int, numbers.Integral)):

@@ -5,7 +5,7 @@ from typing import Any, Self
 import numpy as np
 
 from delira.data_loading._checks import check_count
-from delira.data_loading.sampler._classes import Classes, read_values
+from delira.data_loading.sampler._classes import Classes, made_from_labels, read_values
 from delira.data_loading.sampler.abstract_sampler import AbstractSampler
 from delira.errors import ConfigError
 
@@ -68,7 +68,9 @@ class GroupRandomSampler(AbstractSampler):
             raise ConfigError(
                 f"{cls.__name__} needs key, the entry that holds a sample's group, or groups; got neither"
             )
-        return cls(read_values(dataset, str(key), groups, "groups"), **kwargs)
+        return made_from_labels(
+            cls(read_values(dataset, str(key), groups, "groups"), **kwargs), dataset, groups is None
+        )
 
     def __len__(self) -> int:
         return self.samples_per_group * len(self._groups)

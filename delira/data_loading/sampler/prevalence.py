@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from delira.data_loading.sampler._arguments import check_flag
-from delira.data_loading.sampler._classes import Classes, read_values
+from delira.data_loading.sampler._classes import Classes, made_from_labels, read_values
 from delira.data_loading.sampler.abstract_sampler import AbstractSampler
 
 
@@ -46,7 +46,7 @@ class _PrevalenceSampler(AbstractSampler):
         ConfigError
             If ``labels`` are not one class for each sample.
         """
-        return cls(read_values(dataset, key, labels, "labels"), **kwargs)
+        return made_from_labels(cls(read_values(dataset, key, labels, "labels"), **kwargs), dataset, labels is None)
 
     def __len__(self) -> int:
         if self._stops:

@@ -8,7 +8,7 @@ import numpy as np
 from delira.data_loading._checks import Indices
 from delira.data_loading.dataset import read_labels
 from delira.data_loading.sampler._arguments import check_flag, count_draws
-from delira.data_loading.sampler._classes import Classes, read_values, values_for
+from delira.data_loading.sampler._classes import Classes, made_from_labels, read_values, values_for
 from delira.data_loading.sampler.abstract_sampler import AbstractSampler
 from delira.errors import ConfigError
 
@@ -87,6 +87,7 @@ class WeightedRandomSampler(AbstractSampler):
                 f"{cls.__name__} reads classes (key, labels) only for weights={{class: weight}}, got {weights!r}; "
                 "WeightedPrevalenceRandomSampler makes all classes equally likely"
             )
+        is_read = isinstance(weights, str) or (isinstance(weights, Mapping) and labels is None)
         if isinstance(weights, str):
             weights = read_labels(dataset, weights)
         elif isinstance(weights, Mapping):
@@ -94,7 +95,7 @@ class WeightedRandomSampler(AbstractSampler):
             weights = _of_classes(weights, Classes(classes, cls.__name__))
         elif weights is not None:
             weights = values_for(dataset, weights, "weights")
-        return cls(len(dataset), weights=weights, **kwargs)
+        return made_from_labels(cls(len(dataset), weights=weights, **kwargs), dataset, is_read)
 
     def __len__(self) -> int:
         return self.num_samples
@@ -134,7 +135,7 @@ class WeightedPrevalenceRandomSampler(WeightedRandomSampler):
     @classmethod
     def from_dataset(cls, dataset: Any, key: str = "label", labels: Any = None, **kwargs: Any) -> Self:
         """Build a sampler over all samples of a dataset; parameters as in :class:`PrevalenceRandomSampler`."""
-        return cls(read_values(dataset, key, labels, "labels"), **kwargs)
+        return made_from_labels(cls(read_values(dataset, key, labels, "labels"), **kwargs), dataset, labels is None)
 
 
 def _of_classes(weights: Mapping[Any, Any], classes: Classes) -> np.ndarray:
