@@ -136,6 +136,7 @@ class CrossValidation:
                 facts["problems"] = [tell_missing(folder.missing_folds, len(splits), folder.path)]
                 facts["info"] = facts["info"] | {"num_splits": len(splits)}
             self._settle(folds)
+            _correct_ledger(folder, folds)
             result = KFoldResult(folds, metrics=self.bound_metrics, path=folder.path, **facts)
             self._keep_examples(result)
         return result
@@ -197,9 +198,7 @@ class CrossValidation:
                     is_checked = True
                     finished.discard(number)
                 if number not in finished:
-                    means = {name: float(np.mean(array)) for name, array in fold.metrics.items()}
-                    told = {"metrics": means, "seconds": round(fold.seconds, 3), **other_weights(vars(fold))}
-                    folder.log("fold_finished", fold=number, **told)
+                    _log_finished(folder, fold)
                 table.end(fold, was_read=was_read)
                 folds.append(fold)
         return folds
@@ -379,6 +378,22 @@ class CrossValidation:
             return evaluate_shown(
                 trainer, manager, metrics=self.bound_metrics, metric_keys=self.metric_keys, targets=self._targets()
             )
+
+
+def _log_finished(folder: RunFolder, fold: FoldResult) -> None:
+    means = {name: float(np.mean(array)) for name, array in fold.metrics.items()}
+    told = {"metrics": means, "seconds": round(fold.seconds, 3), **other_weights(vars(fold))}
+    folder.log("fold_finished", fold=fold.fold, **told)
+
+
+def _correct_ledger(folder: RunFolder, folds: Sequence[FoldResult]) -> None:
+    """Tell the ledger of folds whose metrics were computed again since: ``delira runs`` shows what it says."""
+    events = [event for event in folder.events() if event["event"] == "fold_finished"]
+    stated = {event.get("fold"): event.get("metrics") for event in events}
+    for fold in folds:
+        means = {name: float(np.mean(array)) for name, array in fold.metrics.items()}
+        if fold.fold in stated and repr(stated[fold.fold]) != repr(means):  # a NaN equals no other
+            _log_finished(folder, fold)
 
 
 def _class_names(dataset: Any) -> dict[str, list[str]]:

@@ -118,7 +118,7 @@ def test_cases_without_finite_predictions_are_named_rightly_where_others_were_le
 
     trainer.forward = spoiled
     manager = BaseDataManager(lazy, batch_size, 0, bad_samples="skip")
-    with pytest.warns(UserWarning, match="is left out"):
-        done = trainer.evaluate(manager, metrics={"mae": mae})
-        part = trainer.evaluate(manager.get_subset([20, 19, 7, 8, 5, 3]), metrics={"mae": mae})
-    assert done.not_finite == part.not_finite == (5, 19)
+    for data in (manager, manager.get_subset([20, 19, 7, 8, 5, 3])):
+        with pytest.warns(UserWarning, match="is left out"):
+            done = trainer.evaluate(data, metrics={"mae": mae})
+        assert done.not_finite == (5, 19)
