@@ -10,6 +10,8 @@ import numpy as np
 from delira.errors import ConfigError, SampleIndexError
 
 Indices = Sequence[int] | np.ndarray
+NO_INDEX = (bool, np.bool_, type(None))
+"""Lists take the first for numbers, arrays take all for an axis more."""
 
 
 def check_count(value: Any, name: str, minimum: int) -> int:
@@ -73,6 +75,8 @@ def to_index(index: Any, length: int, owner: Any) -> int:
         If there is no such sample in ``owner``, the dataset that is asked.
     """
     try:
+        if isinstance(index, NO_INDEX):
+            raise TypeError
         number = operator.index(index)
     except TypeError as error:
         raise SampleIndexError(
@@ -92,6 +96,8 @@ def at(kept: Any, index: Any, owner: Any) -> Any:
     SampleIndexError
         If there is no such sample in ``owner``, the dataset that is asked.
     """
+    if isinstance(index, NO_INDEX):
+        to_index(index, len(owner), owner)  # raises
     try:
         return kept[index]
     except (IndexError, TypeError):

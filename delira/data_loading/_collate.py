@@ -74,6 +74,8 @@ def stack(values: Sequence[Any], indices: Sequence[int], key: str) -> np.ndarray
             refuse_masked(value, f"entry {key!r} of sample {index}")
         try:
             arrays.append(np.asarray(value))
+        except ValueError as error:
+            raise DataError(f"entry {key!r} of sample {index} makes no array: {error}") from error
         except Exception as error:
             error.add_note(f"while entry {key!r} of sample {index} was turned into an array")
             raise

@@ -47,12 +47,15 @@ def exact_array(values: Any, what: str) -> np.ndarray:
         If they are masked, of several shapes or types, or integers that no one type can hold.
     """
     refuse_masked(values, what)
+    if hasattr(values, "toarray"):
+        raise DataError(f"{what} are a sparse matrix ({type(values).__name__}), and batches are dense: pass .toarray()")
     if hasattr(values, "detach"):  # a tensor that asks for gradients refuses to be an array
         values = values.detach()
     try:
         array = np.asarray(values)
-    except ValueError as error:
-        raise DataError(f"{what} make no array: {error}; give all of them one shape") from error
+    except (TypeError, ValueError) as error:
+        cure = "; give all of them one shape" if "inhomogeneous" in str(error) else ""
+        raise DataError(f"{what} make no array: {error}{cure}") from error
     if array.dtype.kind == "f" and str(getattr(values, "dtype", "")).lower().startswith(("int", "uint")):
         return np.asarray(values, dtype=object)  # of pandas, with missing ones: numpy would round all the others
     if not isinstance(values, (list, tuple)) or array.dtype.kind not in f"{_TEXT}f":

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from delira.data_loading._checks import at, to_index
+from delira.data_loading._checks import NO_INDEX, at, to_index
 from delira.data_loading._collate import check_mapping
 from delira.data_loading._exact import exact_array
 from delira.data_loading._items import case_in
@@ -47,6 +47,8 @@ class DictDataset(AbstractDataset):
         return self._length
 
     def __getitem__(self, index: int) -> dict[str, Any]:
+        if isinstance(index, NO_INDEX):
+            to_index(index, self._length, self)  # raises
         try:
             return {key: array[index] for key, array in self.data.items()}
         except IndexError:
@@ -159,7 +161,7 @@ def as_dataset(data: Any) -> AbstractDataset:
 
 
 def _to_array(key: str, values: Any) -> np.ndarray:
-    if is_wrappable(values):
+    if is_wrappable(values) and not hasattr(values, "toarray"):
         raise DataError(
             f"{key!r} is a dataset (a {type(values).__name__}), not an array; this dict holds several datasets: "
             f"choose one of them, e.g. data[{key!r}]"

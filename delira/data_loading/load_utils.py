@@ -65,6 +65,9 @@ def norm_zero_mean_unit_std(data: np.ndarray) -> np.ndarray:
     minimum, maximum = _limits(values)
     if minimum == maximum:  # the standard deviation would be a rounding error
         return np.zeros_like(values)
+    largest = max(abs(float(minimum)), abs(float(maximum)))
+    if not 1e-100 < largest < 1e100:  # squares would be infinite, or zero
+        values = values / largest
     mean, deviation = values.mean(dtype=np.float64), values.std(dtype=np.float64)
     return (values - float(mean)) / float(deviation)
 
@@ -74,6 +77,10 @@ def _scale(low: float, high: float, data: np.ndarray) -> np.ndarray:
     minimum, maximum = _limits(values)
     if minimum == maximum:
         return np.full_like(values, low)
+    with np.errstate(over="ignore"):
+        is_wide = np.isinf(maximum - minimum)
+    if is_wide:
+        values, minimum, maximum = values / 2, minimum / 2, maximum / 2
     return (values - minimum) / (maximum - minimum) * (high - low) + low
 
 

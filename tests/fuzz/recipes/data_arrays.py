@@ -3,6 +3,7 @@
 import itertools
 
 import numpy as np
+import scipy.sparse
 from fuzz_cases import Entry
 from fuzz_values import NAN, NOT_A_COUNT, STRANGE, Fresh
 
@@ -25,10 +26,22 @@ VALUES = np.arange(12, dtype=np.float32).reshape(6, 2) / 7
 LABELS = [0, 1, 1, 0, 2, 2]
 SAMPLES = [{"data": row, "label": label} for row, label in zip(VALUES, LABELS, strict=True)]
 PAIRS = [(row, label) for row, label in zip(VALUES, LABELS, strict=True)]
-NO_INDEX = ["x", 1.5, NAN, STRANGE, 6, -7, 10**9, 2**70, 1j]
+NO_INDEX = ["x", 1.5, NAN, STRANGE, 6, -7, 10**9, 2**70, 1j, True, None]
 NO_INDICES = ["x", 5, None, 1.5, [1.5], [NAN], ["a"], [[0, 1]], [6], [0, -7], [True, False], {"a": 1}, STRANGE, [None]]
 #: what makes no column of values, one for each sample
-NO_COLUMN = ["x", 5, None, NAN, STRANGE, [[1, 2], [3]] * 3, [1, "a"] * 3, np.float32(2), {"a": 1}, {1, 2}]
+NO_COLUMN = [
+    "x",
+    5,
+    None,
+    NAN,
+    STRANGE,
+    [[1, 2], [3]] * 3,
+    [1, "a"] * 3,
+    scipy.sparse.eye(6).tocsr(),
+    np.float32(2),
+    {"a": 1},
+    {1, 2},
+]
 WRONG_LENGTHS = [[1, 2], [], np.zeros((7, 6)), [0] * 5]
 MASKED = np.ma.masked_array(np.arange(6), [0, 0, 1, 0, 0, 0])
 NO_LABELS = [*NO_COLUMN, *WRONG_LENGTHS, MASKED, [2**63, -1, 0, 0, 0, 0]]
@@ -283,7 +296,7 @@ ENTRIES = [
         use=all_labels,
         expected=lambda arguments: np.array([0, arguments["label"], 2]),
         right={"label": [NAN, 0.5, True, np.int8(3), np.inf, 2**63 + 1]},
-        wrong={"label": ["ill", [1], {"a": 1}, np.zeros((2, 2)), np.ma.masked]},
+        wrong={"label": ["ill", [1], [1, [2]], {"a": 1}, np.zeros((2, 2)), np.ma.masked]},
     ),
     Entry(
         name=f"{PACKAGE}.ConcatDataset",

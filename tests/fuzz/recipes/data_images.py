@@ -21,6 +21,10 @@ IMAGES = [
     np.array([True, False]),
     np.array([2**40, 2**41]),
     np.array([[1e-12, 2e-12]], np.float32),
+    np.array([3e38, -3e38, 0], np.float32),
+    np.array([1e300, -1e300, 0, 0]),
+    np.array([1e-200, 3e-200]),
+    np.array([6e4, -6e4], np.float16),
 ]
 
 
@@ -35,10 +39,10 @@ class Age:
 
 
 def in_range(low, high):
-    """Scale by hand, in float64."""
+    """Scale by hand, with more digits."""
 
     def scaled(values):
-        values = np.asarray(values, np.float64)
+        values = np.asarray(values, np.longdouble)
         return (values - values.min()) / np.ptp(values) * (high - low) + low
 
     return scaled
@@ -46,7 +50,7 @@ def in_range(low, high):
 
 def standardised(arguments):
     """Zero mean and unit variance, by hand."""
-    values = np.asarray(arguments["data"], np.float64)
+    values = np.asarray(arguments["data"], np.longdouble)
     return (values - values.mean()) / values.std()
 
 
