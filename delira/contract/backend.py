@@ -283,6 +283,21 @@ class Backend(TrialVerbs, abc.ABC):
         """
         raise ConfigError(f"the room {self.name!r} cannot average weights")
 
+    def statistics_names(self, network: Any) -> frozenset[str]:
+        """Names of the entries of ``state_tree(...)["model"]`` that are running statistics of the data, as those of
+        batch normalisation: they belong to the weights they were seen with. None as long as they have no shape.
+        """
+        return frozenset()
+
+    def renew_statistics(self, network: Any, calls: Iterable[Callable[[], Any]]) -> None:
+        """Let the running statistics be the mean over some calls of the network, in the scope of :meth:`training`.
+
+        Each of ``calls`` calls the network on a batch; each call of a layer counts alike, and those from before not at
+        all. Statistics that no call reaches stay, and without calls all do; what cannot be computed anew is refused
+        all the same. What else of the network changes is the trainer's to restore.
+        """
+        raise ConfigError(f"the room {self.name!r} cannot compute running statistics anew; set update_statistics=False")
+
     # ------------------------------------------------------------------ checkpoints
 
     def learned_names(self, network: Any) -> frozenset[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from delira.errors import ConfigError, DataError, NetworkError
+from delira.training.averaged_statistics import caveats_of_averages
 from delira.training.base_trainer import BaseNetworkTrainer
 from delira.training.checks import check_data
 from delira.training.chosen_folds import check_chosen, refuse_fold
@@ -197,7 +198,8 @@ class BaseExperiment:
             network = self.last_trainer.train(request.num_epochs, train, val)
             if told := other_weights(selection_of(self.last_trainer)):
                 folder.log("other_weights", fold=request.fold, **told)
-            for text in self.last_trainer.caveats:
+            trainer = self.last_trainer
+            for text in [*trainer.caveats, *caveats_of_averages([trainer], is_training=True)]:
                 folder.log("caveat", fold=request.fold, text=text)
             return network
 

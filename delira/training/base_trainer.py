@@ -15,6 +15,7 @@ from delira import state as keys
 from delira.contract import NO_HOOKS, StepHooks
 from delira.errors import DataError, NonFiniteLossError
 from delira.training import checks, guards
+from delira.training.averaged_statistics import AveragedStatistics
 from delira.training.callbacks import CallbackList
 from delira.training.checkpointed import StopInValidation
 from delira.training.config import TrainerConfig, check_start, read_settings
@@ -108,7 +109,7 @@ class BaseNetworkTrainer(HookedRun):
         self.hooks: StepHooks = NO_HOOKS
         self._given_key_mapping = key_mapping
         self.stop_signals = StopSignals()
-        self.weight_average = None
+        self.weight_average, self.averaged_statistics = None, AveragedStatistics(self)
         self._warned: set[str] = set()
         self._must_return = False
         self._plan: TrainingPlan | None = None
@@ -252,6 +253,7 @@ class BaseNetworkTrainer(HookedRun):
         checks.report_at_start(self, plan)
         if is_unfinished:
             self._check_first_batches(plan)
+            self.averaged_statistics.tell(plan.train_data)
         self._at_training_begin(num_epochs=plan.num_epochs, num_batches=checks.count_batches(plan.train_data))
         self.facts.update({keys.EPOCH: self.state.epoch, keys.MAX_EPOCHS: plan.num_epochs, keys.STOP_TRAINING: False})
         self._fire("on_start")
@@ -267,6 +269,10 @@ class BaseNetworkTrainer(HookedRun):
                 break
             except NonFiniteLossError as error:  # of the last checkpoint too
                 guards.roll_back(self, error)
+        # else done before that checkpoint, unless a signal came
+        if self.averaged_statistics.renew(plan.train_data, self.state.epoch) and not is_unfinished:
+            self._save(["last"])
+            self.saver.finish()
         if self.stop_signals.received is not None:  # while the last checkpoint was written
             self._stop()
 
@@ -287,6 +293,7 @@ class BaseNetworkTrainer(HookedRun):
         if plan.validates(epoch, self.config.val_freq):
             try:
                 with self.times.phase("validation"), noting(f"in the validation of fold {self.fold}, epoch {epoch}"):
+                    self.averaged_statistics.renew(plan.train_data, epoch)
                     values |= self._validate(plan.val_data, epoch)
             except StopInValidation:  # it begins anew when the run is continued
                 state.has_all_steps = True

@@ -13,6 +13,7 @@ from delira.errors import CheckpointError
 from delira.io.checkpoint import FORMAT, CheckpointFolder, check_format, check_name
 from delira.io.verify import verify_zip
 from delira.training import guards
+from delira.training.averaged_statistics import RENEWED
 from delira.training.callbacks.abstract_callback import load_callback
 from delira.training.data_position import can_be_entered, is_foreign_loader
 from delira.training.generators import generators_state
@@ -39,6 +40,8 @@ class CheckpointedRun(RunState):
     """The checkpoint whose weights the network has after a training."""
     weights_epoch: int | None = None
     """Epoch whose weights the network has after a training; ``None`` before and while it runs."""
+    raw_statistics: tuple[str, ...] = ()
+    """Running statistics of the network after a training that are not of its weights, which are averaged."""
     _kept_average: Mapping[str, Any] | None = None
     """Averaged weights of the checkpoint that was continued from, while nobody averages."""
     _trained: tuple[Any, dict[str, Any]] | None = None
@@ -155,6 +158,7 @@ class CheckpointedRun(RunState):
         self._kept_average = tree["model"] if "training_model" in tree and self.weight_average is None else None
         if self.weight_average is not None:
             self._take_average(tree["model"])
+            self.averaged_statistics.take(tree)
 
     def _take_average(self, weights: Mapping[str, Any]) -> None:
         """Continue the average of a checkpoint; the network's weights stay as they are."""
@@ -185,12 +189,17 @@ class CheckpointedRun(RunState):
     @contextlib.contextmanager
     def _averaged_weights(self) -> Iterator[None]:
         """Scope in which the network has the averaged weights, if there are any."""
-        average = None if self.weight_average is None else self.weight_average.weights()
+        average = self._average()
         if average is None:
             yield
             return
         with self._borrowed({**self.backend.state_tree(self.module, {})["model"], **average}):
             yield
+
+    def _average(self) -> dict[str, Any] | None:
+        """The averaged weights, with the running statistics that were computed for them, by name."""
+        average = None if self.weight_average is None else self.weight_average.weights()
+        return None if average is None else {**average, **self.averaged_statistics.current()}
 
     @contextlib.contextmanager
     def _borrowed(self, weights: Mapping[str, Any]) -> Iterator[None]:
@@ -281,6 +290,7 @@ class CheckpointedRun(RunState):
             names.append(f"epoch_{epoch}")
         is_end = epoch == plan.num_epochs or self.state.stop_training or self.stop_signals.received is not None
         if is_end or (self.save_path is not None and (names or self.saver.is_late)):
+            self.averaged_statistics.renew(plan.train_data, epoch)
             self._save([*names, "last"])
 
     # ------------------------------------------------------------------ inside an epoch
@@ -378,10 +388,12 @@ class CheckpointedRun(RunState):
         }
         if losses := {name: state for name, loss in self._losses_with_state() if (state := dict(loss.state_dict()))}:
             tree["losses"] = losses
-        average = None if self.weight_average is None else self.weight_average.weights()
+        average = self._average()
         if average is not None:  # what is validated is what others should load
             trained = tree["model"] if self._trained is None else self._trained[1]
             tree["training_model"], tree["model"] = trained, {**tree["model"], **average}
+            if renewed := sorted(self.averaged_statistics.current()):
+                tree[RENEWED] = renewed
         return tree
 
     def _at_training_end(self, *args: Any, **facts: Any) -> Any:
@@ -389,7 +401,8 @@ class CheckpointedRun(RunState):
         is_scored = self.score_key is not None and self.state.best_epoch is not None
         best = self._best_tree() if is_scored else None
         self.weights_epoch = self.state.epoch if best is None else self.state.best_epoch
-        average = None if self.weight_average is None else self.weight_average.weights()
+        self.raw_statistics = self.averaged_statistics.lacking(best)
+        average = self._average()
         if best is None and average is not None:
             own = self.backend.state_tree(self.module, {})["model"]
             self._trained, best = (self.module, self.backend.snapshot(own)), {"model": {**own, **average}}

@@ -33,6 +33,7 @@ _FIELDS = (
     "best_score",
     "score_key",
     "weights_epoch",
+    "raw_statistics",
     "seconds",
 )
 #: of some fields, where another kind would be read as something else

@@ -10,6 +10,7 @@ import numpy as np
 
 from delira.errors import ConfigError, DataError, MissingBackendError
 from delira.metrics.forms import kind_of
+from delira.training.averaged_statistics import caveats_of_averages
 from delira.training.out_of_fold import OutOfFold, Rounds, rounds_of
 from delira.training.outputs import caveats_of, not_finite, settle, settled_metrics
 from delira.training.preprocessing import FILE as PREPROCESSING
@@ -48,6 +49,9 @@ class FoldResult:
     weights_epoch: int | None = None
     """Epoch whose weights were tested: the best one, the last without a score, or where the checkpoint of the best was
     gone; None: not known."""
+    raw_statistics: Sequence[str] = ()
+    """Names of the running statistics of normalisation layers that are of the trained weights, while what was tested
+    are their averages (``update_statistics`` of the callback that averages); empty: none."""
     path: Path | None = None
     """Folder of the fold."""
     parameters: Any = None
@@ -363,6 +367,7 @@ class KFoldResult:
         """Those that the table does not say."""
         found = [*self.problems, *(self.info.get("warnings") or ())]
         found += caveats_of_selection(self.folds, self.is_training)
+        found += caveats_of_averages(self.folds, self.is_training)
         if self.outputs is not None:
             found += self._of_outputs
         left_out = {index: reason for fold in self.folds for index, reason in fold.left_out.items()}

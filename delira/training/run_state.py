@@ -10,9 +10,10 @@ from delira.errors import ConfigError, NonFiniteLossError
 from delira.metrics import MetricSet
 from delira.metrics.loss_weights import Weigh, weigh
 from delira.training import guards
+from delira.training.averaged_statistics import AveragedStatistics
 from delira.training.callbacks import CallbackList
 from delira.training.config import TrainerConfig, check_fold, score_mode
-from delira.training.data_position import EpochData, is_foreign_loader
+from delira.training.data_position import EpochData, has_epochs, is_foreign_loader
 from delira.training.guard_log import GuardLog
 from delira.training.phase_times import PhaseTimes
 from delira.training.plan import TrainingPlan
@@ -45,8 +46,9 @@ class RunState(Predictor):
     #: makes the callback that draws the curves in a notebook: those of a cross-validation replace each other
     make_plot: Callable[[], Any] | None = None
     run_log: "RunLog"
-    #: the callback that averages the weights, if there is one
+    #: the callback that averages the weights, if there is one, and what goes with its average
     weight_average: Any
+    averaged_statistics: AveragedStatistics
     _plan: TrainingPlan | None
     _running: RunningEpoch | None = None
     _epoch_data: EpochData | None = None
@@ -193,6 +195,10 @@ class RunState(Predictor):
         self._epoch_data = EpochData(data, (self.seed, self.fold, epoch), state)
         state.batch_in_epoch, state.loader = 0, {}
         return self._epoch_data.batches
+
+    def _batches_again(self, data: Any, epoch: int) -> Any:
+        """The training batches of an epoch once more."""
+        return data.epoch(self.seed, self.fold, epoch, shuffle=True) if has_epochs(data) else data
 
     @property
     def learned_names(self) -> frozenset[str]:

@@ -26,6 +26,7 @@ def selection_of(trainer: Any) -> dict[str, Any]:
         "best_score": state.best_score,
         "score_key": state.score_key,
         "weights_epoch": trainer.weights_epoch,
+        "raw_statistics": trainer.raw_statistics,
     }
 
 

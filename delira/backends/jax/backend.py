@@ -15,6 +15,7 @@ from flax import nnx
 
 from delira.backends.jax import building, graph, portable, schedules, state, step, values
 from delira.backends.jax import export as exports
+from delira.backends.jax import statistics as running
 from delira.backends.jax.device import batches_for, device_memory, replicated, resolve_devices, synchronize
 from delira.backends.jax.generator import GENERATOR, key_of
 from delira.contract import Backend, Devices
@@ -54,6 +55,8 @@ class JaxBackend(Backend):
     read_scalars = staticmethod(values.read_scalars)
     concatenate = staticmethod(values.concatenate)
     snapshot = staticmethod(values.snapshot)
+    statistics_names = staticmethod(running.statistics_names)
+    renew_statistics = staticmethod(running.renew_statistics)
     learned_names = staticmethod(graph.learned_names)
     set_learned_names = staticmethod(graph.set_learned_names)
     learned_weights = staticmethod(graph.learned_weights)

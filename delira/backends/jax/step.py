@@ -63,9 +63,12 @@ def bind_step(
 _EAGER: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
-def be_eager(network: Any) -> None:
-    """Do not compile the predictions of a network."""
-    _EAGER.add(network)
+def be_eager(network: Any, eager: bool = True) -> None:
+    """Do not compile the predictions of a network; or do."""
+    if eager:
+        _EAGER.add(network)
+    else:
+        _EAGER.discard(network)
 
 
 def is_eager(network: Any) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 from delira.backends.tensorflow import builders, device, portable, schedules, state, steps, values
 from delira.backends.tensorflow import export as exports
 from delira.backends.tensorflow import gradients as gradients_of
+from delira.backends.tensorflow import statistics as running
 from delira.backends.tensorflow.generators import GENERATORS
 from delira.backends.tensorflow.names import refuse_foreign
 from delira.backends.tensorflow.runtime import mode, runtime_of
@@ -51,6 +52,8 @@ class TfBackend(Backend):
     generator_state = staticmethod(GENERATORS.state)
     set_generator_state = staticmethod(GENERATORS.set_state)
     average = staticmethod(state.average)
+    statistics_names = staticmethod(running.statistics_names)
+    renew_statistics = staticmethod(running.renew_statistics)
     learned_names = staticmethod(state.learned_names)
     set_learned_names = staticmethod(state.set_learned_names)
     snapshot = staticmethod(state.snapshot)

@@ -12,6 +12,7 @@ from delira.backends.torch import averages, building, compiling, copies, determi
 from delira.backends.torch import export as exports
 from delira.backends.torch import optimizers as optims
 from delira.backends.torch import snapshot as memory
+from delira.backends.torch import statistics as running
 from delira.backends.torch.device import device_memory, resolve_devices, synchronize
 from delira.backends.torch.feed import feed
 from delira.backends.torch.layers import layer_settings
@@ -53,6 +54,8 @@ class TorchBackend(Backend):
     is_out_of_memory = staticmethod(memory.is_out_of_memory)
     free_memory = staticmethod(memory.free_memory)
     average = staticmethod(averages.average)
+    statistics_names = staticmethod(running.statistics_names)
+    renew_statistics = staticmethod(running.renew_statistics)
     scale_rates = staticmethod(optims.scale_rates)
     deterministic = staticmethod(determinism.deterministic)
     prepare_deterministic = staticmethod(determinism.prepare)

@@ -7,7 +7,7 @@ from delira import state as keys
 from delira.state import State
 from delira.training.callbacks.hooks import Callback
 from delira.training.callbacks.weight_average import set_average
-from delira.utils.checks import check_whole
+from delira.utils.checks import check_flags, check_whole
 
 
 class SWA(Callback):
@@ -15,7 +15,8 @@ class SWA(Callback):
 
     The mean is what the network has during validation and after the fit, from the epoch ``start_epoch`` on, and what
     checkpoints hold under ``"model"``; the weights that are trained are beside it, as ``"training_model"``. Buffers
-    (statistics of normalisation layers) are not averaged. The learning rate is a schedule's: a constant one, or cycles.
+    (statistics of normalisation layers) are not averaged: see ``update_statistics``. The learning rate is a schedule's:
+    a constant one, or cycles.
 
     Parameters
     ----------
@@ -23,11 +24,18 @@ class SWA(Callback):
         The first epoch whose weights count, from 0.
     period
         Epochs from one that counts to the next.
+    update_statistics
+        Whether the running statistics of normalisation layers are computed anew for the mean, as the paper has it
+        (section 3.2) and as ``torch.optim.swa_utils.update_bn`` does: by a pass over the training data (forward only,
+        in training mode, with the transforms of the training) before each validation, and each checkpoint at the end
+        of an epoch. If not, the mean has those of the trained weights, which is said where there are any, in the log
+        and in the warnings of the result.
 
     Raises
     ------
     ConfigError
-        If a number is impossible, or the trainer averages weights already.
+        If a number is impossible, the trainer averages weights already, or there are statistics to be updated of
+        layers that ``torch.jit.trace`` has fixed.
 
     References
     ----------
@@ -36,10 +44,11 @@ class SWA(Callback):
 
     phases = ("fit",)
 
-    def __init__(self, start_epoch: int = 0, period: int = 1):
+    def __init__(self, start_epoch: int = 0, period: int = 1, update_statistics: bool = True):
         check_whole(self, at_least=0, start_epoch=start_epoch)
         check_whole(self, at_least=1, period=period)
-        self.start_epoch, self.period = start_epoch, period
+        check_flags(self, update_statistics=update_statistics)
+        self.start_epoch, self.period, self.update_statistics = start_epoch, period, update_statistics
         self.n_averaged = 0
         self._average: Any = None
         self._trainer: Any = None

@@ -13,7 +13,8 @@ class ExponentialMovingAverage(AbstractCallback):
 
     The average moves by ``1 - decay`` towards the weights after every update. It is what the network has during
     validation and after ``train``, and what checkpoints hold under ``"model"``; the weights that are trained are
-    beside it, as ``"training_model"``. Buffers (statistics of normalisation layers) are not averaged.
+    beside it, as ``"training_model"``. Buffers (statistics of normalisation layers) are not averaged: see
+    ``update_statistics``.
 
     Parameters
     ----------
@@ -22,23 +23,29 @@ class ExponentialMovingAverage(AbstractCallback):
     warmup
         Begin with smaller decays: ``min(decay, (1 + n) / (10 + n))`` in the n-th update, as
         ``tf.train.ExponentialMovingAverage`` has it with ``num_updates``.
+    update_statistics
+        Whether the running statistics of normalisation layers are computed anew for the average, by a pass over the
+        training data (forward only, in training mode, with the transforms of the training) before each validation, and
+        each checkpoint at the end of an epoch. If not, the average has those of the trained weights, which is said
+        where there are any, in the log and in the warnings of the result.
 
     Raises
     ------
     ConfigError
-        If ``decay`` is impossible, or the trainer has such a callback already.
+        If ``decay`` is impossible, the trainer has such a callback already, or ``update_statistics`` is asked for of
+        layers that ``torch.jit.trace`` has fixed.
 
     References
     ----------
     Polyak and Juditsky, Acceleration of stochastic approximation by averaging, SIAM J. Control Optim. 30 (1992).
     """
 
-    def __init__(self, decay: float = 0.999, warmup: bool = True):
+    def __init__(self, decay: float = 0.999, warmup: bool = True, update_statistics: bool = False):
         check_numbers(self, at_least=0, decay=decay)
-        check_flags(self, warmup=warmup)
+        check_flags(self, warmup=warmup, update_statistics=update_statistics)
         if not decay < 1:
             raise ConfigError(f"ExponentialMovingAverage: decay must be at least 0 and below 1, got {decay!r}")
-        self.decay, self.warmup = decay, warmup
+        self.decay, self.warmup, self.update_statistics = decay, warmup, update_statistics
         self.n_updates = 0
         self._average: Any = None
         self._trainer: Any = None
@@ -98,9 +105,10 @@ def set_average(trainer: Any, average: Any) -> None:
     Raises
     ------
     ConfigError
-        If another one does.
+        If another one does, or if running statistics are to be updated that cannot be.
     """
     if trainer.weight_average is not None:
         name = type(trainer.weight_average).__name__
         raise ConfigError(f"there is an {name} already; the weights can have only one average")
+    trainer.averaged_statistics.check(average)
     trainer.weight_average = average

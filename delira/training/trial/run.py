@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import functools
 import importlib
+import itertools
 import operator
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping
@@ -326,6 +327,14 @@ class TrialRun(HookedRun):
         facts[keys.METRICS] = self.trial.metrics.process(facts)
 
     # ------------------------------------------------------------------ passes
+
+    def _batches_again(self, data: Any, epoch: int) -> Any:
+        """The training batches of an epoch once more; an iterator that is kept over the epochs stays where it is."""
+        batches = data.epoch(self.seed, self.fold, epoch, shuffle=not data.keeps_iterator)
+        if data.steps != ENDLESS:
+            return batches
+        n_steps = self.state.step_in_epoch or (self.state.history[-1]["train_steps"] if self.state.history else 1)
+        return itertools.islice(batches, int(n_steps))
 
     #: whether a step was followed by none, since the training was stopped
     _is_cut = False

@@ -2,13 +2,13 @@
 
 import contextlib
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy_autograd import Module, Parameter, StepDecay, Tensor, recording, save_program
+from numpy_autograd import BatchNorm, Module, Parameter, StepDecay, Tensor, recording, save_program
 from numpy_autograd import random as framework_random
 from threadpoolctl import threadpool_limits
 
@@ -161,6 +161,22 @@ class NumpyBackend(Backend):
             return {name: array.copy() for name, array in weights.items()}
         return {name: decay * average[name] + (1 - decay) * array for name, array in weights.items()}
 
+    def statistics_names(self, network: Module) -> frozenset[str]:
+        kept = {id(one) for layer in _normalising(network) for one in (layer.running_mean, layer.running_var)}
+        return frozenset(name for name, tensor in network.named_tensors() if id(tensor) in kept)
+
+    def renew_statistics(self, network: Module, calls: Iterable[Callable[[], Any]]) -> None:
+        layers = _normalising(network)
+        before = [layer.momentum for layer in layers]
+        try:
+            for number, call in enumerate(calls, 1):
+                for layer in layers:
+                    layer.momentum = 1 / number
+                call()
+        finally:
+            for layer, momentum in zip(layers, before, strict=True):
+                layer.momentum = momentum
+
     def learned_names(self, network: Module) -> frozenset[str]:
         return frozenset(name for name, parameter in network.named_parameters() if parameter.requires_grad)
 
@@ -206,6 +222,11 @@ class NumpyBackend(Backend):
     def _fill(network: Module, weights: Mapping[str, np.ndarray]) -> None:
         for name, tensor in network.named_tensors():
             tensor.data[...] = weights[name]
+
+
+def _normalising(network: Module) -> list[BatchNorm]:
+    """The layers that follow the data."""
+    return [layer for layer in network.modules() if isinstance(layer, BatchNorm)]
 
 
 def _transposed(array: np.ndarray) -> np.ndarray:

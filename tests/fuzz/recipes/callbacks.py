@@ -123,8 +123,12 @@ ENTRIES = [
         },
     ),
     in_folder("HistoryWriter", "folder", {}),
-    entry("SWA", {}, {"start_epoch": NOT_A_COUNT, "period": NOT_POSITIVE_INT}),
-    entry("ExponentialMovingAverage", {}, {"decay": [*NOT_FINITE, -0.1, 1, 1.5], "warmup": NOT_A_BOOL}),
+    entry("SWA", {}, {"start_epoch": NOT_A_COUNT, "period": NOT_POSITIVE_INT, "update_statistics": NOT_A_BOOL}),
+    entry(
+        "ExponentialMovingAverage",
+        {},
+        {"decay": [*NOT_FINITE, -0.1, 1, 1.5], "warmup": NOT_A_BOOL, "update_statistics": NOT_A_BOOL},
+    ),
     entry(
         "FreezeUnfreeze",
         {"schedule": {0: "weight"}},

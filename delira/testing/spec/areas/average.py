@@ -68,3 +68,34 @@ def averages_learned_weights_only(bench: Bench) -> None:
     bench.assert_same(
         {name: found[name] for name in statistics}, {name: expected[name] for name in statistics}, "the statistics"
     )
+
+
+@check("gradients", "average", "mlp")
+def renews_statistics(bench: Bench) -> None:
+    """A room that names running statistics makes them those of the averaged weights, and changes nothing else."""
+    names = sorted(bench.backend.statistics_names(bench.mlp()))
+    if not names:  # users are told nothing then, so a room with batch normalisation has them
+        return
+    trained = []
+    for renews in (True, False):
+        average = ExponentialMovingAverage(0.8, warmup=False, update_statistics=renews)
+        trainer = bench.trainer(bench.mlp(dropout=0.5), callbacks=[average])
+        trainer.train(2, bench.manager(10))
+        trained.append((trainer, bench.backend.to_numpy(bench.backend.state_tree(trainer.module, {})["model"])))
+    (trainer, found), (plain, expected) = trained
+    learned = bench.backend.learned_names(trainer.module)
+    bench.assert_same({n: found[n] for n in learned}, {n: expected[n] for n in learned}, "the averaged weights")
+    bench.assert_same(trainer.state.history, plain.state.history, "the history")
+    weight, bias = bench.room.read(trainer.module, "body")
+    seen = [batch["data"] @ weight + bias for batch in bench.batches(10)]
+    by_hand = {
+        "the mean": np.mean([batch.mean(axis=0) for batch in seen], axis=0),
+        "the variance": np.mean([batch.var(axis=0) for batch in seen], axis=0),
+        "the variance (n - 1)": np.mean([batch.var(axis=0, ddof=1) for batch in seen], axis=0),
+    }
+    close = {
+        name: [what for what, value in by_hand.items() if np.allclose(found[name], value, rtol=10 * bench.room.rtol)]
+        for name in names
+    }
+    assert all(close.values()), f"{[n for n in names if not close[n]]} are neither mean nor variance over the batches"
+    assert len(names) == len({what[0] for what in close.values()}) == 2, f"there must be both of them: {close}"
