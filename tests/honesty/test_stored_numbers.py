@@ -93,6 +93,15 @@ def test_a_function_of_ones_own_is_read_as_long_as_its_code_is_the_same(tmp_path
     assert changed == cross_validation(None, {"m": own_metric(3)}).summary()
 
 
+def test_stored_folds_with_another_function_of_ones_own_are_computed_again(tmp_path, computed):
+    """As after a run was loaded with functions that have changed: the values of its folds are the old ones."""
+    for factor in (2, 2, 3):
+        result = cross_validation(tmp_path, {"m": own_metric(2)})
+        result.metrics = {"m": own_metric(factor)}
+        result.summary()
+    assert computed == ["m", "m"]
+
+
 def test_a_function_of_batches_of_ones_own_is_read_as_well(tmp_path, computed):
     for factor in (2, 2, 3):
         cross_validation(tmp_path, {"m": lambda_metric("m", on_epoch=True)(own_metric(factor))}).summary()

@@ -140,7 +140,7 @@ POINTS = [
         file="delira/report/stored_numbers.py",
         old=" else function_identity(metric)\n",
         new=' else "a function"\n',
-        test="tests/honesty/test_stored_numbers.py::test_a_function_of_ones_own_is_read_as_long_as_its_code_is_the_same",
+        test="tests/honesty/test_stored_numbers.py::test_stored_folds_with_another_function_of_ones_own_are_computed_again",
     ),
     PutBack(
         point="11",
