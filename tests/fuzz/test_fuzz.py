@@ -16,7 +16,9 @@ COVERED: set[str] = {
     "delira.data_loading",
     "delira.data_loading.sampler",
     "delira.data_loading.workers",
+    "delira.io",
     "delira.metrics",
+    "delira.models",
 }
 SEED = int(os.environ.get("DELIRA_FUZZ_SEED", "0"))
 ENTRIES = [entry for entry in all_entries() if entry.needs is None or importlib.util.find_spec(entry.needs)]

@@ -2,6 +2,7 @@
 
 import io
 import json
+from pathlib import Path
 
 import numpy as np
 from fuzz_cases import Entry
@@ -84,9 +85,11 @@ def verify_spoiled(folder, kind):
 
 def round_trip(file, tree):
     """Write a tree, and read what the file holds then."""
-    write_tree(file, tree)
-    file.close()
-    return bits(read_tree(file.name))
+    if not isinstance(file, Path):
+        return write_tree(file, tree)
+    with open(file, "wb") as opened:
+        write_tree(opened, tree)
+    return bits(read_tree(file))
 
 
 class ReadOnly(io.BytesIO):
@@ -138,7 +141,7 @@ NO_VALUES = [
 TREES = [
     Entry(
         name="delira.io.write_tree",
-        good=lambda folder: {"file": open(folder / NAME, "wb"), "tree": {**TREE, "new": 1}},  # noqa: SIM115 - closed
+        good=lambda folder: {"file": folder / NAME, "tree": {**TREE, "new": 1}},
         make=round_trip,
         expected=lambda arguments: bits(arguments["tree"]),
         right={"tree": [{}, FINE, {"a": {"b": {"c": [[], {}]}}}], "tree.new": [*FINE.values(), (), nested(50)]},

@@ -4,7 +4,7 @@ import numpy as np
 from fuzz_cases import Entry
 from fuzz_containers import NO_PATHS, SPOILED, spoiled
 from fuzz_names import resolve
-from fuzz_networks import BACKENDS, INPUTS, OUTPUTS, filled, linear, weights_of
+from fuzz_networks import BACKENDS, INPUTS, OUTPUTS, filled, linear, outputs_of, weights_of
 from fuzz_values import NAN, NOT_A_COUNT, NOT_A_MAPPING, STRANGE, Fresh, raises_user_error
 
 #: backend -> ending of its functions, and of its files
@@ -130,6 +130,26 @@ def loading(backend):
         expected=lambda arguments: 3,
         wrong={"kind": kinds},
         says={"kind": ["net", "/file"]},
+        needs=BACKENDS[backend],
+    )
+
+
+def with_network(backend):
+    """A checkpoint that goes into a network, and one of a layout to come."""
+
+    def load(folder, kind):
+        more = {"format": 99} if kind == "of a later format" else {}
+        network = linear(backend)
+        resolve(f"delira.io.load_checkpoint_{CHECKPOINTS[backend][0]}")(saved(folder, backend, **more), network)
+        return outputs_of(network)
+
+    return Entry(
+        name=f"delira.io.load_checkpoint_{CHECKPOINTS[backend][0]}#network",
+        good=lambda folder: {"folder": folder, "kind": "whole"},
+        make=load,
+        expected=lambda arguments: OUTPUTS,
+        wrong={"kind": ["of a later format"]},
+        says={"kind": ["format 99"]},
         needs=BACKENDS[backend],
     )
 
@@ -271,6 +291,7 @@ ESTIMATORS = [
 ENTRIES = [
     *map(saving, BACKENDS),
     *(entry for backend in BACKENDS for entry in loading(backend)),
+    with_network("Tf"),
     *(entry for backend in BACKENDS for entry in exported(backend)),
     *ESTIMATORS,
 ]

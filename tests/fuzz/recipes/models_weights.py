@@ -1,9 +1,12 @@
 """Networks of one's own, their weights by name, and weights that go from one backend to another."""
 
+import importlib.util
+
 import numpy as np
 from fuzz_cases import Entry
+from fuzz_names import resolve
 from fuzz_networks import BACKENDS, OUTPUTS, WEIGHT, filled, linear, outputs_of, weights_of
-from fuzz_values import INFINITE, NAN, NOT_A_BOOL, NOT_A_MAPPING, STRANGE
+from fuzz_values import INFINITE, NAN, NOT_A_BOOL, NOT_A_MAPPING, STRANGE, Fresh
 
 from delira.models import AbstractNetwork, load_named_weights, named_weights
 
@@ -17,6 +20,11 @@ class Own(AbstractNetwork):
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
+
+
+def installed(backend):
+    """Whether the package of a backend is there: an entry says that of one package only."""
+    return importlib.util.find_spec(BACKENDS[backend]) is not None
 
 
 def own_arguments(network, folder):
@@ -194,6 +202,73 @@ def between(source, target):
     )
 
 
+# ------------------------------------------------------------------ a U-Net by numpy
+
+IMAGE = np.random.default_rng(2).normal(size=(2, 4, 6)).astype(np.float32)
+
+
+def convolved(image, weights, name):
+    """A padded convolution, channels first, in double precision."""
+    kernel = weights[f"{name}.weight"].astype(float)
+    around = kernel.shape[-1] // 2
+    wide = np.pad(image, ((0, 0), (around, around), (around, around)))
+    windows = np.lib.stride_tricks.sliding_window_view(wide, kernel.shape[2:], axis=(1, 2))
+    return np.einsum("chwij,ocij->ohw", windows, kernel) + weights[f"{name}.bias"][:, None, None]
+
+
+def doubled(image, weights, name, mode):
+    """Twice the resolution."""
+    if mode == "upsample":
+        return np.kron(convolved(image, weights, name), np.ones((1, 2, 2)))
+    kernel, bias = weights[f"{name}.weight"].astype(float), weights[f"{name}.bias"]
+    apart = np.einsum("chw,coij->ohiwj", image, kernel)
+    return apart.reshape(len(bias), 2 * image.shape[1], 2 * image.shape[2]) + bias[:, None, None]
+
+
+def unet_by_hand(network, up_mode, merge_mode):
+    """Two levels: down, up, and the level of full resolution beside what comes up."""
+    weights = {name.removeprefix("module."): array for name, array in named_weights(network).items()}
+
+    def both(image, name):
+        for layer in ("conv1", "conv2"):
+            image = np.maximum(convolved(image, weights, f"{name}.{layer}"), 0)
+        return image
+
+    first = both(IMAGE.astype(float), "down_convs.0")
+    n_channels, height, width = first.shape
+    pooled = first.reshape(n_channels, height // 2, 2, width // 2, 2).max((2, 4))
+    up = doubled(both(pooled, "down_convs.1"), weights, "up_convs.0.upconv", up_mode)
+    merged = np.concatenate([up, first]) if merge_mode == "concat" else up + first
+    return convolved(both(merged, "up_convs.0"), weights, "conv_final")[None]
+
+
+def unet(backend, **more):
+    """A small one, with the weights that it starts with."""
+    sizes = {"num_classes": 3, "in_channels": 2, "depth": 2, "start_filts": 2}
+    return resolve(f"delira.models.UNet2d{backend}")(**{**sizes, **more})
+
+
+def transfer_unet(**arguments):
+    """Transfer the weights, and give what the destination makes of an image."""
+    resolve("delira.models.transfer_weights")(**arguments)
+    return outputs_of(arguments["dst"], IMAGE[None]).astype(float)
+
+
+def between_unets(target, up_mode, merge_mode):
+    modes = {"up_mode": up_mode, "merge_mode": merge_mode}
+    other = [{"start_filts": 3}, {"depth": 1}, {"depth": 3}, {"in_channels": 1}, {"num_classes": 2}]
+    return Entry(
+        name=f"delira.models.transfer_weights#UNet, {up_mode}, {merge_mode}, to {target}",
+        good=lambda folder: {"src": unet("PyTorch", **modes), "dst": unet(target, **modes)},
+        make=transfer_unet,
+        expected=lambda arguments: unet_by_hand(arguments["src"], **modes),
+        wrong={"dst": [Fresh(str(more), lambda more=more: unet(target, **{**modes, **more})) for more in other]},
+        says={"dst": ["do not fit", "cannot be transferred"]},
+        needs=BACKENDS[target],
+        is_slow=True,
+    )
+
+
 ENTRIES = [
     Entry(
         name="delira.models.AbstractNetwork",
@@ -206,5 +281,11 @@ ENTRIES = [
     *map(own_network, BACKENDS),
     *map(prepared, BACKENDS),
     *(entry for backend in BACKENDS for entry in with_backend(backend)),
-    *(between(source, target) for source in ("PyTorch", "Jax") for target in BACKENDS),
+    *(between(source, target) for source in ("PyTorch", "Jax") if installed(source) for target in BACKENDS),
+    *(
+        between_unets(target, *modes)
+        for modes in (("transpose", "concat"), ("transpose", "add"), ("upsample", "concat"))
+        for target in BACKENDS
+        if installed("PyTorch")
+    ),
 ]
