@@ -121,6 +121,27 @@ def test_a_continued_training_continues_its_run_of_mlflow(client, room, tmp_path
     assert [step for step, _ in values_of(client, run.info.run_id, "own")] == list(range(1, 10))
 
 
+#: what every tracker is told of a run, as it is asked for below
+FACTS = {"seed": 7, "fold": 3, "model.n_features": 3, "training.optimizer_params.lr": 0.25}
+
+
+def run_with(room, tmp_path, **settings):
+    """Train once, and go on for one more epoch."""
+    training = {"save_freq": 1, "optimizer_params": {"lr": 0.25}, **settings}
+    experiment = room.experiment(tmp_path, training=training, seed=7)
+    experiment.run(data(), num_epochs=1, fold=3)
+    return experiment, experiment.last_trainer.save_path
+
+
+def test_mlflow_has_the_parameters_seed_fold_and_versions_of_a_run(client, room, tmp_path):
+    settings = {"logging_type": "mlflow", "logging_kwargs": {"tracking_uri": f"file://{tmp_path}/mlruns"}}
+    experiment, folder = run_with(room, tmp_path, **settings)
+    experiment.run(data(), num_epochs=2, fold=3, resume=folder)  # MLflow refuses other values of a parameter it has
+    (run,) = client.search_runs([client.get_experiment_by_name("delira").experiment_id])
+    assert run.data.params.items() >= {name: str(value) for name, value in FACTS.items()}.items()
+    assert run.data.params["versions.numpy"] == np.__version__
+
+
 def test_mlflow_has_a_training_that_failed_as_failed(client, room, tmp_path):
     kwargs = {"tracking_uri": f"file://{tmp_path}/mlruns"}
     trainer = room.trainer(tmp_path / "run", Broken.of(room), logging_type="mlflow", logging_kwargs=kwargs)
@@ -195,6 +216,17 @@ def test_wandb_has_numbers_pictures_and_histograms_offline(wandb, tmp_path, capl
     kinds = {name.removesuffix("/_type"): each[name] for each in found for name in each if name.endswith("/_type")}
     assert kinds == {"pictures/gray": "image-file", "stairs": "histogram", "bars": "image-file", "note": "html-file"}
     assert not [record for record in caplog.records if record.name == "delira"]
+
+
+def test_wandb_has_the_parameters_seed_fold_and_versions_of_a_run(wandb, room, tmp_path):
+    _, folder = run_with(room, tmp_path, logging_type="wandb", logging_kwargs={"project": "digits"})
+    records = offline_records(folder / "logs")
+    found = {}
+    for record in records:
+        updates = [*record.run.config.update, *record.config.update]
+        found |= {item.key or ".".join(item.nested_key): json.loads(item.value_json) for item in updates}
+    assert found.items() >= FACTS.items()
+    assert found["versions.numpy"] == np.__version__
 
 
 def test_wandb_draws_epochs_and_steps_over_axes_of_their_own(wandb, room, tmp_path):

@@ -111,3 +111,30 @@ def test_wrong_names_are_refused(shared, match):
     Wrong.shared = shared
     with pytest.raises(ConfigError, match=match):
         shared_objects([Wrong(Search())])
+
+
+def test_a_trial_of_optuna_itself_hears_of_the_run_and_prunes_it(room, tmp_path, manager):
+    optuna = pytest.importorskip("optuna")
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+
+    class Report(AbstractCallback):
+        shared = ("trial",)
+
+        def __init__(self, trial):
+            self.trial = trial
+
+        def at_epoch_end(self, trainer, **facts):
+            self.trial.report(facts["curr_epoch"], facts["curr_epoch"])
+            if self.trial.should_prune():
+                raise optuna.TrialPruned
+
+    def objective(trial):
+        lr = trial.suggest_float("lr", 0.01, 0.1)
+        experiment = room.experiment(tmp_path, training={"num_epochs": 5, "optimizer_params": {"lr": lr}})
+        experiment.run(manager(), callbacks=[Report(trial)])
+        return 0.0
+
+    study = optuna.create_study(pruner=optuna.pruners.ThresholdPruner(upper=2.5))
+    study.optimize(objective, n_trials=2)
+    assert [trial.state for trial in study.trials] == [optuna.trial.TrialState.PRUNED] * 2
+    assert [trial.intermediate_values for trial in study.trials] == [{1: 1, 2: 2, 3: 3}] * 2
