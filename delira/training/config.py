@@ -156,6 +156,13 @@ class TrainerConfig:
     """Handed to the closure as keywords."""
 
     def __post_init__(self) -> None:
+        for part, kind in PART_CLASSES.items():
+            if not isinstance(getattr(self, part), kind):
+                raise ConfigError(f"{part} must be a {kind.__name__}, got {getattr(self, part)!r}")
+        given = {name: getattr(self, name) for name in _BY_NAME if hasattr(self, name)}
+        if absent := [name for name, value in given.items() if value is None]:
+            raise ConfigError(f"{absent[0]} must be a dict with names as keys, got None")
+        _check_mappings(given)
         check_positive("val_freq", self.val_freq, "epoch")
         if self.num_threads is not None:
             check_positive("num_threads", self.num_threads, "thread")
@@ -431,10 +438,15 @@ def _means_default(value: Any, name: str) -> bool:
     return value is None and name not in ("save_freq", "logging_type", "device", "val_score_key")
 
 
+#: settings that are dictionaries by name
+_BY_NAME = (
+    "losses", "loss_keys", "train_metrics", "val_metrics", "metrics", "metric_keys", "extra", "optimizer_params",
+    "lr_scheduler_params", "logging_kwargs",
+)  # fmt: skip
+
+
 def _check_mappings(flat: Mapping[str, Any]) -> None:
-    names = ("losses", "loss_keys", "train_metrics", "val_metrics", "metrics", "metric_keys", "extra",
-             "optimizer_params", "lr_scheduler_params", "logging_kwargs")  # fmt: skip
-    for name in names:
+    for name in _BY_NAME:
         if (value := flat.get(name)) is not None and not isinstance(value, Mapping):
             raise ConfigError(f"{name} must be a dict with names as keys, got {type(value).__name__}")
         for key in value or ():

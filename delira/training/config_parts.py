@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from delira.errors import ConfigError
+from delira.utils.optimizing import check_rate_in
 
 
 def check_positive(name: str, value: Any, unit: str) -> None:
@@ -47,6 +48,7 @@ class OptimizerConfig:
             raise ConfigError(f"optimizer_cls must be a class, e.g. torch.optim.Adam, got {self.cls!r}")
         if self.builder is not None and not callable(self.builder):
             raise ConfigError(f"optim_fn must be a function that returns optimizers by name, got {self.builder!r}")
+        check_rate_in(self.params)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -20,9 +20,11 @@ from delira.metrics.gather import Gatherer
 from delira.metrics.metric_set import MetricSet
 from delira.metrics.scoring import lookup
 from delira.metrics.tree.seen import named_samples
+from delira.training.checks import check_data
 from delira.training.data_position import has_epochs
 from delira.training.output_readings import OutputReadings
 from delira.training.outputs import lost_rows
+from delira.utils.checks import check_functions
 from delira.utils.room_of import find_backend
 from delira.utils.suggest import did_you_mean
 
@@ -128,6 +130,11 @@ class Predictor:
         backend: Backend | None = None,
         preprocessing: FittedPreprocessing | None = None,
     ):
+        if backend is not None and not isinstance(backend, Backend):
+            raise ConfigError(f"backend is the verbs of a framework, a Backend, got {backend!r}")
+        given = {"convert_batch_to_npy_fn": convert_batch_to_npy_fn, "prepare_batch_fn": prepare_batch_fn}
+        given |= {"preprocessing": preprocessing}
+        check_functions(self, **{name: function for name, function in given.items() if function is not None})
         self.backend = backend or find_backend(model)
         self.module = model
         self._told_before: dict[str, Any] = {}
@@ -169,6 +176,7 @@ class Predictor:
             batch = data if self.preprocessing is None else self.preprocessing(data)
             with self.backend.evaluating(self.module):
                 return self.to_numpy(self.forward(self._prepare_batch(batch)))
+        check_data(data, "given")
         metrics = self._default_metrics()
         done = self.evaluate(data, batchsize=batch_size, metrics=metrics, targets=None, **kwargs)
         labels = [array for key, array in done.targets.items() if key not in self.key_mapping.values()]

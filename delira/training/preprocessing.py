@@ -17,7 +17,7 @@ from delira.io import estimators
 from delira.io.container import read_tree, write_tree
 from delira.metrics.scoring import keys_of
 from delira.training.generators import own_generators
-from delira.utils.files import publish
+from delira.utils.files import as_path, publish
 from delira.utils.notes import noting
 from delira.utils.seeding import derive, fix_random_states, seeded_globals
 
@@ -69,11 +69,10 @@ class Preprocessing:
                 f"preprocessing must be a dict of transformers by entry, e.g. {{'data': StandardScaler()}}, got "
                 f"{transformers!r}"
             )
-        if isinstance(trusted, str):
-            raise ConfigError(f"trusted must be a list of names, got {trusted!r}; write trusted=[{trusted!r}]")
+        trusted = _checked_trusted(trusted)
         if isinstance(max_bytes, bool) or not isinstance(max_bytes, int) or max_bytes < 1:
             raise ConfigError(f"max_bytes must be an integer of at least 1 (bytes), got {max_bytes!r}")
-        self.trusted, self.max_bytes = tuple(trusted), max_bytes
+        self.trusted, self.max_bytes = trusted, max_bytes
         self.transformers = {entry: self._checked(entry, each) for entry, each in transformers.items()}
 
     def _checked(self, entry: Any, transformer: Any) -> Any:
@@ -315,7 +314,8 @@ def load_preprocessing(path: str | Path, trusted: Iterable[Any] = ()) -> FittedP
     CheckpointError
         If the file is damaged, of a later version, or holds what is not trusted.
     """
-    file = _find(Path(path))
+    trusted = _checked_trusted(trusted)
+    file = _find(as_path(path, "path"))
     tree = read_tree(file)
     packed = tree.get("transformers")
     if tree.get("format") != FORMAT or not isinstance(packed, Mapping):
@@ -328,6 +328,15 @@ def load_preprocessing(path: str | Path, trusted: Iterable[Any] = ()) -> FittedP
         except (AttributeError, CheckpointError) as error:
             raise CheckpointError(f"{file}, entry {entry!r}: {error}") from error
     return FittedPreprocessing(transformers)
+
+
+def _checked_trusted(trusted: Any) -> tuple[Any, ...]:
+    if isinstance(trusted, str):
+        raise ConfigError(f"trusted must be a list of names, got {trusted!r}; write trusted=[{trusted!r}]")
+    names = tuple(trusted) if isinstance(trusted, Iterable) else (trusted,)
+    if not isinstance(trusted, Iterable) or not all(isinstance(one, str) or hasattr(one, "__name__") for one in names):
+        raise ConfigError(f"trusted must be a list of names, or of classes and functions, got {trusted!r}")
+    return names
 
 
 def _find(path: Path) -> Path:

@@ -15,6 +15,7 @@ from delira.training.out_of_fold import OutOfFold, Rounds, rounds_of
 from delira.training.outputs import caveats_of, not_finite, settle, settled_metrics
 from delira.training.preprocessing import FILE as PREPROCESSING
 from delira.training.selection import caveats_of_selection
+from delira.utils.checks import check_choice, check_whole
 from delira.utils.files import publish_text
 from delira.utils.foreign import harmless
 
@@ -23,6 +24,30 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from delira.report.examples import Examples
+
+
+def _check_mappings(owner: Any, **given: Any) -> None:
+    for name, value in given.items():
+        if not isinstance(value, Mapping):
+            raise ConfigError(f"{type(owner).__name__}: {name} is a dictionary, got {value!r:.80}")
+
+
+def _indices(name: str, given: Any) -> np.ndarray:
+    """Indices of samples as int64; fractions, negative ones and texts are none."""
+    found = np.asarray(given)
+    is_right = found.ndim == 1 and (found.dtype.kind in "iu" or not found.size)
+    if not is_right or isinstance(given, (str, Mapping)) or (found.size and found.min() < 0):
+        raise ConfigError(f"FoldResult: {name} are indices of the data set, whole numbers from 0, got {given!r:.80}")
+    return found.astype(np.int64)
+
+
+def _values(name: Any, given: Any) -> np.ndarray:
+    found = np.atleast_1d(np.asarray(given))
+    if not isinstance(name, str) or found.dtype.kind not in "biufc":
+        raise ConfigError(
+            f"FoldResult: metrics are numbers, or arrays of them, by name, got {given!r:.80} for {name!r}"
+        )
+    return found
 
 
 @dataclass(eq=False, repr=False)
@@ -68,11 +93,15 @@ class FoldResult:
     1, "left_out": [{"epoch": int, "updates": int, "steps": int}], "rollbacks": [epoch or None]}``; None: nothing."""
 
     def __post_init__(self) -> None:
-        self.train_indices = np.asarray(self.train_indices, dtype=np.int64)
-        self.test_indices = np.asarray(self.test_indices, dtype=np.int64)
+        check_whole(self, at_least=0, fold=self.fold)
+        self.train_indices = _indices("train_indices", self.train_indices)
+        self.test_indices = _indices("test_indices", self.test_indices)
         if self.val_indices is not None:
-            self.val_indices = np.asarray(self.val_indices, dtype=np.int64)
-        self.metrics = {name: np.atleast_1d(np.asarray(value)) for name, value in self.metrics.items()}
+            self.val_indices = _indices("val_indices", self.val_indices)
+        _check_mappings(self, metrics=self.metrics, predictions=self.predictions, targets=self.targets)
+        if not isinstance(self.history, list):
+            raise ConfigError(f"FoldResult: history is a list of one record for each epoch, got {self.history!r}")
+        self.metrics = {name: _values(name, value) for name, value in self.metrics.items()}
 
     @property
     def preprocessing(self) -> Path | None:
@@ -129,14 +158,24 @@ class KFoldResult:
     where that was not kept."""
 
     def __post_init__(self) -> None:
+        for name in ("folds", "unfinished"):
+            given = getattr(self, name)
+            if not isinstance(given, Sequence) or not all(isinstance(fold, FoldResult) for fold in given):
+                raise ConfigError(f"KFoldResult: {name} is a list of FoldResult, got {given!r:.80}")
+        check_whole(self, at_least=0, n_samples=self.n_samples)
+        check_choice(self, ("kfold", "run"), kind=self.kind)
+        optional = {"metrics": self.metrics, "metric_keys": self.metric_keys, "outputs": self.outputs}
+        _check_mappings(self, info=self.info, **{name: one for name, one in optional.items() if one is not None})
         self.folds, self.unfinished = list(self.folds), list(self.unfinished)
         if not self.folds and not self.problems:
             raise ConfigError("a KFoldResult needs at least one fold, got none")
         numbers = [fold.fold for fold in self.folds]
         if len(set(numbers)) < len(numbers):
             raise ConfigError(f"folds must have different numbers, got {numbers}")
-        if self.groups is not None and len(self.groups) != self.n_samples:
-            raise ConfigError(f"groups has {len(self.groups)} entries for n_samples={self.n_samples}; one per sample")
+        if self.groups is not None and np.shape(self.groups) != (self.n_samples,):
+            raise ConfigError(
+                f"groups has the shape {np.shape(self.groups)} for n_samples={self.n_samples}; one per sample"
+            )
         if self.metrics and self.outputs is not None:
             self.metrics = settled_metrics(self.metrics, self.metric_keys, self.settled_outputs)
         names = self._names

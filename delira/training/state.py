@@ -2,9 +2,11 @@
 
 import dataclasses
 from collections.abc import Mapping
+from numbers import Integral, Real
 from typing import Any
 
-from delira.errors import CheckpointError
+from delira.errors import CheckpointError, ConfigError
+from delira.utils.checks import check_flags, check_texts, check_whole
 
 
 @dataclasses.dataclass
@@ -71,6 +73,23 @@ class TrainingState:
     loader: dict[str, Any] = dataclasses.field(default_factory=dict)
     """Position of a loader of the user's that can tell one; a data manager needs only ``step_in_epoch``."""
 
+    def __post_init__(self) -> None:
+        counts = {name: getattr(self, name) for name in _COUNTS}
+        check_whole(self, at_least=0, **counts)
+        check_whole(self, seed=self.seed)
+        check_whole(self, at_least=1, micro_batches=self.micro_batches)
+        check_flags(self, has_all_steps=self.has_all_steps, stop_training=self.stop_training)
+        for name, kind in _KINDS.items():
+            if not isinstance(getattr(self, name), kind):
+                raise ConfigError(f"TrainingState: {name} is a {kind.__name__.lower()}, got {getattr(self, name)!r}")
+        if self.best_epoch is not None:
+            check_whole(self, at_least=1, best_epoch=self.best_epoch)
+        if self.best_score is not None and (isinstance(self.best_score, bool) or not isinstance(self.best_score, Real)):
+            raise ConfigError(f"TrainingState: best_score is a number, got {self.best_score!r}")
+        for name in ("score_key", "score_mode"):
+            if getattr(self, name) is not None:
+                check_texts(self, **{name: getattr(self, name)})
+
     @property
     def is_new(self) -> bool:
         """Whether nothing was trained yet."""
@@ -93,6 +112,15 @@ class TrainingState:
             kind = list if isinstance(default, list) else Mapping
             if isinstance(default, (list, dict)) and not isinstance(tree.get(name, default), kind):
                 raise CheckpointError(f"the checkpoint's training state has a {type(tree[name]).__name__} as {name!r}")
-        if not isinstance(tree.get("epoch"), int):
+        if not isinstance(tree.get("epoch"), Integral):
             raise CheckpointError(f"the checkpoint's training state has the epoch {tree.get('epoch')!r}, no number")
-        return cls(**tree)
+        try:
+            return cls(**tree)
+        except ConfigError as error:
+            raise CheckpointError(f"the checkpoint's training state is none: {error}") from error
+
+
+_COUNTS = ("epoch", "step_in_epoch", "batch_in_epoch", "global_step", "fold", "rollbacks")
+_KINDS: dict[str, type] = {
+    "history": list, **dict.fromkeys(("callbacks", "accumulators", "generators", "loader"), Mapping),
+}  # fmt: skip

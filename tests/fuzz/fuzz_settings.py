@@ -43,7 +43,7 @@ WRONG: dict[str, list[Any]] = {
     "convert_batch_to_npy_fn": [*NOT_CALLABLE],
     "extra": PARAMETERS,
     "optimizer_cls": ["x", 5, NAN, [], {}, STRANGE],
-    "optimizer_params": [*PARAMETERS, {"nonsense": 1}],
+    "optimizer_params": [*PARAMETERS, {"nonsense": 1}, {"lr": -1}, {"lr": NAN}, {"lr": "x"}, {"lr": None}],
     "optim_fn": NOT_CALLABLE,
     "lr_scheduler_cls": ["x", 5, NAN, [], STRANGE],
     "lr_scheduler_params": NOT_A_MAPPING,

@@ -11,6 +11,9 @@ from delira.backends.jax import graph
 from delira.backends.jax.optimizers import RATE, JaxOptimizer
 from delira.contract import UpdateConfig
 from delira.errors import ConfigError
+from delira.utils.optimizing import both_of, building
+
+_CURE = "pass optimizer_cls=optax.adam, optimizer_params={'lr': 1e-3}"
 
 
 def create_optims_default_jax(model: nnx.Module, optim_cls: Any, **optim_params: Any) -> dict[str, JaxOptimizer]:
@@ -18,12 +21,15 @@ def create_optims_default_jax(model: nnx.Module, optim_cls: Any, **optim_params:
 
     The learning rate is ``lr`` or ``learning_rate``.
     """
-    return {"default": _make(model, optim_cls, optim_params)}
+    with building(optim_cls, optim_params, _CURE):
+        return {"default": _make(model, optim_cls, optim_params)}
 
 
 def create_optims_gan_default_jax(model: Any, optim_cls: Any, **optim_params: Any) -> dict[str, JaxOptimizer]:
     """Two optimizers by ``optim_cls``: ``"gen"`` of ``model.gen`` and ``"discr"`` of ``model.discr``."""
-    return {"gen": _make(model.gen, optim_cls, optim_params), "discr": _make(model.discr, optim_cls, optim_params)}
+    gen, discr = both_of(model)
+    with building(optim_cls, optim_params, _CURE):
+        return {"gen": _make(gen, optim_cls, optim_params), "discr": _make(discr, optim_cls, optim_params)}
 
 
 def _make(module: nnx.Module, optimizer_cls: Any, params: Mapping[str, Any]) -> JaxOptimizer:
@@ -95,16 +101,9 @@ def _check_precision(network: nnx.Module, update: UpdateConfig) -> None:
 
 
 def _default_optimizers(network: nnx.Module, optimizer_cls: Any, params: Mapping[str, Any]) -> dict[str, Any]:
-    cure = "pass optimizer_cls=optax.adam, optimizer_params={'lr': 1e-3}"
     if optimizer_cls is None:
-        raise ConfigError(f"no optimizer is set; {cure}")
-    if not callable(optimizer_cls):
-        raise ConfigError(f"optimizer_cls must be an optimizer of optax, got {optimizer_cls!r}; {cure}")
-    try:
-        return dict(create_optims_default_jax(network, optimizer_cls, **params))
-    except TypeError as error:
-        name = getattr(optimizer_cls, "__name__", repr(optimizer_cls))
-        raise ConfigError(f"{name} cannot be built from optimizer_params={dict(params)}: {error}") from error
+        raise ConfigError(f"no optimizer is set; {_CURE}")
+    return dict(create_optims_default_jax(network, optimizer_cls, **params))
 
 
 def no_optimizer() -> optax.GradientTransformation:

@@ -61,6 +61,8 @@ class JaxOptimizer:
     def __init__(self, module: nnx.Module, transformation: optax.GradientTransformation):
         if not callable(getattr(transformation, "update", None)) or not callable(getattr(transformation, "init", None)):
             raise ConfigError(f"a JaxOptimizer takes a transformation of optax, got {transformation!r}")
+        if not isinstance(module, nnx.Module):
+            raise ConfigError(f"a JaxOptimizer learns the weights of a module of flax.nnx, got {module!r}")
         self.module, self.transformation = module, optax.with_extra_args_support(transformation)
         self.config = UpdateConfig()
         weights = {name: variable.get_raw_value() for name, variable in graph.weights_of(module).items()}

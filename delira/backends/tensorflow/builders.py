@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
+from numbers import Real
 from typing import Any
 
 import keras
@@ -11,6 +12,9 @@ from delira.backends.tensorflow.optimizers import TfOptimizer
 from delira.backends.tensorflow.runtime import runtime_of
 from delira.contract import UpdateConfig
 from delira.errors import ConfigError
+from delira.utils.optimizing import both_of, building
+
+_CURE = "pass optimizer_cls=keras.optimizers.Adam, optimizer_params={'learning_rate': 1e-3}"
 
 
 def create_optims_default_tf(model: Any, optim_cls: Any = None, **optim_params: Any) -> dict[str, Any]:
@@ -25,7 +29,9 @@ def create_optims_default_tf(model: Any, optim_cls: Any = None, **optim_params: 
     **optim_params
         Its arguments; ``lr`` means ``learning_rate``.
     """
-    return {"default": (model if optim_cls is None else optim_cls)(**_keras_names(optim_params))}
+    cls, params = model if optim_cls is None else optim_cls, _keras_names(optim_params)
+    with building(cls, params, _CURE):
+        return {"default": cls(**params)}
 
 
 def create_optims_gan_default_tf(model: Any, optim_cls: Any, **optim_params: Any) -> dict[str, Any]:
@@ -43,13 +49,18 @@ def create_optims_gan_default_tf(model: Any, optim_cls: Any, **optim_params: Any
     **optim_params
         Its arguments, for both; ``lr`` means ``learning_rate``.
     """
-    params = _keras_names(optim_params)
-    return {"gen": (optim_cls(**params), model.gen), "discr": (optim_cls(**params), model.discr)}
+    params, (gen, discr) = _keras_names(optim_params), both_of(model)
+    with building(optim_cls, params, _CURE):
+        return {"gen": (optim_cls(**params), gen), "discr": (optim_cls(**params), discr)}
 
 
 def _keras_names(params: Mapping[str, Any]) -> dict[str, Any]:
-    """The learning rate under the name that Keras has for it."""
-    return {"learning_rate" if name == "lr" else name: value for name, value in params.items()}
+    """The learning rate under the name, and of the type, that Keras has for it."""
+    named = {"learning_rate" if name == "lr" else name: value for name, value in params.items()}
+    rate = named.get("learning_rate")
+    if isinstance(rate, Real) and not isinstance(rate, bool):
+        named["learning_rate"] = float(rate)
+    return named
 
 
 def build_optimizers(
@@ -117,16 +128,9 @@ def _wrapped(name: str, entry: Any, network: Any, update: UpdateConfig) -> TfOpt
 
 
 def _default_optimizers(network: Any, optimizer_cls: Any, params: Mapping[str, Any]) -> dict[str, Any]:
-    cure = "pass optimizer_cls=keras.optimizers.Adam, optimizer_params={'learning_rate': 1e-3}"
     if optimizer_cls is None:
-        raise ConfigError(f"no optimizer is set; {cure}")
-    if not callable(optimizer_cls):
-        raise ConfigError(f"optimizer_cls must be an optimizer class, got {optimizer_cls!r}; {cure}")
-    try:
-        return create_optims_default_tf(network, optimizer_cls, **params)
-    except (TypeError, ValueError) as error:
-        name = getattr(optimizer_cls, "__name__", repr(optimizer_cls))
-        raise ConfigError(f"{name} cannot be built from optimizer_params={dict(params)}: {error}") from error
+        raise ConfigError(f"no optimizer is set; {_CURE}")
+    return create_optims_default_tf(network, optimizer_cls, **params)
 
 
 def learning_rates(optimizers: Mapping[str, Any]) -> dict[str, float]:

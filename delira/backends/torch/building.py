@@ -9,19 +9,31 @@ from torch.nn.parameter import is_lazy
 from delira.backends.torch.optimizers import TorchOptimizer
 from delira.contract import UpdateConfig
 from delira.errors import ConfigError
+from delira.utils.optimizing import both_of, building
+
+_CURE = "pass optimizer_cls=torch.optim.Adam, optimizer_params={'lr': 1e-3}"
 
 
 def create_optims_default_pytorch(model: torch.nn.Module, optim_cls: Any, **optim_params: Any) -> dict[str, Any]:
     """One optimizer of all parameters, called ``"default"``."""
-    return {"default": optim_cls(model.parameters(), **optim_params)}
+    with building(optim_cls, optim_params, _CURE):
+        return {"default": optim_cls(_weights_of(model), **optim_params)}
 
 
 def create_optims_gan_default_pytorch(model: Any, optim_cls: Any, **optim_params: Any) -> dict[str, Any]:
     """Two optimizers: ``"gen"`` of ``model.gen`` and ``"discr"`` of ``model.discr``."""
-    return {
-        "gen": optim_cls(model.gen.parameters(), **optim_params),
-        "discr": optim_cls(model.discr.parameters(), **optim_params),
-    }
+    gen, discr = both_of(model)
+    with building(optim_cls, optim_params, _CURE):
+        return {
+            "gen": optim_cls(_weights_of(gen), **optim_params),
+            "discr": optim_cls(_weights_of(discr), **optim_params),
+        }
+
+
+def _weights_of(network: Any) -> Any:
+    if not callable(getattr(network, "parameters", None)):
+        raise ConfigError(f"optimizers are made for a network of PyTorch, got {network!r}")
+    return network.parameters()
 
 
 def build_optimizers(
@@ -79,17 +91,11 @@ def check_optimizers(network: torch.nn.Module, optimizers: Mapping[str, Any]) ->
 
 
 def _default_optimizers(network: torch.nn.Module, optimizer_cls: Any, params: Mapping[str, Any]) -> dict[str, Any]:
-    cure = "pass optimizer_cls=torch.optim.Adam, optimizer_params={'lr': 1e-3}"
     if optimizer_cls is None:
-        raise ConfigError(f"no optimizer is set; {cure}")
-    if not callable(optimizer_cls):
-        raise ConfigError(f"optimizer_cls must be an optimizer class, got {optimizer_cls!r}; {cure}")
+        raise ConfigError(f"no optimizer is set; {_CURE}")
     try:
         return create_optims_default_pytorch(network, optimizer_cls, **params)
-    except TypeError as error:
-        name = getattr(optimizer_cls, "__name__", repr(optimizer_cls))
-        raise ConfigError(f"{name} cannot be built from optimizer_params={dict(params)}: {error}") from error
-    except ValueError as error:
+    except ConfigError as error:
         lazy = [weight_name for weight_name, weight in network.named_parameters() if is_lazy(weight)]
         if not lazy:
             raise

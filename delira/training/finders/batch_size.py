@@ -11,7 +11,7 @@ from delira.training.finders.rehearsal import Rehearsal, participants, rehearsin
 from delira.training.predictor import batch_length
 from delira.training.trial.data import Batch
 from delira.utils.arrays import shape_of
-from delira.utils.checks import check_whole
+from delira.utils.checks import check_flags, check_whole
 from delira.utils.trees import iterate_leaves
 
 _log = logging.getLogger("delira")
@@ -72,6 +72,7 @@ def find_batch_size(
     100
     """
     check_whole("find_batch_size", at_least=1, start=start, steps=steps)
+    check_flags("find_batch_size", is_exact=is_exact)
     if max_batch_size is not None:
         check_whole("find_batch_size", at_least=1, max_batch_size=max_batch_size)
     trainer, data = participants(of, data)

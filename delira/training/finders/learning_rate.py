@@ -11,7 +11,7 @@ import numpy as np
 from delira import state as keys
 from delira.errors import ConfigError
 from delira.training.finders.rehearsal import Rehearsal, participants, rehearsing
-from delira.utils.checks import check_whole
+from delira.utils.checks import check_numbers, check_whole
 from delira.utils.picture import picture_class
 
 if TYPE_CHECKING:
@@ -41,6 +41,17 @@ class RateSearch:
     losses: np.ndarray
     smoothed: np.ndarray
     n_unsettled: int = 0
+
+    def __post_init__(self) -> None:
+        curves = {"rates": self.rates, "losses": self.losses, "smoothed": self.smoothed}
+        length = next((len(curve) for curve in curves.values() if _is_curve(curve)), 0)
+        for name, curve in curves.items():
+            if not _is_curve(curve) or len(curve) != length:
+                raise ConfigError(
+                    f"RateSearch: {name} is an array of numbers, as long as the others of rates, losses and smoothed, "
+                    f"got {curve!r:.80}"
+                )
+        check_whole(self, at_least=0, n_unsettled=self.n_unsettled)
 
     @property
     def suggestion(self) -> float | None:
@@ -86,6 +97,10 @@ class RateSearch:
         axes.spines[["top", "right"]].set_visible(False)
         axes.legend(frameon=False)
         return figure
+
+
+def _is_curve(curve: Any) -> bool:
+    return isinstance(curve, np.ndarray) and curve.ndim == 1 and curve.dtype.kind in "fiu"
 
 
 def find_learning_rate(
@@ -199,11 +214,12 @@ def _has_diverged(smoothed: list[float], divergence: float) -> bool:
 
 
 def _check(start: float, end: float, steps: int, smoothing: float, divergence: float) -> None:
-    if not 0 < start < end < math.inf:
-        raise ConfigError(f"find_learning_rate: rates go from start up to end, got {start!r} and {end!r}")
-    check_whole("find_learning_rate", at_least=3, steps=steps)
-    if not 0 <= smoothing < 1 or not divergence > 1:
-        raise ConfigError(
-            f"find_learning_rate: smoothing is at least 0 and below 1, divergence above 1; got {smoothing!r} and "
-            f"{divergence!r}"
-        )
+    who = "find_learning_rate"
+    check_numbers(who, above=0, start=start, end=end)
+    if not start < end:
+        raise ConfigError(f"{who}: rates go from start up to end, got {start!r} and {end!r}")
+    check_whole(who, at_least=3, steps=steps)
+    check_numbers(who, at_least=0, smoothing=smoothing)
+    check_numbers(who, above=1, divergence=divergence)
+    if not smoothing < 1:
+        raise ConfigError(f"{who}: smoothing is at least 0 and below 1, got {smoothing!r}")

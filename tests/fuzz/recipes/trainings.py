@@ -3,7 +3,8 @@
 import numpy as np
 from fuzz_cases import Entry
 from fuzz_settings import RIGHT, WRONG
-from fuzz_training import BATCH, EPOCHS, INPUTS, TARGETS, network, weights_of
+from fuzz_toys import by_hand, data, of_experiment, of_toy, train
+from fuzz_training import EPOCHS, network, weights_of
 from fuzz_training import by_hand as by_hand_of_torch
 from fuzz_values import (
     NAN,
@@ -18,49 +19,10 @@ from fuzz_values import (
     STRANGE,
 )
 
-from delira.data_loading import BaseDataManager, SequentialSampler
-from delira.testing import ToyExperiment, ToyNetwork, ToySGD, mean_squared_error
-
-
-def data():
-    """The small problem, in order."""
-    return BaseDataManager({"data": INPUTS, "label": TARGETS}, BATCH, sampler_cls=SequentialSampler)
-
-
-def train(trainer, folder):
-    """Train the toy for two epochs, with a validation."""
-    network = trainer.train(EPOCHS, data(), data())
-    return network.weight.ravel()
-
-
-def by_hand(arguments):
-    """The same two epochs in numpy: the gradient of the mean squared error of a linear network."""
-    weight = WEIGHT.copy()
-    for _ in range(EPOCHS):
-        for start in range(0, len(INPUTS), BATCH):
-            x, y = INPUTS[start : start + BATCH].astype(float), TARGETS[start : start + BATCH].astype(float)
-            weight -= 0.1 * 2 * x.T @ (x @ weight - y) / len(y)
-    return weight.ravel()
-
+from delira.testing import ToyExperiment, ToyNetwork
 
 #: what the toy refuses: it only computes the plain update, and nothing is written here
 UPDATES = ("gradient_clip_norm", "gradient_clip_value", "nonfinite", "save_in_background")
-WEIGHT = np.array([[0.5], [-1.0], [2.0]])
-
-
-def of_toy(folder):
-    toy = ToyNetwork(3)
-    toy.weight = WEIGHT.copy()
-    return {
-        "network": toy,
-        "save_path": None,
-        "key_mapping": {"x": "data"},
-        "losses": {"loss": mean_squared_error},
-        "optimizer_cls": ToySGD,
-        "optimizer_params": {"lr": 0.1},
-        "verbose": 0,
-    }
-
 
 SAYS = {
     "network": ["has no closure"],
@@ -100,18 +62,6 @@ def of_torch(folder):
 def train_torch(trainer, folder):
     """Train for two epochs, with a validation."""
     return weights_of(trainer.train(EPOCHS, data(), data()))
-
-
-def of_experiment(folder):
-    toy = of_toy(folder)
-    return {
-        "params": {"training": {"num_epochs": EPOCHS, **{name: toy[name] for name in ("losses", "optimizer_params")}}},
-        "model_cls": ToyNetwork,
-        "name": "fuzz",
-        "save_path": folder,
-        "key_mapping": {"x": "data"},
-        "verbose": 0,
-    }
 
 
 def run(experiment, folder):

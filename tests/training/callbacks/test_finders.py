@@ -364,7 +364,7 @@ def test_rates_that_are_tensors_are_set():
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
-    ({"start": 0.0}, "from start up to end"), ({"start": 1.0, "end": 0.1}, "from start up to end"),
+    ({"start": 0.0}, "start is a number above 0"), ({"start": 1.0, "end": 0.1}, "from start up to end"),
     ({"steps": 2}, "steps is a whole number of at least 3, got 2"), ({"steps": 1.5}, "steps"),
     ({"smoothing": 1.0}, "smoothing"), ({"divergence": 1.0}, "divergence"),
     ({"data": [1]}, "a trial has its data already"),

@@ -1,0 +1,80 @@
+"""Optimizers made out of a class and its arguments, with errors that name what is wrong."""
+
+import contextlib
+import math
+from collections.abc import Iterator, Mapping
+from numbers import Real
+from typing import Any
+
+from delira.errors import ConfigError, DeliraError
+
+#: what the learning rate is called
+_RATES = ("lr", "learning_rate")
+#: kinds of values that no framework takes for a rate; it may be a schedule, or a tensor
+_NO_RATES = (str, bytes, bool, list, tuple, dict, set, type(None))
+
+
+@contextlib.contextmanager
+def building(optimizer_cls: Any, params: Mapping[str, Any], cure: str) -> Iterator[None]:
+    """Scope in which optimizers are made.
+
+    Parameters
+    ----------
+    optimizer_cls
+        The class, or function.
+    params
+        Its arguments.
+    cure
+        What to write, for the message.
+
+    Raises
+    ------
+    ConfigError
+        If it cannot be called, a learning rate is none, or it takes no such arguments.
+    """
+    if not callable(optimizer_cls):
+        raise ConfigError(f"optimizer_cls must be an optimizer class, got {optimizer_cls!r}; {cure}")
+    check_rate_in(params)
+    try:
+        yield
+    except DeliraError:
+        raise
+    except (TypeError, ValueError) as error:
+        name = getattr(optimizer_cls, "__name__", repr(optimizer_cls))
+        raise ConfigError(f"{name} cannot be built from optimizer_params={dict(params)}: {error}") from error
+
+
+def check_rate_in(params: Mapping[str, Any]) -> None:
+    """Refuse a learning rate that is none, whatever the framework makes of it.
+
+    Raises
+    ------
+    ConfigError
+        With the value.
+    """
+    for name in _RATES:
+        if name in params and not _may_be_rate(params[name]):
+            raise ConfigError(
+                f"optimizer_params: {name} is a finite number of at least 0, or a schedule of the framework, got "
+                f"{params[name]!r}"
+            )
+
+
+def _may_be_rate(value: Any) -> bool:
+    if isinstance(value, _NO_RATES):
+        return False
+    return not isinstance(value, Real) or (math.isfinite(value) and float(value) >= 0)
+
+
+def both_of(model: Any) -> tuple[Any, Any]:
+    """The two networks of a generative adversarial one.
+
+    Raises
+    ------
+    ConfigError
+        If it has no ``gen`` or no ``discr``.
+    """
+    for name in ("gen", "discr"):
+        if not hasattr(model, name):
+            raise ConfigError(f"the network has two parts, model.gen and model.discr, and {model!r:.80} has no {name}")
+    return model.gen, model.discr

@@ -1,0 +1,56 @@
+"""The toy backend's trainings: what they are made of, and the same in numpy."""
+
+import numpy as np
+from fuzz_training import BATCH, EPOCHS, INPUTS, TARGETS
+
+from delira.data_loading import BaseDataManager, SequentialSampler
+from delira.testing import ToyNetwork, ToySGD, mean_squared_error
+
+WEIGHT = np.array([[0.5], [-1.0], [2.0]])
+
+
+def data():
+    """The small problem, in order."""
+    return BaseDataManager({"data": INPUTS, "label": TARGETS}, BATCH, sampler_cls=SequentialSampler)
+
+
+def train(trainer, folder):
+    """Train the toy for two epochs, with a validation."""
+    network = trainer.train(EPOCHS, data(), data())
+    return network.weight.ravel()
+
+
+def by_hand(arguments):
+    """The same two epochs in numpy: the gradient of the mean squared error of a linear network."""
+    weight = WEIGHT.copy()
+    for _ in range(EPOCHS):
+        for start in range(0, len(INPUTS), BATCH):
+            x, y = INPUTS[start : start + BATCH].astype(float), TARGETS[start : start + BATCH].astype(float)
+            weight -= 0.1 * 2 * x.T @ (x @ weight - y) / len(y)
+    return weight.ravel()
+
+
+def of_toy(folder):
+    toy = ToyNetwork(3)
+    toy.weight = WEIGHT.copy()
+    return {
+        "network": toy,
+        "save_path": None,
+        "key_mapping": {"x": "data"},
+        "losses": {"loss": mean_squared_error},
+        "optimizer_cls": ToySGD,
+        "optimizer_params": {"lr": 0.1},
+        "verbose": 0,
+    }
+
+
+def of_experiment(folder):
+    toy = of_toy(folder)
+    return {
+        "params": {"training": {"num_epochs": EPOCHS, **{name: toy[name] for name in ("losses", "optimizer_params")}}},
+        "model_cls": ToyNetwork,
+        "name": "fuzz",
+        "save_path": folder,
+        "key_mapping": {"x": "data"},
+        "verbose": 0,
+    }
