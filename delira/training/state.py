@@ -122,5 +122,5 @@ class TrainingState:
 
 _COUNTS = ("epoch", "step_in_epoch", "batch_in_epoch", "global_step", "fold", "rollbacks")
 _KINDS: dict[str, type] = {
-    "history": list, **dict.fromkeys(("callbacks", "accumulators", "generators", "loader"), Mapping),
+    "history": list, **dict.fromkeys(("callbacks", "accumulators", "generators", "loader", "outputs"), Mapping),
 }  # fmt: skip

@@ -19,6 +19,11 @@ COVERED: set[str] = {
     "delira.io",
     "delira.metrics",
     "delira.models",
+    "delira.training",
+    "delira.training.callbacks",
+    "delira.training.callbacks.mixing",
+    "delira.training.finders",
+    "delira.training.trial",
 }
 SEED = int(os.environ.get("DELIRA_FUZZ_SEED", "0"))
 ENTRIES = [entry for entry in all_entries() if entry.needs is None or importlib.util.find_spec(entry.needs)]

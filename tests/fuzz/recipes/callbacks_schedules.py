@@ -241,6 +241,7 @@ FAMILIES = {
 def entry(name, family, backend):
     good, right, wrong, expected, further = FAMILIES[family]
     is_plateau = family == "ReduceLROnPlateau"
+    monitor = {"monitor": NOT_A_TEXT} if backend == "PyTorch" and not is_plateau else {}
     step_on = {} if is_plateau else {"step_on": ["iter", "epoch", None]}
     return Entry(
         name=f"delira.training.callbacks.{name}",
@@ -248,7 +249,7 @@ def entry(name, family, backend):
         use=rates_of,
         expected=expected,
         right={**right, **step_on, "optimizer": ["default"]},
-        wrong={**wrong, "step_on": [*STEP_ON, "iter"] if is_plateau else STEP_ON, "optimizer": NO_OPTIMIZER},
+        wrong={**wrong, **monitor, "step_on": [*STEP_ON, "iter"] if is_plateau else STEP_ON, "optimizer": NO_OPTIMIZER},
         needs=BACKENDS[backend],
         **further,
     )

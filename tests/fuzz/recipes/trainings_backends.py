@@ -32,28 +32,11 @@ BACKENDS = {
     "tensorflow": ("TfNetworkTrainer", "TfExperiment", "tensorflow", ()),
     "jax": ("JaxNetworkTrainer", "JaxExperiment", "flax", ("deterministic",)),
 }
-#: of scikit-learn, whose estimators learn by themselves
-OF_LEARNERS = {
-    "losses",
-    "loss_keys",
-    "optimizer_cls",
-    "optimizer_params",
-    "optim_fn",
-    "lr_scheduler_cls",
-    "lr_scheduler_params",
-    "gradient_accumulation_steps",
-    "gradient_clip_norm",
-    "gradient_clip_value",
-    "mixed_precision",
-    "compiled",
-    "jit_compile",
-    "nonfinite",
-    "rollback_factor",
-    "max_rollbacks",
-    "micro_batches",
-    "key_mapping",
-    "train_metrics",
-}
+#: an estimator learns by itself: it does without losses, and reads its own entries
+LEARNER = {**WRONG, "losses": [value for value in WRONG["losses"] if value != {}]}
+del LEARNER["key_mapping"]
+#: what changes nothing about it
+OF_LEARNERS = {name: values for name, values in RIGHT.items() if name in ("save_freq", "verbose", "seed", "log_freq")}
 
 
 def data():
@@ -172,8 +155,6 @@ def of_learners(folder):
     return {"params": {}, "model_cls": LinearRegression, "name": "fuzz", "save_path": folder, "verbose": 0}
 
 
-LEARNER = {key: values for key, values in WRONG.items() if key not in OF_LEARNERS}
-
 ENTRIES = [
     *map(trainer_entry, BACKENDS),
     *(
@@ -196,13 +177,12 @@ ENTRIES = [
         good=of_learner,
         use=fitted,
         expected=least_squares,
-        right={key: values for key, values in RIGHT.items() if key in LEARNER and key not in WITHOUT_FILES},
+        right=OF_LEARNERS,
         wrong={**LEARNER, "save_path": NOT_A_PATH, "network": NETWORKS[:-1]},
         says=SAYS,
         free={
             "resume_from": "tested with the files of checkpoints",
             "key_mapping": "estimators read their own entries",
-            "losses": "estimators have none",
         },
         needs="sklearn",
         is_slow=True,
@@ -215,7 +195,7 @@ ENTRIES = [
         right={"save_freq": [2, None], "name": ["a"], "n_epochs": [None, 2]},
         says=SAYS,
         wrong={
-            **{key: values for key, values in LEARNER.items() if key not in OF_TRAINERS},
+            **{key: values for key, values in LEARNER.items() if key not in OF_TRAINERS or key == "losses"},
             "params": [5, NAN, STRANGE, [], True, {"training": {"num_epoch": 1}}, {"model": {"nonsense": 1}}],
             "model_cls": ["x", 5, NAN, [], STRANGE, None, int],
             "n_epochs": NOT_A_COUNT,

@@ -240,6 +240,7 @@ ENTRIES = [
             "trainer_cls": ["x", 5, NAN, [], STRANGE, int],
             "predictor_cls": ["x", 5, NAN, [], STRANGE, int],
         },
+        free={"losses": "given in the parameters"},
         is_slow=True,
     ),
     Entry(
@@ -298,7 +299,7 @@ ENTRIES = [
             "history": ["x", 5, NAN, {}, STRANGE, None],
             **{
                 name: ["x", 5, NAN, [1], STRANGE, None]
-                for name in ("callbacks", "accumulators", "generators", "loader")
+                for name in ("callbacks", "accumulators", "generators", "loader", "outputs")
             },
         },
     ),
@@ -329,7 +330,10 @@ ENTRIES = [
             "history": ["x", 5, NAN, {}, STRANGE, None],
         },
         free={
-            **dict.fromkeys(("parameters", "callbacks", "left_out", "timings", "guards", "path"), "told as they are"),
+            **dict.fromkeys(
+                ("parameters", "callbacks", "left_out", "timings", "guards", "path", "raw_statistics"),
+                "told as they are",
+            ),
             **dict.fromkeys(("best_epoch", "best_score", "score_key", "weights_epoch", "seconds"), "told as they are"),
         },
     ),
