@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from delira.errors import ConfigError, DataError
+from delira.utils.checks import check_functions, check_whole
 from delira.utils.seeding import derive
 from delira.utils.trees import iterate_leaves, map_leaves
 
@@ -53,11 +55,18 @@ class Resampling:
     """
 
     def __init__(self, n: int, groups: Any = None, seed: int = 0, n_draws: int = N_DRAWS, fold: int | None = None):
+        check_whole("Resampling", at_least=0, n=n, seed=seed)
+        check_whole("Resampling", at_least=1, n_draws=n_draws)
+        if fold is not None:
+            check_whole("Resampling", at_least=0, fold=fold)
         self.n, self.seed, self.n_draws = n, seed, n_draws
         self.counters = () if fold is None else (fold,)
         self.members: np.ndarray | None = None
         if groups is not None:
-            _, self.members = np.unique(np.asarray(groups), return_inverse=True)
+            found = np.asarray(groups)
+            if found.shape != (n,):
+                raise DataError(f"groups must be one for each of {n} cases, got {groups!r:.200}")
+            _, self.members = np.unique(found, return_inverse=True)
 
     @property
     def n_units(self) -> int:
@@ -132,8 +141,12 @@ def mean_interval(
     Interval
         NaN with a note if a value is not finite, or if there is only one case or group.
     """
-    values = np.asarray(values, dtype=np.float64)
+    values = _numbers_of_cases("values", values)
     draws = Resampling(len(values), groups, seed, n_draws)
+    if weights is not None:
+        weights = _numbers_of_cases("weights", weights)
+        if weights.shape != values.shape or not (weights >= 0).all() or not np.isfinite(weights).all():
+            raise DataError(f"weights must be one finite number of at least 0 for each value, got {weights!r:.200}")
     if note := _not_finite(values):
         return draws.none(note)
     if draws.n_units < 2:
@@ -144,6 +157,17 @@ def mean_interval(
     with np.errstate(invalid="ignore"):  # no case of a draw may count
         estimates = [sums[units].sum(1) / sizes[units].sum(1) for units in draws.units(max(1, CHUNK // draws.n_units))]
     return draws.interval(np.concatenate(estimates))
+
+
+def _numbers_of_cases(name: str, given: Any) -> np.ndarray:
+    """One number for each case, float64 of shape ``(n,)``."""
+    try:
+        found = np.asarray(given)
+    except ValueError as error:  # lists of several lengths
+        raise DataError(f"{name} must be one number for each case, got {given!r:.200}: {error}") from error
+    if found.ndim != 1 or not len(found) or found.dtype.kind not in "biuf":
+        raise DataError(f"{name} must be one number for each case, got {given!r:.200}")
+    return found.astype(np.float64)
 
 
 def _not_finite(values: np.ndarray) -> str:
@@ -179,7 +203,8 @@ def score_interval(
     Interval
         NaN with a note if a draw has no value, or there is only one case or group.
     """
-    n_cases = len(next(iterate_leaves(arrays[0]))[1])
+    check_functions("score_interval", function=function)
+    n_cases = _count_cases(arrays)
     draws = Resampling(n_cases, groups, seed, n_draws)
     if draws.n_units < 2:
         return draws.none(too_few(draws.n_units, groups is not None))
@@ -192,6 +217,16 @@ def score_interval(
             except Exception:  # a metric raises what it likes; interval() counts the draws without a value
                 continue
     return draws.interval(estimates)
+
+
+def _count_cases(arrays: Any) -> int:
+    """Of arrays, or trees of them, of one length."""
+    if not isinstance(arrays, (list, tuple)) or not arrays:
+        raise ConfigError(f"arrays must be a list of arrays with one entry for each case, got {arrays!r:.200}")
+    lengths = {np.shape(leaf)[:1] for tree in arrays for _, leaf in iterate_leaves(tree)}
+    if len(lengths) != 1 or lengths == {()}:
+        raise DataError(f"arrays must have one entry for each case, all of them, got {arrays!r:.200}")
+    return int(lengths.pop()[0])
 
 
 def _take(array: Any, cases: np.ndarray) -> Any:

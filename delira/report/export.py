@@ -9,6 +9,7 @@ import numpy as np
 
 from delira.errors import ConfigError
 from delira.report import plots
+from delira.report.checks import check_result
 from delira.report.examples import Examples
 from delira.report.page import drawn_folds, sections
 from delira.report.summary import fold_values
@@ -16,6 +17,7 @@ from delira.report.svg import SALT
 from delira.report.table import Seconds, Table
 from delira.report.tables import fold_table
 from delira.report.thumbnail import outlined
+from delira.utils.checks import check_paths
 from delira.utils.files import publish, publish_text
 from delira.utils.picture import picture_class
 from delira.utils.suggest import did_you_mean
@@ -56,6 +58,10 @@ def export(result: Any, folder: str | Path, formats: Sequence[str] = (*TABLES, *
     ConfigError
         If a format is none of these.
     """
+    check_result("export", result, "summary", "info")
+    check_paths("export", folder=folder)
+    if not isinstance(formats, (str, list, tuple, set)) or any(not isinstance(one, str) for one in formats):
+        raise ConfigError(f"export: formats must be names of formats, got {formats!r}")
     formats = [formats] if isinstance(formats, str) else list(dict.fromkeys(formats))
     if unknown := [one for one in formats if one not in (*TABLES, *PLOTS)]:
         raise ConfigError(f"nothing is exported as {unknown[0]!r}{did_you_mean(str(unknown[0]), (*TABLES, *PLOTS))}")

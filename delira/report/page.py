@@ -10,6 +10,7 @@ import numpy as np
 
 from delira.report import plots
 from delira.report.caveats import caveats, fingerprints
+from delira.report.checks import check_result
 from delira.report.classification import classification_section, confusion
 from delira.report.examples import Examples
 from delira.report.regression import regression_section
@@ -49,6 +50,7 @@ def result_page(result: Any) -> str:
     str
         HTML without any link to another file; colours follow the reader's light or dark setting.
     """
+    check_result("result_page", result, "summary", "info", "warnings")
     columns = metric_columns(result)
     folds = drawn_folds(result)
     return template("kfold.html.j2").render(

@@ -8,6 +8,7 @@ import numpy as np
 
 from delira.errors import DataError
 from delira.report.bands import curve_band
+from delira.report.checks import check_folds
 from delira.utils.picture import picture_class
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ def learning_curves(folds: Sequence[Any]) -> "Figure":
     DataError
         If no fold has a history.
     """
+    check_folds("learning_curves", folds)
     panels = curves(folds)
     if not panels:
         raise DataError("no fold has a history, so there are no learning curves; train at least one epoch")

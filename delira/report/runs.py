@@ -10,6 +10,7 @@ from delira.errors import ConfigError
 from delira.report import plots
 from delira.report.bands import curve_band
 from delira.report.caveats import caveats, fingerprints
+from delira.report.checks import check_results
 from delira.report.page import STRIP, drawn_folds, flat, places, shown_section, template
 from delira.report.section import Section
 from delira.report.summary import fold_values
@@ -17,6 +18,7 @@ from delira.report.svg import inline_svg
 from delira.report.table import DASH, Seconds, Table
 from delira.report.tables import MetricColumn, metric_columns, missing_note
 from delira.report.timing import phases_of, timings_of
+from delira.utils.checks import check_paths
 from delira.utils.files import publish_text
 
 if TYPE_CHECKING:
@@ -50,9 +52,11 @@ def runs_page(results: Sequence[Any], path: str | Path | None = None, statistics
     ConfigError
         If there are no results.
     """
-    results = list(results)
+    results = check_results("runs_page", results)
     if not results:
-        raise ConfigError("a page of runs needs at least one result, got none")
+        raise ConfigError("a page of runs needs at least one result: results is []")
+    if path is not None:
+        check_paths("runs_page", path=path)
     names = run_names(results)
     differing, common = compared_settings(results)
     page = template("runs.html.j2").render(
@@ -88,6 +92,7 @@ def run_names(results: Sequence[Any]) -> list[str]:
     list of str
         One for each result.
     """
+    results = check_results("run_names", results)
     names = [result.name or "run" for result in results]
     if len(set(names)) < len(names):
         names = [

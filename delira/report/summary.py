@@ -9,6 +9,7 @@ import numpy as np
 from delira.metrics.forms import evaluator
 from delira.metrics.of_cases import CaseValues, case_values, is_mean_of_cases
 from delira.report.bootstrap import Interval, mean_interval
+from delira.report.checks import check_result
 from delira.report.intervals import (
     RESAMPLING_LIMIT,
     Draws,
@@ -59,6 +60,7 @@ def summarise(result: Any) -> dict[str, dict[str, Any]]:
         ``undefined``: why not in others, ``note``: why a number is missing, and ``has_oof``: whether ``oof`` was
         computed, be it NaN.
     """
+    check_result("summarise", result, "rounds", "metrics", "seed")
     values = fold_values(result)
     if not values:
         return {}

@@ -9,6 +9,7 @@ import numpy as np
 
 from delira.errors import ConfigError
 from delira.report.bootstrap import N_DRAWS
+from delira.report.checks import check_result
 from delira.report.summary import fold_values
 from delira.report.table import DASH, latex_table, number_format
 from delira.utils.suggest import did_you_mean
@@ -100,9 +101,10 @@ def fold_table(result: Any, fmt: str = "plain") -> str:
     ConfigError
         If ``fmt`` is none of these.
     """
+    check_result("fold_table", result, "summary")
     formats = {"plain": _plain, "markdown": _markdown, "latex": _latex, "html": _html}
-    if fmt not in formats:
-        raise ConfigError(f"there is no table format {fmt!r}{did_you_mean(fmt, formats)}")
+    if not isinstance(fmt, str) or fmt not in formats:
+        raise ConfigError(f"there is no table format {fmt!r}{did_you_mean(str(fmt), formats)}")
     columns = metric_columns(result)
     return formats[fmt](result, columns) if columns else "no metrics were computed"
 

@@ -86,7 +86,7 @@ def check_texts(owner: Any, **given: Any) -> None:
 
 def check_paths(owner: Any, **given: Any) -> None:
     """Refuse what is no path of a file or folder; see :func:`check_numbers`."""
-    _check(owner, given, lambda value: isinstance(value, (str, os.PathLike)), "a path")
+    _check(owner, given, lambda value: isinstance(value, (str, os.PathLike)) and value != "", "a path")
 
 
 def check_names(owner: Any, **given: Any) -> None:

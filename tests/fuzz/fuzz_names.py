@@ -17,6 +17,12 @@ NOT_PUBLIC = ("delira.backends", "delira.cli")
 #: callable -> why there is nothing to call it with
 NOT_CALLED = {
     "delira.state.StateFunction": "a type for annotations",
+    "delira.contract.Backend": "an abstract class: the specification of backends calls its verbs",
+    "delira.contract.Devices": "a record that backends return",
+    "delira.report.Example": "a record that a result returns",
+    "delira.report.Examples": "a record that a result returns",
+    "delira.report.Interval": "a record that mean_interval returns",
+    "delira.report.Section": "a record that pages are made of",
     "delira.testing.SpecReport": "a record that check_backend returns",
     "delira.testing.spec_checks": "takes nothing",
     "delira.utils.now": "takes nothing",

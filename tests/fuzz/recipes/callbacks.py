@@ -90,7 +90,7 @@ ENTRIES = [
             name,
             {"filepath": "x"},
             {
-                "filepath": NOT_A_PATH,
+                "filepath": [*NOT_A_PATH, ""],
                 "save_model_params_only": NOT_A_BOOL,
                 "monitor": NOT_A_TEXT,
                 "mode": NO_MODE,
@@ -101,12 +101,12 @@ ENTRIES = [
         )
         for name, more in (("Best", {}), ("ModelCheckpoint", {"save_best_only": NOT_A_BOOL}))
     ),
-    entry("MostRecent", {}, {"filepath": NOT_A_PATH, "save_model_params_only": NOT_A_BOOL}),
+    entry("MostRecent", {}, {"filepath": [*NOT_A_PATH, ""], "save_model_params_only": NOT_A_BOOL}),
     entry(
         "Interval",
         {},
         {
-            "filepath": NOT_A_PATH,
+            "filepath": [*NOT_A_PATH, ""],
             "save_model_params_only": NOT_A_BOOL,
             "period": NOT_POSITIVE_INT,
             "on_batch": NOT_A_BOOL,
