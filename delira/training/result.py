@@ -173,9 +173,9 @@ class KFoldResult:
         if len(set(numbers)) < len(numbers):
             raise ConfigError(f"folds must have different numbers, got {numbers}")
         if self.groups is not None and np.shape(self.groups) != (self.n_samples,):
-            raise ConfigError(
-                f"groups has the shape {np.shape(self.groups)} for n_samples={self.n_samples}; one per sample"
-            )
+            shape = np.shape(self.groups)
+            what = f"{shape[0]} entries" if len(shape) == 1 else f"the shape {shape}"
+            raise ConfigError(f"groups has {what} for n_samples={self.n_samples}; one per sample")
         if self.metrics and self.outputs is not None:
             self.metrics = settled_metrics(self.metrics, self.metric_keys, self.settled_outputs)
         names = self._names
