@@ -13,17 +13,22 @@ from fuzz_names import public_callables
 
 #: packages all of whose callables have entries
 COVERED: set[str] = {
+    "delira",
+    "delira.contract",
     "delira.data_loading",
     "delira.data_loading.sampler",
     "delira.data_loading.workers",
     "delira.io",
+    "delira.logging",
     "delira.metrics",
     "delira.models",
+    "delira.report",
     "delira.training",
     "delira.training.callbacks",
     "delira.training.callbacks.mixing",
     "delira.training.finders",
     "delira.training.trial",
+    "delira.utils",
 }
 SEED = int(os.environ.get("DELIRA_FUZZ_SEED", "0"))
 ENTRIES = [entry for entry in all_entries() if entry.needs is None or importlib.util.find_spec(entry.needs)]

@@ -25,7 +25,7 @@ def of_step(name, good, expected, right=None, **more):
         good=lambda folder: dict(good),
         expected=expected,
         right=right or {},
-        free={**dict.fromkeys(good, UNCHECKED), **more.pop("free", {})},
+        free={**dict.fromkeys(good.keys() - {"*"}, UNCHECKED), **more.pop("free", {})},
         **more,
     )
 
