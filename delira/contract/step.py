@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from delira.errors import ConfigError, MissingKeyError, NetworkError
 from delira.utils.binding import TARGET_FIRST, ordered
+from delira.utils.checks import check_choice, check_functions, check_texts
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -14,6 +15,8 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 DEFAULT_LOSS_KEYS = ("pred", "label")
 #: target and prediction that a metric reads if ``metric_keys`` does not say otherwise, in the order that its names tell
 DEFAULT_METRIC_KEYS = ("label", "pred")
+#: what :func:`mark` tells apart
+_PARTS = ("forward", "backward", "update")
 
 
 @dataclasses.dataclass
@@ -46,6 +49,11 @@ class StepHooks:
     criterion: tuple[Callable[[Step], None], ...] = ()
     backward: tuple[Callable[[Step], None], ...] = ()
 
+    def __post_init__(self) -> None:
+        for moment, hooks in vars(self).items():
+            if not isinstance(hooks, (tuple, list)) or not all(map(callable, hooks)):
+                raise ConfigError(f"StepHooks: {moment} is a tuple of functions, got {hooks!r}")
+
     @property
     def traceable(self) -> bool:
         """Whether a compiled step may contain all of the hooks."""
@@ -75,8 +83,14 @@ def mark(part: str) -> None:
     ----------
     part
         ``"forward"`` (losses included), ``"backward"`` or ``"update"``.
+
+    Raises
+    ------
+    ConfigError
+        If it is none of these, in the steps that are measured.
     """
     if (listener := _listener.get()) is not None:
+        check_choice("mark", _PARTS, part=part)
         listener(part)
 
 
@@ -88,6 +102,8 @@ def tell_marks(listener: Callable[[str], None] | None) -> None:
     listener
         Who is told; None: nobody any more.
     """
+    if listener is not None:
+        check_functions("tell_marks", listener=listener)
     _listener.set(listener)
 
 
@@ -103,6 +119,7 @@ def room_default(function: _Function) -> _Function:
     function
         The function.
     """
+    _check_markable("room_default", function)
     function.is_room_default = True  # type: ignore[attr-defined]
     return function
 
@@ -117,12 +134,28 @@ def needs_losses(example: str) -> Callable[[_Function], _Function]:
     example
         Losses as an example of Python, ``{'name': function}``.
     """
+    check_texts("needs_losses", example=example)
 
     def mark(function: _Function) -> _Function:
+        _check_markable("needs_losses", function)
         function.needs_losses = example  # type: ignore[attr-defined]
         return function
 
     return mark
+
+
+def _check_markable(decorator: str, function: Any) -> None:
+    """Refuse what is no function: what is written on a ``staticmethod`` is not on the function that a class shows."""
+    if isinstance(function, (staticmethod, classmethod)) or not hasattr(function, "__dict__"):
+        raise ConfigError(f"{decorator}: put it below @staticmethod, on a function; got {function!r}")
+    check_functions(decorator, function=function)
+
+
+def _refuse_others_than_dicts(caller: str, **given: Any) -> None:
+    """Say which argument is no dictionary: after an error, so that right ones cost nothing at every step."""
+    for name, value in given.items():
+        if not (hasattr(value, "items") and hasattr(value, "__getitem__")) or isinstance(value, type):
+            raise ConfigError(f"{caller}: {name} is a dictionary by name, got {value!r:.200}")
 
 
 def run_hooks(hooks: Iterable[Callable[[Step], None]], step: Step) -> None:
@@ -152,12 +185,14 @@ def default_optimizer(optimizers: Mapping[str, Any]) -> Any:
     ConfigError
         If none is called ``"default"``.
     """
-    if "default" not in optimizers:
+    try:
+        return optimizers["default"]
+    except (KeyError, TypeError, IndexError) as error:
+        _refuse_others_than_dicts("default_optimizer", optimizers=optimizers)
         raise ConfigError(
             f"the default closure updates with the optimizer 'default', but there are only {sorted(optimizers)}; "
             "give the network a closure of its own, or let optim_fn return {'default': optimizer}"
-        )
-    return optimizers["default"]
+        ) from error
 
 
 def validation_names(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -167,8 +202,17 @@ def validation_names(values: Mapping[str, Any]) -> dict[str, Any]:
     ----------
     values
         Losses or metrics by name.
+
+    Raises
+    ------
+    ConfigError
+        If they are none by name.
     """
-    return {f"val_{name}": value for name, value in values.items()}
+    try:
+        return {f"val_{name}": value for name, value in values.items()}
+    except (AttributeError, TypeError):
+        _refuse_others_than_dicts("validation_names", values=values)
+        raise
 
 
 def look_up(kind: str, name: str, keys: Iterable[str], *sources: Mapping[str, Any]) -> list[Any]:
@@ -191,9 +235,13 @@ def look_up(kind: str, name: str, keys: Iterable[str], *sources: Mapping[str, An
     found = []
     for key in keys:
         for source in sources:
-            if key in source:
-                found.append(source[key])
-                break
+            try:
+                if key in source:
+                    found.append(source[key])
+                    break
+            except TypeError:
+                _refuse_others_than_dicts(f"{kind} {name!r}", source=source)
+                raise
         else:
             there = sorted({str(entry) for source in sources for entry in source})
             order = "(prediction, target)" if kind == "loss" else "(target, prediction)"
@@ -210,9 +258,14 @@ def select_inputs(key_mapping: Mapping[str, str], batch: Mapping[str, Any]) -> d
     ------
     MissingKeyError
         If the batch lacks an entry of ``key_mapping``.
+    ConfigError
+        If one of both is no dictionary.
     """
     try:
         return {argument: batch[key] for argument, key in key_mapping.items()}
+    except (AttributeError, IndexError, TypeError):
+        _refuse_others_than_dicts("select_inputs", key_mapping=key_mapping, batch=batch)
+        raise
     except KeyError as error:
         raise MissingKeyError(
             f"key_mapping={dict(key_mapping)} reads {error.args[0]!r}, but the batch has only {sorted(batch)}; "
@@ -262,10 +315,20 @@ def call_losses(
         Named outputs of the network.
     batch
         The prepared batch.
+
+    Raises
+    ------
+    ConfigError
+        If losses are no functions by name.
     """
+    try:
+        pairs, keys_of = losses.items(), loss_keys.get
+    except AttributeError:
+        _refuse_others_than_dicts("call_losses", losses=losses, loss_keys=loss_keys)
+        raise
     values = {}
-    for name, loss in losses.items():
-        if (keys := loss_keys.get(name)) is None:
+    for name, loss in pairs:
+        if (keys := keys_of(name)) is None:
             values[name] = call_loss(name, loss, look_up("loss", name, DEFAULT_LOSS_KEYS, predictions, batch))
             continue
         read = look_up("loss", name, keys, predictions, batch)
@@ -310,6 +373,8 @@ def _called(name: str, loss: Callable[..., Any], read: Sequence[Any]) -> Any:
     try:
         return loss(*read)
     except Exception as error:
+        if not callable(loss):
+            raise ConfigError(f"losses: the loss {name!r} is a function, got {loss!r}") from error
         error.add_note(f"while loss {name!r} read {', '.join(map(describe_value, read))}")
         raise
 
@@ -339,10 +404,22 @@ def call_metrics(
         Named outputs of the network.
     batch
         The prepared batch.
+
+    Raises
+    ------
+    ConfigError
+        If metrics are no functions by name.
     """
+    try:
+        pairs, keys_of = metrics.items(), metric_keys.get
+    except AttributeError:
+        _refuse_others_than_dicts("call_metrics", metrics=metrics, metric_keys=metric_keys)
+        raise
     values = {}
-    for name, metric in metrics.items():
-        if (keys := metric_keys.get(name)) is None:
+    for name, metric in pairs:
+        if not callable(metric):
+            raise ConfigError(f"metrics: the metric {name!r} is a function, got {metric!r}")
+        if (keys := keys_of(name)) is None:
             target, prediction = DEFAULT_METRIC_KEYS
             keys = ordered(metric, prediction, target, "target first")
         values[name] = metric(*look_up("metric", name, keys, batch, predictions))

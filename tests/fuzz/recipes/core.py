@@ -44,16 +44,6 @@ def filled(state, folder):
     return dict(state)
 
 
-#: functions that backends call at every step, with what they give
-STEPS = [
-    ("select_inputs", {"key_mapping": {"x": "data"}, "batch": {"data": 1, "label": 2}}, {"x": 1}),
-    ("validation_names", {"values": {"loss": 1, "mae": 2}}, {"val_loss": 1, "val_mae": 2}),
-    ("default_optimizer", {"optimizers": {"default": STRANGE}}, STRANGE),
-    ("run_hooks", {"hooks": [], "step": None}, None),
-    ("tell_marks", {"listener": None}, None),
-    ("mark", {"part": "forward"}, None),
-]
-
 ENTRIES = [
     Entry(
         name="delira.seed_all",
@@ -133,15 +123,6 @@ ENTRIES = [
         name="delira.contract.CompileConfig",
         good=lambda folder: {},
         wrong={"compiled": ["x", 5, NAN, [1], STRANGE], "jit": NOT_A_BOOL},
-    ),
-    *(
-        Entry(
-            name=f"delira.contract.{name}",
-            good=lambda folder, arguments=arguments: dict(arguments),
-            expected=lambda given, value=value: value,
-            free=dict.fromkeys(arguments, "called at every step, by backends: not checked there"),
-        )
-        for name, arguments, value in STEPS
     ),
     Entry(
         name="delira.training.trial.deep_to",
