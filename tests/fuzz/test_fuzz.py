@@ -23,6 +23,8 @@ COVERED: set[str] = {
     "delira.metrics",
     "delira.models",
     "delira.report",
+    "delira.testing",
+    "delira.testing.spec",
     "delira.training",
     "delira.training.callbacks",
     "delira.training.callbacks.mixing",

@@ -16,7 +16,8 @@ from delira.contract import Backend
 from delira.errors import ConfigError
 from delira.testing.spec.bench import Bench
 from delira.testing.spec.refusals import REFUSALS
-from delira.testing.spec.room import FEATURES, RoomUnderTest
+from delira.testing.spec.room import FEATURES, RoomUnderTest, check_room
+from delira.utils.checks import check_choice, check_functions, check_texts
 
 PASSED = "passed"
 REFUSED = "refused"
@@ -38,6 +39,14 @@ class Check:
     """Raises if the promise is broken."""
     needs: tuple[str, ...] = ()
     """Features without which there is nothing to check."""
+
+    def __post_init__(self) -> None:
+        check_texts("Check", area=self.area, name=self.name, promise=self.promise)
+        check_functions("Check", function=self.function)
+        if not isinstance(self.needs, (tuple, list)):
+            raise ConfigError(f"Check: needs is a tuple of features, got {self.needs!r}")
+        for feature in self.needs:
+            check_choice("Check", FEATURES, needs=feature)
 
     def __str__(self) -> str:
         return f"{self.area}-{self.name}"
@@ -61,8 +70,7 @@ class Check:
         AssertionError
             If the promise is broken, or something is not refused.
         """
-        if unknown := [feature for feature in room.lacks if feature not in FEATURES]:
-            raise ConfigError(f"{type(room).__name__}.lacks names {unknown[0]!r}; features are {', '.join(FEATURES)}")
+        check_room(room)
         missing = [feature for feature in self.needs if feature in room.lacks]
         with undisturbed(room.backend), _quiet(), _folder() as folder:
             bench = Bench(room, folder)

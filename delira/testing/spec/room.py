@@ -7,6 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from delira.contract import Backend
+from delira.errors import ConfigError
+from delira.utils.checks import check_flags, check_numbers, check_texts
 
 
 class RoomUnderTest:
@@ -192,3 +194,37 @@ FEATURES = {
     "export": "`delira.io.export`",
     "resume_inside": "checkpoints inside an epoch",
 }
+
+
+def check_room(room: RoomUnderTest) -> None:
+    """Refuse what is no room, and one that is not filled in: every check would fail for another reason than its own.
+
+    Parameters
+    ----------
+    room
+        The room.
+
+    Raises
+    ------
+    ConfigError
+        Naming what is missing or wrong.
+    """
+    owner = type(room).__name__
+    if not isinstance(room, RoomUnderTest):
+        raise ConfigError(f"room is an instance of a subclass of RoomUnderTest, got {room!r:.200}")
+    if missing := [name for name in ("name", "trainer_cls", "experiment_cls", "Linear") if not hasattr(room, name)]:
+        raise ConfigError(f"{owner} has no {missing[0]}; fill it in, see delira.testing.RoomUnderTest")
+    check_texts(owner, name=room.name)
+    if not isinstance(getattr(room.trainer_cls, "backend", None), Backend):
+        raise ConfigError(f"{owner}.trainer_cls is the trainer of a backend, got {room.trainer_cls!r}")
+    for name, value in (("experiment_cls", room.experiment_cls), ("Linear", room.Linear)):
+        if not callable(value):
+            raise ConfigError(f"{owner}.{name} is a class, got {value!r}")
+    check_numbers(owner, at_least=0, rtol=room.rtol)
+    check_flags(owner, transposed=room.transposed)
+    if not isinstance(room.exports, (tuple, list)) or not all(isinstance(ending, str) for ending in room.exports):
+        raise ConfigError(f"{owner}: exports is a tuple of endings, got {room.exports!r}")
+    if not isinstance(room.lacks, Mapping) or not all(isinstance(reason, str) for reason in room.lacks.values()):
+        raise ConfigError(f"{owner}: lacks is a dictionary of features with reasons, got {room.lacks!r}")
+    if unknown := [feature for feature in room.lacks if feature not in FEATURES]:
+        raise ConfigError(f"{owner}.lacks names {unknown[0]!r}; features are {', '.join(FEATURES)}")

@@ -8,7 +8,8 @@ from delira.errors import ConfigError
 from delira.testing.spec.areas import AREAS
 from delira.testing.spec.check import FAILED, Check, registered
 from delira.testing.spec.report import Outcome, SpecReport
-from delira.testing.spec.room import RoomUnderTest
+from delira.testing.spec.room import RoomUnderTest, check_room
+from delira.utils.checks import check_flags, check_names
 
 
 def spec_checks() -> list[Check]:
@@ -49,15 +50,21 @@ def check_backend(
     AssertionError
         With all promises that are broken.
     ConfigError
-        If ``only`` names what does not exist, or the room is a class.
+        If ``only`` names what does not exist, or nothing, or the room is a class, or not filled in.
     """
     if isinstance(room, type):
         raise ConfigError(f"check_backend takes an instance, got the class {room.__name__}; write {room.__name__}()")
+    check_room(room)
+    check_flags("check_backend", raises=raises)
+    if only is not None and not callable(only):
+        check_names("check_backend", only=only)
     wanted = [check for check in spec_checks() if _is_wanted(check, only)]
     names = [only] if isinstance(only, str) else [] if only is None or callable(only) else list(only)
     known = {name for check in wanted for name in _names(check)}
     if unknown := [name for name in names if name not in known]:
         raise ConfigError(f"only={unknown[0]!r} is no check and no area; areas are {', '.join(AREAS)}")
+    if not wanted:
+        raise ConfigError(f"only={only!r} chooses no check; areas are {', '.join(AREAS)}")
     report = SpecReport(room.name, [_outcome(check, room) for check in wanted], room.lacks)
     if raises:
         report.raise_failures()

@@ -18,13 +18,34 @@ from delira.contract import (
     run_hooks,
     select_inputs,
 )
+from delira.errors import DataError
 from delira.models.abstract_network import AbstractNetwork
 from delira.testing.toy.backend import BACKEND
+from delira.utils.checks import check_numbers, check_whole
 
 
 def mean_squared_error(prediction: np.ndarray, target: np.ndarray) -> float:
-    """Mean of the squared differences; the only loss the toy room can differentiate."""
-    return float(np.mean((prediction - target) ** 2))
+    """Mean of the squared differences; the only loss the toy room can differentiate.
+
+    Parameters
+    ----------
+    prediction, target
+        Numbers of one shape.
+
+    Raises
+    ------
+    DataError
+        If one of them holds other things or nothing, or their shapes differ.
+    """
+    arrays = {"prediction": np.asarray(prediction), "target": np.asarray(target)}
+    for name, array in arrays.items():
+        if array.dtype.kind not in "biuf" or not array.size:
+            raise DataError(f"mean_squared_error: {name} is an array of numbers, got {array!r:.200}")
+    if arrays["prediction"].shape != arrays["target"].shape:
+        shapes = {name: array.shape for name, array in arrays.items()}
+        raise DataError(f"mean_squared_error: prediction and target have one shape, got {shapes}")
+    difference = np.subtract(arrays["prediction"], arrays["target"], dtype=np.float64)
+    return float(np.mean(difference**2))
 
 
 class ToyNetwork(AbstractNetwork):
@@ -41,6 +62,8 @@ class ToyNetwork(AbstractNetwork):
     __delira_backend__ = BACKEND
 
     def __init__(self, n_features: int = 3, dropout: float = 0.0):
+        check_whole(self, at_least=1, n_features=n_features)
+        check_numbers(self, at_least=0, at_most=1, dropout=dropout)
         super().__init__(n_features=n_features, dropout=dropout)
         self.weight = BACKEND.generator.normal(scale=0.1, size=(n_features, 1))
         self.dropout = dropout

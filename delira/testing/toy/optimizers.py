@@ -5,6 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from delira.errors import ConfigError
+from delira.utils.checks import check_numbers
+
 
 class ToySGD:
     """Gradient descent with momentum on one array.
@@ -17,9 +20,17 @@ class ToySGD:
         Learning rate, per step.
     momentum
         Part of the last change that is kept.
+
+    Raises
+    ------
+    ConfigError
+        If the weight is no array of real numbers that can be changed, or a number is impossible.
     """
 
     def __init__(self, weight: np.ndarray, lr: float = 0.1, momentum: float = 0.0):
+        if not isinstance(weight, np.ndarray) or weight.dtype.kind != "f":
+            raise ConfigError(f"ToySGD: weight is an array of float32 or float64, got {weight!r:.200}")
+        check_numbers(self, at_least=0, lr=lr, momentum=momentum)
         self.weight, self.lr, self.momentum = weight, lr, momentum
         self.velocity = np.zeros_like(weight)
 
