@@ -15,7 +15,7 @@ from delira.metrics.tree.adapters import ArrayMetric, SklearnMetric
 from delira.metrics.tree.aggregators import Mean
 from delira.metrics.tree.criteria import read_values
 from delira.metrics.tree.metric import MetricTree
-from delira.metrics.tree.moments import Weighted
+from delira.metrics.tree.moments import Weighted, with_mask
 from delira.metrics.tree.overlap import Dice, Hausdorff, IoU
 from delira.metrics.tree.regression import MeanAbsoluteError, MeanSquaredError
 from delira.state import CRITERION, State
@@ -139,7 +139,7 @@ def _of_tree(metric: TreeMetric, arrays: Sequence[Any]) -> CaseValues | None:
     state = metric.state_of(*arrays)
     if np.size(arrays[0]) == np.size(arrays[1]):  # all values tell what they are, as at the end of a pass
         state = State({**state, CRITERION: read_values(metric.criterion, np.asarray(arrays[1]), np.asarray(arrays[0]))})
-    found = root.process(state)
+    found = with_mask(root.process(state))
     value, weight, doubt = found if isinstance(found, Weighted) else (found, None, None)
     if weight is None:
         return _of_rows(read_arrays([value])[0], n)

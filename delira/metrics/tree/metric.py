@@ -393,6 +393,7 @@ def _safe(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _safe(each) for name, each in value.items()}
     if isinstance(value, Weighted):
+        value = with_mask(value)
         return Weighted(_safe(value.value), _safe(value.weight), _safe(value.doubt))
     if value is None or isinstance(value, (bool, int, float, str, Lazy)):
         return value
