@@ -12,6 +12,7 @@ from delira.logging.handlers import (
     MultiStreamHandler,
     Place,
     as_picture,
+    check_level,
 )
 from delira.logging.image_files import ImgSaveHandler
 from delira.logging.messages import PLOTS, Message
@@ -139,7 +140,9 @@ class VisdomImageSaveHandler(CombinedHandler):
     """
 
     def __init__(self, exp_name: str, folder: str | Path, level: int | str = logging.NOTSET, **kwargs: Any):
-        super().__init__([VisdomLoggingHandler(exp_name, **kwargs), ImgSaveHandler(folder)], level)
+        check_level(self, level)
+        files = ImgSaveHandler(folder)  # before the server is asked, which may take long and fail
+        super().__init__([VisdomLoggingHandler(exp_name, **kwargs), files], level)
 
 
 class VisdomStreamHandler(CombinedHandler):
@@ -154,7 +157,9 @@ class VisdomStreamHandler(CombinedHandler):
     """
 
     def __init__(self, exp_name: str, *streams: Any, level: int | str = logging.NOTSET, **kwargs: Any):
-        super().__init__([VisdomLoggingHandler(exp_name, **kwargs), MultiStreamHandler(*streams)], level)
+        check_level(self, level)
+        texts = MultiStreamHandler(*streams)  # before the server is asked
+        super().__init__([VisdomLoggingHandler(exp_name, **kwargs), texts], level)
 
 
 class VisdomImageSaveStreamHandler(CombinedHandler):
@@ -173,5 +178,6 @@ class VisdomImageSaveStreamHandler(CombinedHandler):
     def __init__(
         self, exp_name: str, folder: str | Path, *streams: Any, level: int | str = logging.NOTSET, **kwargs: Any
     ):
-        parts = [VisdomLoggingHandler(exp_name, **kwargs), ImgSaveHandler(folder), MultiStreamHandler(*streams)]
-        super().__init__(parts, level)
+        check_level(self, level)
+        others = [ImgSaveHandler(folder), MultiStreamHandler(*streams)]  # before the server is asked
+        super().__init__([VisdomLoggingHandler(exp_name, **kwargs), *others], level)

@@ -48,10 +48,10 @@ class Gatherer:
         Raises
         ------
         DataError
-            If there are no entries, or one appears or disappears between batches: the rows would no longer belong
-            together.
+            If ``entries`` is no dictionary, or one appears or disappears between batches: the rows would no longer
+            belong together.
         """
-        if not isinstance(entries, Mapping) or not entries:
+        if not isinstance(entries, Mapping):  # an empty one is: nothing that was asked for is in the batches
             raise DataError(f"a batch must be entries by name, got {entries!r:.80}")
         if self.n_batches == 0:
             self._columns = map_leaves(lambda leaf: _Column(), entries)

@@ -146,3 +146,19 @@ def test_a_training_is_shown_and_continued(room, tmp_path, place):
     assert epochs["x"] == [1, 2, 3]
     np.testing.assert_allclose(epochs["y"], [record["mse"] for record in trainer.state.history], rtol=1e-6)
     assert shown["own"]["content"]["data"][0]["x"] == list(range(1, 10))
+
+
+@pytest.mark.parametrize(
+    ("cls", "given", "named"),
+    [
+        (VisdomImageSaveHandler, {"level": []}, r"level is .* got \[\]"),
+        (VisdomImageSaveHandler, {"folder": 5}, "folder .*got 5"),
+        (VisdomStreamHandler, {"level": "nonsense"}, "level is .* got 'nonsense'"),
+        (VisdomImageSaveStreamHandler, {"level": None}, "level is .* got None"),
+        (VisdomImageSaveStreamHandler, {"folder": 5}, "folder .*got 5"),
+    ],
+)
+def test_a_wrong_value_is_told_before_the_server_is_asked(cls, given, named, tmp_path):
+    folder = {} if cls is VisdomStreamHandler else {"folder": tmp_path}
+    with pytest.raises(ConfigError, match=named):
+        cls("x", server="http://127.0.0.1", port=9, **{**folder, **given})  # nobody answers there

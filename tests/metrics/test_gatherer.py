@@ -54,6 +54,12 @@ def test_nested_leaves_keep_their_place_type_and_order(limit_bytes):
     assert result["pred"].dtype == np.float32
 
 
+def test_batches_without_any_entry_are_an_empty_result_and_no_entry_may_join_them():
+    assert gather({}, {}) == {}
+    with pytest.raises(DataError, match="differ in the entries"):
+        gather({}, {"a": np.zeros(2)})
+
+
 def test_scalars_become_one_row_per_batch():
     np.testing.assert_array_equal(gather({"loss": np.float32(1)}, {"loss": 2.0})["loss"], [1, 2])
 

@@ -212,7 +212,7 @@ def search_by_hand(arguments):
         with torch.no_grad():
             for parameter in model.parameters():
                 parameter -= float(rate) * parameter.grad
-        losses.append(float(loss))
+        losses.append(float(loss.detach()))
         mean = smoothing * mean + (1 - smoothing) * losses[-1]
         smoothed.append(mean / (1 - smoothing ** (number + 1)))
         lowest = min(smoothed)

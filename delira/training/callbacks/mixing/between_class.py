@@ -56,15 +56,19 @@ def bc_loss(prediction: Any, target: Any) -> Any:
     return ops.sum(target * (log_target - log_softmax(scores, axis))) / ops.sum(target)
 
 
-def _refuse_shapes(prediction: Sequence[int], target: Sequence[int]) -> None:
+def _refuse_shapes(prediction: Sequence[int | None], target: Sequence[int | None]) -> None:
     """Refuse what would be broadcast, or fail, by the shapes."""
-    prediction, target = tuple(map(int, prediction or ())), tuple(map(int, target or ()))
-    labels = {(*prediction[:1], *prediction[2:]), prediction[:-1]}
-    if len(prediction) < 2 or (target != prediction and target not in labels):
+    allowed = (prediction, (*prediction[:1], *prediction[2:]), prediction[:-1])
+    if len(prediction) < 2 or not any(_may_be(target, shape) for shape in allowed):
         raise DataError(
             "bc_loss: prediction has the shape (B, C, ...), or (B, ..., C), and target the same, or one without C; got "
             f"{prediction} and {target}"
         )
+
+
+def _may_be(shape: Sequence[int | None], other: Sequence[int | None]) -> bool:
+    """Whether shapes are equal; axes whose length is open while ``tf.function`` compiles, ``None``, fit all."""
+    return len(shape) == len(other) and all(a == b or a is None or b is None for a, b in zip(shape, other, strict=True))
 
 
 class BCPlus(MixingCallback):
