@@ -143,7 +143,7 @@ def test_the_learning_rate_has_both_names_and_keeps_its_digits():
     for name in ("lr", "learning_rate"):
         (optimizer,) = create_optims_default_jax(Net(), optax.adam, **{name: 0.1}).values()
         assert optimizer.rate == 0.1
-    with pytest.raises(TypeError, match="say the same"):
+    with pytest.raises(ConfigError, match="say the same"):
         create_optims_default_jax(Net(), optax.adam, lr=0.1, learning_rate=0.1)
 
 
