@@ -50,8 +50,8 @@ class Entry:
     """Parameter -> why no value of it can be wrong."""
     make: Callable[..., Any] | None = None
     """What is called in its place: a class of a user's, where the public one is only a base."""
-    needs: str | None = None
-    """Package that must be installed."""
+    needs: str | Sequence[str] | None = None
+    """Package that must be installed, or several."""
     is_slow: bool = False
     """A case takes more than a tenth of a second."""
 
@@ -59,6 +59,12 @@ class Entry:
     def callable_name(self) -> str:
         """The public name alone."""
         return self.name.partition("#")[0]
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether all packages that it needs are installed."""
+        names = [self.needs] if isinstance(self.needs, str) else self.needs or ()
+        return all(importlib.util.find_spec(name) is not None for name in names)
 
     def cases(self) -> list["Case"]:
         """Return all cases: every right value, every wrong one, every function that fails."""

@@ -1,6 +1,7 @@
 """A metric on one data set in every way that users have: in a trial, continued, with tensors, in an experiment."""
 
-from collections.abc import Callable, Iterator, Mapping
+import importlib.util
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ NUMBERS = RANDOM.normal(size=N_SAMPLES).astype(np.float32)
 GUESSES = (NUMBERS + RANDOM.normal(size=N_SAMPLES) * 0.3).astype(np.float32)
 MASKS = RANDOM.integers(0, N_CLASSES, (N_SAMPLES, 4, 5))
 GUESSED_MASKS = np.where(RANDOM.random(MASKS.shape) < 0.7, MASKS, RANDOM.integers(0, N_CLASSES, MASKS.shape))
+HAS_TORCH = importlib.util.find_spec("torch") is not None
 #: which batches: one sample each, ragged, all at once
 BATCH_SIZES = [1, 3, 100]
 
@@ -153,7 +155,8 @@ def evaluated(make: Callable[..., Any], *, in_experiment: bool = True, in_trial:
         if in_trial:
             ways["trial"] = lambda: of_trial(make(**settings), data(), known)
             ways["continued"] = lambda: of_trial(make(**settings), data(), known, is_continued=True)
-            ways["tensors"] = lambda: of_trial(make(**settings), data(), known, as_array=as_tensor)
+            if HAS_TORCH:
+                ways["tensors"] = lambda: of_trial(make(**settings), data(), known, as_array=as_tensor)
         if in_experiment:
             ways["experiment"] = lambda: of_experiment(make(**settings), data(), known)
         return agreed(ways)
@@ -175,7 +178,7 @@ def metric_entry(
     in_trial: bool = True,
     data: Mapping[str, Any] | None = None,
     make: Callable[..., Any] | None = None,
-    needs: str | None = None,
+    needs: str | Sequence[str] | None = None,
     **settings: Any,
 ) -> Entry:
     """The entry of a metric: made with settings, evaluated on data, compared with the whole data at once."""

@@ -420,6 +420,7 @@ def test_the_average_over_classes_is_that_of_the_whole_data_set(tmp_path):
 @pytest.mark.parametrize("is_outside", [True, False])
 def test_what_an_estimator_predicts_for_yes_and_no_is_a_number_and_no_logit(tmp_path, is_outside):
     linear_model = pytest.importorskip("sklearn.linear_model")
+    pytest.importorskip("skops", reason="estimators are stored by the package 'skops', which is not installed")
     from delira.training import SklearnExperiment
 
     random = np.random.default_rng(0)

@@ -230,7 +230,7 @@ WEIGHTS = [
             },
             wrong={"network": [*NO_NETWORK, None], "path": [*NO_PATHS, *NO_PLACES]},
             says={"network": ["belongs to no room"], "path": NO_PLACES},
-            needs=needs,
+            needs=(needs, "safetensors"),
         )
         for backend, needs in BACKENDS.items()
     ),
@@ -243,7 +243,7 @@ WEIGHTS = [
             right={"network": [None]},
             wrong={"path": NO_PATHS, "network": NO_NETWORK},
             says={"network": ["belongs to no room"]},
-            needs=needs,
+            needs=(needs, "safetensors"),
         )
         for backend, needs in BACKENDS.items()
     ),
@@ -254,7 +254,7 @@ WEIGHTS = [
         expected=lambda arguments: OUTPUTS,
         wrong={"kind": SPOILED},
         says={"kind": ["a.safetensors"]},
-        needs="torch",
+        needs=("torch", "safetensors"),
     ),
 ]
 

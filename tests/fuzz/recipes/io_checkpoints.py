@@ -179,7 +179,7 @@ def exported(backend):
         right={"example": [None, {"data": INPUTS}]},
         wrong={"network": [5, None, "x", STRANGE, dict, {}], "path": [*NO_PATHS, "/tmp", "."]},
         says={"network": ["belongs to no room"]},
-        needs=BACKENDS[backend],
+        needs=(BACKENDS[backend], "safetensors"),
     )
     yield Entry(
         name=f"delira.io.export#{backend}{ending}",
@@ -263,7 +263,7 @@ ESTIMATORS = [
         expected=lambda arguments: ridge_by_hand(),
         right={"epoch": [0, None, np.int64(5)]},
         wrong={"file": [*NO_PATHS, "/dev/null/a.zip"], "model": [*NO_MODELS, None], "epoch": EPOCHS},
-        needs="sklearn",
+        needs=("sklearn", "skops"),
     ),
     Entry(
         name="delira.io.load_checkpoint_sklearn",
@@ -275,7 +275,7 @@ ESTIMATORS = [
             "model": [*NO_MODELS, None, Fresh("other parameters", lambda: estimator(fitted=False, alpha=2.0))],
         },
         says={"model": ["other parameters"]},
-        needs="sklearn",
+        needs=("sklearn", "skops"),
     ),
     Entry(
         name="delira.io.load_checkpoint_sklearn#spoiled",
@@ -284,7 +284,7 @@ ESTIMATORS = [
         expected=lambda arguments: ridge_by_hand(),
         wrong={"kind": SPOILED},
         says={"kind": ["net.zip", "/file"]},
-        needs="sklearn",
+        needs=("sklearn", "skops"),
     ),
 ]
 

@@ -205,7 +205,7 @@ ENTRIES = [
             "predictor_cls": ["x", 5, NAN, [], STRANGE, int],
         },
         free={"key_mapping": "estimators read their own entries"},
-        needs="sklearn",
+        needs=("sklearn", "skops"),
         is_slow=True,
     ),
 ]

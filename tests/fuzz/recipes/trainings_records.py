@@ -382,7 +382,7 @@ ENTRIES = [
             "max_bytes": NOT_POSITIVE_INT,
         },
         says={"transformers": ["preprocessing"]},
-        needs="sklearn",
+        needs=("sklearn", "skops"),
         is_slow=True,
     ),
     Entry(
@@ -392,7 +392,7 @@ ENTRIES = [
         expected=lambda arguments: (INPUTS - INPUTS.mean(0)) / INPUTS.std(0),
         right={"trusted": [(), ["a.b"]]},
         wrong={"path": [*NOT_A_PATH, "", "missing", None], "trusted": ["x", 5, NAN, STRANGE, True, [5], None]},
-        needs="sklearn",
+        needs=("sklearn", "skops"),
         is_slow=True,
     ),
     Entry(
