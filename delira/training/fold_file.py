@@ -137,9 +137,20 @@ def _check_parts(stored: StoredFold) -> None:
     for name, kinds in _KINDS.items():
         if not isinstance(fields.get(name), kinds):
             raise TypeError(f"its {name} is a {type(fields.get(name)).__name__}")
-    if not all(isinstance(values, Mapping) and isinstance(values.get("epoch"), int) for values in fields["history"]):
-        raise TypeError("its history has an entry that is no epoch")
+    _check_history(fields["history"])
     _ = stored.asked["num_epochs"], stored.asked["metrics"], stored.asked["targets"]
+
+
+def _check_history(history: list[Any]) -> None:
+    """Refuse epochs that are none, names that are no texts, and values that are no numbers."""
+    for values in history:
+        if not isinstance(values, Mapping) or not isinstance(values.get("epoch"), int):
+            raise TypeError("its history has an entry that is no epoch")
+        for name, value in values.items():
+            if not isinstance(name, str):
+                raise TypeError(f"its history has the name {name!r}")
+            if value is not None and np.asarray(value).dtype.kind not in "biuf":
+                raise TypeError(f"its history has the {name!r} {value!r:.40}, which is no number")
 
 
 def read_means(folder: Path) -> dict[str, float]:

@@ -385,11 +385,12 @@ def read_history(folder: Path) -> tuple[list[dict[str, Any]], str]:
     """The epochs of a fold's ``history.jsonl``, and what of them cannot be read, in words."""
     path = folder / _HISTORY
     try:
-        history, n_lines = read_json_lines(path)
+        found, n_lines = read_json_lines(path)
     except FileNotFoundError:
         return [], ""
     except OSError as error:
         return [], f"{path} cannot be read: {error}"
+    history = [each for each in found if type(each.get("epoch")) is int]
     lost = n_lines - len(history)
     return history, f"{lost} of {n_lines} epochs in {path} cannot be read" if lost else ""
 

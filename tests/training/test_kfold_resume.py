@@ -1,5 +1,6 @@
 """A cross-validation that was broken off goes on, and its result is that of an unbroken one, bit for bit."""
 
+import dataclasses
 import json
 import os
 import shutil
@@ -404,6 +405,18 @@ def test_a_file_that_is_no_fold_is_refused_as_such(tmp_path, tree):
     publish(tmp_path / FILE, lambda file: write_tree(file, tree))
     with pytest.raises(CheckpointError, match=r"result\.zip"):
         read_fold(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "named"),
+    [("loss", "0.5", "the 'loss' '0.5', which is no number"), (0.5, 1.0, "the name 0.5"), ("epoch", "1", "no epoch")],
+)
+def test_a_history_that_is_none_is_refused_where_it_is_read(tmp_path, manager, key, value, named):
+    result = toy_room().experiment(tmp_path, training={"num_epochs": 1}).kfold(manager(12), num_splits=2)
+    fold = result.folds[0]
+    fold_file.write_fold(dataclasses.replace(fold, history=[{**fold.history[0], key: value}]), {})
+    with pytest.raises(CheckpointError, match=named):
+        read_fold(fold.path)
 
 
 def test_a_fold_without_file_and_checkpoint_is_trained_again(room, tmp_path, manager):

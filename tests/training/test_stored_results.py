@@ -422,6 +422,16 @@ def test_lines_of_the_ledger_and_of_a_history_that_cannot_be_read_are_counted(tm
     assert f"1 of 4 epochs in {folder / 'fold_01' / 'history.jsonl'} cannot be read" in problems
 
 
+@pytest.mark.parametrize("epoch", ["x", None, 1.5])
+def test_an_epoch_without_its_number_is_counted_as_one_that_cannot_be_read(tmp_path, epoch):
+    folder = broken_off(tmp_path, 1, 3)
+    path = folder / "fold_01" / "history.jsonl"
+    first, *rest = path.read_text().splitlines()
+    path.write_text("\n".join([json.dumps({**json.loads(first), "epoch": epoch}), *rest]) + "\n")
+    problems = "\n".join(KFoldResult.load(folder).problems)
+    assert f"1 of {1 + len(rest)} epochs in {path} cannot be read" in problems
+
+
 def test_a_run_of_a_later_version_says_so(live):
     manifest = read_plain(live / "manifest.json")
     manifest["format"], manifest["versions"]["delira"] = 7, "9.9"
