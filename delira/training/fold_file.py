@@ -44,6 +44,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "test_indices": (np.ndarray,),
     "history": (list,),
     "best_epoch": (int, type(None)),
+    "best_score": (int, float, np.number, type(None)),
     "score_key": (str, type(None)),
     "weights_epoch": (int, type(None)),
     "seconds": (int, float),
@@ -138,6 +139,9 @@ def _check_parts(stored: StoredFold) -> None:
         if not isinstance(fields.get(name), kinds):
             raise TypeError(f"its {name} is a {type(fields.get(name)).__name__}")
     _check_history(fields["history"])
+    names = fields.get("raw_statistics", ())  # files of before have none
+    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
+        raise TypeError(f"its raw_statistics are no names but {names!r:.40}")
     _ = stored.asked["num_epochs"], stored.asked["metrics"], stored.asked["targets"]
 
 

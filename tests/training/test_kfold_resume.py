@@ -419,6 +419,14 @@ def test_a_history_that_is_none_is_refused_where_it_is_read(tmp_path, manager, k
         read_fold(fold.path)
 
 
+@pytest.mark.parametrize(("field", "value"), [("raw_statistics", 0.5), ("raw_statistics", [5]), ("best_score", "0.5")])
+def test_a_field_of_another_kind_is_refused_where_it_is_read(tmp_path, manager, field, value):
+    result = toy_room().experiment(tmp_path, training={"num_epochs": 1}).kfold(manager(12), num_splits=2)
+    fold_file.write_fold(dataclasses.replace(result.folds[0], **{field: value}), {})
+    with pytest.raises(CheckpointError, match=field):
+        read_fold(result.folds[0].path)
+
+
 def test_a_fold_without_file_and_checkpoint_is_trained_again(room, tmp_path, manager):
     data = manager(24)
     first = kfold(room, tmp_path, data)
