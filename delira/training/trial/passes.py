@@ -16,7 +16,7 @@ from delira.training.trial.watcher import TrialWatcher
 from delira.training.watcher import telling_the_end
 from delira.utils.trees import iterate_leaves
 
-_TITLES = {keys.TRAIN_DATA: "training", keys.VALIDATION_DATA: "validation", keys.TEST_DATA: "test"}
+_TITLES: dict[str, str] = {keys.TRAIN_DATA: "training", keys.VALIDATION_DATA: "validation", keys.TEST_DATA: "test"}
 
 
 class Passes:
@@ -203,7 +203,7 @@ class Passes:
     @contextlib.contextmanager
     def _phase(self, phase: str, data_key: Any) -> Iterator[Any]:
         """Scope of an evaluation or a prediction; its end is told whatever happens."""
-        if not isinstance(data_key, keys.StateKey) or data_key not in _TITLES:
+        if not isinstance(data_key, str) or data_key not in _TITLES:
             raise ConfigError(f"data_key is one of TRAIN_DATA, VALIDATION_DATA and TEST_DATA, got {data_key!r}")
         if self.data_of(data_key) is None:
             raise ConfigError(f"there are no {_TITLES[data_key]} data to {phase}")

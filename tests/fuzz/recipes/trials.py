@@ -340,7 +340,7 @@ ENTRIES = [
         {},
         evaluated,
         expected=loss_by_hand,
-        right={"data_key": [VALIDATION_DATA, TRAIN_DATA, None], "verbose": [0, 2]},
+        right={"data_key": [VALIDATION_DATA, TRAIN_DATA, "train_data", None], "verbose": [0, 2]},
         wrong={
             "data_key": ["nonsense", "train", 5, NAN, [], {}, STRANGE, True, MODEL],
             "verbose": ["yes", -2, 3, 1.5, NAN, [], STRANGE, None],
@@ -352,7 +352,7 @@ ENTRIES = [
         {},
         predicted,
         expected=predictions_by_hand,
-        right={"data_key": [VALIDATION_DATA, TRAIN_DATA, TEST_DATA], "verbose": [0, 1]},
+        right={"data_key": [VALIDATION_DATA, TRAIN_DATA, TEST_DATA, "train_data"], "verbose": [0, 1]},
         wrong={"data_key": ["nonsense", "train", 5, NAN, [], {}, STRANGE, True, MODEL]},
         is_slow=True,
     ),
