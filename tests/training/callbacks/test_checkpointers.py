@@ -5,7 +5,7 @@ import pytest
 from small_rooms import build_room
 
 from delira.errors import CheckpointError, ConfigError, MissingKeyError
-from delira.state import METRICS, VALIDATION_DATA
+from delira.state import METRICS
 from delira.training.callbacks import Best, EarlyStopping, Interval, ModelCheckpoint, MostRecent, StepLR
 from delira.training.callbacks.decorators import on_end_epoch
 
@@ -149,7 +149,7 @@ def test_a_trial_loads_weights_alone_if_asked(torch_fit, tmp_path):
 def test_evaluations_write_nothing(torch_fit, tmp_path):
     trial = torch_fit.trial(Interval(tmp_path / "m{epoch}"), Interval(tmp_path / "b{t}", on_batch=True))
     trial.evaluate()
-    trial.predict(data_key=VALIDATION_DATA)
+    trial.predict(data_key="validation_data")
     assert names(tmp_path) == []
 
 
