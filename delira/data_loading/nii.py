@@ -117,15 +117,15 @@ def load_sample_nii(files: Mapping[str, Any], label_load_cls: Callable[[Any], "B
 
 
 def _paths_of(files: Any) -> list[str]:
-    """Paths of the volumes, all others checked."""
+    """Paths of the volumes, that of the mask checked; what the label is, the user's own class knows."""
     if not isinstance(files, Mapping) or not {"img", "label"} <= files.keys():
         raise ConfigError(f"files of load_sample_nii must be a dict with 'img' and 'label', got {files!r}")
     images = files["img"]
     several = isinstance(images, Collection) and not isinstance(images, (str, Mapping)) and len(images) > 0
     paths = list(images) if several else [images]
     names = {f"img[{number}]": path for number, path in enumerate(paths)}
-    others = {name: files[name] for name in ("label", "mask") if name in files}
-    check_paths("files of load_sample_nii", **names, **others)
+    mask = {"mask": files["mask"]} if "mask" in files else {}
+    check_paths("files of load_sample_nii", **names, **mask)
     return [os.fspath(path) for path in paths]
 
 
