@@ -138,7 +138,7 @@ def check(*needs: str) -> Callable[[Callable[[Bench], None]], Callable[[Bench], 
 
     def register(function: Callable[[Bench], None]) -> Callable[[Bench], None]:
         area = function.__module__.rpartition(".")[2]
-        promise = " ".join((function.__doc__ or "").split())
+        promise = " ".join((function.__doc__ or function.__name__).split())  # python -OO drops docstrings
         made = Check(area, function.__name__, promise, function, needs)
         _CHECKS[str(made)] = made
         return function
