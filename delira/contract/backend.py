@@ -296,7 +296,7 @@ class Backend(TrialVerbs, abc.ABC):
         all. Statistics that no call reaches stay, and without calls all do; what cannot be computed anew is refused
         all the same. What else of the network changes is the trainer's to restore.
         """
-        raise ConfigError(f"the room {self.name!r} cannot compute running statistics anew; set update_statistics=False")
+        raise ConfigError(f"{self.name!r} cannot compute running statistics anew; set update_statistics=False")
 
     # ------------------------------------------------------------------ checkpoints
 

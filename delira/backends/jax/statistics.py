@@ -21,7 +21,7 @@ def renew_statistics(network: Any, calls: Iterable[Callable[[], Any]]) -> None:
     """Let running statistics be the mean over all calls of their layers.
 
     Operation by operation, since a compiled prediction leaves the network as it is. Random streams get their keys from
-    the generator of the room, as in training.
+    the generator of the backend, as in training.
 
     Parameters
     ----------

@@ -72,9 +72,9 @@ def averages_learned_weights_only(bench: Bench) -> None:
 
 @check("gradients", "average", "mlp")
 def renews_statistics(bench: Bench) -> None:
-    """A room that names running statistics makes them those of the averaged weights, and changes nothing else."""
+    """A backend that names running statistics makes them those of the averaged weights, and changes nothing else."""
     names = sorted(bench.backend.statistics_names(bench.mlp()))
-    if not names:  # users are told nothing then, so a room with batch normalisation has them
+    if not names:  # users are told nothing then, so a backend with batch normalisation has them
         return
     trained = []
     for renews in (True, False):
