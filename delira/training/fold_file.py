@@ -34,6 +34,7 @@ _FIELDS = (
     "score_key",
     "weights_epoch",
     "raw_statistics",
+    "output_readings",
     "seconds",
 )
 #: of some fields, where another kind would be read as something else

@@ -10,7 +10,7 @@ from delira.metrics.forms import TreeMetric
 from delira.metrics.scoring import keys_of, predicted_key
 from delira.metrics.tree.criteria import read_values
 from delira.training.config import TrainerConfig
-from delira.training.outputs import entries, is_classification, known_outputs, settled_metrics, unsaid
+from delira.training.outputs import changed, entries, is_classification, known_outputs, settled_metrics, unsaid
 
 
 class OutputReadings:
@@ -75,15 +75,15 @@ class OutputReadings:
         tuple
             Sentences to be said, and the names of outputs that are read otherwise from now on.
         """
-        changed = set()
+        others = set()
         before = self.caveats(told)
         for name, way in self._ways(metrics).items():
             if name not in told:
                 told[name] = {"output": way, "since": epoch}
             elif way == "logits" != told[name]["output"]:
                 told[name] = {"output": way, "since": epoch, "is_changed": True}
-                changed.add(name)
-        return [text for text in self.caveats(told) if text not in before], changed
+                others.add(name)
+        return [text for text in self.caveats(told) if text not in before], others
 
     def caveats(self, told: Mapping[str, Any]) -> list[str]:
         """Sentences about how outputs were read."""
@@ -96,11 +96,7 @@ class OutputReadings:
             )
             found.append(unsaid(name, facts["output"], why))
             if facts.get("is_changed"):
-                found.append(
-                    f"the output {name!r} was read as probabilities before epoch {facts['since']}, and as logits from "
-                    "then on, because some of its values there are no probabilities: metrics of both do not compare, "
-                    "and no earlier epoch counts as the best"
-                )
+                found.append(changed(name, facts["since"]))
         return found
 
     def _ways(self, metrics: MetricSet) -> dict[str, str]:

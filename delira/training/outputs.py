@@ -1,6 +1,6 @@
 """What the outputs of a network are, settled once for a run: by its losses, by a setting, or by all of their values."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -137,25 +137,27 @@ def computed_anew(
             continue
         target, read = outputs[prediction]
         pair = entries(fold, target, prediction)
-        if pair is not None and _settled(known, [pair])[1:] != read[1:]:
+        if pair is not None and _settled(known, [pair], _told_in(fold, prediction))[1:] != read[1:]:
             again[name] = settled(metric, name, read)
     return again
 
 
 def settle(outputs: Outputs, folds: Sequence[Any]) -> dict[str, tuple[str, Criterion]]:
-    """What outputs are: where nobody says it, what all of their values in all folds say.
+    """What outputs are: where nobody says it, what all of their values in all folds say, those of trainings included.
 
     Parameters
     ----------
     outputs
         What is known of each.
     folds
-        With ``predictions`` and ``targets``.
+        With ``predictions`` and ``targets``, and ``output_readings`` if they were trained.
     """
-    return {
-        name: (target, _settled(known, [pair for fold in folds if (pair := entries(fold, target, name)) is not None]))
-        for name, (target, known) in outputs.items()
-    }
+    found = {}
+    for name, (target, known) in outputs.items():
+        pairs = [pair for fold in folds if (pair := entries(fold, target, name)) is not None]
+        told = set().union(*(_told_in(fold, name) for fold in folds))
+        found[name] = target, _settled(known, pairs, told)
+    return found
 
 
 def entries(fold: Any, target: str, prediction: str) -> tuple[np.ndarray, np.ndarray] | None:
@@ -170,13 +172,23 @@ def entries(fold: Any, target: str, prediction: str) -> tuple[np.ndarray, np.nda
     return pair if len(pair[0]) == len(pair[1]) and len(pair[0]) else None
 
 
-def _settled(known: Criterion, pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> Criterion:
+def _told_in(fold: Any, name: str) -> Set[str]:
+    """That the training of a fold has met scores which are no probabilities, if it has."""
+    facts = getattr(fold, "output_readings", {}).get(name, {})
+    return {"logits"} & {facts.get("output")}
+
+
+def _settled(
+    known: Criterion, pairs: Sequence[tuple[np.ndarray, np.ndarray]], told: Set[str] = frozenset()
+) -> Criterion:
     if not pairs:
         return known
     if known.kind is None and all(is_one_hot(true, pred) for true, pred in pairs):
         known = known._replace(kind="categorical")
     if known.output is None:
         found = {read_values(known, pred, true, by_targets=False).output for true, pred in pairs}
+        if found == {"probabilities"}:
+            found |= told
         for way in ("logits", "probabilities", "numbers", "labels"):
             if way in found:
                 known = known._replace(output=way)
@@ -227,13 +239,53 @@ def caveats_of(outputs: Outputs, settled: Outputs, folds: Sequence[Any]) -> list
         read = settled[name][1]
         is_each = pairs[0][1].size == pairs[0][0].size
         why = "all of its values are from 0 to 1" + ("" if is_each else " and sum to 1")
-        if read.output == "logits":
+        if read.output == "logits" and _settled(known, pairs).output != "logits":
+            why = "some of its values in the training are no probabilities"
+        elif read.output == "logits":
             why = "it has values below 0 or above 1" if is_each else "its values are no probabilities that sum to 1"
         classes = (
             ", and as one class of each sample, because its targets are one-hot" if known.kind != read.kind else ""
         )
         found.append(unsaid(name, str(read.output), f"{why}{classes}"))
     return found
+
+
+def changed(name: str, since: int) -> str:
+    """The sentence about an output that a training read as probabilities at first, and then as logits.
+
+    Parameters
+    ----------
+    name
+        Of the output.
+    since
+        The epoch; 0: the test after the training.
+    """
+    values = "because some of its values there are no probabilities"
+    if not since:
+        return (
+            f"the output {name!r} was read as probabilities in the training, and as logits in the test, {values}: "
+            "metrics of both do not compare, and those of the validation chose the epoch"
+        )
+    return (
+        f"the output {name!r} was read as probabilities before epoch {since}, and as logits from then on, {values}: "
+        "metrics of both do not compare, and no earlier epoch counts as the best"
+    )
+
+
+def caveats_of_readings(folds: Sequence[Any]) -> list[str]:
+    """Sentences about outputs that the training of a fold has read in two ways, naming the folds.
+
+    Parameters
+    ----------
+    folds
+        With their ``output_readings``.
+    """
+    found: dict[str, list[str]] = {}
+    for fold in folds:
+        for name, facts in fold.output_readings.items():
+            if facts.get("is_changed"):
+                found.setdefault(changed(name, facts["since"]), []).append(str(fold.fold))
+    return [f"fold {', '.join(numbers)}: {text}" for text, numbers in found.items()]
 
 
 def unsaid(name: str, output: str, why: str) -> str:

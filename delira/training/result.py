@@ -12,7 +12,7 @@ from delira.errors import ConfigError, DataError, MissingBackendError
 from delira.metrics.forms import kind_of
 from delira.training.averaged_statistics import caveats_of_averages
 from delira.training.out_of_fold import OutOfFold, Rounds, rounds_of
-from delira.training.outputs import caveats_of, not_finite, settle, settled_metrics
+from delira.training.outputs import caveats_of, caveats_of_readings, not_finite, settle, settled_metrics
 from delira.training.preprocessing import FILE as PREPROCESSING
 from delira.training.selection import caveats_of_selection
 from delira.utils.checks import check_choice, check_whole
@@ -50,6 +50,21 @@ def _values(name: Any, given: Any) -> np.ndarray:
     return found
 
 
+def _check_readings(given: Any) -> None:
+    is_right = isinstance(given, Mapping) and all(
+        isinstance(name, str)
+        and isinstance(facts, Mapping)
+        and isinstance(facts.get("output"), str)
+        and isinstance(facts.get("since"), int)
+        for name, facts in given.items()
+    )
+    if not is_right:
+        raise ConfigError(
+            "FoldResult: output_readings say of each output by name how it was read, as "
+            f'{{"pred": {{"output": "logits", "since": 1}}}}, got {given!r:.80}'
+        )
+
+
 @dataclass(eq=False, repr=False)
 class FoldResult:
     """One fold: what was trained on, what came out, and how it got there."""
@@ -77,6 +92,9 @@ class FoldResult:
     raw_statistics: Sequence[str] = ()
     """Names of the running statistics of normalisation layers that are of the trained weights, while what was tested
     are their averages (``update_statistics`` of the callback that averages); empty: none."""
+    output_readings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """How the training read outputs of which nobody says what they are: name of the output -> ``{"output": "logits" or
+    "probabilities", "since": epoch}``, with ``"is_changed": True`` where it read them otherwise before."""
     path: Path | None = None
     """Folder of the fold."""
     parameters: Any = None
@@ -99,6 +117,7 @@ class FoldResult:
         if self.val_indices is not None:
             self.val_indices = _indices("val_indices", self.val_indices)
         _check_mappings(self, metrics=self.metrics, predictions=self.predictions, targets=self.targets)
+        _check_readings(self.output_readings)
         if not isinstance(self.history, list):
             raise ConfigError(f"FoldResult: history is a list of one record for each epoch, got {self.history!r}")
         self.metrics = {name: _values(name, value) for name, value in self.metrics.items()}
@@ -407,6 +426,7 @@ class KFoldResult:
         found = [*self.problems, *(self.info.get("warnings") or ())]
         found += caveats_of_selection(self.folds, self.is_training)
         found += caveats_of_averages(self.folds, self.is_training)
+        found += caveats_of_readings(self.folds)
         if self.outputs is not None:
             found += self._of_outputs
         left_out = {index: reason for fold in self.folds for index, reason in fold.left_out.items()}

@@ -13,7 +13,7 @@ _ENOUGH = 3
 
 
 def selection_of(trainer: Any) -> dict[str, Any]:
-    """The fields of a :class:`~delira.training.result.FoldResult` about the selection.
+    """The fields of a :class:`~delira.training.result.FoldResult` about the selection, and how outputs were read.
 
     Parameters
     ----------
@@ -27,6 +27,7 @@ def selection_of(trainer: Any) -> dict[str, Any]:
         "score_key": state.score_key,
         "weights_epoch": trainer.weights_epoch,
         "raw_statistics": trainer.raw_statistics,
+        "output_readings": {name: dict(facts) for name, facts in state.outputs.items()},
     }
 
 

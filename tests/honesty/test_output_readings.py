@@ -109,3 +109,38 @@ def test_metrics_of_the_training_are_read_as_those_of_the_validation(tmp_path):
     expected = [sk.f1_score(Y, X > 0.5), sk.f1_score(Y, X - 0.2 > 0.5, zero_division=0), sk.f1_score(Y, X - 0.4 > 0)]
     assert told == pytest.approx(expected)
     assert experiment.last_trainer.caveats
+
+
+def cross_validated(folder, x):
+    experiment = experiment_in(folder, val_metrics={"acc": sk.accuracy_score}, val_score_key="acc")
+    metrics = {"acc": sk.accuracy_score}
+    return experiment.kfold(of(x), metrics, num_epochs=3, num_splits=2, shuffle=False, val_split=0.5)
+
+
+def test_the_result_of_a_cross_validation_names_the_folds_that_read_an_output_in_two_ways(tmp_path):
+    result = cross_validated(tmp_path, X)
+    said = [text for text in result.warnings if text.startswith("fold ")]
+    # what the first fold validates, from 0.45 to 0.6, falls below 0 a step later than that of the second
+    begin = "the output 'pred' was read as probabilities before epoch"
+    assert [text[: len(begin) + 10] for text in said] == [f"fold 0: {begin} 3", f"fold 1: {begin} 2"]
+    assert all(text in str(result) for text in said)
+    assert result.to_html().count("was read as probabilities before epoch") == 2
+    stored = KFoldResult.load(tmp_path)
+    assert [text for text in stored.warnings if text.startswith("fold ")] == said
+    assert stored.folds[1].output_readings == {"pred": {"output": "logits", "since": 2, "is_changed": True}}
+
+
+def test_scores_that_a_training_has_met_count_for_the_whole_result(tmp_path):
+    # all that is tested lies from 0 to 1; the second fold, trained on the first half, has met scores below 0
+    x = np.where(np.arange(20)[:, None] < 10, X, np.float32(0.65))
+    result = cross_validated(tmp_path, x)
+    assert all(0 <= fold.predictions["pred"].min() <= fold.predictions["pred"].max() <= 1 for fold in result.folds)
+    told = [fold.output_readings["pred"]["output"] for fold in result.folds]
+    assert told == ["probabilities", "logits"]
+    expected = [np.mean(Y[fold.test_indices] == 1) for fold in result.folds]  # all are above 0
+    assert [fold.metrics["acc"].item() for fold in result.folds] == expected == [0.2, 0.3]
+    assert result.summary()["acc"]["oof"] == 0.25
+    assert any("some of its values in the training are no probabilities" in text for text in result.warnings)
+    stored = KFoldResult.load(tmp_path)
+    assert stored.summary()["acc"]["oof"] == 0.25
+    assert [text for text in stored.warnings if "output" in text] == [t for t in result.warnings if "output" in t]

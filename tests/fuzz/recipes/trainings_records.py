@@ -318,6 +318,7 @@ ENTRIES = [
             "train_indices": [[], np.arange(3), (0, 5)],
             "test_indices": [[], np.arange(3)],
             "val_indices": [[1], None, np.arange(2)],
+            "output_readings": [{}, {"pred": {"output": "logits", "since": 1}}],
         },
         wrong={
             "fold": NOT_A_COUNT,
@@ -328,6 +329,7 @@ ENTRIES = [
             "predictions": NOT_A_MAPPING,
             "targets": NOT_A_MAPPING,
             "history": ["x", 5, NAN, {}, STRANGE, None],
+            "output_readings": [*NOT_A_MAPPING, {"pred": "logits"}, {5: {}}, {"pred": {"output": "logits"}}],
         },
         free={
             **dict.fromkeys(
