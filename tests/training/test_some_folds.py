@@ -79,6 +79,15 @@ def test_the_other_folds_follow_and_those_that_finished_are_read(tmp_path, manag
     assert not read_run(first.path).missing_folds
 
 
+def test_a_run_of_some_folds_is_unfinished_and_goes_on_before_a_newer_one_that_finished(tmp_path, manager):
+    experiment = experiment_of(build_room("toy"), tmp_path)
+    some = experiment.kfold(manager(24), folds=[1], **SPLITS)
+    whole = experiment.kfold(manager(24), **SPLITS)
+    assert whole.path != some.path
+    assert experiment.kfold(manager(24), resume="auto", **SPLITS).path == some.path
+    assert not read_run(some.path).missing_folds
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -25,7 +25,8 @@ POINTS = [
         file="delira/training/run_folder.py",
         old='(events[-1]["event"] != "finished" or bool(events[-1].get("missing_folds")))',
         new='events[-1]["event"] != "finished"',
-        test="tests/training/test_some_folds.py::test_the_other_folds_follow_and_those_that_finished_are_read",
+        test="tests/training/test_some_folds.py::"
+        "test_a_run_of_some_folds_is_unfinished_and_goes_on_before_a_newer_one_that_finished",
     ),
     PutBack(
         point="14",
