@@ -1,7 +1,8 @@
 """Which parameters of a function a call fills by position."""
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 
 def positional(parameters: Mapping[str, inspect.Parameter]) -> list[inspect.Parameter]:
@@ -17,3 +18,33 @@ def needed(parameters: Mapping[str, inspect.Parameter]) -> list[inspect.Paramete
 def has_more(parameters: Mapping[str, inspect.Parameter]) -> bool:
     """Whether any number of further ones goes by position: ``*args``."""
     return any(one.kind is one.VAR_POSITIONAL for one in parameters.values())
+
+
+def parameters_of_method(method: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    """Parameters by name, also of what TorchScript traced, froze or loaded, which has a schema and no signature.
+
+    Parameters
+    ----------
+    method
+        A function, or a bound method.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If nothing says what it takes.
+    """
+    try:
+        return inspect.signature(method).parameters
+    except ValueError:
+        arguments = getattr(getattr(method, "schema", None), "arguments", None)
+        if arguments is None:
+            raise
+    return {
+        one.name: inspect.Parameter(
+            one.name,
+            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            default=one.default_value if one.has_default_value() else inspect.Parameter.empty,
+        )
+        for one in arguments
+        if one.name != "self"
+    }

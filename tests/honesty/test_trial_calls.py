@@ -1,10 +1,11 @@
 """How a trial calls networks and criteria: with the state where they ask for it, also inside of what wraps them."""
 
+import io
 import logging
 
 import numpy as np
 import pytest
-from trial_makers import INPUTS, TARGETS, line_trial, need, weights
+from trial_makers import INPUTS, TARGETS, line, line_trial, need, squared_error, weights
 
 import delira
 from delira.state import MODEL, Y_PRED, State, StateView, X, state_key
@@ -82,6 +83,40 @@ def test_a_network_that_needs_the_state_gets_it_inside_of_distributed_data_paral
     finally:
         distributed.destroy_process_group()
     np.testing.assert_allclose(weights("torch", net), weights("torch", final(torch_net()).state["model"]), rtol=1e-6)
+
+
+def stored(program):
+    """What TorchScript reads back of a program that it wrote."""
+    torch = pytest.importorskip("torch")
+    file = io.BytesIO()
+    torch.jit.save(program, file)
+    file.seek(0)
+    return torch.jit.load(file)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("way", ["scripted", "traced", "read back"])
+def test_a_network_that_torchscript_compiled_is_trained_as_it_was_before(way):
+    torch = pytest.importorskip("torch")
+    ways = {
+        "scripted": torch.jit.script,
+        "traced": lambda net: torch.jit.trace(net, torch.tensor(INPUTS)),
+        "read back": lambda net: stored(torch.jit.script(net)),
+    }
+    net = ways[way](line("torch"))
+    trial, plain = final(net), final(line("torch"))
+    expected = weights("torch", plain.state["model"])
+    np.testing.assert_allclose(dict(net.named_parameters())["weight"].detach().numpy().ravel(), expected, rtol=1e-6)
+    assert trial.history[-1]["val_loss"] == pytest.approx(plain.history[-1]["val_loss"], rel=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_network_that_torchscript_froze_is_evaluated():
+    torch = pytest.importorskip("torch")
+    frozen = torch.jit.freeze(torch.jit.script(line("torch").eval()))
+    trial = delira.Trial(frozen, None, squared_error, ["loss"], verbose=0).with_val_data(INPUTS, TARGETS, 24)
+    expected = np.mean((INPUTS.sum(1, keepdims=True) * np.float32(0.1) - TARGETS) ** 2)
+    assert trial.evaluate()["val_loss"] == pytest.approx(expected, rel=1e-5)
 
 
 def test_what_copies_dictionaries_to_its_devices_is_given_the_state_itself():

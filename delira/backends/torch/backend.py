@@ -18,6 +18,7 @@ from delira.backends.torch.feed import feed
 from delira.backends.torch.layers import layer_settings
 from delira.contract import Backend, Devices
 from delira.errors import CheckpointError, ConfigError
+from delira.utils.parameters import parameters_of_method
 
 
 class NoNetwork(torch.nn.Module):
@@ -114,7 +115,7 @@ class TorchBackend(Backend):
         return torch.get_num_threads()
 
     def key_mapping(self, network: torch.nn.Module) -> dict[str, str]:
-        parameters = inspect.signature(network.forward).parameters
+        parameters = parameters_of_method(network.forward)
         required = [
             name
             for name, parameter in parameters.items()
@@ -131,7 +132,7 @@ class TorchBackend(Backend):
         )
 
     def arguments_of(self, network: torch.nn.Module) -> frozenset[str] | None:
-        parameters = inspect.signature(network.forward).parameters
+        parameters = parameters_of_method(network.forward)
         is_open = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
         return None if is_open else frozenset(parameters)
 
@@ -266,7 +267,8 @@ _NOTHING = contextlib.nullcontext()
 
 @contextlib.contextmanager
 def _modes_restored(network: torch.nn.Module) -> Iterator[None]:
-    modes = [(module, module.training) for module in network.modules()]
+    # what TorchScript froze has no modes
+    modes = [(module, module.training) for module in network.modules() if hasattr(module, "training")]
     try:
         yield
     finally:

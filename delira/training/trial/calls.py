@@ -8,7 +8,7 @@ from delira import state as keys
 from delira.errors import ConfigError, DataError
 from delira.state import State, StateKey, StateView
 from delira.utils.binding import TARGET_FIRST, order_of, role_of, tell_criterion_order
-from delira.utils.parameters import has_more, needed, positional
+from delira.utils.parameters import has_more, needed, parameters_of_method, positional
 from delira.utils.trees import iterate_leaves, spread
 
 #: what frameworks raise of values that are no arrays
@@ -156,8 +156,8 @@ def parameters_of(model: Any) -> Mapping[str, inspect.Parameter]:
 def _own_parameters(model: Any) -> Mapping[str, inspect.Parameter]:
     for name in ("forward", "call"):
         if (method := getattr(model, name, None)) is not None:
-            return inspect.signature(method).parameters
-    return inspect.signature(model).parameters
+            return parameters_of_method(method)
+    return parameters_of_method(model)
 
 
 #: where those that wrap a network have it: DataParallel and its like, torch.compile, and what people write
