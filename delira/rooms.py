@@ -8,7 +8,7 @@ import importlib.util
 #: room -> package that must be installed for it
 FRAMEWORKS = {"torch": "torch", "torchscript": "torch", "sklearn": "sklearn", "tensorflow": "tensorflow", "jax": "flax"}
 
-#: room -> all packages that it needs, the first one with the devices
+#: backend -> all packages that it needs, the first one with the devices
 PACKAGES = {
     "torch": ("torch",),
     "torchscript": ("torch",),

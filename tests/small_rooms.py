@@ -34,7 +34,7 @@ def build_room(name: str) -> "Room":
 
 
 def checkpoint_names(trainer: Any) -> list[str]:
-    """Names of all files in a trainer's folder of checkpoints, but for those that a room writes beside them.
+    """Names of all files in a trainer's folder of checkpoints, but for those that a backend writes beside them.
 
     And but for the state before the last, which is always there beside the last.
     """

@@ -40,7 +40,7 @@ class AveragedStatistics:
         self._step: int | None = None
 
     def check(self, average: Any) -> None:
-        """Refuse a callback that wants statistics which the room, or a layer, cannot compute anew.
+        """Refuse a callback that wants statistics which the backend, or a layer, cannot compute anew.
 
         Raises
         ------

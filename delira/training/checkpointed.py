@@ -414,7 +414,7 @@ class CheckpointedRun(RunState):
 
 
 def _refuse_other_types(given: Mapping[str, Any], own: Mapping[str, Any], network: Any) -> None:
-    """Refuse weights of other types than the network's: rooms would convert them, or become what they are."""
+    """Refuse weights of other types than the network's: backends would convert them, or become what they are."""
     wrong = []
     for part in ("model", "optimizer"):
         types = {place: _type_of(leaf) for place, leaf in iterate_leaves(own.get(part) or {})}

@@ -17,7 +17,7 @@ from delira.training import KFoldResult
 from delira.training.callbacks import SWA, AbstractCallback, ExponentialMovingAverage
 
 FRAMEWORKS = {"torch": "torch", "torchscript": "torch", "tensorflow": "keras", "jax": "flax"}
-ROOMS = pytest.mark.parametrize("name", FRAMEWORKS)
+BACKENDS = pytest.mark.parametrize("name", FRAMEWORKS)
 
 
 def compiled_ones_later(names):
@@ -25,7 +25,7 @@ def compiled_ones_later(names):
     return [pytest.param(name, marks=pytest.mark.slow) if name in ("tensorflow", "jax") else name for name in names]
 
 
-SLOW_ROOMS = pytest.mark.parametrize("name", compiled_ones_later(FRAMEWORKS))
+SLOW_BACKENDS = pytest.mark.parametrize("name", compiled_ones_later(FRAMEWORKS))
 IN_TRIALS = pytest.mark.parametrize("framework", ["torch", "tensorflow", "jax"])
 SLOW_IN_TRIALS = pytest.mark.parametrize("framework", compiled_ones_later(["torch", "tensorflow", "jax"]))
 SAID = "do not fit them"
@@ -72,7 +72,7 @@ def said(caplog):
 # ---- what the statistics are
 
 
-@ROOMS
+@BACKENDS
 def test_the_statistics_are_the_mean_over_the_batches_of_the_training_data(name, tmp_path):
     bench = bench_of(name, tmp_path)
     trainer = bench.trainer(bench.mlp(dropout=0.4), callbacks=[average()])
@@ -80,14 +80,14 @@ def test_the_statistics_are_the_mean_over_the_batches_of_the_training_data(name,
     assert_statistics(bench, network, bench.batches(10))
 
 
-@SLOW_ROOMS
+@SLOW_BACKENDS
 def test_of_one_batch_they_are_its_own(name, tmp_path):
     bench = bench_of(name, tmp_path)
     network = bench.trainer(bench.mlp(), callbacks=[average()]).train(2, bench.manager(7, 7))
     assert_statistics(bench, network, bench.batches(7, 7))
 
 
-@SLOW_ROOMS
+@SLOW_BACKENDS
 def test_the_batches_are_those_of_the_last_epoch_with_its_transforms(name, tmp_path):
     bench = bench_of(name, tmp_path)
 
@@ -99,7 +99,7 @@ def test_the_batches_are_those_of_the_last_epoch_with_its_transforms(name, tmp_p
     assert_statistics(bench, network, list(data.epoch(0, 0, 3, shuffle=True)))
 
 
-@SLOW_ROOMS
+@SLOW_BACKENDS
 def test_nothing_else_changes_neither_weights_nor_the_training(name, tmp_path):
     bench, found = bench_of(name, tmp_path), []
     for update in (True, False):
@@ -115,7 +115,7 @@ def test_nothing_else_changes_neither_weights_nor_the_training(name, tmp_path):
     bench.assert_same(tree["optimizer"], plain["optimizer"], "the optimizers")
 
 
-@SLOW_ROOMS
+@SLOW_BACKENDS
 def test_the_mean_of_swa_has_them_unless_told_otherwise(name, tmp_path):
     bench = bench_of(name, tmp_path)
     network = bench.trainer(bench.mlp(), callbacks=[SWA(1)]).train(3, bench.manager(10))
@@ -244,7 +244,7 @@ def mse(y_true, y_pred):
     return float(np.mean((np.asarray(y_true) - np.asarray(y_pred)) ** 2))
 
 
-@SLOW_ROOMS
+@SLOW_BACKENDS
 def test_what_is_validated_is_what_is_selected_saved_and_given_back(name, tmp_path):
     bench = bench_of(name, tmp_path)
     settings = {"val_metrics": {"off": mse}, "val_score_key": "off", "val_score_mode": "min", "save_freq": 1}
@@ -329,7 +329,7 @@ class EndAt(AbstractCallback):
             raise Broken
 
 
-@SLOW_ROOMS
+@SLOW_BACKENDS
 @pytest.mark.parametrize("where", [("step", 2, 1), ("step", 3, 2), ("end", 3)], ids=str)
 @pytest.mark.parametrize("validated", [True, False])
 def test_a_run_that_was_killed_ends_with_the_same_bits(name, where, validated, tmp_path):
@@ -476,7 +476,7 @@ def test_a_network_gets_what_callbacks_of_evaluations_make_of_a_batch():
 # ---- what is said where there is no pass
 
 
-@ROOMS
+@BACKENDS
 def test_it_is_said_once_at_the_start_where_it_is_not_made(name, tmp_path, caplog):
     bench = bench_of(name, tmp_path)
     with caplog.at_level(logging.WARNING, "delira"):

@@ -64,13 +64,13 @@ def test_a_prediction_that_is_not_finite_makes_the_number_none(metric, value):
 @pytest.mark.parametrize("framework", ["torch", "tensorflow", "jax"])
 @pytest.mark.parametrize("metric", STRINGS)
 def test_a_trial_says_so_of_arrays_of_its_framework_and_names_the_sample(metric, framework):
-    room = pytest.importorskip(framework)
+    place = pytest.importorskip(framework)
     convert = {"torch": "as_tensor", "tensorflow": "constant", "jax": "numpy.asarray"}[framework]
     for part in convert.split("."):
-        room = getattr(room, part)
+        place = getattr(place, part)
     pred = SCORES.copy()
     pred[17] = np.nan
-    value, metrics = of_trial(metric, pred, LABELS, 7, room)
+    value, metrics = of_trial(metric, pred, LABELS, 7, place)
     assert np.isnan(value)
     assert metrics.trees[0].lost == [17]
 

@@ -6,7 +6,7 @@ from trial_makers import DIFFERENTIABLE, INPUTS, TARGETS, line, line_trial, need
 
 from delira.training.callbacks import SWA, ExponentialMovingAverage
 
-ROOMS = pytest.mark.parametrize("framework", DIFFERENTIABLE)
+BACKENDS = pytest.mark.parametrize("framework", DIFFERENTIABLE)
 AVERAGES = pytest.mark.parametrize("average", [lambda: ExponentialMovingAverage(0.9), SWA], ids=["ema", "swa"])
 
 
@@ -19,7 +19,7 @@ def descent(n_steps, rate=0.05, start=0.1):
     return found
 
 
-@ROOMS
+@BACKENDS
 @AVERAGES
 def test_a_trial_without_a_folder_goes_on_from_the_weights_that_were_trained(framework, average):
     need(framework)
@@ -42,7 +42,7 @@ def test_the_mean_over_two_runs_is_that_of_a_loop_by_hand():
     np.testing.assert_allclose(weights("torch", trial.state["model"]), np.mean(descent(5), axis=0), rtol=1e-5)
 
 
-@ROOMS
+@BACKENDS
 @AVERAGES
 def test_the_state_of_such_a_trial_holds_average_and_trained_weights(framework, average):
     need(framework)
@@ -59,7 +59,7 @@ def test_the_state_of_such_a_trial_holds_average_and_trained_weights(framework, 
     np.testing.assert_array_equal(weights(framework, twin.state["model"]), weights(framework, trial.state["model"]))
 
 
-@ROOMS
+@BACKENDS
 def test_a_file_of_such_a_trial_holds_everything(framework, tmp_path):
     need(framework)
     trial = line_trial(framework, [SWA()], seed=0)

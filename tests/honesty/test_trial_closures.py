@@ -10,7 +10,7 @@ from delira.state import LOSS, MODEL, Y_PRED, X, state_key
 from delira.training.callbacks import on_forward
 from delira.training.trial import base_closure, combined_closure
 
-ROOMS = pytest.mark.parametrize("framework", DIFFERENTIABLE)
+BACKENDS = pytest.mark.parametrize("framework", DIFFERENTIABLE)
 OPT, OUT, NOWHERE, OWN_LOSS = map(state_key, ("own_optimizer", "own_output", "nowhere", "own_loss"))
 
 
@@ -32,7 +32,7 @@ def trial_of(framework, closure, *, trials=True, under=None, callbacks=(), metri
     return trial.with_train_data(INPUTS, TARGETS, 24).with_closure(closure)
 
 
-@ROOMS
+@BACKENDS
 @pytest.mark.parametrize("combine", [lambda closure: closure, combined_closure], ids=["alone", "combined"])
 def test_an_optimizer_under_a_key_of_the_state_learns_and_is_stored(framework, combine):
     need(framework)
@@ -42,7 +42,7 @@ def test_an_optimizer_under_a_key_of_the_state_learns_and_is_stored(framework, c
     assert list(trial.state_dict()["optimizer"]) == ["own_optimizer"]
 
 
-@ROOMS
+@BACKENDS
 def test_the_optimizer_under_the_key_updates_and_not_that_of_the_trial(framework):
     need(framework)
     trial = trial_of(framework, combined_closure(base_closure(optimizer=OPT)), under=OPT)
@@ -62,7 +62,7 @@ def test_an_optimizer_that_the_trial_does_not_know_is_refused_instead_of_learnin
         trial_of("torch", lambda state: hidden(state), under=OPT).run(1)
 
 
-@ROOMS
+@BACKENDS
 def test_a_closure_that_updates_by_itself_updates_once(framework):
     need(framework)
     trial = trial_of(framework, combined_closure(base_closure()))
@@ -70,7 +70,7 @@ def test_a_closure_that_updates_by_itself_updates_once(framework):
     np.testing.assert_allclose(weights(framework, trial.state[MODEL]), descent(), rtol=1e-5)
 
 
-@ROOMS
+@BACKENDS
 def test_a_closure_of_a_trial_without_an_optimizer_computes_and_updates_nothing(framework):
     need(framework)
     trial = trial_of(framework, base_closure(), trials=False)
@@ -79,7 +79,7 @@ def test_a_closure_of_a_trial_without_an_optimizer_computes_and_updates_nothing(
     np.testing.assert_allclose(weights(framework, trial.state[MODEL]), 0.1, rtol=1e-6)
 
 
-@ROOMS
+@BACKENDS
 def test_the_prediction_is_under_the_key_that_was_given_and_under_no_other(framework):
     need(framework)
     trial = trial_of(framework, base_closure(y_pred=OUT), metrics=["mse"])
@@ -88,7 +88,7 @@ def test_the_prediction_is_under_the_key_that_was_given_and_under_no_other(frame
     assert trial.state[OUT].shape == (24, 1)
 
 
-@ROOMS
+@BACKENDS
 def test_the_prediction_of_one_closure_is_not_written_over_by_that_of_another(framework):
     need(framework)
     second = base_closure(lambda state: 0.0 * state[X], y_pred=OUT, criterion=lambda state: (state[OUT] ** 2).sum()

@@ -15,7 +15,7 @@ from delira.training.callbacks import ManifoldMixup, on_end_epoch, on_step_train
 from delira.training.callbacks.imaging import FromState, MakeGrid
 from delira.training.trial import base_closure
 
-ROOMS = pytest.mark.parametrize("framework", DIFFERENTIABLE)
+BACKENDS = pytest.mark.parametrize("framework", DIFFERENTIABLE)
 
 
 def warned(caplog, text):
@@ -73,7 +73,7 @@ def stop_at(hook, batch, seen):
     return stop
 
 
-@ROOMS
+@BACKENDS
 @pytest.mark.parametrize("endless", [False, True])
 def test_a_validation_stops_at_the_step_that_asked_for_it(framework, endless, caplog):
     need(framework)
@@ -156,7 +156,7 @@ def test_depth_one_is_depth_one():
 # ------------------------------------------------------------------ what is said
 
 
-@ROOMS
+@BACKENDS
 def test_a_closure_that_changes_no_weight_is_told_of_once(framework, caplog):
     need(framework)
     caplog.set_level(logging.WARNING, "delira")

@@ -9,7 +9,7 @@ from delira.state import LOSS, MODEL, Y_PRED, Y_TRUE, X
 from delira.training.callbacks import on_backward, on_criterion, on_forward
 from delira.training.trial import base_closure
 
-ROOMS = pytest.mark.parametrize("framework", DIFFERENTIABLE)
+BACKENDS = pytest.mark.parametrize("framework", DIFFERENTIABLE)
 
 
 @lambda_metric("target")
@@ -31,7 +31,7 @@ def by_hand(shifted):
     return np.mean((INPUTS.astype("f8") @ np.full((3, 1), 0.1) - TARGETS - shifted) ** 2)
 
 
-@ROOMS
+@BACKENDS
 @pytest.mark.parametrize("closure", [None, base_closure], ids=["its own", "base_closure"])
 def test_a_target_that_on_forward_changes_is_that_of_loss_and_metrics(framework, closure):
     need(framework)
@@ -41,7 +41,7 @@ def test_a_target_that_on_forward_changes_is_that_of_loss_and_metrics(framework,
     assert record["target"] == pytest.approx(TARGETS.mean() + 2.0, rel=1e-5)
 
 
-@ROOMS
+@BACKENDS
 @pytest.mark.parametrize("hook", [on_criterion, on_backward])
 def test_a_target_that_is_changed_later_is_that_of_the_metrics_everywhere(framework, hook):
     need(framework)
@@ -65,7 +65,7 @@ def test_a_target_that_the_network_changes_is_that_of_loss_and_metrics():
     assert record["mse"] == pytest.approx(by_hand(2.0), rel=1e-5)
 
 
-@ROOMS
+@BACKENDS
 def test_an_input_that_on_forward_changes_is_that_of_the_metrics(framework):
     need(framework)
     seen = []

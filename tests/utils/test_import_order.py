@@ -26,12 +26,12 @@ def test_the_stand_in_dies_in_the_wrong_order(tmp_path):
     assert run(tmp_path, "import triton, tensorflow").returncode == 0
 
 
-@pytest.mark.parametrize("room", ["tensorflow", "torch"])
-def test_a_room_imports_triton_before_any_framework(tmp_path, room):
+@pytest.mark.parametrize("backend", ["tensorflow", "torch"])
+def test_a_backend_imports_triton_before_any_framework(tmp_path, backend):
     code = f"""
 import importlib
 try:
-    importlib.import_module("delira.backends.{room}")
+    importlib.import_module("delira.backends.{backend}")
 except (ImportError, AttributeError):
     pass  # the stand-ins have nothing in them
 assert "triton" in sys.modules

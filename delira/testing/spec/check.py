@@ -16,7 +16,7 @@ from delira.contract import Backend
 from delira.errors import ConfigError
 from delira.testing.spec.bench import Bench
 from delira.testing.spec.refusals import REFUSALS
-from delira.testing.spec.room import FEATURES, RoomUnderTest, check_room
+from delira.testing.spec.room import FEATURES, RoomUnderTest, check_filled_in
 from delira.utils.checks import check_choice, check_functions, check_texts
 
 PASSED = "passed"
@@ -70,7 +70,7 @@ class Check:
         AssertionError
             If the promise is broken, or something is not refused.
         """
-        check_room(room)
+        check_filled_in(room)
         missing = [feature for feature in self.needs if feature in room.lacks]
         with undisturbed(room.backend), _quiet(), _folder() as folder:
             bench = Bench(room, folder)

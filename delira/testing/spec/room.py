@@ -196,13 +196,13 @@ FEATURES = {
 }
 
 
-def check_room(room: RoomUnderTest) -> None:
-    """Refuse what is no room, and one that is not filled in: every check would fail for another reason than its own.
+def check_filled_in(room: RoomUnderTest) -> None:
+    """Refuse what is no backend, and one not filled in: every check would fail for another reason than its own.
 
     Parameters
     ----------
     room
-        The room.
+        The backend.
 
     Raises
     ------

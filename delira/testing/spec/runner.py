@@ -8,7 +8,7 @@ from delira.errors import ConfigError
 from delira.testing.spec.areas import AREAS
 from delira.testing.spec.check import FAILED, Check, registered
 from delira.testing.spec.report import Outcome, SpecReport
-from delira.testing.spec.room import RoomUnderTest, check_room
+from delira.testing.spec.room import RoomUnderTest, check_filled_in
 from delira.utils.checks import check_flags, check_names
 
 
@@ -50,11 +50,11 @@ def check_backend(
     AssertionError
         With all promises that are broken.
     ConfigError
-        If ``only`` names what does not exist, or nothing, or the room is a class, or not filled in.
+        If ``only`` names what does not exist, or nothing, or ``room`` is a class, or not filled in.
     """
     if isinstance(room, type):
         raise ConfigError(f"check_backend takes an instance, got the class {room.__name__}; write {room.__name__}()")
-    check_room(room)
+    check_filled_in(room)
     check_flags("check_backend", raises=raises)
     if only is not None and not callable(only):
         check_names("check_backend", only=only)

@@ -25,7 +25,7 @@ from delira.utils.checks import check_numbers, check_whole
 
 
 def mean_squared_error(prediction: np.ndarray, target: np.ndarray) -> float:
-    """Mean of the squared differences; the only loss the toy room can differentiate.
+    """Mean of the squared differences; the only loss the toy backend can differentiate.
 
     Parameters
     ----------

@@ -133,7 +133,7 @@ class Trial(FluentData, Passes, Movable):
         return fold
 
     def given_optimizers(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """The optimizers of the state by name, as a room asks for them, with those under keys of closures."""
+        """The optimizers of the state by name, as a backend asks for them, with those under keys of closures."""
         optimizer = self.state[keys.OPTIMIZER]
         given = dict(optimizer) if isinstance(optimizer, Mapping) else {"default": optimizer}
         given = {name: one for name, one in given.items() if one is not None}

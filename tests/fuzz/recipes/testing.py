@@ -21,7 +21,7 @@ from delira.testing.spec import FEATURES
 RANDOM = np.random.default_rng(5)
 PREDICTION, TARGET = RANDOM.normal(size=(4, 1)), RANDOM.normal(size=(4, 1))
 NO_ARRAYS = ["x", NAN, None, [], {}, STRANGE, [["a"]], np.zeros(0), np.zeros((4, 1), complex), b"x"]
-NO_ROOMS = ["x", 5, NAN, None, [], {}, True, STRANGE, ToyRoom, RoomUnderTest, ToyTrainer, ToyBackend()]
+NO_BACKENDS = ["x", 5, NAN, None, [], {}, True, STRANGE, ToyRoom, RoomUnderTest, ToyTrainer, ToyBackend()]
 #: a check that takes no time
 FAST = "seeds-seeds_the_framework"
 
@@ -98,7 +98,7 @@ def room(**attributes):
 
 
 def checked(**attributes):
-    """How many checks of an area the room passes."""
+    """How many checks of an area the backend passes."""
     return check_backend(room(**attributes), FAST).counts["passed"]
 
 
@@ -199,7 +199,7 @@ ENTRIES = [
         expected=lambda arguments: [FAST],
         right={"only": [[FAST], lambda check: str(check) == FAST], "raises": [False]},
         wrong={
-            "room": [*NO_ROOMS, Fresh("RoomUnderTest()", RoomUnderTest)],
+            "room": [*NO_BACKENDS, Fresh("RoomUnderTest()", RoomUnderTest)],
             "only": ["nonsense", "", [], ["nonsense"], 5, NAN, STRANGE, True, [5], {}, lambda check: False],
             "raises": NOT_A_BOOL,
         },

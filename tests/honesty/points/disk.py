@@ -177,7 +177,7 @@ POINTS = [
         file="delira/utils/triton_first.py",
         old="\nimport_triton_first()\n",
         new="\nassert import_triton_first\n",
-        test="tests/utils/test_import_order.py::test_a_room_imports_triton_before_any_framework",
+        test="tests/utils/test_import_order.py::test_a_backend_imports_triton_before_any_framework",
     ),
     PutBack(
         point="31",
