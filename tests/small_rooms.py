@@ -237,3 +237,18 @@ def torch_room() -> Room:
         learns=lambda network: network.training or torch.is_grad_enabled(),
         weight_name="linear.weight",
     )
+
+
+def normed_network(room: Room) -> type:
+    """The torch backend's network behind batch normalisation."""
+    import torch
+
+    class Normed(room.network):
+        def __init__(self, n_features: int = 3, dropout: float = 0.0):
+            super().__init__(n_features, dropout)
+            self.norm = torch.nn.BatchNorm1d(n_features)
+
+        def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+            return super().forward(self.norm(x))
+
+    return Normed

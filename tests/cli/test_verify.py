@@ -92,13 +92,16 @@ def test_what_a_finished_fold_must_have_is_named(run, names):
     assert set(missing.values()) == {"missing"}
 
 
-def test_an_older_run_has_no_state_before_the_last(run):
+@pytest.mark.parametrize(
+    ("entry", "files"), [("states", "checkpoints/checkpoint_previous*"), ("checksums", "timings.json")]
+)
+def test_an_older_run_has_no_state_before_the_last_and_no_times(run, entry, files):
     path = run / "manifest.json"
     manifest = read_plain(path)
-    del manifest["states"]
+    del manifest[entry]
     path.write_text(json.dumps(manifest))
-    for previous in run.glob("fold_*/checkpoints/checkpoint_previous*"):
-        previous.unlink()
+    for older in run.glob(f"fold_*/{files}"):
+        older.unlink()
     assert found(run) == {}
 
 
@@ -110,16 +113,6 @@ def test_one_file_under_both_names_is_told(run):
     assert found(run) == {f"fold_00/checkpoints/{previous.name}": "broken"}
     (detail,) = [check["detail"] for check in verify([run]).content["files"] if check["state"] == "broken"]
     assert "another name of checkpoint_last" in detail
-
-
-def test_an_older_run_has_no_times(run):
-    path = run / "manifest.json"
-    manifest = read_plain(path)
-    del manifest["checksums"]
-    path.write_text(json.dumps(manifest))
-    for times in run.glob("fold_*/timings.json"):
-        times.unlink()
-    assert found(run) == {}
 
 
 def test_pictures_of_samples_need_not_be_there_but_must_be_whole(run):

@@ -1,5 +1,6 @@
 """What is wrong for each setting of a training, wherever it is given: to trainers, experiments, run and kfold."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from fuzz_values import (
     NOT_A_CHOICE,
     NOT_A_COUNT,
     NOT_A_MAPPING,
+    NOT_A_PATH,
     NOT_A_TEXT,
     NOT_CALLABLE,
     NOT_POSITIVE,
@@ -92,9 +94,35 @@ RIGHT: dict[str, list[Any]] = {
     "rollback_factor": [0.25],
     "deterministic": [True],
 }
+#: words of messages that name the culprit as well as the setting does
+SAYS: dict[str, list[str]] = {
+    "network": ["has no closure"],
+    "callbacks": ["is no callback"],
+    "val_metrics": ["there is no metric"],
+    "metrics": ["there is no metric"],
+    "params": ["parameter", "Parameters"],
+    "n_epochs": ["num_epochs"],
+}
+#: settings that an experiment gives to its trainers itself
+OF_TRAINERS = ("fold", "start_epoch", "callbacks", "losses")
 #: settings that take a function of the user's, which a training calls
 OWN: dict[str, Any] = {
     "losses": {"loss": raises_user_error},
     "val_metrics": {"metric": raises_user_error},
     "train_metrics": {"metric": raises_user_error},
 }
+
+
+def wrong_of_experiment(settings: Mapping[str, list[Any]] = WRONG, **more: list[Any]) -> dict[str, list[Any]]:
+    """Return what is wrong for each parameter of an experiment, given that for settings; ``more`` goes first."""
+    return {
+        **{name: values for name, values in settings.items() if name not in OF_TRAINERS},
+        "params": [5, NAN, STRANGE, [], True],
+        "model_cls": ["x", 5, NAN, [], STRANGE, None, int],
+        "n_epochs": NOT_A_COUNT,
+        "name": [value for value in NOT_A_TEXT if value is not None],
+        "save_path": NOT_A_PATH,
+        "trainer_cls": ["x", 5, NAN, [], STRANGE, int],
+        "predictor_cls": ["x", 5, NAN, [], STRANGE, int],
+        **more,
+    }

@@ -20,21 +20,27 @@ def train(trainer, folder):
     return network.weight.ravel()
 
 
-def by_hand(arguments):
-    """The same two epochs in numpy: the gradient of the mean squared error of a linear network."""
-    weight = WEIGHT.copy()
+def descended(weight=WEIGHT, inputs=INPUTS, momentum=0.0):
+    """Two epochs in numpy: the gradient of the mean squared error of a linear network."""
+    velocity = 0.0
     for _ in range(EPOCHS):
-        for start in range(0, len(INPUTS), BATCH):
-            x, y = INPUTS[start : start + BATCH].astype(float), TARGETS[start : start + BATCH].astype(float)
-            weight -= 0.1 * 2 * x.T @ (x @ weight - y) / len(y)
+        for start in range(0, len(inputs), BATCH):
+            x, y = inputs[start : start + BATCH].astype(float), TARGETS[start : start + BATCH].astype(float)
+            velocity = momentum * velocity + 2 * x.T @ (x @ weight - y) / len(y)
+            weight = weight - 0.1 * velocity
     return weight.ravel()
 
 
+def toy():
+    """The network, whose weight is always the same."""
+    network = ToyNetwork(3)
+    network.weight = WEIGHT.copy()
+    return network
+
+
 def of_toy(folder):
-    toy = ToyNetwork(3)
-    toy.weight = WEIGHT.copy()
     return {
-        "network": toy,
+        "network": toy(),
         "save_path": None,
         "key_mapping": {"x": "data"},
         "losses": {"loss": mean_squared_error},
@@ -45,9 +51,9 @@ def of_toy(folder):
 
 
 def of_experiment(folder):
-    toy = of_toy(folder)
+    own = of_toy(folder)
     return {
-        "params": {"training": {"num_epochs": EPOCHS, **{name: toy[name] for name in ("losses", "optimizer_params")}}},
+        "params": {"training": {"num_epochs": EPOCHS, **{name: own[name] for name in ("losses", "optimizer_params")}}},
         "model_cls": ToyNetwork,
         "name": "fuzz",
         "save_path": folder,

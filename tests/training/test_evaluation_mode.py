@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from small_rooms import ROOMS, build_room
+from small_rooms import ROOMS, build_room, normed_network
 
 import delira
 
@@ -30,15 +30,7 @@ def test_one_sample_is_enough_for_batch_statistics(tmp_path, manager):
     torch = pytest.importorskip("torch")
     room = build_room("torch")
 
-    class Normed(room.network):
-        def __init__(self, n_features=3, dropout=0.0):
-            super().__init__(n_features, dropout)
-            self.norm = torch.nn.BatchNorm1d(n_features)
-
-        def forward(self, x):
-            return super().forward(self.norm(x))
-
-    network = room.experiment(tmp_path, cls=Normed).run(manager(), num_epochs=1)
+    network = room.experiment(tmp_path, cls=normed_network(room)).run(manager(), num_epochs=1)
     before = network.norm.running_mean.clone()
     network(torch.ones(1, 3))  # in training mode it raises
     assert torch.equal(network.norm.running_mean, before)

@@ -140,22 +140,14 @@ def test_plain_torch_loads_the_average(tmp_path, manager):
 
 def test_statistics_of_layers_are_those_of_the_training(tmp_path, manager):
     torch = pytest.importorskip("torch")
-    from small_rooms import torch_room
+    from small_rooms import normed_network, torch_room
 
     room = torch_room()
-
-    class Normed(room.network):
-        def __init__(self, n_features=3, dropout=0.0):
-            super().__init__(n_features, dropout)
-            self.norm = torch.nn.BatchNorm1d(n_features)
-
-        def forward(self, x):
-            return super().forward(self.norm(x))
-
-    plain = room.trainer(tmp_path / "plain", room.build(cls=Normed))
+    cls = normed_network(room)
+    plain = room.trainer(tmp_path / "plain", room.build(cls=cls))
     plain.train(2, manager())
     statistics = {name: value.clone() for name, value in plain.module.named_buffers()}
-    trainer = room.trainer(tmp_path / "average", room.build(cls=Normed), callbacks=[ExponentialMovingAverage(0.5)])
+    trainer = room.trainer(tmp_path / "average", room.build(cls=cls), callbacks=[ExponentialMovingAverage(0.5)])
     trainer.train(2, manager(), manager(7))
     for name, value in trainer.module.named_buffers():
         assert torch.equal(value, statistics[name]), name

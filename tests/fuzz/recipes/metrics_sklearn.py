@@ -28,15 +28,24 @@ SAID = {
     "average": ["average"],
 }
 NO_AVERAGE = ["marco", "", 5, NAN, [], STRANGE, "binary", None]
+#: scores are no labels, and labels are no scores
+NO_LOGITS = {"gt_logits": [*NOT_A_BOOL, True], "pred_logits": [*NOT_A_BOOL, False]}
 
 
-def called(make):
-    """What is called in the place of a metric: it is made, and called with the data as functions are."""
+def historic(name, true, pred, expected, *, part="", settings=None, **more):
+    """The entry of a metric with a historic name: it is made, and called with the data as functions are."""
 
     def call(*, true, pred, **settings):
-        return make(**settings)(true, pred)
+        return resolve(name)(**settings)(true, pred)
 
-    return call
+    return Entry(
+        name=f"delira.metrics.{name}{part}",
+        good=lambda folder: {"true": true, "pred": pred, **(settings or {})},
+        make=call,
+        expected=expected,
+        says=SAID,
+        **more,
+    )
 
 
 def of_labels(function, **fixed):
@@ -60,38 +69,31 @@ def named(name, function, *, averages=False, **fixed):
     right = {"average": ["micro", "weighted"]} if averages else {}
     wrong = {"average": NO_AVERAGE} if averages else {}
     expected = of_labels(function, **fixed)
-    full = f"delira.metrics.{name}"
-    of_scores = Entry(
-        name=full,
-        good=lambda folder: {"true": LABELS, "pred": SCORES, **average},
-        make=called(lambda **settings: resolve(name)(**settings)),
-        expected=expected,
+    of_scores = historic(
+        name,
+        LABELS,
+        SCORES,
+        expected,
+        settings=average,
         right={
             "pred": [with_value(SCORES, NAN), with_value(SCORES, INFINITE), SCORES.astype(np.float16), PROBABILITIES],
             "true": [LABELS[:, None], LABELS.astype(np.uint8), LABELS.astype(np.float32)],
             **right,
         },
-        wrong={
-            "true": NO_TARGETS,
-            "pred": NO_SCORES,
-            "gt_logits": [*NOT_A_BOOL, True],
-            "pred_logits": [*NOT_A_BOOL, False],
-            "nonsense": [1],
-            **wrong,
-        },
-        says=SAID,
+        wrong={"true": NO_TARGETS, "pred": NO_SCORES, **NO_LOGITS, "nonsense": [1], **wrong},
     )
-    of_one_hot = Entry(
-        name=f"{full}#labels",
-        good=lambda folder: {"true": ONE_HOT, "pred": LABELS[::-1], "gt_logits": True, "pred_logits": False, **average},
-        make=called(lambda **settings: resolve(name)(**settings)),
-        expected=expected,
+    of_one_hot = historic(
+        name,
+        ONE_HOT,
+        LABELS[::-1],
+        expected,
+        part="#labels",
+        settings={"gt_logits": True, "pred_logits": False, **average},
         right={"pred": [LABELS, LABELS.astype(np.float64), with_value(LABELS, NAN, dtype=np.float32)]},
         wrong={
             "true": [LABELS, ONE_HOT[:6], ONE_HOT.astype(str), with_value(ONE_HOT, NAN)],
             "pred": [LABELS[:6], CHANCES, LABELS.astype(complex), LABELS.astype(str)],
         },
-        says=SAID,
     )
     return [of_scores, of_one_hot]
 
@@ -159,42 +161,30 @@ ENTRIES = [
     *named("SklearnPrecisionScore", sk.precision_score, averages=True),
     *named("SklearnRecallScore", sk.recall_score, averages=True),
     *named("SklearnZeroOneLoss", sk.zero_one_loss),
-    Entry(
-        name="delira.metrics.SklearnClassificationMetric",
-        good=lambda folder: {"true": LABELS, "pred": SCORES, "score_fn": sk.accuracy_score},
-        make=called(lambda **settings: resolve("SklearnClassificationMetric")(**settings)),
-        expected=lambda arguments: of_labels(arguments["score_fn"])(arguments),
+    historic(
+        "SklearnClassificationMetric",
+        LABELS,
+        SCORES,
+        lambda arguments: of_labels(arguments["score_fn"])(arguments),
+        settings={"score_fn": sk.accuracy_score},
         right={"score_fn": [sk.zero_one_loss, sk.hamming_loss, macro_f1], "pred": [with_value(SCORES, NAN)]},
-        wrong={
-            "score_fn": [*NOT_CALLABLE, None],
-            "true": NO_TARGETS,
-            "pred": NO_SCORES,
-            "gt_logits": [*NOT_A_BOOL, True],
-            "pred_logits": [*NOT_A_BOOL, False],
-        },
+        wrong={"score_fn": [*NOT_CALLABLE, None], "true": NO_TARGETS, "pred": NO_SCORES, **NO_LOGITS},
         own=["score_fn"],
-        says=SAID,
     ),
-    Entry(
-        name="delira.metrics.SklearnLogLoss",
-        good=lambda folder: {"true": LABELS, "pred": SCORES},
-        make=called(lambda **settings: resolve("SklearnLogLoss")(**settings)),
-        expected=losses,
+    historic(
+        "SklearnLogLoss",
+        LABELS,
+        SCORES,
+        losses,
         right={"pred": [PROBABILITIES, with_value(SCORES, NAN), SCORES.astype(np.float64)], "true": [LABELS[:, None]]},
-        wrong={
-            "true": NO_TARGETS,
-            "pred": [*NO_SCORES[:2], *NO_SCORES[3:]],
-            "gt_logits": [*NOT_A_BOOL, True],
-            "pred_logits": [*NOT_A_BOOL, False],
-            "nonsense": [1],
-        },
-        says=SAID,
+        wrong={"true": NO_TARGETS, "pred": [*NO_SCORES[:2], *NO_SCORES[3:]], **NO_LOGITS, "nonsense": [1]},
     ),
-    Entry(
-        name="delira.metrics.SklearnLogLoss#binary",
-        good=lambda folder: {"true": YES_NO, "pred": CHANCES},
-        make=called(lambda **settings: resolve("SklearnLogLoss")(**settings)),
-        expected=losses,
+    historic(
+        "SklearnLogLoss",
+        YES_NO,
+        CHANCES,
+        losses,
+        part="#binary",
         right={"pred": [with_value(CHANCES, NAN), CHANCES.astype(np.float64)]},
         wrong={
             "true": [
@@ -205,13 +195,13 @@ ENTRIES = [
             ],
             "pred": [with_value(CHANCES, 1.5), with_value(CHANCES, -0.5), CHANCES.astype(str)],
         },
-        says=SAID,
     ),
-    Entry(
-        name="delira.metrics.AurocMetric",
-        good=lambda folder: {"true": LABELS, "pred": SCORES, "classes": (0, 1, 2)},
-        make=called(lambda **settings: resolve("AurocMetric")(**settings)),
-        expected=areas,
+    historic(
+        "AurocMetric",
+        LABELS,
+        SCORES,
+        areas,
+        settings={"classes": (0, 1, 2)},
         right={
             "pred": [PROBABILITIES, with_value(SCORES, NAN)],
             "true": [LABELS[:, None], LABELS.astype(np.uint8)],
@@ -224,19 +214,18 @@ ENTRIES = [
             "nonsense": [1],
             "average": ["marco", 5],
         },
-        says=SAID,
     ),
-    Entry(
-        name="delira.metrics.AurocMetric#binary",
-        good=lambda folder: {"true": YES_NO, "pred": CHANCES},
-        make=called(lambda **settings: resolve("AurocMetric")(**settings)),
-        expected=areas,
+    historic(
+        "AurocMetric",
+        YES_NO,
+        CHANCES,
+        areas,
+        part="#binary",
         right={"pred": [with_value(CHANCES, NAN)], "true": [YES_NO.astype(bool)]},
         wrong={
             "true": [with_value(YES_NO, 2), YES_NO[:6], YES_NO.astype(str), with_value(YES_NO, 0.5, dtype=np.float32)],
             "pred": [CHANCES[:6], CHANCES.astype(str), CHANCES.astype(complex)],
         },
-        says=SAID,
     ),
     metric_entry(
         "SklearnMetric",

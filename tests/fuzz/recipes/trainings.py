@@ -2,10 +2,10 @@
 
 import numpy as np
 from fuzz_cases import Entry
-from fuzz_settings import RIGHT, WRONG
-from fuzz_toys import by_hand, data, of_experiment, of_toy, train
-from fuzz_training import EPOCHS, network, weights_of
-from fuzz_training import by_hand as by_hand_of_torch
+from fuzz_names import resolve
+from fuzz_settings import RIGHT, SAYS, WRONG, wrong_of_experiment
+from fuzz_toys import data, descended, of_experiment, of_toy, train
+from fuzz_training import EPOCHS, by_hand, network, weights_of
 from fuzz_values import (
     NAN,
     NOT_A_BOOL,
@@ -14,24 +14,15 @@ from fuzz_values import (
     NOT_A_MAPPING,
     NOT_A_PATH,
     NOT_A_SHARE,
-    NOT_A_TEXT,
     NOT_POSITIVE_INT,
     STRANGE,
 )
 
-from delira.testing import ToyExperiment, ToyNetwork
+from delira.testing import ToyExperiment, ToyNetwork, ToyTrainer
 
 #: what the toy refuses: it only computes the plain update, and nothing is written here
 UPDATES = ("gradient_clip_norm", "gradient_clip_value", "nonfinite", "save_in_background")
 
-SAYS = {
-    "network": ["has no closure"],
-    "callbacks": ["is no callback"],
-    "val_metrics": ["there is no metric"],
-    "metrics": ["there is no metric"],
-}
-#: settings that an experiment gives to its trainers itself
-OF_TRAINERS = ("fold", "start_epoch", "callbacks", "losses")
 NETWORKS = ["x", 5, NAN, [], STRANGE, None]
 
 
@@ -80,22 +71,48 @@ def mean_absolute_error(y_true, y_pred):
     return float(np.abs(y_true - y_pred).mean())
 
 
-ENTRIES = [
-    Entry(
-        name="delira.testing.ToyTrainer",
+def derived(name, parts):
+    """What makes an object of a class of a user's, if it has any parts of its own."""
+    return (lambda **arguments: type("Mine", (resolve(name),), parts)(**arguments)) if parts else None
+
+
+def toy_trainer(name, **parts):
+    return Entry(
+        name=name,
         good=of_toy,
+        make=derived(name, parts),
         use=train,
-        expected=by_hand,
+        expected=lambda arguments: descended(),
         right={name: RIGHT[name] for name in RIGHT if name not in UPDATES},
         says=SAYS,
         wrong={**WRONG, "save_path": NOT_A_PATH, "network": [*NETWORKS, ToyNetwork]},
         free={"resume_from": "tested with the files of checkpoints"},
-    ),
+    )
+
+
+def toy_experiment(name, **parts):
+    return Entry(
+        name=name,
+        good=of_experiment,
+        make=derived(name, parts),
+        use=run,
+        expected=lambda arguments: "ToyNetwork",
+        right={"save_freq": [2, 1, None], "name": ["a", None, ""]},
+        says=SAYS,
+        wrong=wrong_of_experiment(),
+        free={"losses": "given in the parameters"},
+        is_slow=True,
+    )
+
+
+ENTRIES = [
+    toy_trainer("delira.testing.ToyTrainer"),
+    toy_trainer("delira.training.AbstractNetworkTrainer", backend=ToyTrainer.backend),
     Entry(
         name="delira.training.PyTorchNetworkTrainer",
         good=of_torch,
         use=train_torch,
-        expected=lambda arguments: by_hand_of_torch(),
+        expected=lambda arguments: by_hand(),
         right={name: RIGHT[name] for name in RIGHT if name != "save_in_background"},
         says=SAYS,
         wrong={**WRONG, "save_path": NOT_A_PATH, "network": NETWORKS},
@@ -103,26 +120,8 @@ ENTRIES = [
         needs="torch",
         is_slow=True,
     ),
-    Entry(
-        name="delira.testing.ToyExperiment",
-        good=of_experiment,
-        use=run,
-        expected=lambda arguments: "ToyNetwork",
-        right={name: [2, 1, None] for name in ("save_freq",)},
-        says={**SAYS, "params": ["parameter", "Parameters"], "n_epochs": ["num_epochs"]},
-        wrong={
-            **{name: values for name, values in WRONG.items() if name not in OF_TRAINERS},
-            "params": [5, NAN, STRANGE, [], True],
-            "model_cls": ["x", 5, NAN, [], STRANGE, None, int],
-            "n_epochs": NOT_A_COUNT,
-            "name": [value for value in NOT_A_TEXT if value is not None],
-            "save_path": NOT_A_PATH,
-            "trainer_cls": ["x", 5, NAN, [], STRANGE, int],
-            "predictor_cls": ["x", 5, NAN, [], STRANGE, int],
-        },
-        free={"losses": "given in the parameters"},
-        is_slow=True,
-    ),
+    toy_experiment("delira.testing.ToyExperiment"),
+    toy_experiment("delira.training.AbstractExperiment", trainer_cls=ToyTrainer),
     Entry(
         name="delira.testing.ToyExperiment#kfold",
         good=lambda folder: {"folder": folder, "num_splits": 2},

@@ -2,27 +2,25 @@
 
 import numpy as np
 from fuzz_cases import Entry
-from fuzz_settings import RIGHT, WRONG
-from fuzz_training import BATCH, EPOCHS, INPUTS, TARGETS
-from fuzz_values import NAN, NOT_A_COUNT, NOT_A_PATH, NOT_A_TEXT, STRANGE
+from fuzz_settings import RIGHT, WRONG, wrong_of_experiment
+from fuzz_settings import SAYS as SAYS_OF_ALL
+from fuzz_toys import data, descended
+from fuzz_training import EPOCHS, INPUTS, TARGETS
+from fuzz_values import NAN, NOT_A_PATH, STRANGE
 from small_rooms import build_room
 
-from delira.data_loading import BaseDataManager, SequentialSampler
 from delira.testing import ToyNetwork, ToyTrainer
 
 NETWORKS = ["x", 5, NAN, [], STRANGE, None, ToyNetwork, ToyNetwork(3)]
+NO_CLASSES = ["x", 5, NAN, [], STRANGE, None, int]
+NO_PARAMETERS = [5, NAN, STRANGE, [], True, {"training": {"num_epoch": 1}}, {"model": {"nonsense": 1}}]
 SAYS = {
-    "network": ["has no closure", "network", "ToyNetwork"],
-    "callbacks": ["is no callback"],
-    "val_metrics": ["there is no metric"],
-    "metrics": ["there is no metric"],
-    "params": ["parameter", "Parameters", "num_epoch", "nonsense"],
+    **SAYS_OF_ALL,
+    "network": ["has no closure", "ToyNetwork"],
+    "params": [*SAYS_OF_ALL["params"], "num_epoch", "nonsense"],
     "model_cls": ["ToyNetwork", "int has no closure"],
     "trainer_cls": ["network"],
-    "n_epochs": ["num_epochs"],
 }
-#: settings that an experiment gives to its trainers itself
-OF_TRAINERS = ("fold", "start_epoch", "callbacks", "losses", "key_mapping")
 #: without files there is nothing to write in the background
 WITHOUT_FILES = ("save_in_background",)
 #: trainer and experiment of each backend, what must be installed, and settings that it does without
@@ -39,20 +37,9 @@ del LEARNER["key_mapping"]
 OF_LEARNERS = {name: values for name, values in RIGHT.items() if name in ("save_freq", "verbose", "seed", "log_freq")}
 
 
-def data():
-    """The small problem, in order."""
-    return BaseDataManager({"data": INPUTS, "label": TARGETS}, BATCH, sampler_cls=SequentialSampler)
-
-
 def by_hand(arguments=None):
     """Two epochs of gradient descent with momentum, in numpy."""
-    weight, velocity = np.linspace(-0.5, 0.5, 3).reshape(-1, 1), 0.0
-    for _ in range(EPOCHS):
-        for start in range(0, len(INPUTS), BATCH):
-            x, y = INPUTS[start : start + BATCH].astype(float), TARGETS[start : start + BATCH].astype(float)
-            velocity = 0.5 * velocity + 2 * x.T @ (x @ weight - y) / len(y)
-            weight = weight - 0.1 * velocity
-    return weight.ravel()
+    return descended(np.linspace(-0.5, 0.5, 3).reshape(-1, 1), momentum=0.5)
 
 
 def of_trainer(name):
@@ -112,19 +99,9 @@ def experiment_entry(name, experiment, needs, good, expected, **wrong):
         expected=lambda arguments: expected,
         right={"save_freq": [2, None], "name": ["a"], "n_epochs": [None]},
         says=SAYS,
-        wrong={
-            **{key: values for key, values in WRONG.items() if key not in OF_TRAINERS},
-            "params": [5, NAN, STRANGE, [], True, {"training": {"num_epoch": 1}}, {"model": {"nonsense": 1}}],
-            "model_cls": ["x", 5, NAN, [], STRANGE, None, int, ToyNetwork],
-            "n_epochs": NOT_A_COUNT,
-            "name": [value for value in NOT_A_TEXT if value is not None],
-            "save_path": NOT_A_PATH,
-            "trainer_cls": ["x", 5, NAN, [], STRANGE, int],
-            "predictor_cls": ["x", 5, NAN, [], STRANGE, int],
-            "key_mapping": WRONG["key_mapping"],
-            "losses": WRONG["losses"],
-            **wrong,
-        },
+        wrong=wrong_of_experiment(
+            losses=WRONG["losses"], params=NO_PARAMETERS, model_cls=[*NO_CLASSES, ToyNetwork], **wrong
+        ),
         needs=needs,
         is_slow=True,
     )
@@ -194,16 +171,12 @@ ENTRIES = [
         expected=lambda arguments: "SklearnEstimator",
         right={"save_freq": [2, None], "name": ["a"], "n_epochs": [None, 2]},
         says=SAYS,
-        wrong={
-            **{key: values for key, values in LEARNER.items() if key not in OF_TRAINERS or key == "losses"},
-            "params": [5, NAN, STRANGE, [], True, {"training": {"num_epoch": 1}}, {"model": {"nonsense": 1}}],
-            "model_cls": ["x", 5, NAN, [], STRANGE, None, int],
-            "n_epochs": NOT_A_COUNT,
-            "name": [value for value in NOT_A_TEXT if value is not None],
-            "save_path": NOT_A_PATH,
-            "trainer_cls": ["x", 5, NAN, [], STRANGE, int, ToyTrainer],
-            "predictor_cls": ["x", 5, NAN, [], STRANGE, int],
-        },
+        wrong=wrong_of_experiment(
+            LEARNER,
+            losses=LEARNER["losses"],
+            params=NO_PARAMETERS,
+            trainer_cls=["x", 5, NAN, [], STRANGE, int, ToyTrainer],
+        ),
         free={"key_mapping": "estimators read their own entries"},
         needs=("sklearn", "skops"),
         is_slow=True,

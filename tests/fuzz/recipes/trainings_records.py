@@ -2,9 +2,9 @@
 
 import numpy as np
 from fuzz_cases import Entry
-from fuzz_settings import RIGHT, WRONG
-from fuzz_toys import WEIGHT, by_hand, data, of_experiment, of_toy, train
-from fuzz_training import BATCH, EPOCHS, INPUTS, TARGETS
+from fuzz_settings import WRONG
+from fuzz_toys import WEIGHT, data, descended, of_experiment, of_toy, toy
+from fuzz_training import INPUTS
 from fuzz_values import (
     NAN,
     NOT_A_BOOL,
@@ -12,43 +12,12 @@ from fuzz_values import (
     NOT_A_MAPPING,
     NOT_A_NUMBER,
     NOT_A_PATH,
-    NOT_A_TEXT,
     NOT_CALLABLE,
     NOT_POSITIVE_INT,
     STRANGE,
 )
 
 from delira.testing import ToyNetwork
-
-SAYS = {
-    "network": ["has no closure", "network"],
-    "callbacks": ["is no callback"],
-    "val_metrics": ["there is no metric"],
-    "metrics": ["there is no metric"],
-    "params": ["parameter", "Parameters"],
-    "n_epochs": ["num_epochs"],
-}
-#: what the toy does not do
-UPDATES = ("gradient_clip_norm", "gradient_clip_value", "nonfinite", "save_in_background")
-OF_TRAINERS = ("fold", "start_epoch", "callbacks", "losses")
-
-
-def own(name, base_of):
-    """A class of a user's, for the toy."""
-
-    def make(**arguments):
-        from delira import training
-        from delira.testing import ToyTrainer
-
-        parts = {"backend": ToyTrainer.backend} if base_of == "trainer" else {"trainer_cls": ToyTrainer}
-        return type("Mine", (getattr(training, name),), parts)(**arguments)
-
-    return make
-
-
-def ran(experiment, folder):
-    return type(experiment.run(data())).__name__
-
 
 # ---------------------------------------------------------------------- parameters and settings
 
@@ -151,16 +120,7 @@ def rows_of(preprocessing, folder):
 def standardised(arguments):
     """The same training on standardised inputs."""
     scaled = (INPUTS - INPUTS.mean(0)) / INPUTS.std(0)
-    return trained_on(scaled if "data" in arguments["transformers"] else INPUTS)
-
-
-def trained_on(inputs):
-    weight = WEIGHT
-    for _ in range(EPOCHS):
-        for start in range(0, len(inputs), BATCH):
-            x, y = inputs[start : start + BATCH].astype(float), TARGETS[start : start + BATCH].astype(float)
-            weight = weight - 0.1 * 2 * x.T @ (x @ weight - y) / len(y)
-    return weight.ravel()
+    return descended(inputs=scaled if "data" in arguments["transformers"] else INPUTS)
 
 
 NO_TRANSFORMER = ["x", 5, NAN, [], STRANGE, None, len, type("Mine", (), {})]
@@ -177,12 +137,6 @@ def stored(folder):
 
 def transformed(fitted, folder):
     return fitted({"data": INPUTS})["data"]
-
-
-def network():
-    toy = ToyNetwork(3)
-    toy.weight = WEIGHT.copy()
-    return toy
 
 
 def predictions(predictor, folder):
@@ -207,42 +161,10 @@ def as_float(batch):
 def predict_with(arguments, folder):
     from delira.training import Predictor
 
-    return Predictor(network(), {"x": "data"}).predict(**arguments)
+    return Predictor(toy(), {"x": "data"}).predict(**arguments)
 
 
 ENTRIES = [
-    Entry(
-        name="delira.training.AbstractNetworkTrainer",
-        good=of_toy,
-        make=own("AbstractNetworkTrainer", "trainer"),
-        use=train,
-        expected=by_hand,
-        right={name: RIGHT[name] for name in RIGHT if name not in UPDATES},
-        says=SAYS,
-        wrong={**WRONG, "save_path": NOT_A_PATH, "network": ["x", 5, NAN, [], STRANGE, None, ToyNetwork]},
-        free={"resume_from": "tested with the files of checkpoints"},
-    ),
-    Entry(
-        name="delira.training.AbstractExperiment",
-        good=of_experiment,
-        make=own("AbstractExperiment", "experiment"),
-        use=ran,
-        expected=lambda arguments: "ToyNetwork",
-        right={"save_freq": [2, None], "name": ["a", None, ""]},
-        says=SAYS,
-        wrong={
-            **{name: values for name, values in WRONG.items() if name not in OF_TRAINERS},
-            "params": [5, NAN, STRANGE, [], True],
-            "model_cls": ["x", 5, NAN, [], STRANGE, None, int],
-            "n_epochs": NOT_A_COUNT,
-            "name": [value for value in NOT_A_TEXT if value is not None],
-            "save_path": NOT_A_PATH,
-            "trainer_cls": ["x", 5, NAN, [], STRANGE, int],
-            "predictor_cls": ["x", 5, NAN, [], STRANGE, int],
-        },
-        free={"losses": "given in the parameters"},
-        is_slow=True,
-    ),
     Entry(
         name="delira.training.Parameters",
         good=lambda folder: {"fixed_params": {"model": {"a": 1}, "training": {"b": 2}}},
@@ -399,7 +321,7 @@ ENTRIES = [
     ),
     Entry(
         name="delira.training.Predictor",
-        good=lambda folder: {"model": network(), "key_mapping": {"x": "data"}},
+        good=lambda folder: {"model": toy(), "key_mapping": {"x": "data"}},
         use=predictions,
         expected=predictions_by_hand,
         right={

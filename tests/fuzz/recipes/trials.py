@@ -3,6 +3,7 @@
 import numpy as np
 from fuzz_cases import Entry
 from fuzz_settings import RIGHT, WRONG
+from fuzz_toys import data
 from fuzz_training import BATCH, EPOCHS, INPUTS, RATE, TARGETS, by_hand, network, weights_of
 from fuzz_values import (
     INFINITE,
@@ -15,7 +16,6 @@ from fuzz_values import (
     Fresh,
 )
 
-from delira.data_loading import BaseDataManager, SequentialSampler
 from delira.state import MODEL, TEST_DATA, TRAIN_DATA, VALIDATION_DATA
 
 BATCHES = [(INPUTS[start : start + BATCH], TARGETS[start : start + BATCH]) for start in range(0, len(INPUTS), BATCH)]
@@ -185,18 +185,13 @@ def load(state):
 def experiment(arguments, folder):
     settings = {"save_path": folder, "num_epochs": EPOCHS, **arguments}
     made = new_trial().to_experiment(**settings)
-    data = BaseDataManager({"data": INPUTS, "label": TARGETS}, BATCH, sampler_cls=SequentialSampler)
-    return weights_of(made.run(data).module)
+    return weights_of(made.run(data()).module)
 
 
 def torch_loader():
     import torch
 
     return torch.utils.data.DataLoader(torch.utils.data.TensorDataset(*tensors(INPUTS, TARGETS)), BATCH)
-
-
-def manager():
-    return BaseDataManager({"data": INPUTS, "label": TARGETS}, BATCH, sampler_cls=SequentialSampler)
 
 
 def one_for_all(*batch):
@@ -283,7 +278,7 @@ ENTRIES = [
                 [((x,), y) for x, y in BATCHES],
                 [([x], [y]) for x, y in BATCHES],
                 Fresh("tensors", lambda: [tuple(tensors(*batch)) for batch in BATCHES]),
-                Fresh("a manager", manager),
+                Fresh("a manager", data),
                 Fresh("a DataLoader", torch_loader),
             ],
             "steps": [1, 2, 3, np.int64(5), 2.0, None],
