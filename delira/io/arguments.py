@@ -20,7 +20,7 @@ def check_model(owner: str, model: Any, kind: Any, what: str) -> None:
     model
         What was given.
     kind
-        Class or classes of models.
+        Class of models; ``… | None`` where it may be left out.
     what
         The same in words.
 

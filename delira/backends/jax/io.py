@@ -44,8 +44,7 @@ def save_checkpoint_jax(
     CheckpointError
         If there is what a checkpoint cannot hold; it names the place.
     """
-    if model is not None:
-        check_model("save_checkpoint_jax", model, nnx.Module, "a module of flax.nnx")
+    check_model("save_checkpoint_jax", model, nnx.Module | None, "a module of flax.nnx")
     check_saved("save_checkpoint_jax", optimizers, epoch, is_optimizer=_is_optimizer, what="JaxOptimizer")
     check_kept(extra)
     path = as_target(file, "file")

@@ -47,8 +47,7 @@ def save_checkpoint_tf(
     CheckpointError
         If there is what a checkpoint cannot hold; it names the place.
     """
-    if model is not None:
-        check_model("save_checkpoint_tf", model, keras.Model, "a Keras model")
+    check_model("save_checkpoint_tf", model, keras.Model | None, "a Keras model")
     check_saved("save_checkpoint_tf", optimizers, epoch, is_optimizer=_is_optimizer, what=_OPTIMIZER)
     check_kept(extra)
     path = as_target(file, "file")
@@ -86,8 +85,7 @@ def load_checkpoint_tf(
         If the file is missing or damaged, of a later format, or does not fit; nothing is changed then.
     """
     path = as_path(file, "file")
-    if model is not None:
-        check_model("load_checkpoint_tf", model, keras.Model, "a Keras model")
+    check_model("load_checkpoint_tf", model, keras.Model | None, "a Keras model")
     check_optimizers("load_checkpoint_tf", optimizers, _is_optimizer, _OPTIMIZER)
     if optimizers and model is None:
         raise ConfigError(f"load_checkpoint_tf: optimizers={sorted(optimizers)} get their state with their model=…")

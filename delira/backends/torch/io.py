@@ -183,8 +183,7 @@ def save_checkpoint_torch(
     CheckpointError
         If there is what a checkpoint cannot hold; it names the place.
     """
-    if model is not None:
-        check_model("save_checkpoint_torch", model, torch.nn.Module, "a torch.nn.Module")
+    check_model("save_checkpoint_torch", model, torch.nn.Module | None, "a torch.nn.Module")
     check_saved("save_checkpoint_torch", optimizers, epoch, is_optimizer=has_state, what="optimizer of PyTorch")
     path = as_target(file, "file")
     tree = {

@@ -122,8 +122,7 @@ def save_checkpoint_torchscript(
         If there is what a checkpoint cannot hold; it names the place.
     """
     owner = "save_checkpoint_torchscript"
-    if model is not None:
-        check_model(owner, model, torch.jit.ScriptModule, "a torch.jit.ScriptModule")
+    check_model(owner, model, torch.jit.ScriptModule | None, "a torch.jit.ScriptModule")
     check_saved(owner, optimizers, epoch, is_optimizer=has_state, what="optimizer of PyTorch")
     base = _base(as_path(file, "file"))
     for ending in (MODEL, STATE):
