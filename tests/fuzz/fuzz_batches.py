@@ -1,17 +1,10 @@
 """Data, and what is none, for recipes that make batches."""
 
 import numpy as np
-from fuzz_values import (
-    NAN,
-    NOT_A_COUNT,
-    STRANGE,
-)
+from fuzz_values import NAN, NOT_A_COUNT, STRANGE
 from sklearn.preprocessing import StandardScaler
 
-from delira.data_loading import (
-    AbstractSampler,
-    RandomSampler,
-)
+from delira.data_loading import AbstractSampler, BaseLazyDataset, DictDataset, RandomSampler, SequentialSampler
 
 VALUES = np.arange(10.0).reshape(5, 2)
 LABELS = np.array([0, 1, 1, 0, 1])
@@ -57,6 +50,11 @@ def by_hand(arguments):
     return (VALUES - VALUES.mean(axis=0)) / VALUES.std(axis=0)
 
 
+def load(item):
+    """Load a sample."""
+    return {"data": VALUES[item], "label": LABELS[item]}
+
+
 def double(batch):
     """A transform."""
     return {**batch, "data": batch["data"] * 2}
@@ -83,4 +81,8 @@ class Halves(AbstractSampler):
         return self.indices / 2
 
 
+#: the data in other forms
+SAME_DATA = [DictDataset(DATA), [{"data": row} for row in VALUES], BaseLazyDataset(range(5), load)]
+#: what is no sampler of five samples
+NO_SAMPLER_OF_FIVE = [*NO_SAMPLER, SequentialSampler(6), SequentialSampler(0), Beyond(range(5)), Halves(range(5))]
 SCALED = {"data": StandardScaler().fit(VALUES)}

@@ -7,11 +7,11 @@ from fuzz_batches import (
     NO_DATA,
     NO_RESULT,
     NO_SAMPLER,
+    NO_SAMPLER_OF_FIVE,
+    SAME_DATA,
     SCALED,
     SEEDS,
     VALUES,
-    Beyond,
-    Halves,
     all_batches,
     by_hand,
     double,
@@ -32,9 +32,7 @@ from sklearn.decomposition import PCA
 
 from delira.data_loading import (
     BaseDataManager,
-    BaseLazyDataset,
     Compose,
-    DictDataset,
     FittedPreprocessing,
     PerSampleTransform,
     RandomSampler,
@@ -69,11 +67,6 @@ def negate(**sample):
     return {**sample, "data": -sample["data"]}
 
 
-def load(item):
-    """Load a sample."""
-    return {"data": VALUES[item], "label": LABELS[item]}
-
-
 ENTRIES = [
     Entry(
         name=f"{PACKAGE}.BaseDataLoader",
@@ -83,7 +76,7 @@ ENTRIES = [
         right={
             "batch_size": [1, 3, 5, 7, 10**9, np.int64(2)],
             "num_batches": [1, 2, 3, None],
-            "dataset": [DictDataset(DATA), [{"data": row} for row in VALUES], BaseLazyDataset(range(5), load)],
+            "dataset": SAME_DATA,
             "sampler": [SequentialSampler(5)],
             "sampler_cls": [SequentialSampler],
             "seed": [0, 2**40],
@@ -93,7 +86,7 @@ ENTRIES = [
             "batch_size": NOT_POSITIVE_INT,
             "num_batches": [*NOT_POSITIVE_INT, 4],
             "seed": SEEDS,
-            "sampler": [*NO_SAMPLER, SequentialSampler(6), Beyond(range(5)), Halves(range(5)), SequentialSampler(0)],
+            "sampler": NO_SAMPLER_OF_FIVE,
             "sampler_cls": [*NO_SAMPLER, SequentialSampler(5)],
             "sampler_kwargs": [*NOT_A_MAPPING, {"num_samples": 1}],
         },

@@ -7,6 +7,8 @@ from fuzz_batches import (
     NO_DATA,
     NO_RESULT,
     NO_SAMPLER,
+    NO_SAMPLER_OF_FIVE,
+    SAME_DATA,
     SCALED,
     SEEDS,
     VALUES,
@@ -17,6 +19,7 @@ from fuzz_batches import (
     by_hand,
     double,
     in_batches,
+    load,
 )
 from fuzz_cases import Entry
 from fuzz_values import (
@@ -78,11 +81,6 @@ def kind_of(made):
     return "load_fn" if made is load else "transforms"
 
 
-def load(item):
-    """Load a sample."""
-    return {"data": VALUES[item], "label": LABELS[item]}
-
-
 ENTRIES = [
     Entry(
         name=f"{PACKAGE}.BaseDataManager",
@@ -95,7 +93,7 @@ ENTRIES = [
             * (2 if arguments.get("transforms") else 1),
         ),
         right={
-            "data": [DictDataset(DATA), [{"data": row} for row in VALUES], BaseLazyDataset(range(5), load)],
+            "data": SAME_DATA,
             "batch_size": [1, 3, 5, 7, 10**9, np.int64(2)],
             "drop_last": [True, np.bool_(False)],
             "transforms": [double, Compose([double]), PerSampleTransform(double), lambda **batch: double(batch)],
@@ -116,7 +114,7 @@ ENTRIES = [
             "dataset_cls": ["x", 5, int, STRANGE, DictDataset(DATA)],
             "load_fn": [*NOT_CALLABLE, load],
             "from_disc": NOT_A_BOOL,
-            "sampler": [*NO_SAMPLER, SequentialSampler(6), Beyond(range(5)), Halves(range(5)), SequentialSampler(0)],
+            "sampler": NO_SAMPLER_OF_FIVE,
             "drop_last": NOT_A_BOOL,
             "worker_settings": [*NOT_A_MAPPING, {"prefecth": 2}, {"prefetch": 0}, {5: 1}],
             "bad_samples": [*NOT_A_TEXT, "ignore", "", True, None],
