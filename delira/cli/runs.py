@@ -130,7 +130,8 @@ def _losses(run: StoredRun) -> list[str]:
     """What of the results is gone or visibly cut; of large files only the ends are read, which is quick."""
     if run.kind == "run":
         is_gone = run.state == FINISHED and not run.fold_folders
-        return [f"{run.path} has no folder of the training, which has finished"] if is_gone else []
+        told = [read_history(folder)[1] for folder in run.fold_folders.values()] if run.state == FINISHED else []
+        return [f"{run.path} has no folder of the training, which has finished"] if is_gone else [*filter(None, told)]
     found = []
     for number in sorted({*run.finished_folds, *run.stored_folds}):
         folder = run.fold_folders.get(number)

@@ -1,5 +1,7 @@
 """The files of a run, one by one: which are whole, broken or missing, as far as the run says which there must be."""
 
+import csv
+import io
 import json
 import re
 import zipfile
@@ -14,6 +16,8 @@ from delira.io.container import read_tree
 from delira.io.verify import BROKEN_ZIP, verify_zip
 from delira.training import fold_file, run_folder
 from delira.training.fold_file import FILE, StoredFold, read_fold
+from delira.training.guard_log import FILE as GUARDS
+from delira.training.guard_log import describe_lost_guards
 from delira.training.phase_times import VERSION
 from delira.training.preprocessing import FILE as PREPROCESSING
 from delira.training.selection import other_weights
@@ -21,6 +25,7 @@ from delira.training.stored_result import CHANGED, load_parameters
 from delira.training.stored_run import FINISHED, StoredRun, read_history
 from delira.training.stored_summary import FORMAT as SUMMARY_FORMAT
 from delira.training.stored_summary import SUMMARY
+from delira.utils.cells import as_text
 from delira.utils.foreign import MOST_OF_MANY, check_unpacked, open_regular, read_bytes, read_json, refuse_link
 from delira.utils.patience import SAYS_NOTHING, read_patiently
 from delira.utils.seal import CHANGED as CHANGED_SEAL
@@ -168,17 +173,28 @@ def _check_history(run: StoredRun, folder: Path, place: str, stored: StoredFold 
     if is_expected and not table.exists():
         yield Check(f"{place}/{table.name}", MISSING)
     elif is_expected:
-        wrong = _count_rows(table, None if lost else len(history or told))
+        wrong = _compare_table(table, None if lost else history or told)
         yield Check(f"{place}/{table.name}", BROKEN if wrong else WHOLE, wrong)
 
 
-def _count_rows(table: Path, n_epochs: int | None) -> str:
-    """What is wrong with the table of so many epochs; of ``None`` nobody knows how many there were."""
+def _compare_table(table: Path, epochs: Sequence[Mapping[str, Any]] | None) -> str:
+    """What is wrong with the table of some epochs; of ``None`` nobody knows which there were."""
     try:
-        n_rows = max(len(read_bytes(table, MOST_OF_MANY).splitlines()) - 1, 0)
-    except OSError as error:
+        text = read_bytes(table, MOST_OF_MANY).decode()
+        rows = [*csv.DictReader(io.StringIO(text, newline=""))]
+    except (OSError, ValueError, csv.Error) as error:
         return f"it cannot be read: {error}"
-    return f"it has {n_rows} rows for {n_epochs} epochs" if n_epochs not in (None, n_rows) else ""
+    if epochs is None:
+        return ""
+    if len(rows) != len(epochs):
+        return f"it has {len(rows)} rows for {len(epochs)} epochs"
+    for row, epoch in zip(rows, epochs, strict=True):
+        cells = {as_text(name): "" if value is None else str(value) for name, value in epoch.items()}
+        other = [name for name in {**cells, **row} if (row.get(name) or "") != cells.get(name, "")]
+        if other:
+            where = f"epoch {epoch['epoch']}" if "epoch" in epoch else "an epoch"
+            return f"its {other[0]!r} of {where} is {row.get(other[0])!r}, and was {cells.get(other[0])}"
+    return ""
 
 
 def _check_small_files(run: StoredRun, number: int, place: str) -> Iterator[Check]:
@@ -195,7 +211,7 @@ def _check_small_files(run: StoredRun, number: int, place: str) -> Iterator[Chec
         yield _check_checkpoint(path, f"{place}/{path.name}")
     elif number in run.finished_folds and "preprocessing" in batches:
         yield Check(f"{place}/{path.name}", MISSING, "what was fitted on the training part is lost")
-    for name, entry in (("timings.json", "seconds"), ("guards.json", "left_out"), ("left_out.json", "")):
+    for name, entry in (("timings.json", "seconds"), (GUARDS, "left_out"), ("left_out.json", "")):
         if (path := folder / name).exists():
             content, told = _read_json(path, entry)
             if entry and _is_newer(content, VERSION, "version"):
@@ -204,6 +220,8 @@ def _check_small_files(run: StoredRun, number: int, place: str) -> Iterator[Chec
             yield Check(f"{place}/{name}", BROKEN if told else WHOLE, told)
         elif is_expected and name == "timings.json":
             yield Check(f"{place}/{name}", MISSING, "where the time of the fold went is not known")
+        elif name == GUARDS and (told := describe_lost_guards(folder, run.guarded(number))):
+            yield Check(f"{place}/{name}", MISSING, _without_path(path, told))
 
 
 def _check_arrays(path: Path, what: str) -> Check:

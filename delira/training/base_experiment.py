@@ -19,6 +19,7 @@ from delira.training.config_parts import check_flag
 from delira.training.cross_validation import CrossValidation
 from delira.training.experiment_file import FILE_NAME, load_arguments, save_arguments
 from delira.training.generators import own_generators, seed_generators
+from delira.training.guard_log import count_guards
 from delira.training.locate import check_found, locate_fold
 from delira.training.output_readings import OutputReadings
 from delira.training.parameters import Parameters
@@ -199,6 +200,8 @@ class BaseExperiment:
             if told := other_weights(selection_of(self.last_trainer)):
                 folder.log("other_weights", fold=request.fold, **told)
             trainer = self.last_trainer
+            if counted := count_guards(trainer.guard_log.to_dict()):
+                folder.log("guarded", fold=request.fold, **counted)
             for text in [*trainer.caveats, *caveats_of_averages([trainer], is_training=True)]:
                 folder.log("caveat", fold=request.fold, text=text)
             return network

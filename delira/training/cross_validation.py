@@ -31,7 +31,7 @@ from delira.training.fold_file import (
     write_fold,
 )
 from delira.training.generators import own_generators, seed_generators
-from delira.training.guard_log import read_guards
+from delira.training.guard_log import count_guards, read_guards
 from delira.training.inner_validation import caveats_of_validation
 from delira.training.leakage import check_label_key, find_leaks
 from delira.training.outputs import computed_anew, known_outputs, settle
@@ -382,7 +382,12 @@ class CrossValidation:
 
 def _log_finished(folder: RunFolder, fold: FoldResult) -> None:
     means = {name: float(np.mean(array)) for name, array in fold.metrics.items()}
-    told = {"metrics": means, "seconds": round(fold.seconds, 3), **other_weights(vars(fold))}
+    told = {
+        "metrics": means,
+        "seconds": round(fold.seconds, 3),
+        **other_weights(vars(fold)),
+        **count_guards(fold.guards),
+    }
     folder.log("fold_finished", fold=fold.fold, **told)
 
 

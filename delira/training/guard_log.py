@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,41 @@ def read_guards(folder: Path) -> dict[str, Any] | None:
         _log.warning("%s cannot be read, so what the guards did is not known: %r", path, error)
         return None
     return {"version": _VERSION, "left_out": left_out, "rollbacks": rollbacks}
+
+
+def count_guards(found: Mapping[str, Any] | None) -> dict[str, dict[str, int]]:
+    """For the ledger, which then knows that there is a file: updates left out and returns, by name; empty if none.
+
+    Parameters
+    ----------
+    found
+        As :meth:`GuardLog.to_dict` gives it.
+    """
+    if found is None:
+        return {}
+    updates = sum(one["updates"] for one in found["left_out"])
+    return {"guards": {"updates": updates, "rollbacks": len(found["rollbacks"])}}
+
+
+def describe_lost_guards(path: Path, counted: Mapping[str, Any] | None) -> str:
+    """What is to be said where nobody knows what the guards did; empty if there is nothing.
+
+    Parameters
+    ----------
+    path
+        Folder of the fold, whose ``guards.json`` was not read.
+    counted
+        What the ledger counts, as :func:`count_guards` gives it.
+    """
+    file = path / FILE
+    if os.path.lexists(file):
+        return f"{file} cannot be read: what the guards did is not known"
+    if not counted:
+        return ""
+    return (
+        f"{file} is missing, which says what the guards did and when; by the ledger, updates left out: "
+        f"{counted.get('updates')}, returns to a checkpoint: {counted.get('rollbacks')}"
+    )
 
 
 def describe_guards(found: Mapping[str, Any]) -> list[str]:

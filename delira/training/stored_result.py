@@ -14,7 +14,7 @@ from delira.metrics.forms import in_form
 from delira.metrics.tree.criteria import Criterion
 from delira.training.chosen_folds import tell_missing
 from delira.training.fold_file import FILE, read_fold
-from delira.training.guard_log import read_guards
+from delira.training.guard_log import describe_lost_guards, read_guards
 from delira.training.outputs import read_outputs
 from delira.training.parameters import Parameters
 from delira.training.phase_times import FILE as TIMES
@@ -229,6 +229,7 @@ def _read_folds(run: StoredRun, parameters: Any, problems: list[str]) -> tuple[l
                 how = "cannot be read" if os.path.lexists(folder / TIMES) else "is missing"
                 problems.append(f"{folder / TIMES} {how}: where the time of the fold went is not known")
             folds.append(fold)
+            problems += _lost_guards(run, fold)
             continue
         if lost:
             problems.append(lost)
@@ -245,12 +246,20 @@ def _read_folds(run: StoredRun, parameters: Any, problems: list[str]) -> tuple[l
             parameters=parameters,
             **_read_notes(folder, problems),
         )
+        problems += _lost_guards(run, fold)
         if is_single and run.state == FINISHED:
             fold.seconds = run.seconds if run.seconds is not None else float("nan")
             folds.append(fold)
         else:
             unfinished.append(fold)
     return folds, unfinished
+
+
+def _lost_guards(run: StoredRun, fold: FoldResult) -> list[str]:
+    """That nobody knows what the guards did in a fold, though they did something."""
+    if fold.guards is not None or fold.path is None:
+        return []
+    return [*filter(None, [describe_lost_guards(fold.path, run.guarded(fold.fold))])]
 
 
 def _read_notes(folder: Path, problems: list[str]) -> dict[str, Any]:

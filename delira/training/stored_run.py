@@ -22,7 +22,7 @@ from delira.training.run_folder import FORMAT, LEDGER, checksum, events_in
 from delira.training.stored_summary import SUMMARY, read_summary
 from delira.utils.foreign import harmless, read_json, read_json_lines
 from delira.utils.lock import owner_of
-from delira.utils.seal import CHANGED, is_changed
+from delira.utils.seal import CHANGED, KEY, is_changed
 
 FINISHED, RUNNING, BROKEN_OFF, FAILED, UNKNOWN = "finished", "running", "broken off", "failed", "unknown"
 STATES = (FINISHED, RUNNING, BROKEN_OFF, FAILED, UNKNOWN)
@@ -203,6 +203,19 @@ class StoredRun:
                 found.append(event["text"])
         return found
 
+    def guarded(self, number: int) -> Mapping[str, Any] | None:
+        """How often the guards did something in a finished fold, as the ledger counts it; None: never, or not known."""
+        if self.kind == "kfold":
+            found = self.finished_folds.get(number, {}).get("guards")
+        else:
+            found = None
+            for event in self.events:
+                if event["event"] in ("started", "resumed"):
+                    found = None
+                elif event["event"] == "guarded" and event.get("fold") == number:
+                    found = event.get("guards")
+        return found if isinstance(found, Mapping) else None
+
     @property
     def lacks_summary(self) -> bool:
         """Whether there should be a ``result.json``: a run from before there was one has no checksums."""
@@ -382,7 +395,7 @@ def find_runs(root: str | Path) -> list[Path]:
 
 
 def read_history(folder: Path) -> tuple[list[dict[str, Any]], str]:
-    """The epochs of a fold's ``history.jsonl``, and what of them cannot be read, in words."""
+    """The epochs of a fold's ``history.jsonl``, and what of them cannot be read or was changed, in words."""
     path = folder / _HISTORY
     try:
         found, n_lines = read_json_lines(path)
@@ -390,9 +403,21 @@ def read_history(folder: Path) -> tuple[list[dict[str, Any]], str]:
         return [], ""
     except OSError as error:
         return [], f"{path} cannot be read: {error}"
-    history = [each for each in found if type(each.get("epoch")) is int]
-    lost = n_lines - len(history)
-    return history, f"{lost} of {n_lines} epochs in {path} cannot be read" if lost else ""
+    epochs = [each for each in found if type(each.get("epoch")) is int]
+    history = [record for each in epochs if (record := _as_written(each)) is not None]
+    told = []
+    if lost := n_lines - len(epochs):
+        told.append(f"{lost} of {n_lines} epochs in {path} cannot be read")
+    if changed := len(epochs) - len(history):
+        told.append(f"{changed} of {n_lines} epochs in {path} left out: the checksum is another one")
+    return history, "; ".join(told)
+
+
+def _as_written(record: dict[str, Any]) -> dict[str, Any] | None:
+    """An epoch without its checksum; None if it was changed. A number under that name is a value of the user's own."""
+    if not isinstance(record.get(KEY), str):
+        return record
+    return None if is_changed(record) else {name: value for name, value in record.items() if name != KEY}
 
 
 def _newest(folder: Path, given: str | Path) -> Path:

@@ -19,6 +19,7 @@ from small_rooms import toy_room
 from delira import cli
 from delira.data_loading import BaseDataManager
 from delira.training.callbacks import AbstractCallback
+from delira.utils.seal import unsealed
 
 ROOT = Path(__file__).parents[2]
 
@@ -468,7 +469,7 @@ def test_the_best_weights_that_are_gone_are_named(runs, ask):
     assert not list(run.glob("fold_01/checkpoints/*"))  # it ended before that of its first epoch was written
     assert files(ask("verify", "runs/failing", "--json")[1], "missing") == []
     history = run / "fold_01" / "history.jsonl"
-    second = json.loads(history.read_text()) | {"epoch": 2, "val_rmse": 99.0}
+    second = unsealed(json.loads(history.read_text())) | {"epoch": 2, "val_rmse": 99.0}
     history.write_text(history.read_text() + json.dumps(second) + "\n")
     gone = [f"fold_01/checkpoints/checkpoint_{name}" for name in ("best", "last", "previous")]
     assert files(ask("verify", "runs/failing", "--json")[1], "missing") == gone

@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,16 @@ from edited_files import read_plain
 from problems import linear_problem
 from small_rooms import toy_room
 
+from delira.cli.runs import Filter, list_runs
 from delira.cli.verify import verify
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError
+from delira.training import KFoldResult
 from delira.training.callbacks import AbstractCallback
+from delira.training.callbacks.history import HistoryWriter
 from delira.training.locate import locate_run
+from delira.training.stored_run import read_history
+from delira.utils.seal import unsealed
 
 
 def rmse(y_true: np.ndarray, y_pred: np.ndarray) -> float:
@@ -191,6 +197,67 @@ def test_a_finished_run_that_goes_on_for_more_epochs_is_whole_while_its_results_
     assert len(lines) > 3
     (path / "fold_01" / "history.jsonl").write_text("".join(lines[1:]))
     assert found(path) == {"fold_01/history.jsonl": "broken", "fold_01/history.csv": "broken"}
+
+
+@pytest.fixture
+def single(tmp_path: Path) -> Path:
+    """A finished training of three epochs."""
+    data = BaseDataManager(linear_problem(12, 3, 7), 4)
+    training = {"val_metrics": {"rmse": rmse}, "val_score_key": "rmse", "optimizer_params": {"lr": 0.05}}
+    toy_room().experiment(tmp_path, training=training, name="run", num_epochs=3, save_freq=1).run(data, data)
+    return next((tmp_path / "run").iterdir())
+
+
+def test_a_changed_digit_of_an_epoch_is_noticed(single):
+    path = single / "fold_00" / "history.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    whole = KFoldResult.load(single)
+    assert found(single) == {}
+    assert not whole.problems
+    second = json.loads(lines[1])
+    second["val_rmse"] /= 10  # it would be the best epoch
+    path.write_text("".join([lines[0], json.dumps(second) + "\n", lines[2]]))
+    assert found(single) == {"fold_00/history.jsonl": "broken"}
+    changed = "1 of 3 epochs in history.jsonl left out: the checksum is another one"
+    assert told(single, "files", "fold_00/history.jsonl") == changed
+    loaded = KFoldResult.load(single)
+    assert f"1 of 3 epochs in {path} left out: the checksum is another one" in loaded.warnings
+    assert loaded.folds[0].history == [whole.folds[0].history[0], whole.folds[0].history[2]]
+    (listed,) = list_runs(single.parent, Filter()).content["runs"]
+    assert any("1 of 3 epochs" in text for text in listed["problems"])
+
+
+def test_a_torn_epoch_is_one_that_cannot_be_read(single):
+    path = single / "fold_00" / "history.jsonl"
+    whole = path.read_text()
+    path.write_text(whole[:-20])
+    assert f"1 of 3 epochs in {path} cannot be read" in KFoldResult.load(single).warnings
+    path.write_text(whole)
+    assert found(single) == {}
+
+
+def test_a_history_without_checksums_is_read_as_before(single):
+    path = single / "fold_00" / "history.jsonl"
+    records = [unsealed(json.loads(line)) for line in path.read_text().splitlines()]
+    before = KFoldResult.load(single).folds[0].history
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    assert KFoldResult.load(single).folds[0].history == before == records
+    assert found(single) == {}
+
+
+def test_a_value_of_the_name_of_the_checksum_stays_the_users_own(tmp_path):
+    history = [{"epoch": 1, "checksum": 0.5}, {"epoch": 2, "checksum": 0.25}]
+    HistoryWriter(tmp_path).at_training_end(SimpleNamespace(state=SimpleNamespace(history=history)))
+    assert read_history(tmp_path) == (history, "")
+
+
+def test_a_changed_digit_of_the_table_of_epochs_is_noticed(single):
+    table = single / "fold_00" / "history.csv"
+    header, first, *rest = table.read_text().splitlines()
+    cells = dict(zip(header.split(","), first.split(","), strict=True)) | {"val_rmse": "0.125"}
+    table.write_text("\n".join([header, ",".join(cells.values()), *rest]) + "\n")
+    assert found(single) == {"fold_00/history.csv": "broken"}
+    assert told(single, "files", "fold_00/history.csv").startswith("its 'val_rmse' of epoch 1 is '0.125', and was ")
 
 
 def test_a_trainer_that_was_made_alone_has_no_manifest(run):

@@ -31,6 +31,7 @@ from delira.data_loading import (
 )
 from delira.data_loading.workers import WorkerSettings
 from delira.errors import ConfigError
+from delira.utils.seal import unsealed
 
 METHODS = multiprocessing.get_all_start_methods()
 PROC = Path("/proc")
@@ -1048,7 +1049,7 @@ def test_numpy_that_computed_before_does_not_stop_the_workers():
 
 def history(folder):
     """What a run wrote down, without times."""
-    lines = [json.loads(line) for line in next(folder.rglob("history.jsonl")).read_text().splitlines()]
+    lines = [unsealed(json.loads(line)) for line in next(folder.rglob("history.jsonl")).read_text().splitlines()]
     return [{key: value for key, value in line.items() if "time" not in key and "second" not in key} for line in lines]
 
 

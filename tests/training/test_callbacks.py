@@ -11,6 +11,7 @@ from scripted import scripted
 
 from delira.errors import ConfigError, MissingKeyError
 from delira.training.callbacks import AbstractCallback, CallbackList, EarlyStopping, ProgressBar, TensorBoardWriter
+from delira.utils.seal import unsealed
 
 EVENTS = (
     "at_training_begin", "at_epoch_begin", "at_iter_begin", "at_iter_end", "at_epoch_end", "at_training_end",
@@ -479,7 +480,8 @@ def read_history(folder):
     with open(folder / "history.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     lines = (folder / "history.jsonl").read_text().splitlines()
-    return [{k: float(v) for k, v in row.items() if v != ""} for row in rows], [json.loads(line) for line in lines]
+    records = [unsealed(json.loads(line)) for line in lines]
+    return [{k: float(v) for k, v in row.items() if v != ""} for row in rows], records
 
 
 def test_the_history_files_equal_the_history_after_every_epoch(room, tmp_path, manager):

@@ -20,6 +20,7 @@ from delira.errors import ConfigError, MissingKeyError
 from delira.training.callbacks import AbstractCallback
 from delira.training.splits import SplitConfig, Splitter
 from delira.utils.files import sweep_partials
+from delira.utils.seal import unsealed
 
 N = 24
 CLASSES = np.arange(N) % 4 == 0  # 6 of one class, 18 of the other
@@ -350,7 +351,7 @@ def test_a_fold_knows_how_it_came_about(room, tmp_path, data):
         assert fold.fold == number
         assert fold.path == result.path / f"fold_{number:02d}"
         lines = (fold.path / "history.jsonl").read_text().splitlines()
-        assert fold.history == [json.loads(line) for line in lines]
+        assert fold.history == [unsealed(json.loads(line)) for line in lines]
         assert {"mse", "val_mse", "val_rmse", "val_distance", "lr"} <= fold.history[0].keys()
         assert fold.best_score == fold.history[fold.best_epoch - 1]["val_rmse"]
         assert fold.parameters == experiment.params

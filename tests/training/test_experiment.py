@@ -16,6 +16,7 @@ from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError
 from delira.training import Parameters, Predictor
 from delira.training.callbacks import AbstractCallback, EarlyStopping
+from delira.utils.seal import unsealed
 from delira.utils.yaml_codec import Unresolved
 
 
@@ -44,7 +45,7 @@ def runs(experiment):
 
 
 def history(folder):
-    return [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
+    return [unsealed(json.loads(line)) for line in (folder / "history.jsonl").read_text().splitlines()]
 
 
 def interrupted_run(experiment, data, val=None, epoch=3, **kwargs):

@@ -7,6 +7,7 @@ import pytest
 from small_rooms import build_room, toy_room
 from test_guards import At, Broken, break_off, spoil
 
+from delira.cli.verify import verify
 from delira.data_loading import BaseDataManager
 from delira.report.caveats import caveats
 from delira.training import KFoldResult
@@ -88,6 +89,36 @@ def test_a_single_training_tells_it_too(tmp_path, manager):
     loaded = KFoldResult.load(tmp_path)
     assert loaded.folds[0].guards == {"version": 1, "left_out": [], "rollbacks": [2]}
     assert "went back to its last checkpoint once" in "".join(caveats(loaded))
+
+
+@pytest.mark.parametrize("kind", ["kfold", "run"])
+def test_a_file_that_is_gone_or_damaged_is_named(tmp_path, manager, kind):
+    room = toy_room()
+    if kind == "kfold":
+        fold = cross_validate(room, tmp_path, manager(16), nonfinite="rollback").path / "fold_01"
+    else:
+        settings = {"save_freq": 1, "log_freq": 1, "nonfinite": "rollback"}
+        experiment = room.experiment(tmp_path, training=settings)
+        with np.errstate(all="ignore"):
+            experiment.run(manager(12), callbacks=[SpoilOnce(room, 0, 5)])
+        fold = experiment.last_trainer.save_path
+    what = f"{fold.name}/{FILE}"
+    assert not wrong_files(fold.parent)
+    (fold / FILE).write_text((fold / FILE).read_text().replace("2", "3"))
+    assert [check["state"] for check in wrong_files(fold.parent)] == ["broken"]
+    assert f"{fold / FILE} cannot be read: what the guards did is not known" in KFoldResult.load(tmp_path).warnings
+    (fold / FILE).unlink()
+    told = (
+        "is missing, which says what the guards did and when; by the ledger, updates left out: 0, returns to a "
+        "checkpoint: 1"
+    )
+    (check,) = wrong_files(fold.parent)
+    assert (check["what"], check["state"], check["detail"]) == (what, "missing", f"it {told}")
+    assert f"{fold / FILE} {told}" in KFoldResult.load(tmp_path).warnings
+
+
+def wrong_files(run):
+    return [check for check in verify([run]).content["files"] if check["state"] != "whole"]
 
 
 @pytest.mark.parametrize("stop_at", [2, 6, 11])

@@ -12,6 +12,7 @@ import pytest
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError, NonFiniteLossError
 from delira.training.callbacks import ExponentialMovingAverage
+from delira.utils.seal import unsealed
 
 
 class Broken(BaseException):
@@ -225,7 +226,7 @@ def test_the_history_files_are_taken_back_too(room, tmp_path, manager, save_freq
     with np.errstate(all="ignore"):
         trainer.train(5, manager())
     lines = (tmp_path / "history.jsonl").read_text().splitlines()
-    assert [json.loads(line) for line in lines] == trainer.state.history
+    assert [unsealed(json.loads(line)) for line in lines] == trainer.state.history
     assert len((tmp_path / "history.csv").read_text().splitlines()) == 6
 
 

@@ -12,6 +12,7 @@ from small_rooms import checkpoint_names
 
 from delira.errors import CheckpointError, ConfigError
 from delira.training.callbacks import AbstractCallback, EarlyStopping
+from delira.utils.seal import unsealed
 
 
 def rmse(y_true, y_pred):
@@ -302,7 +303,8 @@ def read_history(folder):
     with open(folder / "history.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     lines = (folder / "history.jsonl").read_text().splitlines()
-    return [{k: float(v) for k, v in row.items() if v != ""} for row in rows], [json.loads(line) for line in lines]
+    records = [unsealed(json.loads(line)) for line in lines]
+    return [{k: float(v) for k, v in row.items() if v != ""} for row in rows], records
 
 
 @pytest.mark.parametrize("broken_after", [1, 2, 4])

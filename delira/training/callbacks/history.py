@@ -11,6 +11,7 @@ from delira.training.callbacks.abstract_callback import AbstractCallback
 from delira.utils.cells import as_text
 from delira.utils.checks import check_paths
 from delira.utils.files import publish_text
+from delira.utils.seal import KEY, sealed
 
 _log = logging.getLogger("delira")
 
@@ -18,9 +19,10 @@ _log = logging.getLogger("delira")
 class HistoryWriter(AbstractCallback):
     """Keep ``history.csv`` and ``history.jsonl`` of a folder equal to ``trainer.state.history``.
 
-    Rows are appended; the files are written anew where that is not enough: at the start (a resumed
-    run cuts off what came after its checkpoint), when an epoch brings a new column, and when the files are
-    not as they were left. Checkpoints hold the history as well, so that a full disk is no reason to stop.
+    Each line of ``history.jsonl`` has a ``"checksum"`` besides, which tells a changed value. Rows are appended; the
+    files are written anew where that is not enough: at the start (a resumed run cuts off what came after its
+    checkpoint), when an epoch brings a new column, and when the files are not as they were left. Checkpoints hold the
+    history as well, so that a full disk is no reason to stop.
     """
 
     def __init__(self, folder: str | Path):
@@ -62,16 +64,21 @@ class HistoryWriter(AbstractCallback):
         with open(self.folder / "history.csv", "a", newline="") as file:
             file.write(self._rows([record]))
         with open(self.folder / "history.jsonl", "a") as file:
-            file.write(json.dumps(record) + "\n")
+            file.write(_line_of(record))
 
     def _rewrite(self, history: list[dict[str, float]], *, durable: bool = False) -> None:
         self._columns = list(dict.fromkeys(name for record in history for name in record))
         header = [{name: as_text(name) for name in self._columns}] if self._columns else []
         publish_text(self.folder / "history.csv", self._rows([*header, *history]), durable=durable)
-        lines = "".join(json.dumps(record) + "\n" for record in history)
-        publish_text(self.folder / "history.jsonl", lines, durable=durable)
+        publish_text(self.folder / "history.jsonl", "".join(map(_line_of, history)), durable=durable)
 
     def _rows(self, records: list[dict[str, Any]]) -> str:
         text = io.StringIO(newline="")
         csv.DictWriter(text, self._columns, restval="").writerows(records)
         return text.getvalue()
+
+
+def _line_of(record: dict[str, float]) -> str:
+    """A line of JSON with a checksum, unless a value of the user's own has that name."""
+    line = record if KEY in record else sealed(record, json.JSONEncoder().default)
+    return json.dumps(line) + "\n"
