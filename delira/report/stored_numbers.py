@@ -5,9 +5,9 @@ import hashlib
 import importlib.metadata
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -59,7 +59,21 @@ class Keys:
         """
         result = self.result
         identity = "" if result.is_per_case(name) else _identity((result.metrics or {}).get(name))
-        if identity is None or result.path is None:
+        if identity is None:
+            return None
+        return self._of_folds(name, identity, lambda part: arrays_of(result, name, part) if identity else [])
+
+    def of_unknown(self, name: str) -> str | None:
+        """The digest of a metric whatever computes it: by all that was predicted, and by its values in the folds.
+
+        Where the function is not at hand its numbers are known by that, if it gave these very values.
+        """
+        return self._of_folds(name, "", lambda part: [part.values])
+
+    def _of_folds(self, name: str, identity: str, read: Callable[[Part], Sequence[Any]]) -> str | None:
+        """The digest of what ``read`` gives of each fold, and of what is drawn."""
+        result = self.result
+        if result.path is None:
             return None
         digest = hashlib.blake2b(digest_size=20)
         facts = [FORMAT, _version(), N_DRAWS, result.seed, result.without_intervals, name, identity, len(self.folds)]
@@ -69,11 +83,10 @@ class Keys:
             if result.groups is not None:
                 arrays.append(np.asarray(result.groups)[part.cases])
             try:
-                read = arrays_of(result, name, part) if identity else []
+                leaves = [leaf for tree in read(part) for _, leaf in iterate_leaves(tree)]
             except (LookupError, TypeError, ValueError):
                 return None
-            leaves = [leaf for array in read for _, leaf in iterate_leaves(array)]
-            if any(leaf.dtype.hasobject for leaf in leaves):
+            if any(not isinstance(leaf, np.ndarray) or leaf.dtype.hasobject for leaf in leaves):
                 return None
             for array in arrays:
                 digest.update(_digest(array))
@@ -101,6 +114,25 @@ def _version() -> str:
         return importlib.metadata.version("delira")
     except importlib.metadata.PackageNotFoundError:  # a copy of the source
         return ""
+
+
+def is_of_ones_own(metric: Any) -> bool:
+    """Whether another process cannot find a metric by what a file says of it: a function of the user's own.
+
+    Parameters
+    ----------
+    metric
+        As a result has it.
+    """
+    metric = in_form(metric)
+    if not isinstance(metric, TreeMetric):
+        return not _is_known(yaml_codec.encode(metric))
+    (tree,) = metric.metrics.trees
+    parts = [tree.root, *tree.children]
+    return not all(
+        type(part).__module__.startswith(_PACKAGES) and _is_known(yaml_codec.encode(getattr(part, "function", "")))
+        for part in parts
+    )
 
 
 def _identity(metric: Any) -> str | None:
@@ -148,8 +180,18 @@ def _is_known(plain: Any) -> bool:
 # ------------------------------------------------------------------ the file
 
 
-def read_rows(folder: Path | None) -> dict[str, tuple[str, dict[str, Any]]]:
-    """Metric name to the digest of what it was computed from, and its row; empty if there are none to be read.
+class Stored(NamedTuple):
+    """The row of a metric in the file."""
+
+    key: str
+    """Digest of what it was computed from (:meth:`Keys.of`)."""
+    row: dict[str, Any]
+    unknown: str | None = None
+    """Without the function (:meth:`Keys.of_unknown`), if that is one's own and gives the values of the folds."""
+
+
+def read_rows(folder: Path | None) -> dict[str, Stored]:
+    """Rows by metric; empty if there are none to be read.
 
     Parameters
     ----------
@@ -163,13 +205,14 @@ def read_rows(folder: Path | None) -> dict[str, tuple[str, dict[str, Any]]]:
         if written["format"] != FORMAT:
             return {}
         entries = {str(name): unsealed(entry) for name, entry in written["rows"].items()}
-        rows = {name: (str(entry["key"]), _row(entry["row"])) for name, entry in entries.items()}
+        return {
+            name: Stored(str(entry["key"]), _row(entry["row"]), entry.get("unknown")) for name, entry in entries.items()
+        }
     except (OSError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
         return {}  # they are computed again
-    return rows
 
 
-def write_rows(folder: Path | None, rows: Mapping[str, tuple[str, Mapping[str, Any]]]) -> None:
+def write_rows(folder: Path | None, rows: Mapping[str, Stored]) -> None:
     """Write them, if the folder is there and may be written; nothing depends on it.
 
     Parameters
@@ -182,11 +225,12 @@ def write_rows(folder: Path | None, rows: Mapping[str, tuple[str, Mapping[str, A
     if folder is None or not Path(folder).is_dir():
         return
     plain = {}
-    for name, (key, row) in rows.items():
-        fields = {field: _plain(value) for field, value in row.items()}
+    for name, stored in rows.items():
+        fields = {field: _plain(value) for field, value in stored.row.items()}
+        known = {} if stored.unknown is None else {"unknown": stored.unknown}
         with contextlib.suppress(ValueError):  # an error of a metric may have lines that no file shall bring back
             _row(fields)
-            plain[name] = sealed({"key": key, "row": fields})
+            plain[name] = sealed({"key": stored.key, "row": fields, **known})
     text = json.dumps({"format": FORMAT, "rows": plain}, indent=1, allow_nan=False)
     with contextlib.suppress(OSError):
         publish_text(Path(folder) / FILE, text + "\n", durable=False)

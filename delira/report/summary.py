@@ -21,7 +21,7 @@ from delira.report.intervals import (
 )
 from delira.report.parts import Part, arrays_of, folds_of, rounds_of, target_of
 from delira.report.progress import Progress
-from delira.report.stored_numbers import Keys, read_rows, write_rows
+from delira.report.stored_numbers import Keys, Stored, is_of_ones_own, read_rows, write_rows
 from delira.report.undefined import told, undefined_folds
 
 _CLOSE = 1e-6
@@ -67,22 +67,43 @@ def summarise(result: Any) -> dict[str, dict[str, Any]]:
     progress, folds = Progress(), folds_of(result)
     keys, stored, rounds = Keys(result, folds), read_rows(result.path), list[Part]()
     rows: dict[str, dict[str, Any]] = {}
-    made: dict[str, tuple[str, dict[str, Any]]] = {}
+    made: dict[str, Stored] = {}
     try:
         for name in values:
-            key = keys.of(name)
-            if key is not None and name in stored and stored[name][0] == key:
-                rows[name] = stored[name][1]
+            key, metric = keys.of(name), (result.metrics or {}).get(name)
+            if name in stored and _is_row_of(stored[name], key, keys, name, metric):
+                rows[name] = stored[name].row
                 continue
             rounds = rounds or rounds_of(result)
             rows[name] = _Row(result, name, folds, rounds, progress).numbers(values[name])
             if key is not None:
-                made[name] = (key, rows[name])
+                is_own = metric is not None and is_of_ones_own(metric)
+                is_sure = is_own and _gives_again(result, name, folds, values[name])
+                made[name] = Stored(key, rows[name], keys.of_unknown(name) if is_sure else None)
     finally:
         progress.close()
     if made:
         write_rows(result.path, {**stored, **made})
     return rows
+
+
+def _is_row_of(stored: Stored, key: str | None, keys: Keys, name: str, metric: Any) -> bool:
+    """Whether a row is that of a metric: by its function, or, where that is not at hand, by all that was predicted."""
+    if key is not None:
+        return stored.key == key
+    return metric is None and stored.unknown is not None and stored.unknown == keys.of_unknown(name)
+
+
+def _gives_again(result: Any, name: str, folds: Sequence[Part], values: np.ndarray) -> bool:
+    """Whether a function gives the values of the folds, so that it is the one that the run had."""
+    evaluate = evaluator(result.metrics[name], name)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = [evaluate(*arrays_of(result, name, part)) for part in folds]
+    except Exception:  # a metric raises what it likes; its row says so
+        return False
+    return np.allclose(found, values, rtol=_CLOSE, atol=0, equal_nan=True)
 
 
 class _Row:

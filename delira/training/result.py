@@ -217,7 +217,8 @@ class KFoldResult:
             The folder of the run, anything in it, or the folder above it: then its newest run.
         metrics
             Functions of metrics by name, for values and intervals over all folds. Those of delira and scikit-learn
-            are known by their names; any other one is shown fold by fold unless it is given here.
+            are known by their names; any other one that is not given here is shown with the numbers that were stored
+            of these predictions (``numbers.json``), else fold by fold.
 
         Raises
         ------

@@ -178,3 +178,42 @@ def test_what_is_quick_is_silent(capsys):
     cross_validation(None, {"distance": distance, "auc": sk.roc_auc_score}).summary()
     if time.monotonic() - began < 3:
         assert capsys.readouterr().err == ""
+
+
+def without_functions(path, metrics, factor=None, **settings):
+    """The same run in a process that does not have its functions; ``factor``: of the one that is given by hand."""
+    result = cross_validation(path, metrics, **settings)
+    result.metrics = {} if factor is None else {"m": own_metric(factor)}
+    return result
+
+
+def test_a_function_that_is_not_at_hand_has_the_numbers_that_were_stored(tmp_path, computed):
+    metrics = {"m": own_metric(2), "batches": lambda_metric("batches", on_epoch=True)(own_metric(3))}
+    first = cross_validation(tmp_path, metrics).summary()
+    assert first["m"]["ci_low"] < first["m"]["mean"] < first["m"]["ci_high"]
+    del computed[:]
+    assert without_functions(tmp_path, metrics).summary() == first
+    assert computed == []
+    (tmp_path / FILE).unlink()
+    row = without_functions(tmp_path, metrics).summary()["m"]
+    assert (row["has_oof"], row["note"]) == (False, "the function that computed it is not known here")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"scores": SCORES + 1e-12}, {"groups": np.arange(120) // 2}, {"seed": 1}],
+    ids=lambda change: next(iter(change)),
+)
+def test_stored_numbers_of_other_predictions_are_not_shown(tmp_path, change):
+    metrics = {"m": own_metric(2)}
+    cross_validation(tmp_path, metrics).summary()
+    row = without_functions(tmp_path, metrics, **change).summary()["m"]
+    assert (row["has_oof"], row["note"]) == (False, "the function that computed it is not known here")
+
+
+def test_numbers_of_another_function_than_that_of_the_run_are_not_shown(tmp_path):
+    metrics = {"m": own_metric(2)}
+    given = without_functions(tmp_path, metrics, factor=3).summary()["m"]
+    assert given["has_oof"]
+    row = without_functions(tmp_path, metrics).summary()["m"]
+    assert (row["has_oof"], row["note"]) == (False, "the function that computed it is not known here")

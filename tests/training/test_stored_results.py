@@ -114,9 +114,17 @@ def test_a_loaded_result_shows_what_the_live_one_shows(finished):
     assert loaded.problems == []
 
 
-def test_a_function_that_is_nobodys_is_shown_fold_by_fold(finished):
+def test_a_function_that_is_nobodys_is_shown_as_the_run_has_stored_it(finished):
+    KFoldResult.load(finished.path, metrics={"rmse": rmse}).summary()
     loaded = KFoldResult.load(finished.path)
-    summary, expected = loaded.summary(), finished.summary()
+    assert loaded.summary() == finished.summary()
+    assert str(loaded) == str(finished)
+
+
+def test_a_function_that_is_nobodys_is_shown_fold_by_fold_where_nothing_is_stored(finished):
+    expected = finished.summary()
+    (finished.path / "numbers.json").unlink(missing_ok=True)
+    summary = KFoldResult.load(finished.path).summary()
     assert summary["rmse"]["mean"] == expected["rmse"]["mean"]
     assert np.isnan(summary["rmse"]["oof"])
     assert "not known here" in summary["rmse"]["note"]
