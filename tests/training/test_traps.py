@@ -561,6 +561,16 @@ def test_a_class_in_place_of_an_instance_is_refused(room, tmp_path, setting):
         room.trainer(tmp_path, **{setting: {"w": Weighted}})
 
 
+@pytest.mark.parametrize("value", [None, "0.5", (0.5, 0.5), [0.5], {"a": 0.5}, 0.5j, object()], ids=repr)
+def test_a_loss_that_is_no_number_is_refused_by_name_before_the_first_step(room, tmp_path, manager, value):
+    network = room.build()
+    before = room.read(network)
+    trainer = room.trainer(tmp_path, network, losses={"odd": lambda prediction, target: value})
+    with pytest.raises(NetworkError, match=r"loss '?\(?odd'?\)?:? "):
+        trainer.train(1, manager())
+    assert room.same(room.read(network), before)
+
+
 def test_a_loss_that_is_not_reduced_is_refused_before_the_first_step(room, tmp_path, manager):
     network = room.build()
     before = room.read(network)

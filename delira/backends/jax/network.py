@@ -30,6 +30,7 @@ from delira.contract import (
 from delira.errors import DataError, NetworkError
 from delira.models.abstract_network import AbstractNetwork
 from delira.utils.inputs import refuse_complex
+from delira.utils.single_numbers import refuse_losses
 from delira.utils.trees import map_leaves
 
 
@@ -178,6 +179,9 @@ def _shown(gradients: nnx.State, hooks: StepHooks, step: Step) -> nnx.State:
     return nnx.from_flat_state(changed.items())
 
 
+_LOSS = "one number, computed with jax.numpy on the predictions"
+
+
 class _Arguments(dict[str, Any]):
     """Arguments of a network; flax compares and hashes what a module keeps besides arrays."""
 
@@ -194,15 +198,18 @@ class _Arguments(dict[str, Any]):
 
 
 def _total(losses: Mapping[str, Any]) -> jax.Array:
+    refuse_losses(losses, (jax.Array,), _LOSS)
     values = list(losses.values())
     total = sum(values[1:], start=values[0])
-    if not isinstance(total, jax.Array) or total.shape != ():
-        what = f"has the shape {total.shape}" if isinstance(total, jax.Array) else f"is a {type(total).__name__}"
-        raise NetworkError(
-            f"the loss ({', '.join(losses)}) {what}, so there is no gradient; a loss is one number, computed with "
-            "jax.numpy on the predictions"
-        )
-    return total
+    if not isinstance(total, jax.Array):
+        what = f"is a {type(total).__name__}"
+    elif total.shape != ():
+        what = f"has the shape {total.shape}"
+    elif not jnp.issubdtype(total.dtype, jnp.floating):
+        what = f"is of {total.dtype}"
+    else:
+        return total
+    raise NetworkError(f"the loss ({', '.join(losses)}) {what}, so there is no gradient; a loss is {_LOSS}")
 
 
 def _precise(value: Any) -> Any:

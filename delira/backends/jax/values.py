@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from delira.errors import NetworkError
+from delira.utils.single_numbers import read_numbers
 from delira.utils.trees import map_leaves
 
 
@@ -75,7 +76,7 @@ def read_scalars(values: Sequence[Any]) -> np.ndarray:
             f"a loss or training metric has the shape {wrong[0]}; the closure returns single numbers "
             "(e.g. take the mean)"
         )
-    return np.array([np.asarray(value).item() for value in jax.device_get(list(values))], dtype=np.float64)
+    return read_numbers(jax.device_get(list(values)))
 
 
 def convert_jax_array_to_npy(*args: Any, **kwargs: Any) -> tuple[list[Any], dict[str, Any]]:

@@ -20,6 +20,7 @@ from delira.io import estimators
 from delira.models.weights import check_named_weights
 from delira.utils.files import as_target, publish
 from delira.utils.references import safe_repr
+from delira.utils.single_numbers import read_numbers
 
 
 class SklearnBackend(Backend):
@@ -104,7 +105,7 @@ class SklearnBackend(Backend):
     def read_scalars(self, values: Sequence[Any]) -> np.ndarray:
         if wrong := [np.shape(value) for value in values if np.size(value) != 1]:
             raise NetworkError(f"a training metric has the shape {wrong[0]}; the closure returns single numbers")
-        return np.array([np.asarray(value).item() for value in values], dtype=np.float64)
+        return read_numbers(values)
 
     def seed(self, seed: int) -> None:
         np.random.seed(np.random.SeedSequence(seed).generate_state(4))  # noqa: NPY002

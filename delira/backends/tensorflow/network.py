@@ -30,7 +30,10 @@ from delira.contract import (
 from delira.errors import NetworkError
 from delira.models.abstract_network import AbstractNetwork
 from delira.utils.inputs import refuse_complex
+from delira.utils.single_numbers import added
 from delira.utils.trees import map_leaves
+
+_LOSS = "computed with TensorFlow on the predictions"
 
 
 class AbstractTfNetwork(AbstractNetwork, keras.Model):
@@ -186,15 +189,18 @@ def of_each_call(metrics: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _total(losses: Mapping[str, Any]) -> Any:
-    values = iter(losses.values())
-    total = next(values)
-    for value in values:
-        total = total + value
+    total = added(losses, (tf.Tensor, tf.Variable), _LOSS)
     if not tf.is_tensor(total):
         raise NetworkError(
-            f"the loss ({', '.join(losses)}) is a {type(total).__name__}, so there is no gradient; a loss is computed "
-            "with TensorFlow on the predictions"
+            f"the loss ({', '.join(losses)}) is a {type(total).__name__}, so there is no gradient; a loss is {_LOSS}"
         )
+    if total.shape.rank is not None and total.shape.num_elements() != 1:  # one for each sample of a batch of any size
+        raise NetworkError(
+            f"the loss ({', '.join(losses)}) has the shape {tuple(total.shape)}; a loss is a single number (e.g. "
+            "keras.losses.MeanSquaredError() or tf.reduce_mean, not keras.losses.mean_squared_error)"
+        )
+    if total.dtype.is_complex:
+        raise NetworkError(f"the loss ({', '.join(losses)}) is complex; a loss is a single real number")
     return total
 
 

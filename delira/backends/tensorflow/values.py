@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from delira.errors import NetworkError
+from delira.utils.single_numbers import read_numbers
 from delira.utils.trees import map_leaves
 
 _TENSORS = (tf.Tensor, tf.Variable, keras.Variable)
@@ -71,7 +72,7 @@ def read_scalars(values: Sequence[Any]) -> np.ndarray:
     if tensors and len(tensors) == len(values) and "GPU" in tensors[0].device:
         stacked = tf.stack([tf.cast(tf.reshape(value, ()), tf.float64) for value in tensors])
         return np.asarray(stacked.numpy(), dtype=np.float64)
-    return np.array([np.asarray(exact(value)).item() for value in values], dtype=np.float64)
+    return read_numbers([exact(value) for value in values])
 
 
 def zero() -> tf.Tensor:

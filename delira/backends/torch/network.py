@@ -27,9 +27,11 @@ from delira.contract import (
 from delira.errors import NetworkError
 from delira.models.abstract_network import AbstractNetwork
 from delira.utils.inputs import refuse_complex
+from delira.utils.single_numbers import added
 from delira.utils.trees import map_leaves
 
 _NOTHING = contextlib.nullcontext()
+_LOSS = "computed with PyTorch on predictions that were not detached"
 
 
 class AbstractPyTorchNetwork(AbstractNetwork, torch.nn.Module):
@@ -166,16 +168,12 @@ def _update(optimizer: Any, step: Step, hooks: StepHooks, compute: Callable[[Ste
 
 def _differentiate(optimizer: Any, step: Step, hooks: StepHooks) -> torch.Tensor:
     """Leave the gradients on the weights; returns the loss."""
-    values = iter(step.losses.values())
-    total = next(values)
-    for value in values:
-        total = total + value
+    total = added(step.losses, (torch.Tensor,), _LOSS)
     if not isinstance(total, torch.Tensor) or not total.requires_grad:
         what = "depends on no parameter" if isinstance(total, torch.Tensor) else f"is a {type(total).__name__}"
-        raise NetworkError(
-            f"the loss ({', '.join(step.losses)}) {what}, so there is no gradient; a loss is computed with PyTorch on "
-            "predictions that were not detached"
-        )
+        raise NetworkError(f"the loss ({', '.join(step.losses)}) {what}, so there is no gradient; a loss is {_LOSS}")
+    if total.is_complex() and not step.backward_arguments:
+        raise NetworkError(f"the loss ({', '.join(step.losses)}) is complex; a loss is a single real number")
     if total.numel() != 1 and not step.backward_arguments:
         raise NetworkError(
             f"the loss ({', '.join(step.losses)}) has the shape {tuple(total.shape)}; a loss is a single number (e.g. "

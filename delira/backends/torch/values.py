@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from delira.errors import NetworkError
+from delira.utils.single_numbers import read_numbers
 from delira.utils.trees import map_leaves
 
 
@@ -76,5 +77,4 @@ def read_scalars(values: Sequence[Any]) -> np.ndarray:
     if tensors and len(tensors) == len(values) and not any(tensor.is_cpu for tensor in tensors):
         return torch.stack([tensor.detach().reshape(()) for tensor in tensors]).to("cpu", torch.float64).numpy()
     # on the CPU there is nothing to wait for, and to stack tensors takes ten times as long
-    numbers = [value.item() if hasattr(value, "item") else float(value) for value in values]
-    return np.array(numbers, dtype=np.float64)
+    return read_numbers(values)

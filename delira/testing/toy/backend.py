@@ -10,6 +10,7 @@ from delira.contract import Backend, Devices, UpdateConfig
 from delira.errors import CheckpointError, ConfigError, NetworkError
 from delira.models.weights import check_named_weights
 from delira.testing.toy.optimizers import ToySGD
+from delira.utils.single_numbers import read_numbers
 from delira.utils.trees import map_leaves
 
 
@@ -100,7 +101,7 @@ class ToyBackend(Backend):
             raise NetworkError(
                 f"a loss or training metric has the shape {wrong[0]}; the closure returns single numbers"
             )
-        return np.array([np.asarray(value).item() for value in values], dtype=np.float64)
+        return read_numbers(values)
 
     def seed(self, seed: int) -> None:
         """Seed the room's generator."""
