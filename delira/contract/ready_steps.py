@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from delira.contract.step import NO_HOOKS, Step, call_loss, loss_entries, select_inputs, validation_names
+from delira.contract.step import NO_HOOKS, Step, call_loss, call_losses, loss_entries, select_inputs, validation_names
 from delira.errors import ConfigError
 from delira.utils.binding import ordered
 
@@ -123,7 +123,7 @@ def gan_results(
 
 
 def autoencoder_closure(closure: Callable[..., Any], divergence: Callable[[Mapping[str, Any]], Any]) -> Any:
-    """A room's default closure with one more loss, ``"kl"``.
+    """A backend's default closure with one more loss, ``"kl"``; its losses are validated, too.
 
     Parameters
     ----------
@@ -137,6 +137,15 @@ def autoencoder_closure(closure: Callable[..., Any], divergence: Callable[[Mappi
         step.losses["kl"] = divergence(step.predictions)
 
     add_divergence.traceable = True  # type: ignore[attr-defined]
+
+    def validation_losses(
+        losses: Mapping[str, Any], loss_keys: Mapping[str, Any], key_mapping: Mapping[str, str], step: Step
+    ) -> dict[str, Any]:
+        """The losses of a batch that nothing is learned from."""
+        keys = _loss_keys_of(losses, loss_keys, key_mapping)
+        step.losses = call_losses(losses, keys, step.predictions, step.batch)
+        add_divergence(step)
+        return step.losses
 
     def with_divergence(
         model: Any,
@@ -159,11 +168,19 @@ def autoencoder_closure(closure: Callable[..., Any], divergence: Callable[[Mappi
         hooks = kwargs.get("hooks") or NO_HOOKS
         kwargs |= {
             "hooks": dataclasses.replace(hooks, criterion=(add_divergence, *hooks.criterion)),
-            "loss_keys": {name: loss_entries(one, "pred", images) for name, one in (losses or {}).items()}
-            | dict(kwargs.get("loss_keys") or {}),
+            "loss_keys": _loss_keys_of(losses, kwargs.get("loss_keys"), mapping),
             "metric_keys": {name: ordered(one, "pred", images, "target first") for name, one in (metrics or {}).items()}
             | dict(kwargs.get("metric_keys") or {}),
         }
         return closure(model, data_dict, optimizers, losses, metrics, fold, **kwargs)  # type: ignore[no-any-return]
 
+    with_divergence.validation_losses = validation_losses  # type: ignore[attr-defined]
     return with_divergence
+
+
+def _loss_keys_of(
+    losses: Mapping[str, Any] | None, loss_keys: Mapping[str, Any] | None, key_mapping: Mapping[str, str]
+) -> dict[str, Any]:
+    """What losses read: prediction and images, unless it is said."""
+    images = next(iter(key_mapping.values()))
+    return {name: loss_entries(one, "pred", images) for name, one in (losses or {}).items()} | dict(loss_keys or {})

@@ -207,7 +207,7 @@ class BaseNetworkTrainer(HookedRun):
                 val_score_mode=mode,
                 reduce_mode=reduce_mode or self.config.reduce_mode,
             ),
-            validates_losses=self.has_default_closure,
+            validates_losses=self.validates_losses,
         )
         check_score(self.save_path, plan.val_score_key)
         with lock(self.save_path, alone=True), self.times.phase("other"):

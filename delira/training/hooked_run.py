@@ -324,7 +324,7 @@ class HookedRun(ReplaceableRun):
                 watcher=watcher,
                 epoch=epoch,
             )
-        if self.has_default_closure and self.config.losses and not losses.keys():
+        if self.validates_losses and self.config.losses and not losses.keys():
             raise DataError(f"the validation data gave no batch in epoch {epoch}")
         values = {name: float(array.mean()) for name, array in done.metrics.items()} | losses.reduce()
         values = {name if name.startswith("val_") else f"val_{name}": value for name, value in values.items()}

@@ -51,7 +51,7 @@ def make_plan(config: TrainerConfig, asked: TrainingPlan, *, validates_losses: b
     asked
         The arguments of ``train``, with the settings in place of those that were left out.
     validates_losses
-        Whether losses are computed on validation data: only with a room's default closure.
+        Whether losses are computed on validation data.
 
     Raises
     ------

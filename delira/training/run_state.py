@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from delira.contract import DEFAULT_LOSS_KEYS, StepHooks
+from delira.contract import DEFAULT_LOSS_KEYS, Step, StepHooks, call_losses
 from delira.errors import ConfigError, NonFiniteLossError
 from delira.metrics import MetricSet
 from delira.metrics.loss_weights import Weigh, weigh
@@ -106,6 +106,24 @@ class RunState(Predictor):
     def has_default_closure(self) -> bool:
         """Whether the network uses its room's closure, so that its losses can be validated."""
         return bool(getattr(self.closure_fn, "is_room_default", False))
+
+    @property
+    def validates_losses(self) -> bool:
+        """Whether validation data have losses: of the default closure, and of one that says which it has."""
+        return self.has_default_closure or hasattr(self.closure_fn, "validation_losses")
+
+    def validation_losses(self, step: Step) -> dict[str, Any]:
+        """The losses of a batch of the validation.
+
+        Parameters
+        ----------
+        step
+            With batch and predictions.
+        """
+        config, own = self.config, getattr(self.closure_fn, "validation_losses", None)
+        if own is None:
+            return call_losses(config.losses, config.loss_keys, step.predictions, step.batch)
+        return dict(own(config.losses, config.loss_keys, self.key_mapping, step))
 
     @property
     def score_key(self) -> str | None:

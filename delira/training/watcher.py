@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from delira import state as keys
-from delira.contract import Step, call_losses
+from delira.contract import Step
 from delira.metrics.tree.metric import reported
 from delira.state import State
 from delira.training.callbacks.abstract_callback import CallbackList
@@ -40,7 +40,7 @@ class Watcher:
 
     def after(self, predictions: Mapping[str, Any], prepared: dict[str, Any], n_samples: int) -> Mapping[str, Any]:
         """Show predictions, compute losses, and take what was made of the predictions."""
-        trainer, config = self._trainer, self._trainer.config
+        trainer = self._trainer
         if trainer.stop_signals.received is not None:
             raise StopInValidation
         step = Step(trainer.module, prepared, predictions)
@@ -48,8 +48,8 @@ class Watcher:
             trainer._show_on_forward(step, trainer.facts)
             trainer._fire("on_forward_validation")
             trainer._take_on_forward(step, trainer.facts)
-        if self._losses is not None and trainer.has_default_closure:
-            step.losses = call_losses(config.losses, config.loss_keys, step.predictions, prepared)
+        if self._losses is not None and trainer.validates_losses:
+            step.losses = trainer.validation_losses(step)
             step.losses |= trainer.backend.added_losses(trainer.module)
             if self._is_shown and step.losses:
                 trainer._show_on_criterion(step, trainer.facts)
