@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from delira.metrics.calls import Call, call_of, function_of
-from delira.metrics.forms import AlongAxis, SklearnFunction, TreeMetric, in_form
+from delira.metrics.forms import SklearnFunction, TreeMetric, in_form
 from delira.metrics.functions import accuracy, hits
+from delira.metrics.known import AlongAxis
 from delira.metrics.sklearn_metrics import SklearnClassificationMetric
 from delira.metrics.tree.accuracies import BinaryAccuracy, CategoricalAccuracy, DefaultAccuracy, TopKCategoricalAccuracy
 from delira.metrics.tree.adapters import ArrayMetric, SklearnMetric

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from delira.errors import ConfigError, DataError
+from delira.metrics.known import with_known
 from delira.metrics.scoring import PerSample, feed, is_torchmetrics, takes_one
 from delira.metrics.sklearn_metrics import AurocMetric, SklearnClassificationMetric, told
 from delira.metrics.stream_state import load_stream_state, stream_state
@@ -235,13 +236,23 @@ class ArrayMetric(OverDataset):
     def __init__(self, function: Callable[..., Any], name: str):
         super().__init__(name)
         self.function = function
+        self.known = Criterion("", None)
+
+    def prepare(self, pred: Any, true: Any, state: Any) -> tuple[Any, Any]:
+        """Both as they are; what is known of the prediction is kept for the end."""
+        known, ops = self.known_in(state), ops_of(pred)
+        if known.class_axis is None and ops.is_of_framework:
+            known = known._replace(class_axis=ops.class_axis)
+        self.known = known
+        return pred, true
 
     def compute(self, true: np.ndarray, pred: np.ndarray) -> Any:
         """The value of the function, or the mean of its values."""
-        arrays = ordered(self.function, pred, true, "target first")
-        if isinstance(self.function, PerSample):
-            return np.mean([self.function(*sample) for sample in zip(*arrays, strict=True)])
-        return self.function(*arrays)
+        function = with_known(self.function, self.known)
+        arrays = ordered(function, pred, true, "target first")
+        if getattr(function, "over", None) == "sample":
+            return np.mean([function(*sample) for sample in zip(*arrays, strict=True)])
+        return function(*arrays)
 
 
 class TorchMetric(Stateless):

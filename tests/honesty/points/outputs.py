@@ -90,7 +90,7 @@ POINTS = [
     PutBack(
         point="40",
         what="accuracy takes the argmax over time",
-        file="delira/metrics/forms.py",
+        file="delira/metrics/known.py",
         old="    if known.class_axis == -1 and metric in (accuracy, dice):",
         new="    if known.class_axis == -2 and metric in (accuracy, dice):",
         test=f"{OUTPUTS}::test_sequences_with_as_many_steps_as_classes_are_read_as_the_backend_has_them",
