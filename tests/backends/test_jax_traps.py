@@ -12,6 +12,7 @@ from delira.errors import ConfigError, DataError, NetworkError
 pytest.importorskip("flax")
 pytest.importorskip("optax")
 
+import jax
 import jax.numpy as jnp
 import optax
 from flax import nnx
@@ -151,6 +152,24 @@ class Plain(AbstractJaxNetwork):
 
     def __call__(self, x: Any) -> dict[str, Any]:
         return {"pred": self.linear(x)}
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda pred, label: cross_entropy(jax.lax.stop_gradient(pred), label),
+        lambda pred, label: label.astype("f4").mean(),
+    ],
+    ids=["stopped", "of_the_target_alone"],
+)
+def test_a_loss_that_no_weight_goes_into_is_refused(tmp_path: Path, loss: Any, compiled: bool) -> None:
+    trainer = JaxNetworkTrainer(
+        Plain(), tmp_path, losses={"ce": loss}, optimizer_cls=optax.adam, optimizer_params={"lr": 1e-2},
+        logging_type=None, compiled=compiled,
+    )  # fmt: skip
+    with pytest.raises(NetworkError, match=r"the loss \(ce\) depends on no weight that is learned"):
+        trainer.train(1, make_data(), verbose=False)
 
 
 class NotMade(AbstractJaxNetwork):

@@ -152,7 +152,10 @@ class AbstractJaxNetwork(AbstractNetwork, nnx.Module):
             run_hooks(hooks.forward, step)
             step.losses = call_losses(losses or {}, kwargs.get("loss_keys") or {}, step.predictions, step.batch)
             run_hooks(hooks.criterion, step)
-            return _total(step.losses), (step.predictions, step.losses)
+            total = _total(step.losses)
+            if optimizers and call is None:  # a trial may go without a criterion
+                _refuse_constant(total, network, step.losses)
+            return total, (step.predictions, step.losses)
 
         if optimizers:
             optimizer = default_optimizer(optimizers)
@@ -210,6 +213,16 @@ def _total(losses: Mapping[str, Any]) -> jax.Array:
     else:
         return total
     raise NetworkError(f"the loss ({', '.join(losses)}) {what}, so there is no gradient; a loss is {_LOSS}")
+
+
+def _refuse_constant(total: jax.Array, network: Any, losses: Mapping[str, Any]) -> None:
+    """Refuse a sum that no learned weight has gone into: both have the type that differentiation gives them."""
+    weight = next(iter(graph.learned_weights(network).values()), None)
+    if weight is not None and type(total) is not type(weight):
+        raise NetworkError(
+            f"the loss ({', '.join(losses)}) depends on no weight that is learned, so there is no gradient; a loss is "
+            "computed with jax.numpy on predictions that jax.lax.stop_gradient has not touched"
+        )
 
 
 def _precise(value: Any) -> Any:
