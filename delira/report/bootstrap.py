@@ -96,14 +96,14 @@ class Resampling:
             counts = np.bincount(shifted.ravel(), minlength=units.size).reshape(len(units), self.n_units)
             yield counts if self.members is None else counts[:, self.members]
 
-    def interval(self, estimates: np.ndarray) -> Interval:
+    def interval(self, estimates: np.ndarray, fault: str = "lacks a class") -> Interval:
         """Percentiles of the estimates, float64 of shape ``(n_draws,)``.
 
         There is no interval if one is not a number: without the draws that lack a class, the others would tell of data
-        that have more of it.
+        that have more of it. ``fault`` says what such a draw is like.
         """
         if (n_failed := int(np.isnan(estimates).sum())) > 0:
-            return self.none(f"{n_failed:,} of {len(estimates):,} draws have no value, as a draw that lacks a class")
+            return self.none(f"{n_failed:,} of {len(estimates):,} draws have no value, as a draw that {fault}")
         tail = 50 * (1 - LEVEL)
         low, high = np.percentile(estimates, [tail, 100 - tail])
         return Interval(float(low), float(high), self.n, self._n_groups)

@@ -72,18 +72,21 @@ class Draws:
     def _resampling(self, cases: np.ndarray, fold: int | None = None) -> Resampling:
         return Resampling(len(cases), None if self.groups is None else self.groups[cases], self.seed, fold=fold)
 
-    def interval(self, statistics: Sequence[Statistic]) -> Interval:
-        """Of the mean over the parts of a statistic of each."""
+    def interval(self, statistics: Sequence[Statistic], fault: str = "lacks a class") -> Interval:
+        """Of the mean over the parts of a statistic of each; ``fault`` is that of draws without a value."""
         whole = self._resampling(self.cases)
         if self.note:
             return whole.none(self.note)
-        estimates = []
+        estimates, has_all = [], []
         with warnings.catch_warnings(), np.errstate(all="ignore"):  # 2,000 times "only one class" helps nobody
             warnings.simplefilter("ignore")
             for drawn in self.counts():
                 values = [statistic(counts) for statistic, counts in zip(statistics, drawn, strict=True)]
                 estimates.append(np.mean(values, axis=0))
-        return whole.interval(np.concatenate(estimates))
+                has_all.append(np.all([counts.any(axis=1) for counts in drawn], axis=0))
+        found = np.concatenate(estimates)
+        is_only_empty = not (np.isnan(found) & np.concatenate(has_all)).any()
+        return whole.interval(found, "has no case of one of the folds" if is_only_empty else fault)
 
 
 def of_case_values(found: CaseValues) -> Statistic:

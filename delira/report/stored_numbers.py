@@ -76,7 +76,8 @@ class Keys:
         if result.path is None:
             return None
         digest = hashlib.blake2b(digest_size=20)
-        facts = [FORMAT, _version(), N_DRAWS, result.seed, result.without_intervals, name, identity, len(self.folds)]
+        order = [len(self.folds), result.rounds.kind, len(result.rounds.folds)]
+        facts = [FORMAT, _version(), N_DRAWS, result.seed, result.without_intervals, name, identity, *order]
         digest.update(json.dumps(facts, default=str).encode())
         for part in self.folds:
             arrays = [np.array([part.folds[0].fold]), part.cases, part.folds[0].metrics[name]]

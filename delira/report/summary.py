@@ -184,9 +184,9 @@ class _Row:
         numbers = defined if self.is_pooled else np.array([one.value for one in found])
         if not np.isfinite(numbers).all() and all(one.cases is None for one in found):
             return self._missing(f"it is {'NaN' if np.isnan(numbers).any() else 'infinite'}")
-        is_once = len(self.rounds) == 1
         parts = self.folds if self.is_pooled else self.rounds
-        draws = Draws(parts, self.result.groups, self.result.seed or 0, within=self.is_pooled and is_once)
+        within = self.is_pooled and self.result.rounds.is_once
+        draws = Draws(parts, self.result.groups, self.result.seed or 0, within=within)
         if draws.note:
             return self._missing(draws.note)
         cases = [one.cases for one in found if one.cases is not None]
@@ -222,11 +222,13 @@ class _Row:
         evaluations = Evaluations(self.name, evaluate, len(draws.parts), self.progress)
         if self.is_mean:
             return draws.interval([evaluations.statistic(each, None) for each in arrays])
+        classes = [self._classes(part, each) for part, each in zip(draws.parts, arrays, strict=True)]
         statistics = [
-            fast_or_evaluated(evaluations, self.metric, each, self._classes(part, each))
-            for part, each in zip(draws.parts, arrays, strict=True)
+            fast_or_evaluated(evaluations, self.metric, each, labels)
+            for each, labels in zip(arrays, classes, strict=True)
         ]
-        return draws.interval(statistics)
+        is_of_numbers = all(labels is None for labels in classes)
+        return draws.interval(statistics, "has too few different cases" if is_of_numbers else "lacks a class")
 
     def _classes(self, part: Part, arrays: Sequence[Any]) -> np.ndarray | None:
         target = target_of(self.result, self.name, part)

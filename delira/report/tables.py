@@ -152,7 +152,8 @@ def footnotes(result: Any, columns: list[MetricColumn]) -> list[str]:
         notes.append(f"Intervals: percentile bootstrap, {N_DRAWS:,} draws of {drawn}{same}.")
     if any(column.ci != DASH and column.is_pooled for column in columns):
         within = "groups within each fold" if n_groups else "cases within each fold"
-        how = within if rounds.kind == "once" else f"{'groups' if n_groups else 'cases'}, the same in all {rounds.kind}"
+        same = "folds" if rounds.kind == "once" else rounds.kind
+        how = within if rounds.is_once else f"{'groups' if n_groups else 'cases'}, the same in all {same}"
         notes.append(f"Intervals of means: percentile bootstrap, {N_DRAWS:,} draws of {how}.")
     if rounds.kind != "once" and columns:
         one = "repeat" if rounds.kind == "repeats" else "split"

@@ -226,6 +226,14 @@ class TrainerConfig:
         name = key.removeprefix("val_")
         return next((each for each in (name, f"val_{name}") if each in self.losses or each in self.epoch_metrics), None)
 
+    def output_of(self, key: str | None) -> str | None:
+        """The output of the network that a score reads; None of a loss, and without a score."""
+        name = None if key is None else self._name_of_score(key)
+        if name is None or name not in self.epoch_metrics:
+            return None
+        metric = {name: self.epoch_metrics[name]}
+        return predicted_key(metric[name], keys_of(metric, self.keys_of(metric))[name])
+
     def score(self, key: str | None, mode: str | None) -> tuple[str | None, str]:
         """The score that one training watches, and which of its values are good.
 

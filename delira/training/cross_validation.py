@@ -134,7 +134,7 @@ class CrossValidation:
             folds = self._run_folds(folder, splits)
             if folder.missing_folds:
                 facts["problems"] = [tell_missing(folder.missing_folds, len(splits), folder.path)]
-                facts["info"] = facts["info"] | {"num_splits": len(splits)}
+            facts["info"] = facts["info"] | {"num_splits": len(splits)}
             self._settle(folds)
             _correct_ledger(folder, folds)
             result = KFoldResult(folds, metrics=self.bound_metrics, path=folder.path, **facts)

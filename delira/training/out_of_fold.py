@@ -25,14 +25,22 @@ class Rounds(NamedTuple):
     unfinished: list["FoldResult"]
     """Folds of the last repeat, if it has not tested all cases."""
 
+    @property
+    def is_once(self) -> bool:
+        """Whether no case is tested twice, not even by an unfinished repeat."""
+        return self.kind == "once" and not self.unfinished
 
-def rounds_of(folds: Sequence["FoldResult"]) -> Rounds:
+
+def rounds_of(folds: Sequence["FoldResult"], n_planned: int | None = None) -> Rounds:
     """Divide folds, in their order, into rounds in which no case is tested twice.
 
     Parameters
     ----------
     folds
         Of one cross-validation.
+    n_planned
+        How many folds it has when it is done; None: not known. Of one that is done no repeat is unfinished, however
+        the cases of its splits fall.
     """
     rounds: list[list[FoldResult]] = []
     tested: list[set[int]] = []
@@ -47,7 +55,13 @@ def rounds_of(folds: Sequence["FoldResult"]) -> Rounds:
         return Rounds("once", rounds, [])
     if all(cases == tested[0] for cases in tested):
         return Rounds("repeats", rounds, [])
-    if len(rounds[0]) > 1 and all(cases == tested[0] for cases in tested[:-1]) and tested[-1] < tested[0]:
+    is_done = n_planned is not None and len(folds) >= n_planned
+    if (
+        not is_done
+        and len(rounds[0]) > 1
+        and all(cases == tested[0] for cases in tested[:-1])
+        and tested[-1] < tested[0]
+    ):
         return Rounds("repeats" if len(rounds) > 2 else "once", rounds[:-1], rounds[-1])
     return Rounds("splits", [[fold] for fold in folds], [])
 

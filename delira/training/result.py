@@ -163,7 +163,8 @@ class KFoldResult:
     path: Path | None = None
     """Folder of the run."""
     info: Mapping[str, Any] = field(default_factory=dict)
-    """For the report: ``date``, ``versions`` (a mapping), ``split_type``, ``class_names``, anything else."""
+    """For the report: ``date``, ``versions`` (a mapping), ``split_type``, ``class_names``, ``num_splits`` (folds of the
+    whole cross-validation), anything else."""
     unfinished: Sequence[FoldResult] = ()
     """Folds that began and have not ended, with the history so far and without metrics."""
     problems: Sequence[str] = ()
@@ -258,7 +259,8 @@ class KFoldResult:
     @cached_property
     def rounds(self) -> Rounds:
         """The folds by rounds, in which no case is tested twice: one for each repeat of a repeated splitter."""
-        return rounds_of(self.folds)
+        planned = self.info.get("num_splits")
+        return rounds_of(self.folds, planned if isinstance(planned, int) else None)
 
     @cached_property
     def settled_outputs(self) -> dict[str, Any]:

@@ -277,7 +277,8 @@ class RunState(Predictor):
         return self.state.outputs
 
     def _follow_outputs(self, metrics: MetricSet, epoch: int) -> set[str]:
-        if changed := super()._follow_outputs(metrics, epoch):
+        changed = super()._follow_outputs(metrics, epoch)
+        if changed and self.config.output_of(self.state.score_key) in changed:
             self.state.best_score = self.state.best_epoch = None  # earlier scores do not compare
         return changed
 

@@ -85,7 +85,7 @@ def load_result(path: str | Path, metrics: Mapping[str, Any] | None = None) -> K
         seed=facts["seed"],
         name=harmless(run.name),
         path=run.path,
-        info=facts["info"] | ({"num_splits": run.n_folds} if run.n_folds and len(folds) < run.n_folds else {}),
+        info=facts["info"] | ({"num_splits": run.n_folds} if run.n_folds and run.kind != "run" else {}),
         unfinished=unfinished,
         problems=harmless(problems),
         kind=run.kind,

@@ -76,6 +76,18 @@ def test_what_one_epoch_has_told_holds_for_all_that_follow_and_is_said(tmp_path,
     assert (metrics["acc"].item(), metrics["again"].item()) == (1.0, 1.0)
 
 
+def test_an_output_that_is_read_otherwise_leaves_the_best_epoch_of_another_score_alone(tmp_path, caplog):
+    experiment = experiment_in(
+        tmp_path, val_metrics={"acc": sk.accuracy_score}, val_score_key="loss", val_score_mode="max"
+    )
+    with caplog.at_level(logging.WARNING, logger="delira"):
+        experiment.run(of(X), of(X), num_epochs=3)
+    state = experiment.last_trainer.state
+    assert [record["val_loss"] for record in state.history] == pytest.approx([X.mean() - 0.2 * k for k in (1, 2, 3)])
+    assert state.outputs["pred"] == {"output": "logits", "since": 2, "is_changed": True}
+    assert (state.best_epoch, state.best_score) == (1, state.history[0]["val_loss"])
+
+
 def test_a_training_that_goes_on_remembers_what_was_told(tmp_path):
     first, _ = trained(tmp_path)
     experiment = experiment_in(

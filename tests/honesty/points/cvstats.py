@@ -3,6 +3,7 @@
 from put_back import PutBack
 
 DIGITS = "tests/honesty/test_digits_of_tables.py::"
+EVERY = "tests/honesty/test_every_fold.py::"
 FOLDS = "tests/honesty/test_intervals_of_folds.py::"
 STORED = "tests/honesty/test_stored_numbers.py::"
 SPACING = "tests/honesty/test_spacing_of_cases.py::"
@@ -48,10 +49,42 @@ POINTS = [
     ),
     PutBack(
         point="5",
+        what="the last of splits that test the same cases is left out, as if the run were broken off",
+        file="delira/training/out_of_fold.py",
+        old="is_done = n_planned is not None and len(folds) >= n_planned",
+        new="is_done = False",
+        test=EVERY + "test_splits_whose_last_repeats_some_cases_of_the_others_are_no_unfinished_repeat",
+    ),
+    PutBack(
+        point="5",
+        what="cases that a repeat that was broken off tests again are drawn as if they were others",
+        file="delira/training/out_of_fold.py",
+        old='return self.kind == "once" and not self.unfinished',
+        new='return self.kind == "once"',
+        test=EVERY + "test_a_repeat_that_was_broken_off_is_drawn_with_the_cases_of_the_one_before",
+    ),
+    PutBack(
+        point="5",
+        what="the spread over folds and repeats is that of a population",
+        file="delira/report/summary.py",
+        old="np.std(values, ddof=1)",
+        new="np.std(values)",
+        test=EVERY + "test_every_number_is_what_its_splitter_and_scores_give[RepeatedKFold]",
+    ),
+    PutBack(
+        point="6",
+        what="draws leave whole groups apart",
+        file="delira/report/intervals.py",
+        old="None if self.groups is None else self.groups[cases], self.seed, fold=fold)",
+        new="None, self.seed, fold=fold)",
+        test=EVERY + "test_every_number_is_what_its_splitter_and_scores_give[repeated GroupKFold]",
+    ),
+    PutBack(
+        point="5",
         what="repeats of a ranking metric are drawn as if their cases were independent",
         file="delira/report/summary.py",
-        old="within=self.is_pooled and is_once)",
-        new="within=self.is_pooled)",
+        old="within = self.is_pooled and self.result.rounds.is_once\n",
+        new="within = self.is_pooled\n",
         test=FOLDS + "test_ranking_metrics_of_repeats_draw_the_same_cases_in_all_of_them",
     ),
     PutBack(

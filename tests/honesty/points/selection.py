@@ -4,6 +4,8 @@ from put_back import PutBack
 
 TEST = "tests/honesty/test_selection.py::"
 VALIDATION = "tests/honesty/test_inner_validation.py::"
+EVERY = "tests/honesty/test_every_fold.py::"
+READINGS = "tests/honesty/test_output_readings.py::"
 COMPARED = "tests/honesty/test_what_is_compared.py::"
 WEIGHTS = "tests/honesty/test_tested_weights.py::"
 
@@ -23,6 +25,22 @@ POINTS = [
         old="        if is_larger is None and not isinstance(metric, Unresolved):",
         new="        if False:",
         test=TEST + "test_an_unknown_score_must_be_said_when_it_is_named",
+    ),
+    PutBack(
+        point="1",
+        what="of equal scores the last counts",
+        file="delira/training/run_state.py",
+        old='return new_val_score > old_val_score if score_mode(mode) == "highest"',
+        new='return new_val_score >= old_val_score if score_mode(mode) == "highest"',
+        test=EVERY + "test_the_epoch_that_is_tested_is_the_best_by_hand[TimeSeriesSplit]",
+    ),
+    PutBack(
+        point="1",
+        what="the best epoch by the loss is forgotten as an output of metrics is read otherwise",
+        file="delira/training/run_state.py",
+        old="        if changed and self.config.output_of(self.state.score_key) in changed:\n",
+        new="        if changed:\n",
+        test=READINGS + "test_an_output_that_is_read_otherwise_leaves_the_best_epoch_of_another_score_alone",
     ),
     PutBack(
         point="1",
