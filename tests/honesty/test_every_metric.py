@@ -26,6 +26,7 @@ from metric_data import KINDS
 import delira.metrics as dm
 from delira.data_loading import BaseDataManager
 from delira.metrics import score
+from delira.state import CRITERION, MIXUP_LAMBDA, Y_PRED, Y_TRUE, State, X
 from delira.testing import toy
 from delira.training.config import TrainerConfig
 from delira.training.predictor import Predictor
@@ -194,6 +195,11 @@ def compare(found, expected, batch_size):
     assert not texts, "\n".join(texts)
 
 
+def ragged(n, batch_size):
+    """Where the batches lie."""
+    return [slice(start, start + batch_size) for start in range(0, n, batch_size)]
+
+
 # ------------------------------------------------------------------ every metric
 
 
@@ -318,12 +324,32 @@ def test_one_prediction_that_is_no_number_makes_every_number_none(name, seed):
         compare_trial("torch", cases, data, loss, batch_sizes[1:2])
 
 
+@pytest.mark.parametrize("name", ["classes", "ignored", "chances", "steps", "tables", "label_masks", "several_numbers"])
+@pytest.mark.parametrize("is_whole", [True, False], ids=["ended", "midst"])
+@given(seed=SEEDS)
+@settings(FEW, max_examples=1)
+def test_a_pass_that_goes_on_from_its_state_ends_with_the_same_number(name, is_whole, seed):
+    torch = pytest.importorskip("torch", reason="losses of PyTorch")
+    data, loss, _ = drawn(name, seed)
+    rows = ragged(len(data.pred), 7)
+    for wave in by_waves([case for case in CASES[name] if case.in_trial]):
+        criterion, kept = torch_parts(loss)[1], None
+        for part in (rows if is_whole else rows[:1], [] if is_whole else rows[1:]):
+            metrics, state = dm.MetricList([metric for _, metric in wave.values()]), State({CRITERION: criterion})
+            metrics.eval()
+            metrics.reset(state)
+            if kept is not None:
+                metrics.load_state_dict(kept)
+            for each in part:
+                pred, true = torch.tensor(data.pred[each]), torch.tensor(data.true[each])
+                state.update({X: pred, Y_PRED: pred, Y_TRUE: true})
+                metrics.process(state)
+            kept = metrics.state_dict()
+        found = {key.removeprefix("val_"): value for key, value in metrics.process_final(state).items()}
+        compare(found, {reported: case.expected(data) for reported, (case, _) in wave.items()}, "7, continued")
+
+
 # ------------------------------------------------------------------ what hangs on a metric
-
-
-def ragged(n, batch_size):
-    """Where the batches lie."""
-    return [slice(start, start + batch_size) for start in range(0, n, batch_size)]
 
 
 @given(seed=SEEDS)
@@ -439,7 +465,6 @@ def test_the_loss_counts_what_its_mean_counts(seed):
 @settings(FEW, max_examples=2)
 def test_mixed_samples_are_right_by_the_weight_of_their_label(seed):
     torch = pytest.importorskip("torch", reason="a network of PyTorch is trained")
-    from delira.state import MIXUP_LAMBDA, Y_PRED, Y_TRUE
     from delira.training.callbacks import Mixup, mixup_loss, on_step_training
 
     data, _, batch_sizes = drawn("classes", seed)

@@ -100,16 +100,18 @@ class SklearnMetric(OverDataset):
         self._accepted = frozenset(inspect.signature(function).parameters)
         #: whether predictions become labels by what they are said to be
         self.reads_outputs = self.kind in OF_LABELS
-        self.known = Criterion("", None)
-        self.ignore_index: int | None = None
         #: columns of the scores that were argmaxed; 0: predictions are labels
         self.n_classes = 0
         self._allowed = 0
 
+    @property
+    def ignore_index(self) -> int | None:
+        """The target that the criterion does not count; numbers all count."""
+        return None if self.kind in OF_NUMBERS else self.known.ignore_index
+
     def prepare(self, pred: Any, true: Any, state: Any) -> tuple[Any, Any]:
         """Labels for a function of labels; scores with the classes on the last axis, or one-dimensional ones."""
         self.known = known = self.known_in(state)
-        self.ignore_index = None if self.kind in OF_NUMBERS else known.ignore_index
         if self.kind in OF_NUMBERS:
             pred, true = same_shape(self.name, pred, true)
             if len(pred.shape) > 2:  # scikit-learn takes at most two axes
@@ -236,7 +238,6 @@ class ArrayMetric(OverDataset):
     def __init__(self, function: Callable[..., Any], name: str):
         super().__init__(name)
         self.function = function
-        self.known = Criterion("", None)
 
     def prepare(self, pred: Any, true: Any, state: Any) -> tuple[Any, Any]:
         """Both as they are; what is known of the prediction is kept for the end."""
@@ -253,6 +254,17 @@ class ArrayMetric(OverDataset):
         if getattr(function, "over", None) == "sample":
             return np.mean([function(*sample) for sample in zip(*arrays, strict=True)])
         return function(*arrays)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What was gathered, and where its classes lie, which arrays of the host do not tell."""
+        return {**super().state_dict(), "class_axis": self.known.class_axis}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue with what a state has gathered."""
+        gathered = {name: array for name, array in state.items() if name != "class_axis"}
+        super().load_state_dict(gathered)
+        if state.get("class_axis") is not None:
+            self.known = self.known._replace(class_axis=int(state["class_axis"]))
 
 
 class TorchMetric(Stateless):

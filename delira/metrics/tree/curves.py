@@ -20,9 +20,6 @@ from delira.utils.checks import check_flags, check_whole
 class _OfScores(OverDataset):
     """A metric of scores and labels, averaged over the classes that occur, each against all others."""
 
-    #: what is known of the predictions
-    known = Criterion("", None)
-
     def prepare(self, pred: Any, true: Any, state: Any) -> tuple[Any, Any]:
         """Scores with the classes on the last axis, or one-dimensional ones."""
         self.known = self.known_in(state)

@@ -7,6 +7,7 @@ import numpy as np
 
 from delira.metrics.gather import Gatherer
 from delira.metrics.tree.accuracies import Stateless
+from delira.metrics.tree.criteria import Criterion
 from delira.metrics.tree.pending import Pending
 from delira.metrics.tree.seen import LOST, by_sample, refuse_label, wrong_labels
 from delira.utils.arrays import ops_of, shape_of, to_plain
@@ -24,6 +25,9 @@ class OverDataset(Stateless):
     pred_key, target_key
         Keys of the state.
     """
+
+    #: what is said of the predictions: when a pass begins, since one that goes on may have no batch left
+    known = Criterion("", None)
 
     def __init__(self, name: str, **keys: Any):
         super().__init__(name, **keys)
@@ -45,6 +49,7 @@ class OverDataset(Stateless):
         """Begin a pass."""
         super().reset(state)
         self._clear()
+        self.known = self.known_in(state)
 
     def process(self, *args: Any) -> Any:
         """Keep the predictions and targets of a batch."""
