@@ -1,6 +1,7 @@
 """What the mean of a loss counts in a batch, where that is not the samples: class weights, and targets left out."""
 
 import functools
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,6 +16,8 @@ _OF_TORCH = {
     "torch.nn.functional": ("cross_entropy", "nll_loss"),
 }
 _OF_KERAS = "SparseCategoricalCrossentropy"
+#: what TorchScript adds to the names of types that it compiles again
+_MANGLED = re.compile(r"\.___torch_mangle_\d+")
 #: so many numbers are counted faster by a list than by numpy
 _FEW = 128
 
@@ -26,7 +29,7 @@ def weigh(loss: Any) -> Weigh | None:
     ----------
     loss
         Any loss; those of PyTorch and Keras with class weights, ``ignore_index`` or ``ignore_class`` are known, and
-        ``functools.partial`` of functions is looked through.
+        ``functools.partial`` of functions is looked through, as is what ``torch.compile`` or TorchScript made of them.
 
     Returns
     -------
@@ -35,12 +38,17 @@ def weigh(loss: Any) -> Weigh | None:
         ``None`` for losses that are means over samples, or not known.
     """
     settings: dict[str, Any] = {}
-    while isinstance(loss, functools.partial):
+    while (inside := _compiled_of(loss)) is not None or isinstance(loss, functools.partial):
+        if inside is not None:
+            loss = inside
+            continue
         if loss.args:
             return None
         settings, loss = {**loss.keywords, **settings}, loss.func
     if getattr(loss, "__name__", "") in _OF_TORCH.get(getattr(loss, "__module__", ""), ()):
         return _weigh(settings)
+    if (kept := _of_torchscript(loss)) is not None:
+        return _weigh({**kept, **settings})
     cls: Any = type(loss)
     for parent in cls.__mro__:
         place = parent.__module__
@@ -51,6 +59,28 @@ def weigh(loss: Any) -> Weigh | None:
             has_any = is_mean and loss.ignore_class is not None
             return functools.partial(_counted, ignored=loss.ignore_class) if has_any else None
     return None
+
+
+def _compiled_of(loss: Any) -> Any:
+    """What ``torch.compile`` made a loss of; ``None`` if it is none of it."""
+    held = getattr(loss, "__dict__", {})
+    if (module := (held.get("_modules") or {}).get("_orig_mod")) is not None:
+        return module
+    inside = held.get("_torchdynamo_orig_callable")
+    fixed = getattr(inside, "__wrapped__", None)  # a partial is put into a function before it is compiled
+    return fixed if isinstance(fixed, functools.partial) else inside
+
+
+def _of_torchscript(loss: Any) -> dict[str, Any] | None:
+    """The settings that a loss of PyTorch has kept in TorchScript; ``None`` if it is none."""
+    name = getattr(loss, "qualified_name", "")  # of a function
+    if not name and hasattr(type(loss), "original_name"):
+        name = loss._c._type().qualified_name()
+    name = _MANGLED.sub("", name).removeprefix("__torch__.")
+    place, _, own = name.rpartition(".")
+    if own not in _OF_TORCH.get(place, ()):
+        return None
+    return {one: getattr(loss, one) for one in ("reduction", "ignore_index", "weight") if hasattr(loss, one)}
 
 
 def _weigh(settings: Mapping[str, Any]) -> Weigh | None:

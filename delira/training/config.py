@@ -144,7 +144,7 @@ class TrainerConfig:
     "logits"}``. ``None``: as known losses of the framework have it, else read off their values, with a caveat."""
 
     reduce_mode: str = "mean"
-    """How the values of the training steps become one of the epoch."""
+    """How the values of the training steps become one of the epoch; a loss of a validation is always a mean."""
 
     seed: int = 0
     """Seed of every random decision."""

@@ -2,7 +2,7 @@
 
 import itertools
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -70,14 +70,16 @@ def _attempt(
     trainer: Any, prepared: Mapping[str, Any], n_samples: int, is_last: bool, counters: Mapping[str, int]
 ) -> tuple[Values, Values, Any]:
     bounds = np.linspace(0, n_samples, min(trainer.state.micro_batches, n_samples) + 1).astype(int).tolist()
-    shares, results = [], []
+    shares: list[float] = []
+    results, weights = [], []
     for start, stop in itertools.pairwise(bounds):
         part = _part(prepared, start, stop, n_samples)
         with trainer.backend.step_scope(trainer.optimizers, stop - start, is_last, stop < n_samples):
             results.append(unpack_closure(trainer._step(part, counters)))
         shares.append((stop - start) / n_samples)
+        weights.append(trainer._loss_weights(part) or {})
     metrics = _average([result[0] for result in results], shares)
-    losses = _average([result[1] for result in results], shares)
+    losses = _average([result[1] for result in results], shares, weights)
     return metrics, losses, trainer.backend.concatenate([result[2] for result in results])
 
 
@@ -99,6 +101,15 @@ def _length(leaf: Any) -> int | None:
     return None if is_single else len(leaf)
 
 
-def _average(values: list[Values], shares: list[float]) -> dict[str, Any]:
-    """Values of the whole batch, weighted by samples; they stay where they are."""
-    return {name: sum(part[name] * share for part, share in zip(values, shares, strict=True)) for name in values[0]}
+def _average(values: list[Values], shares: list[float], weights: Sequence[Values] = ()) -> dict[str, Any]:
+    """Values of the whole batch, weighted by samples, or by what counts where that is known; they stay where they are.
+
+    Where nothing counts in a part its value is no number, and so is that of the batch, as its gradients are.
+    """
+    averages = {}
+    for name in values[0]:
+        counts = [part[name] for part in weights if name in part]
+        known = counts if len(counts) == len(values) else shares
+        total = sum(known) if known is counts else 1
+        averages[name] = sum(part[name] * count for part, count in zip(values, known, strict=True)) / total
+    return averages

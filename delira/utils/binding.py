@@ -63,6 +63,23 @@ def order_of(function: Any) -> Order | None:
     return order
 
 
+def target_position(function: Any) -> int | None:
+    """Which of its arguments is the target, counted from 0, of a function of any number of predictions.
+
+    Parameters
+    ----------
+    function
+        As for :func:`order_of`.
+
+    Returns
+    -------
+    int or None
+        ``None`` unless the name of exactly one parameter says that it is the target.
+    """
+    found = [number for number, name in enumerate(_names(function) or ()) if role_of(name) == "target"]
+    return found[0] if len(found) == 1 else None
+
+
 def _order(function: Any) -> Order | None:
     if (said := getattr(function, TARGET_FIRST, None)) is not None:
         return "target first" if said else "prediction first"

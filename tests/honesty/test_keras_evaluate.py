@@ -64,3 +64,32 @@ def test_an_experiment_validates_as_keras_does(compiled):
     trainer.train(1, batches, batches)
     record = trainer.state.history[0]
     assert record["val_mse"] + record["val_regularisation"] == pytest.approx(keras_value(network.body, 7), rel=1e-5)
+
+
+@pytest.mark.parametrize("settings", [{}, {"compiled": False}, {"mixed_precision": "bf16"}])
+def test_an_experiment_leaves_out_what_a_mask_leaves_out_as_keras_does(settings):
+    class Net(AbstractTfNetwork):
+        def __init__(self):
+            super().__init__()
+            self.mask = keras.layers.Masking(0.0)
+            self.head = keras.layers.Dense(1, kernel_initializer="ones")
+
+        def call(self, x):
+            return {"pred": self.head(self.mask(x))}
+
+    x, y = RNG.integers(-4, 5, (23, 5, 3)).astype("float32"), RNG.integers(-4, 5, (23, 5, 1)).astype("float32")
+    x[RNG.random((23, 5)) < 0.4] = 0
+    x[:, 0] = 1
+    error = (x.sum(-1) - y[..., 0]) ** 2
+    parts = [slice(start, start + 7) for start in range(0, 23, 7)]
+    means = [error[part][x[part].any(-1)].mean() for part in parts]
+    expected = np.average(means, weights=[7, 7, 7, 2])
+    trainer = TfNetworkTrainer(
+        Net(), None, losses={"mse": keras.losses.MeanSquaredError()}, optimizer_cls=keras.optimizers.SGD,
+        optimizer_params={"learning_rate": 0.0}, logging_type=None, verbose=False, **settings,
+    )  # fmt: skip
+    data = [{"data": x[part], "label": y[part]} for part in parts]
+    trainer.train(1, data, data)
+    record = trainer.state.history[0]
+    assert [record["mse"], record["val_mse"]] == pytest.approx([expected] * 2, rel=1e-5)
+    assert expected != pytest.approx(error.mean(), rel=0.01)

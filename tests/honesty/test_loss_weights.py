@@ -44,7 +44,7 @@ def torch_losses():
     }
 
 
-def torch_trainer(loss, num_threads=None):
+def torch_trainer(loss, **more):
     torch = pytest.importorskip("torch")
     from delira.models import AbstractPyTorchNetwork
     from delira.training import PyTorchNetworkTrainer
@@ -59,7 +59,7 @@ def torch_trainer(loss, num_threads=None):
 
     return PyTorchNetworkTrainer(
         Net(), None, losses={"loss": loss}, optimizer_cls=torch.optim.SGD, optimizer_params={"lr": 0.0},
-        logging_type=None, verbose=False,
+        logging_type=None, verbose=False, **more,
     )  # fmt: skip
 
 
@@ -76,6 +76,41 @@ def test_losses_of_pytorch_are_those_of_the_whole_data_set(name, batch_size):
     record = trainer.state.history[0]
     assert record["loss"] == pytest.approx(expected, rel=1e-5)
     assert record["val_loss"] == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["weights and ignored", "ignored by default", "plain"])
+@pytest.mark.parametrize("batch_size", [7, N])
+def test_the_loss_of_batches_in_parts_is_that_of_the_whole_data_set(name, batch_size):
+    torch = pytest.importorskip("torch")
+    loss, ignored = torch_losses()[name]
+    logits, label = problem(pixels=(5,), ignored=ignored)
+    label[:, 0] = 3  # something counts in every part
+    expected = float(loss(torch.from_numpy(logits), torch.from_numpy(label)))
+    trainer = torch_trainer(loss, micro_batches=3)
+    trainer.train(1, batches(logits, label, batch_size))
+    assert trainer.state.history[0]["loss"] == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")  # of what torch.compile looks at
+@pytest.mark.parametrize("compiles", ["module", "function", "partial", "in TorchScript"])
+def test_compiled_losses_count_what_they_are_made_of_counts(compiles):
+    torch = pytest.importorskip("torch")
+    functional = torch.nn.functional
+    logits, label = problem(ignored=(2,))
+    x, y = torch.from_numpy(logits), torch.from_numpy(label)
+    expected = float(functional.cross_entropy(x, y, ignore_index=2))
+    if compiles == "in TorchScript":
+        loss = torch.jit.freeze(torch.jit.script(torch.nn.CrossEntropyLoss(ignore_index=2)).eval())
+    elif compiles == "module":
+        loss = torch.compile(torch.nn.CrossEntropyLoss(ignore_index=2), backend="eager")
+    elif compiles == "function":
+        loss = functools.partial(torch.compile(functional.cross_entropy, backend="eager"), ignore_index=2)
+    else:
+        loss = torch.compile(functools.partial(functional.cross_entropy, ignore_index=2), backend="eager")
+    trainer, data = torch_trainer(loss), batches(logits, label, 7)
+    trainer.train(1, data, data)
+    record = trainer.state.history[0]
+    assert [record["loss"], record["val_loss"]] == pytest.approx([expected] * 2, rel=1e-5)
 
 
 def test_a_validation_batch_in_which_nothing_counts_does_not_count():

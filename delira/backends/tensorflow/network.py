@@ -225,7 +225,12 @@ def _update(optimizer: Any, loss: Any, tape: tf.GradientTape, step: Step, hooks:
 
 def _as_float32(value: Any) -> Any:
     is_half = tf.is_tensor(value) and value.dtype in (tf.bfloat16, tf.float16)
-    return tf.cast(value, tf.float32) if is_half else value
+    if not is_half:
+        return value
+    precise = tf.cast(value, tf.float32)
+    if (mask := getattr(value, "_keras_mask", None)) is not None:  # which of its entries a loss of Keras counts
+        precise._keras_mask = mask
+    return precise
 
 
 def _to_tensor(value: Any, is_input: bool) -> Any:

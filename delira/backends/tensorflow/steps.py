@@ -338,13 +338,26 @@ def forward(network: Any, inputs: Mapping[str, Any]) -> Any:
     arrays = only_arrays(inputs)
     if runtime.compiled is False or arrays.keys() != inputs.keys():
         with _blaming_texts(inputs):
-            outputs, runtime.added = _predict(network, inputs)
-            return outputs
+            outputs, runtime.added, masks = _predict(network, inputs)
+            return _with_masks(outputs, masks)
     if runtime.forward is None or runtime.forward[0] != (runtime.compiled, runtime.jit):
         traces = Traces(functools.partial(_predict, network), network, options_of(network))
         runtime.forward = ((runtime.compiled, runtime.jit), traces)
     frozen = tuple(layer.trainable for layer in network._flatten_layers())  # frozen normalisation predicts
-    outputs, runtime.added = runtime.forward[1](arrays, (runtime.mode, frozen))
+    outputs, runtime.added, masks = runtime.forward[1](arrays, (runtime.mode, frozen))
+    return _with_masks(outputs, masks)
+
+
+def _masks_of(outputs: Any) -> Any:
+    """What layers say of outputs, for each: which of its entries a loss of Keras counts, or ``None`` for all."""
+    return tf.nest.map_structure(lambda leaf: getattr(leaf, "_keras_mask", None), outputs)
+
+
+def _with_masks(outputs: Any, masks: Any) -> Any:
+    """Outputs with their masks, which a graph returns as tensors of their own."""
+    for leaf, mask in zip(tf.nest.flatten(outputs), tf.nest.flatten(masks), strict=True):
+        if mask is not None:
+            leaf._keras_mask = mask
     return outputs
 
 
@@ -362,13 +375,17 @@ def added_losses(network: Any) -> dict[str, Any]:
     return regularisation(network) if added is None else added
 
 
-def _predict(network: Any, inputs: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """Call the network on its device, or with a share on each of several; outputs, and what they add to the loss."""
+def _predict(network: Any, inputs: Mapping[str, Any]) -> tuple[Any, dict[str, Any], Any]:
+    """Call the network on its device, or with a share on each of several.
+
+    Returns its outputs, what they add to the loss, and their masks.
+    """
     runtime = runtime_of(network)
 
-    def call(given: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    def call(given: Mapping[str, Any]) -> tuple[Any, dict[str, Any], Any]:
         with calls(network, runtime.mode):
-            return network(**given), regularisation(network)
+            outputs = network(**given)
+            return outputs, regularisation(network), _masks_of(outputs)
 
     if runtime.strategy is None or only_arrays(inputs).keys() != inputs.keys():
         with tf.device(runtime.device):
@@ -376,8 +393,8 @@ def _predict(network: Any, inputs: Mapping[str, Any]) -> tuple[Any, dict[str, An
     shares = Shares(only_arrays(inputs), None, runtime.strategy)
     network._clear_losses()
     with tf.device(runtime.device):
-        outputs, added = zip(*shares.compute(call), strict=True)
-        return shares.join(outputs), shares.mean(added)
+        outputs, added, masks = zip(*shares.compute(call), strict=True)
+        return shares.join(outputs), shares.mean(added), shares.join(masks)
 
 
 def key_mapping(network: Any) -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import Any
 from delira import state as keys
 from delira.errors import ConfigError, DataError
 from delira.state import State, StateKey, StateView
-from delira.utils.binding import TARGET_FIRST, order_of, role_of, tell_criterion_order
+from delira.utils.binding import TARGET_FIRST, order_of, role_of, target_position, tell_criterion_order
 from delira.utils.parameters import has_more, needed, parameters_of_method, positional
 from delira.utils.trees import iterate_leaves, spread
 
@@ -230,7 +230,8 @@ def bind_criterion(criterion: Any) -> Callable[[State], Any]:
         A state key, a function of the state (its one argument, unless its name is one of predictions, or the first is
         called ``state``), or a function of predictions (``def loss(y_pred)``), or of predictions and targets (of
         targets and predictions, if its framework calls it so, or the names of its parameters tell), over whose
-        arguments tuples of them are spread. Where there is no target it gets None for one that it needs. Where names
+        arguments tuples of them are spread; a single target goes between them, where the name of one parameter says
+        that it is the target. Where there is no target it gets None for one that it needs. Where names
         tell nothing and both have one shape, the order is said at the first call.
 
     Raises
@@ -248,6 +249,7 @@ def bind_criterion(criterion: Any) -> Callable[[State], Any]:
         return lambda state: criterion(state[keys.Y_PRED])
     is_target_first = order_of(criterion) == "target first"
     n_needed, is_told = _number_needed(criterion), order_of(criterion) is not None
+    position = None if hasattr(criterion, TARGET_FIRST) else target_position(criterion)
 
     def compute(state: State) -> Any:
         nonlocal is_told
@@ -259,8 +261,11 @@ def bind_criterion(criterion: Any) -> Callable[[State], Any]:
                 tell_criterion_order(criterion, shapes)
         if not targets and len(predictions) < n_needed:
             targets = (None,)
+        n_before = 0 if is_target_first else len(predictions)
+        if position is not None and len(targets) == 1 < len(predictions):  # e.g. (input, target, var)
+            n_before = min(position, len(predictions))
         try:
-            return criterion(*targets, *predictions) if is_target_first else criterion(*predictions, *targets)
+            return criterion(*predictions[:n_before], *targets, *predictions[n_before:])
         except _OF_WRONG_TYPES as error:
             refuse_no_arrays(criterion, {"prediction": predictions, "target": targets}, error)
             raise
