@@ -69,7 +69,7 @@ def make_trial(room: str) -> delira.Trial:
     model, optimizer, criterion = {"torch": in_torch, "tensorflow": in_tensorflow, "jax": in_jax}[room]()
     pixels, y = load_digits(return_X_y=True)
     x = pixels.astype("float32") / 16
-    trial = delira.Trial(model, optimizer, criterion, ["acc", "loss"], verbose=0)
+    trial = delira.Trial(model, optimizer, criterion, ["acc", "loss"], verbose=0, seed=0)
     return trial.with_data(x[:1500], y[:1500], x[1500:], y[1500:], batch_size=64)
 
 

@@ -103,7 +103,7 @@ def make_trial(room: str, in_training: bool) -> tuple[delira.Trial, Attack]:
     attack = Attack(slope, in_training)
     pixels, labels = load_digits(return_X_y=True)
     x = pixels.astype("float32") / 16
-    trial = delira.Trial(model, optimizer, criterion, ["cat_acc"], [attack], verbose=0)
+    trial = delira.Trial(model, optimizer, criterion, ["cat_acc"], [attack], verbose=0, seed=0)
     trial.with_train_data(x[:1400], labels[:1400], batch_size=50)
     return trial.with_val_data(x[1400:], labels[1400:], batch_size=397), attack
 

@@ -96,7 +96,7 @@ def main(room: str = "torch") -> dict[str, np.ndarray]:
             path.append(state[METRICS][PLACE].item())
 
         # to_dict reports what lies under the key as it is, at every step
-        delira.Trial(point, optimizer, Y_PRED, [to_dict(PLACE)], [follow], verbose=0).for_train_steps(300).run()
+        delira.Trial(point, optimizer, Y_PRED, [to_dict(PLACE)], [follow], verbose=0, seed=0).for_train_steps(300).run()
         paths[name] = np.array(path)
         distance = np.linalg.norm(MINIMA - path[-1], axis=1).min()
         print(f"{name:<9} ends at ({path[-1][0]:.4f}, {path[-1][1]:.4f}), {distance:.4f} from a minimum")

@@ -110,7 +110,7 @@ def main(room: str = "torch") -> dict[str, Any]:
     pixels, labels = load_digits(return_X_y=True)
     train, rest = [*pairs(pixels[:1400], labels[:1400], 60, 0)], [*pairs(pixels[1400:], labels[1400:], 20, 1)]
 
-    trial = delira.Trial(model, optimizer, criterion, ["loss", larger_acc, total_error], verbose=0)
+    trial = delira.Trial(model, optimizer, criterion, ["loss", larger_acc, total_error], verbose=0, seed=0)
     first, *_, last = trial.with_train_generator(train).with_val_generator(rest).with_test_generator(rest).run(20)
     larger, total = trial.predict()
 

@@ -109,7 +109,7 @@ def make_trial(room: str) -> delira.Trial:
         state[KL] = xp.mean(-0.5 * xp.sum(1 + log_variance - mu**2 - xp.exp(log_variance), axis=1))
         return state[KL]
 
-    return delira.Trial(model, optimizer, bce, ["loss", KL], [divergence], verbose=0)
+    return delira.Trial(model, optimizer, bce, ["loss", KL], [divergence], verbose=0, seed=0)
 
 
 def main(room: str = "torch") -> dict[str, float]:

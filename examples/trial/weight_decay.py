@@ -64,7 +64,7 @@ def make_trial(room: str, decay: str) -> delira.Trial:
                 state[LOSS] = state[LOSS] + 0.05 * xp.sum(weight**2) ** 0.5
 
     callbacks = {"none": [], "own": [add_norms], "built-in": [L2WeightDecay(0.05, params=is_matrix)]}[decay]
-    return delira.Trial(model, optimizer, mse, ["mse"], callbacks, verbose=0)
+    return delira.Trial(model, optimizer, mse, ["mse"], callbacks, verbose=0, seed=0)
 
 
 def main(room: str = "torch") -> dict[str, float]:
