@@ -352,7 +352,7 @@ def own_functions():
 
     @dm.lambda_metric("lambda_metric", on_epoch=True)
     def of_pass(y_pred, y_true):
-        return np.median(abs(y_true.ravel() - y_pred.ravel()))
+        return np.median(np.asarray(abs(y_true - y_pred)))
 
     @dm.lambda_metric("BatchLambda")
     def of_batch(y_pred, y_true):

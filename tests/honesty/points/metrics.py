@@ -44,6 +44,6 @@ POINTS = [
         file="delira/metrics/tree/adapters.py",
         old="        function = with_known(self.function, self.known)",
         new="        function = self.function",
-        test=f"{_EVERY}::test_a_trial_prints_the_number_of_the_whole_data_set[classes-torch]",
+        test=f"{_EVERY}::test_a_trial_prints_the_number_of_the_whole_data_set[classes]",
     ),
 ]
