@@ -278,7 +278,8 @@ class Row:
         if told := re.fullmatch(r"([\d,]+) of 2,000 draws have no value, as a draw that (.*)", note):
             assert told.group(2) in FAULTS[self.name], where
             n_theirs = int(told.group(1).replace(",", ""))
-            spread = np.sqrt(max(share * (1 - share), 1 / N_DRAWS) * (1 / N_THEIRS + 1 / N_DRAWS))
+            of_both = (n_theirs + missing.sum()) / (N_THEIRS + N_DRAWS)
+            spread = np.sqrt(of_both * (1 - of_both) * (1 / N_THEIRS + 1 / N_DRAWS))
             assert abs(n_theirs / N_THEIRS - share) <= STANDARD_ERRORS * spread, f"{where}, of ours {share:.2%}"
             return
         assert share < 0.005, f"{where}, though {share:.2%} of our draws have no value"
