@@ -110,6 +110,8 @@ def check_two_devices_compute_what_one_does(path):
     )
     equal_outcomes(path / "accumulated", gradient_accumulation_steps=2)
     equal_outcomes(path / "parts", micro_batches=2)
+    equal_outcomes(path / "keras", losses={"mse": keras.losses.MeanSquaredError()})
+    equal_outcomes(path / "keras_eager", losses={"mse": keras.losses.MeanSquaredError()}, compiled=False)
     rate = {"lr_scheduler_cls": keras.optimizers.schedules.ExponentialDecay}
     equal_outcomes(path / "rate", **rate, lr_scheduler_params={"decay_steps": 1, "decay_rate": 0.5})
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 from keras.src.backend.common import global_state
+from keras.src.losses import loss as keras_losses
 from keras.src.random.seed_generator import GLOBAL_SEED_GENERATOR
 
 from delira.backends.tensorflow.values import concatenate
@@ -125,7 +126,8 @@ class Shares:
             number = share_number()
             results[number] = function(self.trees[number])
 
-        self._strategy.run(replica)
+        with _means_of_shares():
+            self._strategy.run(replica)
         return results
 
     def mean(self, values: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -149,6 +151,20 @@ class Shares:
             return leaf[: tf.where(whole, n_rows // len(self.trees), n_rows)]
 
         return tf.nest.map_structure(cut, concatenate(outputs))
+
+
+@contextlib.contextmanager
+def _means_of_shares() -> Iterator[None]:
+    """Scope in which a loss of Keras is the mean over its share, as every other loss is.
+
+    Keras divides its own by the number of devices, for sums over devices; here shares are weighed by their samples.
+    """
+    scale = keras_losses.scale_loss_for_distribution
+    keras_losses.scale_loss_for_distribution = lambda value: value
+    try:
+        yield
+    finally:
+        keras_losses.scale_loss_for_distribution = scale
 
 
 def _cut(tree: Any, n_samples: Any, start: Any, stop: Any) -> Any:
