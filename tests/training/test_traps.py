@@ -561,7 +561,7 @@ def test_a_class_in_place_of_an_instance_is_refused(room, tmp_path, setting):
         room.trainer(tmp_path, **{setting: {"w": Weighted}})
 
 
-@pytest.mark.parametrize("value", [None, "0.5", (0.5, 0.5), [0.5], {"a": 0.5}, 0.5j, object()], ids=repr)
+@pytest.mark.parametrize("value", [None, "0.5", (0.5, 0.5), [0.5], {"a": 0.5}, 0.5j, slice(2)], ids=repr)
 def test_a_loss_that_is_no_number_is_refused_by_name_before_the_first_step(room, tmp_path, manager, value):
     network = room.build()
     before = room.read(network)
