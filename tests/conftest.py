@@ -1,5 +1,6 @@
 """What the tests share: one fixture for all rooms, and data."""
 
+import gc
 import sys
 import tempfile
 from collections.abc import Callable
@@ -40,6 +41,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "room" in metafunc.fixturenames and not has_its_own:
         asked = metafunc.config.getoption("rooms")
         metafunc.parametrize("room", list(ROOMS) if asked == "all" else asked.split(","), indirect=True)
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector, and processes that are forked, the millions of objects that stay to the end."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)

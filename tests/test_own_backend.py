@@ -475,6 +475,7 @@ def test_the_outputs_of_the_notebook_name_no_machine():
 
 @pytest.mark.timeout(400)
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.slow
 def test_the_notebook_runs_and_its_room_passes(tmp_path, monkeypatch):
     nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
     pytest.importorskip("ipykernel")

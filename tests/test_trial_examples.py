@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from matplotlib.image import imread
+from slow_ones import compiled_later
 
 from delira.data_loading import BaseDataManager
 from delira.metrics.tree import registry
@@ -26,11 +27,8 @@ NOTEBOOKS = sorted((ROOT / "notebooks").glob("trial_*.ipynb"))
 IN_EVERY_ROOM = {path.stem for path in EXAMPLES if "def in_jax" in path.read_text()}
 
 in_torch = pytest.mark.parametrize("room", ["torch"])
-in_every_room = pytest.mark.parametrize("room", PACKAGES)
-#: whole examples: that a compiler needs some seconds for each is why the fast tests run one room
-as_a_whole = pytest.mark.parametrize(
-    "room", ["torch", *(pytest.param(room, marks=pytest.mark.slow) for room in ("tensorflow", "jax"))]
-)
+#: a compiler needs some seconds for each
+in_every_room = pytest.mark.parametrize("room", compiled_later(PACKAGES))
 
 
 def needs(room):
@@ -257,14 +255,14 @@ def test_the_decay_is_in_the_loss(load, room):
     np.testing.assert_allclose(float(trial.state[LOSS]), (error**2).mean() + 0.05 * norms, rtol=1e-4)
 
 
-@as_a_whole
+@in_every_room
 def test_the_decay_equals_the_built_in_one_and_helps(load, room):
     found = load("weight_decay").main(room)
     assert found["own"] == pytest.approx(found["built-in"], rel=1e-3)
     assert found["own"] < found["none"] - 0.1
 
 
-@as_a_whole
+@in_every_room
 def test_the_decorated_metric_stands_for_its_string(load, room, capsys):
     history = load("decorated_metric").main(room)
     assert capsys.readouterr().out.endswith("no mean hangs on the metric: True\n")
@@ -364,7 +362,7 @@ def test_the_attacked_pictures_are_those_of_the_formula(load, room):
     np.testing.assert_allclose(accuracy, (hidden_and_output(layers, moved)[1].argmax(1) == y).mean(), atol=0.01)
 
 
-@as_a_whole
+@in_every_room
 def test_an_attack_halves_the_accuracy_unless_the_network_was_hardened(load, room):
     found = load("fgsm").main(room)
     assert found["plain"] > 0.85
@@ -377,7 +375,7 @@ def test_an_attack_halves_the_accuracy_unless_the_network_was_hardened(load, roo
 # ------------------------------------------------------------------ batches
 
 
-@as_a_whole
+@in_every_room
 def test_two_inputs_and_two_outputs_are_learned(load, room):
     module = load("several_inputs")
     found = module.main(room)

@@ -6,6 +6,7 @@ import textwrap
 
 import numpy as np
 import pytest
+from slow_ones import later
 
 from delira.data_loading import BaseDataManager
 from delira.errors import CheckpointError, ConfigError, DataError
@@ -116,7 +117,7 @@ class StopAfter:
             raise Stop
 
 
-@pytest.mark.parametrize("step", [3, 5])
+@pytest.mark.parametrize("step", [3, *later(5)])
 def test_a_network_without_shapes_continues_in_the_same_bits(tmp_path, step):
     whole = build(tmp_path / "whole", gradient_accumulation_steps=2)
     whole.train(3, data())

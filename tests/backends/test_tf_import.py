@@ -18,6 +18,7 @@ tf.config.threading.set_intra_op_parallelism_threads(3)
 """
 
 
+@pytest.mark.slow
 def test_it_does_not_start_the_runtime():
     """Else memory growth, threads and devices could not be set any more, and no child could be forked."""
     done = subprocess.run([sys.executable, "-c", PROBE], capture_output=True, text=True, check=False)

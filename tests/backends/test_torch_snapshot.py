@@ -7,7 +7,7 @@ import weakref
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
@@ -265,6 +265,7 @@ def trees(draw):
     return draw(st.recursive(leaves, lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from("abc"), inner)))
 
 
+@settings(max_examples=40)
 @given(st.lists(trees(), min_size=1, max_size=4))
 def test_whatever_the_previous_snapshot_was_the_copy_is_right(many):
     previous = None

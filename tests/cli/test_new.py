@@ -80,6 +80,7 @@ def test_what_cannot_be_a_project_is_refused(tmp_path, monkeypatch, capsys, word
     assert not (tmp_path / "x").exists()
 
 
+@pytest.mark.slow
 def test_a_script_answers_mistakes_in_its_options_by_one_line(tmp_path):
     pytest.importorskip("skops", reason="estimators are stored by the package 'skops', which is not installed")
     assert run("-m", "delira", "new", "project", "--backend", "sklearn", cwd=tmp_path).returncode == 0

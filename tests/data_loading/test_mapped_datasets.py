@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from slow_ones import later
 
 from delira.data_loading import BaseDataLoader, BaseDataManager
 from delira.data_loading.mapped_dataset import MappedDataset
@@ -271,7 +272,7 @@ def test_a_fingerprint_changes_with_the_values_and_not_with_the_place(tmp_path):
     assert MappedDataset({"data": npy(tmp_path / "b"), "label": LABEL[::-1]}).fingerprint() != one
 
 
-@pytest.mark.parametrize("source", ["C", "F", "zarr"])
+@pytest.mark.parametrize("source", ["C", "F", *later("zarr")])
 def test_of_a_large_array_only_blocks_are_read_for_the_fingerprint(source, tmp_path, monkeypatch):
     monkeypatch.setattr("delira.data_loading._mapped_arrays._WHOLE", 64 * 64)
     large = np.random.default_rng(0).integers(0, 9, (1000, 50))

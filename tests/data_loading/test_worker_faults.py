@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from slow_ones import later
 from test_workers import (
     Noisy,
     arrays,
@@ -102,10 +103,12 @@ TROUBLES = {
 STUCK = (stop, loop, loop_in_c, sleep, deadlock)
 
 
-def troubles(*names):
-    """Parametrize a test by what happens and what is said of it."""
+def troubles(*names, rest_is_slow=()):
+    """Parametrize a test by what happens and what is said of it; the rest is for the slow tests."""
     names = names or tuple(TROUBLES)
-    return pytest.mark.parametrize(("trouble", "message"), [TROUBLES[name] for name in names], ids=names)
+    cases = [TROUBLES[name] for name in names]
+    cases += [pytest.param(*TROUBLES[name], marks=pytest.mark.slow) for name in rest_is_slow]
+    return pytest.mark.parametrize(("trouble", "message"), cases, ids=[*names, *rest_is_slow])
 
 
 class Trouble:
@@ -169,8 +172,8 @@ def test_a_worker_that_is_lost_is_replaced_and_its_batches_are_the_same(tmp_path
     assert re.search(rf"worker process \d+ {message}.*; a new one makes its batches again", warning)
 
 
-@pytest.mark.parametrize("method", ["forkserver", "spawn"])
-@pytest.mark.parametrize("name", ["SIGKILL", "loop"])
+@pytest.mark.parametrize("method", ["forkserver", *later("spawn")])
+@pytest.mark.parametrize("name", ["SIGKILL", *later("loop")])
 def test_a_lost_worker_is_replaced_whatever_the_start_method(tmp_path, method, name):
     trouble = Trouble(TROUBLES[name][0], tmp_path)
     manager = in_loading(trouble, 2, worker_settings={"start_method": method})
@@ -272,7 +275,7 @@ def test_time_spent_between_two_batches_does_not_count(caplog):
 # ---- twice: an error
 
 
-@troubles("SIGKILL", "SIGSEGV", "SIGABRT", "_exit", "_exit 0", "SIGSTOP", "loop in C")
+@troubles("SIGKILL", "SIGSTOP", rest_is_slow=("SIGSEGV", "SIGABRT", "_exit", "_exit 0", "loop in C"))
 def test_a_second_loss_is_an_error_that_says_where(tmp_path, trouble, message):
     trouble = Trouble(trouble, tmp_path, times=2)
     before = descendants()
@@ -292,7 +295,7 @@ def test_a_second_loss_is_an_error_that_says_where(tmp_path, trouble, message):
     assert same(batches(manager), batches(in_loading(trouble, 0)))
 
 
-@troubles("SIGKILL", "SIGSEGV", "loop")
+@troubles("loop", rest_is_slow=("SIGKILL", "SIGSEGV"))
 def test_the_error_names_the_transform_at_work(tmp_path, trouble, message):
     manager = in_transform(Trouble(trouble, tmp_path, times=2), 2)
     with within(5), pytest.raises(WorkerError, match=message) as caught:
@@ -300,7 +303,7 @@ def test_the_error_names_the_transform_at_work(tmp_path, trouble, message):
     assert "while the transform worked on batch 3 (fold 0, seed 1; samples 4, 5)" in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["SIGSEGV", "SIGABRT", "deadlock"])
+@pytest.mark.parametrize("name", ["SIGSEGV", *later("SIGABRT", "deadlock")])
 def test_the_error_shows_the_line_of_the_users_code(tmp_path, name):
     manager = in_loading(Trouble(TROUBLES[name][0], tmp_path, times=2), 1)
     with pytest.raises(WorkerError) as caught:
@@ -518,7 +521,7 @@ def test_an_exception_arrives_as_it_is(name, place):
         assert "deeper" in cause
 
 
-@pytest.mark.parametrize("name", sorted(EXCEPTIONS.keys() - set(TRAVELS)))
+@pytest.mark.parametrize("name", later(*sorted(EXCEPTIONS.keys() - set(TRAVELS))))
 def test_an_exception_that_cannot_travel_says_all_that_it_would_have_said(name):
     error = raised(BaseDataManager(list(range(12)), 2, 2, load_fn=Raises(EXCEPTIONS[name]).load))
     assert isinstance(error, (DataError, type(EXCEPTIONS[name]())))
@@ -548,7 +551,7 @@ def test_an_exception_that_cannot_be_shown_is_no_loss(caplog):
     assert not [record for record in caplog.records if record.name == LOG]
 
 
-@pytest.mark.parametrize("cls", [SystemExit, KeyboardInterrupt, GeneratorExit])
+@pytest.mark.parametrize("cls", [KeyboardInterrupt, *later(SystemExit, GeneratorExit)])
 def test_what_ends_a_program_ends_the_iteration_as_it_does_without_workers(cls):
     before = descendants()
     for number in (0, 2):
@@ -584,6 +587,7 @@ def test_stop_iteration_does_not_end_an_epoch(place):
     [lambda: threading.Lock(), lambda: (n for n in "ab"), lambda: lambda: 0],
     ids=["lock", "generator", "lambda"],
 )
+@pytest.mark.slow
 def test_a_batch_that_cannot_be_sent_is_named(thing):
     def add(batch):
         return batch | {"extra": thing()}

@@ -8,6 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
+from slow_ones import compiled_later
 from trial_makers import INPUTS, TARGETS, need, optimizer, seed, squared_error
 
 import delira
@@ -18,16 +19,9 @@ from delira.training.callbacks import SWA, AbstractCallback, ExponentialMovingAv
 
 FRAMEWORKS = {"torch": "torch", "torchscript": "torch", "tensorflow": "keras", "jax": "flax"}
 BACKENDS = pytest.mark.parametrize("name", FRAMEWORKS)
-
-
-def compiled_ones_later(names):
-    """Those whose steps are compiled, which takes seconds, with the slow tests."""
-    return [pytest.param(name, marks=pytest.mark.slow) if name in ("tensorflow", "jax") else name for name in names]
-
-
-SLOW_BACKENDS = pytest.mark.parametrize("name", compiled_ones_later(FRAMEWORKS))
+SLOW_BACKENDS = pytest.mark.parametrize("name", compiled_later(FRAMEWORKS))
 IN_TRIALS = pytest.mark.parametrize("framework", ["torch", "tensorflow", "jax"])
-SLOW_IN_TRIALS = pytest.mark.parametrize("framework", compiled_ones_later(["torch", "tensorflow", "jax"]))
+SLOW_IN_TRIALS = pytest.mark.parametrize("framework", compiled_later(["torch", "tensorflow", "jax"]))
 SAID = "do not fit them"
 
 

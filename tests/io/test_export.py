@@ -465,6 +465,7 @@ export(Net(), sys.argv[1], {"data": numpy.ones((2, 3))})
 """
 
 
+@pytest.mark.slow
 def test_the_exporters_print_and_log_nothing(tmp_path):
     pytest.importorskip("onnxscript")
     command = [sys.executable, "-c", QUIET, str(tmp_path / "net.onnx")]

@@ -91,6 +91,7 @@ def test_transferred_weights_give_pytorchs_predictions(ready):
 
 
 @pytest.mark.parametrize("ready", DRAWS_NOT)
+@pytest.mark.slow
 def test_a_step_of_training_is_pytorchs(ready, tmp_path):
     pytest.importorskip("torch")
     import torch_twins
@@ -304,6 +305,7 @@ def test_a_network_with_a_closure_of_its_own_needs_losses_too(tmp_path, ready):
 
 
 @pytest.mark.parametrize("ready", READY, ids=str)
+@pytest.mark.slow
 def test_images_with_the_channels_last_are_told_by_their_channels(ready):
     network, images = build(ready), ready.arrays()["data"][:2]
     with pytest.raises(DataError, match="channels come first"):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from slow_ones import compiled_later
 from small_rooms import build_room
 
 import delira
@@ -119,7 +120,7 @@ def test_the_seed_of_a_trial_decides(torch_fit):
     assert drawn[0] != drawn[2]
 
 
-@pytest.mark.parametrize("room", ROOMS)
+@pytest.mark.parametrize("room", compiled_later(ROOMS))
 def test_the_accuracy_weighs_both_labels(room):
     rights = []
 
@@ -137,7 +138,7 @@ def test_the_accuracy_weighs_both_labels(room):
     assert trial.evaluate(data_key=TRAIN_DATA)["train_mixup_acc"] == pytest.approx(plain, rel=1e-6)
 
 
-@pytest.mark.parametrize("room", ROOMS)
+@pytest.mark.parametrize("room", compiled_later(ROOMS))
 @pytest.mark.parametrize(
     ("callback", "criterion"),
     [
@@ -228,7 +229,7 @@ class Broken(Exception):
     pass
 
 
-@pytest.mark.parametrize("room", ROOMS)
+@pytest.mark.parametrize("room", compiled_later(ROOMS))
 @pytest.mark.parametrize("broken_at", [(1, 2), (2, 0)])
 def test_a_run_that_was_continued_is_the_unbroken_one(room, broken_at, tmp_path):
     @on_step_training
@@ -279,7 +280,7 @@ def room_of_experiment(request):
 
 
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # Keras, when it copies a model
-@pytest.mark.parametrize("room", ROOMS)
+@pytest.mark.parametrize("room", compiled_later(ROOMS))
 def test_a_trial_with_mixup_becomes_an_experiment(room, tmp_path):
     trial = build(room, [Mixup()], mixup_loss, metrics=["cat_acc"])
     images = np.moveaxis(IMAGES, -1, 1) if room == "torch" else IMAGES
