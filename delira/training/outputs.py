@@ -268,7 +268,7 @@ def changed(name: str, since: int) -> str:
         )
     return (
         f"the output {name!r} was read as probabilities before epoch {since}, and as logits from then on, {values}: "
-        "metrics of both do not compare, and by none of them an earlier epoch counts as the best"
+        "metrics of both do not compare, and where one is the score no earlier epoch counts as the best"
     )
 
 

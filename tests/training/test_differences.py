@@ -128,7 +128,7 @@ CASES = {
     "data": (r"its data differ .*dataset: 10 samples then, 8 now; fingerprint \w{12}… then, \w{12}… now", {}, {"n": 8}),
     "batch": (r"its batches differ .*data\.batch_size: 4 in the run, 3 now", {}, {"batch_size": 3}),
     "transforms": (r"batches differ .*data\.transforms: null in the run, .*:shifted now", {}, {"transforms": shifted}),
-    "network": (r"its network differ .*model: .*:\w+ in the run, .*:Other now", {}, {}),
+    "network": (r"its network (and code )?differ .*model: .*:\w+ in the run, .*:Other now", {}, {}),
 }
 
 

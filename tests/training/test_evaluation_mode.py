@@ -37,7 +37,6 @@ def test_one_sample_is_enough_for_batch_statistics(tmp_path, manager):
 
 
 def test_a_further_train_learns_with_dropout_again(room, tmp_path, manager):
-    assert room.name in ("toy", "torch")
     unbroken = room.trainer(tmp_path / "unbroken", room.build(dropout=0.5)).train(2, manager())
     trainer = room.trainer(tmp_path / "broken", room.build(dropout=0.5))
     trainer.train(1, manager())
