@@ -1,6 +1,7 @@
 """What the tests share: one fixture for all rooms, and data."""
 
 import gc
+import re
 import sys
 import tempfile
 from collections.abc import Callable
@@ -41,6 +42,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "room" in metafunc.fixturenames and not has_its_own:
         asked = metafunc.config.getoption("rooms")
         metafunc.parametrize("room", list(ROOMS) if asked == "all" else asked.split(","), indirect=True)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if any(re.search(mark.args[0], item.callspec.id) for mark in item.iter_markers("slow_cases")):
+            item.add_marker("slow")
 
 
 def pytest_collection_finish() -> None:

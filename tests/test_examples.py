@@ -113,6 +113,7 @@ def test_every_example_is_listed_and_short():
         assert len(path.read_text().splitlines()) <= 90, path.name
 
 
+@pytest.mark.slow
 def test_the_segmentation_says_what_to_install_if_scikit_image_is_missing(tmp_path):
     (tmp_path / "skimage.py").write_text("raise ModuleNotFoundError('skimage')")
     command = [sys.executable, str(ROOT / "examples" / "segmentation_by_patient.py")]
@@ -133,6 +134,7 @@ RECIPES = [
 ]
 
 
+@pytest.mark.slow_cases("baselines|Export")
 @pytest.mark.parametrize(("page", "section"), RECIPES)
 def test_a_recipe_runs(page, section, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

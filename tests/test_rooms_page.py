@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 import pytest
-from slow_ones import compiled_later
 
 PAGE = (Path(__file__).parents[1] / "docs" / "rooms.md").read_text(encoding="utf-8")
 PACKAGES = {
@@ -27,7 +26,8 @@ def run(blocks, title, names, folder):
         exec(compile(block, file, "exec"), names)
 
 
-@pytest.mark.parametrize("title", compiled_later([title for title, blocks in CODE.items() if blocks]))
+@pytest.mark.slow_cases("^(TensorFlow|JAX|From)")
+@pytest.mark.parametrize("title", [title for title, blocks in CODE.items() if blocks])
 def test_a_section_runs(title, tmp_path, monkeypatch):
     for package in PACKAGES[title]:
         pytest.importorskip(package)

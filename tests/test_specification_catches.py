@@ -638,6 +638,7 @@ def test_a_fault_is_found_by_the_right_check(name):
     assert {str(outcome.check) for outcome in report.failures} == set(checks), f"{report}"
 
 
+@pytest.mark.slow
 def test_the_same_room_without_a_fault_keeps_all_promises():
     check_backend(Faulty().build(), only=sorted({name for _, names in FAULTS.values() for name in names}))
 

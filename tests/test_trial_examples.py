@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from matplotlib.image import imread
-from slow_ones import compiled_later
 
 from delira.data_loading import BaseDataManager
 from delira.metrics.tree import registry
@@ -27,8 +26,9 @@ NOTEBOOKS = sorted((ROOT / "notebooks").glob("trial_*.ipynb"))
 IN_EVERY_ROOM = {path.stem for path in EXAMPLES if "def in_jax" in path.read_text()}
 
 in_torch = pytest.mark.parametrize("room", ["torch"])
+in_every_room = pytest.mark.parametrize("room", PACKAGES)
 #: a compiler needs some seconds for each
-in_every_room = pytest.mark.parametrize("room", compiled_later(PACKAGES))
+compiled_later = pytest.mark.slow_cases("tensorflow|jax")
 
 
 def needs(room):
@@ -186,6 +186,7 @@ def test_a_gan_that_is_continued_equals_one_that_was_not_interrupted(load, name)
 # ------------------------------------------------------------------ variational auto-encoder
 
 
+@compiled_later
 @in_every_room
 def test_the_loss_of_the_vae_is_that_of_the_formula(load, room):
     module = load("vae")
@@ -205,6 +206,7 @@ def test_the_loss_of_the_vae_is_that_of_the_formula(load, room):
 
 
 @pytest.mark.slow
+@compiled_later
 @in_every_room
 def test_the_vae_learns_and_its_codes_give_digits(load, room):
     module = load("vae")
@@ -242,6 +244,7 @@ def test_the_support_vector_machine_learns_as_one_by_hand(load):
     np.testing.assert_allclose(found["model"].bias.item(), bias, atol=1e-3)
 
 
+@compiled_later
 @in_every_room
 def test_the_decay_is_in_the_loss(load, room):
     module = load("weight_decay")
@@ -255,6 +258,8 @@ def test_the_decay_is_in_the_loss(load, room):
     np.testing.assert_allclose(float(trial.state[LOSS]), (error**2).mean() + 0.05 * norms, rtol=1e-4)
 
 
+@pytest.mark.slow
+@compiled_later
 @in_every_room
 def test_the_decay_equals_the_built_in_one_and_helps(load, room):
     found = load("weight_decay").main(room)
@@ -262,6 +267,7 @@ def test_the_decay_equals_the_built_in_one_and_helps(load, room):
     assert found["own"] < found["none"] - 0.1
 
 
+@compiled_later
 @in_every_room
 def test_the_decorated_metric_stands_for_its_string(load, room, capsys):
     history = load("decorated_metric").main(room)
@@ -270,6 +276,7 @@ def test_the_decorated_metric_stands_for_its_string(load, room, capsys):
     assert history[-1]["val_acc_std"] < history[0]["val_acc_std"]
 
 
+@compiled_later
 @in_every_room
 def test_the_decorated_metric_is_the_spread_over_all_samples(load, room):
     module = load("decorated_metric")
@@ -283,6 +290,8 @@ def test_the_decorated_metric_is_the_spread_over_all_samples(load, room):
 # ------------------------------------------------------------------ functions
 
 
+@pytest.mark.slow
+@compiled_later
 @in_every_room
 def test_all_optimizers_find_the_minimum_of_the_function(load, room, capsys):
     from scipy.optimize import check_grad, minimize
@@ -318,6 +327,7 @@ def test_adam_climbs_where_amsgrad_descends(load):
     assert Path("runs/trial/amsgrad.png").stat().st_size > 5_000
 
 
+@pytest.mark.slow
 @in_torch
 def test_the_weight_walks_as_the_papers_say_and_stays_in_its_range(load):
     module = load("amsgrad")
@@ -341,6 +351,7 @@ def adam_by_hand(n_steps, amsgrad=False):
 # ------------------------------------------------------------------ adversarial examples
 
 
+@compiled_later
 @in_every_room
 def test_the_attacked_pictures_are_those_of_the_formula(load, room):
     module = load("fgsm")
@@ -362,6 +373,8 @@ def test_the_attacked_pictures_are_those_of_the_formula(load, room):
     np.testing.assert_allclose(accuracy, (hidden_and_output(layers, moved)[1].argmax(1) == y).mean(), atol=0.01)
 
 
+@pytest.mark.slow
+@compiled_later
 @in_every_room
 def test_an_attack_halves_the_accuracy_unless_the_network_was_hardened(load, room):
     found = load("fgsm").main(room)
@@ -375,6 +388,7 @@ def test_an_attack_halves_the_accuracy_unless_the_network_was_hardened(load, roo
 # ------------------------------------------------------------------ batches
 
 
+@compiled_later
 @in_every_room
 def test_two_inputs_and_two_outputs_are_learned(load, room):
     module = load("several_inputs")
@@ -392,6 +406,7 @@ def test_two_inputs_and_two_outputs_are_learned(load, room):
     assert found["val_loss"] < 0.5 * found["first"]
 
 
+@pytest.mark.slow
 @in_torch
 def test_the_loader_puts_two_digits_side_by_side(load):
     import torch

@@ -11,6 +11,7 @@ from delira.training.callbacks.abstract_callback import HOOKS
 PAGE = (Path(__file__).parents[1] / "docs" / "trial.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_blocks_run():
     pytest.importorskip("torch", reason="the page's examples need the package 'torch', which is not installed")
     pytest.importorskip("skops", reason="the checkpoints of the sklearn room need the package 'skops'")

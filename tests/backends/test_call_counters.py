@@ -84,6 +84,7 @@ def managers():
     return BaseDataManager(arrays, 4), BaseDataManager(arrays, 12)
 
 
+@pytest.mark.slow_cases("tensorflow|jax")
 @pytest.mark.parametrize("room", [torch_room, tensorflow_room, jax_room])
 def test_calls_are_counted_the_same_in_a_continued_run(room, tmp_path):
     cls, network, settings = room()

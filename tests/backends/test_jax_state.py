@@ -105,6 +105,7 @@ def test_a_state_is_not_changed_by_later_steps(tmp_path):
 # ------------------------------------------------------------------ optimizers
 
 
+@pytest.mark.slow
 def test_accumulated_batches_make_the_update_of_one_large_batch():
     x = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
     weights = []
@@ -122,6 +123,7 @@ def test_accumulated_batches_make_the_update_of_one_large_batch():
     np.testing.assert_allclose(weights[0], weights[1], rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_an_update_that_is_not_finite_is_left_out_with_the_optimizers_state():
     module = nnx.Linear(3, 1, rngs=nnx.Rngs(0))
     optimizer = JaxOptimizer(module, optax.adam(0.1))
@@ -223,6 +225,7 @@ def test_a_schedule_continues_where_it_was_and_its_rates_can_be_scaled():
 # ------------------------------------------------------------------ for other programs
 
 
+@pytest.mark.slow
 def test_an_exported_network_runs_without_delira_for_any_number_of_samples(tmp_path):
     network = Net()
     path = export(network, tmp_path / "net.stablehlo", {"data": np.ones((4, 3))})

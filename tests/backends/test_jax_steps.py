@@ -97,6 +97,7 @@ def assert_close(left, right, rtol=1e-4):
 # ------------------------------------------------------------------ compiled or not
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [
@@ -133,6 +134,7 @@ def test_a_changed_rate_takes_no_new_trace(tmp_path):
     assert [record["lr"] for record in done.state.history] == [0.05, 0.025, 0.0125]
 
 
+@pytest.mark.slow
 def test_a_layer_that_is_set_otherwise_between_epochs_takes_effect(tmp_path):
     class Switch:
         def at_epoch_begin(self, trainer, curr_epoch, **facts):
@@ -184,6 +186,7 @@ def test_counters_that_a_closure_names_are_those_of_each_step(tmp_path):
 # ------------------------------------------------------------------ random streams
 
 
+@pytest.mark.slow
 def test_a_run_does_not_depend_on_what_was_drawn_before(tmp_path):
     first = outcome(tmp_path / "first", network=build(dropout=0.5))
     for _ in range(5):
@@ -243,6 +246,7 @@ def test_shared_weights_have_all_of_their_names_and_one_update(tmp_path):
     load_named_weights(network, weights)
 
 
+@pytest.mark.slow
 def test_frozen_weights_stay_and_so_does_their_part_of_the_optimizer(tmp_path):
     network = build()
     network.head.kernel.set_metadata(frozen=True)

@@ -60,6 +60,7 @@ class TeachesEveryStep:
         trainer.module.teacher.kernel.set_value(trainer.module.student.kernel.get_value())
 
 
+@pytest.mark.slow
 def test_two_variables_may_have_one_array(tmp_path: Path) -> None:
     network = Pair()
     make_trainer(network, tmp_path, callbacks=[TeachesEveryStep()]).train(2, make_data(), verbose=False)
@@ -99,6 +100,7 @@ class WithArray(Pair):
         return {"pred": self.student(x) + self.shift}
 
 
+@pytest.mark.slow
 def test_an_array_that_is_no_variable_outlives_the_steps(tmp_path: Path) -> None:
     network = WithArray()
     make_trainer(network, tmp_path).train(2, make_data(), verbose=False)
@@ -137,6 +139,7 @@ class LooksAtBoth:
         np.testing.assert_array_equal(np.asarray(both.right), 2 * np.asarray(predictions["pred"]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("micro_batches", [1, 2])
 def test_named_tuples_pass_through_a_step_whole_or_in_parts(tmp_path: Path, micro_batches: int) -> None:
     looks = LooksAtBoth()

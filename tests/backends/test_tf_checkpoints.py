@@ -6,7 +6,6 @@ import textwrap
 
 import numpy as np
 import pytest
-from slow_ones import later
 
 from delira.data_loading import BaseDataManager
 from delira.errors import CheckpointError, ConfigError, DataError
@@ -117,7 +116,8 @@ class StopAfter:
             raise Stop
 
 
-@pytest.mark.parametrize("step", [3, *later(5)])
+@pytest.mark.slow
+@pytest.mark.parametrize("step", [3, 5])
 def test_a_network_without_shapes_continues_in_the_same_bits(tmp_path, step):
     whole = build(tmp_path / "whole", gradient_accumulation_steps=2)
     whole.train(3, data())
@@ -155,6 +155,7 @@ def test_save_and_load_a_network_by_the_places_of_its_variables(tmp_path):
         load_checkpoint_tf(tmp_path / "net.zip", second)
 
 
+@pytest.mark.slow
 def test_the_average_of_the_weights_is_what_a_checkpoint_holds(tmp_path):
     class Seen:
         weights = ()

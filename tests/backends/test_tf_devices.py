@@ -300,6 +300,7 @@ def test_a_batch_is_shared_out_and_put_together_again(n_samples, is_told):
     np.testing.assert_allclose(shares.mean(means)["mean"], np.arange(2 * n_samples).mean())
 
 
+@pytest.mark.slow
 def test_a_strategy_of_one_device_computes_what_the_device_does():
     """The short form of the next test."""
     batch = {name: tf.constant(array, tf.float32) for name, array in arrays(4).items()}

@@ -114,6 +114,7 @@ def test_a_compiled_training_is_the_eager_one_with_dropout_and_a_smaller_last_ba
     assert probe.runs == 3 * 4  # the steps; what predicts is the network as it was written
 
 
+@pytest.mark.slow
 def test_gradients_may_be_traced_ahead(tmp_path):
     expected = end(build(tmp_path / "eager"))
     assert_close(end(build(tmp_path / "compiled", compile={"backend": "aot_eager"})), expected)

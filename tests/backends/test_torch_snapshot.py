@@ -265,6 +265,7 @@ def trees(draw):
     return draw(st.recursive(leaves, lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from("abc"), inner)))
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(st.lists(trees(), min_size=1, max_size=4))
 def test_whatever_the_previous_snapshot_was_the_copy_is_right(many):

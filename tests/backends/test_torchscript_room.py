@@ -219,6 +219,7 @@ def test_the_published_how_to_runs_as_written(tmp_path):
 # ---- files of a training
 
 
+@pytest.mark.slow
 def test_beside_each_checkpoint_lies_a_program_that_predicts_without_delira(tmp_path, manager):
     trainer = ROOM.trainer(tmp_path, save_freq=1)
     trainer.train(3, manager())

@@ -331,6 +331,7 @@ def test_a_full_disk_is_an_error_and_what_was_there_stays(room, tmp_path):
     assert newest == 5
 
 
+@pytest.mark.slow_cases("toy")
 def test_a_training_that_fills_the_disk_stops_and_goes_on_when_there_is_room(room, tmp_path):
     disk = tmp_path / "disk"
 

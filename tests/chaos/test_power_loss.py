@@ -284,6 +284,7 @@ def kfolds_after_power_loss(room, tmp_path, every):
             check_equal(room, fold.path, unbroken.path)
 
 
+@pytest.mark.slow_cases("toy")
 def test_a_cross_validation_goes_on_after_a_power_loss(room, tmp_path):
     kfolds_after_power_loss(room, tmp_path, every=100)
 

@@ -43,6 +43,7 @@ def check(report, tmp_path, kills, placed):
     assert list(tmp_path.glob("killed-*")) == []
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_trainings_that_are_killed_at_random_times_end_in_the_same_bits(room, tmp_path):
     kills, seed = 10, int.from_bytes(os.urandom(3), "big")

@@ -172,6 +172,7 @@ def checkpoint_or_the_one_before(room, tmp_path, saving, patch):
     assert len(set(reached)) == 2
 
 
+@pytest.mark.slow
 def test_a_checkpoint_is_there_or_the_one_before_it(room, tmp_path):
     checkpoint_or_the_one_before(room, tmp_path, SAVINGS["one that replaces best and last"], nothing)
 
@@ -183,6 +184,7 @@ def test_every_kind_of_checkpoint_is_there_or_the_one_before_it(room, tmp_path, 
     checkpoint_or_the_one_before(room, tmp_path, saving, patch)
 
 
+@pytest.mark.slow_cases("toy")
 def test_a_state_that_is_saved_by_hand_is_the_old_or_the_new_one(room, tmp_path):
     trainer = room.trainer(tmp_path / "run")
     name = f"mine{room.backend.checkpoint_suffix}"
@@ -215,6 +217,7 @@ def killed_trainings(room, tmp_path, every, patch=nothing, **settings):
     assert n_deaths > 30 // every
 
 
+@pytest.mark.slow_cases("toy|background")
 @pytest.mark.parametrize("policy", ["retention", "background"])
 def test_a_killed_training_goes_on_and_ends_in_the_same_bits(room, tmp_path, policy):
     killed_trainings(room, tmp_path, every=17, **POLICIES[policy])
@@ -228,6 +231,7 @@ def test_a_training_that_is_killed_anywhere_ends_in_the_same_bits(room, tmp_path
     killed_trainings(room, tmp_path, every=1, patch=patch, **POLICIES[policy])
 
 
+@pytest.mark.slow
 def test_a_training_may_be_killed_again_and_again(room, tmp_path):
     """Also while it recovers: each time it does a few calls more, and it comes to its end."""
     expected = train(room, tmp_path / "unbroken", save_freq=1)
@@ -292,6 +296,7 @@ def killed_kfolds(room, tmp_path, every, resumed=kfold):
         assert RunFolder(run).read_manifest()["fingerprint"]
 
 
+@pytest.mark.slow_cases("toy")
 def test_a_killed_cross_validation_goes_on_and_ends_in_the_same_bits(room, tmp_path):
     killed_kfolds(room, tmp_path, every=60)
 

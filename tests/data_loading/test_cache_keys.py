@@ -183,6 +183,7 @@ for name in ("by_module", "by_package", "inside", "relative"):
 """
 
 
+@pytest.mark.slow
 def test_own_modules_count_however_they_are_reached(tmp_path):
     (tmp_path / "users").mkdir()
 

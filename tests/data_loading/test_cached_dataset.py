@@ -140,6 +140,7 @@ ENTRIES = st.dictionaries(
 )
 
 
+@pytest.mark.slow
 @given(ENTRIES, ENTRIES)
 @settings(max_examples=50)
 def test_arrays_of_every_type_and_shape_come_back(outer, inner):
@@ -560,6 +561,7 @@ def read_all(cached, start, queue, order):
     queue.put([cached[int(i)]["data"].tolist() for i in order])
 
 
+@pytest.mark.slow_cases("spawn")
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_several_processes_make_each_sample_once(method, folder):
     context = multiprocessing.get_context(method)
@@ -674,6 +676,7 @@ def test_building_ends_with_all_samples_whoever_is_stopped(where, folder, monkey
         process.kill()
 
 
+@pytest.mark.slow
 def test_who_goes_on_after_others_lost_patience_ends_as_usual(folder, monkeypatch):
     monkeypatch.setattr("delira.data_loading.cached_dataset._PATIENCE", 0.1)
     with stopping(folder, "np.fromfile", "time.sleep(1); return real(*args)") as process:

@@ -215,6 +215,7 @@ def test_an_animation_is_no_image():
         load(file)
 
 
+@pytest.mark.slow_cases("retina")
 @pytest.mark.parametrize("name", ["astronaut.png", "camera.png", "horse.png", "rocket.jpg", "retina.jpg"])
 def test_real_pictures_are_loaded(name):
     data = pytest.importorskip("skimage.data")

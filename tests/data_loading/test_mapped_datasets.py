@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from slow_ones import later
 
 from delira.data_loading import BaseDataLoader, BaseDataManager
 from delira.data_loading.mapped_dataset import MappedDataset
@@ -131,6 +130,7 @@ def test_a_relative_path_is_the_same_file_in_another_working_directory(tmp_path,
     np.testing.assert_array_equal(pickle.loads(pickled)[4]["data"], DATA[4])
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(-10, 9), min_size=1, max_size=15))
 def test_zarr_samples_come_in_the_order_asked_for(indices):
     pytest.importorskip("zarr")
@@ -272,7 +272,8 @@ def test_a_fingerprint_changes_with_the_values_and_not_with_the_place(tmp_path):
     assert MappedDataset({"data": npy(tmp_path / "b"), "label": LABEL[::-1]}).fingerprint() != one
 
 
-@pytest.mark.parametrize("source", ["C", "F", *later("zarr")])
+@pytest.mark.slow_cases("zarr")
+@pytest.mark.parametrize("source", ["C", "F", "zarr"])
 def test_of_a_large_array_only_blocks_are_read_for_the_fingerprint(source, tmp_path, monkeypatch):
     monkeypatch.setattr("delira.data_loading._mapped_arrays._WHOLE", 64 * 64)
     large = np.random.default_rng(0).integers(0, 9, (1000, 50))

@@ -351,6 +351,7 @@ def test_nothing_leaves_the_figure_or_overlaps(n, shape):
         assert not any(box.overlaps(other) for other in boxes[position + 1 :])
 
 
+@pytest.mark.slow
 def test_sixteen_large_pictures_take_less_than_two_seconds():
     data = manager(
         np.random.default_rng(0).random((16, 3, 512, 512), np.float32), 16, seg=np.ones((16, 1, 512, 512), int)

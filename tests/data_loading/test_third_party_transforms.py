@@ -211,6 +211,7 @@ def states():
 # ---- what they do
 
 
+@pytest.mark.slow_cases("monai")
 def test_batches_are_changed_and_keep_their_form(case):
     n_dimensions = case[1]
     originals = manager_of(lambda _: None, n_dimensions)

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from slow_ones import later
 from test_workers import (
     Noisy,
     arrays,
@@ -172,8 +171,9 @@ def test_a_worker_that_is_lost_is_replaced_and_its_batches_are_the_same(tmp_path
     assert re.search(rf"worker process \d+ {message}.*; a new one makes its batches again", warning)
 
 
-@pytest.mark.parametrize("method", ["forkserver", *later("spawn")])
-@pytest.mark.parametrize("name", ["SIGKILL", *later("loop")])
+@pytest.mark.slow_cases("spawn|loop")
+@pytest.mark.parametrize("method", ["forkserver", "spawn"])
+@pytest.mark.parametrize("name", ["SIGKILL", "loop"])
 def test_a_lost_worker_is_replaced_whatever_the_start_method(tmp_path, method, name):
     trouble = Trouble(TROUBLES[name][0], tmp_path)
     manager = in_loading(trouble, 2, worker_settings={"start_method": method})
@@ -222,6 +222,7 @@ def test_as_many_workers_are_replaced_as_is_asked_for(tmp_path):
         batches(in_transform(trouble, 2, worker_settings={"replacements": 0}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 @pytest.mark.timeout(30)
 def test_a_worker_may_be_lost_at_any_time(number):
@@ -303,7 +304,8 @@ def test_the_error_names_the_transform_at_work(tmp_path, trouble, message):
     assert "while the transform worked on batch 3 (fold 0, seed 1; samples 4, 5)" in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["SIGSEGV", *later("SIGABRT", "deadlock")])
+@pytest.mark.slow_cases("SIGABRT|deadlock")
+@pytest.mark.parametrize("name", ["SIGSEGV", "SIGABRT", "deadlock"])
 def test_the_error_shows_the_line_of_the_users_code(tmp_path, name):
     manager = in_loading(Trouble(TROUBLES[name][0], tmp_path, times=2), 1)
     with pytest.raises(WorkerError) as caught:
@@ -327,6 +329,7 @@ def test_an_error_can_be_passed_over(tmp_path):
     assert same(got, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 def test_all_workers_lost_at_once_are_an_error_in_time(number):
@@ -344,6 +347,7 @@ def test_all_workers_lost_at_once_are_an_error_in_time(number):
     assert len(list(manager)) == 40
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(30)
 def test_a_worker_that_is_stopped_before_it_is_ready_is_replaced():
     struck = []
@@ -521,7 +525,8 @@ def test_an_exception_arrives_as_it_is(name, place):
         assert "deeper" in cause
 
 
-@pytest.mark.parametrize("name", later(*sorted(EXCEPTIONS.keys() - set(TRAVELS))))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(EXCEPTIONS.keys() - set(TRAVELS)))
 def test_an_exception_that_cannot_travel_says_all_that_it_would_have_said(name):
     error = raised(BaseDataManager(list(range(12)), 2, 2, load_fn=Raises(EXCEPTIONS[name]).load))
     assert isinstance(error, (DataError, type(EXCEPTIONS[name]())))
@@ -551,7 +556,8 @@ def test_an_exception_that_cannot_be_shown_is_no_loss(caplog):
     assert not [record for record in caplog.records if record.name == LOG]
 
 
-@pytest.mark.parametrize("cls", [KeyboardInterrupt, *later(SystemExit, GeneratorExit)])
+@pytest.mark.slow_cases("SystemExit|GeneratorExit")
+@pytest.mark.parametrize("cls", [KeyboardInterrupt, SystemExit, GeneratorExit])
 def test_what_ends_a_program_ends_the_iteration_as_it_does_without_workers(cls):
     before = descendants()
     for number in (0, 2):

@@ -490,6 +490,7 @@ def test_even_workers_that_cannot_look_after_themselves_end_with_a_program_that_
     assert program.end(5, left=3)[0] == -signal.SIGKILL
 
 
+@pytest.mark.slow
 def test_a_program_that_is_stopped_for_a_while_goes_on(start):
     source = script("""
         import logging
@@ -531,6 +532,7 @@ def test_a_signal_to_all_processes_that_the_program_handles_does_not_end_the_wor
 # ---- limits of the system
 
 
+@pytest.mark.slow
 def test_more_workers_than_the_system_allows_are_refused_with_how_many_there_can_be(start):
     source = script("""
         import re, resource
@@ -607,6 +609,7 @@ def test_many_batches_are_kept_with_few_files(start):
 # ---- torch
 
 
+@pytest.mark.slow
 def test_torch_with_threads_before_the_fork_and_in_the_transform(start):
     pytest.importorskip("torch")
     source = script("""
@@ -631,6 +634,7 @@ def test_torch_with_threads_before_the_fork_and_in_the_transform(start):
     assert second.split() == ["10", first.split()[1]]
 
 
+@pytest.mark.slow
 def test_what_torch_computes_in_a_transform_does_not_depend_on_the_threads_of_this_process(start):
     pytest.importorskip("torch")
     source = script("""
@@ -659,6 +663,7 @@ def test_what_numpy_computes_in_a_transform_does_not_depend_on_the_threads_of_th
     assert start(source, env={"OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2"}).end(60) == (0, "True", "")
 
 
+@pytest.mark.slow
 def test_training_has_its_threads_back_after_a_batch(start):
     pytest.importorskip("torch")
     source = script("""
@@ -686,6 +691,7 @@ def test_training_has_its_threads_back_after_a_batch(start):
 # ---- notebooks
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_classes_of_a_notebook_work_with_every_start_method(tmp_path):
     nbformat = pytest.importorskip("nbformat")

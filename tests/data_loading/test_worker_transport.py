@@ -355,6 +355,7 @@ def test_memory_is_given_back():
     assert len(open_files()) == files
 
 
+@pytest.mark.slow
 def test_many_kept_batches_do_not_use_up_the_files():
     files = len(open_files())
     kept = list(BaseDataManager(arrays(400), 1, 2, grow))

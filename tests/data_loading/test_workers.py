@@ -19,7 +19,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from slow_ones import later
 
 from delira.data_loading import (
     AbstractDataset,
@@ -286,7 +285,8 @@ def pids(manager, epoch=0):
 
 
 @every_maker
-@pytest.mark.parametrize("number", [2, *later(1, 4)])
+@pytest.mark.slow_cases("1|4")
+@pytest.mark.parametrize("number", [2, 1, 4])
 def test_batches_are_bit_identical_for_every_number_of_workers(make, number):
     expected = batches(make())
     assert len(expected[0]) > 1
@@ -294,7 +294,8 @@ def test_batches_are_bit_identical_for_every_number_of_workers(make, number):
 
 
 @every_method
-@pytest.mark.parametrize("number", [2, *later(1, 4)])
+@pytest.mark.slow_cases("1|4")
+@pytest.mark.parametrize("number", [2, 1, 4])
 def test_batches_are_bit_identical_for_every_start_method(method, number):
     make = makers()["everything"]
     manager = make(n_process_augmentation=number, worker_settings={"start_method": method})
@@ -309,6 +310,7 @@ def test_every_kind_of_manager_works_with_processes_that_inherit_nothing(name, m
     assert same(batches(manager), batches(make()))
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(st.integers(1, 30), st.integers(1, 8), st.booleans(), st.integers(1, 3), st.data())
 def test_batches_are_the_same_from_every_start(length, batch_size, drop_last, prefetch, data):
@@ -331,6 +333,7 @@ def test_a_batch_keeps_the_layout_in_memory_that_its_transform_gave_it():
         assert alone[key].sum().tobytes() == ahead[key].sum().tobytes(), key
 
 
+@pytest.mark.slow
 def test_torch_is_seeded_in_a_process_that_has_not_imported_it_yet():
     torch = pytest.importorskip("torch")
 
@@ -520,6 +523,7 @@ def test_a_subset_of_a_manager_at_work_has_workers_of_its_own():
 # ---- workers are kept
 
 
+@pytest.mark.slow_cases("spawn")
 @every_method
 def test_workers_are_kept_from_one_epoch_to_the_next(method):
     manager = BaseDataManager(Noisy(), 1, 2, with_pid, worker_settings={"start_method": method})
@@ -749,7 +753,8 @@ CHANGES = [
 
 
 @pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("loader", [BaseDataLoader, *later(NoisyLoader)])
+@pytest.mark.slow_cases("NoisyLoader")
+@pytest.mark.parametrize("loader", [BaseDataLoader, NoisyLoader])
 def test_what_was_changed_reaches_the_workers(change, loader):
     results = []
     for number in (0, 2):
@@ -798,9 +803,8 @@ def another_part_of_what_cannot_be_pickled(transform):
         another_part_of_what_cannot_be_pickled,
     ],
 )
-@pytest.mark.parametrize(
-    "wrap", [lambda t: t, *later(lambda t: t.method, lambda t: Steps(t))], ids=["it", "method", "step"]
-)
+@pytest.mark.slow_cases("method|step")
+@pytest.mark.parametrize("wrap", [lambda t: t, lambda t: t.method, lambda t: Steps(t)], ids=["it", "method", "step"])
 def test_changes_reach_the_workers_though_the_transform_cannot_be_pickled(change, wrap):
     results = []
     for number in (0, 2):
@@ -1003,6 +1007,7 @@ class FailsToArrive:
         return int, ("not a number",)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_received_is_an_error_with_its_traceback():
     from delira.errors import WorkerError
 
@@ -1056,6 +1061,7 @@ def history(folder):
     return [{key: value for key, value in line.items() if "time" not in key and "second" not in key} for line in lines]
 
 
+@pytest.mark.slow_cases("toy")
 def test_training_with_workers_is_bit_identical(room, tmp_path, manager):
     results = []
     before = descendants()
@@ -1069,6 +1075,7 @@ def test_training_with_workers_is_bit_identical(room, tmp_path, manager):
     assert len(results[0][1]) == 3
 
 
+@pytest.mark.slow_cases("toy")
 def test_cross_validation_with_workers_is_bit_identical(room, tmp_path, manager):
     before = descendants()
     scores = []

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import pytest
 from problems import linear_problem
-from slow_ones import later
 from small_rooms import toy_room
 from time_limit import within_seconds
 
@@ -226,7 +225,8 @@ def troubles(damages: list[Damage], made: Path, tmp_path: Path, whole: dict[str,
     return found
 
 
-@pytest.mark.parametrize("part", [0, *later(1, 2, 3)])
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(4))
 def test_damaged_folders_are_told_or_say_the_same(made, whole, tmp_path, part):
     assert not (lines := troubles(select(made, 40, SEED)[part::4], made, tmp_path, whole)), "\n".join(lines)
 

@@ -8,7 +8,6 @@ import warnings
 
 import numpy as np
 import pytest
-from slow_ones import compiled_later
 from trial_makers import INPUTS, TARGETS, need, optimizer, seed, squared_error
 
 import delira
@@ -19,9 +18,8 @@ from delira.training.callbacks import SWA, AbstractCallback, ExponentialMovingAv
 
 FRAMEWORKS = {"torch": "torch", "torchscript": "torch", "tensorflow": "keras", "jax": "flax"}
 BACKENDS = pytest.mark.parametrize("name", FRAMEWORKS)
-SLOW_BACKENDS = pytest.mark.parametrize("name", compiled_later(FRAMEWORKS))
 IN_TRIALS = pytest.mark.parametrize("framework", ["torch", "tensorflow", "jax"])
-SLOW_IN_TRIALS = pytest.mark.parametrize("framework", compiled_later(["torch", "tensorflow", "jax"]))
+COMPILED_LATER = pytest.mark.slow_cases("tensorflow|jax")
 SAID = "do not fit them"
 
 
@@ -66,6 +64,7 @@ def said(caplog):
 # ---- what the statistics are
 
 
+@COMPILED_LATER
 @BACKENDS
 def test_the_statistics_are_the_mean_over_the_batches_of_the_training_data(name, tmp_path):
     bench = bench_of(name, tmp_path)
@@ -74,14 +73,16 @@ def test_the_statistics_are_the_mean_over_the_batches_of_the_training_data(name,
     assert_statistics(bench, network, bench.batches(10))
 
 
-@SLOW_BACKENDS
+@COMPILED_LATER
+@BACKENDS
 def test_of_one_batch_they_are_its_own(name, tmp_path):
     bench = bench_of(name, tmp_path)
     network = bench.trainer(bench.mlp(), callbacks=[average()]).train(2, bench.manager(7, 7))
     assert_statistics(bench, network, bench.batches(7, 7))
 
 
-@SLOW_BACKENDS
+@COMPILED_LATER
+@BACKENDS
 def test_the_batches_are_those_of_the_last_epoch_with_its_transforms(name, tmp_path):
     bench = bench_of(name, tmp_path)
 
@@ -93,7 +94,8 @@ def test_the_batches_are_those_of_the_last_epoch_with_its_transforms(name, tmp_p
     assert_statistics(bench, network, list(data.epoch(0, 0, 3, shuffle=True)))
 
 
-@SLOW_BACKENDS
+@COMPILED_LATER
+@BACKENDS
 def test_nothing_else_changes_neither_weights_nor_the_training(name, tmp_path):
     bench, found = bench_of(name, tmp_path), []
     for update in (True, False):
@@ -109,7 +111,8 @@ def test_nothing_else_changes_neither_weights_nor_the_training(name, tmp_path):
     bench.assert_same(tree["optimizer"], plain["optimizer"], "the optimizers")
 
 
-@SLOW_BACKENDS
+@COMPILED_LATER
+@BACKENDS
 def test_the_mean_of_swa_has_them_unless_told_otherwise(name, tmp_path):
     bench = bench_of(name, tmp_path)
     network = bench.trainer(bench.mlp(), callbacks=[SWA(1)]).train(3, bench.manager(10))
@@ -218,6 +221,7 @@ def _affine(framework, arrays):
     return arrays[gammas[0]], arrays[gammas[0].replace("gamma", "beta")], 1e-3
 
 
+@COMPILED_LATER
 @IN_TRIALS
 def test_in_a_trial_each_call_of_a_layer_counts_alike(framework):
     trial = deep_trial(framework, SWA())
@@ -238,7 +242,8 @@ def mse(y_true, y_pred):
     return float(np.mean((np.asarray(y_true) - np.asarray(y_pred)) ** 2))
 
 
-@SLOW_BACKENDS
+@COMPILED_LATER
+@BACKENDS
 def test_what_is_validated_is_what_is_selected_saved_and_given_back(name, tmp_path):
     bench = bench_of(name, tmp_path)
     settings = {"val_metrics": {"off": mse}, "val_score_key": "off", "val_score_mode": "min", "save_freq": 1}
@@ -323,7 +328,8 @@ class EndAt(AbstractCallback):
             raise Broken
 
 
-@SLOW_BACKENDS
+@COMPILED_LATER
+@BACKENDS
 @pytest.mark.parametrize("where", [("step", 2, 1), ("step", 3, 2), ("end", 3)], ids=str)
 @pytest.mark.parametrize("validated", [True, False])
 def test_a_run_that_was_killed_ends_with_the_same_bits(name, where, validated, tmp_path):
@@ -380,7 +386,8 @@ def test_the_number_of_workers_changes_nothing(tmp_path):
 # ---- trials
 
 
-@SLOW_IN_TRIALS
+@COMPILED_LATER
+@IN_TRIALS
 @pytest.mark.parametrize("with_folder", [True, False])
 def test_a_trial_in_two_runs_is_a_trial_in_one(framework, with_folder, tmp_path):
     ends = []
@@ -395,7 +402,8 @@ def test_a_trial_in_two_runs_is_a_trial_in_one(framework, with_folder, tmp_path)
         np.testing.assert_array_equal(value, ends[1][1][name], err_msg=name)
 
 
-@SLOW_IN_TRIALS
+@COMPILED_LATER
+@IN_TRIALS
 def test_the_state_of_a_trial_has_them_and_goes_on(framework, tmp_path):
     trial, twin, third = (deep_trial(framework, SWA()) for _ in range(3))
     trial.run(2)

@@ -216,6 +216,7 @@ def test_losses_of_keras_and_pytorch_and_optax_are_known():
         assert order_of(loss) == "target first"
 
 
+@pytest.mark.slow
 def test_compiled_functions_are_looked_through():
     jax = pytest.importorskip("jax")
     torch = pytest.importorskip("torch")

@@ -346,6 +346,7 @@ print(*[preprocessing_key(BaseLazyDataset([1], print, value=one), None) for one 
 """
 
 
+@pytest.mark.slow
 def test_fitted_objects_have_one_key_in_every_process(tmp_path):
     pytest.importorskip("sklearn")
     assert len(printed(CODE, tmp_path)) == 1
@@ -413,6 +414,7 @@ class Halved(MappedDataset):
         return {"data": super().__getitem__(index)["data"][26420:26424] / 2}
 
 
+@pytest.mark.slow_cases("zarr")
 @pytest.mark.parametrize("kind", ["npy", "zarr", "open zarr"])
 def test_a_large_mapped_array_that_is_changed_in_place_is_seen(tmp_path, kind):
     shape = (3, 2**20 + 1)  # of 8 bytes: 24 MiB, of which a fingerprint sees 64 blocks

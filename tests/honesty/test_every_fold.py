@@ -154,6 +154,7 @@ def check_kind(kind, folder, data):
     check_everything(problem.kfold(folder, batch_size), problem)
 
 
+@pytest.mark.slow_cases("^(?!RepeatedStratifiedKFold|ShuffleSplit|KFold|GroupKFold)")
 @pytest.mark.parametrize("kind", SPLITTERS)
 @FEW
 @given(data=st.data())
@@ -200,6 +201,7 @@ def test_our_metrics_of_draws_are_those_of_scikit_learn_draw_by_draw(name, seed,
     )
 
 
+@pytest.mark.slow_cases("^(?!RepeatedKFold)")
 @pytest.mark.parametrize("kind", ["KFold in order", "StratifiedGroupKFold", "RepeatedKFold"])
 @settings(FEW, max_examples=1)
 @given(data=st.data())
@@ -278,6 +280,7 @@ def content(result):
     return repr((folds, oof, result.summary(), str(result)))
 
 
+@pytest.mark.slow_cases("^(?!ShuffleSplit)")
 @pytest.mark.parametrize("kind", ["StratifiedGroupKFold", "RepeatedKFold", "ShuffleSplit"])
 @settings(FEW, max_examples=1)
 @given(data=st.data())
@@ -299,6 +302,7 @@ def test_folds_one_by_one_in_any_order_are_the_whole_bit_for_bit(tmp_path_factor
     assert content(KFoldResult.load(path)) == content(whole)
 
 
+@pytest.mark.slow
 @settings(FEW, max_examples=1)
 @given(data=st.data())
 def test_workers_and_the_size_of_test_batches_change_nothing(tmp_path_factory, data):
@@ -388,6 +392,7 @@ def check_selection(kind, folder, data):
 SELECTED = ["KFold", "StratifiedKFold", "GroupKFold", "StratifiedGroupKFold", "TimeSeriesSplit", "RepeatedKFold"]
 
 
+@pytest.mark.slow_cases("^(?!KFold)")
 @pytest.mark.parametrize("kind", SELECTED)
 @FEW
 @given(data=st.data())

@@ -4,7 +4,6 @@ import importlib
 
 import numpy as np
 import pytest
-from slow_ones import compiled_later
 from trial_makers import DIFFERENTIABLE, need
 
 from delira.data_loading import BaseDataManager
@@ -33,7 +32,8 @@ def parts_of(framework):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("framework", compiled_later(DIFFERENTIABLE))
+@pytest.mark.slow_cases("tensorflow|jax")
+@pytest.mark.parametrize("framework", DIFFERENTIABLE)
 def test_the_losses_of_an_autoencoder_are_those_of_its_predictions(framework, tmp_path):
     need(framework)
     experiment, network, loss, optimizer, rate = parts_of(framework)

@@ -75,6 +75,7 @@ def folder(tmp_path_factory):
 # ---- round trip
 
 
+@pytest.mark.slow
 @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(tree=TREES)
 def test_a_tree_comes_back_as_it_was(tree, folder):

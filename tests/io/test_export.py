@@ -176,6 +176,7 @@ def test_onnx_names_are_those_of_arguments_outputs_and_samples(best, tmp_path):
     }
 
 
+@pytest.mark.slow_cases("pt2")
 @every_format
 def test_another_program_needs_no_delira(best, tmp_path, suffix):
     path = export_or_skip(best, tmp_path / f"best{suffix}", batch_of(4), key_mapping=MAPPING)
@@ -198,6 +199,7 @@ def test_another_program_needs_no_delira(best, tmp_path, suffix):
     np.testing.assert_allclose(np.load(tmp_path / "pred.npy"), predicted(best, inputs)["pred"], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow_cases("onnx")
 @every_format
 def test_the_file_keeps_no_sample(best, tmp_path, suffix):
     example = {"data": np.full((4, 3), 1234.5678), "clinical": np.full((4, 2), 1234.5678), "label": np.zeros((4, 1))}
@@ -205,6 +207,7 @@ def test_the_file_keeps_no_sample(best, tmp_path, suffix):
     assert np.float32(1234.5678).tobytes() not in path.read_bytes()
 
 
+@pytest.mark.slow_cases("onnx")
 @every_format
 def test_an_example_may_be_the_arguments_themselves(best, tmp_path, suffix):
     path = export_or_skip(best, tmp_path / f"best{suffix}", inputs_of(3))
@@ -245,6 +248,7 @@ class Nested(AbstractPyTorchNetwork):
         }
 
 
+@pytest.mark.slow_cases("onnx")
 @every_format
 def test_nested_inputs_and_outputs_keep_their_order_and_their_names(tmp_path, suffix):
     network = Nested().eval()
@@ -280,6 +284,7 @@ def test_a_network_in_bfloat16_stays_one(tmp_path):
     assert "while Net was tried on the example" in caught.value.__notes__
 
 
+@pytest.mark.slow
 def test_large_weights_lie_beside_the_onnx_file(best, tmp_path, monkeypatch):
     from delira.backends.torch import export as exports
 
@@ -303,6 +308,7 @@ def test_large_weights_lie_beside_the_onnx_file(best, tmp_path, monkeypatch):
 # ------------------------------------------------------------------ what stays as it was
 
 
+@pytest.mark.slow_cases("onnx")
 @every_format
 def test_an_export_changes_nothing(best, tmp_path, suffix, capfd, monkeypatch):
     folder = tmp_path / "here"

@@ -14,6 +14,7 @@ from delira.logging.targets import TARGETS
 PAGE = (Path(__file__).parents[2] / "docs" / "logging.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_blocks_run(tmp_path, monkeypatch):
     for package in ("torch", "tensorboardX", "PIL"):
         pytest.importorskip(package, reason=f"the page's examples need the package {package!r}, which is not installed")

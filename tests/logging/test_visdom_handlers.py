@@ -29,6 +29,7 @@ def place(visdom_port):
     return {"server": "http://127.0.0.1", "port": visdom_port}
 
 
+@pytest.mark.slow
 def test_every_kind_is_a_window(place, caplog):
     from matplotlib.figure import Figure
 

@@ -566,6 +566,7 @@ def expected_of(label, pred):
     }
 
 
+@pytest.mark.slow_cases("tensorflow|jax")
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # Keras, when it copies a model
 @pytest.mark.parametrize("parts", [torch_parts, tensorflow_parts, jax_parts, sklearn_parts])
 def test_every_room_computes_them_in_training_validation_folds_and_intervals(parts, tmp_path):

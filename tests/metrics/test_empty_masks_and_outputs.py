@@ -42,6 +42,7 @@ def of_monai(name, pred=PRED, true=TRUE, **settings):
     return metric.aggregate().item()
 
 
+@pytest.mark.slow_cases("jax")
 @pytest.mark.parametrize("ignore_empty", [True, False])
 @pytest.mark.parametrize("include_background", [True, False])
 def test_overlap_where_classes_are_missing_is_that_of_monai(convert, ignore_empty, include_background):

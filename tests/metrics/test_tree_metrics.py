@@ -735,6 +735,7 @@ def test_what_is_written_into_later_does_not_count():
     assert metrics.process_final(State()) == {"w": 1.0, "b": 0.0, "e": 0.0}
 
 
+@pytest.mark.slow_cases("tensorflow|jax")
 def test_an_interrupted_pass_goes_on_where_it_ended(convert):
     own = EpochLambda("own", lambda y_pred, y_true: len(y_pred), step_size=2)
     metrics = [*FOR_CLASSES, "epoch", std(LOSS), var(LOSS), max_(LOSS), min_(LOSS), own, sk.log_loss]

@@ -106,6 +106,7 @@ class _Keeping(Metric):
         self.given.append(args[0])
 
 
+@pytest.mark.slow_cases("jax")
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 @pytest.mark.parametrize("ignored", [-100, 2])
 def test_labels_that_do_not_count_are_left_out_however_late_they_are_read(framework, ignored):

@@ -70,6 +70,7 @@ OF_CLASSES = {
 }
 
 
+@pytest.mark.slow_cases("jax")
 def test_metrics_of_classes_are_those_of_scikit_learn(convert):
     expected = {f"val_{name}": value for name, value in OF_CLASSES.values()}
     _, final = one_pass(list(OF_CLASSES), split(convert, SCORES, LABELS), is_training=False)
@@ -175,6 +176,7 @@ def test_ignored_targets_do_not_count_in_running_means_and_spreads(convert):
     assert float(reported[0]["running_acc"]) == pytest.approx((true == FOUND)[:10][first].mean())
 
 
+@pytest.mark.slow_cases("jax")
 def test_pixels_are_counted_on_their_device(convert):
     scores = RANDOM.normal(size=(5, 4, 40, 40)).astype(np.float32)
     true = RANDOM.integers(0, 4, size=(5, 40, 40))
@@ -338,6 +340,7 @@ def monai_values(name, *arguments, **settings):
     return getattr(monai, name)(*pair, *arguments, include_background=False, **settings).numpy()
 
 
+@pytest.mark.slow_cases("jax")
 def test_dice_and_iou_are_those_of_monai(convert):
     assert all((mask == label).any() for mask in (*PRED, *TRUE) for label in (1, 2))
     _, final = one_pass(["dice", "iou"], split(convert, one_hot(PRED), TRUE, size=3))
@@ -345,6 +348,7 @@ def test_dice_and_iou_are_those_of_monai(convert):
     assert final == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.slow_cases("jax")
 def test_masks_of_one_channel_say_yes_or_no(convert):
     pred, true = (PRED > 0).astype(np.float32)[:, None], (TRUE > 0).astype(np.float32)[:, None]
     expected = [delira.metrics.dice(*pair) for pair in zip(TRUE > 0, PRED > 0, strict=True)]

@@ -238,6 +238,7 @@ def test_each_network_of_a_gan_learns_by_its_own_loss_only(tmp_path):
         jax.tree.map(np.testing.assert_array_equal, nnx.state(getattr(network, other), nnx.Param), start[other])
 
 
+@pytest.mark.slow
 def test_a_gan_names_its_losses_and_draws_its_noise(tmp_path):
     network = build(GAN)
     batch = network.prepare_batch({"data": GAN.arrays()["data"][:3]}, "cpu", "cpu")
@@ -271,6 +272,7 @@ def test_an_autoencoder_draws_in_training_only():
     np.testing.assert_allclose(quiet["pred"], decoded, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_an_autoencoder_adds_the_divergence_of_its_latent_variables():
     mean, log_var = np.array([[1.0, 0.0]], np.float32), np.array([[0.0, np.log(4.0)]], np.float32)
     # 0.5 (1 + 1 - 1 - 0) + 0.5 (0 + 4 - 1 - ln 4)

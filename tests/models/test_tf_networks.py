@@ -200,6 +200,7 @@ def test_weights_of_a_unet_can_be_drawn_again():
 # ------------------------------------------------------------------ GAN and autoencoder
 
 
+@pytest.mark.slow
 def test_each_network_of_a_gan_learns_by_its_own_loss_only(tmp_path):
     """A step with a rate of 0 for the other: only one network moves, by the gradient that the tape gives."""
     for name, other in (("discr", "gen"), ("gen", "discr")):
@@ -305,6 +306,7 @@ def test_an_autoencoder_adds_the_divergence_of_its_latent_variables():
     np.testing.assert_allclose(losses["val_bce"], LOSSES["bce"](predictions["pred"], batch["data"]), rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ready", [READY[-1], pytest.param(READY[2], marks=pytest.mark.slow)], ids=str)
 def test_a_resumed_training_equals_an_unbroken_one(ready, tmp_path):
     def run(path, *epochs):

@@ -116,6 +116,7 @@ def test_the_parameters_of_a_unet_can_be_drawn_again():
     assert not any(after[name].any() for name in before if name.endswith("bias"))
 
 
+@pytest.mark.slow
 def test_importing_the_room_warns_nobody():
     script = (
         "import delira.models, delira.training, delira.io\n"

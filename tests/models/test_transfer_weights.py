@@ -141,6 +141,7 @@ def predict(network, kind, x, *, last):
     return images_first(output) if last and kind != "embedding" else output
 
 
+@pytest.mark.slow_cases("jax")
 @pytest.mark.parametrize("room_name", BUILDERS)
 @pytest.mark.parametrize("kind", INPUTS)
 def test_a_layer_predicts_the_same(kind, room_name):

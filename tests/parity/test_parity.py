@@ -5,7 +5,6 @@ import functools
 import numpy as np
 import pytest
 from parity import compare, reference
-from slow_ones import later
 
 
 @functools.cache
@@ -19,8 +18,9 @@ def room_name(request):
     return request.param
 
 
+@pytest.mark.slow_cases("tensorflow|jax|convnet")
 @pytest.mark.parametrize("optimizer", compare.OPTIMIZERS)
-@pytest.mark.parametrize("network", [one if one == "mlp" else later(one)[0] for one in reference.SHAPES])
+@pytest.mark.parametrize("network", reference.SHAPES)
 def test_every_step_has_the_loss_of_float64_arithmetic(room_name, network, optimizer):
     losses = compare.train(room_name, network, optimizer)
     assert losses.shape == (compare.STEPS,)

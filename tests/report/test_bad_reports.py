@@ -130,6 +130,7 @@ def test_predictions_that_were_not_kept_leave_their_sections_out(result, tmp_pat
     assert "<h2>Classes</h2>" not in html
 
 
+@pytest.mark.slow
 def test_metrics_that_are_not_known_here_leave_the_predictions_shown(validate, data):
     result = validate(data.labels, data.scores)
     stored = KFoldResult(result.folds, 90, metrics=None, metric_keys={"accuracy": ("label", "pred")})

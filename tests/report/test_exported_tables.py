@@ -25,6 +25,7 @@ def rows_of(path):
         return list(csv.reader(file))
 
 
+@pytest.mark.slow
 def test_each_table_and_each_plot_is_a_file(timed, tmp_path):
     paths = timed().export(tmp_path / "paper", formats=("csv", "tex", "svg"))
     assert all(path.stat().st_size > 40 for path in paths)
@@ -65,6 +66,7 @@ def test_names_are_escaped_for_latex(timed, tmp_path):
     assert text.startswith("\\begin{tabular}{lrrrrr}\n  \\toprule\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("formats", [("csv", "tex", "svg"), pytest.param(("png", "pdf"), marks=pytest.mark.slow)])
 def test_the_same_result_gives_the_same_bytes(formats, timed, tmp_path):
     first, second = (timed().export(tmp_path / name, formats) for name in ("a", "b"))

@@ -190,6 +190,7 @@ def test_a_result_without_a_name_or_date_has_a_page(data, validate):
     assert str(datetime.datetime.now().year) in page.text
 
 
+@pytest.mark.slow
 def test_groups_and_untested_cases_are_in_the_header(data, validate):
     whole = validate(data.labels, data.scores, groups=np.arange(90) // 2)
     assert "Cases 90 Groups 45" in Page(whole.to_html()).text

@@ -36,6 +36,7 @@ def test_the_same_folds_are_said_to_be_the_same_and_shown_in_a_row(make):
     assert len(folds) == 5
 
 
+@pytest.mark.slow
 def test_different_folds_are_said_to_differ_and_are_not_put_in_a_row(make):
     page = Page(runs_page([make("wide"), make("deep", n_folds=3), make("high")]))
     assert "The folds are not all the same" in page.text

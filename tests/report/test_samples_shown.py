@@ -279,6 +279,7 @@ def experiment(path, n_features=64):
     return ToyExperiment(params, ToyNetwork, name="pixels", save_path=path)
 
 
+@pytest.mark.slow
 def test_a_cross_validation_keeps_its_samples_and_a_stored_one_shows_them(manager, tmp_path):
     data = manager(24, n_features=64)
     with warnings.catch_warnings():

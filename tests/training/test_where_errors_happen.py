@@ -96,7 +96,7 @@ def test_an_error_inside_of_forward_tells_entries_and_shapes(room, tmp_path, man
                 raise ValueError("cannot be reshaped")
             return super().__call__(*args, **kwargs)
 
-    experiment = room.experiment(tmp_path, cls=Failing, training={"num_epochs": 3})
+    experiment = room.experiment(tmp_path, cls=Failing, training={"num_epochs": 3, "compiled": False})
     with pytest.raises(ValueError, match="cannot be reshaped") as caught:
         experiment.run(manager())
     told = notes(caught)

@@ -69,6 +69,7 @@ def limited(limit, seen=None, refuse=refuse_python, **settings):
     return trial.with_train_data(DATA, TARGETS, 5)
 
 
+@pytest.mark.slow_cases("arguments1")
 @pytest.mark.parametrize(("limit", "arguments", "found"), [
     (10, {}, 8), (11, {"is_exact": True}, 11), (10, {"start": 3}, 6), (100, {"max_batch_size": 70}, 70),
     *(pytest.param(*case, marks=pytest.mark.slow) for case in (
@@ -132,6 +133,7 @@ def jax_parts():
 PARTS = {"tensorflow": keras_parts, "jax": jax_parts}
 
 
+@pytest.mark.slow_cases("jax")
 @pytest.mark.parametrize("room", PARTS)
 def test_the_other_frameworks_tell_it_too(room):
     class Limit(Callback):

@@ -52,6 +52,7 @@ def array_of(matrix):
     return np.array([[row[column] for column in matrix.classes] for row in map(matrix.matrix.get, matrix.classes)])
 
 
+@pytest.mark.slow_cases("jax")
 @rooms
 def test_matrices_of_validations_and_of_training_are_those_of_scikit_learn(room):
     seen = {"train": [], "val": []}
@@ -178,6 +179,7 @@ def test_a_pass_that_is_continued_is_counted_on(tmp_path):
     np.testing.assert_array_equal(found[1], found[0])
 
 
+@pytest.mark.slow_cases("jax")
 @pytest.mark.parametrize("room", ["torch", "tensorflow", "jax"], indirect=True)
 def test_an_experiment_has_it_too(room, tmp_path):
     found = []

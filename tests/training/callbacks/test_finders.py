@@ -98,6 +98,7 @@ def search(kind, trial):
     return find_batch_size(trial, max_batch_size=32)
 
 
+@pytest.mark.slow_cases("jax|tensorflow")
 @pytest.mark.parametrize(("room", "kind"), [*((room, "rate") for room in ROOMS), ("torch", "size")])
 def test_everything_is_put_back(room, kind):
     """Before the first epoch, when some weights have no shape yet, and between two: the run goes on as without it."""

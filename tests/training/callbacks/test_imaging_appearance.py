@@ -84,6 +84,7 @@ def leaves(trial):
     return trainer.backend.to_numpy(trainer.backend.snapshot(trainer.backend.state_tree(trainer.module, {})["model"]))
 
 
+@pytest.mark.slow_cases("jax")
 @pytest.mark.parametrize("room", PARTS)
 def test_the_picture_is_that_of_the_class_and_the_fit_is_untouched(room):
     """The fit has dropout: its history says if a generator moved, the weights if anything of the network did."""

@@ -85,6 +85,7 @@ DRAWN = [
 ]
 
 
+@pytest.mark.slow_cases("jax")
 @pytest.mark.parametrize("room", ROOMS)
 @pytest.mark.parametrize(("make", "name", "arguments"), DRAWN)
 def test_weights_are_distributed_as_those_of_pytorch(room, make, name, arguments):

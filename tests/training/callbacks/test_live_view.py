@@ -142,6 +142,7 @@ def test_a_run_has_one_bar_with_speed_time_left_memory_and_values(columns):
         assert any("val_mse" in line for line in bars)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("call", "is_terminal"),
     [(RUN, False), (KFOLD, True), pytest.param(RUN, True, marks=pytest.mark.slow)],

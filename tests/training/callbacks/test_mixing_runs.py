@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from slow_ones import compiled_later
 from small_rooms import build_room
 
 import delira
@@ -87,6 +86,7 @@ def weights(trial):
 # ------------------------------------------------------------------ by hand
 
 
+@pytest.mark.slow_cases("jax")
 def test_every_step_is_that_of_the_mixed_samples(fit, by_hand):
     watch = Watch()
     fit.criterion = mixup_loss(fit.criterion)
@@ -120,7 +120,8 @@ def test_the_seed_of_a_trial_decides(torch_fit):
     assert drawn[0] != drawn[2]
 
 
-@pytest.mark.parametrize("room", compiled_later(ROOMS))
+@pytest.mark.slow_cases("tensorflow|jax")
+@pytest.mark.parametrize("room", ROOMS)
 def test_the_accuracy_weighs_both_labels(room):
     rights = []
 
@@ -138,7 +139,8 @@ def test_the_accuracy_weighs_both_labels(room):
     assert trial.evaluate(data_key=TRAIN_DATA)["train_mixup_acc"] == pytest.approx(plain, rel=1e-6)
 
 
-@pytest.mark.parametrize("room", compiled_later(ROOMS))
+@pytest.mark.slow_cases("tensorflow|jax")
+@pytest.mark.parametrize("room", ROOMS)
 @pytest.mark.parametrize(
     ("callback", "criterion"),
     [
@@ -201,6 +203,7 @@ def all_callbacks():
     return [Cutout(1, 3, 0.5), RandomErase(1, 2), SamplePairing(lambda state: state[EPOCH] == 1), Mixup()]
 
 
+@pytest.mark.slow_cases("jax")
 @pytest.mark.parametrize("room", ["tensorflow", "jax"])
 def test_a_compiled_run_equals_one_that_is_not(room, caplog):
     traced = []
@@ -229,7 +232,8 @@ class Broken(Exception):
     pass
 
 
-@pytest.mark.parametrize("room", compiled_later(ROOMS))
+@pytest.mark.slow_cases("tensorflow|jax")
+@pytest.mark.parametrize("room", ROOMS)
 @pytest.mark.parametrize("broken_at", [(1, 2), (2, 0)])
 def test_a_run_that_was_continued_is_the_unbroken_one(room, broken_at, tmp_path):
     @on_step_training
@@ -280,7 +284,8 @@ def room_of_experiment(request):
 
 
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # Keras, when it copies a model
-@pytest.mark.parametrize("room", compiled_later(ROOMS))
+@pytest.mark.slow_cases("tensorflow|jax")
+@pytest.mark.parametrize("room", ROOMS)
 def test_a_trial_with_mixup_becomes_an_experiment(room, tmp_path):
     trial = build(room, [Mixup()], mixup_loss, metrics=["cat_acc"])
     images = np.moveaxis(IMAGES, -1, 1) if room == "torch" else IMAGES

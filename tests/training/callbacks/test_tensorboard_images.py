@@ -67,6 +67,7 @@ def images_of(log_dir, name="Image"):
 # ---- images
 
 
+@pytest.mark.slow_cases("tensorflow|jax")
 @rooms
 def test_the_first_images_of_each_validation_are_a_grid(room, tmp_path):
     images = TensorBoardImages(tmp_path, key=keys.INPUT, num_images=6, nrow=3, padding=1, pad_value=1.0)
@@ -143,6 +144,7 @@ def names_of(log_dir):
     return re.findall(r'tensor_name: "(.*)"', (folder / "projector_config.pbtxt").read_text())
 
 
+@pytest.mark.slow_cases("tensorflow|jax")
 @rooms
 def test_points_are_data_and_features_with_labels_and_pictures(room, tmp_path):
     seen = []

@@ -103,6 +103,7 @@ def test_a_server_that_does_not_answer_is_told_before_the_fit(torch_fit, tmp_pat
     assert output.out + output.err == ""
 
 
+@pytest.mark.slow
 def test_a_server_that_is_gone_ends_no_training(torch_fit, tmp_path, caplog):
     with visdom_server.running_server(tmp_path) as (port, process):
 
