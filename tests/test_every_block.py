@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import pytest
 
+from delira.errors import MissingBackendError
+
 ROOT = Path(__file__).parents[1]
 #: page -> the test that runs its Python
 RUN_BY = {
@@ -84,7 +86,10 @@ def test_the_blocks_of_a_page_run_one_after_the_other(page, tmp_path, monkeypatc
     names = {"__name__": "page"}
     for block in blocks:
         code = "\n" * (block.line - 1) + block.code  # so that a traceback shows the line of the page
-        exec(compile(code, page, "exec"), names)
+        try:
+            exec(compile(code, page, "exec"), names)
+        except MissingBackendError as error:
+            pytest.skip(str(error))
 
 
 @pytest.mark.parametrize(("page", "test"), [(page, test) for page, test in RUN_BY.items() if (ROOT / page).exists()])

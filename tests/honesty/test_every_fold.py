@@ -206,6 +206,7 @@ def test_our_metrics_of_draws_are_those_of_scikit_learn_draw_by_draw(name, seed,
 @settings(FEW, max_examples=1)
 @given(data=st.data())
 def test_files_and_other_tables_have_the_same_numbers(tmp_path_factory, kind, data):
+    pytest.importorskip("pandas")
     problem, folder = data.draw(problems(kind)), tmp_path_factory.mktemp("run")
     result, rows = problem.kfold(folder, 7), rows_of(problem)
     result.export(folder / "tables", ["csv"])

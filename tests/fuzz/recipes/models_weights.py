@@ -1,7 +1,5 @@
 """Networks of one's own, their weights by name, and weights that go from one backend to another."""
 
-import importlib.util
-
 import numpy as np
 from fuzz_cases import Entry
 from fuzz_names import resolve
@@ -20,11 +18,6 @@ class Own(AbstractNetwork):
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
-
-
-def installed(backend):
-    """Whether the package of a backend is there: an entry says that of one package only."""
-    return importlib.util.find_spec(BACKENDS[backend]) is not None
 
 
 def own_arguments(network, folder):
@@ -198,7 +191,7 @@ def between(source, target):
             "dst": ["belongs to no room"],
             "mapping": ["the destination has nothing that takes", "the source has no", "of the source is"],
         },
-        needs=BACKENDS[target],
+        needs=(BACKENDS[source], BACKENDS[target]),
     )
 
 
@@ -264,7 +257,7 @@ def between_unets(target, up_mode, merge_mode):
         expected=lambda arguments: unet_by_hand(arguments["src"], **modes),
         wrong={"dst": [Fresh(str(more), lambda more=more: unet(target, **{**modes, **more})) for more in other]},
         says={"dst": ["do not fit", "cannot be transferred"]},
-        needs=BACKENDS[target],
+        needs=(BACKENDS["PyTorch"], BACKENDS[target]),
         is_slow=True,
     )
 
@@ -281,11 +274,10 @@ ENTRIES = [
     *map(own_network, BACKENDS),
     *map(prepared, BACKENDS),
     *(entry for backend in BACKENDS for entry in with_backend(backend)),
-    *(between(source, target) for source in ("PyTorch", "Jax") if installed(source) for target in BACKENDS),
+    *(between(source, target) for source in ("PyTorch", "Jax") for target in BACKENDS),
     *(
         between_unets(target, *modes)
         for modes in (("transpose", "concat"), ("transpose", "add"), ("upsample", "concat"))
         for target in BACKENDS
-        if installed("PyTorch")
     ),
 ]
