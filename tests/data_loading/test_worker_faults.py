@@ -886,6 +886,7 @@ def test_a_worker_stuck_with_work_of_the_last_iteration_is_replaced(tmp_path):
 def test_an_interrupt_ends_the_workers(tmp_path):
     def interrupt():
         assert eventually(lambda: list(tmp_path.iterdir()))
+        time.sleep(0.2)  # this process waits by then: between two instructions that open a file, one would stay open
         os.kill(os.getpid(), signal.SIGINT)
 
     before = descendants()
