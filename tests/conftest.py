@@ -1,6 +1,7 @@
 """What the tests share: one fixture for all rooms, and data."""
 
 import gc
+import os
 import re
 import sys
 import tempfile
@@ -19,8 +20,9 @@ from delira.data_loading import BaseDataManager
 #: where this process keeps what JAX compiled: its own, for JAX writes in place what another process may read
 JAX_CACHE = tempfile.TemporaryDirectory(prefix="delira-tests-jax-", ignore_cleanup_errors=True)
 
-# No test is timed: another program on the machine would make it fail.
-hypothesis.settings.register_profile("delira", deadline=None)
+# No test is timed: another program on the machine would make it fail. A test draws the same cases in every run, so that
+# a change is not blamed for what others did; DELIRA_FUZZ_SEED draws others, as it does in tests/fuzz.
+hypothesis.settings.register_profile("delira", deadline=None, derandomize="DELIRA_FUZZ_SEED" not in os.environ)
 hypothesis.settings.load_profile("delira")
 
 SPECIFICATION_MARKS = {"passed": ".", "refused": "r", "not offered": "-", "failed": "F"}
