@@ -206,7 +206,6 @@ def test_the_loss_of_the_vae_is_that_of_the_formula(load, room):
 
 
 @pytest.mark.slow
-@compiled_later
 @in_every_room
 def test_the_vae_learns_and_its_codes_give_digits(load, room):
     module = load("vae")
@@ -259,7 +258,6 @@ def test_the_decay_is_in_the_loss(load, room):
 
 
 @pytest.mark.slow
-@compiled_later
 @in_every_room
 def test_the_decay_equals_the_built_in_one_and_helps(load, room):
     found = load("weight_decay").main(room)
@@ -291,7 +289,6 @@ def test_the_decorated_metric_is_the_spread_over_all_samples(load, room):
 
 
 @pytest.mark.slow
-@compiled_later
 @in_every_room
 def test_all_optimizers_find_the_minimum_of_the_function(load, room, capsys):
     from scipy.optimize import check_grad, minimize
@@ -374,7 +371,6 @@ def test_the_attacked_pictures_are_those_of_the_formula(load, room):
 
 
 @pytest.mark.slow
-@compiled_later
 @in_every_room
 def test_an_attack_halves_the_accuracy_unless_the_network_was_hardened(load, room):
     found = load("fgsm").main(room)
