@@ -3,6 +3,7 @@
 import gc
 import os
 import re
+import signal
 import sys
 import tempfile
 from collections.abc import Callable
@@ -33,6 +34,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--rooms", default=",".join(NORMAL_ROOMS),
         help=f"rooms for the tests of every room, by name and comma, or 'all'; there are {', '.join(ROOMS)}",
     )  # fmt: skip
+
+
+def pytest_configure() -> None:
+    # a shell's background job ignores Ctrl-C, and so would every program that a test starts and interrupts
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_unconfigure() -> None:
