@@ -58,6 +58,7 @@ setup(
         "Typing :: Typed",
     ],
     python_requires=">=3.11",
+    package_dir={"": "."},  # an editable install is a path then, which type checkers and editors follow
     packages=find_packages(include=["delira", "delira.*"]),
     package_data={"delira": ["py.typed", "**/*.j2"]},
     entry_points={"console_scripts": ["delira = delira.cli:main"]},

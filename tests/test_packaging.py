@@ -107,3 +107,16 @@ def test_the_wheel_holds_every_module_every_template_and_the_type_marker(wheel_f
 @pytest.mark.slow
 def test_the_wheel_carries_the_licence(wheel_files):
     assert f"delira-{delira.__version__}.dist-info/licenses/LICENSE" in wheel_files
+
+
+@pytest.mark.slow
+def test_type_checkers_and_editors_find_an_editable_install(tmp_path):
+    copied = tmp_path / "clone"
+    ignored = shutil.ignore_patterns(".*", "tests", "docs", "*.egg-info", "build", "runs", "__pycache__")
+    shutil.copytree(ROOT, copied, ignore=ignored)
+    build = f"from setuptools.build_meta import build_editable; build_editable({str(tmp_path)!r})"
+    subprocess.run([sys.executable, "-c", build], cwd=copied, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        (path,) = [name for name in archive.namelist() if name.endswith(".pth")]
+        assert archive.read(path).decode().strip() == str(copied)  # a folder, not a hook of the interpreter

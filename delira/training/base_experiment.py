@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Generic, Self, TypeVar, Unpack
 
 from delira.errors import ConfigError, DataError, NetworkError
 from delira.training.averaged_statistics import caveats_of_averages
@@ -20,6 +20,7 @@ from delira.training.cross_validation import CrossValidation
 from delira.training.experiment_file import FILE_NAME, load_arguments, save_arguments
 from delira.training.generators import own_generators, seed_generators
 from delira.training.guard_log import count_guards
+from delira.training.keywords import ExperimentKeywords, KFoldKeywords, ResumeKeywords, RunKeywords
 from delira.training.locate import check_found, locate_fold
 from delira.training.output_readings import OutputReadings
 from delira.training.parameters import Parameters
@@ -54,7 +55,11 @@ from delira.utils.suggest import did_you_mean
 _SPLIT_NAMES = tuple(field.name for field in dataclasses.fields(SplitConfig))
 
 
-class BaseExperiment:
+#: the class of networks that an experiment trains
+NetworkT = TypeVar("NetworkT")
+
+
+class BaseExperiment(Generic[NetworkT]):
     """Trains fresh networks of one class: once, or once for each fold.
 
     Parameters
@@ -92,17 +97,17 @@ class BaseExperiment:
     def __init__(  # noqa: PLR0913 - the historic signature
         self,
         params: Parameters | Mapping[str, Any] | str | Path,
-        model_cls: type,
+        model_cls: type[NetworkT],
         n_epochs: int | None = None,
         name: str | None = None,
         save_path: str | Path | None = None,
         key_mapping: Mapping[str, str] | None = None,
         trainer_cls: type[BaseNetworkTrainer] | None = None,
         predictor_cls: type[Predictor] | None = None,
-        **settings: Any,
+        **settings: Unpack[ExperimentKeywords],
     ):
         self.params = as_parameters(params)
-        self.model_cls = model_cls
+        self.model_cls: Any = model_cls
         self.n_epochs = n_epochs
         self.name = "UnnamedExperiment" if name is None or name == "" else check_name(name)
         self._parent = Path() if save_path is None or save_path == "" else as_path(save_path)
@@ -147,8 +152,8 @@ class BaseExperiment:
         preprocessing: Preprocessing | Mapping[str, Any] | None = None,
         resume: str | Path | None = None,
         allow_changes: bool = False,
-        **kwargs: Any,
-    ) -> Any:
+        **kwargs: Unpack[RunKeywords],
+    ) -> NetworkT:
         """Train one network.
 
         Parameters
@@ -210,7 +215,9 @@ class BaseExperiment:
         """Same as :meth:`run`."""
         return self.run(*args, **kwargs)
 
-    def resume(self, save_path: str | Path, train_data: Any, val_data: Any = None, **kwargs: Any) -> Any:
+    def resume(
+        self, save_path: str | Path, train_data: Any, val_data: Any = None, **kwargs: Unpack[ResumeKeywords]
+    ) -> NetworkT:
         """Continue the run in ``save_path`` as :meth:`run` does: its folder, a fold's, or a checkpoint file."""
         return self.run(train_data, val_data, resume=save_path, **kwargs)
 
@@ -292,7 +299,7 @@ class BaseExperiment:
         folds: Iterable[int] | None = None,
         resume: str | Path | None = None,
         allow_changes: bool = False,
-        **options: Any,
+        **options: Unpack[KFoldKeywords],
     ) -> KFoldResult:
         """Cross-validate: train one fresh network for each fold and test it on what it never saw.
 
@@ -336,7 +343,8 @@ class BaseExperiment:
         KFoldResult
             Unpacks as ``outputs, metrics``; prints as a table.
         """
-        check_names(options, (*SETTINGS, *RUN_NAMES, *_SPLIT_NAMES))
+        asked: dict[str, Any] = {**options}
+        check_names(asked, (*SETTINGS, *RUN_NAMES, *_SPLIT_NAMES))
         given = {
             "metrics": metrics,
             "train_kwargs": train_kwargs,
@@ -347,12 +355,12 @@ class BaseExperiment:
             check_mapping(name, value)
         check_flag("allow_changes", allow_changes)
         chosen = check_chosen(folds)
-        split = {name: options.pop(name) for name in _SPLIT_NAMES if name in options}
+        split = {name: asked.pop(name) for name in _SPLIT_NAMES if name in asked}
         if num_epochs is not None:
-            options["num_epochs"] = num_epochs
+            asked["num_epochs"] = num_epochs
         config = SplitConfig(num_splits=num_splits, **split)
-        request = self._resolve(params, options, seed=config.random_seed)
-        refuse_fold(options, request.fold)
+        request = self._resolve(params, asked, seed=config.random_seed)
+        refuse_fold(asked, request.fold)
         request = dataclasses.replace(request, preprocessing=as_preprocessing(preprocessing))
         settings = read_settings(request.settings)
         tested = settings.epoch_metrics if metrics is None else metrics

@@ -9,7 +9,7 @@ import logging
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from delira import state as keys
 from delira.contract import NO_HOOKS, StepHooks
@@ -22,6 +22,7 @@ from delira.training.config import TrainerConfig, check_start, read_settings
 from delira.training.config_parts import check_verbose
 from delira.training.generators import seed_generators, set_generators
 from delira.training.hooked_run import HookedRun
+from delira.training.keywords import TrainerKeywords
 from delira.training.live_view import live_view
 from delira.training.micro_batches import run_in_parts
 from delira.training.output_readings import OutputReadings
@@ -90,15 +91,13 @@ class BaseNetworkTrainer(HookedRun):
         callbacks: Iterable[Any] | None = None,
         start_epoch: int = 1,
         resume_from: str | Path | None = None,
-        **settings: Any,
+        **settings: Unpack[TrainerKeywords],
     ):
         if key_mapping and isinstance(key_mapping, Mapping) and all(map(callable, key_mapping.values())):
             warnings.warn("the third argument is key_mapping; pass losses by name", DeprecationWarning, stacklevel=2)
             key_mapping, losses = None, key_mapping
-        if losses is not None:
-            settings["losses"] = losses
-        self.given_settings = dict(settings)
-        self.config: TrainerConfig = read_settings(settings)
+        self.given_settings: dict[str, Any] = {**settings, **({} if losses is None else {"losses": losses})}
+        self.config: TrainerConfig = read_settings(self.given_settings)
         self.seed = self.config.seed
         self.nonfinite_predictions = self.config.guards.nonfinite_predictions
         self.fold = fold

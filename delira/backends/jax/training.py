@@ -1,7 +1,7 @@
 """Trainer and experiment of JAX: the common ones, bound to this room."""
 
 from delira.backends.jax.backend import BACKEND
-from delira.training.base_experiment import BaseExperiment
+from delira.training.base_experiment import BaseExperiment, NetworkT
 from delira.training.base_trainer import BaseNetworkTrainer
 
 
@@ -11,7 +11,7 @@ class JaxNetworkTrainer(BaseNetworkTrainer):
     backend = BACKEND
 
 
-class JaxExperiment(BaseExperiment):
+class JaxExperiment(BaseExperiment[NetworkT]):
     """Trains a fresh :class:`AbstractJaxNetwork` each time; called as :class:`BaseExperiment`."""
 
     trainer_cls = JaxNetworkTrainer

@@ -80,7 +80,7 @@ class SklearnNetworkTrainer(BaseNetworkTrainer):
         super()._at_epoch_end(*args, **facts)
 
 
-class SklearnExperiment(BaseExperiment):
+class SklearnExperiment(BaseExperiment[Any]):
     """Runs experiments with scikit-learn estimators; the arguments are those of :class:`BaseExperiment`.
 
     ``model_cls`` is :class:`SklearnEstimator` or any estimator class, whose arguments the model parameters are then.

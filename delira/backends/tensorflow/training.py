@@ -1,7 +1,7 @@
 """Trainer and experiment of TensorFlow: the common ones, bound to this room."""
 
 from delira.backends.tensorflow.backend import BACKEND
-from delira.training.base_experiment import BaseExperiment
+from delira.training.base_experiment import BaseExperiment, NetworkT
 from delira.training.base_trainer import BaseNetworkTrainer
 
 
@@ -11,7 +11,7 @@ class TfNetworkTrainer(BaseNetworkTrainer):
     backend = BACKEND
 
 
-class TfExperiment(BaseExperiment):
+class TfExperiment(BaseExperiment[NetworkT]):
     """Trains a fresh :class:`AbstractTfNetwork` each time; called as :class:`BaseExperiment`."""
 
     trainer_cls = TfNetworkTrainer

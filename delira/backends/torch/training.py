@@ -1,7 +1,7 @@
 """Trainer and experiment of PyTorch: the common ones, bound to this room."""
 
 from delira.backends.torch.backend import BACKEND
-from delira.training.base_experiment import BaseExperiment
+from delira.training.base_experiment import BaseExperiment, NetworkT
 from delira.training.base_trainer import BaseNetworkTrainer
 
 
@@ -11,7 +11,7 @@ class PyTorchNetworkTrainer(BaseNetworkTrainer):
     backend = BACKEND
 
 
-class PyTorchExperiment(BaseExperiment):
+class PyTorchExperiment(BaseExperiment[NetworkT]):
     """Trains a fresh :class:`AbstractPyTorchNetwork` each time; called as :class:`BaseExperiment`."""
 
     trainer_cls = PyTorchNetworkTrainer

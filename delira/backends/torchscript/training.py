@@ -1,7 +1,7 @@
 """Trainer and experiment of TorchScript: the common ones, bound to this room."""
 
 from delira.backends.torchscript.backend import BACKEND
-from delira.training.base_experiment import BaseExperiment
+from delira.training.base_experiment import BaseExperiment, NetworkT
 from delira.training.base_trainer import BaseNetworkTrainer
 
 
@@ -14,7 +14,7 @@ class TorchScriptNetworkTrainer(BaseNetworkTrainer):
     backend = BACKEND
 
 
-class TorchScriptExperiment(BaseExperiment):
+class TorchScriptExperiment(BaseExperiment[NetworkT]):
     """Trains a fresh :class:`AbstractTorchScriptNetwork` each time; called as :class:`BaseExperiment`."""
 
     trainer_cls = TorchScriptNetworkTrainer

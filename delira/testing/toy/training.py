@@ -1,7 +1,7 @@
 """Trainer and experiment of the toy room: the common ones, bound to it."""
 
 from delira.testing.toy.backend import BACKEND
-from delira.training.base_experiment import BaseExperiment
+from delira.training.base_experiment import BaseExperiment, NetworkT
 from delira.training.base_trainer import BaseNetworkTrainer
 
 
@@ -11,7 +11,7 @@ class ToyTrainer(BaseNetworkTrainer):
     backend = BACKEND
 
 
-class ToyExperiment(BaseExperiment):
+class ToyExperiment(BaseExperiment[NetworkT]):
     """Runs experiments with a :class:`ToyTrainer`."""
 
     trainer_cls = ToyTrainer

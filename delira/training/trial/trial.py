@@ -5,7 +5,7 @@ import numbers
 import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from delira import state as keys
 from delira.errors import ConfigError
@@ -14,6 +14,7 @@ from delira.state import State, StateFunction
 from delira.training.callbacks.abstract_callback import CallbackList
 from delira.training.config import SETTINGS, check_names
 from delira.training.config_parts import check_verbose
+from delira.training.keywords import TrialKeywords
 from delira.training.outputs import check_output
 from delira.training.trial.bridge import experiment_of
 from delira.training.trial.calls import bind_criterion
@@ -76,7 +77,7 @@ class Trial(FluentData, Passes, Movable):
         verbose: int = 2,
         *,
         save_path: str | Path | None = None,
-        **settings: Any,
+        **settings: Unpack[TrialKeywords],
     ):
         if taken := [name for name in _GIVEN_THEMSELVES if name in settings]:
             raise ConfigError(f"a trial has no setting {taken[0]!r}; pass {_GIVEN_THEMSELVES[taken[0]]} themselves")
@@ -88,7 +89,8 @@ class Trial(FluentData, Passes, Movable):
         check_verbose(verbose)
         self.given_metrics = _listed(metrics)
         self.metrics = MetricList(self.given_metrics)
-        self.verbose, self.save_path, self.settings = verbose, save_path, settings
+        self.verbose, self.save_path = verbose, save_path
+        self.settings: dict[str, Any] = {**settings}
         self.closure: Any = None
         self.callbacks = CallbackList(_flat(callbacks))
         self._trainer: Any = None
