@@ -243,7 +243,7 @@ def parameters(value: Any) -> list[str]:
         for parameter in inspect.signature(value.__init__ if isinstance(value, type) else value).parameters.values()
         if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) and parameter.name != "self"
     ]
-    if isinstance(value, type) and issubclass(value, (BaseExperiment, BaseNetworkTrainer)):
+    if isinstance(value, type) and issubclass(value, (BaseExperiment, BaseNetworkTrainer, delira.Trial)):
         return [name for name in names if name not in SETTINGS]  # documented as fields of TrainerConfig, see below
     is_record = isinstance(value, type) and (dataclasses.is_dataclass(value) or issubclass(value, tuple))
     return [] if is_record else names  # the fields of a record are documented one by one

@@ -43,9 +43,9 @@ from delira.training.run_request import (
     isolated,
     merged,
     resolve,
-    show_settings,
 )
 from delira.training.selection import other_weights, selection_of
+from delira.training.signatures import show_settings
 from delira.training.splits import SplitConfig
 from delira.utils import yaml_codec
 from delira.utils.files import as_path, writable_folder

@@ -4,7 +4,6 @@
 """
 
 import functools
-import inspect
 import logging
 import warnings
 from collections.abc import Callable, Iterable, Mapping
@@ -30,7 +29,7 @@ from delira.training.plan import TrainingPlan, close_workers, make_plan
 from delira.training.predictor import batch_length
 from delira.training.run_files import check_score, lock, open_files
 from delira.training.running_epoch import RunningEpoch
-from delira.training.signatures import settings_signature
+from delira.training.signatures import show_settings
 from delira.training.state import TrainingState
 from delira.training.stop_signals import StopSignals
 from delira.utils.files import sweep_partials, writable_folder
@@ -424,6 +423,4 @@ class BaseNetworkTrainer(HookedRun):
             raise
 
 
-BaseNetworkTrainer.__init__.__signature__ = settings_signature(  # type: ignore[attr-defined]
-    *(p for p in inspect.signature(BaseNetworkTrainer.__init__).parameters.values() if p.kind is not p.VAR_KEYWORD)
-)
+show_settings(BaseNetworkTrainer.__init__)

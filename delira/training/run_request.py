@@ -25,7 +25,6 @@ from delira.training.config import (
 from delira.training.live_objects import shared_objects
 from delira.training.parameters import Parameters
 from delira.training.preprocessing import Preprocessing
-from delira.training.signatures import settings_signature
 from delira.utils import yaml_codec
 from delira.utils.suggest import did_you_mean
 
@@ -300,9 +299,3 @@ def check_model_arguments(model_cls: Any, arguments: Mapping[str, Any]) -> None:
         signature.bind(**arguments)
     except TypeError as error:
         raise ConfigError(f"{model_cls.__name__} cannot be built from the model parameters: {error}") from error
-
-
-def show_settings(method: Any, *more: inspect.Parameter) -> None:
-    """Let ``help()`` and editors see every keyword that ``**settings`` takes."""
-    own = [p for p in inspect.signature(method).parameters.values() if p.kind is not p.VAR_KEYWORD]
-    method.__signature__ = settings_signature(*own, *more)

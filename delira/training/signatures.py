@@ -5,14 +5,32 @@ import dataclasses
 import inspect
 import itertools
 import textwrap
+from collections.abc import Iterable
+from typing import Any
 
 from delira.training.config import PART_CLASSES, PARTS, PLAIN, TrainerConfig
 
 
-def settings_signature(*leading: inspect.Parameter) -> inspect.Signature:
-    """Signature with ``leading`` parameters and every flat keyword, for ``help()`` and editors."""
+def show_settings(method: Any, *more: inspect.Parameter, without: Iterable[str] = ()) -> None:
+    """Let ``help()`` and notebooks see every keyword that the ``**settings`` of a method take.
+
+    Parameters
+    ----------
+    method
+        Gets a ``__signature__``.
+    *more
+        Keywords of its own among the ``**settings``.
+    without
+        Settings that it does not take.
+    """
+    own = [p for p in inspect.signature(method).parameters.values() if p.kind is not p.VAR_KEYWORD]
+    method.__signature__ = settings_signature(*own, *more, without=without)
+
+
+def settings_signature(*leading: inspect.Parameter, without: Iterable[str] = ()) -> inspect.Signature:
+    """Signature with ``leading`` parameters and every flat keyword but for some."""
     keyword = inspect.Parameter.KEYWORD_ONLY
-    taken = {parameter.name for parameter in leading}
+    taken = {*without, *(parameter.name for parameter in leading)}
     parameters = [*leading]
     for name in (*PLAIN, *PARTS):
         if name in taken:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib.util
+import inspect
 import json
 import re
 import subprocess
@@ -154,3 +155,19 @@ def test_a_type_checker_reports_misspelt_keywords_and_nothing_else(checker, tmp_
     path, first = tmp_path / "script.py", GOOD.count("\n") + 1
     path.write_text(GOOD + "\n".join(WRONG) + "\n", encoding="utf-8")
     assert complaints(checker, path) == set(range(first, first + len(WRONG)))
+
+
+@pytest.mark.parametrize(
+    ("call", "cls", "own"),
+    [
+        (delira.training.BaseNetworkTrainer, keywords.TrainerKeywords, {"losses"}),
+        (delira.training.BaseExperiment.run, keywords.RunKeywords, {"losses"}),
+        (delira.training.BaseExperiment.kfold, keywords.KFoldKeywords, {"num_splits", "metrics", "metric_keys"}),
+        (delira.Trial, keywords.TrialKeywords, {"metrics", "verbose"}),
+    ],
+)
+def test_notebooks_complete_the_same_keywords(call, cls, own):
+    shown = inspect.signature(call).parameters
+    of_runs = {*ALIASES, *RUN_NAMES, "mixed_precision_kwargs"}  # other spellings, and what a run is told otherwise
+    assert set(typing.get_type_hints(cls)) - of_runs <= {*shown}
+    assert {*SETTINGS} & {*shown} <= {*typing.get_type_hints(cls), *own}

@@ -1,6 +1,7 @@
 """Fit anything: a module, an optimizer, a criterion, metrics and callbacks, put together by one object."""
 
 import importlib.metadata
+import inspect
 import numbers
 import warnings
 from collections.abc import Iterable, Mapping
@@ -16,6 +17,7 @@ from delira.training.config import SETTINGS, check_names
 from delira.training.config_parts import check_verbose
 from delira.training.keywords import TrialKeywords
 from delira.training.outputs import check_output
+from delira.training.signatures import show_settings
 from delira.training.trial.bridge import experiment_of
 from delira.training.trial.calls import bind_criterion
 from delira.training.trial.closures import Closure, base_closure, combined_closure, optimizers_of
@@ -55,9 +57,10 @@ class Trial(FluentData, Passes, Movable):
         Folder for checkpoints and the history, from which a new trial continues; None: no files.
     **settings
         Further settings of a trainer, e.g. ``seed``, ``mixed_precision``, ``gradient_accumulation_steps``;
-        ``print(delira.training.settings_help())`` explains each. Without ``seed`` a number is drawn from the global
-        generator of the framework (of numpy for JAX and scikit-learn), so that ``torch.manual_seed`` decides over the
-        fit, too; a trial that continues has the seed that was recorded.
+        ``print(delira.training.settings_help())`` explains each. ``fold`` and ``start_epoch`` number the fit, and
+        ``resume_from`` is a checkpoint to continue from, as for a trainer. Without ``seed`` a number is drawn from the
+        global generator of the framework (of numpy for JAX and scikit-learn), so that ``torch.manual_seed`` decides
+        over the fit, too; a trial that continues has the seed that was recorded.
 
     Raises
     ------
@@ -329,6 +332,14 @@ _GIVEN_THEMSELVES = {
     **dict.fromkeys(("optimizer_cls", "optimizer_params", "optim_fn", "optim_builder"), "optimizer and criterion"),
     **dict.fromkeys(("train_metrics", "val_metrics", "metric_keys"), "metrics"),
 }
+show_settings(
+    Trial.__init__,
+    *(
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
+        for name, default in (("fold", 0), ("start_epoch", 1), ("resume_from", None))
+    ),
+    without=_GIVEN_THEMSELVES,
+)
 
 
 def _listed(metrics: Any) -> list[Any]:

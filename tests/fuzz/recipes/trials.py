@@ -262,6 +262,7 @@ ENTRIES = [
             "model": ["trial takes"],
             "num_epochs": ["run("],
         },
+        free={"resume_from": "tested with the files of checkpoints"},
         needs="torch",
         is_slow=True,
     ),
