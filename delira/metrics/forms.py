@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -140,6 +140,10 @@ class TreeMetric:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue after the batches that a state has seen."""
         self.metrics.load_state_dict(state)
+
+    def merge(self, other: Self) -> None:
+        """Take in what another one has seen."""
+        self.metrics.merge(other.metrics)
 
     def __repr__(self) -> str:
         return f"TreeMetric({self.metrics.trees[0].root!r})"

@@ -3,15 +3,15 @@
 import contextlib
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from delira.errors import DataError, MissingKeyError
+from delira.errors import ConfigError, DataError, MissingKeyError
 from delira.metrics.forms import in_form
 from delira.metrics.gather import LIMIT_BYTES, Gatherer
 from delira.metrics.scoring import as_number, as_only_number, feed, is_torchmetrics, keys_of, lookup, raw_kind_of
-from delira.metrics.stream_state import is_plain, load_stream_state, stream_state
+from delira.metrics.stream_state import is_plain, load_stream_state, merge_streams, stream_state
 from delira.utils.binding import tell_order
 from delira.utils.checks import check_mappings, check_whole
 from delira.utils.trees import iterate_leaves, map_leaves
@@ -216,6 +216,33 @@ class MetricSet:
         self._values.update({name: array.tolist() for name, array in state["values"].items()})
         for name, kept in state["streams"].items():
             load_stream_state(self.metrics[name], kept)
+
+    def merge(self, other: Self) -> None:
+        """Take in what another set has seen of the same pass, as if its batches had come after the own.
+
+        Parameters
+        ----------
+        other
+            A set of the same metrics, made in the same way, with streaming metrics of its own; it stays as it is.
+
+        Raises
+        ------
+        ConfigError
+            If it is of other metrics, or a streaming metric cannot take in what another one has seen.
+        """
+        if (other._kinds, other._keys) != (self._kinds, self._keys):
+            raise ConfigError(f"the metrics {list(other.metrics)} cannot be merged into {list(self.metrics)}")
+        if not other._n_updates:
+            return
+        if not self._n_updates:
+            self.reset()
+        if found := other._gatherer.result():
+            self._gatherer.append(found)
+        for name, values in other._values.items():
+            self._values[name] += values
+        for name in [name for name, kind in self._kinds.items() if kind == "stream"]:
+            merge_streams(name, self.metrics[name], other.metrics[name])
+        self._n_updates += other._n_updates
 
     def reset(self) -> None:
         """Forget all data; a fresh set has none."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from delira.errors import ConfigError
 from delira.metrics.scoring import is_torchmetrics
 from delira.utils.trees import iterate_leaves, map_leaves
 
@@ -38,6 +39,54 @@ def load_stream_state(metric: Any, state: Mapping[str, Any]) -> None:
         metric.load_state_dict(dict(state))
     else:
         vars(metric).update(copy.deepcopy(dict(state)))
+
+
+def merge_streams(name: str, metric: Any, other: Any) -> None:
+    """Let a streaming metric take in what another one has seen, as if its batches had come after.
+
+    A metric with ``merge`` is asked. Of one of torchmetrics the states are joined that are sums, extremes, or
+    everything that was seen.
+
+    Parameters
+    ----------
+    name
+        What it is called.
+    metric, other
+        Two of the same kind; ``other`` stays as it is.
+
+    Raises
+    ------
+    ConfigError
+        If it does not say how.
+    """
+    if not is_torchmetrics(metric) and callable(getattr(metric, "merge", None)):
+        metric.merge(other)
+        return
+    if not is_torchmetrics(metric) or _state_of_torchmetrics(metric) is None:
+        raise ConfigError(
+            f"the metric {name!r}, a {type(metric).__name__}, cannot take in what another one has seen: it has no "
+            "method merge(other)"
+        )
+    joined = {}
+    for key, how in metric._reductions.items():
+        theirs = map_leaves(lambda tensor: tensor.to(metric.device), getattr(other, key))
+        joined[key] = _joined(getattr(how, "__name__", ""), getattr(metric, key), theirs)
+        if joined[key] is None:
+            raise ConfigError(
+                f"the metric {name!r}, a {type(metric).__name__} of torchmetrics, cannot take in what another one has "
+                f"seen: it does not say how its state {key!r} is joined"
+            )
+    vars(metric).update(joined)
+    metric._update_count, metric._computed = metric._update_count + other._update_count, None
+
+
+def _joined(how: str, own: Any, theirs: Any) -> Any:
+    """Two states of torchmetrics as one, by the name of the function that reduces them; None if none is known."""
+    if isinstance(own, list):
+        return [*own, *theirs] if how in ("", "dim_zero_cat") else None
+    torch = sys.modules["torch"]
+    known = {"dim_zero_sum": torch.add, "dim_zero_max": torch.maximum, "dim_zero_min": torch.minimum}
+    return known[how](own, theirs) if how in known else None
 
 
 def is_plain(tree: Any) -> bool:

@@ -96,6 +96,18 @@ class StepValues:
             error.step = step
             raise error
 
+    def merge(self, other: "StepValues") -> None:
+        """Take in the steps of another one, as if they had come after the own; it stays as it is."""
+        twin = other.copy()
+        for name in twin:
+            if name in self:
+                twin._values[name] = [np.concatenate([self[name], twin[name]])]
+                twin._sizes[name] = [*self._sizes[name], *twin._sizes[name]]
+                twin._steps[name] = [*self._steps[name], *twin._steps[name]]
+                twin._checked[name] = self._checked.get(name, 0)
+            for parts in ("_pending", "_values", "_sizes", "_steps", "_checked"):
+                getattr(self, parts)[name] = getattr(twin, parts)[name]
+
     def copy(self) -> "StepValues":
         """The same values, to be continued apart."""
         twin = StepValues(self._read)

@@ -1041,7 +1041,8 @@ def test_t08_the_wheel_installs_delira_and_nothing_else(monkeypatch):
     monkeypatch.chdir(ROOT)
     runpy.run_path(str(ROOT / "setup.py"), run_name="__main__")
     assert {name.partition(".")[0] for name in given["packages"]} == {"delira"}
-    assert not given.keys() & {"py_modules", "scripts", "data_files", "package_dir"}
+    assert not given.keys() & {"py_modules", "scripts", "data_files"}
+    assert given["package_dir"] == {"": "."}  # the folder of setup.py itself, for editable installs
 
 
 def test_every_defect_of_the_contract_has_a_test():

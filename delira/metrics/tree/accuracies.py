@@ -1,7 +1,7 @@
 """Shares of right predictions."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 from delira.errors import ConfigError
 from delira.metrics.tree.criteria import Criterion, describe_criterion, known_of, threshold_of
@@ -85,6 +85,11 @@ class Stateless(Metric):
         """Continue after the batches that a state has seen."""
         if "seen" in state:
             self.seen.load_state_dict(state["seen"])
+
+    def merge(self, other: Self) -> None:
+        """Take in what another one has seen."""
+        if other._seen is not None:
+            self.seen.merge(other._seen)
 
 
 @default_for_key("cat_acc")
@@ -371,6 +376,11 @@ class DefaultAccuracy(Metric):
         """Continue after the batches that a state has seen."""
         if state:
             self._chosen().load_state_dict(state)
+
+    def merge(self, other: Self) -> None:
+        """Take in what the chosen metric of another one has seen."""
+        if other._tree is not None:
+            self._chosen().merge(other._tree)
 
 
 def accuracy_for(criterion: Any, model: Any = None) -> Metric:

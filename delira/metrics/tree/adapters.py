@@ -4,7 +4,7 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from delira.errors import ConfigError, DataError
 from delira.metrics.known import with_known
 from delira.metrics.scoring import PerSample, feed, is_torchmetrics, takes_one
 from delira.metrics.sklearn_metrics import AurocMetric, SklearnClassificationMetric, told
-from delira.metrics.stream_state import load_stream_state, stream_state
+from delira.metrics.stream_state import load_stream_state, merge_streams, stream_state
 from delira.metrics.tree.accuracies import Stateless
 from delira.metrics.tree.criteria import Criterion, one_of_each_row, read_values
 from delira.metrics.tree.dataset import OverDataset
@@ -266,6 +266,12 @@ class ArrayMetric(OverDataset):
         if state.get("class_axis") is not None:
             self.known = self.known._replace(class_axis=int(state["class_axis"]))
 
+    def merge(self, other: Self) -> None:
+        """Take in what another one has gathered, and what it knows of its classes."""
+        super().merge(other)
+        if self.known.class_axis is None:
+            self.known = self.known._replace(class_axis=other.known.class_axis)
+
 
 class TorchMetric(Stateless):
     """An object of torchmetrics, updated for each batch with prediction and target, and computed at the end.
@@ -334,6 +340,16 @@ class TorchMetric(Stateless):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue with the states."""
         load_stream_state(self.metric, state)
+
+    def merge(self, other: Self) -> None:
+        """Join the states.
+
+        Raises
+        ------
+        ConfigError
+            If it does not say how.
+        """
+        merge_streams(self.name, self.metric, other.metric)
 
 
 def adapted(metric: Any) -> Metric | None:

@@ -1,7 +1,7 @@
 """What hangs on a metric: its mean, spread and extremes over a pass, its value."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -86,6 +86,13 @@ class _Aggregator(Metric):
         """Continue after the batches that a state has seen."""
         self._clear()
         self._moments.load_state_dict(state)
+
+    def merge(self, other: Self) -> None:
+        """Take in the values of another one."""
+        self._read()
+        other._read()
+        theirs = other._moments
+        self._moments.merge([(theirs.count, theirs.mean, theirs.squares, theirs.least, theirs.largest)])
 
 
 class Mean(_Aggregator):

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -164,6 +164,18 @@ class Counting(Stateless):
         self._n_classes = int(state["classes"])
         self._n_samples = int(state.get("n_samples", 0))
         self._lost = np.asarray(state.get("lost", ())).astype(int).tolist()
+
+    def merge(self, other: Self) -> None:
+        """Take in what another one has counted."""
+        super().merge(other)
+        self._read()
+        other._read()
+        for pair, number in other._counts.items():
+            self._counts[pair] = self._counts.get(pair, 0) + number
+        self._lost += [self._n_samples + position for position in other._lost]
+        self._n_samples += other._n_samples
+        self._n_classes = max(self._n_classes, other._n_classes)
+        self.classes = self.classes or other.classes
 
     def _average(self, true: np.ndarray, pred: np.ndarray, average: str | None) -> str:
         labels = {*true.tolist(), *pred.tolist(), *self.classes}

@@ -1,7 +1,7 @@
 """Metrics that need all predictions and targets of a pass at once: they are gathered on the host."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -135,3 +135,12 @@ class OverDataset(Stateless):
         if state:
             self._gathered.append(dict(state))
             self.n_samples = len(state["pred"])  # of pixels more; then the row is named
+
+    def merge(self, other: Self) -> None:
+        """Take in what another one has gathered."""
+        super().merge(other)
+        self._read()
+        other._read()
+        if found := other._gathered.result():
+            self._gathered.append(found)
+            self.n_samples += other.n_samples

@@ -1,7 +1,7 @@
 """Metrics out of functions of predictions and targets."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Self
 
 from delira.metrics.tree.metric import Metric
 from delira.metrics.tree.roots import BatchLambda, check_takes_two, check_value
@@ -79,6 +79,13 @@ class EpochLambda(Metric):
         self._n_batches, self._value = int(state["batches"]), state["value"]
         if self._n_batches:
             self._predictions, self._targets = [state["predictions"]], [state["targets"]]
+
+    def merge(self, other: Self) -> None:
+        """Take in what another one has kept; what it has reported last is what is reported."""
+        self._predictions += other._predictions
+        self._targets += other._targets
+        self._n_batches += other._n_batches
+        self._value = other._value if other._n_batches else self._value
 
 
 def _read(value: Any) -> Any:

@@ -1,7 +1,7 @@
 """What a metric of a tree is: a root that is computed once per batch, and what hangs on it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from delira.errors import ConfigError
 from delira.metrics.stream_state import is_plain
@@ -133,6 +133,27 @@ class Metric:
         """
         vars(self).update({name: map_leaves(_copied, value) for name, value in state.items()})
 
+    def merge(self, other: Self) -> None:
+        """Take in what another one has seen of the same pass, as if its batches had come after the own.
+
+        Here: nothing, of a metric that keeps nothing. One that keeps something overrides this.
+
+        Parameters
+        ----------
+        other
+            The same metric, made in the same way; it stays as it is.
+
+        Raises
+        ------
+        ConfigError
+            If it keeps something, and does not override this.
+        """
+        if self.state_dict() or other.state_dict():
+            raise ConfigError(
+                f"the metric {self.name!r} cannot take in what another one has seen: it keeps what batches brought, so "
+                f"{type(self).__name__} needs a method merge(other)"
+            )
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
 
@@ -210,6 +231,8 @@ class MetricTree(Metric):
     _readings: Readings | None = None
     #: whether it is the metric in one of these ways
     is_read = False
+    #: whether there was a batch in the pass
+    _has_seen = False
 
     def process(self, *args: Any) -> dict[str, Any]:
         """Compute the root, and what hangs on it.
@@ -219,6 +242,7 @@ class MetricTree(Metric):
         dict
             Values of this batch by name, arrays of the device as lazy numbers.
         """
+        self._has_seen = True
         if self.root.reads_outputs and not self.is_read:
             known = _undecided(self.root, args[0])
             if known is not None:
@@ -300,7 +324,7 @@ class MetricTree(Metric):
 
     def reset(self, state: Any) -> None:
         """Begin a pass."""
-        self._readings = None
+        self._readings, self._has_seen = None, False
         for metric in (self.root, *self.children):
             metric.reset(state)
 
@@ -326,6 +350,7 @@ class MetricTree(Metric):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue after the batches that a state has seen."""
+        self._has_seen = True
         if "readings" in state:
             self._told = None
             self._readings = None
@@ -338,6 +363,35 @@ class MetricTree(Metric):
         self.root.load_state_dict(state["root"])
         for child, kept in zip(self.children, state["children"], strict=True):
             child.load_state_dict(kept)
+
+    def merge(self, other: Self) -> None:
+        """Take in what another one has seen of the same pass, for the same criterion, as if it had come after the own.
+
+        Parameters
+        ----------
+        other
+            A tree of the same metrics; it stays as it is.
+        """
+        if not other._has_seen:
+            return
+        if other._readings is not None:
+            other._readings.read()
+        told = self._told = self._told or Told()
+        told.add(other._told or Told())
+        if other._readings is not None and self._readings is None and not self._has_seen:
+            self._readings = other._readings.copy_for(told)
+        elif other._readings is not None and self._readings is not None:
+            self._readings.merge(other._readings)
+        elif self._readings is not None:  # the other knew before the pass how predictions are read
+            self._readings.settle().merge(other)
+        else:
+            self._merge_parts(other if other._readings is None else other._readings.tree)
+        self._has_seen = True
+
+    def _merge_parts(self, other: Self) -> None:
+        self.root.merge(other.root)
+        for child, their_child in zip(self.children, other.children, strict=True):
+            child.merge(their_child)
 
     def __repr__(self) -> str:
         return f"MetricTree({self.root!r}, {self.children!r})"

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, cast
+from typing import Any, Self, cast
 
 from delira.errors import CheckpointError, ConfigError
 from delira.metrics.tree.adapters import adapted
@@ -164,6 +164,26 @@ class MetricList:
             )
         for tree, kept in zip(self.trees, state["metrics"], strict=True):
             tree.load_state_dict(kept)
+
+    def merge(self, other: Self) -> None:
+        """Take in what another list has seen of the same pass, as if its batches had come after the own.
+
+        Parameters
+        ----------
+        other
+            A list of the same metrics in the same order; it stays as it is.
+
+        Raises
+        ------
+        ConfigError
+            If it is of other metrics, or one of them keeps something and cannot.
+        """
+        if other.names != self.names:
+            raise ConfigError(
+                f"the metrics {other.names} cannot be merged into {self.names}; give the same metrics in the same order"
+            )
+        for tree, theirs in zip(self.trees, other.trees, strict=True):
+            tree.merge(theirs)
 
     def __repr__(self) -> str:
         return f"MetricList({self.names})"

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -63,6 +63,11 @@ class OfMasks(Stateless):
         super().load_state_dict(state)
         if "seen_labels" in state:  # those of older versions have none
             self._seen_labels.load_state_dict(state["seen_labels"])
+
+    def merge(self, other: Self) -> None:
+        """Take in what another one has seen."""
+        super().merge(other)
+        self._seen_labels.merge(other._seen_labels)
 
     def masks(self, state: Any, ignore_index: int | None = None) -> tuple[Any, Any, int]:
         """Predicted and true labels of shape ``(B, n)``, and the number of classes."""
@@ -346,6 +351,14 @@ class Hausdorff(OfMasks):
         self._values = np.asarray(state["values"]).tolist()
         # those of older versions have only the distances that count
         self._counts = np.asarray(state.get("counts", np.full(len(self._values), True))).tolist()
+
+    def merge(self, other: Self) -> None:
+        """Take in the distances of another one."""
+        super().merge(other)
+        self._read()
+        values, counts = other.values
+        self._values += values.tolist()
+        self._counts += counts.tolist()
 
 
 def _is_spacing(value: Any) -> bool:

@@ -49,6 +49,11 @@ class Told:
         found = [way for way in of_each if way in WAYS]
         return ["classes", *found] if may_be_classes else found
 
+    def add(self, other: "Told") -> None:
+        """Take over what the values of others have told."""
+        self.is_outside |= other.is_outside
+        self.is_not_one_hot |= other.is_not_one_hot
+
     def pick(self, ways: Any) -> str:
         """The way that everything seen so far leaves."""
         left = [way for way in ways if not (way == "classes" and self.is_not_one_hot)]
@@ -83,7 +88,7 @@ class Readings:
         """Take in a batch; what it gave is that of the way that is likely by now."""
         self._flags.append(_flags(as_array(pred), as_array(true)))
         if self._is_first or self._flags.is_full:  # nearly always the first batch tells
-            self._read()
+            self.read()
             self._is_first = False
         given = {way: tree.process(as_read(state, known, way)) for way, tree in self._trees.items()}
         return given[self._told.pick(self._trees)]
@@ -97,7 +102,7 @@ class Readings:
     @property
     def way(self) -> str:
         """The way that all values leave."""
-        self._read()
+        self.read()
         return self._told.pick(self._trees)
 
     @property
@@ -105,7 +110,25 @@ class Readings:
         """The metric of that way."""
         return self._trees[self.way]
 
-    def _read(self) -> None:
+    def merge(self, other: "Readings") -> None:
+        """Take in what others have seen of the pass, way by way."""
+        for way in [way for way in self._trees if way not in other._trees]:  # to them it is none any more
+            del self._trees[way]
+        for way, tree in self._trees.items():
+            tree.merge(other._trees[way])
+
+    def settle(self) -> Any:
+        """Leave the likely way alone; returns its metric."""
+        way = self.way
+        self._trees = {way: self._trees[way]}
+        return self._trees[way]
+
+    def copy_for(self, told: Told) -> "Readings":
+        """The same, with the knowledge of somebody else."""
+        return Readings(told, copy.deepcopy(self._trees))
+
+    def read(self) -> None:
+        """Let batches that wait on the device tell."""
         for _, flags in self._flags.read():
             if not flags:
                 continue
@@ -114,7 +137,7 @@ class Readings:
 
     def state_dict(self) -> dict[str, Any]:
         """What the batches so far have brought, in every way."""
-        self._read()
+        self.read()
         return {way: tree.state_dict() for way, tree in self._trees.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

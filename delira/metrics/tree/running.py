@@ -3,7 +3,7 @@
 import functools
 from collections import deque
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -97,6 +97,12 @@ class RunningMetric(Metric):
         kept = zip(state["window"], state["counted"], strict=True)
         self._window.extend(Batch.of_mean(np.asarray(mean), int(count)) for mean, count in kept)
         self._n_batches, self._value = int(state["batches"]), state["value"]
+
+    def merge(self, other: Self) -> None:
+        """Take in the last batches of another one; what it has reported last is what is reported."""
+        self._window.extend(other._window)
+        self._n_batches += other._n_batches
+        self._value = other._value if other._n_batches else self._value
 
 
 class RunningMean(RunningMetric):

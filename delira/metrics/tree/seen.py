@@ -115,6 +115,13 @@ class Seen:
             found += (np.flatnonzero(by_sample(is_lost)) + start).tolist()
         return found
 
+    def merge(self, other: "Seen") -> None:
+        """Take in what another one has seen, as if it had come after."""
+        self.check()
+        other.check()
+        self.lost += [self._n_samples + position for position in other.lost]
+        self._n_samples += other._n_samples
+
     def state_dict(self) -> dict[str, Any]:
         """How many samples were seen, and which were lost."""
         self.check()
