@@ -2,7 +2,7 @@
 
     python tests/traced_events.py
 
-writes it to ``tests/golden/events_*.txt``, with which ``tests/training/test_events.py`` compares. These files say what
+writes it to ``tests/golden_events/*.txt``, with which ``tests/training/test_events.py`` compares. These files say what
 callbacks may rely on: one changes only where an event is meant to come at another place, or with other facts.
 """
 
@@ -26,7 +26,7 @@ from delira.training.callbacks import EarlyStopping
 from delira.training.callbacks.abstract_callback import EVENTS, HOOKS
 
 HERE = Path(__file__).parent
-GOLDEN = HERE / "golden"
+GOLDEN = HERE / "golden_events"
 EXPERIMENTS = ("toy", "torch", "torchscript", "tensorflow", "jax", "sklearn")
 TRIALS = ("torch", "tensorflow", "jax", "sklearn")
 
@@ -288,7 +288,7 @@ TRACES = {
 
 
 def golden(what: str) -> Path:
-    return GOLDEN / f"events_{what}.txt"
+    return GOLDEN / f"{what}.txt"
 
 
 def main() -> None:

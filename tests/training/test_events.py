@@ -1,4 +1,4 @@
-"""Events come in the order, and with the facts, that callbacks may rely on: ``tests/golden/events_*.txt`` has them."""
+"""Events come in the order, and with the facts, that callbacks may rely on: ``tests/golden_events`` has them."""
 
 import pytest
 from traced_events import TRACES, golden
