@@ -57,8 +57,14 @@ def merge_streams(name: str, metric: Any, other: Any) -> None:
     Raises
     ------
     ConfigError
-        If it does not say how.
+        If it does not say how, both are one object, or objects of different classes.
     """
+    if metric is other or type(metric) is not type(other):
+        what = "the same object" if metric is other else f"a {type(other).__name__}"
+        raise ConfigError(
+            f"the metric {name!r} cannot be merged with {what}: each part of a pass needs a {type(metric).__name__} of "
+            "its own"
+        )
     if not is_torchmetrics(metric) and callable(getattr(metric, "merge", None)):
         metric.merge(other)
         return

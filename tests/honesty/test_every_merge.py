@@ -299,6 +299,18 @@ def test_a_metric_of_ones_own_that_keeps_something_says_that_it_cannot():
     assert sets[0].compute()["n"] == 6
 
 
+def test_an_object_that_two_parts_share_would_count_twice_and_is_refused():
+    shared = Stream()
+    sets = [dm.MetricSet({"n": shared}) for _ in range(2)]
+    for each in sets:
+        each.update({"label": np.zeros(3), "pred": np.zeros(3)})
+    with pytest.raises(ConfigError, match=r"'n' cannot be merged with the same object"):
+        sets[0].merge(sets[1])
+    root = dm.MeanAbsoluteError()
+    with pytest.raises(ConfigError, match=r"'mae' cannot be merged with itself"):
+        dm.MetricList([root]).merge(dm.MetricList([root]))
+
+
 def test_other_metrics_are_refused():
     with pytest.raises(ConfigError, match=r"\['mae'\] cannot be merged into \['mse'\]"):
         dm.MetricList(["mse"]).merge(dm.MetricList(["mae"]))

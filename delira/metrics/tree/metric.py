@@ -371,7 +371,16 @@ class MetricTree(Metric):
         ----------
         other
             A tree of the same metrics; it stays as it is.
+
+        Raises
+        ------
+        ConfigError
+            If both have the same root, whose batches would count twice, or a metric keeps something and cannot.
         """
+        if other.root is self.root:
+            raise ConfigError(
+                f"the metric {self.name!r} cannot be merged with itself: each part of a pass needs an object of its own"
+            )
         if not other._has_seen:
             return
         if other._readings is not None:
