@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, ClassVar
 
 import numpy as np
 
@@ -45,6 +45,9 @@ class Backend(TrialVerbs, abc.ABC):
 
     is_differentiable: bool = True
     """Whether networks learn by losses and optimizers; if not, a training may have neither."""
+
+    schedules: ClassVar[Mapping[str, Any]] = {}
+    """Schedules of learning rates by the names of ``delira.training.callbacks``; empty: no rates to change."""
 
     # ------------------------------------------------------------------ devices and modes
 

@@ -8,7 +8,7 @@ from typing import Any
 from delira import state as keys
 from delira.errors import ConfigError
 from delira.state import State
-from delira.training.callbacks.schedules import RoomSchedule
+from delira.training.callbacks.schedules.for_all import RoomSchedule
 from delira.training.checkpointed import CheckpointedRun
 
 

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from delira.errors import ConfigError
-from delira.training.callbacks import rates
+from delira.training.callbacks.schedules import rates
 
 
 class Optimizer:

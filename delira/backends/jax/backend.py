@@ -51,6 +51,7 @@ class JaxBackend(Backend):
     build_optimizers = staticmethod(building.build_optimizers)
     no_optimizer = staticmethod(building.no_optimizer)
     build_schedules = staticmethod(schedules.build_schedules)
+    schedules = schedules.SCHEDULES
     to_numpy = staticmethod(values.to_numpy)
     read_scalars = staticmethod(values.read_scalars)
     concatenate = staticmethod(values.concatenate)

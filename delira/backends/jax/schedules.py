@@ -1,52 +1,44 @@
 """Learning-rate schedules as callbacks: those of optax, and those of the PyTorch room by the same arguments."""
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from delira.errors import ConfigError
 from delira.training.callbacks.abstract_callback import AbstractCallback
-from delira.training.callbacks.rates import (
-    CosineAnnealingRate,
-    ExponentialRate,
-    LambdaRate,
-    MultiStepRate,
-    OneCycleRate,
-    PlateauRate,
-    RateSchedule,
-    StepRate,
-    as_number,
-)
+from delira.training.callbacks.schedules import rates, schedule
+from delira.training.callbacks.schedules.arguments import as_number
 
 
-class DefaultJaxSchedulerCallback(RateSchedule):
+class DefaultJaxSchedulerCallback(rates.RateSchedule):
     """Base for schedules of your own: say ``rate_after(count)``."""
 
 
-class StepLRCallbackJax(StepRate, DefaultJaxSchedulerCallback):
+class StepLRCallbackJax(rates.StepRate, DefaultJaxSchedulerCallback):
     """Multiply the rate by a factor every few epochs: ``(optimizer, step_size, gamma=0.1)``."""
 
 
-class ExponentialLRCallbackJax(ExponentialRate, DefaultJaxSchedulerCallback):
+class ExponentialLRCallbackJax(rates.ExponentialRate, DefaultJaxSchedulerCallback):
     """Multiply the rate by a factor every epoch: ``(optimizer, gamma)``."""
 
 
-class MultiStepLRCallbackJax(MultiStepRate, DefaultJaxSchedulerCallback):
+class MultiStepLRCallbackJax(rates.MultiStepRate, DefaultJaxSchedulerCallback):
     """Multiply the rate by a factor at given epochs: ``(optimizer, milestones, gamma=0.1)``."""
 
 
-class LambdaLRCallbackJax(LambdaRate, DefaultJaxSchedulerCallback):
+class LambdaLRCallbackJax(rates.LambdaRate, DefaultJaxSchedulerCallback):
     """Let a function of the epoch give the rate's factor: ``(optimizer, lr_lambda)``."""
 
 
-class CosineAnnealingLRCallbackJax(CosineAnnealingRate, DefaultJaxSchedulerCallback):
+class CosineAnnealingLRCallbackJax(rates.CosineAnnealingRate, DefaultJaxSchedulerCallback):
     """Let the rate follow a cosine: ``(optimizer, T_max, eta_min=0)``."""
 
 
-class OneCycleLRCallbackJax(OneCycleRate, DefaultJaxSchedulerCallback):
+class OneCycleLRCallbackJax(rates.OneCycleRate, DefaultJaxSchedulerCallback):
     """Raise and lower the rate once over the run, stepped after each update; arguments as in PyTorch."""
 
 
-class ReduceLROnPlateauCallbackJax(PlateauRate, DefaultJaxSchedulerCallback):
+class ReduceLROnPlateauCallbackJax(rates.PlateauRate, DefaultJaxSchedulerCallback):
     """Lower the rate when the validation score no longer improves; arguments as in PyTorch."""
 
 
@@ -81,21 +73,27 @@ class OptaxScheduleCallbackJax(DefaultJaxSchedulerCallback):
         return as_number(self, self.schedule(count))
 
 
+#: schedules by the names that all backends share
+SCHEDULES = {**schedule.by_name(DefaultJaxSchedulerCallback), "CyclicLR": rates.CyclicRate}
+
+
 def build_schedules(optimizers: Mapping[str, Any], cls: Any, params: Mapping[str, Any]) -> list[AbstractCallback]:
-    """One schedule for each optimizer.
+    """Make one schedule for each optimizer.
 
     Parameters
     ----------
     optimizers
         The trainer's optimizers by name.
     cls
-        One of the callbacks of this room, or a function of optax that makes a schedule, e.g.
+        One of the callbacks of this backend, or a function of optax that makes a schedule, e.g.
         ``optax.cosine_decay_schedule``.
     params
         Its keyword arguments; for optax also ``step_on``.
     """
-    if isinstance(cls, type) and issubclass(cls, AbstractCallback):
-        return [cls(optimizer, **params) for optimizer in optimizers.values()]
+    return schedule.build_schedules(optimizers, cls, params, _native)
+
+
+def _native(cls: Any, params: Mapping[str, Any]) -> Callable[[Any], AbstractCallback]:
     if not callable(cls):
         raise ConfigError(
             f"lr_scheduler_cls must be a schedule of this room, e.g. StepLRCallbackJax, or one of optax, got {cls!r}"
@@ -103,8 +101,8 @@ def build_schedules(optimizers: Mapping[str, Any], cls: Any, params: Mapping[str
     params = dict(params)
     step_on = params.pop("step_on", None)
     try:
-        schedule = cls(**params)
+        made = cls(**params)
     except TypeError as error:
         name = getattr(cls, "__name__", repr(cls))
         raise ConfigError(f"the schedule {name} cannot be built from {params}: {error}") from error
-    return [OptaxScheduleCallbackJax(optimizer, schedule, step_on) for optimizer in optimizers.values()]
+    return functools.partial(OptaxScheduleCallbackJax, schedule=made, step_on=step_on)

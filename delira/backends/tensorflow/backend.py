@@ -42,6 +42,7 @@ class TfBackend(Backend):
     calling = staticmethod(steps.calling)
     differentiate = staticmethod(gradients_of.differentiate)
     build_schedules = staticmethod(schedules.build_schedules)
+    schedules = schedules.SCHEDULES
     learning_rates = staticmethod(builders.learning_rates)
     scale_rates = staticmethod(builders.scale_rates)
     to_numpy = staticmethod(values.to_numpy)

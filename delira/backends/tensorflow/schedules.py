@@ -1,5 +1,6 @@
 """Learning-rate schedules as callbacks: those of Keras, and those of the PyTorch room by the same arguments."""
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -7,22 +8,12 @@ import keras
 
 from delira.errors import ConfigError
 from delira.training.callbacks.abstract_callback import AbstractCallback
-from delira.training.callbacks.rates import (
-    CosineAnnealingRate,
-    ExponentialRate,
-    LambdaRate,
-    MultiStepRate,
-    OneCycleRate,
-    PlateauRate,
-    RateSchedule,
-    StepRate,
-    as_list,
-    as_number,
-)
+from delira.training.callbacks.schedules import rates, schedule
+from delira.training.callbacks.schedules.arguments import as_list, as_number
 from delira.utils.checks import check_numbers
 
 
-class TfSchedulerCallback(RateSchedule):
+class TfSchedulerCallback(rates.RateSchedule):
     """Sets the learning rate by a schedule of Keras, a function of the updates, or epochs, so far.
 
     Parameters
@@ -88,40 +79,44 @@ def _check_numbers(params: Mapping[str, Any]) -> None:
                 check_numbers("TfSchedulerCallback", **{name: each})
 
 
-class DefaultTfSchedulerCallback(RateSchedule):
+class DefaultTfSchedulerCallback(rates.RateSchedule):
     """Base for schedules of your own: say ``rate_after(count)``."""
 
 
-class StepLRCallbackTf(StepRate, DefaultTfSchedulerCallback):
+class StepLRCallbackTf(rates.StepRate, DefaultTfSchedulerCallback):
     """Multiply the rate by a factor every few epochs: ``(optimizer, step_size, gamma=0.1)``."""
 
 
-class ExponentialLRCallbackTf(ExponentialRate, DefaultTfSchedulerCallback):
+class ExponentialLRCallbackTf(rates.ExponentialRate, DefaultTfSchedulerCallback):
     """Multiply the rate by a factor every epoch: ``(optimizer, gamma)``."""
 
 
-class MultiStepLRCallbackTf(MultiStepRate, DefaultTfSchedulerCallback):
+class MultiStepLRCallbackTf(rates.MultiStepRate, DefaultTfSchedulerCallback):
     """Multiply the rate by a factor at given epochs: ``(optimizer, milestones, gamma=0.1)``."""
 
 
-class LambdaLRCallbackTf(LambdaRate, DefaultTfSchedulerCallback):
+class LambdaLRCallbackTf(rates.LambdaRate, DefaultTfSchedulerCallback):
     """Let a function of the epoch give the rate's factor: ``(optimizer, lr_lambda)``."""
 
 
-class CosineAnnealingLRCallbackTf(CosineAnnealingRate, DefaultTfSchedulerCallback):
+class CosineAnnealingLRCallbackTf(rates.CosineAnnealingRate, DefaultTfSchedulerCallback):
     """Let the rate follow a cosine: ``(optimizer, T_max, eta_min=0)``."""
 
 
-class OneCycleLRCallbackTf(OneCycleRate, DefaultTfSchedulerCallback):
+class OneCycleLRCallbackTf(rates.OneCycleRate, DefaultTfSchedulerCallback):
     """Raise and lower the rate once over the run, stepped after each update; arguments as in PyTorch."""
 
 
-class ReduceLROnPlateauCallbackTf(PlateauRate, DefaultTfSchedulerCallback):
+class ReduceLROnPlateauCallbackTf(rates.PlateauRate, DefaultTfSchedulerCallback):
     """Lower the rate when the validation score no longer improves; arguments as in PyTorch."""
 
 
+#: schedules by the names that all backends share
+SCHEDULES = {**schedule.by_name(DefaultTfSchedulerCallback), "CyclicLR": rates.CyclicRate}
+
+
 def build_schedules(optimizers: Mapping[str, Any], cls: Any, params: Mapping[str, Any]) -> list[AbstractCallback]:
-    """One schedule for each optimizer.
+    """Make one schedule for each optimizer.
 
     Parameters
     ----------
@@ -132,12 +127,14 @@ def build_schedules(optimizers: Mapping[str, Any], cls: Any, params: Mapping[str
     params
         Its keyword arguments; ``step_on`` as in :class:`TfSchedulerCallback`.
     """
-    if isinstance(cls, type) and issubclass(cls, AbstractCallback):
-        return [cls(optimizer, **params) for optimizer in optimizers.values()]
+    return schedule.build_schedules(optimizers, cls, params, _native)
+
+
+def _native(cls: Any, params: Mapping[str, Any]) -> Callable[[Any], AbstractCallback]:
     if not (isinstance(cls, type) and issubclass(cls, keras.optimizers.schedules.LearningRateSchedule)):
         raise ConfigError(
             "lr_scheduler_cls must be a schedule class, e.g. keras.optimizers.schedules.CosineDecay or "
             f"delira.training.callbacks.StepLRCallbackTf, got {cls!r}"
         )
     # their arguments are counted in updates: decay_steps
-    return [TfSchedulerCallback(optimizer, cls, **{"step_on": "iter", **params}) for optimizer in optimizers.values()]
+    return functools.partial(TfSchedulerCallback, scheduler_cls=cls, **{"step_on": "iter", **params})

@@ -49,6 +49,7 @@ class TorchBackend(Backend):
     check_optimizers = staticmethod(building.check_optimizers)
     no_optimizer = staticmethod(building.no_optimizer)
     build_schedules = staticmethod(schedules.build_schedules)
+    schedules = schedules.SCHEDULES
     concatenate = staticmethod(values.concatenate)
     nonfinite = staticmethod(values.nonfinite)
     snapshot = staticmethod(memory.snapshot)

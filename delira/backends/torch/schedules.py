@@ -2,7 +2,7 @@
 
 import functools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -11,20 +11,14 @@ from delira.errors import ConfigError
 from delira.metrics.direction import AUTO, as_mode
 from delira.training.callbacks.abstract_callback import AbstractCallback
 from delira.training.callbacks.monitor import mode_of_plateau
-from delira.training.callbacks.rates import (
-    STEP_ON,
-    check_finite,
-    check_lowering,
-    check_rates,
-    is_improvement,
-    plain_counts,
-)
-from delira.utils.checks import check_choice, check_texts
+from delira.training.callbacks.schedules import schedule
+from delira.training.callbacks.schedules.arguments import check_finite, check_lowering, check_rates, plain_counts
+from delira.training.callbacks.schedules.rates import is_improvement
 
 _lr = torch.optim.lr_scheduler
 
 
-class TorchSchedulerCallback(AbstractCallback):
+class TorchSchedulerCallback(schedule.OptimizerSchedule):
     """Any torch schedule.
 
     Parameters
@@ -47,8 +41,8 @@ class TorchSchedulerCallback(AbstractCallback):
         If ``step_on`` is unknown, or, when the training begins, if there is nothing to monitor.
     """
 
+    has_groups = True
     scheduler_cls: Any = None
-    step_on = "epoch"
 
     def __init__(
         self,
@@ -59,10 +53,8 @@ class TorchSchedulerCallback(AbstractCallback):
         **params: Any,
     ):
         self.scheduler_cls = self.scheduler_cls if scheduler_cls is None else scheduler_cls
-        self.step_on = self.step_on if step_on is None else step_on
-        self.optimizer, self.monitor, self.params = optimizer, monitor, params
+        self.params = params
         self.scheduler: Any = None
-        self._updates = 0
         if not callable(self.scheduler_cls):
             raise ConfigError(
                 f"{type(self).__name__} needs scheduler_cls, e.g. torch.optim.lr_scheduler.StepLR, got "
@@ -71,11 +63,8 @@ class TorchSchedulerCallback(AbstractCallback):
         if getattr(self.scheduler_cls, "__module__", "").startswith("torch."):  # a user's may mean other things
             check_rates(self.scheduler_cls.__name__, params)
             self.params = plain_counts(params)
-        check_choice(self, STEP_ON, step_on=self.step_on)
-        if self._is_plateau and self.step_on == "iter":
-            raise ConfigError(f"{type(self).__name__} looks at values of epochs; leave step_on='iter' out")
-        if monitor is not None:
-            check_texts(self, monitor=monitor)
+        self.is_plateau = isinstance(self.scheduler_cls, type) and issubclass(self.scheduler_cls, _lr.ReduceLROnPlateau)
+        super().__init__(optimizer, step_on, monitor)
         if not isinstance(optimizer, str):
             if not hasattr(getattr(optimizer, "optimizer", optimizer), "param_groups"):
                 raise ConfigError(
@@ -83,10 +72,6 @@ class TorchSchedulerCallback(AbstractCallback):
                     f"{optimizer!r}"
                 )
             self._build(optimizer)
-
-    @property
-    def _is_plateau(self) -> bool:
-        return isinstance(self.scheduler_cls, type) and issubclass(self.scheduler_cls, _lr.ReduceLROnPlateau)
 
     def _build(self, optimizer: Any) -> None:
         self.optimizer = optimizer
@@ -104,71 +89,38 @@ class TorchSchedulerCallback(AbstractCallback):
             setattr(self.scheduler, name, functools.partial(_is_better, self.scheduler))
         self._check()
 
-    def attach(self, trainer: Any) -> None:
-        """Take the optimizer out of the trainer."""
-        if isinstance(self.optimizer, str):
-            if self.optimizer not in trainer.optimizers:
-                raise ConfigError(f"there is no optimizer {self.optimizer!r}; there are {sorted(trainer.optimizers)}")
-            self._build(trainer.optimizers[self.optimizer])
+    def begin(self, optimizer: Any, trainer: Any) -> None:
+        """Make the schedule of the optimizer, which sets its first rate."""
+        if self.scheduler is None:
+            self._build(optimizer)
         for wrapped in trainer.optimizers.values():  # only the trainer's knows when it updates
             if getattr(wrapped, "optimizer", None) is self.optimizer:
                 self.optimizer = wrapped
-        self._updates = self._count()
 
-    def at_training_begin(self, trainer: Any, **facts: Any) -> None:
-        """Refuse a plateau schedule that has nothing to look at; let it know which scores are good."""
-        if not self._is_plateau:
-            return
-        if self.monitor is None and trainer.score_key is None:
-            raise ConfigError(
-                "ReduceLROnPlateau needs a value to look at: train with validation data and val_score_key, or pass "
-                "monitor= (e.g. lr_scheduler_params={'monitor': 'loss name'})"
-            )
+    def watch(self, trainer: Any) -> None:
+        """Let the schedule know whether high values are good."""
         if "mode" not in self.params and self.scheduler.last_epoch == 0:
             self.params["mode"] = mode_of_plateau(trainer, self.monitor)
             floors = self.scheduler.min_lrs  # scaled, perhaps
             self._build(self.optimizer)
             self.scheduler.min_lrs = floors
 
-    def at_iter_end(self, trainer: Any, **facts: Any) -> None:
-        """Step after an update."""
-        if self.step_on == "iter" and self._count() != self._updates:
-            self._updates = self._count()
-            self._step()
+    def look_at(self, value: float) -> None:
+        """Let the schedule look at the value of an epoch."""
+        self.scheduler.step(value)
 
-    def at_epoch_end(self, trainer: Any, **facts: Any) -> None:
-        """Step after an epoch."""
-        metrics: Mapping[str, float] = facts["metrics"]
-        if self.step_on == "iter":
-            if hasattr(self.optimizer, "num_updates"):  # the epoch's end may bring one more update
-                self.at_iter_end(trainer)
-            return
-        if not self._is_plateau:
-            self._step()
-            return
-        key = self.monitor or facts["val_score_key"] or ""
-        if key not in metrics and f"val_{key}" in metrics:
-            key = f"val_{key}"
-        if key in metrics:
-            self.scheduler.step(metrics[key])
-        elif not trainer.skips_validation:
-            raise ConfigError(f"ReduceLROnPlateau looks at {key!r}, but the epoch has only {sorted(metrics)}")
-
-    def _step(self) -> None:
+    def advance(self) -> None:
+        """Set the rate of the next step."""
         if isinstance(self.scheduler, _lr.OneCycleLR) and self.scheduler.last_epoch >= self.scheduler.total_steps - 1:
             return  # PyTorch would raise an error; the last rate stays, as in the other backends
         self.scheduler.step()
         self._check()
 
     def _check(self) -> None:
-        if self._is_plateau or not hasattr(self.scheduler, "get_last_lr"):  # a plateau's has none before its first step
+        if self.is_plateau or not hasattr(self.scheduler, "get_last_lr"):  # a plateau's has none before its first step
             return
         name = getattr(self.scheduler_cls, "__name__", repr(self.scheduler_cls))
         check_finite(name, self.scheduler.get_last_lr())
-
-    def _count(self) -> int:
-        """Updates so far; a bare torch optimizer updates at every step."""
-        return getattr(self.optimizer, "num_updates", self._updates + 1)
 
     def state_dict(self) -> dict[str, Any]:
         """State of the schedule, without what only the class knows."""
@@ -251,6 +203,7 @@ class DefaultPyTorchSchedulerCallback(TorchSchedulerCallback):
 class ReduceLROnPlateauCallbackPyTorch(DefaultPyTorchSchedulerCallback):
     """Lower the rate when the validation score no longer improves."""
 
+    name = "ReduceLROnPlateau"
     scheduler_cls = _lr.ReduceLROnPlateau
     _names = (
         "mode",
@@ -279,6 +232,7 @@ class ReduceLROnPlateauCallbackPyTorch(DefaultPyTorchSchedulerCallback):
 class CosineAnnealingLRCallbackPyTorch(DefaultPyTorchSchedulerCallback):
     """Let the rate follow a cosine: ``(optimizer, T_max, eta_min=0, last_epoch=-1)``."""
 
+    name = "CosineAnnealingLR"
     scheduler_cls = _lr.CosineAnnealingLR
     _names = ("T_max", "eta_min", "last_epoch")
 
@@ -286,6 +240,7 @@ class CosineAnnealingLRCallbackPyTorch(DefaultPyTorchSchedulerCallback):
 class ExponentialLRCallbackPyTorch(DefaultPyTorchSchedulerCallback):
     """Multiply the rate by a factor every epoch: ``(optimizer, gamma, last_epoch=-1)``."""
 
+    name = "ExponentialLR"
     scheduler_cls = _lr.ExponentialLR
     _names = ("gamma", "last_epoch")
 
@@ -293,6 +248,7 @@ class ExponentialLRCallbackPyTorch(DefaultPyTorchSchedulerCallback):
 class LambdaLRCallbackPyTorch(DefaultPyTorchSchedulerCallback):
     """Let a function of the epoch give the rate's factor: ``(optimizer, lr_lambda, last_epoch=-1)``."""
 
+    name = "LambdaLR"
     scheduler_cls = _lr.LambdaLR
     _names = ("lr_lambda", "last_epoch")
 
@@ -300,6 +256,7 @@ class LambdaLRCallbackPyTorch(DefaultPyTorchSchedulerCallback):
 class MultiStepLRCallbackPyTorch(DefaultPyTorchSchedulerCallback):
     """Multiply the rate by a factor at given epochs: ``(optimizer, milestones, gamma=0.1, last_epoch=-1)``."""
 
+    name = "MultiStepLR"
     scheduler_cls = _lr.MultiStepLR
     _names = ("milestones", "gamma", "last_epoch")
 
@@ -307,6 +264,7 @@ class MultiStepLRCallbackPyTorch(DefaultPyTorchSchedulerCallback):
 class StepLRCallbackPyTorch(DefaultPyTorchSchedulerCallback):
     """Multiply the rate by a factor every few epochs: ``(optimizer, step_size, gamma=0.1, last_epoch=-1)``."""
 
+    name = "StepLR"
     scheduler_cls = _lr.StepLR
     _names = ("step_size", "gamma", "last_epoch")
 
@@ -314,13 +272,25 @@ class StepLRCallbackPyTorch(DefaultPyTorchSchedulerCallback):
 class OneCycleLRCallbackPyTorch(DefaultPyTorchSchedulerCallback):
     """Raise and lower the rate once over the run, stepped after each update; arguments as in torch."""
 
+    name = "OneCycleLR"
     scheduler_cls = _lr.OneCycleLR
     step_on = "iter"
     _names = ("max_lr", "total_steps", "epochs", "steps_per_epoch")
 
 
+class _CyclicLR(DefaultPyTorchSchedulerCallback):
+    """Let the rate go up and down between two values; arguments as in torch."""
+
+    name = "CyclicLR"
+    scheduler_cls = _lr.CyclicLR
+
+
+#: schedules by the names that all backends share; that of every native schedule besides
+SCHEDULES = {**schedule.by_name(DefaultPyTorchSchedulerCallback), "TorchScheduler": TorchSchedulerCallback}
+
+
 def build_schedules(optimizers: Mapping[str, Any], cls: Any, params: Mapping[str, Any]) -> list[AbstractCallback]:
-    """One schedule for each optimizer.
+    """Make one schedule for each optimizer.
 
     Parameters
     ----------
@@ -331,16 +301,13 @@ def build_schedules(optimizers: Mapping[str, Any], cls: Any, params: Mapping[str
     params
         Its keyword arguments; ``step_on`` and ``monitor`` as in :class:`TorchSchedulerCallback`.
     """
-    if isinstance(cls, type) and issubclass(cls, AbstractCallback):
-        return [cls(optimizer, **params) for optimizer in optimizers.values()]
+    return schedule.build_schedules(optimizers, cls, params, _native)
+
+
+def _native(cls: Any, params: Mapping[str, Any]) -> Callable[[Any], AbstractCallback]:
     if not callable(cls):
         raise ConfigError(
             f"lr_scheduler_cls must be a schedule class, e.g. torch.optim.lr_scheduler.StepLR, got {cls!r}"
         )
-    step_on = params.get("step_on", "iter" if cls in _PER_UPDATE else "epoch")
-    return [
-        TorchSchedulerCallback(optimizer, cls, **{**params, "step_on": step_on}) for optimizer in optimizers.values()
-    ]
-
-
-_PER_UPDATE = (_lr.OneCycleLR, _lr.CyclicLR)
+    step_on = "iter" if cls in (_lr.OneCycleLR, _lr.CyclicLR) else "epoch"
+    return functools.partial(TorchSchedulerCallback, scheduler_cls=cls, **{"step_on": step_on, **params})

@@ -11,7 +11,6 @@ from delira.training.callbacks.abstract_callback import AbstractCallback, Callba
 from delira.training.callbacks.checkpoints import Best, Interval, ModelCheckpoint, MostRecent
 from delira.training.callbacks.confusion import PyCM
 from delira.training.callbacks.csv_logger import CSVLogger
-from delira.training.callbacks.cycles import CyclicLR, OneCycleLR, WarmupCosine
 from delira.training.callbacks.decorators import (
     add_to_loss,
     bind_to,
@@ -80,12 +79,15 @@ from delira.training.callbacks.profiler import Profiler, TimerMetric
 from delira.training.callbacks.progress import ProgressBar
 from delira.training.callbacks.schedules import (
     CosineAnnealingLR,
+    CyclicLR,
     ExponentialLR,
     LambdaLR,
     MultiStepLR,
+    OneCycleLR,
     ReduceLROnPlateau,
     StepLR,
     TorchScheduler,
+    WarmupCosine,
 )
 from delira.training.callbacks.swa import SWA
 from delira.training.callbacks.tensorboard import TensorBoardWriter

@@ -163,7 +163,7 @@ POINTS = [
     PutBack(
         point="47",
         what="nothing is better than a first value that is infinite",
-        file="delira/training/callbacks/rates.py",
+        file="delira/training/callbacks/schedules/rates.py",
         old="    if math.isinf(best):  # of which there is no part",
         new="    if False:",
         test="tests/honesty/test_plateaus.py::test_a_plateau_is_the_same_everywhere",

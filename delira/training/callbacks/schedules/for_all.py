@@ -1,19 +1,19 @@
-"""Learning-rate schedules that work on every backend: each takes the room's own callback, for every optimizer."""
+"""Learning-rate schedules that work on every backend: each takes the backend's own, for every optimizer."""
 
-import importlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from delira import state as keys
 from delira.errors import ConfigError
 from delira.state import State
 from delira.training.callbacks.hooks import Callback
 from delira.training.callbacks.monitor import check_watched, sign_of, trainer_of
-from delira.training.callbacks.rates import FOR_GROUPS, as_list, check_lowering, check_rates
+from delira.training.callbacks.schedules.arguments import FOR_GROUPS, as_list, check_lowering, check_rates
+from delira.training.callbacks.schedules.schedule import OptimizerSchedule
 from delira.utils.checks import check_flags, check_numbers
 
-#: room -> ending of the names of its schedules
-_ENDINGS = {"torch": "PyTorch", "torchscript": "PyTorch", "tensorflow": "Tf", "jax": "Jax"}
+if TYPE_CHECKING:
+    from delira.training.base_trainer import BaseNetworkTrainer
 
 
 class RoomSchedule(Callback):
@@ -24,57 +24,59 @@ class RoomSchedule(Callback):
     """
 
     phases = ("fit",)
-    #: name of the rooms' callbacks, without their ending
+    #: name of the schedule in every backend
     _name = ""
 
     def __init__(self, step_on_batch: bool, params: Mapping[str, Any]):
         check_flags(self, step_on_batch=step_on_batch)
         check_rates(self, params)
         self.step_on_batch, self.params = step_on_batch, dict(params)
-        self._schedules: list[Any] = []
+        self._schedules: list[OptimizerSchedule] = []
         self._begun: dict[str, Any] = {}
         self._owner: int | None = None
 
-    def attach(self, trainer: Any) -> None:
+    def attach(self, trainer: "BaseNetworkTrainer") -> None:
         """Make a schedule for each of the trainer's optimizers."""
-        self._ending(trainer)  # an estimator has no optimizer that would ask for it
+        self._of_backend(trainer)  # an estimator has no optimizer that would ask for it
         self._owner = id(trainer)
         self._schedules = [self._build(trainer, name) for name in trainer.optimizers]
         for schedule in self._schedules:
             schedule.attach(trainer)
 
-    def _build(self, trainer: Any, optimizer: str) -> Any:
-        cls = self._room_class(trainer)
-        return cls(optimizer, step_on="iter" if self.step_on_batch else "epoch", **self.params)
+    def _build(self, trainer: "BaseNetworkTrainer", optimizer: str) -> OptimizerSchedule:
+        step_on = "iter" if self.step_on_batch else "epoch"
+        return self._of_backend(trainer)(optimizer, step_on=step_on, **self._arguments(trainer))
 
-    def _room_class(self, trainer: Any) -> Any:
-        ending = self._ending(trainer)
-        if ending != "PyTorch" and (
-            lists := [name for name, value in self.params.items() if _is_for_groups(name, value)]
-        ):
+    def _arguments(self, trainer: "BaseNetworkTrainer") -> dict[str, Any]:
+        """Return the arguments of the backend's schedule."""
+        return self.params
+
+    def _of_backend(self, trainer: "BaseNetworkTrainer") -> type[OptimizerSchedule]:
+        """Return the backend's schedule of this name."""
+        schedules, name = trainer.backend.schedules, trainer.backend.name
+        if not schedules:
+            raise ConfigError(f"{type(self).__name__}: the room {name!r} has no learning rates to change")
+        if self._name not in schedules:
+            raise ConfigError(
+                f"{type(self).__name__} works with PyTorch, not in the room {name!r}; use a schedule of "
+                "delira.training.callbacks, e.g. StepLR or LambdaLR"
+            )
+        found = schedules[self._name]
+        lists = [] if found.has_groups else [key for key, value in self.params.items() if _is_for_groups(key, value)]
+        if lists:
             raise ConfigError(
                 f"{type(self).__name__}: a list as {lists[0]} is for the groups of an optimizer of PyTorch, and an "
-                f"optimizer in the room {trainer.backend.name!r} has one rate"
+                f"optimizer in the room {name!r} has one rate"
             )
-        return self._class_of(ending)
-
-    def _class_of(self, ending: str) -> Any:
-        return getattr(importlib.import_module("delira.training.callbacks"), f"{self._name}Callback{ending}")
-
-    def _ending(self, trainer: Any) -> str:
-        if trainer.backend.name not in _ENDINGS:
-            raise ConfigError(
-                f"{type(self).__name__}: the room {trainer.backend.name!r} has no learning rates to change"
-            )
-        return _ENDINGS[trainer.backend.name]
+        return found
 
     def begin_anew(self, trainer: Any) -> None:
         """Make schedules for other optimizers than before."""
         self.attach(trainer)
         self.at_training_begin(trainer, **self._begun)
 
-    def at_training_begin(self, trainer: Any, **facts: Any) -> None:
-        """Tell the schedules."""
+    def at_training_begin(self, trainer: "BaseNetworkTrainer", **facts: Any) -> None:
+        """Let the schedules begin, unless another trial or trainer has taken them."""
         if self._owner != id(trainer):  # it would change the rates of that one
             name = type(self).__name__
             raise ConfigError(f"this {name} was given to another trial or trainer since; give each a {name} of its own")
@@ -82,12 +84,12 @@ class RoomSchedule(Callback):
         for schedule in self._schedules:
             schedule.at_training_begin(trainer, **facts)
 
-    def at_iter_end(self, trainer: Any, **facts: Any) -> None:
+    def at_iter_end(self, trainer: "BaseNetworkTrainer", **facts: Any) -> None:
         """Step after an update, if it is asked for."""
         for schedule in self._schedules:
             schedule.at_iter_end(trainer, **facts)
 
-    def at_epoch_end(self, trainer: Any, **facts: Any) -> None:
+    def at_epoch_end(self, trainer: "BaseNetworkTrainer", **facts: Any) -> None:
         """Step after an epoch."""
         for schedule in self._schedules:
             schedule.at_epoch_end(trainer, **facts)
@@ -251,14 +253,14 @@ class ReduceLROnPlateau(RoomSchedule):
         own = {"monitor": monitor, "mode": mode, "factor": factor, "patience": patience}
         super().__init__(step_on_batch, {**own, **params})
 
-    def _build(self, trainer: Any, optimizer: str) -> Any:
+    def _build(self, trainer: "BaseNetworkTrainer", optimizer: str) -> Any:
         sign = sign_of(self.params["mode"], self.params["monitor"], "ReduceLROnPlateau", trainer)
-        return self._room_class(trainer)(optimizer, **{**self.params, "mode": "max" if sign < 0 else "min"})
+        return self._of_backend(trainer)(optimizer, **{**self.params, "mode": "max" if sign < 0 else "min"})
 
-    def at_iter_end(self, trainer: Any, **facts: Any) -> None:
+    def at_iter_end(self, trainer: "BaseNetworkTrainer", **facts: Any) -> None:
         """Nothing: the values of a step come later."""
 
-    def at_epoch_end(self, trainer: Any, **facts: Any) -> None:
+    def at_epoch_end(self, trainer: "BaseNetworkTrainer", **facts: Any) -> None:
         """Look at the value of an epoch."""
         if not self.step_on_batch:
             super().at_epoch_end(trainer, **facts)
@@ -289,13 +291,7 @@ class TorchScheduler(RoomSchedule):
         If the fit is not one of PyTorch.
     """
 
+    _name = "TorchScheduler"
+
     def __init__(self, scheduler_builder: Callable[..., Any], step_on_batch: bool = False, **params: Any):
         super().__init__(step_on_batch, {"scheduler_cls": scheduler_builder, **params})
-
-    def _room_class(self, trainer: Any) -> Any:
-        if self._ending(trainer) != "PyTorch":
-            raise ConfigError(
-                f"TorchScheduler works with PyTorch, not in the room {trainer.backend.name!r}; use a schedule of "
-                "delira.training.callbacks, e.g. StepLR or LambdaLR"
-            )
-        return importlib.import_module("delira.training.callbacks").TorchSchedulerCallback

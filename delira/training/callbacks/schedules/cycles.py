@@ -1,16 +1,17 @@
 """Learning-rate schedules of a whole run that work on every backend: cycles, one cycle, warm-up and cosine."""
 
-import importlib
 import math
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from delira.errors import ConfigError
-from delira.training.callbacks.rates import RateSchedule
-from delira.training.callbacks.schedules import RoomSchedule
+from delira.training.callbacks.schedules.for_all import RoomSchedule
+from delira.training.callbacks.schedules.rates import HEIGHTS
 from delira.utils.checks import check_choice, check_functions, check_numbers, check_whole
 from delira.utils.suggest import did_you_mean
+
+if TYPE_CHECKING:
+    from delira.training.base_trainer import BaseNetworkTrainer
 
 
 class _Cycle(RoomSchedule):
@@ -26,9 +27,9 @@ class _Cycle(RoomSchedule):
             raise ConfigError(f"{name} takes no {unknown[0]!r}{did_you_mean(unknown[0], [*params, *self._more])}")
         super().__init__(step_on_batch, {**params, **self._more, **more})
 
-    def _arguments(self, trainer: Any) -> dict[str, Any]:
-        """Those that the room takes."""
-        if self._ending(trainer) == "PyTorch":
+    def _arguments(self, trainer: "BaseNetworkTrainer") -> dict[str, Any]:
+        """Return the arguments that the backend's schedule takes."""
+        if self._of_backend(trainer).has_groups:
             return self.params
         if self.params["cycle_momentum"]:
             raise ConfigError(
@@ -72,6 +73,7 @@ class CyclicLR(_Cycle):
     Smith, Cyclical learning rates for training neural networks, arXiv:1506.01186 (2015).
     """
 
+    _name = "CyclicLR"
     _more: ClassVar[Mapping[str, Any]] = {
         "scale_fn": None, "scale_mode": "cycle", "cycle_momentum": False, "base_momentum": 0.8, "max_momentum": 0.9,
     }  # fmt: skip
@@ -89,55 +91,13 @@ class CyclicLR(_Cycle):
     ):
         scale_fn = params.get("scale_fn")
         if scale_fn is None:
-            check_choice(self, _HEIGHTS, mode=mode)
+            check_choice(self, HEIGHTS, mode=mode)
         else:
             check_functions(self, scale_fn=scale_fn)
         super().__init__(step_on_batch, {
             "base_lr": base_lr, "max_lr": max_lr, "step_size_up": step_size_up, "step_size_down": step_size_down,
             "mode": mode, "gamma": gamma,
         }, params)  # fmt: skip
-
-    def _build(self, trainer: Any, optimizer: str) -> Any:
-        step_on, cls = "iter" if self.step_on_batch else "epoch", self._room_class(trainer)
-        if cls is _CyclicRate:
-            return cls(optimizer, step_on=step_on, **self._arguments(trainer))
-        schedule = sys.modules["torch"].optim.lr_scheduler.CyclicLR
-        return cls(optimizer, schedule, step_on=step_on, **self._arguments(trainer))
-
-    def _class_of(self, ending: str) -> Any:
-        if ending != "PyTorch":
-            return _CyclicRate
-        return importlib.import_module("delira.training.callbacks").TorchSchedulerCallback
-
-
-#: mode of cycles -> their height in cycle number ``cycle``, from 1, after ``count`` steps
-_HEIGHTS: dict[str, Callable[[int, int, float], float]] = {
-    "triangular": lambda cycle, count, gamma: 1.0,
-    "triangular2": lambda cycle, count, gamma: 1 / 2.0 ** (cycle - 1),
-    "exp_range": lambda cycle, count, gamma: float(gamma**count),
-}
-
-
-class _CyclicRate(RateSchedule):
-    """The cycles, for rooms without their own."""
-
-    arguments: ClassVar[Mapping[str, Any]] = {
-        "base_lr": ..., "max_lr": ..., "step_size_up": 2000, "step_size_down": None, "mode": "triangular", "gamma": 1.0,
-        "scale_fn": None, "scale_mode": "cycle",
-    }  # fmt: skip
-
-    def rate_after(self, count: int) -> float:
-        """The rate after ``count`` steps."""
-        params = self.params
-        up = params["step_size_up"]
-        length = up + (params["step_size_down"] or up)
-        cycle, place = divmod(count, length)
-        part = place / up if place <= up else (length - place) / (length - up)
-        if (scale := params["scale_fn"]) is None:
-            height = _HEIGHTS[params["mode"]](cycle + 1, count, params["gamma"])
-        else:
-            height = float(scale(cycle + 1 if params["scale_mode"] == "cycle" else count))
-        return float(params["base_lr"] + (params["max_lr"] - params["base_lr"]) * part * height)
 
 
 class OneCycleLR(_Cycle):
@@ -200,9 +160,6 @@ class OneCycleLR(_Cycle):
                 f"OneCycleLR: pct_start is a part, from 0 to 1, of at least 2 steps, and not of one step alone, got "
                 f"{pct_start!r} of {total_steps!r}"
             )
-
-    def _build(self, trainer: Any, optimizer: str) -> Any:
-        return self._room_class(trainer)(optimizer, step_on="iter", **self._arguments(trainer))
 
 
 class WarmupCosine(RoomSchedule):

@@ -1,143 +1,28 @@
-"""Learning-rate schedules for rooms without their own: the rate as a function of the epochs, or updates, so far.
+"""Learning-rate schedules for backends whose frameworks have none: the rate as a function of the epochs, or updates.
 
-They set ``optimizer.rate`` and count ``optimizer.num_updates``, which a room's optimizers have. The arguments are those
-of PyTorch's schedules of the same names.
+They set ``optimizer.rate`` and count ``optimizer.num_updates``, which a backend's optimizers have. The arguments are
+those of PyTorch's schedules of the same names. PyTorch's own differ from them in the last bit.
 """
 
 import bisect
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from delira.errors import ConfigError
 from delira.metrics.direction import AUTO, as_mode
-from delira.training.callbacks.abstract_callback import AbstractCallback
 from delira.training.callbacks.monitor import mode_of_plateau
-from delira.utils.checks import check_choice, check_flags, check_functions, check_numbers, check_texts, check_whole
+from delira.training.callbacks.schedules.arguments import as_number, check_finite, check_lowering, check_rates
+from delira.training.callbacks.schedules.schedule import OptimizerSchedule
+from delira.utils.checks import check_functions, check_texts
 from delira.utils.suggest import did_you_mean
 
-#: arguments that count something -> the least that they can be
-_COUNTS = {
-    "step_size": 1, "T_max": 1, "patience": 0, "cooldown": 0, "step_size_up": 1, "step_size_down": 1, "total_steps": 2,
-    "epochs": 1, "steps_per_epoch": 1,
-}  # fmt: skip
-#: arguments that are never None
-_NEEDED = ("step_size", "T_max", "step_size_up", "gamma", "milestones", "lr_lambda", "max_lr", "base_lr")
-#: arguments that are numbers -> their limits
-_NUMBERS: dict[str, dict[str, float]] = {
-    "gamma": {"at_least": 0}, "eta_min": {"at_least": 0}, "factor": {"above": 0}, "threshold": {},
-    "pct_start": {"at_least": 0, "at_most": 1}, "div_factor": {"above": 0}, "final_div_factor": {"above": 0},
-    "eps": {"at_least": 0},
-}  # fmt: skip
-#: and those that may be lists, one for each group of parameters of an optimizer of PyTorch
-FOR_GROUPS: dict[str, dict[str, float]] = {
-    "base_lr": {"at_least": 0}, "max_lr": {"above": 0}, "min_lr": {"at_least": 0}, "base_momentum": {"at_least": 0},
-    "max_momentum": {"at_least": 0},
-}  # fmt: skip
-#: arguments that are one of a few words -> these
-_CHOICES = {
-    "anneal_strategy": ("cos", "linear"),
-    "threshold_mode": ("rel", "abs"),
-    "scale_mode": ("cycle", "iterations"),
-}
-#: what schedules count
-STEP_ON = ("epoch", "iter")
-_FLAGS = ("three_phase", "cycle_momentum")
+if TYPE_CHECKING:
+    from delira.training.base_trainer import BaseNetworkTrainer
 
 
-def check_rates(owner: Any, params: Mapping[str, Any]) -> None:
-    """Refuse arguments of schedules that are impossible, by their names; None is none.
-
-    Raises
-    ------
-    ConfigError
-        Naming the first that is impossible.
-    """
-    for name, value in params.items():
-        if value is None and name not in _NEEDED:
-            continue
-        if name in _COUNTS:
-            check_whole(owner, at_least=_COUNTS[name], **{name: value})
-        elif name in _NUMBERS:
-            check_numbers(owner, **_NUMBERS[name], **{name: value})
-        elif name in FOR_GROUPS:
-            for each in as_list(value) or [value]:
-                check_numbers(owner, **FOR_GROUPS[name], **{name: each})
-        elif (check := _CHECKS.get(name)) is not None:
-            check(owner, value)
-        elif name in _CHOICES:
-            check_choice(owner, _CHOICES[name], **{name: value})
-        elif name in _FLAGS:
-            check_flags(owner, **{name: value})
-
-
-def _check_milestones(owner: Any, milestones: Any) -> None:
-    if not isinstance(milestones, Iterable) or isinstance(milestones, (str, bytes, Mapping, Iterator)):
-        raise ConfigError(f"{_name_of(owner)}: milestones is a list of steps, got {milestones!r}")
-    for step in milestones:
-        check_whole(owner, at_least=1, milestones=step)
-
-
-def _check_functions(owner: Any, functions: Any) -> None:
-    if not as_list(functions) or not all(map(callable, as_list(functions))):
-        raise ConfigError(f"{_name_of(owner)}: lr_lambda is a function of the steps so far, got {functions!r}")
-
-
-#: arguments with rules of their own
-_CHECKS: dict[str, Callable[[Any, Any], None]] = {"milestones": _check_milestones, "lr_lambda": _check_functions}
-
-
-def _name_of(owner: Any) -> str:
-    return owner if isinstance(owner, str) else type(owner).__name__
-
-
-def plain_counts(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of a schedule with counts that are integers of Python, as PyTorch asks for; for checked ones."""
-    return {name: int(value) if name in _COUNTS and value is not None else value for name, value in params.items()}
-
-
-def as_list(value: Any) -> list[Any]:
-    """The values of a list; anything else as the only one."""
-    return list(value) if isinstance(value, (list, tuple)) else [value]
-
-
-def check_finite(owner: Any, rates: Sequence[float]) -> None:
-    """Refuse a rate that is no number, before it makes weights that are none.
-
-    Raises
-    ------
-    ConfigError
-        With the rate.
-    """
-    for rate in rates:
-        if not math.isfinite(rate):
-            raise ConfigError(f"{owner} gave the learning rate {rate}; look at its arguments, or its function")
-
-
-def as_number(owner: Any, given: Any) -> float:
-    """What a function of the user's gave for a rate, or its factor.
-
-    Raises
-    ------
-    ConfigError
-        If it is no number.
-    """
-    try:
-        return float(given)
-    except (TypeError, ValueError) as error:
-        raise ConfigError(f"{_name_of(owner)}: its function gave the learning rate {given!r}, no number") from error
-
-
-def check_lowering(owner: Any, factor: float) -> None:
-    """Refuse a factor, a number already, that would not lower a rate."""
-    if not 0 < factor < 1:
-        raise ConfigError(
-            f"{_name_of(owner)}: factor must be above 0 and below 1, which lowers the rate, got {factor!r}"
-        )
-
-
-class RateSchedule(AbstractCallback):
-    """Base of the schedules: ``Schedule(optimizer, *args, step_on=…, **params)``.
+class RateSchedule(OptimizerSchedule):
+    """A schedule that computes its rates: ``Schedule(optimizer, *args, step_on=…, **params)``.
 
     Parameters
     ----------
@@ -154,16 +39,14 @@ class RateSchedule(AbstractCallback):
         If an argument is missing or unknown.
     """
 
-    step_on = "epoch"
     #: arguments after the optimizer, in order, and what they are by default; ``...`` where one must be given
     arguments: ClassVar[Mapping[str, Any]] = {}
 
     def __init__(self, optimizer: Any = "default", *args: Any, step_on: str | None = None, **params: Any):
-        self.optimizer, self.step_on = optimizer, self.step_on if step_on is None else step_on
-        check_choice(self, STEP_ON, step_on=self.step_on)
+        super().__init__(optimizer, step_on)
         self.params = self._named(args, params)
         check_rates(self, self.params)
-        self.count, self._updates = 0, 0
+        self.count = 0
         self.base = math.nan  # the rate that the optimizer began with
         self.scale = 1.0  # by which somebody has changed all rates
 
@@ -186,35 +69,22 @@ class RateSchedule(AbstractCallback):
             raise ConfigError(f"{name} needs {missing[0]!r}")
         return merged
 
-    def attach(self, trainer: Any) -> None:
-        """Take the optimizer out of the trainer, and set its first rate."""
-        if isinstance(self.optimizer, str):
-            if self.optimizer not in trainer.optimizers:
-                raise ConfigError(f"there is no optimizer {self.optimizer!r}; there are {sorted(trainer.optimizers)}")
-            self.optimizer = trainer.optimizers[self.optimizer]
-        if not hasattr(self.optimizer, "num_updates"):
+    def begin(self, optimizer: Any, trainer: "BaseNetworkTrainer") -> None:
+        """Set the first rate of the optimizer."""
+        self.optimizer = optimizer
+        if not hasattr(optimizer, "num_updates"):
             raise ConfigError(
-                f"{type(self).__name__} takes the name of an optimizer, or one of the trainer's, got {self.optimizer!r}"
+                f"{type(self).__name__} takes the name of an optimizer, or one of the trainer's, got {optimizer!r}"
             )
         if math.isnan(self.base):
-            rate = self.optimizer.rate
+            rate = optimizer.rate
             self.base = math.nan if rate is None else rate
             self._set()  # says why, if the rate cannot be changed
-        self._updates = self.optimizer.num_updates
 
-    def at_iter_end(self, trainer: Any, **facts: Any) -> None:
-        """Step after an update."""
-        if self.step_on == "iter" and (updates := self.optimizer.num_updates) != self._updates:
-            self.count, self._updates = self.count + 1, updates
-            self._set()
-
-    def at_epoch_end(self, trainer: Any, **facts: Any) -> None:
-        """Step after an epoch; its end may bring one more update."""
-        if self.step_on == "iter":
-            self.at_iter_end(trainer)
-        else:
-            self.count += 1
-            self._set()
+    def advance(self) -> None:
+        """Set the rate of the next step."""
+        self.count += 1
+        self._set()
 
     def _set(self) -> None:
         rate = self.rate_after(self.count) * self.scale
@@ -239,6 +109,7 @@ class RateSchedule(AbstractCallback):
 class StepRate(RateSchedule):
     """Multiply the rate by ``gamma`` every ``step_size`` epochs."""
 
+    name = "StepLR"
     arguments: ClassVar[Mapping[str, Any]] = {"step_size": ..., "gamma": 0.1}
 
     def rate_after(self, count: int) -> float:
@@ -249,6 +120,7 @@ class StepRate(RateSchedule):
 class MultiStepRate(RateSchedule):
     """Multiply the rate by ``gamma`` at each of the epochs ``milestones``."""
 
+    name = "MultiStepLR"
     arguments: ClassVar[Mapping[str, Any]] = {"milestones": ..., "gamma": 0.1}
 
     def rate_after(self, count: int) -> float:
@@ -260,6 +132,7 @@ class MultiStepRate(RateSchedule):
 class ExponentialRate(RateSchedule):
     """Multiply the rate by ``gamma`` every epoch."""
 
+    name = "ExponentialLR"
     arguments: ClassVar[Mapping[str, Any]] = {"gamma": ...}
 
     def rate_after(self, count: int) -> float:
@@ -270,6 +143,7 @@ class ExponentialRate(RateSchedule):
 class LambdaRate(RateSchedule):
     """Let ``lr_lambda``, a function of the number of epochs, give the rate's factor."""
 
+    name = "LambdaLR"
     arguments: ClassVar[Mapping[str, Any]] = {"lr_lambda": ...}
 
     def __init__(self, optimizer: Any = "default", *args: Any, step_on: str | None = None, **params: Any):
@@ -284,6 +158,7 @@ class LambdaRate(RateSchedule):
 class CosineAnnealingRate(RateSchedule):
     """Let the rate follow a cosine down to ``eta_min`` in ``T_max`` epochs, and up again in as many."""
 
+    name = "CosineAnnealingLR"
     arguments: ClassVar[Mapping[str, Any]] = {"T_max": ..., "eta_min": 0.0}
 
     def rate_after(self, count: int) -> float:
@@ -304,6 +179,7 @@ class OneCycleRate(RateSchedule):
     Smith and Topin, Super-convergence, arXiv:1708.07120 (2017).
     """
 
+    name = "OneCycleLR"
     step_on = "iter"
     arguments: ClassVar[Mapping[str, Any]] = {
         "max_lr": ..., "total_steps": None, "epochs": None, "steps_per_epoch": None, "pct_start": 0.3,
@@ -350,6 +226,37 @@ def _line(start: float, end: float, part: float) -> float:
 _BETWEEN = {"cos": _cosine, "linear": _line}
 
 
+#: mode of cycles -> their height in cycle number ``cycle``, from 1, after ``count`` steps
+HEIGHTS: dict[str, Callable[[int, int, float], float]] = {
+    "triangular": lambda cycle, count, gamma: 1.0,
+    "triangular2": lambda cycle, count, gamma: 1 / 2.0 ** (cycle - 1),
+    "exp_range": lambda cycle, count, gamma: float(gamma**count),
+}
+
+
+class CyclicRate(RateSchedule):
+    """Let the rate go up and down between two values."""
+
+    name = "CyclicLR"
+    arguments: ClassVar[Mapping[str, Any]] = {
+        "base_lr": ..., "max_lr": ..., "step_size_up": 2000, "step_size_down": None, "mode": "triangular", "gamma": 1.0,
+        "scale_fn": None, "scale_mode": "cycle",
+    }  # fmt: skip
+
+    def rate_after(self, count: int) -> float:
+        """The rate after ``count`` steps."""
+        params = self.params
+        up = params["step_size_up"]
+        length = up + (params["step_size_down"] or up)
+        cycle, place = divmod(count, length)
+        part = place / up if place <= up else (length - place) / (length - up)
+        if (scale := params["scale_fn"]) is None:
+            height = HEIGHTS[params["mode"]](cycle + 1, count, params["gamma"])
+        else:
+            height = float(scale(cycle + 1 if params["scale_mode"] == "cycle" else count))
+        return float(params["base_lr"] + (params["max_lr"] - params["base_lr"]) * part * height)
+
+
 def is_improvement(value: float, best: float, threshold: float, is_relative: bool, is_highest: bool) -> bool:
     """Whether a value is better than the best one by more than a threshold; the same in every backend.
 
@@ -379,19 +286,21 @@ class PlateauRate(RateSchedule):
     the run.
     """
 
+    name = "ReduceLROnPlateau"
     arguments: ClassVar[Mapping[str, Any]] = {
         "mode": None, "factor": 0.1, "patience": 10, "threshold": 1e-4, "threshold_mode": "rel", "cooldown": 0,
         "min_lr": 0.0, "eps": 1e-8, "monitor": None,
     }  # fmt: skip
 
+    is_plateau = True
+
     def __init__(self, optimizer: Any = "default", *args: Any, step_on: str | None = None, **params: Any):
         super().__init__(optimizer, *args, step_on=step_on, **params)
-        if self.step_on == "iter":
-            raise ConfigError(f"{type(self).__name__} looks at values of epochs; leave step_on out")
         mode = AUTO if self.params["mode"] is None else as_mode(self.params["mode"], "mode")
         check_lowering(self, self.params["factor"])
-        if self.params["monitor"] is not None:
-            check_texts(self, monitor=self.params["monitor"])
+        if (monitor := self.params["monitor"]) is not None:
+            check_texts(self, monitor=monitor)
+            self.monitor = monitor
         self.mode = {"lowest": "min", "highest": "max"}.get(mode)
         self.best: float | None = None
         self.bad_epochs = self.cooldown = 0
@@ -401,29 +310,13 @@ class PlateauRate(RateSchedule):
         rate = self.optimizer.rate
         return math.nan if rate is None else float(rate / self.scale)
 
-    def at_training_begin(self, trainer: Any, **facts: Any) -> None:
-        """Refuse to look at nothing; hear which scores are good."""
-        monitor = self.params["monitor"]
-        if monitor is None and trainer.score_key is None:
-            raise ConfigError(
-                "ReduceLROnPlateau needs a value to look at: train with validation data and val_score_key, or pass "
-                "monitor= (e.g. lr_scheduler_params={'monitor': 'loss name'})"
-            )
+    def watch(self, trainer: "BaseNetworkTrainer") -> None:
+        """Find out whether high values are good."""
         if self.mode is None:
-            self.mode = mode_of_plateau(trainer, monitor)
+            self.mode = mode_of_plateau(trainer, self.monitor)
 
-    def at_epoch_end(self, trainer: Any, **facts: Any) -> None:
-        """Look at the value of the epoch."""
-        metrics: Mapping[str, float] = facts["metrics"]
-        key = self.params["monitor"] or facts["val_score_key"] or ""
-        if key not in metrics and f"val_{key}" in metrics:
-            key = f"val_{key}"
-        if key in metrics:
-            self._look_at(float(metrics[key]))
-        elif not trainer.skips_validation:
-            raise ConfigError(f"ReduceLROnPlateau looks at {key!r}, but the epoch has only {sorted(metrics)}")
-
-    def _look_at(self, value: float) -> None:
+    def look_at(self, value: float) -> None:
+        """Lower the rate after too many epochs without improvement."""
         self.count += 1
         if self._is_better(value):
             self.best, self.bad_epochs = value, 0
