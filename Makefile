@@ -39,7 +39,7 @@ export MPLBACKEND := Agg
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test chaos spec parity docs lint format full test-all test-rooms test-notebooks notebooks bench test-gpu bench-gpu clean distclean
+.PHONY: help demo test chaos spec parity docs lint format stubs full test-all test-rooms test-notebooks notebooks bench test-gpu bench-gpu clean distclean
 
 help:
 	@echo "make demo       cross-validate a network on the digits that scikit-learn brings"
@@ -50,6 +50,7 @@ help:
 	@echo "make docs       the site, in docs/_build/html; a warning is an error, and nothing is fetched"
 	@echo "make lint       ruff, ruff format and mypy"
 	@echo "make format     let ruff rewrite what it can"
+	@echo "make stubs      what editors see of names that are resolved on first use, made from where they are stated"
 	@echo "make full       all tests, the notebooks, and the tests again with one framework alone, and with none"
 	@echo "make test-only-none    the tests with no framework; test-only-torch, -tensorflow, -jax with that one alone"
 	@echo "make test-notebooks    the notebooks, from top to bottom; make notebooks also writes what they show"
@@ -69,6 +70,9 @@ lint: .venv/.stamp-dev
 format: .venv/.stamp-dev
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+
+stubs: .venv/.stamp-dev
+	@$(BIN)/python tests/stubs.py
 
 test: .venv/.stamp-dev
 	@$(BIN)/python -m pytest -n $(WORKERS) -m "$(FAST)" $(ARGS)

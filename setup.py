@@ -60,7 +60,7 @@ setup(
     python_requires=">=3.11",
     package_dir={"": "."},  # an editable install is a path then, which type checkers and editors follow
     packages=find_packages(include=["delira", "delira.*"]),
-    package_data={"delira": ["py.typed", "**/*.j2"]},
+    package_data={"delira": ["py.typed", "**/*.pyi", "**/*.j2"]},
     entry_points={"console_scripts": ["delira = delira.cli:main"]},
     install_requires=read_requirements("base"),
     extras_require=extras,

@@ -187,3 +187,8 @@ NAMES = {
 def installed_rooms() -> tuple[str, ...]:
     """Rooms whose package is installed; nothing is imported to find out."""
     return tuple(room for room, package in FRAMEWORKS.items() if importlib.util.find_spec(package))
+
+
+def get_backends() -> tuple[str, ...]:
+    """Upper-case names of the backends whose package is installed, e.g. ``("TORCH",)``."""
+    return tuple(room.upper() for room in installed_rooms())

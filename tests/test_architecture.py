@@ -16,7 +16,8 @@ SOURCE = Path(delira.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
 
 BELOW_CONTRACT = {"errors", "state", "utils", "data_loading", "models", "logging", "metrics", "io"}
-UP_TO_TRAINING = BELOW_CONTRACT | {"contract", "training"}
+BELOW_TRAINING = BELOW_CONTRACT | {"contract", "settings", "runs"}
+UP_TO_EXPERIMENTS = BELOW_TRAINING | {"training", "report", "experiments"}
 
 #: part of delira -> parts it may import, at the top of a file or inside a function
 ALLOWED = {
@@ -32,18 +33,19 @@ ALLOWED = {
     "metrics": {"errors", "state", "utils"},
     "io": {"errors", "utils"},
     "contract": {"errors", "models", "io", "utils"},
-    "training": BELOW_CONTRACT | {"contract"},
-    "execution": UP_TO_TRAINING,
-    "report": {"errors", "utils", "metrics", "training"},
-    "testing": UP_TO_TRAINING,
-    "backends": UP_TO_TRAINING,
-    "cli": UP_TO_TRAINING | {"__init__", "rooms", "execution", "report"},
+    "settings": {"errors", "utils", "metrics", "logging", "contract"},
+    "runs": {"errors", "utils", "metrics", "io", "settings"},
+    "training": BELOW_TRAINING,
+    "report": {"errors", "utils", "metrics", "runs"},
+    "experiments": BELOW_TRAINING | {"training", "report"},
+    "execution": UP_TO_EXPERIMENTS,
+    "testing": UP_TO_EXPERIMENTS,
+    "backends": UP_TO_EXPERIMENTS,
+    "cli": UP_TO_EXPERIMENTS | {"__init__", "rooms", "execution"},
 }
 #: the same for imports inside functions only: small interfaces to what knows the importing part
 ALLOWED_LATE = {
-    "__init__": {"training"},  # delira.Trial
-    "metrics": {"training"},  # TimerMetric, which is a callback, too
-    "training": {"report", "execution"},  # a result plots itself; an experiment hands its folds out
+    "experiments": {"execution"},  # an experiment hands its folds out
 }
 #: room -> the room it builds on
 PARENTS = {"torchscript": "torch"}
@@ -68,8 +70,8 @@ LONG_FILES: dict[str, str] = {}
 LONG_BODIES: dict[str, str] = {}
 MANY_ARGUMENTS = {
     "data_loading/data_manager.py BaseDataManager.__init__": HISTORIC,
-    "training/base_experiment.py BaseExperiment.__init__": HISTORIC,
-    "training/base_experiment.py BaseExperiment.kfold": HISTORIC,
+    "experiments/experiment.py BaseExperiment.__init__": HISTORIC,
+    "experiments/experiment.py BaseExperiment.kfold": HISTORIC,
     "training/base_trainer.py BaseNetworkTrainer.__init__": HISTORIC,
     "training/callbacks/tensorboard_images.py TensorBoardImages.__init__": HISTORIC,
     "training/callbacks/tensorboard_projector.py TensorBoardProjector.__init__": HISTORIC,

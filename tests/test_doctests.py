@@ -53,6 +53,6 @@ def test_only_what_has_no_data_is_left_out():
     assert skipped == {
         "backends/sklearn/training.py",
         "testing/spec/runner.py",
-        "training/preprocessing.py",
-        "training/result.py",
+        "experiments/preprocessing.py",
+        "experiments/result.py",
     }

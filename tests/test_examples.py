@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from delira.data_loading import WorkerSettings, sampler
-from delira.training import config
-from delira.training.signatures import settings_signature
-from delira.training.splits import SplitConfig
+from delira.experiments.splits import SplitConfig
+from delira.settings import config
+from delira.settings.signatures import settings_signature
 
 torch = pytest.importorskip("torch")
 

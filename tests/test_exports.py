@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from stubs import stubs
 
 import delira
 from delira.rooms import FRAMEWORKS, NAMES
+from delira.settings.config import SETTINGS
 from delira.training import BaseExperiment, BaseNetworkTrainer
-from delira.training.config import SETTINGS
 
 SOURCE = Path(delira.__file__).parent
 
@@ -58,11 +59,18 @@ def constants(path: Path) -> dict[str, Any]:
     return found
 
 
-#: module -> its ``__all__``, read without importing it
+#: module -> its ``__all__``, read without importing it: as it is written, or else as editors see it
 LISTED = {
     module_of(path): values["__all__"]
-    for path in sorted(SOURCE.rglob("*.py"))
+    for path in sorted([*SOURCE.rglob("*.py"), *SOURCE.rglob("*.pyi")])
     if "__all__" in (values := constants(path))
+}
+#: historic import path -> where its names are defined
+MOVED = {
+    "delira.training.base_experiment": "delira.experiments.experiment",
+    "delira.training.command_line": "delira.experiments.command_line",
+    "delira.training.metrics": "delira.metrics",
+    "delira.training.parameters": "delira.experiments.parameters",
 }
 #: module -> names that rooms show there
 SHOWN = {
@@ -96,23 +104,43 @@ def test_every_room_of_the_table_has_a_folder_and_a_package():
         assert (SOURCE / "backends" / room / "__init__.py").is_file()
 
 
+def test_what_editors_see_is_what_the_packages_say():
+    written = {path: path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.pyi")}
+    assert written == stubs(), "run: make stubs"
+
+
 @pytest.mark.parametrize("module", SHOWN)
-def test_what_editors_see_is_what_the_table_says(module):
-    tree = ast.parse(Path(importlib.import_module(module).__file__).read_text(encoding="utf-8"))
-    (block,) = [node for node in tree.body if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)]
-    seen = [(node.module, alias.name, alias.asname) for node in block.body for alias in node.names]
+def test_editors_see_the_names_of_rooms(module):
+    path = Path(importlib.import_module(module).__file__).with_suffix(".pyi")
+    seen = [
+        (node.module, alias.name, alias.asname)
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("delira.backends.")
+        for alias in node.names
+    ]
     package = module.removeprefix("delira.")
     table = [(f"delira.backends.{room}", name, name) for room in NAMES for name in NAMES[room].get(package, ())]
     assert sorted(seen) == sorted(table)
 
 
 def test_every_package_that_shows_names_of_rooms_is_in_the_table():
-    showing = {
-        module_of(path)
-        for path in SOURCE.rglob("*.py")
-        if re.search(r"^__getattr__, __dir__ = lazy_names\(__name__\)$", path.read_text(encoding="utf-8"), re.MULTILINE)
-    }
-    assert showing == SHOWN.keys()
+    assert SHOWN.keys() <= {module_of(path.with_suffix(".py")) for path in stubs()}
+
+
+@pytest.mark.parametrize("module", MOVED)
+def test_a_historic_path_shows_what_its_home_has(module):
+    old, new = importlib.import_module(module), importlib.import_module(MOVED[module])
+    names = [name for name in vars(new) if not name.startswith("__")]
+    assert all(getattr(old, name) is getattr(new, name) for name in names)
+    assert dir(old) == dir(new)
+    with pytest.raises(AttributeError, match="has no attribute 'no_such_name'"):
+        old.no_such_name  # noqa: B018
+
+
+def test_everything_listed_can_be_imported_from_a_historic_path():
+    found: dict[str, Any] = {}
+    exec("from delira.training.metrics import *", found)
+    assert found.keys() >= set(LISTED["delira.metrics"])
 
 
 @pytest.mark.parametrize("room", NAMES)
@@ -192,8 +220,9 @@ def test_lists_of_names_are_sorted_and_name_nothing_twice(module):
 
 
 def test_every_public_package_lists_its_names():
-    packages = {module_of(path) for path in SOURCE.rglob("__init__.py")} - {"delira.backends"}
-    assert packages <= LISTED.keys()
+    packages = {module_of(path) for path in SOURCE.rglob("__init__.py")}
+    shown_by_training = {f"delira.{name}" for name in ("experiments", "runs", "settings")}
+    assert packages - shown_by_training - {"delira.backends"} <= LISTED.keys()
 
 
 HISTORIC = [

@@ -7,8 +7,8 @@ from typing import Any
 
 from delira.cli.output import Answer, wrapped
 from delira.errors import ConfigError
+from delira.experiments.result import KFoldResult
 from delira.logging.image_files import file_name
-from delira.training.result import KFoldResult
 from delira.utils.suggest import did_you_mean
 
 FORMATS = ("csv", "tex", "png", "svg", "pdf")

@@ -12,9 +12,9 @@ from typing import Any
 
 from delira.cli.output import DASH, Answer, duration, table, wrapped
 from delira.errors import ConfigError
-from delira.training.fold_file import FILE
-from delira.training.stored_run import FINISHED, UNKNOWN, StoredRun, find_runs, read_history, read_run
-from delira.training.stored_summary import SUMMARY
+from delira.runs.fold_file import FILE
+from delira.runs.stored_run import FINISHED, UNKNOWN, StoredRun, find_runs, read_history, read_run
+from delira.runs.summary import SUMMARY
 from delira.utils.foreign import harmless, open_regular
 from delira.utils.suggest import did_you_mean
 

@@ -12,19 +12,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from delira.errors import CheckpointError, ConfigError, UnreadableError
+from delira.experiments.preprocessing import FILE as PREPROCESSING
+from delira.experiments.selection import other_weights
+from delira.experiments.stored_result import CHANGED, load_parameters
 from delira.io.container import read_tree
 from delira.io.verify import BROKEN_ZIP, verify_zip
-from delira.training import fold_file, run_folder
-from delira.training.fold_file import FILE, StoredFold, read_fold
-from delira.training.guard_log import FILE as GUARDS
-from delira.training.guard_log import describe_lost_guards
-from delira.training.phase_times import VERSION
-from delira.training.preprocessing import FILE as PREPROCESSING
-from delira.training.selection import other_weights
-from delira.training.stored_result import CHANGED, load_parameters
-from delira.training.stored_run import FINISHED, StoredRun, read_history
-from delira.training.stored_summary import FORMAT as SUMMARY_FORMAT
-from delira.training.stored_summary import SUMMARY
+from delira.runs import fold_file
+from delira.runs import folder as run_folder
+from delira.runs.fold_file import FILE, StoredFold, read_fold
+from delira.runs.guard_log import FILE as GUARDS
+from delira.runs.guard_log import describe_lost_guards
+from delira.runs.stored_run import FINISHED, StoredRun, read_history
+from delira.runs.summary import FORMAT as SUMMARY_FORMAT
+from delira.runs.summary import SUMMARY
+from delira.runs.timings import VERSION
 from delira.utils.cells import as_text
 from delira.utils.foreign import MOST_OF_MANY, check_unpacked, open_regular, read_bytes, read_json, refuse_link
 from delira.utils.patience import SAYS_NOTHING, read_patiently

@@ -7,8 +7,8 @@ from typing import Any
 
 from delira.cli.output import Answer, wrapped
 from delira.cli.stored_files import BROKEN, MISSING, UNKNOWN, UNREADABLE, WHOLE, Check, check_files
-from delira.training.run_folder import git_commit, versions
-from delira.training.stored_run import StoredRun, read_run
+from delira.runs.folder import git_commit, versions
+from delira.runs.stored_run import StoredRun, read_run
 
 SAME, DIFFERENT = "same", "different"
 

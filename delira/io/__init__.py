@@ -1,30 +1,10 @@
 """Checkpoints: how they are written, verified and found, and what each room shows."""
 
-from typing import TYPE_CHECKING
-
 from delira.io.checkpoint import CheckpointFolder
 from delira.io.container import read_tree, write_tree
 from delira.io.export import export
 from delira.io.verify import verify_zip
 from delira.io.weights import load_weights, save_weights
-from delira.utils.lazy import lazy_names
+from delira.utils.lazy import public_names
 
-if TYPE_CHECKING:  # what type checkers and editors see; at run time see lazy_names below
-    from delira.backends.jax import load_checkpoint_jax as load_checkpoint_jax
-    from delira.backends.jax import save_checkpoint_jax as save_checkpoint_jax
-    from delira.backends.sklearn import load_checkpoint_sklearn as load_checkpoint_sklearn
-    from delira.backends.sklearn import save_checkpoint_sklearn as save_checkpoint_sklearn
-    from delira.backends.tensorflow import load_checkpoint_tf as load_checkpoint_tf
-    from delira.backends.tensorflow import save_checkpoint_tf as save_checkpoint_tf
-    from delira.backends.tensorflow import tf_load_checkpoint as tf_load_checkpoint
-    from delira.backends.tensorflow import tf_save_checkpoint as tf_save_checkpoint
-    from delira.backends.torch import load_checkpoint_torch as load_checkpoint_torch
-    from delira.backends.torch import save_checkpoint_torch as save_checkpoint_torch
-    from delira.backends.torch import torch_load_checkpoint as torch_load_checkpoint
-    from delira.backends.torch import torch_save_checkpoint as torch_save_checkpoint
-    from delira.backends.torchscript import load_checkpoint_torchscript as load_checkpoint_torchscript
-    from delira.backends.torchscript import save_checkpoint_torchscript as save_checkpoint_torchscript
-
-__all__ = ["CheckpointFolder", "export", "load_weights", "read_tree", "save_weights", "verify_zip", "write_tree"]
-
-__getattr__, __dir__ = lazy_names(__name__)
+__getattr__, __dir__, __all__ = public_names(__name__)

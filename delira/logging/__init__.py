@@ -3,82 +3,21 @@
 Handlers are those of Python's logging; the root logger is left alone.
 """
 
-from typing import TYPE_CHECKING
+from delira.utils.lazy import public_names
 
-from delira.utils.lazy import lazy_members
-
-if TYPE_CHECKING:  # what type checkers and editors see; at run time see lazy_members below
-    from delira.logging.contexts import LoggingContext as LoggingContext
-    from delira.logging.contexts import close_logger as close_logger
-    from delira.logging.contexts import get_logger as get_logger
-    from delira.logging.contexts import log as log
-    from delira.logging.contexts import make_logger as make_logger
-    from delira.logging.handlers import MessageHandler as MessageHandler
-    from delira.logging.handlers import MultiStreamHandler as MultiStreamHandler
-    from delira.logging.handlers import MultistreamHandler as MultistreamHandler
-    from delira.logging.handlers import Place as Place
-    from delira.logging.image_files import ImgSaveHandler as ImgSaveHandler
-    from delira.logging.logger import MessageLogger as MessageLogger
-    from delira.logging.message_file import MessageFileHandler as MessageFileHandler
-    from delira.logging.messages import Message as Message
-    from delira.logging.tensorboard import TensorboardXLoggingHandler as TensorboardXLoggingHandler
-    from delira.logging.trackers import MLflowHandler as MLflowHandler
-    from delira.logging.trackers import WandbHandler as WandbHandler
-    from delira.logging.trixi_handler import TrixiHandler as TrixiHandler
-    from delira.logging.visdom_handlers import VisdomImageHandler as VisdomImageHandler
-    from delira.logging.visdom_handlers import VisdomImageSaveHandler as VisdomImageSaveHandler
-    from delira.logging.visdom_handlers import VisdomImageSaveStreamHandler as VisdomImageSaveStreamHandler
-    from delira.logging.visdom_handlers import VisdomLoggingHandler as VisdomLoggingHandler
-    from delira.logging.visdom_handlers import VisdomStreamHandler as VisdomStreamHandler
-
-__all__ = [
-    "ImgSaveHandler",
-    "LoggingContext",
-    "MLflowHandler",
-    "Message",
-    "MessageFileHandler",
-    "MessageHandler",
-    "MessageLogger",
-    "MultiStreamHandler",
-    "MultistreamHandler",
-    "Place",
-    "TensorboardXLoggingHandler",
-    "TrixiHandler",
-    "VisdomImageHandler",
-    "VisdomImageSaveHandler",
-    "VisdomImageSaveStreamHandler",
-    "VisdomLoggingHandler",
-    "VisdomStreamHandler",
-    "WandbHandler",
-    "close_logger",
-    "get_logger",
-    "log",
-    "make_logger",
-]
-
-_HOMES = {
-    "LoggingContext": "contexts",
-    "close_logger": "contexts",
-    "get_logger": "contexts",
-    "log": "contexts",
-    "make_logger": "contexts",
-    "MessageHandler": "handlers",
-    "MultiStreamHandler": "handlers",
-    "Place": "handlers",
-    "ImgSaveHandler": "image_files",
-    "MessageLogger": "logger",
-    "MessageFileHandler": "message_file",
-    "Message": "messages",
-    "TensorboardXLoggingHandler": "tensorboard",
-    "MLflowHandler": "trackers",
-    "WandbHandler": "trackers",
-    "TrixiHandler": "trixi_handler",
-    "VisdomImageHandler": "visdom_handlers",
-    "VisdomImageSaveHandler": "visdom_handlers",
-    "VisdomImageSaveStreamHandler": "visdom_handlers",
-    "VisdomLoggingHandler": "visdom_handlers",
-    "VisdomStreamHandler": "visdom_handlers",
-    "MultistreamHandler": "handlers",
-}
-
-__getattr__, __dir__ = lazy_members(__name__, _HOMES)
+__getattr__, __dir__, __all__ = public_names(
+    __name__,
+    {
+        "delira.logging.contexts": "LoggingContext close_logger get_logger log make_logger",
+        "delira.logging.handlers": "MessageHandler MultiStreamHandler MultistreamHandler Place",
+        "delira.logging.image_files": "ImgSaveHandler",
+        "delira.logging.logger": "MessageLogger",
+        "delira.logging.message_file": "MessageFileHandler",
+        "delira.logging.messages": "Message",
+        "delira.logging.tensorboard": "TensorboardXLoggingHandler",
+        "delira.logging.trackers": "MLflowHandler WandbHandler",
+        "delira.logging.trixi_handler": "TrixiHandler",
+        "delira.logging.visdom_handlers": "VisdomImageHandler VisdomImageSaveHandler VisdomImageSaveStreamHandler"
+        " VisdomLoggingHandler VisdomStreamHandler",
+    },
+)

@@ -4,8 +4,6 @@ Functions over a data set are called as ``f(y_true, y_pred)``, scikit-learn's or
 :func:`lambda_metric`, as ``f(y_pred, y_true)``, that of a criterion.
 """
 
-from typing import TYPE_CHECKING, Any
-
 from delira.metrics.forms import kind_of, score
 from delira.metrics.functions import accuracy, dice
 from delira.metrics.gather import Gatherer
@@ -56,94 +54,11 @@ from delira.metrics.tree.registry import default_for_key, known_keys
 from delira.metrics.tree.regression import MeanAbsoluteError, MeanSquaredError, RootMeanSquaredError
 from delira.metrics.tree.roots import BatchLambda
 from delira.metrics.tree.running import RunningMean, RunningMetric
+from delira.utils.lazy import public_names
 
-if TYPE_CHECKING:
-    from delira.training.callbacks import TimerMetric as TimerMetric
-
-__all__ = [
-    "LR",
-    "R2",
-    "AdvancedMetric",
-    "AurocMetric",
-    "BalancedAccuracy",
-    "BatchLambda",
-    "BinaryAccuracy",
-    "CalibrationError",
-    "CategoricalAccuracy",
-    "CohenKappa",
-    "ConfusionMatrix",
-    "DefaultAccuracy",
-    "Dice",
-    "Epoch",
-    "EpochLambda",
-    "FBeta",
-    "Gatherer",
-    "Hausdorff",
-    "IoU",
-    "Loss",
-    "MatthewsCorrCoef",
-    "Max",
-    "Mean",
-    "MeanAbsoluteError",
-    "MeanSquaredError",
-    "Metric",
-    "MetricList",
-    "MetricSet",
-    "MetricTree",
-    "Min",
-    "MixupAcc",
-    "PerSample",
-    "PrAuc",
-    "Precision",
-    "Recall",
-    "RocAuc",
-    "RocAucScore",
-    "RootMean",
-    "RootMeanSquaredError",
-    "RunningMean",
-    "RunningMetric",
-    "SklearnAccuracyScore",
-    "SklearnBalancedAccuracyScore",
-    "SklearnClassificationMetric",
-    "SklearnF1Score",
-    "SklearnFBetaScore",
-    "SklearnHammingLoss",
-    "SklearnJaccardSimilarityScore",
-    "SklearnLogLoss",
-    "SklearnMatthewsCorrCoeff",
-    "SklearnMetric",
-    "SklearnPrecisionScore",
-    "SklearnRecallScore",
-    "SklearnZeroOneLoss",
-    "Std",
-    "TimerMetric",
-    "ToDict",
-    "TopKCategoricalAccuracy",
-    "TorchMetric",
-    "Var",
-    "Weighted",
-    "accuracy",
-    "default_for_key",
-    "dice",
-    "kind_of",
-    "known_keys",
-    "lambda_metric",
-    "max_",
-    "mean",
-    "min_",
-    "per_sample",
-    "running_mean",
-    "score",
-    "std",
-    "to_dict",
-    "var",
-]
-
-
-def __getattr__(name: str) -> Any:
-    # as it is a callback, too, it lies beside these, which need the metrics
-    if name == "TimerMetric":
-        from delira.training.callbacks import TimerMetric
-
-        return TimerMetric
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__, __all__ = public_names(
+    __name__,
+    {
+        "delira.training.callbacks.profiler": "TimerMetric",
+    },
+)

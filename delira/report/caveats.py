@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from delira.report.summary import fold_values
-from delira.training.guard_log import describe_guards
+from delira.runs.guard_log import describe_guards
 
 MAX_LISTED = 10
 _LENGTH = 16
@@ -60,7 +60,7 @@ def _facts(result: Any) -> tuple[Mapping[str, Any], Sequence[Mapping[str, Any]]]
     """Manifest and ledger of the run, as far as there is one."""
     if result.path is None:
         return {}, ()
-    from delira.training.stored_run import read_facts
+    from delira.runs.stored_run import read_facts
 
     return read_facts(Path(result.path))
 

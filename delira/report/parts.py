@@ -7,7 +7,6 @@ import numpy as np
 
 from delira.errors import MissingKeyError
 from delira.metrics.scoring import keys_of, lookup
-from delira.training.out_of_fold import OutOfFold
 from delira.utils.trees import iterate_leaves, map_leaves
 
 
@@ -57,7 +56,7 @@ def rounds_of(result: Any) -> list[Part]:
     parts = []
     for folds in rounds.folds:
         is_all = len(folds) == len(result.folds)
-        oof = result.oof if is_all else OutOfFold.from_folds(folds, result.n_samples, _per_case(result))
+        oof = result.oof if is_all else result.aligned(folds)
         mask = oof.mask
         values = {**oof.predictions, **oof.targets}
         if not mask.all():

@@ -13,15 +13,16 @@ from typing import Any, Unpack
 from delira import state as keys
 from delira.contract import NO_HOOKS, StepHooks
 from delira.errors import DataError, NonFiniteLossError
+from delira.settings.config import TrainerConfig, check_start, read_settings
+from delira.settings.keywords import TrainerKeywords
+from delira.settings.parts import check_verbose
+from delira.settings.signatures import show_settings
 from delira.training import checks, guards
 from delira.training.averaged_statistics import AveragedStatistics
 from delira.training.callbacks import CallbackList
 from delira.training.checkpointed import StopInValidation
-from delira.training.config import TrainerConfig, check_start, read_settings
-from delira.training.config_parts import check_verbose
 from delira.training.generators import seed_generators, set_generators
 from delira.training.hooked_run import HookedRun
-from delira.training.keywords import TrainerKeywords
 from delira.training.live_view import live_view
 from delira.training.micro_batches import run_in_parts
 from delira.training.output_readings import OutputReadings
@@ -29,7 +30,6 @@ from delira.training.plan import TrainingPlan, close_workers, make_plan
 from delira.training.predictor import batch_length
 from delira.training.run_files import check_score, lock, open_files
 from delira.training.running_epoch import RunningEpoch
-from delira.training.signatures import show_settings
 from delira.training.state import TrainingState
 from delira.training.stop_signals import StopSignals
 from delira.utils.files import sweep_partials, writable_folder

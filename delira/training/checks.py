@@ -13,7 +13,7 @@ from delira.data_loading import AbstractDataset
 from delira.errors import CheckpointError, ConfigError, DataError, NetworkError
 from delira.metrics import MetricSet
 from delira.models.abstract_network import AbstractNetwork
-from delira.training.config import TrainerConfig
+from delira.settings.config import TrainerConfig
 from delira.training.data_position import has_epochs
 from delira.training.state import TrainingState
 from delira.utils.binding import tell_contradiction, tell_order

@@ -10,7 +10,7 @@ import numpy as np
 from delira.data_loading import BaseDataManager
 from delira.data_loading.abstract_dataset import name_sample
 from delira.errors import NonFiniteLossError
-from delira.training.config import TrainerConfig
+from delira.settings.config import TrainerConfig
 from delira.training.generators import own_generators
 from delira.training.plan import TrainingPlan
 from delira.training.running_epoch import RunningEpoch

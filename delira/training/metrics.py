@@ -1,4 +1,5 @@
 """The historic import path of :mod:`delira.metrics`."""
 
-from delira.metrics import *  # noqa: F403
-from delira.metrics import __all__ as __all__
+from delira.utils.lazy import moved_names
+
+__getattr__, __dir__ = moved_names(__name__, "delira.metrics")

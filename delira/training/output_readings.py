@@ -9,8 +9,9 @@ from delira.metrics import MetricSet
 from delira.metrics.forms import TreeMetric
 from delira.metrics.scoring import keys_of, predicted_key
 from delira.metrics.tree.criteria import read_values
-from delira.training.config import TrainerConfig
-from delira.training.outputs import changed, entries, is_classification, known_outputs, settled_metrics, unsaid
+from delira.settings.config import TrainerConfig
+from delira.settings.outputs import known_outputs
+from delira.training.outputs import changed, entries, is_classification, settled_metrics, unsaid
 
 
 class OutputReadings:

@@ -5,86 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from delira.contract import DEFAULT_LOSS_KEYS
-from delira.errors import ConfigError, MissingKeyError
+from delira.errors import MissingKeyError
 from delira.metrics.forms import settled
 from delira.metrics.scoring import keys_of, lookup, predicted_key
-from delira.metrics.tree.criteria import OUTPUTS, Criterion, combined, describe_criterion, one_of_each_row, read_values
-from delira.metrics.tree.criteria import with_output as with_setting
+from delira.metrics.tree.criteria import Criterion, one_of_each_row, read_values
 from delira.metrics.tree.seen import named_samples
-from delira.utils.suggest import did_you_mean
 
 #: outputs of which it was settled what they are: name of the output -> (name of its target, what is known)
 Outputs = Mapping[str, tuple[str, Criterion]]
-
-
-def check_output(output: Any) -> None:
-    """Refuse a setting ``output`` that says nothing of what predictions may be.
-
-    Raises
-    ------
-    ConfigError
-        Naming what may be said.
-    """
-    if output is None:
-        return
-    given = output if isinstance(output, Mapping) else {"": output}
-    for name, said in given.items():
-        if not isinstance(name, str) or not isinstance(said, str) or said not in OUTPUTS:
-            entry = f"output[{name!r}]" if isinstance(output, Mapping) else "output"
-            guess = did_you_mean(said, OUTPUTS) if isinstance(said, str) else ""
-            raise ConfigError(
-                f"{entry} must be one of {', '.join(map(repr, OUTPUTS))}, or a dict of them by the name of a "
-                f"prediction, got {said!r}{guess}"
-            )
-
-
-def known_output(config: Any, prediction: str | None, backend: Any = None) -> Criterion:
-    """What losses and settings say of a prediction.
-
-    Parameters
-    ----------
-    config
-        Settings of a trainer.
-    prediction
-        Name of the prediction; None: of one that nobody names.
-    backend
-        The verbs of the framework, which say where channels are; None: nobody says it.
-    """
-    losses = [
-        loss for name, loss in config.losses.items() if prediction in config.loss_keys.get(name, DEFAULT_LOSS_KEYS)
-    ]
-    known = combined([describe_criterion(loss) for loss in losses])
-    said = config.output.get(prediction) if isinstance(config.output, Mapping) else config.output
-    known = with_setting(known, said)
-    if backend is None:
-        return known
-    if not backend.is_differentiable and known.told_by == "values":
-        known = known._replace(told_by="backend")
-    return known if known.class_axis is not None else known._replace(class_axis=-1 if backend.channels_last else 1)
-
-
-def known_outputs(
-    config: Any, metrics: Mapping[str, Any], keys: Mapping[str, Sequence[str]], backend: Any
-) -> dict[str, tuple[str, Criterion]]:
-    """The same of each prediction that metrics and losses read, with the name of its target.
-
-    Parameters
-    ----------
-    config, backend
-        As for :func:`known_output`.
-    metrics, keys
-        Metrics by name, and the entries that each reads.
-    """
-    pairs = [(predicted_key(metric, keys[name]), keys[name]) for name, metric in metrics.items()]
-    pairs += [(pair[0], pair) for name in config.losses if (pair := config.loss_keys.get(name, DEFAULT_LOSS_KEYS))]
-    pairs += [(DEFAULT_LOSS_KEYS[0], DEFAULT_LOSS_KEYS)]
-    found: dict[str, tuple[str, Criterion]] = {}
-    for prediction, pair in pairs:
-        targets = [entry for entry in pair if entry != prediction]
-        if prediction is not None and len(targets) == 1 and prediction not in found:
-            found[prediction] = (targets[0], known_output(config, prediction, backend))
-    return found
 
 
 def read_outputs(written: Any) -> dict[str, tuple[str, Criterion]] | None:

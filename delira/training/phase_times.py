@@ -9,17 +9,13 @@ from time import perf_counter
 from typing import Any, TypeVar
 
 from delira.contract import tell_marks
-from delira.errors import UnreadableError
+from delira.runs.timings import FILE, VERSION, read_timings
 from delira.utils.files import publish_text
-from delira.utils.foreign import read_json
-from delira.utils.patience import read_patiently
-from delira.utils.seal import sealed, unsealed
+from delira.utils.seal import sealed
 
 _log = logging.getLogger("delira")
 _Item = TypeVar("_Item")
 
-FILE = "timings.json"
-VERSION = 1
 #: what a closure tells apart, by ``delira.contract.mark``
 _STEP_PARTS = ("forward", "backward", "update")
 _PHASES = ("data", *_STEP_PARTS, "step", "validation", "checkpoint", "test", "other")
@@ -200,32 +196,3 @@ class PhaseTimes:
             publish_text(self._path, json.dumps(sealed(self.to_dict()), indent=1), durable=False)
         except OSError as error:
             _log.warning("the times of the phases could not be written: %s", error)
-
-
-def read_timings(folder: Path) -> dict[str, Any] | None:
-    """The times in the folder of a fold; None if there are none, or they are damaged.
-
-    Parameters
-    ----------
-    folder
-        The folder.
-
-    Raises
-    ------
-    UnreadableError
-        If the system cannot read them now: nobody knows then whether they are lost.
-    """
-    try:
-        found = read_patiently(folder / FILE, lambda: read_json(folder / FILE))
-        if found.get("version", VERSION) != VERSION:
-            raise ValueError(f"it has the version {found['version']!r}; this version of delira reads {VERSION}")
-        found = unsealed(found)
-        seconds = {str(name): float(value) for name, value in found["seconds"].items()}
-        return {**found, "steps": int(found["steps"]), "seconds": seconds}
-    except FileNotFoundError:
-        return None
-    except UnreadableError:
-        raise
-    except (OSError, ArithmeticError, ValueError, TypeError, LookupError, AttributeError) as error:
-        _log.warning("%s cannot be read, so the times of the phases in it are lost: %s", folder / FILE, error)
-        return None

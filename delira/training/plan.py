@@ -6,8 +6,7 @@ from typing import Any
 
 from delira.data_loading.data_manager import BaseDataManager
 from delira.errors import ConfigError
-from delira.training.config import TrainerConfig, check_epochs
-from delira.training.step_values import REDUCTIONS
+from delira.settings.config import REDUCTIONS, TrainerConfig, check_epochs
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

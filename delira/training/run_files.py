@@ -9,9 +9,9 @@ from typing import Any
 
 from delira.errors import ConfigError
 from delira.io.checkpoint import CheckpointFolder
+from delira.runs.guard_log import GuardLog
 from delira.training import guards
 from delira.training.callbacks.history import HistoryWriter
-from delira.training.guard_log import GuardLog
 from delira.training.phase_times import PhaseTimes
 from delira.training.saving import Saver
 from delira.utils.files import writable_folder

@@ -9,12 +9,12 @@ from delira.contract import DEFAULT_LOSS_KEYS, Step, StepHooks, call_losses
 from delira.errors import ConfigError, NonFiniteLossError
 from delira.metrics import MetricSet
 from delira.metrics.loss_weights import Weigh, weigh
+from delira.runs.guard_log import GuardLog
+from delira.settings.config import TrainerConfig, check_fold, score_mode
 from delira.training import guards
 from delira.training.averaged_statistics import AveragedStatistics
 from delira.training.callbacks import CallbackList
-from delira.training.config import TrainerConfig, check_fold, score_mode
 from delira.training.data_position import EpochData, has_epochs, is_foreign_loader
-from delira.training.guard_log import GuardLog
 from delira.training.phase_times import PhaseTimes
 from delira.training.plan import TrainingPlan
 from delira.training.predictor import Predictor

@@ -6,7 +6,7 @@ from typing import Any
 from delira.contract import Backend
 from delira.errors import CheckpointError
 from delira.metrics import MetricSet, kind_of
-from delira.training.config import TrainerConfig
+from delira.settings.config import TrainerConfig
 from delira.training.step_values import StepValues
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from delira.errors import CheckpointError
 from delira.io.checkpoint import CheckpointFolder
-from delira.training.config_parts import SavingConfig
+from delira.settings.parts import SavingConfig
 from delira.training.state import TrainingState
 from delira.utils.lock import refuse_moved
 

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from delira.errors import ConfigError, NonFiniteLossError
-
-REDUCTIONS = ("mean", "sum", "first_only", "last_only")
+from delira.settings.config import REDUCTIONS
 
 
 class StepValues:

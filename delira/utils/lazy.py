@@ -4,67 +4,116 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any
 
 from delira.errors import MissingBackendError
 from delira.rooms import FRAMEWORKS, NAMES
 
+#: what a module is given: ``__getattr__`` and ``__dir__``
+Lookup = tuple[Callable[[str], Any], Callable[[], list[str]]]
 
-def lazy_names(module: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Build the ``__getattr__`` and ``__dir__`` of a public package from the table of rooms.
+
+def public_names(
+    module: str, elsewhere: Mapping[str, str] | None = None
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """Build ``__getattr__``, ``__dir__`` and ``__all__`` of a public package: the one statement of its names.
+
+    Public is what the package has imported when it calls this, and what it names in ``elsewhere``. Names of backends
+    are shown, too, but are no part of ``__all__``. What editors see is made from this by ``make stubs``.
 
     Parameters
     ----------
     module
         ``__name__`` of the package, e.g. ``"delira.models"``.
+    elsewhere
+        Module -> names, separated by blanks, that are imported from it when they are first used. ``Old=New`` shows
+        ``New`` under its older name.
     """
-    package = module.removeprefix("delira.")
-    home = {name: room for room, names in NAMES.items() for name in names.get(package, ())}
-
-    def __getattr__(name: str) -> Any:
-        if name not in home:
-            raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        room = home[name]
-        try:
-            value = getattr(importlib.import_module(f"delira.backends.{room}"), name)
-        except ModuleNotFoundError as error:
-            if (error.name or "").startswith("delira"):
-                raise
-            # the framework itself, if it is missing, and not the part of it that happened to be imported first
-            framework = FRAMEWORKS[room]
-            missing = framework if importlib.util.find_spec(framework) is None else str(error.name).split(".")[0]
-            raise MissingBackendError(
-                f"{module}.{name} needs the package {missing!r}, which is not installed. "
-                f"Install it with: pip install 'delira[{room}]'"
-            ) from error
-        setattr(sys.modules[module], name, value)
-        return value
-
-    def __dir__() -> list[str]:
-        return sorted({*vars(sys.modules[module]), *home})
-
-    return __getattr__, __dir__
+    homes = {
+        name: (home, real) for home, names in (elsewhere or {}).items() for name, real in map(_names, names.split())
+    }
+    imported = [
+        name
+        for name, value in vars(sys.modules[module]).items()
+        if not isinstance(value, ModuleType) and (not name.startswith("_") or name == "__version__")
+        if value is not public_names
+    ]
+    return *_lookup(module, homes), sorted({*imported, *homes}, key=_order)
 
 
-def lazy_members(module: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Build the ``__getattr__`` and ``__dir__`` of a package whose modules are imported when they are asked for.
+def lazy_names(module: str) -> Lookup:
+    """Build ``__getattr__`` and ``__dir__`` of a public module that shows nothing but names of backends.
 
     Parameters
     ----------
     module
-        ``__name__`` of the package.
-    homes
-        Public name -> module of the package that defines it.
+        Its ``__name__``, e.g. ``"delira.training.losses"``.
+    """
+    return _lookup(module, {})
+
+
+def moved_names(module: str, home: str) -> Lookup:
+    """Build ``__getattr__`` and ``__dir__`` of a module that is only a historic import path of another one.
+
+    Parameters
+    ----------
+    module
+        Its ``__name__``.
+    home
+        The module that has the names now.
     """
 
     def __getattr__(name: str) -> Any:
-        if name not in homes:
+        if name.startswith("__") and name != "__all__":  # those of a module are its own
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        value = getattr(importlib.import_module(f"{module}.{homes[name]}"), name)
+        return getattr(importlib.import_module(home), name)
+
+    return __getattr__, lambda: dir(importlib.import_module(home))
+
+
+def _names(entry: str) -> tuple[str, str]:
+    """The name that is shown, and that under which it is defined."""
+    shown, _, real = entry.partition("=")
+    return shown, real or shown
+
+
+def _order(name: str) -> tuple[bool, bool, str]:
+    """Sort key of ``__all__``: constants, then classes, then the rest."""
+    return not name.isupper(), not name[0].isupper(), name
+
+
+def _lookup(module: str, homes: Mapping[str, tuple[str, str]]) -> Lookup:
+    package = module.removeprefix("delira.")
+    rooms = {name: room for room, names in NAMES.items() for name in names.get(package, ())}
+
+    def __getattr__(name: str) -> Any:
+        if name in homes:
+            home, real = homes[name]
+            value = getattr(importlib.import_module(home), real)
+        elif name in rooms:
+            value = _name_of_room(module, name, rooms[name])
+        else:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
         setattr(sys.modules[module], name, value)
         return value
 
     def __dir__() -> list[str]:
-        return sorted({*vars(sys.modules[module]), *homes})
+        return sorted({*vars(sys.modules[module]), *homes, *rooms})
 
     return __getattr__, __dir__
+
+
+def _name_of_room(module: str, name: str, room: str) -> Any:
+    try:
+        return getattr(importlib.import_module(f"delira.backends.{room}"), name)
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("delira"):
+            raise
+        # the framework itself, if it is missing, and not the part of it that happened to be imported first
+        framework = FRAMEWORKS[room]
+        missing = framework if importlib.util.find_spec(framework) is None else str(error.name).split(".")[0]
+        raise MissingBackendError(
+            f"{module}.{name} needs the package {missing!r}, which is not installed. "
+            f"Install it with: pip install 'delira[{room}]'"
+        ) from error

@@ -9,8 +9,8 @@ from system_calls import Call, recorded
 from test_writer_protocol import LINKS, POLICIES, checkpoint_folder, tree_of
 from trainings import check_checkpoints, check_equal, kfold, ledger, train
 
+from delira.runs.folder import RunFolder
 from delira.training import Parameters
-from delira.training.run_folder import RunFolder
 from delira.utils.files import make_folder, publish, publish_text
 
 

@@ -11,8 +11,8 @@ from system_calls import Died, in_child, killed_at, killed_everywhere, recorded
 from trainings import check_checkpoints, check_equal, files, kfold, ledger, train
 
 from delira.io import CheckpointFolder
+from delira.runs.folder import RunFolder
 from delira.training import Parameters
-from delira.training.run_folder import RunFolder
 from delira.utils.files import publish, publish_text
 
 

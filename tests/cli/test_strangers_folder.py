@@ -18,8 +18,8 @@ from delira.cli.runs import Filter, list_runs
 from delira.cli.verify import verify
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError, DeliraError
+from delira.runs.folder import RunFolder
 from delira.training import KFoldResult
-from delira.training.run_folder import RunFolder
 from delira.utils.lock import locked, owner_of
 
 if os.name != "posix":

@@ -16,11 +16,11 @@ from delira.cli.runs import Filter, list_runs
 from delira.cli.verify import verify
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError
+from delira.runs.locate import locate_run
+from delira.runs.stored_run import read_history
 from delira.training import KFoldResult
 from delira.training.callbacks import AbstractCallback
 from delira.training.callbacks.history import HistoryWriter
-from delira.training.locate import locate_run
-from delira.training.stored_run import read_history
 from delira.utils.seal import unsealed
 
 
@@ -277,7 +277,7 @@ def test_a_file_of_a_newer_version_is_neither_whole_nor_broken(run, name):
 
 
 def test_a_result_of_a_newer_version_is_neither_whole_nor_broken(run, monkeypatch):
-    monkeypatch.setattr("delira.training.fold_file.FORMAT", 0)
+    monkeypatch.setattr("delira.runs.fold_file.FORMAT", 0)
     assert found(run) == {"fold_00/result.zip": "unknown", "fold_01/result.zip": "unknown"}
 
 

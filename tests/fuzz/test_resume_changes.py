@@ -21,8 +21,8 @@ from small_rooms import build_room
 
 from delira.data_loading import BaseDataManager, RandomSampler
 from delira.errors import DeliraError
+from delira.settings.config import PARTS, PLAIN
 from delira.training.callbacks import AbstractCallback, EarlyStopping, TerminateOnNaN
-from delira.training.config import PARTS, PLAIN
 
 SEED = int(os.environ.get("DELIRA_FUZZ_SEED", "0"))
 EPOCHS = 3

@@ -5,10 +5,10 @@ import re
 import numpy as np
 import pytest
 
+from delira.experiments.result import FoldResult, KFoldResult
 from delira.report.export import summary_table
 from delira.report.regression import regression_section
 from delira.report.table import Table, number_format
-from delira.training.result import FoldResult, KFoldResult
 
 
 def row(mean, std):

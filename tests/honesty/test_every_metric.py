@@ -26,9 +26,9 @@ from metric_data import KINDS
 import delira.metrics as dm
 from delira.data_loading import BaseDataManager
 from delira.metrics import score
+from delira.settings.config import TrainerConfig
 from delira.state import CRITERION, MIXUP_LAMBDA, Y_PRED, Y_TRUE, State, X
 from delira.testing import toy
-from delira.training.config import TrainerConfig
 from delira.training.predictor import Predictor
 
 # scikit-learn warns of classes that occur in one of both only

@@ -7,9 +7,9 @@ from small_rooms import build_room
 
 from delira.data_loading import BaseDataManager, DictDataset
 from delira.errors import ConfigError
+from delira.experiments.inner_validation import caveats_of_validation
+from delira.experiments.splits import SplitConfig, Splitter
 from delira.training import KFoldResult
-from delira.training.inner_validation import caveats_of_validation
-from delira.training.splits import SplitConfig, Splitter
 
 
 def splitter_of(more, **config):

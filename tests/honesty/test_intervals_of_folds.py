@@ -18,6 +18,7 @@ from sklearn.model_selection import (
     StratifiedKFold,
 )
 
+from delira.experiments.result import FoldResult, KFoldResult
 from delira.metrics import AurocMetric, MetricSet, SklearnF1Score, accuracy, per_sample
 from delira.metrics.forms import evaluator, in_form
 from delira.metrics.of_cases import case_values, is_mean_of_cases
@@ -26,7 +27,6 @@ from delira.report import runs_page
 from delira.report.classification import confusion
 from delira.report.ranking import rank
 from delira.report.regression import regression_section
-from delira.training.result import FoldResult, KFoldResult
 
 N = 160
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from delira.data_loading import BaseDataManager
-from delira.training.result import KFoldResult
+from delira.experiments.result import KFoldResult
 
 sk = pytest.importorskip("sklearn.metrics", reason="the numbers are compared with those of scikit-learn")
 torch = pytest.importorskip("torch", reason="a network of PyTorch is trained")

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from delira.cli.runs import Filter, list_runs
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError, DataError
+from delira.experiments.result import KFoldResult
 from delira.metrics import MetricSet, accuracy, dice, score
 from delira.metrics.forms import evaluator, in_form
 from delira.metrics.tree.criteria import describe_criterion
 from delira.report.classified import classify, reliability
-from delira.training.config import read_settings
-from delira.training.result import KFoldResult
+from delira.settings.config import read_settings
 
 sk = pytest.importorskip("sklearn.metrics", reason="the numbers are compared with those of scikit-learn")
 sp = pytest.importorskip("scipy.special", reason="softmax and sigmoid are those of scipy")

@@ -150,7 +150,7 @@ def test_piece_by_piece_it_learns_the_same_whatever_the_batches(
             pieces.append(np.array(rows))
             return super().partial_fit(rows, *more, **options)
 
-    from delira.training.preprocessing import _Fit
+    from delira.experiments.preprocessing import _Fit
 
     fit = _Fit("data", Noting(**transformer.get_params()), n, max_bytes)
     for batch in BaseDataManager(dataset, batch_size):

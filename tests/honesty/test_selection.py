@@ -10,10 +10,10 @@ from small_rooms import build_room
 
 from delira import metrics as ours
 from delira.errors import ConfigError
+from delira.experiments.run_request import merged
 from delira.metrics.direction import higher_is_better
 from delira.metrics.tree.adapters import KNOWN_FUNCTIONS
 from delira.training.callbacks import Best, EarlyStopping, ReduceLROnPlateau
-from delira.training.run_request import merged
 
 BOTH_SPELLINGS = r"val_score_mode='min' \(also called 'lowest'\) or val_score_mode='max' \(also called 'highest'\)"
 UP = (0.2, 0.9, 0.5)

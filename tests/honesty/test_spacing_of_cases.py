@@ -6,9 +6,9 @@ import scipy.stats
 from scipy.spatial.distance import cdist
 
 from delira.errors import ConfigError, DataError, MissingKeyError
+from delira.experiments.result import FoldResult, KFoldResult
 from delira.metrics import Hausdorff, MetricList, MetricSet, kind_of
 from delira.state import Y_PRED, Y_TRUE, State
-from delira.training.result import FoldResult, KFoldResult
 
 GENERATOR = np.random.default_rng(0)
 N = 24

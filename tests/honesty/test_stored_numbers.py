@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from sklearn import metrics as sk
 
+from delira.experiments.result import FoldResult, KFoldResult
 from delira.metrics import MetricSet, lambda_metric, per_sample
 from delira.report import progress as progress_module
 from delira.report import summary as summary_module
 from delira.report.stored_numbers import FILE
-from delira.training.result import FoldResult, KFoldResult
 
 LABELS = np.random.default_rng(0).integers(2, size=120)
 SCORES = np.random.default_rng(1).normal(size=120) + LABELS

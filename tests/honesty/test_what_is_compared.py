@@ -15,6 +15,8 @@ from small_rooms import build_room
 import delira
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError
+from delira.runs.code_of import code_of, code_of_functions
+from delira.runs.differences import find_differences, find_remarks
 from delira.training import KFoldResult
 from delira.training.callbacks import (
     AbstractCallback,
@@ -26,8 +28,6 @@ from delira.training.callbacks import (
     WeightDecay,
     on_criterion,
 )
-from delira.training.code_of import code_of, code_of_functions
-from delira.training.differences import find_differences, find_remarks
 
 
 def data(n=20, seed=7, **changes):
@@ -248,7 +248,7 @@ def test_code_is_the_same_in_another_process(tmp_path):
     (tmp_path / "mine.py").write_text(
         SOURCE + "    def pick(self, x):\n        return x in {'a', 'b', 'c'} or x in (1.5, None) or (lambda y: y)(x)\n"
     )
-    script = "import json, mine; from delira.training.code_of import code_of; print(json.dumps(code_of(mine.Net)))"
+    script = "import json, mine; from delira.runs.code_of import code_of; print(json.dumps(code_of(mine.Net)))"
     printed = {
         subprocess.run(
             [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True,

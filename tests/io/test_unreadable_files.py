@@ -12,9 +12,9 @@ from delira.cli.runs import Filter, list_runs
 from delira.cli.verify import verify
 from delira.data_loading import BaseDataManager
 from delira.errors import CheckpointError, UnreadableError
+from delira.experiments.result import KFoldResult
 from delira.io import read_tree, verify_zip, write_tree
 from delira.io.checkpoint import CheckpointFolder
-from delira.training.result import KFoldResult
 from delira.utils import patience
 from delira.utils.patience import read_patiently, refusal_behind
 

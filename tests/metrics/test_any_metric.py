@@ -18,8 +18,8 @@ from delira.errors import ConfigError, DataError
 from delira.io.container import read_tree, write_tree
 from delira.metrics import FBeta, Hausdorff, MetricSet, kind_of, known_keys, lambda_metric, mean, per_sample, score, std
 from delira.metrics.forms import SklearnFunction, TreeMetric, evaluator, in_form
+from delira.settings.config import TrainerConfig
 from delira.state import LOSS, state_key
-from delira.training.config import TrainerConfig
 
 N = 70
 GENERATOR = np.random.default_rng(8)

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from delira.experiments.result import FoldResult, KFoldResult
 from delira.metrics import MetricSet, accuracy, per_sample
-from delira.training.result import FoldResult, KFoldResult
 
 
 @per_sample

@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
+from delira.experiments.result import FoldResult, KFoldResult
 from delira.metrics import accuracy
 from delira.report import runs_page
 from delira.report.caveats import caveats
-from delira.training.result import FoldResult, KFoldResult
 
 HISTORY = [{"epoch": 1, "ce": 2.0}, {"epoch": 2, "ce": float("nan")}]
 

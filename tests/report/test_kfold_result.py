@@ -11,13 +11,13 @@ import sklearn.metrics
 
 from delira.cli.new import render
 from delira.errors import ConfigError, DataError, MissingBackendError
+from delira.experiments.result import FoldResult, KFoldResult
 from delira.logging.drawing import draw
 from delira.logging.messages import Message
 from delira.metrics import MetricSet, SklearnF1Score, accuracy
 from delira.report import mean_interval, page, score_interval
 from delira.report import summary as summary_module
 from delira.report.thumbnail import data_uri
-from delira.training.result import FoldResult, KFoldResult
 from delira.utils.picture import picture_class
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from delira.errors import DataError
+from delira.experiments.result import FoldResult, KFoldResult
 from delira.metrics import per_sample
-from delira.training.result import FoldResult, KFoldResult
 
 
 def fold(number, test, predictions=None, metrics=None, targets=None):

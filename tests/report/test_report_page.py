@@ -7,9 +7,9 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+from delira.experiments.result import KFoldResult
 from delira.metrics import accuracy
 from delira.report.page import confusion, duration
-from delira.training.result import KFoldResult
 
 VOID = {"meta", "link", "br", "img", "hr", "input"}
 LOADING = {"src", "href", "xlink:href", "data", "srcset", "action", "poster"}

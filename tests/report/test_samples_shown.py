@@ -5,11 +5,11 @@ import warnings
 import numpy as np
 import pytest
 
+from delira.experiments.result import KFoldResult
 from delira.metrics import accuracy, dice, per_sample
 from delira.report.examples import N_EACH, choose_examples, read_examples, write_examples
 from delira.report.thumbnail import MAX_PIXELS, outlined, picture, plane_of
 from delira.testing import ToyExperiment, ToyNetwork, ToySGD, mean_squared_error
-from delira.training.result import KFoldResult
 
 
 class Counting:

@@ -166,8 +166,8 @@ import argparse
 import own
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError
-from delira.training.command_line import mistakes_in_one_line
-from delira.training.splits import SplitConfig
+from delira.experiments.command_line import mistakes_in_one_line
+from delira.experiments.splits import SplitConfig
 
 parser = argparse.ArgumentParser()
 parser.add_argument("case")
@@ -203,7 +203,7 @@ with mistakes_in_one_line(parser):
 """
 OWN = """
 from delira.errors import ConfigError
-from delira.training.splits import SplitConfig
+from delira.experiments.splits import SplitConfig
 
 def fail():
     raise ConfigError("mine")

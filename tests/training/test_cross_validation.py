@@ -17,8 +17,8 @@ from sklearn import model_selection
 from delira.data_loading import BaseDataManager, RandomSampler
 from delira.data_loading.dataset import AbstractDataset
 from delira.errors import ConfigError, MissingKeyError
+from delira.experiments.splits import SplitConfig, Splitter
 from delira.training.callbacks import AbstractCallback
-from delira.training.splits import SplitConfig, Splitter
 from delira.utils.files import sweep_partials
 from delira.utils.seal import unsealed
 

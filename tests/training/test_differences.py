@@ -7,7 +7,7 @@ import pytest
 
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError
-from delira.training.differences import find_differences
+from delira.runs.differences import find_differences
 
 
 def mae(y_true, y_pred):

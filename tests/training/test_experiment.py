@@ -327,7 +327,7 @@ def test_what_a_network_or_a_closure_does_to_its_arguments_stays_in_its_run(room
 
 
 def test_run_folders_never_collide(room, tmp_path, manager, monkeypatch):
-    monkeypatch.setattr("delira.training.run_folder.now", lambda: "26-01-01_00-00-00")
+    monkeypatch.setattr("delira.runs.folder.now", lambda: "26-01-01_00-00-00")
     first, second = room.experiment(tmp_path, name="same"), room.experiment(tmp_path, name="same")
     for experiment in (first, second, first):
         experiment.run(manager(), num_epochs=1)

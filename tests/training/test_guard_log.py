@@ -10,8 +10,8 @@ from test_guards import At, Broken, break_off, spoil
 from delira.cli.verify import verify
 from delira.data_loading import BaseDataManager
 from delira.report.caveats import caveats
+from delira.runs.guard_log import FILE, GuardLog, read_guards
 from delira.training import KFoldResult
-from delira.training.guard_log import FILE, GuardLog, read_guards
 
 
 class SpoilOnce:

@@ -15,10 +15,11 @@ import pytest
 import delira
 from delira.contract import CompileConfig, UpdateConfig
 from delira.errors import ConfigError
-from delira.training import keywords
-from delira.training.config import PART_CLASSES, PARTS, PLAIN, SETTINGS, TrainerConfig, read_settings
-from delira.training.run_request import RUN_NAMES
-from delira.training.splits import SplitConfig
+from delira.experiments.keywords import ExperimentKeywords, KFoldKeywords, RunKeywords
+from delira.experiments.run_request import RUN_NAMES
+from delira.experiments.splits import SplitConfig
+from delira.settings.config import PART_CLASSES, PARTS, PLAIN, SETTINGS, TrainerConfig, read_settings
+from delira.settings.keywords import TrainerKeywords, TrialKeywords
 
 ROOT = Path(delira.__file__).parents[1]
 #: other spellings -> the keyword whose type they have
@@ -30,21 +31,21 @@ ALIASES = {
 CHOICES = ("on_save_error", "nonfinite", "nonfinite_predictions", "val_score_mode", "reduce_mode", "micro_batches")
 #: arguments that functions name themselves, and spellings that are on their way out
 OWN = {
-    keywords.TrainerKeywords: {"losses", "criterions"},
-    keywords.ExperimentKeywords: {"n_epochs", "key_mapping", "criterions"},
-    keywords.RunKeywords: {"criterions"},
-    keywords.KFoldKeywords: {"num_epochs", "num_splits", "metrics", "metric_keys", "fold", "criterions"},
-    keywords.TrialKeywords: {
+    TrainerKeywords: {"losses", "criterions"},
+    ExperimentKeywords: {"n_epochs", "key_mapping", "criterions"},
+    RunKeywords: {"criterions"},
+    KFoldKeywords: {"num_epochs", "num_splits", "metrics", "metric_keys", "fold", "criterions"},
+    TrialKeywords: {
         "losses", "loss_keys", "criterions", "optimizer_cls", "optimizer_params", "optim_fn", "optim_builder",
         "metrics", "train_metrics", "val_metrics", "metric_keys", "verbose",
     },
 }  # fmt: skip
 FURTHER = {
-    keywords.TrainerKeywords: (),
-    keywords.ExperimentKeywords: RUN_NAMES,
-    keywords.RunKeywords: RUN_NAMES,
-    keywords.KFoldKeywords: (*RUN_NAMES, *(field.name for field in dataclasses.fields(SplitConfig))),
-    keywords.TrialKeywords: ("fold", "start_epoch", "resume_from"),
+    TrainerKeywords: (),
+    ExperimentKeywords: RUN_NAMES,
+    RunKeywords: RUN_NAMES,
+    KFoldKeywords: (*RUN_NAMES, *(field.name for field in dataclasses.fields(SplitConfig))),
+    TrialKeywords: ("fold", "start_epoch", "resume_from"),
 }
 
 
@@ -79,7 +80,7 @@ def test_a_keyword_has_the_type_of_its_field(cls):
 
 @pytest.mark.parametrize("name", CHOICES)
 def test_the_texts_that_are_listed_are_those_that_mean_something(name):
-    listed = texts(typing.get_type_hints(keywords.RunKeywords)[name])
+    listed = texts(typing.get_type_hints(RunKeywords)[name])
     assert listed
     for text in listed:
         read_settings({name: text})
@@ -160,10 +161,10 @@ def test_a_type_checker_reports_misspelt_keywords_and_nothing_else(checker, tmp_
 @pytest.mark.parametrize(
     ("call", "cls", "own"),
     [
-        (delira.training.BaseNetworkTrainer, keywords.TrainerKeywords, {"losses"}),
-        (delira.training.BaseExperiment.run, keywords.RunKeywords, {"losses"}),
-        (delira.training.BaseExperiment.kfold, keywords.KFoldKeywords, {"num_splits", "metrics", "metric_keys"}),
-        (delira.Trial, keywords.TrialKeywords, {"metrics", "verbose"}),
+        (delira.training.BaseNetworkTrainer, TrainerKeywords, {"losses"}),
+        (delira.training.BaseExperiment.run, RunKeywords, {"losses"}),
+        (delira.training.BaseExperiment.kfold, KFoldKeywords, {"num_splits", "metrics", "metric_keys"}),
+        (delira.Trial, TrialKeywords, {"metrics", "verbose"}),
     ],
 )
 def test_notebooks_complete_the_same_keywords(call, cls, own):

@@ -17,10 +17,10 @@ from delira.data_loading import BaseDataManager, BaseLazyDataset
 from delira.errors import CheckpointError, ConfigError, FolderInUseError, TrainingInterrupted
 from delira.io.container import write_tree
 from delira.metrics import per_sample
-from delira.training import fold_file
+from delira.runs import fold_file
+from delira.runs.fold_file import FILE, read_fold
+from delira.runs.folder import RunFolder
 from delira.training.callbacks import AbstractCallback, EarlyStopping
-from delira.training.fold_file import FILE, read_fold
-from delira.training.run_folder import RunFolder
 from delira.utils import lock
 from delira.utils.files import publish
 from delira.utils.trees import iterate_leaves
@@ -414,7 +414,7 @@ def test_a_file_that_is_no_fold_is_refused_as_such(tmp_path, tree):
 def test_a_history_that_is_none_is_refused_where_it_is_read(tmp_path, manager, key, value, named):
     result = toy_room().experiment(tmp_path, training={"num_epochs": 1}).kfold(manager(12), num_splits=2)
     fold = result.folds[0]
-    fold_file.write_fold(dataclasses.replace(fold, history=[{**fold.history[0], key: value}]), {})
+    fold_file.write_fold(dataclasses.replace(fold, history=[{**fold.history[0], key: value}]), {}, {})
     with pytest.raises(CheckpointError, match=named):
         read_fold(fold.path)
 
@@ -422,7 +422,7 @@ def test_a_history_that_is_none_is_refused_where_it_is_read(tmp_path, manager, k
 @pytest.mark.parametrize(("field", "value"), [("raw_statistics", 0.5), ("raw_statistics", [5]), ("best_score", "0.5")])
 def test_a_field_of_another_kind_is_refused_where_it_is_read(tmp_path, manager, field, value):
     result = toy_room().experiment(tmp_path, training={"num_epochs": 1}).kfold(manager(12), num_splits=2)
-    fold_file.write_fold(dataclasses.replace(result.folds[0], **{field: value}), {})
+    fold_file.write_fold(dataclasses.replace(result.folds[0], **{field: value}), {}, {})
     with pytest.raises(CheckpointError, match=field):
         read_fold(result.folds[0].path)
 

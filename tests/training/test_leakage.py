@@ -14,8 +14,8 @@ from sklearn import model_selection
 from delira.data_loading import AbstractDataset, BaseDataManager, BaseLazyDataset, ConcatDataset, DictDataset
 from delira.data_loading._duplicates import identical_samples
 from delira.errors import ConfigError, DataError
-from delira.training.leakage import codes_of, find_leaks, identity_keys
-from delira.training.splits import SplitConfig, Splitter
+from delira.experiments.leakage import codes_of, find_leaks, identity_keys
+from delira.experiments.splits import SplitConfig, Splitter
 
 N = 24
 PATIENTS = np.array([f"patient {number // 3}" for number in range(N)])  # 8 of them, 3 samples each

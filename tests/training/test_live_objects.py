@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from delira.errors import ConfigError
-from delira.training import live_objects
+from delira.experiments import live_objects
+from delira.experiments.live_objects import shared_objects
 from delira.training.callbacks import AbstractCallback
-from delira.training.live_objects import shared_objects
 
 
 class Storage:

@@ -13,9 +13,9 @@ from small_rooms import build_room, toy_room
 
 from delira.data_loading import BaseDataManager
 from delira.errors import CheckpointError, ConfigError
+from delira.runs.folder import RunFolder, order_of
+from delira.runs.stored_run import read_run
 from delira.training import KFoldResult
-from delira.training.run_folder import RunFolder, order_of
-from delira.training.stored_run import read_run
 from delira.utils import files as files_module
 from delira.utils.files import publish_text
 
@@ -91,7 +91,7 @@ def test_a_folder_of_a_trainer_that_is_moved_is_refused_too(room, tmp_path, mana
 
 def test_the_newest_run_is_the_one_that_was_begun_last_whatever_the_clock_says(tmp_path, monkeypatch):
     times = iter(["2026-10-25_02-59-59", "2026-10-25_02-00-00", "2025-01-01_00-00-00"])
-    monkeypatch.setattr("delira.training.run_folder.now", lambda: next(times))
+    monkeypatch.setattr("delira.runs.folder.now", lambda: next(times))
     experiment = experiment_of(toy_room(), tmp_path)
     for epochs in (1, 2, 3):
         experiment.run(data(), num_epochs=epochs)

@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from delira.errors import ConfigError, DeliraError
-from delira.training.parameters import Parameters
+from delira.experiments.parameters import Parameters
 from delira.utils.config import LookupConfig
 from delira.utils.yaml_codec import Unresolved, fingerprint
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from delira.errors import ConfigError, FolderInUseError
-from delira.training.run_folder import RunFolder
+from delira.runs.folder import RunFolder
 from delira.utils import lock
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from delira.data_loading import BaseDataManager, BaseLazyDataset
 from delira.errors import ConfigError, FolderInUseError
-from delira.training.run_folder import RunFolder
+from delira.runs.folder import RunFolder
 from delira.utils import lock
 from delira.utils.lock import locked
 

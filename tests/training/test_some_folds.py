@@ -8,10 +8,10 @@ import pytest
 from small_rooms import build_room
 
 from delira.errors import ConfigError
+from delira.experiments.command_line import fold_numbers
+from delira.runs.stored_run import read_run
 from delira.training import KFoldResult
 from delira.training.callbacks.fold_table import FoldTable
-from delira.training.command_line import fold_numbers
-from delira.training.stored_run import read_run
 
 
 def rmse(y_true, y_pred):

@@ -6,8 +6,8 @@ from small_rooms import build_room
 
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError, MissingKeyError
+from delira.experiments.splits import SplitConfig
 from delira.training.callbacks import AbstractCallback
-from delira.training.splits import SplitConfig
 
 
 class Steps(AbstractCallback):

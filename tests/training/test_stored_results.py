@@ -18,12 +18,12 @@ from small_rooms import toy_room
 
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError
+from delira.experiments.stored_result import SUMMARY
 from delira.metrics import MeanSquaredError, per_sample
+from delira.runs.folder import RunFolder
+from delira.runs.stored_run import find_runs, read_run
 from delira.training import KFoldResult, Parameters
 from delira.training.callbacks import AbstractCallback
-from delira.training.run_folder import RunFolder
-from delira.training.stored_result import SUMMARY
-from delira.training.stored_run import find_runs, read_run
 from delira.utils.lock import locked
 
 ROOT = Path(__file__).parents[2]
@@ -495,7 +495,7 @@ def test_a_password_is_in_no_report(tmp_path):
     "metric",
     [
         {"$object": "os:getcwd"},
-        {"$object": "delira.training.result:KFoldResult"},
+        {"$object": "delira.experiments.result:KFoldResult"},
         {"$object": "sklearn.metrics._x:os"},
         {"$object": "my.sklearn.metrics:r2_score"},
         {"$call": "os:mkdir", "arguments": {"path": "broken-in"}},

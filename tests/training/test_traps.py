@@ -15,9 +15,9 @@ from small_rooms import checkpoint_names
 import delira.io.checkpoint
 from delira.data_loading import BaseDataManager
 from delira.errors import CheckpointError, ConfigError, DataError, MissingKeyError, NetworkError
+from delira.experiments.splits import SplitConfig, Splitter
+from delira.runs.folder import RunFolder
 from delira.training.callbacks import AbstractCallback
-from delira.training.run_folder import RunFolder
-from delira.training.splits import SplitConfig, Splitter
 
 
 class Interrupted(Exception):

@@ -7,8 +7,8 @@ from small_rooms import build_room
 import delira
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError, DataError, NetworkError
+from delira.settings.config import read_settings
 from delira.training import TrainerConfig
-from delira.training.config import read_settings
 
 
 @pytest.mark.parametrize(

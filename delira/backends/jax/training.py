@@ -1,7 +1,7 @@
 """Trainer and experiment of JAX: the common ones, bound to this room."""
 
 from delira.backends.jax.backend import BACKEND
-from delira.training.base_experiment import BaseExperiment, NetworkT
+from delira.experiments.experiment import BaseExperiment, NetworkT
 from delira.training.base_trainer import BaseNetworkTrainer
 
 

@@ -9,13 +9,13 @@ from delira.backends.sklearn.labels import find_classes, find_columns
 from delira.backends.sklearn.naming import name_of
 from delira.backends.sklearn.network import SklearnEstimator, is_estimator
 from delira.errors import ConfigError
+from delira.experiments.experiment import BaseExperiment
+from delira.experiments.run_request import RunRequest, as_parameters
 from delira.metrics import MetricSet
-from delira.training.base_experiment import BaseExperiment
+from delira.settings.config import TrainerConfig
 from delira.training.base_trainer import BaseNetworkTrainer
 from delira.training.callbacks import ProgressBar
-from delira.training.config import TrainerConfig
 from delira.training.data_position import has_epochs as can_give_epochs
-from delira.training.run_request import RunRequest, as_parameters
 
 _log = logging.getLogger("delira")
 

@@ -7,7 +7,7 @@ with the first batch, keeps generators inside the layers and numbers its names t
 variables by their place in the network.
 """
 
-import delira.utils.triton_first  # noqa: F401 - before anything here imports a framework
+import delira.utils.triton_first
 
 # isort: split
 from delira.backends.tensorflow.builders import create_optims_default_tf, create_optims_gan_default_tf

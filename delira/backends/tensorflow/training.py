@@ -1,7 +1,7 @@
 """Trainer and experiment of TensorFlow: the common ones, bound to this room."""
 
 from delira.backends.tensorflow.backend import BACKEND
-from delira.training.base_experiment import BaseExperiment, NetworkT
+from delira.experiments.experiment import BaseExperiment, NetworkT
 from delira.training.base_trainer import BaseNetworkTrainer
 
 

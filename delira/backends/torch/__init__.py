@@ -5,7 +5,7 @@ Python, and what must happen between gradients and update (loss scaling, accumul
 a thin wrapper around each optimizer.
 """
 
-import delira.utils.triton_first  # noqa: F401 - before anything here imports a framework
+import delira.utils.triton_first
 
 # isort: split
 from delira.backends.torch.building import create_optims_default_pytorch, create_optims_gan_default_pytorch

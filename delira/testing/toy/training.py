@@ -1,7 +1,7 @@
 """Trainer and experiment of the toy room: the common ones, bound to it."""
 
+from delira.experiments.experiment import BaseExperiment, NetworkT
 from delira.testing.toy.backend import BACKEND
-from delira.training.base_experiment import BaseExperiment, NetworkT
 from delira.training.base_trainer import BaseNetworkTrainer
 
 

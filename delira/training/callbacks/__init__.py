@@ -4,8 +4,6 @@ The accumulation of gradients over several batches is none of them, but a settin
 ``gradient_accumulation_steps``.
 """
 
-from typing import TYPE_CHECKING
-
 from delira.logging.writers import VisdomParams, close_writer, get_writer
 from delira.training.callbacks.abstract_callback import AbstractCallback, CallbackList
 from delira.training.callbacks.checkpoints import Best, Interval, ModelCheckpoint, MostRecent
@@ -61,6 +59,7 @@ from delira.training.callbacks.initialisers import (
 )
 from delira.training.callbacks.live_plot import LiveLossPlot
 from delira.training.callbacks.lsuv import LsuvInit
+from delira.training.callbacks.lsuv import LsuvInit as LSUV  # its older name
 from delira.training.callbacks.mixing import (
     BCPlus,
     CutMix,
@@ -101,138 +100,6 @@ from delira.training.callbacks.unpack_state import UnpackState
 from delira.training.callbacks.weight_average import ExponentialMovingAverage
 from delira.training.callbacks.weight_decay import L1WeightDecay, L2WeightDecay, WeightDecay
 from delira.training.callbacks.weights import learned_weights
-from delira.utils.lazy import lazy_names
+from delira.utils.lazy import public_names
 
-if TYPE_CHECKING:  # what type checkers and editors see; at run time see lazy_names below
-    from delira.backends.jax import CosineAnnealingLRCallbackJax as CosineAnnealingLRCallbackJax
-    from delira.backends.jax import DefaultJaxSchedulerCallback as DefaultJaxSchedulerCallback
-    from delira.backends.jax import ExponentialLRCallbackJax as ExponentialLRCallbackJax
-    from delira.backends.jax import LambdaLRCallbackJax as LambdaLRCallbackJax
-    from delira.backends.jax import MultiStepLRCallbackJax as MultiStepLRCallbackJax
-    from delira.backends.jax import OneCycleLRCallbackJax as OneCycleLRCallbackJax
-    from delira.backends.jax import OptaxScheduleCallbackJax as OptaxScheduleCallbackJax
-    from delira.backends.jax import ReduceLROnPlateauCallbackJax as ReduceLROnPlateauCallbackJax
-    from delira.backends.jax import StepLRCallbackJax as StepLRCallbackJax
-    from delira.backends.tensorflow import CosineAnnealingLRCallbackTf as CosineAnnealingLRCallbackTf
-    from delira.backends.tensorflow import DefaultTfSchedulerCallback as DefaultTfSchedulerCallback
-    from delira.backends.tensorflow import ExponentialLRCallbackTf as ExponentialLRCallbackTf
-    from delira.backends.tensorflow import LambdaLRCallbackTf as LambdaLRCallbackTf
-    from delira.backends.tensorflow import MultiStepLRCallbackTf as MultiStepLRCallbackTf
-    from delira.backends.tensorflow import OneCycleLRCallbackTf as OneCycleLRCallbackTf
-    from delira.backends.tensorflow import ReduceLROnPlateauCallbackTf as ReduceLROnPlateauCallbackTf
-    from delira.backends.tensorflow import StepLRCallbackTf as StepLRCallbackTf
-    from delira.backends.tensorflow import TfSchedulerCallback as TfSchedulerCallback
-    from delira.backends.torch import CosineAnnealingLRCallbackPyTorch as CosineAnnealingLRCallbackPyTorch
-    from delira.backends.torch import DefaultPyTorchSchedulerCallback as DefaultPyTorchSchedulerCallback
-    from delira.backends.torch import ExponentialLRCallbackPyTorch as ExponentialLRCallbackPyTorch
-    from delira.backends.torch import LambdaLRCallbackPyTorch as LambdaLRCallbackPyTorch
-    from delira.backends.torch import MultiStepLRCallbackPyTorch as MultiStepLRCallbackPyTorch
-    from delira.backends.torch import OneCycleLRCallbackPyTorch as OneCycleLRCallbackPyTorch
-    from delira.backends.torch import ReduceLROnPlateauCallbackPyTorch as ReduceLROnPlateauCallbackPyTorch
-    from delira.backends.torch import StepLRCallbackPyTorch as StepLRCallbackPyTorch
-    from delira.backends.torch import TorchSchedulerCallback as TorchSchedulerCallback
-
-#: its older name
-LSUV = LsuvInit
-
-__all__ = [
-    "LSUV",
-    "SWA",
-    "AbstractCallback",
-    "AbstractTensorBoard",
-    "BCPlus",
-    "Best",
-    "CSVLogger",
-    "CachingImagingCallback",
-    "Callback",
-    "CallbackList",
-    "ClassAppearanceModel",
-    "ConsolePrinter",
-    "CosineAnnealingLR",
-    "CutMix",
-    "Cutout",
-    "CyclicLR",
-    "EarlyStopping",
-    "ExponentialLR",
-    "ExponentialMovingAverage",
-    "FreezeUnfreeze",
-    "FromState",
-    "GradientClipping",
-    "GradientNormClipping",
-    "HistoryWriter",
-    "ImagingCallback",
-    "Interval",
-    "KaimingNormal",
-    "KaimingUniform",
-    "L1WeightDecay",
-    "L2WeightDecay",
-    "LabelSmoothingRegularisation",
-    "LambdaLR",
-    "LiveLossPlot",
-    "LsuvInit",
-    "MakeGrid",
-    "ManifoldMixup",
-    "MixedTargets",
-    "Mixup",
-    "ModelCheckpoint",
-    "MostRecent",
-    "MultiStepLR",
-    "OneCycleLR",
-    "Profiler",
-    "ProgressBar",
-    "PyCM",
-    "RandomErase",
-    "ReduceLROnPlateau",
-    "SamplePairing",
-    "StepLR",
-    "TensorBoard",
-    "TensorBoardImages",
-    "TensorBoardProjector",
-    "TensorBoardText",
-    "TensorBoardWriter",
-    "TerminateOnNaN",
-    "TimerMetric",
-    "TorchScheduler",
-    "Tqdm",
-    "UnpackState",
-    "VisdomParams",
-    "WarmupCosine",
-    "WeightDecay",
-    "WeightInit",
-    "XavierNormal",
-    "XavierUniform",
-    "ZeroBias",
-    "add_to_loss",
-    "bc_loss",
-    "bind_to",
-    "close_writer",
-    "get_writer",
-    "learned_weights",
-    "make_grid",
-    "mixup_loss",
-    "on_backward",
-    "on_checkpoint",
-    "on_criterion",
-    "on_criterion_validation",
-    "on_end",
-    "on_end_epoch",
-    "on_end_training",
-    "on_end_validation",
-    "on_forward",
-    "on_forward_validation",
-    "on_init",
-    "on_sample",
-    "on_sample_validation",
-    "on_start",
-    "on_start_epoch",
-    "on_start_training",
-    "on_start_validation",
-    "on_step_training",
-    "on_step_validation",
-    "once",
-    "once_per_epoch",
-    "only_if",
-    "traceable",
-]
-
-__getattr__, __dir__ = lazy_names(__name__)
+__getattr__, __dir__, __all__ = public_names(__name__)

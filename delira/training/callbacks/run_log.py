@@ -19,7 +19,7 @@ _log = logging.getLogger("delira")
 
 def facts_of(trainer: Any) -> dict[str, str | float | int | bool]:
     """What trackers are told of a run: parameters of model and training, seed, fold and versions, by dotted names."""
-    from delira.training.run_folder import versions  # it knows this module
+    from delira.runs.folder import versions  # it knows this module
 
     network = trainer.module
     tree = {

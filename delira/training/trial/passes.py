@@ -7,11 +7,11 @@ from typing import Any, Self
 
 from delira import state as keys
 from delira.errors import ConfigError, DataError
+from delira.settings.config import check_epochs
+from delira.settings.parts import check_verbose
 from delira.state import State
 from delira.training.callbacks.abstract_callback import CallbackList
 from delira.training.callbacks.printers import Tqdm
-from delira.training.config import check_epochs
-from delira.training.config_parts import check_verbose
 from delira.training.trial.watcher import TrialWatcher
 from delira.training.watcher import telling_the_end
 from delira.utils.trees import iterate_leaves

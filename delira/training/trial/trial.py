@@ -11,13 +11,13 @@ from typing import Any, Unpack
 from delira import state as keys
 from delira.errors import ConfigError
 from delira.metrics.tree.metric_list import MetricList
+from delira.settings.config import SETTINGS, check_names
+from delira.settings.keywords import TrialKeywords
+from delira.settings.outputs import check_output
+from delira.settings.parts import check_verbose
+from delira.settings.signatures import show_settings
 from delira.state import State, StateFunction
 from delira.training.callbacks.abstract_callback import CallbackList
-from delira.training.config import SETTINGS, check_names
-from delira.training.config_parts import check_verbose
-from delira.training.keywords import TrialKeywords
-from delira.training.outputs import check_output
-from delira.training.signatures import show_settings
 from delira.training.trial.bridge import experiment_of
 from delira.training.trial.calls import bind_criterion
 from delira.training.trial.closures import Closure, base_closure, combined_closure, optimizers_of

@@ -32,7 +32,7 @@ POINTS = [
     PutBack(
         point="45",
         what="a result does not say that statistics were not computed anew",
-        file="delira/training/result.py",
+        file="delira/experiments/result.py",
         old="        found += caveats_of_averages(self.folds, self.is_training)\n",
         new="",
         test=f"{_STATISTICS}::test_a_result_says_so_and_so_does_a_stored_one",

@@ -187,7 +187,7 @@ POINTS = [
     PutBack(
         point="32",
         what="live objects of callbacks are copied, so that a search hears of nothing",
-        file="delira/training/run_request.py",
+        file="delira/experiments/run_request.py",
         old="    memo = shared_objects(callbacks)",
         new="    memo = {}",
         test="tests/training/test_live_objects.py::test_a_search_hears_of_the_run_and_can_prune_it",

@@ -70,7 +70,7 @@ POINTS = [
     PutBack(
         point="26",
         what="resume='auto' goes by local time",
-        file="delira/training/run_folder.py",
+        file="delira/runs/folder.py",
         old="    return number if isinstance(number, int) else 0, stamp, int(again)",
         new="    return 0, stamp, int(again)",
         test="tests/training/test_moved_and_copied.py::test_the_newest_run_is_the_one_that_was_begun_last_whatever_the_clock_says",
@@ -110,7 +110,7 @@ POINTS = [
     PutBack(
         point="26",
         what="resume='auto' after finished trains anew",
-        file="delira/training/run_folder.py",
+        file="delira/runs/folder.py",
         old="        meant = [folder for folder in folders if folder.is_meant(facts)]\n",
         new="        meant = [folder for folder in folders if folder.is_meant(facts) and folder.is_unfinished()]\n",
         test="tests/training/test_moved_and_copied.py::test_auto_after_finished_returns_the_stored_result_and_none_begins_anew",
@@ -198,7 +198,7 @@ POINTS = [
     PutBack(
         point="24",
         what="a run whose manifest cannot be read now is begun anew",
-        file="delira/training/run_folder.py",
+        file="delira/runs/folder.py",
         old='/ "manifest.json")\n        except UnreadableError:\n            raise\n',
         new='/ "manifest.json")\n',
         test="tests/io/test_unreadable_files.py::test_a_run_that_cannot_be_read_is_not_begun_anew",

@@ -6,7 +6,7 @@ POINTS = [
     PutBack(
         point="13",
         what="kfold takes fold=1 and runs all folds",
-        file="delira/training/base_experiment.py",
+        file="delira/experiments/experiment.py",
         old="        refuse_fold(asked, request.fold)\n",
         new="",
         test="tests/training/test_some_folds.py::test_what_names_no_folds_is_refused_before_there_is_a_folder",
@@ -14,7 +14,7 @@ POINTS = [
     PutBack(
         point="13",
         what="folds= is taken and all folds run",
-        file="delira/training/cross_validation.py",
+        file="delira/experiments/cross_validation.py",
         old="return self.chosen is None or number in self.chosen",
         new="return True",
         test="tests/training/test_some_folds.py::test_a_result_that_lacks_folds_says_so_and_so_does_its_folder",
@@ -22,7 +22,7 @@ POINTS = [
     PutBack(
         point="13",
         what="a run of some folds passes for finished",
-        file="delira/training/run_folder.py",
+        file="delira/runs/folder.py",
         old='(events[-1]["event"] != "finished" or bool(events[-1].get("missing_folds")))',
         new='events[-1]["event"] != "finished"',
         test="tests/training/test_some_folds.py::"
@@ -31,7 +31,7 @@ POINTS = [
     PutBack(
         point="14",
         what="a label_key that no sample has is found after the first fold, or never",
-        file="delira/training/cross_validation.py",
+        file="delira/experiments/cross_validation.py",
         old="            check_label_key(self.data, self.split.label_key)  # a transform may make the entry\n",
         new="            pass\n",
         test="tests/training/test_split_settings.py::"
@@ -40,7 +40,7 @@ POINTS = [
     PutBack(
         point="14",
         what="groups_key=[] means no groups",
-        file="delira/training/splits.py",
+        file="delira/experiments/splits.py",
         old="if self.groups_key is not None and not isinstance(self.groups_key, str):",
         new="if isinstance(self.groups_key, bool):",
         test="tests/training/test_split_settings.py::test_a_wrong_value_is_refused_by_name",
@@ -48,7 +48,7 @@ POINTS = [
     PutBack(
         point="14",
         what="lr_scheduler_params are read by nothing",
-        file="delira/training/config_parts.py",
+        file="delira/settings/parts.py",
         old="        if self.params and self.cls is None:\n",
         new="        if self.params is None and self.cls is None:\n",
         test="tests/training/test_without_files.py::test_parameters_of_a_schedule_that_is_not_there_are_refused",
@@ -56,7 +56,7 @@ POINTS = [
     PutBack(
         point="12",
         what="preprocessing is fitted on all data, test part included",
-        file="delira/training/preprocessing.py",
+        file="delira/experiments/preprocessing.py",
         old="        plain = copy.copy(data)\n",
         new="        plain = copy.copy(data)\n        plain.dataset = getattr(data.dataset, 'parent', data.dataset)\n",
         test="tests/honesty/test_preprocessing.py::"
@@ -65,7 +65,7 @@ POINTS = [
     PutBack(
         point="12",
         what="the test part is not transformed",
-        file="delira/training/cross_validation.py",
+        file="delira/experiments/cross_validation.py",
         old="train, test = train.with_preprocessing(fitted), test.with_preprocessing(fitted)",
         new="train, test, trainer.preprocessing = train.with_preprocessing(fitted), test, None",
         test="tests/honesty/test_preprocessing.py::test_each_fold_sees_what_scikit_learn_makes_by_hand",
@@ -73,7 +73,7 @@ POINTS = [
     PutBack(
         point="12",
         what="the inner validation is not transformed",
-        file="delira/training/cross_validation.py",
+        file="delira/experiments/cross_validation.py",
         old="val = None if val is None else val.with_preprocessing(fitted)",
         new="trainer.preprocessing = None",
         test="tests/honesty/test_preprocessing.py::test_the_validation_is_scored_on_what_was_transformed",
@@ -90,7 +90,7 @@ POINTS = [
     PutBack(
         point="12",
         what="another preprocessing goes on with the run of the first",
-        file="delira/training/run_request.py",
+        file="delira/experiments/run_request.py",
         old="return {} if self.preprocessing is None else",
         new="return {} if self.preprocessing or not self.preprocessing else",
         test="tests/training/test_fitted_preprocessing.py::test_another_preprocessing_is_another_run",
@@ -98,7 +98,7 @@ POINTS = [
     PutBack(
         point="12",
         what="whatever a transformer is made of is stored and read",
-        file="delira/training/preprocessing.py",
+        file="delira/experiments/preprocessing.py",
         old="        if strange := estimators.strange(names, self.trusted):\n",
         new="        if strange := estimators.strange((), self.trusted):\n",
         test="tests/training/test_fitted_preprocessing.py::"
@@ -115,7 +115,7 @@ POINTS = [
     PutBack(
         point="29",
         what="model_cls=int is accepted in silence",
-        file="delira/training/run_request.py",
+        file="delira/experiments/run_request.py",
         old='    for name in ("closure", "prepare_batch"):\n',
         new="    for name in ():\n",
         test="tests/training/test_wrong_values.py::test_an_argument_of_an_experiment_that_cannot_be_is_refused",
@@ -123,7 +123,7 @@ POINTS = [
     PutBack(
         point="29",
         what="val_kwargs is guessed to be logging_kwargs",
-        file="delira/training/config.py",
+        file="delira/settings/config.py",
         old="_ELSEWHERE.get(name) or did_you_mean(name, known)",
         new="did_you_mean(name, known)",
         test="tests/training/test_wrong_values.py::test_a_name_from_elsewhere_is_told_what_it_is_here",
@@ -131,7 +131,7 @@ POINTS = [
     PutBack(
         point="29",
         what="a test on nothing has no predictions and no metrics, without a word",
-        file="delira/training/base_experiment.py",
+        file="delira/experiments/experiment.py",
         old="        if not done.predictions:\n",
         new="        if done.predictions is None:\n",
         test="tests/training/test_wrong_values.py::"
@@ -174,7 +174,7 @@ POINTS = [
     PutBack(
         point="28",
         what="errors of a test and of a training look alike",
-        file="delira/training/cross_validation.py",
+        file="delira/experiments/cross_validation.py",
         old=', noting(f"in the test of fold {trainer.fold}")',
         new="",
         test="tests/training/test_where_errors_happen.py::"

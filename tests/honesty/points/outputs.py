@@ -82,7 +82,7 @@ POINTS = [
     PutBack(
         point="40",
         what="metrics of numpy arrays take axis 1 for the classes, whatever the backend",
-        file="delira/training/outputs.py",
+        file="delira/settings/outputs.py",
         old="known._replace(class_axis=-1 if backend.channels_last else 1)",
         new="known._replace(class_axis=1)",
         test=f"{OUTPUTS}::test_sequences_with_as_many_steps_as_classes_are_read_as_the_backend_has_them",
@@ -130,7 +130,7 @@ POINTS = [
     PutBack(
         point="41",
         what="each fold decides by its own values",
-        file="delira/training/cross_validation.py",
+        file="delira/experiments/cross_validation.py",
         old="            self._settle(folds)\n",
         new="",
         test=f"{OUTPUTS}::test_values_of_all_folds_settle_it_and_a_fold_that_looked_otherwise_is_computed_again",
@@ -138,7 +138,7 @@ POINTS = [
     PutBack(
         point="41",
         what="nothing says that an output was read off its values",
-        file="delira/training/result.py",
+        file="delira/experiments/result.py",
         old="            found += self._of_outputs",
         new="            found += []",
         test=f"{OUTPUTS}::test_values_of_all_folds_settle_it_and_a_fold_that_looked_otherwise_is_computed_again",

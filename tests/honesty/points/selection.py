@@ -13,7 +13,7 @@ POINTS = [
     PutBack(
         point="1",
         what="without a mode the lowest accuracy is selected",
-        file="delira/training/config.py",
+        file="delira/settings/config.py",
         old='    val_score_mode: str = AUTO\n    """Which',
         new='    val_score_mode: str = "lowest"\n    """Which',
         test=TEST + "test_without_a_mode_the_best_epoch_is_that_of_the_highest_accuracy",
@@ -21,7 +21,7 @@ POINTS = [
     PutBack(
         point="1",
         what="an unknown score is taken to be better the smaller it is",
-        file="delira/training/config.py",
+        file="delira/settings/config.py",
         old="        if is_larger is None and not isinstance(metric, Unresolved):",
         new="        if False:",
         test=TEST + "test_an_unknown_score_must_be_said_when_it_is_named",
@@ -45,7 +45,7 @@ POINTS = [
     PutBack(
         point="1",
         what="a score is not found by its name without val_",
-        file="delira/training/config.py",
+        file="delira/settings/config.py",
         old='for each in (name, f"val_{name}") if each',
         new="for each in (name, key) if each",
         test=TEST + "test_a_score_is_found_with_and_without_val",
@@ -53,7 +53,7 @@ POINTS = [
     PutBack(
         point="1",
         what="the mode of one score is taken for another",
-        file="delira/training/run_request.py",
+        file="delira/experiments/run_request.py",
         old='            flat.pop("val_score_mode", None)\n',
         new="            pass\n",
         test=TEST + "test_another_score_does_not_take_the_mode_over",
@@ -77,7 +77,7 @@ POINTS = [
     PutBack(
         point="1",
         what="a run of before is turned round without a word",
-        file="delira/training/differences.py",
+        file="delira/runs/differences.py",
         old="    return [*lines, f'training.val_score_mode",
         new="    return lines\n    return [*lines, f'training.val_score_mode",
         test=TEST + "test_a_run_of_before_that_took_the_lowest_by_default_is_not_turned_round",
@@ -85,7 +85,7 @@ POINTS = [
     PutBack(
         point="2",
         what="nothing is said of scores that never change, of ties, and of best epochs at an end",
-        file="delira/training/result.py",
+        file="delira/experiments/result.py",
         old="        found += caveats_of_selection(self.folds, self.is_training)\n",
         new="",
         test=WEIGHTS + "test_what_speaks_against_a_selection_is_a_caveat",
@@ -126,7 +126,7 @@ POINTS = [
     PutBack(
         point="44",
         what="the duration of a resumed fold is that of its last session",
-        file="delira/training/cross_validation.py",
+        file="delira/experiments/cross_validation.py",
         old='            seconds=sum(timings["seconds"].values()),\n',
         new="            seconds=time.perf_counter() - started,\n",
         test=WEIGHTS + "test_the_duration_of_a_fold_is_that_of_all_its_sessions",
@@ -134,7 +134,7 @@ POINTS = [
     PutBack(
         point="39",
         what="the gap of a time series is not kept between training and inner validation",
-        file="delira/training/splits.py",
+        file="delira/experiments/splits.py",
         old="            return rest[:end], rest[cut:]\n",
         new="            return rest[:cut], rest[cut:]\n",
         test=VALIDATION + "test_the_gap_of_a_time_series_is_kept_before_the_validation_too",
@@ -142,7 +142,7 @@ POINTS = [
     PutBack(
         point="44",
         what="nothing is said of groups of uneven size in val_split",
-        file="delira/training/inner_validation.py",
+        file="delira/experiments/inner_validation.py",
         old="    found = [_told_of_sizes(splitter, inner), _told",
         new="    found = [_told",
         test=VALIDATION + "test_a_share_of_uneven_groups_is_told_with_the_samples_that_it_takes",
@@ -150,7 +150,7 @@ POINTS = [
     PutBack(
         point="44",
         what="nothing is said of a class that the inner validation lacks",
-        file="delira/training/inner_validation.py",
+        file="delira/experiments/inner_validation.py",
         old=", _told_of_classes(_classes_of(dataset, splitter), inner)]",
         new="]",
         test=VALIDATION + "test_a_class_that_the_validation_lacks_is_told",
@@ -166,7 +166,7 @@ POINTS = [
     PutBack(
         point="4",
         what="a run goes on with other validation data",
-        file="delira/training/differences.py",
+        file="delira/runs/differences.py",
         old='        "validation": _lines_of_validation,\n',
         new="",
         test=COMPARED + "test_other_validation_labels_are_not_continued_silently",
@@ -174,7 +174,7 @@ POINTS = [
     PutBack(
         point="4",
         what="a run goes on with other callbacks",
-        file="delira/training/differences.py",
+        file="delira/runs/differences.py",
         old='        "callbacks": _lines_of_callbacks,\n',
         new="",
         test=COMPARED + "test_a_run_is_not_continued_with_weight_decay_that_it_had_not",
@@ -182,7 +182,7 @@ POINTS = [
     PutBack(
         point="4",
         what="a run goes on with other settings of a callback",
-        file="delira/training/callback_settings.py",
+        file="delira/experiments/callback_settings.py",
         old="= yaml_codec.encode(inner)\n",
         new="= None\n",
         test=COMPARED + "test_other_callbacks_are_refused_and_listed",
@@ -190,7 +190,7 @@ POINTS = [
     PutBack(
         point="4",
         what="a run goes on with another forward",
-        file="delira/training/differences.py",
+        file="delira/runs/differences.py",
         old='        "code": _lines_of_code,\n',
         new="",
         test=COMPARED + "test_a_run_is_not_continued_with_another_forward",
@@ -198,7 +198,7 @@ POINTS = [
     PutBack(
         point="4",
         what="a run goes on with another loss or metric",
-        file="delira/training/differences.py",
+        file="delira/runs/differences.py",
         old='        "functions": _lines_of_functions,\n',
         new="",
         test=COMPARED + "test_a_run_is_not_continued_with_another_loss_or_metric",
@@ -206,7 +206,7 @@ POINTS = [
     PutBack(
         point="4",
         what="nothing is said where code cannot be compared",
-        file="delira/training/differences.py",
+        file="delira/runs/differences.py",
         old='        found.append(\n            f"code: that of the network cannot be compared',
         new='        str(\n            f"code: that of the network cannot be compared',
         test=COMPARED + "test_another_python_says_that_code_cannot_be_compared",

@@ -14,8 +14,8 @@ from delira.data_loading._checks import check_range
 from delira.data_loading.abstract_dataset import name_sample
 from delira.data_loading.dataset import read_labels
 from delira.errors import ConfigError, DataError
-from delira.training.config_parts import check_flag
-from delira.training.leakage import refuse_shared_groups, refuse_shared_samples
+from delira.experiments.leakage import refuse_shared_groups, refuse_shared_samples
+from delira.settings.parts import check_flag
 from delira.utils.seeding import check_seed, derive, derive_int, seeded_globals
 from delira.utils.suggest import did_you_mean
 

@@ -16,12 +16,12 @@ from delira.errors import CheckpointError, ConfigError, MissingKeyError
 from delira.io import estimators
 from delira.io.container import read_tree, write_tree
 from delira.metrics.scoring import keys_of
+from delira.runs.fold_result import PREPROCESSING as FILE
 from delira.training.generators import own_generators
 from delira.utils.files import as_path, publish
 from delira.utils.notes import noting
 from delira.utils.seeding import derive, fix_random_states, seeded_globals
 
-FILE = "preprocessing.zip"
 FORMAT = 1
 #: 2 GiB
 MAX_BYTES = 2**31

@@ -13,13 +13,13 @@ import numpy as np
 
 from delira.errors import CheckpointError, ConfigError, UnreadableError
 from delira.metrics.direction import named_direction
-from delira.training.differences import score_mode_of
-from delira.training.fold_file import FILE, read_means
-from delira.training.locate import locate_run
-from delira.training.phase_times import FILE as TIMES
-from delira.training.phase_times import read_timings
-from delira.training.run_folder import FORMAT, LEDGER, checksum, events_in
-from delira.training.stored_summary import SUMMARY, read_summary
+from delira.runs.differences import score_mode_of
+from delira.runs.fold_file import FILE, read_means
+from delira.runs.locate import locate_run
+from delira.runs.timings import FILE as TIMES
+from delira.runs.timings import read_timings
+from delira.runs.folder import FORMAT, LEDGER, checksum, events_in
+from delira.runs.summary import SUMMARY, read_summary
 from delira.utils.foreign import harmless, read_json, read_json_lines
 from delira.utils.lock import owner_of
 from delira.utils.seal import CHANGED, KEY, is_changed

@@ -1,23 +1,19 @@
 """A finished fold on disk: what a cross-validation that goes on reads instead of training and testing again."""
 
 import dataclasses
-import operator
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from delira.errors import CheckpointError, MissingKeyError
+from delira.errors import CheckpointError
 from delira.io.container import read_tree, write_tree
-from delira.metrics import MetricSet
 from delira.metrics.gather import LIMIT_BYTES
-from delira.metrics.scoring import lookup
-from delira.training.callbacks import CallbackList
-from delira.training.result import FoldResult
+from delira.runs.fold_result import FoldResult
 from delira.utils.files import publish
 from delira.utils.foreign import refuse_link
-from delira.utils.trees import iterate_leaves, map_leaves
+from delira.utils.trees import iterate_leaves
 
 FILE = "result.zip"
 #: of the file; a later one may mean something else by the same names
@@ -66,7 +62,7 @@ class StoredFold:
     """What the fold was asked for besides the fingerprint of the run, as plain JSON values."""
 
 
-def write_fold(fold: FoldResult, asked: Mapping[str, Any]) -> Path:
+def write_fold(fold: FoldResult, asked: Mapping[str, Any], states: Mapping[str, Any]) -> Path:
     """Write ``result.zip`` into the folder of a fold, completely or not at all.
 
     Predictions and targets of more than 1 GiB, and such as are no arrays of numbers, texts and arrays, are
@@ -78,6 +74,8 @@ def write_fold(fold: FoldResult, asked: Mapping[str, Any]) -> Path:
         The finished fold.
     asked
         What it was asked for, as plain JSON values.
+    states
+        States of its callbacks by name.
     """
     fields = {name: getattr(fold, name) for name in _FIELDS} | {"left_out": dict(fold.left_out)}
     tree = {
@@ -85,7 +83,7 @@ def write_fold(fold: FoldResult, asked: Mapping[str, Any]) -> Path:
         "asked": _pack(dict(asked)),
         "fields": _pack(fields),
         "outputs": _pack_outputs({"predictions": fold.predictions, "targets": fold.targets}),
-        "callbacks": _pack(_storable_states(fold.callbacks)),
+        "callbacks": _pack({name: state for name, state in states.items() if _can_be_packed(state)}),
     }
     if fold.path is None:
         raise CheckpointError(f"fold {fold.fold} has no folder to be stored in")
@@ -179,64 +177,13 @@ def read_means(folder: Path) -> dict[str, float]:
         raise CheckpointError(f"{path} does not hold a fold: {error!r}") from error
 
 
-def load_states(callbacks: list[Any], states: Mapping[str, Any]) -> None:
-    """Give callbacks their states; those that need their trainer for it stay as they are."""
-    for name, state in states.items():
-        try:
-            CallbackList(callbacks).load_state_dict({name: state})
-        except Exception:  # noqa: S112, RUF100 - whatever their code raises: they are shown, nothing depends on them
-            continue
-
-
-def compute_metrics(metrics: MetricSet, outputs: Mapping[str, Any], batch_size: int) -> dict[str, np.ndarray] | None:
-    """Metrics of stored predictions and targets, seen in the batches that they came in.
-
-    Parameters
-    ----------
-    metrics
-        What is computed.
-    outputs
-        ``predictions`` and ``targets``: trees of arrays of shape ``(n, ...)``.
-    batch_size
-        Samples of each batch but the last.
-
-    Returns
-    -------
-    dict or None
-        ``None`` if what a metric reads was not stored, or not as it came.
-    """
-    if not len(metrics):
-        return {}
-    values = {**outputs["predictions"], **outputs["targets"]}
+def _can_be_packed(state: Any) -> bool:
+    """Return False of tensors: they belong to the checkpoint."""
     try:
-        read = {entry: lookup(values, entry) for entry in metrics.entries}
-    except MissingKeyError:
-        return None
-    leaves = [leaf for entry in read.values() for _, leaf in iterate_leaves(entry)]
-    lengths = {len(leaf) for leaf in leaves}
-    if len(lengths) != 1 or any(leaf.dtype.hasobject for leaf in leaves):
-        return None
-    needed = entries_of(values, metrics.entries)
-    for start in range(0, lengths.pop(), batch_size):
-        metrics.update(map_leaves(operator.itemgetter(slice(start, start + batch_size)), needed))
-    return metrics.compute()
-
-
-def entries_of(values: Mapping[str, Any], wanted: Any) -> dict[str, Any]:
-    """Entries by name or dotted path; a path keeps the whole entry it begins with."""
-    roots = {key if key in values else key.split(".", 1)[0] for key in wanted}
-    return {key: value for key, value in values.items() if key in roots}
-
-
-def _storable_states(callbacks: Any) -> dict[str, Any]:
-    states = {}
-    for name, state in CallbackList(callbacks).state_dict().items():
-        try:
-            _pack(state)
-        except CheckpointError:  # tensors: they belong to the checkpoint
-            continue
-        states[name] = state
-    return states
+        _pack(state)
+    except CheckpointError:
+        return False
+    return True
 
 
 def _pack_outputs(outputs: Mapping[str, Any]) -> Any:

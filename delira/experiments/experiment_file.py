@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from delira.errors import ConfigError
-from delira.training.parameters import Parameters
+from delira.experiments.parameters import Parameters
 from delira.utils import yaml_codec
 from delira.utils.files import publish_text
 

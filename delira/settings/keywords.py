@@ -1,16 +1,13 @@
 """The settings as typed keywords: what editors complete, and what type checkers refuse to be misspelt.
 
-Each keyword has the type of its field in :class:`delira.training.TrainerConfig` or :class:`SplitConfig`; where a few
-texts alone mean something, they are listed. ``tests/training/test_keywords.py`` holds them equal. At run time nothing
+Each keyword has the type of its field in :class:`delira.training.TrainerConfig`; where a few texts alone mean
+something, they are listed. ``tests/settings/test_keywords.py`` holds them equal. At run time nothing
 is checked here, but in the settings.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypedDict
-
-from delira.training.parameters import Parameters
-from delira.training.preprocessing import Preprocessing
 
 Functions = Mapping[str, Callable[..., Any]]
 Entries = Mapping[str, Sequence[str]]
@@ -75,7 +72,7 @@ class TrialKeywords(_Everywhere, total=False):
     resume_from: str | Path | None
 
 
-class _OfNetworks(_Everywhere, total=False):
+class NetworkKeywords(_Everywhere, total=False):
     """Settings of whatever builds its optimizers, losses and metrics by name."""
 
     loss_keys: Entries
@@ -88,53 +85,8 @@ class _OfNetworks(_Everywhere, total=False):
     verbose: int
 
 
-class TrainerKeywords(_OfNetworks, total=False):
+class TrainerKeywords(NetworkKeywords, total=False):
     """Settings of a trainer."""
 
     metrics: Mapping[str, Any]
     metric_keys: Entries
-
-
-class _OfRuns(_OfNetworks, total=False):
-    losses: Functions
-    batch_size: int
-    callbacks: Iterable[Any] | None
-    start_epoch: int
-
-
-class ExperimentKeywords(_OfRuns, total=False):
-    """Settings of an experiment, for all of its runs."""
-
-    metrics: Mapping[str, Any]
-    metric_keys: Entries
-    num_epochs: int
-    fold: int
-
-
-class RunKeywords(ExperimentKeywords, total=False):
-    """Settings of one run."""
-
-    n_epochs: int
-    key_mapping: Mapping[str, str] | None
-
-
-class ResumeKeywords(RunKeywords, total=False):
-    """Settings of a run that continues another one."""
-
-    params: Parameters | Mapping[str, Any] | None
-    preprocessing: Preprocessing | Mapping[str, Any] | None
-    allow_changes: bool
-
-
-class KFoldKeywords(_OfRuns, total=False):
-    """Settings of a cross-validation."""
-
-    n_epochs: int
-    key_mapping: Mapping[str, str] | None
-    split_type: Any
-    shuffle: bool
-    random_seed: int | None
-    val_split: float | None
-    label_key: str
-    groups_key: str | None
-    check_duplicates: bool

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from delira.training.result import FoldResult
+    from delira.runs.fold_result import FoldResult
 
 _LISTED = 10
 #: validated epochs from which on it says something that the best is the first, or the last
@@ -13,7 +13,7 @@ _ENOUGH = 3
 
 
 def selection_of(trainer: Any) -> dict[str, Any]:
-    """The fields of a :class:`~delira.training.result.FoldResult` about the selection, and how outputs were read.
+    """The fields of a :class:`~delira.runs.fold_result.FoldResult` about the selection, and how outputs were read.
 
     Parameters
     ----------

@@ -10,10 +10,13 @@ from typing import Any
 
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError, NetworkError
-from delira.training.callback_settings import settings_of_callbacks
-from delira.training.config import (
-    PARTS,
+from delira.experiments.callback_settings import settings_of_callbacks
+from delira.experiments.live_objects import shared_objects
+from delira.experiments.parameters import Parameters
+from delira.experiments.preprocessing import Preprocessing
+from delira.settings.config import (
     SETTINGS,
+    SILENT,
     check_batch_size,
     check_epochs,
     check_fold,
@@ -22,9 +25,6 @@ from delira.training.config import (
     is_same_score,
     read_settings,
 )
-from delira.training.live_objects import shared_objects
-from delira.training.parameters import Parameters
-from delira.training.preprocessing import Preprocessing
 from delira.utils import yaml_codec
 from delira.utils.suggest import did_you_mean
 
@@ -32,8 +32,6 @@ _log = logging.getLogger("delira")
 
 #: names of the parameters' training part that are no settings of the trainer
 RUN_NAMES = ("num_epochs", "n_epochs", "batch_size", "fold", "callbacks", "key_mapping", "start_epoch")
-#: settings that change nothing about the numbers of a run
-SILENT = ("checkpoint_freq", *(name for name, (part, _) in PARTS.items() if part in ("logging", "saving")))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

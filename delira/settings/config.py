@@ -15,7 +15,8 @@ from delira.errors import ConfigError
 from delira.metrics.direction import AUTO, as_mode, higher_is_better
 from delira.metrics.forms import in_form, is_in_reach
 from delira.metrics.scoring import keys_of, predicted_key
-from delira.training.config_parts import (
+from delira.settings.outputs import check_output, known_output
+from delira.settings.parts import (
     GuardConfig,
     LoggingConfig,
     OptimizerConfig,
@@ -23,8 +24,6 @@ from delira.training.config_parts import (
     ScheduleConfig,
     check_positive,
 )
-from delira.training.outputs import check_output, known_output
-from delira.training.step_values import REDUCTIONS
 from delira.utils.seeding import check_seed
 from delira.utils.suggest import did_you_mean
 from delira.utils.yaml_codec import Unresolved
@@ -317,6 +316,8 @@ def _check_function(setting: str, name: str, function: Any) -> None:
         raise ConfigError(f"{setting}[{name!r}] is a {type(function).__name__}, which cannot be called")
 
 
+#: how the values of the training steps become one
+REDUCTIONS = ("mean", "sum", "first_only", "last_only")
 #: what a closure is given by name
 CLOSURE_NAMES = (
     "model", "data_dict", "optimizers", "losses", "metrics", "fold", "key_mapping", "loss_keys", "metric_keys", "hooks",
@@ -382,6 +383,8 @@ PLAIN = tuple(field.name for field in dataclasses.fields(TrainerConfig) if field
 
 #: every flat keyword that :func:`read_settings` understands
 SETTINGS = (*PLAIN, *PARTS, *_ALIASES, *_DEPRECATED, "mixed_precision_kwargs")
+#: settings that change nothing about the numbers of a run
+SILENT = ("checkpoint_freq", *(name for name, (part, _) in PARTS.items() if part in ("logging", "saving")))
 
 
 def read_settings(settings: Mapping[str, Any]) -> TrainerConfig:

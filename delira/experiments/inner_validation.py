@@ -10,7 +10,7 @@ from delira.data_loading._describe import reads_cheaply
 from delira.data_loading.dataset import read_labels
 
 if TYPE_CHECKING:
-    from delira.training.splits import Split, Splitter
+    from delira.experiments.splits import Split, Splitter
 
 #: how many times larger or smaller than asked for a validation part may be before that is told
 _FACTOR = 1.5

@@ -13,12 +13,11 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from delira.errors import CheckpointError, ConfigError, FolderInUseError, UnreadableError
-from delira.training.differences import explain, find_differences, find_remarks, refusals, summarise
-from delira.training.locate import locate_run
-from delira.training.parameters import Parameters
+from delira.runs.differences import explain, find_differences, find_remarks, refusals, summarise
+from delira.runs.locate import locate_run
 from delira.utils.files import make_folder, publish_text, sweep_partials, sync_folder, writable_folder
 from delira.utils.foreign import read_bytes, read_json, read_json_lines
 from delira.utils.lock import locked, owner_of
@@ -46,6 +45,14 @@ _RECORDED = (
     "optax",
     "batchgenerators",
 )
+
+
+class SavesItself(Protocol):
+    """What writes itself into a file: the parameters of a run."""
+
+    def save(self, filepath: Path) -> Path:
+        """Write the file; returns it."""
+        ...
 
 
 class RunFolder:
@@ -84,7 +91,7 @@ class RunFolder:
     def opened(
         cls,
         parent: Path,
-        params: Parameters,
+        params: "SavesItself",
         facts: Mapping[str, Any],
         resume: str | Path | None,
         allow_changes: bool = False,

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterable
 from typing import Any
 
-from delira.training.config import PART_CLASSES, PARTS, PLAIN, TrainerConfig
+from delira.settings.config import PART_CLASSES, PARTS, PLAIN, TrainerConfig
 
 
 def show_settings(method: Any, *more: inspect.Parameter, without: Iterable[str] = ()) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from delira.training.code_of import PLAIN, PYTHON, content_of, instructions, is_foreign, is_own, is_own_file
+from delira.runs.code_of import PLAIN, PYTHON, content_of, instructions, is_foreign, is_own, is_own_file
 
 #: modules of Python that answer the same for the same arguments
 _STEADY = {

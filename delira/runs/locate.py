@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from delira.errors import CheckpointError, ConfigError
+from delira.errors import ConfigError
 
 _FOLD = re.compile(r"fold_\d+")
 
@@ -79,18 +79,3 @@ def locate_fold(path: str | Path) -> tuple[Path, Path | None]:
     if not (path / "checkpoints").is_dir():
         raise ConfigError(f"there are no checkpoints to resume from in {str(given)!r}")
     return path, file
-
-
-def check_found(trainer: Any, fold: Path | None) -> None:
-    """Refuse to begin anew where a user asked to continue what lies in ``fold``.
-
-    Raises
-    ------
-    CheckpointError
-        If all checkpoints there are damaged.
-    """
-    if fold is not None and trainer.state.is_new and trainer.checkpoints.has_damaged():
-        raise CheckpointError(
-            f"no valid checkpoint is left in {str(trainer.checkpoints.folder)!r}: all were damaged and set aside "
-            "(….damaged); begin a new run, or bring a copy of one back"
-        )

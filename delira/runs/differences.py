@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from delira.metrics.direction import MODES
-from delira.training.callback_settings import must_be_same
-from delira.training.run_request import SILENT
+from delira.settings.config import SILENT
 from delira.utils.yaml_codec import Unresolved
 
 #: parts of the fingerprint that must be equal whatever the user allows -> why
@@ -82,8 +81,18 @@ def find_remarks(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
         found.append(f"code: that of {', '.join(sorted(missing))} cannot be had, so it was not compared")
     if "callbacks" in then and "callbacks" in now:
         unequal = _unequal(then["callbacks"], now["callbacks"])
-        found += _paired(*([one for one in each if not must_be_same(one)] for each in unequal))
+        found += _paired(*([one for one in each if not _must_be_same(one)] for each in unequal))
     return found
+
+
+def _must_be_same(described: object) -> bool:
+    """Return True of a described callback that is one of delira's that changes numbers, or one that acts inside of the step.
+
+    Of any other one its author knows what it does: stop, plot, or change a rate.
+    """
+    if not isinstance(described, Mapping):
+        return True
+    return str(described.get("$call", "")).startswith("delira.") or bool(described.get("in_step"))
 
 
 def _lines_of_code(old: Any, new: Any) -> Iterator[str]:
@@ -117,7 +126,7 @@ def _lines_of_validation(old: Any, new: Any) -> Iterator[str]:
 
 def _lines_of_callbacks(old: Any, new: Any) -> Iterator[str]:
     """What differs of the callbacks that must be the same."""
-    gone, come = ([one for one in each if must_be_same(one)] for each in _unequal(old, new))
+    gone, come = ([one for one in each if _must_be_same(one)] for each in _unequal(old, new))
     return _paired(gone, come)
 
 

@@ -11,7 +11,7 @@ from delira.metrics.gather import scratch_array
 from delira.utils.trees import iterate_leaves, map_leaves
 
 if TYPE_CHECKING:
-    from delira.training.result import FoldResult
+    from delira.runs.fold_result import FoldResult
 
 
 class Rounds(NamedTuple):

@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 
 from delira.errors import CheckpointError, ConfigError, UnreadableError
+from delira.experiments.chosen_folds import tell_missing
+from delira.experiments.parameters import Parameters
 from delira.metrics.forms import in_form
 from delira.metrics.tree.criteria import Criterion
-from delira.training.chosen_folds import tell_missing
-from delira.training.fold_file import FILE, read_fold
-from delira.training.guard_log import describe_lost_guards, read_guards
+from delira.runs.fold_file import FILE, read_fold
+from delira.runs.fold_result import FoldResult
+from delira.runs.guard_log import describe_lost_guards, read_guards
+from delira.runs.stored_run import FINISHED, UNKNOWN, StoredRun, read_history, read_run
+from delira.runs.summary import SUMMARY
+from delira.runs.timings import FILE as TIMES
+from delira.runs.timings import read_timings
 from delira.training.outputs import read_outputs
-from delira.training.parameters import Parameters
-from delira.training.phase_times import FILE as TIMES
-from delira.training.phase_times import read_timings
-from delira.training.result import FoldResult, KFoldResult
-from delira.training.stored_run import FINISHED, UNKNOWN, StoredRun, read_history, read_run
-from delira.training.stored_summary import SUMMARY
 from delira.utils import yaml_codec
 from delira.utils.foreign import harmless, refuse_link
 from delira.utils.patience import read_patiently
@@ -51,8 +51,8 @@ _SECRET = re.compile(r"(?:^|_)(?:password|passwd|secret|api_?key|(?:auth|access)
 CHANGED = "is not the file that was written when the run began: its checksum is not the one in manifest.json"
 
 
-def load_result(path: str | Path, metrics: Mapping[str, Any] | None = None) -> KFoldResult:
-    """Read a run; see :meth:`KFoldResult.load`.
+def read_result(path: str | Path, metrics: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Read the fields of a run's ``KFoldResult``; see :meth:`KFoldResult.load`.
 
     Raises
     ------
@@ -76,22 +76,22 @@ def load_result(path: str | Path, metrics: Mapping[str, Any] | None = None) -> K
     tested = [int(fold.test_indices.max()) + 1 for fold in folds if len(fold.test_indices)]
     n_samples = max([facts["n_samples"] or 0, *tested])
     groups, without_intervals = _find_groups(run, folds, n_samples, problems)
-    return KFoldResult(
-        folds,
-        n_samples=n_samples,
-        metrics=known,
-        metric_keys=keys,
-        groups=groups,
-        seed=facts["seed"],
-        name=harmless(run.name),
-        path=run.path,
-        info=facts["info"] | ({"num_splits": run.n_folds} if run.n_folds and run.kind != "run" else {}),
-        unfinished=unfinished,
-        problems=harmless(problems),
-        kind=run.kind,
-        without_intervals=without_intervals,
-        outputs=read_outputs(facts["outputs"]),
-    )
+    return {
+        "folds": folds,
+        "n_samples": n_samples,
+        "metrics": known,
+        "metric_keys": keys,
+        "groups": groups,
+        "seed": facts["seed"],
+        "name": harmless(run.name),
+        "path": run.path,
+        "info": facts["info"] | ({"num_splits": run.n_folds} if run.n_folds and run.kind != "run" else {}),
+        "unfinished": unfinished,
+        "problems": harmless(problems),
+        "kind": run.kind,
+        "without_intervals": without_intervals,
+        "outputs": read_outputs(facts["outputs"]),
+    }
 
 
 def _facts(run: StoredRun) -> dict[str, Any]:

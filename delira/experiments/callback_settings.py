@@ -1,7 +1,7 @@
 """Callbacks of a run by type and arguments, so that another run can be compared with it."""
 
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from delira.errors import ConfigError
@@ -31,16 +31,6 @@ def settings_of_callbacks(callbacks: Iterable[Any]) -> list[dict[str, Any]]:
         As they were given: before any training.
     """
     return [_describe(callback) for callback in _flat(callbacks) if not _only_watches(callback)]
-
-
-def must_be_same(described: Any) -> bool:
-    """Whether a described callback is one of delira's that changes numbers, or one that acts inside of the step.
-
-    Of any other one its author knows what it does: stop, plot, or change a rate.
-    """
-    if not isinstance(described, Mapping):
-        return True
-    return str(described.get("$call", "")).startswith("delira.") or bool(described.get("in_step"))
 
 
 def _flat(callbacks: Iterable[Any]) -> Iterable[Any]:

@@ -20,7 +20,7 @@ from delira.utils.suggest import did_you_mean
 from delira.utils.trees import map_leaves
 
 if TYPE_CHECKING:
-    from delira.training.splits import Split, SplitConfig
+    from delira.experiments.splits import Split, SplitConfig
 
 #: who or what several samples may come from; the first one found is the one to group by
 _IDENTITIES = (

@@ -5,51 +5,47 @@ import dataclasses
 import functools
 import json
 import logging
+import operator
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from delira.data_loading import BaseDataManager, SequentialSampler
-from delira.errors import CheckpointError, ConfigError, UnreadableError
+from delira.errors import CheckpointError, ConfigError, MissingKeyError, UnreadableError
+from delira.experiments.chosen_folds import check_in_range, tell_missing
+from delira.experiments.inner_validation import caveats_of_validation
+from delira.experiments.leakage import check_label_key, find_leaks
+from delira.experiments.result import KFoldResult
+from delira.experiments.selection import other_weights, selection_of
+from delira.experiments.splits import Split, SplitConfig, Splitter, fingerprint
+from delira.experiments.stored_result import describe, stated, without_secrets
 from delira.metrics import MetricSet
-from delira.metrics.scoring import keys_of
+from delira.metrics.scoring import keys_of, lookup
+from delira.runs.code_of import code_of_functions
+from delira.runs.fold_file import FILE, StoredFold, read_fold, write_fold
+from delira.runs.fold_result import FoldResult
+from delira.runs.folder import RunFolder, loss_tolerated
+from delira.runs.guard_log import count_guards, read_guards
+from delira.runs.summary import write_summary
+from delira.runs.timings import read_timings
+from delira.settings.config import read_settings
+from delira.settings.outputs import known_outputs
+from delira.training.callbacks.abstract_callback import CallbackList
 from delira.training.checks import check_metrics
-from delira.training.chosen_folds import check_in_range, tell_missing
-from delira.training.code_of import code_of_functions
-from delira.training.config import read_settings
-from delira.training.fold_file import (
-    FILE,
-    StoredFold,
-    compute_metrics,
-    entries_of,
-    load_states,
-    read_fold,
-    write_fold,
-)
 from delira.training.generators import own_generators, seed_generators
-from delira.training.guard_log import count_guards, read_guards
-from delira.training.inner_validation import caveats_of_validation
-from delira.training.leakage import check_label_key, find_leaks
-from delira.training.outputs import computed_anew, known_outputs, settle
-from delira.training.phase_times import read_timings
+from delira.training.outputs import computed_anew, settle
 from delira.training.plan import warn_of_score
 from delira.training.predictor import Evaluation
-from delira.training.result import FoldResult, KFoldResult
-from delira.training.run_folder import RunFolder, loss_tolerated
-from delira.training.selection import other_weights, selection_of
-from delira.training.splits import Split, SplitConfig, Splitter, fingerprint
-from delira.training.stored_result import describe, stated, without_secrets
-from delira.training.stored_summary import write_summary
 from delira.training.watcher import evaluate_shown
 from delira.utils import yaml_codec
 from delira.utils.files import publish, publish_text
 from delira.utils.foreign import read_json
 from delira.utils.notes import noting
-from delira.utils.trees import iterate_leaves
+from delira.utils.trees import iterate_leaves, map_leaves
 
 _log = logging.getLogger("delira")
 
@@ -345,7 +341,7 @@ class CrossValidation:
             _save_predictions(folder / "predictions.npz", fold)
         try:
             with loss_tolerated(f"the result of fold {fold.fold}"):
-                write_fold(fold, self._asked())
+                write_fold(fold, self._asked(), CallbackList(fold.callbacks).state_dict())
         except CheckpointError as error:
             _log.warning(
                 "fold %d is tested again if the run is continued, since it cannot be stored: %s", fold.fold, error
@@ -446,3 +442,52 @@ def _save_predictions(path: Path, fold: FoldResult) -> None:
         if isinstance(array, np.ndarray) and not array.dtype.hasobject:  # ragged ones cannot be stored safely
             arrays["/".join(("predictions", *map(str, place)))] = array
     publish(path, lambda file: np.savez(file, **arrays))
+
+
+def load_states(callbacks: list[Any], states: Mapping[str, Any]) -> None:
+    """Give callbacks their states; those that need their trainer for it stay as they are."""
+    for name, state in states.items():
+        try:
+            CallbackList(callbacks).load_state_dict({name: state})
+        except Exception:  # noqa: S112, RUF100 - whatever their code raises: they are shown, nothing depends on them
+            continue
+
+
+def compute_metrics(metrics: MetricSet, outputs: Mapping[str, Any], batch_size: int) -> dict[str, np.ndarray] | None:
+    """Metrics of stored predictions and targets, seen in the batches that they came in.
+
+    Parameters
+    ----------
+    metrics
+        What is computed.
+    outputs
+        ``predictions`` and ``targets``: trees of arrays of shape ``(n, ...)``.
+    batch_size
+        Samples of each batch but the last.
+
+    Returns
+    -------
+    dict or None
+        ``None`` if what a metric reads was not stored, or not as it came.
+    """
+    if not len(metrics):
+        return {}
+    values = {**outputs["predictions"], **outputs["targets"]}
+    try:
+        read = {entry: lookup(values, entry) for entry in metrics.entries}
+    except MissingKeyError:
+        return None
+    leaves = [leaf for entry in read.values() for _, leaf in iterate_leaves(entry)]
+    lengths = {len(leaf) for leaf in leaves}
+    if len(lengths) != 1 or any(leaf.dtype.hasobject for leaf in leaves):
+        return None
+    needed = entries_of(values, metrics.entries)
+    for start in range(0, lengths.pop(), batch_size):
+        metrics.update(map_leaves(operator.itemgetter(slice(start, start + batch_size)), needed))
+    return metrics.compute()
+
+
+def entries_of(values: Mapping[str, Any], wanted: Iterable[str]) -> dict[str, Any]:
+    """Entries by name or dotted path; a path keeps the whole entry it begins with."""
+    roots = {key if key in values else key.split(".", 1)[0] for key in wanted}
+    return {key: value for key, value in values.items() if key in roots}

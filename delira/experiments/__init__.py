@@ -1,0 +1,1 @@
+"""Experiments: parameters, independent runs, cross-validation and its splits, and the results."""

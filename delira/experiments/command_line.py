@@ -1,0 +1,297 @@
+"""Parameters on the command line of a script: names in part, values as in YAML, of the kind of the present value."""
+
+import argparse
+import contextlib
+import numbers
+import pathlib
+import sys
+import traceback
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from delira.errors import ConfigError
+from delira.utils.suggest import did_you_mean
+from delira.utils.yaml_text import read_yaml, write_yaml
+
+_VARIABILITIES = ("fixed", "variable")
+_PARTS = ("model", "training")
+_GROUP = "parameters"
+_LONG = 40  # characters of a default that are shown
+_DELIRA = str(pathlib.Path(__file__).parents[1] / "_").removesuffix("_")
+
+Path = tuple[str, ...]
+
+
+def add_parameters(parser: argparse.ArgumentParser, params: Any) -> None:
+    """Let a parser take every parameter that can be written as text.
+
+    Parameters
+    ----------
+    parser
+        Any; it lists them in a group of their own.
+    params
+        The parameters, in either hierarchy.
+    """
+    if any(group.title == _GROUP for group in parser._action_groups):
+        return  # a parser that has them already
+    leaves, taken = settable(params), _options_of(parser)
+    example = _example(leaves, taken)
+    group = parser.add_argument_group(
+        _GROUP, f"Named by as much of the path as says which one is meant{example}; values as in YAML."
+    )
+    for path, value in leaves.items():
+        option = f"--{'.'.join(path) if _is_hidden(path, leaves) else shown(path)}"
+        if option not in taken:
+            # argparse reads % as a format
+            explained = f"now {_short(value)}".replace("%", "%%")
+            group.add_argument(option, default=argparse.SUPPRESS, metavar=_kind(value), help=explained)
+
+
+def _example(leaves: Mapping[Path, Any], taken: set[str]) -> str:
+    """A parameter of this script whose last name says which one is meant: a learning rate rather than another."""
+    lasts = [path[-1] for path in leaves]
+    short = [path for path in leaves if len(path) > 2 and lasts.count(path[-1]) == 1 and f"--{path[-1]}" not in taken]
+    numbers_first = sorted(short, key=lambda path: _kind(leaves[path]) != "FLOAT")
+    return f" (--{numbers_first[0][-1]})".replace("%", "%%") if short else ""
+
+
+def _options_of(parser: argparse.ArgumentParser) -> set[str]:
+    """Options of a script itself."""
+    parameters = [group for group in parser._action_groups if group.title == _GROUP]
+    own = {id(action) for group in parameters for action in group._group_actions}
+    return {option for action in parser._actions if id(action) not in own for option in action.option_strings}
+
+
+def read_parameters(
+    parser: argparse.ArgumentParser, params: Any, add_unknown: bool, arguments: Sequence[str] | None
+) -> argparse.Namespace:
+    """Read words into parameters; see :meth:`Parameters.update_from_argparse`."""
+    add_parameters(parser, params)
+    if parser.usage is None and _options_of(parser) <= {"-h", "--help"}:
+        parser.usage = "%(prog)s [-h] [--NAME VALUE ...]"
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    given: dict[Path, Any] = {}
+    try:
+        rest = _Words(parser, params, add_unknown).take(words, given)
+    except ConfigError as error:
+        parser.exit(2, f"{parser.prog}: {error}\n")
+    options = parser.parse_args(rest)
+    for path, value in given.items():
+        params[".".join(path)] = value
+    return options
+
+
+def fold_numbers(text: str) -> list[int]:
+    """Numbers of folds out of ``"1,3"``: ``parser.add_argument("--only-folds", type=fold_numbers)``."""
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isascii() and word.isdecimal() for word in words):
+        raise argparse.ArgumentTypeError(f"{text!r} are no numbers of folds; write them from 0, as in 1,3")
+    return [int(word) for word in words]
+
+
+@contextlib.contextmanager
+def mistakes_in_one_line(parser: argparse.ArgumentParser) -> Iterator[None]:
+    """End a script with one line and exit code 2 where delira refuses what it was given.
+
+    Only a :class:`~delira.errors.ConfigError` that delira raises by itself when the script calls it is told so. Errors
+    from within other code, such as a dataset, a network or an optimizer, in the script or elsewhere, keep their
+    traceback.
+
+    Parameters
+    ----------
+    parser
+        That of the script, whose name begins the line.
+    """
+    try:
+        yield
+    except ConfigError as error:
+        if not _is_from_the_script(error):
+            raise
+        parser.exit(2, f"{parser.prog}: {' '.join(str(error).split())}\n")
+
+
+def _is_from_the_script(error: BaseException) -> bool:
+    """Whether delira raised it, called by one file, the script, and without calling other code before."""
+    # notes tell of a sample, a batch or a worker; a cause is somebody else's error
+    if error.__cause__ is not None or getattr(error, "__notes__", None):
+        return False
+    # the first frame is that of the context manager
+    files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)][1:]
+    # "<string>" is the constructor of a dataclass
+    is_own = {file: file.startswith((_DELIRA, "<")) for file in files if file != contextlib.__file__}
+    order = [is_own[file] for file in files if file in is_own]
+    return files[-1].startswith(_DELIRA) and order == sorted(order) and [*is_own.values()].count(False) == 1
+
+
+class _Words:
+    """Takes parameters out of words; the others are for the parser."""
+
+    def __init__(self, parser: argparse.ArgumentParser, params: Any, add_unknown: bool):
+        self.params, self.add_unknown = params, add_unknown
+        self.leaves = settable(params)
+        self.others = _options_of(parser)
+
+    def take(self, words: Sequence[str], given: dict[Path, Any]) -> list[str]:
+        """Words that are no parameters; what the others say is put into ``given``."""
+        rest: list[str] = []
+        waiting = list(words)
+        while waiting:
+            word = waiting.pop(0)
+            name, equals, text = word.removeprefix("--").partition("=")
+            if word == "--":
+                return [*rest, word, *waiting]
+            if not word.startswith("--") or f"--{name}" in self.others:
+                rest.append(word)
+                continue
+            path = self._path(name)
+            if not equals:
+                if not waiting:
+                    raise ConfigError(f"--{name} needs a value")
+                text = waiting.pop(0)
+            given[path] = self._value(path, name, text)
+        return rest
+
+    def _path(self, name: str) -> Path:
+        """The full path of a parameter that is named in part."""
+        asked = tuple(name.split("."))
+        leaves = self.leaves
+        exact = [path for path in leaves if asked in (path, without_variability(path), _turned(path))]
+        found = exact or [path for path in leaves if _leads_to(asked, path) or _leads_to(asked, _turned(path))]
+        found = [path for path in found if not _is_hidden(path, found)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise ConfigError(f"--{name} may be any of {', '.join(f'--{shown(path)}' for path in found)}")
+        if (place := self.params.get(name)) is not None and not isinstance(place, Mapping):
+            raise ConfigError(f"--{name} is {_short(place)}, which cannot be written as text; change it in the script")
+        if self.add_unknown and len(asked) > 1:
+            return self._new_path(asked)
+        raise ConfigError(f"there is no parameter {name!r}{did_you_mean(name, map(shown, leaves))}")
+
+    def _new_path(self, asked: Path) -> Path:
+        names = set(asked[:2])
+        if not names & {*_PARTS}:
+            raise ConfigError(f"--{'.'.join(asked)} is in no part; write --training.{asked[-1]} or --model.{asked[-1]}")
+        if not names & {*_VARIABILITIES}:
+            asked = ("fixed", *asked)
+        is_turned = self.params.training_on_top and not self.params.variability_on_top
+        return _turned(asked) if is_turned == (asked[0] in _VARIABILITIES) else asked
+
+    def _value(self, path: Path, name: str, text: str) -> Any:
+        present = self.leaves.get(path)
+        if isinstance(present, str):
+            return text  # 'max' as well as '1e-4': a text needs no quotes
+        try:
+            value = read_yaml(text)
+        except ConfigError:
+            value = text
+        fitting = _fit(value, present)
+        if fitting is _NOTHING:
+            raise ConfigError(
+                f"--{name} {text} is {_article(_kind(value))}; it must be {_article(_kind(present))}, as the present "
+                f"value {_short(present)}"
+            )
+        return fitting
+
+
+def settable(params: Any) -> dict[Path, Any]:
+    """Parameters that can be written as text, by their full path."""
+    return dict(_leaves(params, ()))
+
+
+def _leaves(tree: Mapping[Any, Any], path: Path) -> Iterator[tuple[Path, Any]]:
+    for name, value in tree.items():
+        if not isinstance(name, str) or not name or "." in name or "=" in name:
+            continue
+        if isinstance(value, Mapping):
+            yield from _leaves(value, (*path, name))
+        elif _is_plain(value):
+            yield (*path, name), value
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, (str, bool, np.bool_, numbers.Real))
+
+
+# ------------------------------------------------------------------ names
+
+
+def shown(path: Path) -> str:
+    """A path as ``--help`` lists it: the variability is left out."""
+    return ".".join(without_variability(path))
+
+
+def without_variability(path: Path) -> Path:
+    """A path without ``fixed`` or ``variable``, which stand first or second."""
+    return tuple(name for place, name in enumerate(path) if place > 1 or name not in _VARIABILITIES)
+
+
+def _turned(path: Path) -> Path:
+    """The same in the other hierarchy."""
+    return (path[1], path[0], *path[2:]) if len(path) > 2 else path
+
+
+def _leads_to(asked: Path, path: Path) -> bool:
+    """Whether the names are those of a path, in order, with others left out; the last one is the parameter's."""
+    steps = iter(path)
+    return asked[-1] == path[-1] and all(name in steps for name in asked)
+
+
+def _is_hidden(path: Path, others: Iterable[Path]) -> bool:
+    """Whether the same parameter is variable, too, which goes before what is fixed."""
+    twins = [other for other in others if without_variability(other) == without_variability(path) and other != path]
+    return bool(twins) and "fixed" in path[:2]
+
+
+# ------------------------------------------------------------------ values
+
+_NOTHING: Any = object()
+
+
+def _fit(value: Any, present: Any) -> Any:
+    """The value as one of the kind of the present one; ``_NOTHING`` if it is none."""
+    if present is None:
+        return value
+    if isinstance(present, (bool, np.bool_)):
+        return value if isinstance(value, bool) else _NOTHING
+    if isinstance(present, numbers.Integral):
+        return value if isinstance(value, int) and not isinstance(value, bool) else _NOTHING
+    if isinstance(present, numbers.Real):
+        return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else _NOTHING
+    if isinstance(present, tuple):
+        return tuple(value) if isinstance(value, list) else _NOTHING
+    return value if isinstance(value, list) else _NOTHING
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, (bool, np.bool_)):
+        return "BOOL"
+    if isinstance(value, numbers.Integral):
+        return "INT"
+    if isinstance(value, numbers.Real):
+        return "FLOAT"
+    if isinstance(value, str):
+        return "TEXT"
+    if isinstance(value, Mapping):
+        return "MAPPING"
+    return "LIST" if isinstance(value, (list, tuple)) else "VALUE"
+
+
+def _article(kind: str) -> str:
+    words = {"BOOL": "true or false", "INT": "a whole number", "FLOAT": "a number", "TEXT": "a text",
+             "LIST": "a list like [1, 2]", "MAPPING": "a mapping", "VALUE": "null"}  # fmt: skip
+    return words[kind]
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        text = f"[{', '.join(map(_short, value))}]"
+    elif isinstance(value, (str, bool, int, float)) or value is None:
+        text = write_yaml([value]).strip()[1:-1]
+    else:
+        text = repr(value)
+    return text if len(text) <= _LONG else f"{text[: _LONG - 1]}…"

@@ -1,0 +1,513 @@
+"""An experiment: parameters, a network class, and independent runs with them."""
+
+import copy
+import dataclasses
+import inspect
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Self, TypeVar, Unpack
+
+from delira.errors import CheckpointError, ConfigError, DataError, NetworkError
+from delira.experiments.chosen_folds import check_chosen, refuse_fold
+from delira.experiments.cross_validation import CrossValidation
+from delira.experiments.experiment_file import FILE_NAME, load_arguments, save_arguments
+from delira.experiments.keywords import ExperimentKeywords, KFoldKeywords, ResumeKeywords, RunKeywords
+from delira.experiments.parameters import Parameters
+from delira.experiments.preprocessing import Preprocessing, as_preprocessing, check_manager
+from delira.experiments.result import KFoldResult
+from delira.experiments.run_request import (
+    RUN_NAMES,
+    RunRequest,
+    as_parameters,
+    check_class,
+    check_mapping,
+    check_model_arguments,
+    check_model_class,
+    check_name,
+    check_settings,
+    describe_validation,
+    isolated,
+    merged,
+    resolve,
+)
+from delira.experiments.selection import other_weights, selection_of
+from delira.experiments.splits import SplitConfig
+from delira.runs.code_of import code_of, code_of_functions
+from delira.runs.folder import RunFolder
+from delira.runs.guard_log import count_guards
+from delira.runs.locate import locate_fold
+from delira.settings.config import SETTINGS, check_names, read_settings
+from delira.settings.parts import check_flag
+from delira.settings.signatures import show_settings
+from delira.training.averaged_statistics import caveats_of_averages
+from delira.training.base_trainer import BaseNetworkTrainer
+from delira.training.checks import check_data
+from delira.training.generators import own_generators, seed_generators
+from delira.training.output_readings import OutputReadings
+from delira.training.plan import close_workers
+from delira.training.predictor import Predictor
+from delira.utils import yaml_codec
+from delira.utils.files import as_path, writable_folder
+from delira.utils.notes import noting
+from delira.utils.suggest import did_you_mean
+
+_SPLIT_NAMES = tuple(field.name for field in dataclasses.fields(SplitConfig))
+
+
+#: the class of networks that an experiment trains
+NetworkT = TypeVar("NetworkT")
+
+
+class BaseExperiment(Generic[NetworkT]):
+    """Trains fresh networks of one class: once, or once for each fold.
+
+    Parameters
+    ----------
+    params
+        The parameters, or a path to a file written by ``Parameters.save``. Their model part goes to
+        ``model_cls``, their training part are settings of the trainer, and ``num_epochs``.
+    model_cls
+        The network class.
+    n_epochs
+        Epochs in total, if the parameters do not say.
+    name
+        Name of the experiment; its runs lie in ``<save_path>/<name>``.
+    save_path
+        Parent folder; the working directory if ``None``.
+    key_mapping
+        Argument of the network -> batch entry, e.g. ``{"x": "data"}``; ``None`` asks the room.
+    trainer_cls, predictor_cls
+        Replace the room's.
+    **settings
+        Settings of the trainer that hold for every run; they go before those of the parameters.
+        ``print(delira.training.settings_help())`` explains each.
+
+    Raises
+    ------
+    ConfigError
+        Naming unknown or impossible settings, and arguments that ``model_cls`` does not take.
+    """
+
+    trainer_cls: type[BaseNetworkTrainer]
+    predictor_cls: type[Predictor] = Predictor
+    #: whether a class that is no network of delira becomes one, as estimators of scikit-learn do
+    wraps_models: ClassVar[bool] = False
+
+    def __init__(  # noqa: PLR0913 - the historic signature
+        self,
+        params: Parameters | Mapping[str, Any] | str | Path,
+        model_cls: type[NetworkT],
+        n_epochs: int | None = None,
+        name: str | None = None,
+        save_path: str | Path | None = None,
+        key_mapping: Mapping[str, str] | None = None,
+        trainer_cls: type[BaseNetworkTrainer] | None = None,
+        predictor_cls: type[Predictor] | None = None,
+        **settings: Unpack[ExperimentKeywords],
+    ):
+        self.params = as_parameters(params)
+        self.model_cls: Any = model_cls
+        self.n_epochs = n_epochs
+        self.name = "UnnamedExperiment" if name is None or name == "" else check_name(name)
+        self._parent = Path() if save_path is None or save_path == "" else as_path(save_path)
+        self.save_path = self._parent / self.name
+        self.key_mapping = key_mapping
+        if trainer_cls is not None:
+            self.trainer_cls = trainer_cls
+        if predictor_cls is not None:
+            self.predictor_cls = predictor_cls
+        self.settings = settings
+        #: the trainer of the last ``run``, with its state and callbacks
+        self.last_trainer: BaseNetworkTrainer | None = None
+        self._check()
+
+    def _check(self) -> None:
+        """Refuse what cannot work, before any run."""
+        check_settings(merged(self.params.training_settings(), self.settings), self.n_epochs)
+        check_class("trainer_cls", self.trainer_cls, BaseNetworkTrainer)
+        check_class("predictor_cls", self.predictor_cls, Predictor)
+        check_model_arguments(self.model_cls, self.params.model_kwargs())
+        if not self.wraps_models:
+            check_model_class(self.model_cls, self.trainer_cls.backend.network_class)
+        writable_folder(self.save_path)
+
+    def _resolve(self, params: Any, kwargs: Mapping[str, Any], seed: int | None = None) -> RunRequest:
+        """What a call asks for; nothing of the experiment changes."""
+        given = None if params is None else as_parameters(params)
+        if isinstance(self.model_cls, yaml_codec.Unresolved):
+            self.model_cls()  # says what it is and where it could be found
+        request = resolve((self.params, given), self.settings, kwargs, num_epochs=self.n_epochs, seed=seed)
+        check_model_arguments(self.model_cls, request.params.model_kwargs())
+        return request if request.key_mapping else dataclasses.replace(request, key_mapping=self.key_mapping)
+
+    # ------------------------------------------------------------------ runs
+
+    def run(
+        self,
+        train_data: Any,
+        val_data: Any = None,
+        params: Parameters | Mapping[str, Any] | None = None,
+        *,
+        preprocessing: Preprocessing | Mapping[str, Any] | None = None,
+        resume: str | Path | None = None,
+        allow_changes: bool = False,
+        **kwargs: Unpack[RunKeywords],
+    ) -> NetworkT:
+        """Train one network.
+
+        Parameters
+        ----------
+        train_data, val_data
+            Data managers, or other iterables of batches.
+        params
+            Replace entries of the experiment's parameters for this run.
+        preprocessing
+            Transformers of scikit-learn by entry of the batch, e.g. ``{"data": StandardScaler()}``: fitted on the
+            training data alone, and applied before ``transforms`` to training, validation and, by :meth:`test` and
+            predictors, to all data that the network is given; see :class:`~delira.training.Preprocessing`.
+        resume
+            ``None``: a new run folder. A path: continue what lies there; of a checkpoint file, exactly from it.
+            ``"auto"``: continue the newest unfinished run with the same network, parameters and data that no other
+            process is at work on; else read the network of the newest that has finished; else begin a new one.
+        allow_changes
+            Continue though network, parameters or data differ, with a warning that says what. Never allowed for
+            ``optimizer_cls``; learning rates and schedules stay those of the checkpoint.
+        **kwargs
+            Settings of the trainer for this run; also ``num_epochs``, ``fold``, ``callbacks``.
+
+        Returns
+        -------
+        AbstractNetwork
+            In evaluation mode; with the best weights if a validation score was watched, else with the last.
+        """
+        request = dataclasses.replace(self._resolve(params, kwargs), preprocessing=as_preprocessing(preprocessing))
+        check_flag("allow_changes", allow_changes)
+        check_data(train_data, "training")
+        if val_data is not None:
+            check_data(val_data, "validation")
+        if request.preprocessing is not None:
+            check_manager(train_data, "training")
+            check_manager(val_data, "validation")
+        fold = checkpoint = None
+        if resume is not None and resume != "auto":
+            fold, checkpoint = locate_fold(resume)
+            resume = fold.parent
+        facts = {"validation": describe_validation(val_data), "called": [getattr(val_data, "transforms", None)]}
+        with self.open_folder(request, train_data, resume, kind="run", allow_changes=allow_changes, **facts) as folder:
+            self.last_trainer = self.build_trainer(request, fold or folder.fold(request.fold), checkpoint)
+            _check_found(self.last_trainer, fold)
+            train, val = isolated(train_data), isolated(val_data)
+            if request.preprocessing is not None:
+                fitted = request.preprocessing.of_fold(self.last_trainer, train)
+                train, val = (None if data is None else data.with_preprocessing(fitted) for data in (train, val))
+            network = self.last_trainer.train(request.num_epochs, train, val)
+            if told := other_weights(selection_of(self.last_trainer)):
+                folder.log("other_weights", fold=request.fold, **told)
+            trainer = self.last_trainer
+            if counted := count_guards(trainer.guard_log.to_dict()):
+                folder.log("guarded", fold=request.fold, **counted)
+            for text in [*trainer.caveats, *caveats_of_averages([trainer], is_training=True)]:
+                folder.log("caveat", fold=request.fold, text=text)
+            return network
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Same as :meth:`run`."""
+        return self.run(*args, **kwargs)
+
+    def resume(
+        self, save_path: str | Path, train_data: Any, val_data: Any = None, **kwargs: Unpack[ResumeKeywords]
+    ) -> NetworkT:
+        """Continue the run in ``save_path`` as :meth:`run` does: its folder, a fold's, or a checkpoint file."""
+        return self.run(train_data, val_data, resume=save_path, **kwargs)
+
+    def test(
+        self,
+        network: Any,
+        test_data: Any,
+        metrics: Mapping[str, Any] | None = None,
+        metric_keys: Mapping[str, Any] | None = None,
+        verbose: bool = False,
+        **kwargs: Any,
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Predict a data set with a trained network.
+
+        Parameters
+        ----------
+        network
+            The trained network.
+        test_data
+            A data manager or another iterable of batches.
+        metrics, metric_keys
+            Metrics by name and the entries they read; those of the validation if ``None``.
+        verbose
+            Show a progress bar.
+        **kwargs
+            ``prepare_batch``, ``convert_fn``, ``key_mapping``: replace the network's and the room's.
+
+        Returns
+        -------
+        tuple
+            ``(predictions, metrics)``: arrays of shape ``(n, ...)`` by name, and arrays of shape ``(1,)``,
+            or ``(n,)`` for metrics of single samples.
+        """
+        names = ("prepare_batch", "convert_fn", "key_mapping")
+        if unknown := [name for name in kwargs if name not in names]:
+            raise ConfigError(f"test takes no {unknown[0]!r}{did_you_mean(unknown[0], names)}")
+        check_data(test_data, "test")
+        check_mapping("metrics", metrics)
+        check_mapping("metric_keys", metric_keys)
+        if not callable(getattr(network, "prepare_batch", kwargs.get("prepare_batch"))) or isinstance(network, type):
+            raise NetworkError(f"test needs a trained network, such as run returns, got {network!r}")
+        request = self._resolve(None, {"num_epochs": 0})
+        config = read_settings(request.settings)
+        tested = config.epoch_metrics if metrics is None else metrics
+        predictor = self.predictor_cls(
+            network,
+            kwargs.get("key_mapping") or request.key_mapping,
+            kwargs.get("convert_fn") or config.convert_batch_to_npy_fn,
+            kwargs.get("prepare_batch"),
+            backend=self.trainer_cls.backend,
+        )
+        predictor.nonfinite_predictions = config.guards.nonfinite_predictions
+        keys = config.keys_of(tested) if metric_keys is None else metric_keys
+        with noting("in the test"):
+            bound = config.bound(tested, keys, self.trainer_cls.backend)
+            readings = OutputReadings(config, self.trainer_cls.backend, bound, keys)
+            trainer = self.last_trainer
+            predictor.follow(
+                readings, {} if trainer is None or trainer.module is not network else trainer.state.outputs
+            )
+            done = predictor.evaluate(test_data, metrics=bound, metric_keys=keys, verbose=verbose)
+        close_workers(test_data)
+        if not done.predictions:
+            raise DataError("the test data gave no batch; a generator can be gone through only once")
+        return done.predictions, done.metrics
+
+    def kfold(  # noqa: PLR0913 - the historic signature
+        self,
+        data: Any,
+        metrics: Mapping[str, Any] | None = None,
+        num_epochs: int | None = None,
+        num_splits: int | None = None,
+        *,
+        train_kwargs: Mapping[str, Any] | None = None,
+        test_kwargs: Mapping[str, Any] | None = None,
+        metric_keys: Mapping[str, Any] | None = None,
+        params: Parameters | Mapping[str, Any] | None = None,
+        preprocessing: Preprocessing | Mapping[str, Any] | None = None,
+        folds: Iterable[int] | None = None,
+        resume: str | Path | None = None,
+        allow_changes: bool = False,
+        **options: Unpack[KFoldKeywords],
+    ) -> KFoldResult:
+        """Cross-validate: train one fresh network for each fold and test it on what it never saw.
+
+        Parameters
+        ----------
+        data
+            A data manager; it is divided by the samples of its dataset.
+        metrics, metric_keys
+            Test metrics by name and the entries they read; those of the validation if ``None``.
+        num_epochs
+            Epochs of each fold; those of the experiment if ``None``.
+        num_splits
+            Number of folds; 10, with a warning, if ``None``.
+        train_kwargs, test_kwargs
+            Changes of the manager for training, and for validation and testing, e.g.
+            ``{"transforms": augmentation}``.
+        params
+            Replace entries of the experiment's parameters.
+        preprocessing
+            Transformers of scikit-learn by entry of the batch, e.g. ``{"data": StandardScaler()}``: cloned for each
+            fold, fitted on its training part alone, neither on the inner validation nor on the test part, and applied
+            to all three before ``transforms``; see :class:`~delira.training.Preprocessing`.
+        folds
+            Numbers of the folds to run, from 0 as in the table and in the names of their folders; all if ``None``.
+            Each is, bit for bit, what it is among all of them. A result that lacks some says so; with ``resume``
+            the others can follow.
+        resume
+            ``None``: a new run folder. A path: continue the cross-validation in that run folder; finished
+            folds are read. ``"auto"``: continue the newest unfinished one with the same network, parameters,
+            data and splits that no other process is at work on; else read the newest finished one; else begin anew.
+        allow_changes
+            Continue though network, parameters or data differ, with a warning that says what; finished folds
+            stay as they are. Never allowed for the splits and ``optimizer_cls``.
+        **options
+            The fields of :class:`delira.experiments.splits.SplitConfig` (``split_type``, ``shuffle``,
+            ``random_seed``, ``val_split``, ``label_key``, ``groups_key``, ``check_duplicates``) and settings of
+            the trainer.
+
+        Returns
+        -------
+        KFoldResult
+            Unpacks as ``outputs, metrics``; prints as a table.
+        """
+        asked: dict[str, Any] = {**options}
+        check_names(asked, (*SETTINGS, *RUN_NAMES, *_SPLIT_NAMES))
+        given = {
+            "metrics": metrics,
+            "train_kwargs": train_kwargs,
+            "test_kwargs": test_kwargs,
+            "metric_keys": metric_keys,
+        }
+        for name, value in given.items():
+            check_mapping(name, value)
+        check_flag("allow_changes", allow_changes)
+        chosen = check_chosen(folds)
+        split = {name: asked.pop(name) for name in _SPLIT_NAMES if name in asked}
+        if num_epochs is not None:
+            asked["num_epochs"] = num_epochs
+        config = SplitConfig(num_splits=num_splits, **split)
+        request = self._resolve(params, asked, seed=config.random_seed)
+        refuse_fold(asked, request.fold)
+        request = dataclasses.replace(request, preprocessing=as_preprocessing(preprocessing))
+        settings = read_settings(request.settings)
+        tested = settings.epoch_metrics if metrics is None else metrics
+        return CrossValidation(
+            experiment=self,
+            data=data,
+            request=request,
+            split=config,
+            metrics=copy.deepcopy(dict(tested)),
+            metric_keys=settings.keys_of(tested) if metric_keys is None else metric_keys,
+            train_kwargs=train_kwargs or {},
+            test_kwargs=test_kwargs or {},
+            chosen=chosen,
+            resume=resume,
+            allow_changes=allow_changes,
+        ).run()
+
+    def setup(
+        self, params: Parameters | Mapping[str, Any] | None = None, training: bool = True, **kwargs: Any
+    ) -> BaseNetworkTrainer | Predictor:
+        """Build a trainer with a fresh network, or a predictor of ``model=``."""
+        if training:
+            request = self._resolve(params, {"num_epochs": 0, **kwargs})
+            return self.build_trainer(request, RunFolder.create(self.save_path).fold(request.fold))
+        if "model" not in kwargs:
+            raise ConfigError("setup(training=False) builds a predictor; pass the network as model=")
+        request = self._resolve(params, {"num_epochs": 0})
+        return self.predictor_cls(kwargs["model"], request.key_mapping, backend=self.trainer_cls.backend)
+
+    # ------------------------------------------------------------------ parts of a run
+
+    def build_trainer(self, request: RunRequest, folder: Path, checkpoint: Path | None = None) -> BaseNetworkTrainer:
+        """A trainer with a fresh network, initialised from (seed, fold), that goes on from what is in its folder."""
+        backend = self.trainer_cls.backend
+        start: dict[str, Any] = {} if checkpoint is None else {"resume_from": checkpoint}
+        with own_generators(backend):
+            seed_generators(backend, request.seed, request.fold, stream="network")
+            return self.trainer_cls(
+                self._build_network(request),
+                folder,
+                request.key_mapping,
+                fold=request.fold,
+                callbacks=request.callbacks,
+                start_epoch=request.start_epoch,
+                **start,
+                **request.settings,
+            )
+
+    def _build_network(self, request: RunRequest) -> Any:
+        return self.model_cls(**copy.deepcopy(request.params.model_kwargs()))
+
+    def open_folder(
+        self,
+        request: RunRequest,
+        data: Any,
+        resume: str | Path | None,
+        *,
+        kind: str,
+        allow_changes: bool = False,
+        called: Iterable[Any] = (),
+        **facts: Any,
+    ) -> AbstractContextManager[RunFolder]:
+        """Scope of a run in a new folder, or in an old one that is continued; see ``RunFolder.opened``.
+
+        Parameters
+        ----------
+        request, data
+            What is run on what.
+        resume, allow_changes
+            As of :meth:`run`, but a path is that of a run folder.
+        kind
+            ``"run"`` or ``"kfold"``.
+        called
+            Functions whose code counts besides that of losses, metrics and transforms of the training.
+        **facts
+            For the manifest; ``splits`` is part of the fingerprint.
+        """
+        request.warn_of_no_epochs()
+        stated = {
+            "name": self.name,
+            "model": f"{self.model_cls.__module__}:{self.model_cls.__qualname__}",
+            "code": code_of(self.model_cls, request.params.model_kwargs().values()),
+            "functions": code_of_functions([*request.functions(data), *called]),
+            **request.facts(data, self.trainer_cls.backend),
+            "fingerprint": {"kind": kind, **request.fingerprint(data), "splits": facts.pop("splits", None)},
+            **facts,
+        }
+        return RunFolder.opened(self.save_path, request.params, stated, resume, allow_changes)
+
+    # ------------------------------------------------------------------ on disk
+
+    def save(self, path: str | Path | None = None) -> Path:
+        """Write the experiment as readable YAML (``experiment.yml`` in its folder); returns the file."""
+        own = {name: vars(self).get(name) for name in ("n_epochs", "key_mapping", "trainer_cls", "predictor_cls")}
+        arguments = {
+            "model_cls": self.model_cls,
+            "name": self.name,
+            "save_path": str(self._parent),
+            **own,
+            "settings": dict(self.settings),
+        }
+        return save_arguments(Path(path or self.save_path / FILE_NAME), self.params, arguments)
+
+    @classmethod
+    def load(cls, file_name: str | Path, objects: Mapping[str, Any] | None = None) -> Self:
+        """Read an experiment written by :meth:`save`; imports and executes nothing that the file names.
+
+        Parameters
+        ----------
+        file_name
+            The file, or the folder that holds ``experiment.yml``.
+        objects
+            Classes, functions and instances by the name the file uses, for what is not imported yet.
+        """
+        arguments = load_arguments(file_name, objects)
+        return cls(**arguments.pop("settings"), **arguments)
+
+    def __str__(self) -> str:
+        return f"{self!r}\n{self.params}"
+
+    def __repr__(self) -> str:
+        model = str(self.model_cls) if isinstance(self.model_cls, yaml_codec.Unresolved) else self.model_cls.__name__
+        return f"{type(self).__name__}({self.name!r}, {model}, save_path={str(self._parent)!r})"
+
+
+def _check_found(trainer: BaseNetworkTrainer, fold: Path | None) -> None:
+    """Refuse to begin anew where a user asked to continue what lies in ``fold``.
+
+    Raises
+    ------
+    CheckpointError
+        If all checkpoints there are damaged.
+    """
+    if fold is not None and trainer.state.is_new and trainer.checkpoints.has_damaged():
+        raise CheckpointError(
+            f"no valid checkpoint is left in {str(trainer.checkpoints.folder)!r}: all were damaged and set aside "
+            "(….damaged); begin a new run, or bring a copy of one back"
+        )
+
+
+show_settings(BaseExperiment.__init__)
+show_settings(BaseExperiment.run)
+show_settings(
+    BaseExperiment.kfold,
+    *(
+        inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=field.type)
+        for field in dataclasses.fields(SplitConfig)
+        if field.name != "num_splits"
+    ),
+)

@@ -1,0 +1,47 @@
+from delira.logging.contexts import close_logger as close_logger
+from delira.logging.contexts import get_logger as get_logger
+from delira.logging.contexts import log as log
+from delira.logging.contexts import LoggingContext as LoggingContext
+from delira.logging.contexts import make_logger as make_logger
+from delira.logging.handlers import MessageHandler as MessageHandler
+from delira.logging.handlers import MultistreamHandler as MultistreamHandler
+from delira.logging.handlers import MultiStreamHandler as MultiStreamHandler
+from delira.logging.handlers import Place as Place
+from delira.logging.image_files import ImgSaveHandler as ImgSaveHandler
+from delira.logging.logger import MessageLogger as MessageLogger
+from delira.logging.message_file import MessageFileHandler as MessageFileHandler
+from delira.logging.messages import Message as Message
+from delira.logging.tensorboard import TensorboardXLoggingHandler as TensorboardXLoggingHandler
+from delira.logging.trackers import MLflowHandler as MLflowHandler
+from delira.logging.trackers import WandbHandler as WandbHandler
+from delira.logging.trixi_handler import TrixiHandler as TrixiHandler
+from delira.logging.visdom_handlers import VisdomImageHandler as VisdomImageHandler
+from delira.logging.visdom_handlers import VisdomImageSaveHandler as VisdomImageSaveHandler
+from delira.logging.visdom_handlers import VisdomImageSaveStreamHandler as VisdomImageSaveStreamHandler
+from delira.logging.visdom_handlers import VisdomLoggingHandler as VisdomLoggingHandler
+from delira.logging.visdom_handlers import VisdomStreamHandler as VisdomStreamHandler
+
+__all__ = [
+    "ImgSaveHandler",
+    "LoggingContext",
+    "MLflowHandler",
+    "Message",
+    "MessageFileHandler",
+    "MessageHandler",
+    "MessageLogger",
+    "MultiStreamHandler",
+    "MultistreamHandler",
+    "Place",
+    "TensorboardXLoggingHandler",
+    "TrixiHandler",
+    "VisdomImageHandler",
+    "VisdomImageSaveHandler",
+    "VisdomImageSaveStreamHandler",
+    "VisdomLoggingHandler",
+    "VisdomStreamHandler",
+    "WandbHandler",
+    "close_logger",
+    "get_logger",
+    "log",
+    "make_logger",
+]

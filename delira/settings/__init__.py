@@ -1,0 +1,1 @@
+"""Everything that a training can be told: each setting with its meaning and its check, stated once."""

@@ -1,0 +1,49 @@
+from delira.backends.jax import convert_jax_array_to_npy as convert_jax_array_to_npy
+from delira.backends.jax import create_optims_default_jax as create_optims_default_jax
+from delira.backends.jax import create_optims_gan_default_jax as create_optims_gan_default_jax
+from delira.backends.jax import JaxExperiment as JaxExperiment
+from delira.backends.jax import JaxNetworkTrainer as JaxNetworkTrainer
+from delira.backends.jax import JaxOptimizer as JaxOptimizer
+from delira.backends.sklearn import SklearnExperiment as SklearnExperiment
+from delira.backends.sklearn import SklearnNetworkTrainer as SklearnNetworkTrainer
+from delira.backends.tensorflow import convert_tf_tensor_to_npy as convert_tf_tensor_to_npy
+from delira.backends.tensorflow import create_optims_default_tf as create_optims_default_tf
+from delira.backends.tensorflow import create_optims_gan_default_tf as create_optims_gan_default_tf
+from delira.backends.tensorflow import TfExperiment as TfExperiment
+from delira.backends.tensorflow import TfNetworkTrainer as TfNetworkTrainer
+from delira.backends.torch import convert_torch_tensor_to_npy as convert_torch_tensor_to_npy
+from delira.backends.torch import create_optims_default_pytorch as create_optims_default_pytorch
+from delira.backends.torch import create_optims_gan_default_pytorch as create_optims_gan_default_pytorch
+from delira.backends.torch import PyTorchExperiment as PyTorchExperiment
+from delira.backends.torch import PyTorchNetworkTrainer as PyTorchNetworkTrainer
+from delira.backends.torchscript import TorchScriptExperiment as TorchScriptExperiment
+from delira.backends.torchscript import TorchScriptNetworkTrainer as TorchScriptNetworkTrainer
+from delira.experiments.experiment import BaseExperiment as AbstractExperiment
+from delira.experiments.experiment import BaseExperiment as BaseExperiment
+from delira.experiments.parameters import Parameters as Parameters
+from delira.experiments.preprocessing import load_preprocessing as load_preprocessing
+from delira.experiments.preprocessing import Preprocessing as Preprocessing
+from delira.experiments.result import KFoldResult as KFoldResult
+from delira.runs.fold_result import FoldResult as FoldResult
+from delira.settings.config import TrainerConfig as TrainerConfig
+from delira.settings.signatures import settings_help as settings_help
+from delira.training.base_trainer import BaseNetworkTrainer as AbstractNetworkTrainer
+from delira.training.base_trainer import BaseNetworkTrainer as BaseNetworkTrainer
+from delira.training.predictor import Predictor as Predictor
+from delira.training.state import TrainingState as TrainingState
+
+__all__ = [
+    "AbstractExperiment",
+    "AbstractNetworkTrainer",
+    "BaseExperiment",
+    "BaseNetworkTrainer",
+    "FoldResult",
+    "KFoldResult",
+    "Parameters",
+    "Predictor",
+    "Preprocessing",
+    "TrainerConfig",
+    "TrainingState",
+    "load_preprocessing",
+    "settings_help",
+]

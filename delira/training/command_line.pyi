@@ -1,0 +1,1 @@
+from delira.experiments.command_line import *

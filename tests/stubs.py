@@ -1,0 +1,79 @@
+"""What editors and type checkers see of packages that resolve their names on first use: one ``.pyi`` beside each.
+
+    python tests/stubs.py     # writes them, as ``make stubs`` does
+
+The statement of the names is the package itself; ``tests/test_exports.py`` holds the stubs equal to it.
+"""
+
+import ast
+import importlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import delira
+from delira.rooms import NAMES
+
+SOURCE = Path(delira.__file__).parent
+
+
+def stubs() -> dict[Path, str]:
+    """Path and text of every stub."""
+    return {path.with_suffix(".pyi"): stub(path) for path in sorted(SOURCE.rglob("*.py")) if _is_lazy(path)}
+
+
+def _is_lazy(path: Path) -> bool:
+    return path.name != "lazy.py" and bool(re.search(r"= (public|lazy|moved)_names\(", path.read_text("utf-8")))
+
+
+def stub(path: Path) -> str:
+    """The text of one stub."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    parts = ["delira", *path.relative_to(SOURCE).with_suffix("").parts]
+    module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+    (call,) = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and "_names" in ast.unparse(node.func))
+    lines = [*_imports(tree), *_tables(call), *_of_backends(module.removeprefix("delira."))]
+    text = "\n".join(sorted(set(lines), key=str.lower))
+    listed = getattr(importlib.import_module(module), "__all__", None)
+    if "__version__" in (listed or ()):
+        text += "\n\n__version__: str"
+    if listed and "import *" not in text:
+        text += "\n\n__all__ = [\n" + "".join(f'    "{name}",\n' for name in listed) + "]"
+    return text + "\n"
+
+
+def _imports(tree: ast.Module) -> Iterator[str]:
+    """What the package imports itself."""
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module != "delira.utils.lazy":
+            for alias in node.names:
+                yield f"from {node.module} import {alias.name} as {alias.asname or alias.name}"
+
+
+def _tables(call: ast.Call) -> Iterator[str]:
+    """What its table says; of a module that moved everything."""
+    for argument in call.args[1:]:
+        table = ast.literal_eval(argument)
+        if isinstance(table, str):
+            yield f"from {table} import *"
+            continue
+        for home, names in table.items():
+            for entry in names.split():
+                shown, _, real = entry.partition("=")
+                yield f"from {home} import {real or shown} as {shown}"
+
+
+def _of_backends(package: str) -> Iterator[str]:
+    for backend, names in NAMES.items():
+        for name in names.get(package, ()):
+            yield f"from delira.backends.{backend} import {name} as {name}"
+
+
+def main() -> None:
+    for path, text in stubs().items():
+        path.write_text(text, encoding="utf-8")
+        print(path.relative_to(SOURCE.parent))
+
+
+if __name__ == "__main__":
+    main()
