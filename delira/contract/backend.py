@@ -49,6 +49,18 @@ class Backend(TrialVerbs, abc.ABC):
     schedules: ClassVar[Mapping[str, Any]] = {}
     """Schedules of learning rates by the names of ``delira.training.callbacks``; empty: no rates to change."""
 
+    trace: ClassVar[Callable[..., AbstractContextManager[None]] | None] = None
+    """``trace(folder)``: scope in which the framework's own profiler leaves a trace in a folder; None: it has none."""
+
+    write_graph: ClassVar[Callable[..., None] | None] = None
+    """``write_graph(writer, network, call, leaves)`` for a writer of TensorBoard; None: networks have no graph."""
+
+    free_image: ClassVar[Any] = None
+    """``free_image(pixels, compute)``: a network with one weight, ``image``, that called with a state returns
+    ``compute(pixels, state)``; ``make_optimizer()`` gives one for it, and ``keywords`` are those with which ``compute``
+    calls networks, so that they predict. None: there are no gradients of inputs.
+    """
+
     # ------------------------------------------------------------------ devices and modes
 
     @abc.abstractmethod

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from delira.backends.jax import building, graph, portable, schedules, state, step, values
+from delira.backends.jax import building, graph, portable, schedules, state, step, tools, values
 from delira.backends.jax import export as exports
 from delira.backends.jax import statistics as running
 from delira.backends.jax.device import batches_for, device_memory, replicated, resolve_devices, synchronize
@@ -52,6 +52,8 @@ class JaxBackend(Backend):
     no_optimizer = staticmethod(building.no_optimizer)
     build_schedules = staticmethod(schedules.build_schedules)
     schedules = schedules.SCHEDULES
+    trace = staticmethod(tools.trace)
+    free_image = tools.FreeImage
     to_numpy = staticmethod(values.to_numpy)
     read_scalars = staticmethod(values.read_scalars)
     concatenate = staticmethod(values.concatenate)

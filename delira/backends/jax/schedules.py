@@ -74,23 +74,7 @@ class OptaxScheduleCallbackJax(DefaultJaxSchedulerCallback):
 
 
 #: schedules by the names that all backends share
-SCHEDULES = {**schedule.by_name(DefaultJaxSchedulerCallback), "CyclicLR": rates.CyclicRate}
-
-
-def build_schedules(optimizers: Mapping[str, Any], cls: Any, params: Mapping[str, Any]) -> list[AbstractCallback]:
-    """Make one schedule for each optimizer.
-
-    Parameters
-    ----------
-    optimizers
-        The trainer's optimizers by name.
-    cls
-        One of the callbacks of this backend, or a function of optax that makes a schedule, e.g.
-        ``optax.cosine_decay_schedule``.
-    params
-        Its keyword arguments; for optax also ``step_on``.
-    """
-    return schedule.build_schedules(optimizers, cls, params, _native)
+SCHEDULES = {**schedule.by_name(DefaultJaxSchedulerCallback, "CallbackJax"), "CyclicLR": rates.CyclicRate}
 
 
 def _native(cls: Any, params: Mapping[str, Any]) -> Callable[[Any], AbstractCallback]:
@@ -106,3 +90,6 @@ def _native(cls: Any, params: Mapping[str, Any]) -> Callable[[Any], AbstractCall
         name = getattr(cls, "__name__", repr(cls))
         raise ConfigError(f"the schedule {name} cannot be built from {params}: {error}") from error
     return functools.partial(OptaxScheduleCallbackJax, schedule=made, step_on=step_on)
+
+
+build_schedules = functools.partial(schedule.build_schedules, _native)

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from delira.backends.tensorflow import builders, device, portable, schedules, state, steps, values
+from delira.backends.tensorflow import builders, device, portable, schedules, state, steps, tools, values
 from delira.backends.tensorflow import export as exports
 from delira.backends.tensorflow import gradients as gradients_of
 from delira.backends.tensorflow import statistics as running
@@ -43,6 +43,9 @@ class TfBackend(Backend):
     differentiate = staticmethod(gradients_of.differentiate)
     build_schedules = staticmethod(schedules.build_schedules)
     schedules = schedules.SCHEDULES
+    trace = staticmethod(tools.trace)
+    write_graph = staticmethod(tools.write_graph)
+    free_image = tools.FreeImage
     learning_rates = staticmethod(builders.learning_rates)
     scale_rates = staticmethod(builders.scale_rates)
     to_numpy = staticmethod(values.to_numpy)

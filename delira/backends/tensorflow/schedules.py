@@ -112,22 +112,7 @@ class ReduceLROnPlateauCallbackTf(rates.PlateauRate, DefaultTfSchedulerCallback)
 
 
 #: schedules by the names that all backends share
-SCHEDULES = {**schedule.by_name(DefaultTfSchedulerCallback), "CyclicLR": rates.CyclicRate}
-
-
-def build_schedules(optimizers: Mapping[str, Any], cls: Any, params: Mapping[str, Any]) -> list[AbstractCallback]:
-    """Make one schedule for each optimizer.
-
-    Parameters
-    ----------
-    optimizers
-        The trainer's optimizers by name.
-    cls
-        One of the callbacks of this module, or a class of ``keras.optimizers.schedules``.
-    params
-        Its keyword arguments; ``step_on`` as in :class:`TfSchedulerCallback`.
-    """
-    return schedule.build_schedules(optimizers, cls, params, _native)
+SCHEDULES = {**schedule.by_name(DefaultTfSchedulerCallback, "CallbackTf"), "CyclicLR": rates.CyclicRate}
 
 
 def _native(cls: Any, params: Mapping[str, Any]) -> Callable[[Any], AbstractCallback]:
@@ -138,3 +123,6 @@ def _native(cls: Any, params: Mapping[str, Any]) -> Callable[[Any], AbstractCall
         )
     # their arguments are counted in updates: decay_steps
     return functools.partial(TfSchedulerCallback, scheduler_cls=cls, **{"step_on": "iter", **params})
+
+
+build_schedules = functools.partial(schedule.build_schedules, _native)

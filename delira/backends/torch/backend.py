@@ -8,7 +8,18 @@ from typing import Any
 import torch
 from torch.nn.parameter import is_lazy
 
-from delira.backends.torch import averages, building, compiling, copies, determinism, inputs, io, schedules, values
+from delira.backends.torch import (
+    averages,
+    building,
+    compiling,
+    copies,
+    determinism,
+    inputs,
+    io,
+    schedules,
+    tools,
+    values,
+)
 from delira.backends.torch import export as exports
 from delira.backends.torch import optimizers as optims
 from delira.backends.torch import snapshot as memory
@@ -50,6 +61,9 @@ class TorchBackend(Backend):
     no_optimizer = staticmethod(building.no_optimizer)
     build_schedules = staticmethod(schedules.build_schedules)
     schedules = schedules.SCHEDULES
+    trace = staticmethod(tools.trace)
+    write_graph = staticmethod(tools.write_graph)
+    free_image = tools.FreeImage
     concatenate = staticmethod(values.concatenate)
     nonfinite = staticmethod(values.nonfinite)
     snapshot = staticmethod(memory.snapshot)

@@ -203,7 +203,6 @@ class DefaultPyTorchSchedulerCallback(TorchSchedulerCallback):
 class ReduceLROnPlateauCallbackPyTorch(DefaultPyTorchSchedulerCallback):
     """Lower the rate when the validation score no longer improves."""
 
-    name = "ReduceLROnPlateau"
     scheduler_cls = _lr.ReduceLROnPlateau
     _names = (
         "mode",
@@ -232,7 +231,6 @@ class ReduceLROnPlateauCallbackPyTorch(DefaultPyTorchSchedulerCallback):
 class CosineAnnealingLRCallbackPyTorch(DefaultPyTorchSchedulerCallback):
     """Let the rate follow a cosine: ``(optimizer, T_max, eta_min=0, last_epoch=-1)``."""
 
-    name = "CosineAnnealingLR"
     scheduler_cls = _lr.CosineAnnealingLR
     _names = ("T_max", "eta_min", "last_epoch")
 
@@ -240,7 +238,6 @@ class CosineAnnealingLRCallbackPyTorch(DefaultPyTorchSchedulerCallback):
 class ExponentialLRCallbackPyTorch(DefaultPyTorchSchedulerCallback):
     """Multiply the rate by a factor every epoch: ``(optimizer, gamma, last_epoch=-1)``."""
 
-    name = "ExponentialLR"
     scheduler_cls = _lr.ExponentialLR
     _names = ("gamma", "last_epoch")
 
@@ -248,7 +245,6 @@ class ExponentialLRCallbackPyTorch(DefaultPyTorchSchedulerCallback):
 class LambdaLRCallbackPyTorch(DefaultPyTorchSchedulerCallback):
     """Let a function of the epoch give the rate's factor: ``(optimizer, lr_lambda, last_epoch=-1)``."""
 
-    name = "LambdaLR"
     scheduler_cls = _lr.LambdaLR
     _names = ("lr_lambda", "last_epoch")
 
@@ -256,7 +252,6 @@ class LambdaLRCallbackPyTorch(DefaultPyTorchSchedulerCallback):
 class MultiStepLRCallbackPyTorch(DefaultPyTorchSchedulerCallback):
     """Multiply the rate by a factor at given epochs: ``(optimizer, milestones, gamma=0.1, last_epoch=-1)``."""
 
-    name = "MultiStepLR"
     scheduler_cls = _lr.MultiStepLR
     _names = ("milestones", "gamma", "last_epoch")
 
@@ -264,7 +259,6 @@ class MultiStepLRCallbackPyTorch(DefaultPyTorchSchedulerCallback):
 class StepLRCallbackPyTorch(DefaultPyTorchSchedulerCallback):
     """Multiply the rate by a factor every few epochs: ``(optimizer, step_size, gamma=0.1, last_epoch=-1)``."""
 
-    name = "StepLR"
     scheduler_cls = _lr.StepLR
     _names = ("step_size", "gamma", "last_epoch")
 
@@ -272,36 +266,22 @@ class StepLRCallbackPyTorch(DefaultPyTorchSchedulerCallback):
 class OneCycleLRCallbackPyTorch(DefaultPyTorchSchedulerCallback):
     """Raise and lower the rate once over the run, stepped after each update; arguments as in torch."""
 
-    name = "OneCycleLR"
     scheduler_cls = _lr.OneCycleLR
     step_on = "iter"
     _names = ("max_lr", "total_steps", "epochs", "steps_per_epoch")
 
 
-class _CyclicLR(DefaultPyTorchSchedulerCallback):
+class CyclicLRCallbackPyTorch(DefaultPyTorchSchedulerCallback):
     """Let the rate go up and down between two values; arguments as in torch."""
 
-    name = "CyclicLR"
     scheduler_cls = _lr.CyclicLR
 
 
 #: schedules by the names that all backends share; that of every native schedule besides
-SCHEDULES = {**schedule.by_name(DefaultPyTorchSchedulerCallback), "TorchScheduler": TorchSchedulerCallback}
-
-
-def build_schedules(optimizers: Mapping[str, Any], cls: Any, params: Mapping[str, Any]) -> list[AbstractCallback]:
-    """Make one schedule for each optimizer.
-
-    Parameters
-    ----------
-    optimizers
-        The trainer's optimizers by name.
-    cls
-        One of the callbacks of this module, or any torch schedule class.
-    params
-        Its keyword arguments; ``step_on`` and ``monitor`` as in :class:`TorchSchedulerCallback`.
-    """
-    return schedule.build_schedules(optimizers, cls, params, _native)
+SCHEDULES = {
+    **schedule.by_name(DefaultPyTorchSchedulerCallback, "CallbackPyTorch"),
+    "TorchScheduler": TorchSchedulerCallback,
+}
 
 
 def _native(cls: Any, params: Mapping[str, Any]) -> Callable[[Any], AbstractCallback]:
@@ -311,3 +291,6 @@ def _native(cls: Any, params: Mapping[str, Any]) -> Callable[[Any], AbstractCall
         )
     step_on = "iter" if cls in (_lr.OneCycleLR, _lr.CyclicLR) else "epoch"
     return functools.partial(TorchSchedulerCallback, scheduler_cls=cls, **{"step_on": step_on, **params})
+
+
+build_schedules = functools.partial(schedule.build_schedules, _native)

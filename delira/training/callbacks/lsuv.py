@@ -3,7 +3,6 @@
 import contextlib
 import logging
 import math
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -12,6 +11,7 @@ from delira.errors import ConfigError, NetworkError
 from delira.state import State
 from delira.training.callbacks.initialisers import LayerInit, backend_of
 from delira.training.callbacks.mixing.randomness import seed_and_fold
+from delira.utils.arrays import ops_of
 from delira.utils.checks import check_flags, check_functions, check_numbers, check_whole
 from delira.utils.seeding import derive_int
 from delira.utils.trees import map_leaves
@@ -74,8 +74,8 @@ class LsuvInit(LayerInit):
 
     def on_init(self, state: State) -> None:
         """Measure and scale."""
-        network, torch = state[keys.MODEL], sys.modules.get("torch")
-        if torch is None or not isinstance(network, torch.nn.Module):
+        network = state[keys.MODEL]
+        if not hasattr(network, "register_forward_hook"):  # which only PyTorch has
             raise ConfigError(
                 f"LsuvInit is for PyTorch, and the network is a {type(network).__name__}; use KaimingNormal, or "
                 "XavierNormal"
@@ -84,14 +84,15 @@ class LsuvInit(LayerInit):
         with backend_of(state).evaluating(network):
             if self.do_orthonorm:
                 for name, layer in layers.items():
-                    self._make_orthonormal(torch, layer, derive_int(*seed_and_fold(state), stream=f"LSUV {name}"))
+                    self._make_orthonormal(layer, derive_int(*seed_and_fold(state), stream=f"LSUV {name}"))
             for name in self._called(state, layers):
                 self._scale(state, name, layers[name])
 
-    def _make_orthonormal(self, torch: Any, layer: Any, seed: int) -> None:
+    def _make_orthonormal(self, layer: Any, seed: int) -> None:
         weight = self.weight_of(layer)
-        drawn = torch.empty(weight.shape)  # on the CPU: the same numbers wherever the network is
-        torch.nn.init.orthogonal_(drawn, generator=torch.Generator().manual_seed(seed))
+        xp = ops_of(weight).xp
+        drawn = xp.empty(weight.shape)  # on the CPU: the same numbers wherever the network is
+        xp.nn.init.orthogonal_(drawn, generator=xp.Generator().manual_seed(seed))
         weight.copy_(drawn)
         if getattr(layer, "bias", None) is not None:
             layer.bias.zero_()
@@ -130,8 +131,8 @@ class LsuvInit(LayerInit):
         from delira.training.trial.calls import ModelCall  # it imports callbacks
 
         network = state[keys.MODEL]
-        torch, like = sys.modules["torch"], next(network.parameters())
-        item = map_leaves(lambda leaf: torch.as_tensor(leaf, device=like.device), self.data_item)
+        like = next(network.parameters())
+        item = map_leaves(lambda leaf: ops_of(like).xp.as_tensor(leaf, device=like.device), self.data_item)
         ModelCall()(network, item, state)
 
 

@@ -150,7 +150,7 @@ class Profiler(Callback):
     def _whole_step(self, trainer: Any) -> Iterator[None]:
         if self.trace_dir is not None and self._n_steps + 1 == self.trace_steps[0]:
             folder = self.trace_dir / f"fold_{trainer.fold}" if trainer.fold else self.trace_dir
-            self._traces.enter_context(_TRACES[trainer.backend.name](folder))
+            self._traces.enter_context(trainer.backend.trace(folder))
         with self._clock.part("callbacks"):
             yield
         self._n_steps += 1
@@ -175,9 +175,9 @@ class Profiler(Callback):
 
     def on_start(self, state: State) -> None:
         """Begin to measure."""
-        room = trainer_of(state).backend.name
-        if self.trace_dir is not None and room not in _TRACES:
-            raise ConfigError(f"Profiler: the room {room!r} has no trace; leave trace_dir out")
+        backend = trainer_of(state).backend
+        if self.trace_dir is not None and backend.trace is None:
+            raise ConfigError(f"Profiler: the room {backend.name!r} has no trace; leave trace_dir out")
         self.epochs, self._n_steps = [], 0
         self._begin_epoch(state)
 
@@ -315,38 +315,4 @@ def _measure(trainer: Any, method: str, scope: Callable[[], contextlib.AbstractC
     setattr(trainer, method, measured)
 
 
-# ------------------------------------------------------------------ what frameworks do
-
-
 def _nothing() -> None: ...
-
-
-@contextlib.contextmanager
-def _trace_torch(folder: Path) -> Iterator[None]:
-    folder.mkdir(parents=True, exist_ok=True)
-    with sys.modules["torch"].profiler.profile() as profile:
-        yield
-    profile.export_chrome_trace(str(folder / "trace.json"))
-
-
-@contextlib.contextmanager
-def _trace_tensorflow(folder: Path) -> Iterator[None]:
-    profiler = sys.modules["tensorflow"].profiler.experimental
-    profiler.start(str(folder))
-    try:
-        yield
-    finally:
-        profiler.stop()
-
-
-def _trace_jax(folder: Path) -> contextlib.AbstractContextManager[None]:
-    trace: contextlib.AbstractContextManager[None] = sys.modules["jax"].profiler.trace(str(folder))
-    return trace
-
-
-_TRACES: dict[str, Callable[[Path], contextlib.AbstractContextManager[None]]] = {
-    "torch": _trace_torch,
-    "torchscript": _trace_torch,
-    "tensorflow": _trace_tensorflow,
-    "jax": _trace_jax,
-}

@@ -2,17 +2,13 @@
 
 import contextlib
 import functools
-import io
 import logging
-import sys
-import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from delira import state as keys
 from delira.state import State
 from delira.training.callbacks.monitor import trainer_of
-from delira.utils.optional import import_optional
 from delira.utils.trees import iterate_leaves, map_leaves
 
 _log = logging.getLogger("delira")
@@ -31,9 +27,7 @@ def write_graph(writer: Any, state: State, is_asked_for: bool) -> None:
         Whether to say so where the framework has no graph.
     """
     trainer = trainer_of(state)
-    write = {"torch": _write_torch, "torchscript": _write_torch, "tensorflow": _write_tensorflow}.get(
-        trainer.backend.name
-    )
+    write = trainer.backend.write_graph
     if writer is None or write is None:
         if is_asked_for:
             why = "visdom shows none" if writer is None else f"the room {trainer.backend.name!r} has none"
@@ -77,32 +71,3 @@ def _untouched(trainer: Any, state: State) -> Iterator[None]:
         state.clear()
         state.update(before)
         trainer.backend.set_generator_state(generators)
-
-
-def _write_torch(writer: Any, network: Any, call: Callable[[Sequence[Any]], list[Any]], leaves: list[Any]) -> None:
-    torch = sys.modules["torch"]
-
-    class Traced(torch.nn.Module):  # type: ignore[misc, name-defined]
-        """Takes and returns arrays only; its one part is the network."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.network = network
-
-        def forward(self, *leaves: Any) -> tuple[Any, ...]:
-            return tuple(call(leaves))
-
-    import_optional("tensorboard", "the graph of a network", "delira[logging]")
-    # it prints an error that it raises as well
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-        warnings.simplefilter("ignore")  # of a trace that is not used but to be looked at
-        writer.add_graph(Traced(), tuple(leaves), use_strict_trace=False)
-
-
-def _write_tensorflow(writer: Any, network: Any, call: Callable[[Sequence[Any]], list[Any]], leaves: list[Any]) -> None:
-    tf = sys.modules["tensorflow"]
-    events = import_optional("tensorboardX.proto.event_pb2", "TensorBoard", "delira[logging]")
-    function = tf.function(lambda *leaves: call(leaves), autograph=False)
-    specs = [tf.TensorSpec(leaf.shape, leaf.dtype) for leaf in leaves]
-    graph = function.get_concrete_function(*specs).graph.as_graph_def(add_shapes=True)
-    writer.file_writer.add_event(events.Event(graph_def=graph.SerializeToString()))

@@ -1,6 +1,7 @@
 """What a class looks like to a network."""
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from numbers import Integral
 from typing import Any, Literal, Self, TypedDict, Unpack
@@ -11,7 +12,6 @@ from delira import state as keys
 from delira.errors import ConfigError
 from delira.state import State
 from delira.training.callbacks.imaging.callback import ImagingCallback
-from delira.training.callbacks.imaging.free_image import adam, free_image
 from delira.training.callbacks.imaging.grid import stretched
 from delira.training.callbacks.monitor import trainer_of
 from delira.utils.arrays import as_array, ops_of, read_arrays
@@ -121,14 +121,20 @@ class ClassAppearanceModel(ImagingCallback):
         """Pixels after all updates, shape (c, h, w)."""
         from delira.training.trial.trial import Trial
 
-        room = trainer.backend.name
+        free_image = trainer.backend.free_image
+        if free_image is None:
+            name = trainer.backend.name
+            raise ConfigError(
+                f"ClassAppearanceModel needs gradients of the input, which the room {name!r} does not give"
+            )
         is_last = trainer.backend.channels_last if self._is_last is None else self._is_last
         start = np.moveaxis(start, 1, -1).copy() if is_last else start
-        module = free_image(room, start, lambda pixels, state: self._loss(room, network, target, pixels, state))
-        make = self.optimizer_factory or (lambda weights: adam(room, weights))
+        module = free_image(start, functools.partial(self._loss, network, free_image.keywords, target))
+        make = self.optimizer_factory
+        optimizer = module.make_optimizer() if make is None else make([module.image])
         config = trainer.config
         inner = Trial(
-            module, make([module.image]), keys.Y_PRED, verbose=0, device=config.device, gpu_ids=config.gpu_ids,
+            module, optimizer, keys.Y_PRED, verbose=0, device=config.device, gpu_ids=config.gpu_ids,
             save_on_signal=False, seed=derive_int(trainer.seed, stream="class appearance"),
         )  # fmt: skip
         with trainer.backend.evaluating(network), _no_gradients(trainer.backend, network):
@@ -136,12 +142,11 @@ class ClassAppearanceModel(ImagingCallback):
         pixels = read_arrays([as_array(module.image)])[0][0]
         return np.moveaxis(pixels, -1, 0) if is_last else pixels
 
-    def _loss(self, room: str, network: Any, target: int, pixels: Any, state: State) -> Any:
+    def _loss(self, network: Any, keywords: Mapping[str, bool], target: int, pixels: Any, state: State) -> Any:
         from delira.training.trial.calls import ModelCall
 
         given = pixels if self.in_transform is None else self.in_transform(pixels)
-        mode = {"training": False} if room == "tensorflow" else {}  # Keras: the module that calls it learns
-        scores = self._scores(ModelCall()(network, given, state, **mode), state)
+        scores = self._scores(ModelCall()(network, given, state, **keywords), state)
         return self.decay * ops_of(pixels).sum(pixels * pixels) - scores[0, target]
 
     def _scores(self, made: Any, state: State) -> Any:

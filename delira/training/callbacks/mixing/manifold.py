@@ -1,6 +1,5 @@
 """Samples mixed inside of the network."""
 
-import sys
 from collections.abc import Iterable
 from typing import Any, Literal, Self
 
@@ -12,7 +11,7 @@ from delira.state import State
 from delira.training.callbacks.mixing.batches import blend, check_positive, rows_of
 from delira.training.callbacks.mixing.mixed import MixingCallback, mixup_loss
 from delira.training.callbacks.mixing.mixup import RANDOM, check_lam
-from delira.utils.arrays import shape_of
+from delira.utils.arrays import ops_of, shape_of
 from delira.utils.suggest import did_you_mean
 from delira.utils.trees import n_rows
 
@@ -172,15 +171,15 @@ class ManifoldMixup(MixingCallback):
 
     def _watch(self, model: Any) -> None:
         self._release()
-        torch = sys.modules.get("torch")
-        if torch is None or not isinstance(model, torch.nn.Module) or isinstance(model, torch.jit.ScriptModule):
+        if not hasattr(model, "register_forward_hook") or hasattr(model, "graph_for"):  # a program keeps its layers
             raise ConfigError(
                 f"ManifoldMixup mixes what layers of PyTorch return, and the network is a {type(model).__name__}; use "
                 "Mixup, which mixes the input"
             )
         names = self.get_selected_layers(model)
         # what is compiled goes on around them: they have other numbers at every step
-        mixers = {name: torch.compiler.disable(self._mixer(name)) for name in names}
+        xp = ops_of(next(model.parameters())).xp
+        mixers = {name: xp.compiler.disable(self._mixer(name)) for name in names}
         handles = [model.get_submodule(name).register_forward_hook(mixer) for name, mixer in mixers.items()]
         self._watched = (model, names, handles)
 

@@ -1,5 +1,6 @@
 """Checks of the arguments of learning-rate schedules, by their names, which are those of PyTorch's schedules."""
 
+import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -36,7 +37,7 @@ STEP_ON = ("epoch", "iter")
 _FLAGS = ("three_phase", "cycle_momentum")
 
 
-def check_rates(owner: Any, params: Mapping[str, Any]) -> None:
+def check_rates(owner: object, params: Mapping[str, Any]) -> None:
     """Refuse arguments of schedules that are impossible, by their names; None is none.
 
     Raises
@@ -45,40 +46,46 @@ def check_rates(owner: Any, params: Mapping[str, Any]) -> None:
         Naming the first that is impossible.
     """
     for name, value in params.items():
-        if value is None and name not in _NEEDED:
-            continue
-        if name in _COUNTS:
-            check_whole(owner, at_least=_COUNTS[name], **{name: value})
-        elif name in _NUMBERS:
-            check_numbers(owner, **_NUMBERS[name], **{name: value})
-        elif name in FOR_GROUPS:
+        if (rule := _RULES.get(name)) is not None and (value is not None or name in _NEEDED):
+            rule(owner, **{name: value})
+
+
+def _each(limits: Mapping[str, float]) -> Callable[..., None]:
+    """Return the rule of a number, or a list with one for each group of parameters."""
+
+    def check(owner: object, **given: Any) -> None:
+        for name, value in given.items():
             for each in as_list(value) or [value]:
-                check_numbers(owner, **FOR_GROUPS[name], **{name: each})
-        elif (check := _CHECKS.get(name)) is not None:
-            check(owner, value)
-        elif name in _CHOICES:
-            check_choice(owner, _CHOICES[name], **{name: value})
-        elif name in _FLAGS:
-            check_flags(owner, **{name: value})
+                check_numbers(owner, **limits, **{name: each})
+
+    return check
 
 
-def _check_milestones(owner: Any, milestones: Any) -> None:
+def _check_milestones(owner: object, milestones: Any) -> None:
     if not isinstance(milestones, Iterable) or isinstance(milestones, (str, bytes, Mapping, Iterator)):
         raise ConfigError(f"{_name_of(owner)}: milestones is a list of steps, got {milestones!r}")
     for step in milestones:
         check_whole(owner, at_least=1, milestones=step)
 
 
-def _check_functions(owner: Any, functions: Any) -> None:
-    if not as_list(functions) or not all(map(callable, as_list(functions))):
-        raise ConfigError(f"{_name_of(owner)}: lr_lambda is a function of the steps so far, got {functions!r}")
+def _check_functions(owner: object, lr_lambda: Any) -> None:
+    if not as_list(lr_lambda) or not all(map(callable, as_list(lr_lambda))):
+        raise ConfigError(f"{_name_of(owner)}: lr_lambda is a function of the steps so far, got {lr_lambda!r}")
 
 
-#: arguments with rules of their own
-_CHECKS: dict[str, Callable[[Any, Any], None]] = {"milestones": _check_milestones, "lr_lambda": _check_functions}
+#: argument -> its rule, a function of the owner and of the argument by its name
+_RULES: dict[str, Callable[..., None]] = {
+    **{name: functools.partial(check_whole, at_least=least) for name, least in _COUNTS.items()},
+    **{name: functools.partial(check_numbers, **limits) for name, limits in _NUMBERS.items()},
+    **{name: _each(limits) for name, limits in FOR_GROUPS.items()},
+    **{name: functools.partial(check_choice, choices=choices) for name, choices in _CHOICES.items()},
+    **dict.fromkeys(_FLAGS, check_flags),
+    "milestones": _check_milestones,
+    "lr_lambda": _check_functions,
+}
 
 
-def _name_of(owner: Any) -> str:
+def _name_of(owner: object) -> str:
     return owner if isinstance(owner, str) else type(owner).__name__
 
 
@@ -92,7 +99,7 @@ def as_list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
-def check_finite(owner: Any, rates: Sequence[float]) -> None:
+def check_finite(owner: object, rates: Sequence[float]) -> None:
     """Refuse a rate that is no number, before it makes weights that are none.
 
     Raises
@@ -105,7 +112,7 @@ def check_finite(owner: Any, rates: Sequence[float]) -> None:
             raise ConfigError(f"{owner} gave the learning rate {rate}; look at its arguments, or its function")
 
 
-def as_number(owner: Any, given: Any) -> float:
+def as_number(owner: object, given: Any) -> float:
     """What a function of the user's gave for a rate, or its factor.
 
     Raises
@@ -119,7 +126,7 @@ def as_number(owner: Any, given: Any) -> float:
         raise ConfigError(f"{_name_of(owner)}: its function gave the learning rate {given!r}, no number") from error
 
 
-def check_lowering(owner: Any, factor: float) -> None:
+def check_lowering(owner: object, factor: float) -> None:
     """Refuse a factor, a number already, that would not lower a rate."""
     if not 0 < factor < 1:
         raise ConfigError(

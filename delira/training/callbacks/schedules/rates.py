@@ -109,7 +109,6 @@ class RateSchedule(OptimizerSchedule):
 class StepRate(RateSchedule):
     """Multiply the rate by ``gamma`` every ``step_size`` epochs."""
 
-    name = "StepLR"
     arguments: ClassVar[Mapping[str, Any]] = {"step_size": ..., "gamma": 0.1}
 
     def rate_after(self, count: int) -> float:
@@ -120,7 +119,6 @@ class StepRate(RateSchedule):
 class MultiStepRate(RateSchedule):
     """Multiply the rate by ``gamma`` at each of the epochs ``milestones``."""
 
-    name = "MultiStepLR"
     arguments: ClassVar[Mapping[str, Any]] = {"milestones": ..., "gamma": 0.1}
 
     def rate_after(self, count: int) -> float:
@@ -132,7 +130,6 @@ class MultiStepRate(RateSchedule):
 class ExponentialRate(RateSchedule):
     """Multiply the rate by ``gamma`` every epoch."""
 
-    name = "ExponentialLR"
     arguments: ClassVar[Mapping[str, Any]] = {"gamma": ...}
 
     def rate_after(self, count: int) -> float:
@@ -143,7 +140,6 @@ class ExponentialRate(RateSchedule):
 class LambdaRate(RateSchedule):
     """Let ``lr_lambda``, a function of the number of epochs, give the rate's factor."""
 
-    name = "LambdaLR"
     arguments: ClassVar[Mapping[str, Any]] = {"lr_lambda": ...}
 
     def __init__(self, optimizer: Any = "default", *args: Any, step_on: str | None = None, **params: Any):
@@ -158,7 +154,6 @@ class LambdaRate(RateSchedule):
 class CosineAnnealingRate(RateSchedule):
     """Let the rate follow a cosine down to ``eta_min`` in ``T_max`` epochs, and up again in as many."""
 
-    name = "CosineAnnealingLR"
     arguments: ClassVar[Mapping[str, Any]] = {"T_max": ..., "eta_min": 0.0}
 
     def rate_after(self, count: int) -> float:
@@ -179,7 +174,6 @@ class OneCycleRate(RateSchedule):
     Smith and Topin, Super-convergence, arXiv:1708.07120 (2017).
     """
 
-    name = "OneCycleLR"
     step_on = "iter"
     arguments: ClassVar[Mapping[str, Any]] = {
         "max_lr": ..., "total_steps": None, "epochs": None, "steps_per_epoch": None, "pct_start": 0.3,
@@ -237,7 +231,6 @@ HEIGHTS: dict[str, Callable[[int, int, float], float]] = {
 class CyclicRate(RateSchedule):
     """Let the rate go up and down between two values."""
 
-    name = "CyclicLR"
     arguments: ClassVar[Mapping[str, Any]] = {
         "base_lr": ..., "max_lr": ..., "step_size_up": 2000, "step_size_down": None, "mode": "triangular", "gamma": 1.0,
         "scale_fn": None, "scale_mode": "cycle",
@@ -286,7 +279,6 @@ class PlateauRate(RateSchedule):
     the run.
     """
 
-    name = "ReduceLROnPlateau"
     arguments: ClassVar[Mapping[str, Any]] = {
         "mode": None, "factor": 0.1, "patience": 10, "threshold": 1e-4, "threshold_mode": "rel", "cooldown": 0,
         "min_lr": 0.0, "eps": 1e-8, "monitor": None,

@@ -32,8 +32,6 @@ class OptimizerSchedule(AbstractCallback):
         If ``step_on`` is unknown, or a schedule that looks at values of epochs is to step after updates.
     """
 
-    #: name of the schedule, the same in every backend; empty for schedules that are found by their class alone
-    name: ClassVar[str] = ""
     #: whether each group of parameters may have a rate of its own, and momentum may change as well
     has_groups: ClassVar[bool] = False
     #: whether it looks at a value of each epoch instead of counting steps
@@ -52,19 +50,15 @@ class OptimizerSchedule(AbstractCallback):
 
     def begin(self, optimizer: Any, trainer: "BaseNetworkTrainer") -> None:
         """Set the first rate of the optimizer."""
-        raise NotImplementedError(f"{type(self).__name__} has no begin")
 
     def advance(self) -> None:
         """Set the rate of the next step."""
-        raise NotImplementedError(f"{type(self).__name__} has no advance")
 
     def look_at(self, value: float) -> None:
         """Set the rate that follows from the value of an epoch, in the schedule of a plateau."""
-        raise NotImplementedError(f"{type(self).__name__} has no look_at")
 
     def scale_rates(self, factor: float) -> None:
         """Multiply all rates to come; the optimizer's own is scaled elsewhere."""
-        raise NotImplementedError(f"{type(self).__name__} has no scale_rates")
 
     def watch(self, trainer: "BaseNetworkTrainer") -> None:
         """Find out, where a training begins, whether high values are good, in the schedule of a plateau."""
@@ -118,30 +112,30 @@ class OptimizerSchedule(AbstractCallback):
         return getattr(self.optimizer, "num_updates", self._updates + 1)
 
 
-def by_name(base: type[OptimizerSchedule]) -> dict[str, type[OptimizerSchedule]]:
-    """Return the named schedules of a backend, which subclass one base, by the names that all backends share."""
-    return {cls.name: cls for cls in base.__subclasses__() if cls.name}
+def by_name(base: type[OptimizerSchedule], ending: str) -> dict[str, type[OptimizerSchedule]]:
+    """Return the schedules of a backend, which subclass one base, by their names without the backend's ending."""
+    return {cls.__name__.removesuffix(ending): cls for cls in base.__subclasses__() if cls.__name__.endswith(ending)}
 
 
 def build_schedules(
+    native: Callable[[Any, Mapping[str, Any]], Callable[[Any], AbstractCallback]],
     optimizers: Mapping[str, Any],
     cls: Any,
     params: Mapping[str, Any],
-    native: Callable[[Any, Mapping[str, Any]], Callable[[Any], AbstractCallback]],
 ) -> list[AbstractCallback]:
     """Make one schedule for each optimizer.
 
     Parameters
     ----------
+    native
+        Gives the function of an optimizer that wraps a schedule of the framework with its arguments; refuses what is
+        none.
     optimizers
         The trainer's optimizers by name.
     cls
         A schedule's callback, or a schedule of the framework.
     params
         Its keyword arguments.
-    native
-        Gives the function of an optimizer that wraps a schedule of the framework with its arguments; refuses what is
-        none.
     """
     if isinstance(cls, type) and issubclass(cls, AbstractCallback):
         return [cls(optimizer, **params) for optimizer in optimizers.values()]
