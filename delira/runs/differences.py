@@ -86,7 +86,7 @@ def find_remarks(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 
 def _must_be_same(described: object) -> bool:
-    """Return True of a described callback that is one of delira's that changes numbers, or one that acts inside of the step.
+    """Return True if a described callback is one of delira's that changes numbers, or acts inside of the step.
 
     Of any other one its author knows what it does: stop, plot, or change a rate.
     """

@@ -15,11 +15,11 @@ from delira.errors import CheckpointError, ConfigError, UnreadableError
 from delira.metrics.direction import named_direction
 from delira.runs.differences import score_mode_of
 from delira.runs.fold_file import FILE, read_means
+from delira.runs.folder import FORMAT, LEDGER, checksum, events_in
 from delira.runs.locate import locate_run
+from delira.runs.summary import SUMMARY, read_summary
 from delira.runs.timings import FILE as TIMES
 from delira.runs.timings import read_timings
-from delira.runs.folder import FORMAT, LEDGER, checksum, events_in
-from delira.runs.summary import SUMMARY, read_summary
 from delira.utils.foreign import harmless, read_json, read_json_lines
 from delira.utils.lock import owner_of
 from delira.utils.seal import CHANGED, KEY, is_changed
