@@ -19,6 +19,7 @@ CONSTRAINTS ?= requirements/constraints.txt
 BIN := .venv/bin
 INSTALL := -m pip --disable-pip-version-check install -qq --constraint $(CONSTRAINTS)
 FAST := not slow and not gpu
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
 DEV := jax sklearn logging export cli dev
 # the range of requirements/tensorflow.txt, for the package that is tested
 TENSORFLOW_FOR_TESTS := "$(shell sed -n 's/^tensorflow>/$(TENSORFLOW)>/p' requirements/tensorflow.txt)"
@@ -32,18 +33,19 @@ BENCHMARKS := $(filter-out %_gpu.py,$(wildcard benchmarks/[!_]*.py))
 GPU_BENCHMARKS := $(wildcard benchmarks/[!_]*_gpu.py)
 
 # Workers share the cores, so each computes with one thread: faster, and the same bits on every machine.
-test chaos spec parity test-all test-rooms test-notebooks notebooks test-only-%: export OMP_NUM_THREADS := 1
+test test-changed chaos spec parity test-all test-rooms test-notebooks notebooks test-only-%: export OMP_NUM_THREADS := 1
 # No target needs a screen.
 export MPLBACKEND := Agg
 # Tests and benchmarks start hundreds of interpreters: each would compile all of delira again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test chaos spec parity docs lint format stubs full test-all test-rooms test-notebooks notebooks bench test-gpu bench-gpu clean distclean
+.PHONY: help demo test test-changed chaos spec parity docs lint format stubs full test-all test-rooms test-notebooks notebooks bench test-gpu bench-gpu clean distclean
 
 help:
 	@echo "make demo       cross-validate a network on the digits that scikit-learn brings"
 	@echo "make test       the tests, without the slow ones"
+	@echo "make test-changed  the tests that belong to the files changed since main: a few seconds each"
 	@echo "make chaos      trainings killed at every call and at random times, all of them: part of make full"
 	@echo "make spec       the specification of backends on every room; writes docs/specification.md"
 	@echo "make parity     the same training in every room; writes docs/parity.md"
@@ -75,10 +77,16 @@ stubs: .venv/.stamp-dev
 	@$(BIN)/python tests/stubs.py
 
 test: .venv/.stamp-dev
-	@$(BIN)/python -m pytest -n $(WORKERS) -m "$(FAST)" $(ARGS)
+	@$(call all_tests,-m "$(FAST)" $(ARGS))
+
+# BASE: branch or commit that is compared with
+BASE ?= main
+test-changed: .venv/.stamp-dev
+	@set -ef; tests=$$($(BIN)/python tests/belonging.py --since $(BASE)); \
+		if [ -n "$$tests" ]; then $(BIN)/python -m pytest -m "$(FAST)" $$tests $(ARGS); fi
 
 chaos: .venv/.stamp-dev
-	@$(BIN)/python -m pytest -n $(WORKERS) -m "not gpu" tests/chaos $(ARGS)
+	@$(PYTEST) -m "not gpu" tests/chaos $(ARGS)
 
 # One after the other: the machine is not shared out. With Sphinx there, a slow test builds the site and looks at it.
 full: .venv/.stamp-docs
@@ -93,14 +101,14 @@ full: .venv/.stamp-docs
 # The slow tests build the source distribution and the wheel, and check what is in them; they are those of
 # "make chaos", too. With other libraries' transforms and datasets there, the tests that use them run, too.
 test-all: .venv/.stamp-peers
-	@$(BIN)/python -m pytest -n $(WORKERS) -m "not gpu" $(ARGS)
+	@$(call all_tests,-m "not gpu" $(ARGS))
 
 # What "make test" runs for two rooms and the specification for the others, for these too. A room without a writer of its
 # own needs no chaos of its own: TorchScript has one.
 test-rooms: .venv/.stamp-dev
-	@$(BIN)/python -m pytest -n $(WORKERS) -m "$(FAST)" --rooms torchscript,tensorflow,jax -k "torchscript or tensorflow or jax" \
+	@$(PYTEST) -m "$(FAST)" --rooms torchscript,tensorflow,jax -k "torchscript or tensorflow or jax" \
 		tests/training tests/io tests/test_bad_input.py $(ARGS)
-	@$(BIN)/python -m pytest -n $(WORKERS) -m "$(FAST)" --rooms torchscript -k torchscript tests/chaos $(ARGS)
+	@$(PYTEST) -m "$(FAST)" --rooms torchscript -k torchscript tests/chaos $(ARGS)
 
 test-notebooks: .venv/.stamp-dev
 ifeq ($(NOTEBOOKS),)
@@ -151,6 +159,17 @@ clean:
 
 distclean: clean
 	rm -rf .venv
+
+# All tests, or those that the arguments name. The tests of tests/data_loading fork hundreds of processes, which takes a
+# third of the time where no framework has been imported: they are run first, alone. 5: no test was chosen.
+define all_tests
+$(if $(filter tests/%,$(1)),$(PYTEST) $(1), \
+$(PYTEST) $(1) tests/data_loading; data=$$?; \
+$(PYTEST) $(1) --ignore tests/data_loading; rest=$$?; \
+if [ $$data -ne 0 ] && [ $$data -ne 5 ]; then echo "tests/data_loading failed, see above" >&2; exit $$data; fi; \
+if [ $$rest -eq 5 ]; then exit $$data; fi; \
+exit $$rest)
+endef
 
 define require_python
 $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \

@@ -1,22 +1,27 @@
 """What the tests share: one fixture for all rooms, and data."""
 
+import functools
 import gc
+import importlib.metadata
 import os
 import re
 import signal
 import sys
 import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import hypothesis
 import numpy as np
+import pairwise
 import pytest
 import visdom_server
 from problems import linear_problem
 from small_rooms import NORMAL_ROOMS, ROOMS, Room, build_room
 
 from delira.data_loading import BaseDataManager
+from delira.runs import folder as run_folder
 
 #: where this process keeps what JAX compiled: its own, for JAX writes in place what another process may read
 JAX_CACHE = tempfile.TemporaryDirectory(prefix="delira-tests-jax-", ignore_cleanup_errors=True)
@@ -40,6 +45,9 @@ def pytest_configure() -> None:
     # a shell's background job ignores Ctrl-C, and so would every program that a test starts and interrupts
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # no test pulls the plug, so that no file need be on the disk; os.fstat refuses the same descriptors
+    os.fsync = lambda descriptor: os.fstat(descriptor) and None
+    importlib.metadata.version = functools.cache(importlib.metadata.version)  # what is installed stays
 
 
 def pytest_unconfigure() -> None:
@@ -58,12 +66,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if any(re.search(mark.args[0], item.callspec.id) for mark in item.iter_markers("slow_cases")):
             item.add_marker("slow")
+    pairwise.leave_out(items)
 
 
 def pytest_collection_finish() -> None:
     """Spare the garbage collector, and processes that are forked, the millions of objects that stay to the end."""
+    _ask_git_once()
     gc.collect()
     gc.freeze()
+
+
+def _ask_git_once() -> None:
+    """Let thousands of runs of this process share the commit that they record: each asks git twice for it."""
+    ask, here = run_folder.git_commit, (sys.argv[0], Path.cwd())
+    commit = functools.cache(lambda: ask(here[0]))
+    run_folder.git_commit = lambda script: commit() if (script, Path.cwd()) == here else ask(script)
 
 
 @pytest.hookimpl(tryfirst=True)

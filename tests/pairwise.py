@@ -1,0 +1,56 @@
+"""Which cases of a test to run where the full product of its parameters says little more."""
+
+import collections
+import itertools
+from collections.abc import Hashable, Mapping, Sequence
+
+import pytest
+
+#: what a sample holds each of: every value of every parameter, or every two values of two parameters
+STRENGTHS = {"values": 1, "pairs": 2}
+
+
+def covering(cases: Sequence[Mapping[str, Hashable]], strength: int) -> set[int]:
+    """Numbers of the cases to run: every combination of so many values that any case has is in one of them.
+
+    The choice is always the same. Where it is of values, not pairs, it takes each about as often as the others.
+    """
+    combinations = [set(itertools.combinations(case.items(), min(strength, len(case)))) for case in cases]
+    missing = set().union(*combinations)
+    used: collections.Counter[tuple[str, Hashable]] = collections.Counter()
+    chosen: set[int] = set()
+
+    def worth(number: int) -> tuple[int, int]:
+        often = sum(used[value] for value in cases[number].items()) if strength == 1 else 0
+        return len(combinations[number] & missing), -often
+
+    while missing:
+        best = max(range(len(cases)), key=worth)
+        chosen.add(best)
+        missing -= combinations[best]
+        used.update(cases[best].items())
+    return chosen
+
+
+def leave_out(items: Sequence[pytest.Item]) -> None:
+    """Mark as slow the cases that a ``sampled`` test can do without: ``make full`` runs them."""
+    tests: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sampled") and not item.get_closest_marker("slow"):
+            tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for cases in tests.values():
+        strength = STRENGTHS[cases[0].get_closest_marker("sampled").args[0]]
+        kept = covering([_values(case) for case in cases], strength)
+        for number, case in enumerate(cases):
+            if number not in kept:
+                case.add_marker("slow")
+
+
+def _values(case: pytest.Item) -> dict[str, Hashable]:
+    """What the case has for each ``parametrize`` of its test, whatever the names in it, and for each fixture."""
+    left = dict(case.callspec.params)
+    found: dict[str, Hashable] = {}
+    for mark in case.iter_markers("parametrize"):
+        names = mark.args[0].split(",") if isinstance(mark.args[0], str) else mark.args[0]
+        found[str(mark.args[0])] = tuple(id(left.pop(name.strip(), None)) for name in names)
+    return found | {name: id(value) for name, value in left.items()}
