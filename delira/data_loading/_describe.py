@@ -5,8 +5,8 @@ import html
 import os
 import textwrap
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from delira.data_loading._checks import check_count
 from delira.data_loading._collate import check_mapping
 from delira.utils.checks import check_texts
 from delira.utils.seeding import derive, seeded_globals
+
+if TYPE_CHECKING:
+    from delira.data_loading.abstract_dataset import AbstractDataset
 
 _WIDTH = 80
 _LISTED = 10
@@ -70,12 +73,17 @@ class DatasetDescription:
         return f"<pre>{html.escape(str(self))}</pre>"
 
 
-def describe(dataset: Any, label_key: str = "label", limit: int | None = 100) -> DatasetDescription:
+def describe(
+    dataset: "AbstractDataset",
+    label_key: str,
+    limit: int | None,
+    values_of: Callable[[str], Sequence[Any] | None],
+) -> DatasetDescription:
     """Look through a dataset; nothing is raised for a sample that cannot be read.
 
     Parameters
     ----------
-    dataset : AbstractDataset
+    dataset
         What to describe. Global random generators are left as they were.
     label_key
         Entry with the class of each sample. Other entries with one whole number or name for each sample are
@@ -83,6 +91,8 @@ def describe(dataset: Any, label_key: str = "label", limit: int | None = 100) ->
     limit
         Samples to read, drawn at random, always the same; ``None``: all. Classes are those of all samples
         wherever they can be had without loading these.
+    values_of
+        Gives the values that all samples have of an entry; None: that would load them.
 
     Raises
     ------
@@ -113,33 +123,11 @@ def describe(dataset: Any, label_key: str = "label", limit: int | None = 100) ->
         n_samples=length,
         n_read=len(indices),
         entries={key: tally.describe() for key, tally in tallies.items()},
-        classes=_classes(dataset, tallies, label_key, len(indices) == length),
+        classes=_classes(tallies, label_key, (lambda _: None) if len(indices) == length else values_of),
         failures=failures,
         n_files=len(files),
         missing_files=tuple(path for path in files if not os.access(path, os.R_OK)),
     )
-
-
-def reads_cheaply(dataset: Any, key: str) -> bool:
-    """Whether ``dataset.labels(key)`` is known already or comes without loading the samples."""
-    from delira.data_loading.array_dataset import IterableDataset
-    from delira.data_loading.cached_dataset import CachedDataset
-    from delira.data_loading.dataset import AbstractDataset, BaseCacheDataset, ConcatDataset, Subset, given_labels
-    from delira.data_loading.wrapped_dataset import WrappedDataset
-
-    cls, known = type(dataset), vars(dataset).get("_delira_labels", {})
-    if key in given_labels(dataset) or key in known or cls.labels is not AbstractDataset.labels:
-        return True
-    read = cls._read_labels
-    if read is AbstractDataset._read_labels:
-        return isinstance(dataset, (BaseCacheDataset, IterableDataset)) and dataset.is_deterministic()
-    if read is Subset._read_labels:
-        return reads_cheaply(dataset.parent, key)
-    if read is ConcatDataset._read_labels:
-        return all(reads_cheaply(part, key) for part in dataset.data)
-    if read is CachedDataset._read_labels:
-        return reads_cheaply(dataset.dataset, key)
-    return read is not WrappedDataset._read_labels or dataset._cheap_labels(key) is not None
 
 
 class _Tally:
@@ -195,20 +183,18 @@ def _dtype_name(dtype: np.dtype) -> str:
 
 
 def _classes(
-    dataset: Any, tallies: Mapping[str, _Tally], label_key: str, is_complete: bool
+    tallies: Mapping[str, _Tally], label_key: str, values_of: Callable[[str], Sequence[Any] | None]
 ) -> dict[str, dict[Any, int]]:
-    from delira.data_loading.dataset import read_labels
-
     found = {}
     for key, tally in tallies.items():
         values: Sequence[Any] = tally.values
         if len(values) != tally.shapes.total() or not _are_classes(values, key == label_key):
             continue
-        if not is_complete and reads_cheaply(dataset, key):
-            try:
-                values = read_labels(dataset, key).reshape(-1).tolist()
-            except Exception:  # a sample that was not looked at cannot be read, or has another shape
-                values = tally.values
+        try:
+            of_all = values_of(key)
+        except Exception:  # a sample that was not looked at cannot be read, or has another shape
+            of_all = None
+        values = values if of_all is None else of_all
         if _are_classes(values, key == label_key):
             counts = Counter(int(value) if isinstance(value, float) else value for value in values)
             found[key] = dict(sorted(counts.items(), key=lambda item: (isinstance(item[0], str), item[0])))

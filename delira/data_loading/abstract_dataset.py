@@ -2,21 +2,19 @@
 
 import abc
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from delira.data_loading._checks import Indices, at, check_range, to_index_array
 from delira.data_loading._collate import check_mapping, stack
 from delira.data_loading._content import fingerprint_of
+from delira.data_loading._describe import DatasetDescription, describe
 from delira.data_loading._exact import exact_array, refuse_mixed
 from delira.data_loading._items import paths_of
 from delira.errors import ConfigError, DataError, MissingKeyError
 from delira.utils.checks import check_texts
 from delira.utils.seeding import derive, seeded_globals
-
-if TYPE_CHECKING:
-    from delira.data_loading._describe import DatasetDescription
 
 Sample = Mapping[str, Any]
 LoadFunction = Callable[..., Any]
@@ -173,7 +171,7 @@ class AbstractDataset(abc.ABC):
         self.__dict__["_delira_given_labels"] = given_labels(self) | {key: _check_length(array, key, self)}
         self.__dict__["_delira_n_set"] = self.__dict__.get("_delira_n_set", 0) + 1
 
-    def describe(self, label_key: str = "label", limit: int | None = 100) -> "DatasetDescription":
+    def describe(self, label_key: str = "label", limit: int | None = 100) -> DatasetDescription:
         """Summarise the dataset: classes, shapes, dtypes, missing files; can be printed.
 
         Parameters
@@ -184,9 +182,11 @@ class AbstractDataset(abc.ABC):
             Samples that are looked at, drawn at random; None for all. Classes are counted over all samples where
             that loads none.
         """
-        from delira.data_loading._describe import describe
+        return describe(self, label_key, limit, self._known_labels)
 
-        return describe(self, label_key, limit)
+    def _known_labels(self, key: str) -> list[Any] | None:
+        """Return the labels of all samples; None if that would load these."""
+        return read_labels(self, key).reshape(-1).tolist() if reads_cheaply(self, key) else None
 
     def fingerprint(self) -> str:
         """Return a sha256 (hex) that identifies the data across processes and machines."""
@@ -218,6 +218,13 @@ class AbstractDataset(abc.ABC):
                 )
             values.append(sample[key])
         return stack(values, indices, key) if values else np.empty(0)
+
+    #: whether samples lie in memory, so that reading them costs nothing
+    _keeps_samples = False
+
+    def _reads_cheaply(self, key: str) -> bool:
+        """Return True if this class's own ``_read_labels`` does not load the samples."""
+        return self._keeps_samples and self.is_deterministic()
 
     def _content(self) -> Any:
         """Return what identifies the data; here only a glance, as reading everything may take hours."""
@@ -301,6 +308,9 @@ class Subset(AbstractDataset):
     def _read_labels(self, key: str) -> np.ndarray:
         return read_labels(self.parent, key)[self.indices]
 
+    def _reads_cheaply(self, key: str) -> bool:
+        return reads_cheaply(self.parent, key)
+
     def _content(self) -> Any:
         return self.parent.fingerprint(), self.indices
 
@@ -332,6 +342,17 @@ def split_indices(length: int, *args: Any, **kwargs: Any) -> tuple[np.ndarray, n
 def read_labels(dataset: AbstractDataset, key: str) -> np.ndarray:
     """Return ``dataset.labels(key)`` even if a user's dataset keeps an array in an attribute ``labels``."""
     return type(dataset).labels(dataset, key)
+
+
+def reads_cheaply(dataset: AbstractDataset, key: str) -> bool:
+    """Return True if ``dataset.labels(key)`` is known already, or comes without loading the samples."""
+    cls, known = type(dataset), vars(dataset).get("_delira_labels", {})
+    if key in given_labels(dataset) or key in known or cls.labels is not AbstractDataset.labels:
+        return True
+    # the class that says how labels are read says what it costs; where it says nothing, it is the user's own way
+    reader = next(base for base in reversed(cls.__mro__) if vars(base).get("_read_labels") is cls._read_labels)
+    cost = vars(reader).get("_reads_cheaply")
+    return cost is None or bool(cost(dataset, key))
 
 
 def name_sample(dataset: AbstractDataset, index: int) -> str:

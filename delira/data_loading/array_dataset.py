@@ -9,7 +9,7 @@ from delira.data_loading._checks import NO_INDEX, at, to_index
 from delira.data_loading._collate import check_mapping
 from delira.data_loading._exact import exact_array
 from delira.data_loading._items import case_in
-from delira.data_loading.dataset import AbstractDataset, Sample
+from delira.data_loading.abstract_dataset import AbstractDataset, Sample
 from delira.data_loading.wrapped_dataset import WrappedDataset, is_wrappable
 from delira.errors import ConfigError, DataError, MissingKeyError
 
@@ -113,6 +113,8 @@ class IterableDataset(AbstractDataset):
                     f"sample {index} has the keys {sorted(map(str, sample))}, but sample 0 has "
                     f"{sorted(map(str, self.data[0]))}; all samples need the same keys"
                 )
+
+    _keeps_samples = True
 
     def __getitem__(self, index: int) -> Sample:
         return at(self.data, index, self)

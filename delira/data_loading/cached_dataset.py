@@ -27,7 +27,14 @@ from delira.data_loading._items import with_progress
 from delira.data_loading._object_state import HashFunctions, check_hash_functions
 from delira.data_loading._opened_files import opened_files
 from delira.data_loading._source_hashes import SourceHashes
-from delira.data_loading.abstract_dataset import AbstractDataset, Subset, given_labels, name_sample, read_labels
+from delira.data_loading.abstract_dataset import (
+    AbstractDataset,
+    Subset,
+    given_labels,
+    name_sample,
+    read_labels,
+    reads_cheaply,
+)
 from delira.data_loading.array_dataset import DictDataset, as_dataset
 from delira.data_loading.mapped_dataset import MappedDataset
 from delira.data_loading.wrapped_dataset import WrappedDataset
@@ -195,6 +202,9 @@ class CachedDataset(AbstractDataset):
         indices = range(len(self))
         values = [self._label(index, key) for index in indices]
         return stack(values, indices, key) if values else np.empty(0)
+
+    def _reads_cheaply(self, key: str) -> bool:
+        return reads_cheaply(self.dataset, key)
 
     def _label(self, index: int, key: str) -> np.ndarray:
         try:

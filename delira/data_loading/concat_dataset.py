@@ -9,7 +9,7 @@ import numpy as np
 
 from delira.data_loading._checks import refuse_outside, to_index
 from delira.data_loading._exact import common_dtype
-from delira.data_loading.abstract_dataset import AbstractDataset, Sample, read_labels
+from delira.data_loading.abstract_dataset import AbstractDataset, Sample, read_labels, reads_cheaply
 from delira.errors import ConfigError, DataError
 
 
@@ -92,6 +92,9 @@ class ConcatDataset(AbstractDataset):
             return np.empty(0)
         dtype = common_dtype(parts, lambda number: f"entry {key!r} of part {number} of a concatenated dataset")
         return np.concatenate(parts, dtype=dtype, casting="unsafe")  # nothing is lost
+
+    def _reads_cheaply(self, key: str) -> bool:
+        return all(reads_cheaply(part, key) for part in self.data)
 
     def _label_parts(self) -> Sequence[AbstractDataset]:
         return self.data

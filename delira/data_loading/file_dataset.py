@@ -84,6 +84,7 @@ class BaseLazyDataset(_LoadingDataset):
 class BaseCacheDataset(_LoadingDataset):
     """Loads all samples at construction and keeps them; parameters as in :class:`BaseLazyDataset`."""
 
+    _keeps_samples = True
     _sources: Sequence[Any] = ()
     """What each sample was loaded from; empty if a subclass lists its items itself."""
 

@@ -118,6 +118,9 @@ class WrappedDataset(AbstractDataset):
         labels = self._cheap_labels(key)
         return super()._read_labels(key) if labels is None else labels
 
+    def _reads_cheaply(self, key: str) -> bool:
+        return self._cheap_labels(key) is not None
+
     def _cheap_labels(self, key: str) -> np.ndarray | None:
         """Return an entry of all samples, None if all would have to be read for it."""
         if (labels := self._column(key)) is not None:

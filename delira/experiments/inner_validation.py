@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from delira.data_loading._describe import reads_cheaply
+from delira.data_loading.abstract_dataset import reads_cheaply
 from delira.data_loading.dataset import read_labels
 
 if TYPE_CHECKING:

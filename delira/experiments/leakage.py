@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from delira.data_loading._describe import reads_cheaply
 from delira.data_loading._duplicates import identical_samples
 from delira.data_loading._exact import exact_array
+from delira.data_loading.abstract_dataset import reads_cheaply
 from delira.data_loading.data_manager import BaseDataManager
 from delira.data_loading.dataset import Subset, given_labels, read_labels
 from delira.errors import ConfigError, MissingKeyError, WorkerError

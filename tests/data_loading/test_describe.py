@@ -10,10 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from delira.data_loading import AbstractDataset, BaseCacheDataset, BaseLazyDataset, ConcatDataset, DictDataset
-from delira.data_loading._describe import describe, reads_cheaply
+from delira.data_loading.abstract_dataset import reads_cheaply
 from delira.data_loading.cached_dataset import CachedDataset
 from delira.data_loading.wrapped_dataset import WrappedDataset
 from delira.errors import ConfigError
+
+
+def describe(dataset, *args, **kwargs):
+    return dataset.describe(*args, **kwargs)
 
 
 class Cases(AbstractDataset):
