@@ -1,6 +1,7 @@
 """The contract between the training loop and a room: what each side may expect of the other."""
 
 from delira.contract.backend import Backend
+from delira.contract.closure import default_closure
 from delira.contract.settings import CompileConfig, Devices, UpdateConfig
 from delira.contract.step import (
     DEFAULT_LOSS_KEYS,
@@ -36,6 +37,7 @@ __all__ = [
     "UpdateConfig",
     "call_losses",
     "call_metrics",
+    "default_closure",
     "default_optimizer",
     "look_up",
     "mark",

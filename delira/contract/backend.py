@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, ClassVar
 import numpy as np
 
 from delira.contract.settings import CompileConfig, Devices, UpdateConfig
+from delira.contract.step import Step, call_metrics
 from delira.contract.trial_verbs import TrialVerbs
 from delira.errors import ConfigError
 from delira.io.container import read_tree, write_tree
@@ -141,6 +142,50 @@ class Backend(TrialVerbs, abc.ABC):
     def added_losses(self, network: Any) -> Mapping[str, Any]:
         """What the network itself adds to the loss in the call before, e.g. regularisation, as one-number losses."""
         return {}
+
+    def outputs(self, network: Any, outputs: Any) -> Any:
+        """What the network returned, in the number format in which losses are computed."""
+        return outputs
+
+    def learn(
+        self,
+        optimizer: Any,
+        step: Step,
+        compute: Callable[[Step], Step],
+        backward: Sequence[Callable[[Step], None]],
+    ) -> None:
+        """Compute the step, differentiate the sum of its losses, and let the optimizer update, for the default closure.
+
+        Parameters
+        ----------
+        optimizer
+            One of those that :meth:`build_optimizers` made.
+        step
+            The step that begins; afterwards it has predictions and losses.
+        compute
+            Fills predictions and losses of a step; it may be called more than once, with a new step each time.
+        backward
+            Hooks of the gradients, which see and set ``step.gradients``.
+        """
+        raise ConfigError(f"networks of the room {self.name!r} learn by a closure of their own")
+
+    def predict(self, step: Step, compute: Callable[[Step], Step]) -> None:
+        """Compute a step from which nothing is learned, for the default closure."""
+        compute(step)
+
+    def values(self, step: Step) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Predictions and losses of a step, cut off from the gradients."""
+        return dict(step.predictions), dict(step.losses)
+
+    def measure(
+        self,
+        metrics: Mapping[str, Any],
+        metric_keys: Mapping[str, Sequence[str]],
+        predictions: Mapping[str, Any],
+        batch: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """The training metrics of a step, without gradients."""
+        return call_metrics(metrics, metric_keys, predictions, batch)
 
     def bind_step(
         self, closure: Callable[..., Any], network: Any, arguments: Mapping[str, Any], compiling: CompileConfig

@@ -33,6 +33,8 @@ class Step:
     """Further keywords of the backward pass, where the framework has any."""
     gradients: Any = None
     """Where hooks.backward run: gradients of the learned weights by name; entries that are set are applied."""
+    call: Callable[[Any, dict[str, Any]], Any] | None = None
+    """Calls the network with the batch, in place of a ``key_mapping``: for a trial, whose loss may be none."""
 
 
 @dataclasses.dataclass(frozen=True)

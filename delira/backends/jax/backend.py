@@ -47,6 +47,8 @@ class JaxBackend(Backend):
     devices = staticmethod(resolve_devices)
     synchronize = staticmethod(synchronize)
     device_memory = staticmethod(device_memory)
+    outputs = staticmethod(step.outputs)
+    learn = staticmethod(step.learn)
     bind_step = staticmethod(step.bind_step)
     build_optimizers = staticmethod(building.build_optimizers)
     no_optimizer = staticmethod(building.no_optimizer)

@@ -9,28 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from delira.backends.jax import graph
 from delira.backends.jax.backend import BACKEND
 from delira.backends.jax.device import put
 from delira.backends.jax.generator import GENERATOR
-from delira.backends.jax.graph import LEARNED
-from delira.contract import (
-    NO_HOOKS,
-    Step,
-    StepHooks,
-    call_losses,
-    call_metrics,
-    default_optimizer,
-    named_outputs,
-    room_default,
-    run_hooks,
-    select_inputs,
-    validation_names,
-)
+from delira.contract import default_closure, room_default
 from delira.errors import DataError, NetworkError
 from delira.models.abstract_network import AbstractNetwork
 from delira.utils.inputs import refuse_complex
-from delira.utils.single_numbers import refuse_losses
 from delira.utils.trees import map_leaves
 
 
@@ -115,74 +100,7 @@ class AbstractJaxNetwork(AbstractNetwork, nnx.Module):
                 prepared[key] = map_leaves(functools.partial(_to_array, key=key, place=place), value)
         return prepared
 
-    @staticmethod
-    @room_default
-    def closure(
-        model: Any,
-        data_dict: dict[str, Any],
-        optimizers: Mapping[str, Any],
-        losses: Mapping[str, Any] | None = None,
-        metrics: Mapping[str, Any] | None = None,
-        fold: int = 0,
-        **kwargs: Any,
-    ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-        """Forward, losses, gradients, update.
-
-        Without ``optimizers`` nothing is learned: no gradients, and the names of losses and metrics get
-        the prefix ``val_``.
-
-        Returns
-        -------
-        tuple
-            ``(metrics, losses, predictions)``: dicts of arrays.
-        """
-        hooks: StepHooks = kwargs.get("hooks") or NO_HOOKS
-        step = Step(model, data_dict)
-        run_hooks(hooks.sample, step)
-        call = kwargs.get("call")
-        mapping = {} if call is not None else kwargs.get("key_mapping") or BACKEND.key_mapping(model)
-
-        def compute(network: Any) -> tuple[Any, tuple[Any, dict[str, Any]]]:
-            step.network = network
-            if call is not None:
-                outputs = call(network, step.batch)
-            else:
-                outputs = named_outputs(network, network(**select_inputs(mapping, step.batch)))
-            step.predictions = map_leaves(_precise, outputs)
-            run_hooks(hooks.forward, step)
-            step.losses = call_losses(losses or {}, kwargs.get("loss_keys") or {}, step.predictions, step.batch)
-            run_hooks(hooks.criterion, step)
-            total = _total(step.losses)
-            if optimizers and call is None:  # a trial may go without a criterion
-                _refuse_constant(total, network, step.losses)
-            return total, (step.predictions, step.losses)
-
-        if optimizers:
-            optimizer = default_optimizer(optimizers)
-            differentiate = nnx.value_and_grad(compute, argnums=nnx.DiffState(0, LEARNED), has_aux=True)
-            (total, (step.predictions, step.losses)), gradients = differentiate(model)
-            step.network = model
-            if hooks.backward:
-                gradients = _shown(gradients, hooks, step)
-            optimizer.update(model, gradients, value=total)
-        else:
-            compute(model)
-        values = call_metrics(metrics or {}, kwargs.get("metric_keys") or {}, step.predictions, step.batch)
-        if optimizers:
-            return values, dict(step.losses), step.predictions
-        return validation_names(values), validation_names(step.losses), step.predictions
-
-
-def _shown(gradients: nnx.State, hooks: StepHooks, step: Step) -> nnx.State:
-    """Run the hooks of the gradients; returns them with the entries that were set."""
-    flat = dict(nnx.to_flat_state(gradients))
-    step.gradients = {graph.dotted(path): leaf.get_raw_value() for path, leaf in flat.items()}
-    run_hooks(hooks.backward, step)
-    changed = {path: leaf.replace(step.gradients[graph.dotted(path)]) for path, leaf in flat.items()}
-    return nnx.from_flat_state(changed.items())
-
-
-_LOSS = "one number, computed with jax.numpy on the predictions"
+    closure = staticmethod(default_closure(BACKEND))
 
 
 class _Arguments(dict[str, Any]):
@@ -198,37 +116,6 @@ class _Arguments(dict[str, Any]):
             return self is other
 
     __ne__: Callable[..., bool] = object.__ne__
-
-
-def _total(losses: Mapping[str, Any]) -> jax.Array:
-    refuse_losses(losses, (jax.Array,), _LOSS)
-    values = list(losses.values())
-    total = sum(values[1:], start=values[0])
-    if not isinstance(total, jax.Array):
-        what = f"is a {type(total).__name__}"
-    elif total.shape != ():
-        what = f"has the shape {total.shape}"
-    elif not jnp.issubdtype(total.dtype, jnp.floating):
-        what = f"is of {total.dtype}"
-    else:
-        return total
-    raise NetworkError(f"the loss ({', '.join(losses)}) {what}, so there is no gradient; a loss is {_LOSS}")
-
-
-def _refuse_constant(total: jax.Array, network: Any, losses: Mapping[str, Any]) -> None:
-    """Refuse a sum that no learned weight has gone into: both have the type that differentiation gives them."""
-    weight = next(iter(graph.learned_weights(network).values()), None)
-    if weight is not None and type(total) is not type(weight):
-        raise NetworkError(
-            f"the loss ({', '.join(losses)}) depends on no weight that is learned, so there is no gradient; a loss is "
-            "computed with jax.numpy on predictions that jax.lax.stop_gradient has not touched"
-        )
-
-
-def _precise(value: Any) -> Any:
-    """Losses are computed in float32."""
-    half = isinstance(value, jax.Array) and value.dtype in (jnp.bfloat16, jnp.float16)
-    return value.astype(jnp.float32) if half else value
 
 
 def _place(device: Any) -> Any:

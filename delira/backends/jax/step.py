@@ -3,24 +3,93 @@
 import inspect
 import logging
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from flax import nnx
 
 from delira.backends.jax import graph
 from delira.backends.jax.generator import GENERATOR, key_of
 from delira.backends.jax.optimizers import PENDING, JaxOptimizer, Plan
-from delira.contract import CompileConfig
-from delira.errors import ConfigError, DataError
+from delira.contract import CompileConfig, Step, run_hooks
+from delira.errors import ConfigError, DataError, NetworkError
 from delira.training.checks import unpack_closure
+from delira.utils.single_numbers import refuse_losses
+from delira.utils.trees import map_leaves
 
 _log = logging.getLogger("delira")
 
 _COUNTERS = ("iter_num", "global_iter_num", "batch_nr")
 _DTYPES = {"32": None, "bf16": jnp.bfloat16, "auto": jnp.bfloat16}
+
+
+_LOSS = "one number, computed with jax.numpy on the predictions"
+
+
+def outputs(network: Any, outputs: Any) -> Any:
+    """Outputs in float32, in which losses are computed."""
+    return map_leaves(_precise, outputs)
+
+
+def learn(
+    optimizer: JaxOptimizer,
+    step: Step,
+    compute: Callable[[Step], Step],
+    backward: Sequence[Callable[[Step], None]],
+) -> None:
+    """Compute a step, differentiate the sum of its losses and update."""
+    model = step.network
+
+    def total_of(network: Any) -> tuple[Any, tuple[Any, dict[str, Any]]]:
+        step.network = network
+        total = _total(compute(step).losses)
+        if step.call is None:  # a trial may go without a criterion
+            _refuse_constant(total, network, step.losses)
+        return total, (step.predictions, step.losses)
+
+    differentiate = nnx.value_and_grad(total_of, argnums=nnx.DiffState(0, graph.LEARNED), has_aux=True)
+    (total, (step.predictions, step.losses)), gradients = differentiate(model)
+    step.network = model
+    if backward:
+        flat = dict(nnx.to_flat_state(gradients))
+        step.gradients = {graph.dotted(path): leaf.get_raw_value() for path, leaf in flat.items()}
+        run_hooks(backward, step)
+        changed = {path: leaf.replace(step.gradients[graph.dotted(path)]) for path, leaf in flat.items()}
+        gradients = nnx.from_flat_state(changed.items())
+    optimizer.update(model, gradients, value=total)
+
+
+def _precise(value: Any) -> Any:
+    half = isinstance(value, jax.Array) and value.dtype in (jnp.bfloat16, jnp.float16)
+    return value.astype(jnp.float32) if half else value
+
+
+def _total(losses: Mapping[str, Any]) -> jax.Array:
+    refuse_losses(losses, (jax.Array,), _LOSS)
+    values = list(losses.values())
+    total = sum(values[1:], start=values[0])
+    if not isinstance(total, jax.Array):
+        what = f"is a {type(total).__name__}"
+    elif total.shape != ():
+        what = f"has the shape {total.shape}"
+    elif not jnp.issubdtype(total.dtype, jnp.floating):
+        what = f"is of {total.dtype}"
+    else:
+        return total
+    raise NetworkError(f"the loss ({', '.join(losses)}) {what}, so there is no gradient; a loss is {_LOSS}")
+
+
+def _refuse_constant(total: jax.Array, network: Any, losses: Mapping[str, Any]) -> None:
+    """Refuse a sum that no learned weight has gone into: both have the type that differentiation gives them."""
+    weight = next(iter(graph.learned_weights(network).values()), None)
+    if weight is not None and type(total) is not type(weight):
+        raise NetworkError(
+            f"the loss ({', '.join(losses)}) depends on no weight that is learned, so there is no gradient; a loss is "
+            "computed with jax.numpy on predictions that jax.lax.stop_gradient has not touched"
+        )
 
 
 def bind_step(

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from delira.backends.tensorflow import builders, device, portable, schedules, state, steps, tools, values
+from delira.backends.tensorflow import builders, device, learning, portable, schedules, state, steps, tools, values
 from delira.backends.tensorflow import export as exports
 from delira.backends.tensorflow import gradients as gradients_of
 from delira.backends.tensorflow import statistics as running
@@ -40,6 +40,9 @@ class TfBackend(Backend):
     check_optimizers = staticmethod(builders.check_optimizers)
     no_optimizer = staticmethod(builders.no_optimizer)
     calling = staticmethod(steps.calling)
+    outputs = staticmethod(learning.outputs)
+    learn = staticmethod(learning.learn)
+    measure = staticmethod(learning.measure)
     differentiate = staticmethod(gradients_of.differentiate)
     build_schedules = staticmethod(schedules.build_schedules)
     schedules = schedules.SCHEDULES

@@ -9,31 +9,14 @@ import numpy as np
 import tensorflow as tf
 
 from delira.backends.tensorflow.backend import BACKEND
-from delira.backends.tensorflow.names import named_variables
+from delira.backends.tensorflow.learning import as_float32
 from delira.backends.tensorflow.replicas import of_this_share
 from delira.backends.tensorflow.runtime import calls, runtime_of
 from delira.backends.tensorflow.state import finish_building
-from delira.backends.tensorflow.steps import regularisation
-from delira.contract import (
-    NO_HOOKS,
-    Step,
-    StepHooks,
-    call_losses,
-    call_metrics,
-    default_optimizer,
-    named_outputs,
-    room_default,
-    run_hooks,
-    select_inputs,
-    validation_names,
-)
-from delira.errors import NetworkError
+from delira.contract import default_closure, room_default
 from delira.models.abstract_network import AbstractNetwork
 from delira.utils.inputs import refuse_complex
-from delira.utils.single_numbers import added
 from delira.utils.trees import map_leaves
-
-_LOSS = "computed with TensorFlow on the predictions"
 
 
 class AbstractTfNetwork(AbstractNetwork, keras.Model):
@@ -89,7 +72,7 @@ class AbstractTfNetwork(AbstractNetwork, keras.Model):
             finish_building(self)
         with calls(self, runtime.mode):
             outputs = self.call_untouched(*args, **kwargs)
-        return map_leaves(_as_float32, outputs) if runtime.is_mixed else outputs
+        return map_leaves(as_float32, outputs) if runtime.is_mixed else outputs
 
     @property
     def losses(self) -> list[Any]:
@@ -130,107 +113,7 @@ class AbstractTfNetwork(AbstractNetwork, keras.Model):
                     prepared[key] = map_leaves(functools.partial(_to_tensor, is_input=is_input), value)
         return prepared
 
-    @staticmethod
-    @room_default
-    def closure(
-        model: Any,
-        data_dict: dict[str, Any],
-        optimizers: Mapping[str, Any],
-        losses: Mapping[str, Any] | None = None,
-        metrics: Mapping[str, Any] | None = None,
-        fold: int = 0,
-        **kwargs: Any,
-    ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-        """Forward, losses, gradients, update.
-
-        Without ``optimizers`` nothing is learned: no gradients, and the names of losses and metrics get
-        the prefix ``val_``.
-
-        Returns
-        -------
-        tuple
-            ``(metrics, losses, predictions)``: dicts of tensors.
-        """
-        hooks: StepHooks = kwargs.get("hooks") or NO_HOOKS
-        step = Step(model, data_dict)
-        optimizer = default_optimizer(optimizers) if optimizers else None
-        with tf.GradientTape() as tape:
-            run_hooks(hooks.sample, step)
-            if (call := kwargs.get("call")) is not None:
-                outputs = call(model, step.batch)  # a model of the user's: nobody else makes it float32
-                step.predictions = map_leaves(_as_float32, outputs) if runtime_of(model).is_mixed else outputs
-            else:
-                mapping = kwargs.get("key_mapping") or BACKEND.key_mapping(model)
-                step.predictions = named_outputs(model, model(**select_inputs(mapping, step.batch)))
-            run_hooks(hooks.forward, step)
-            step.losses = call_losses(losses or {}, kwargs.get("loss_keys") or {}, step.predictions, step.batch)
-            step.losses |= regularisation(model)
-            run_hooks(hooks.criterion, step)
-            scaled = None if optimizer is None else optimizer.scale_loss(_total(step.losses))
-        if optimizer is not None:
-            _update(optimizer, scaled, tape, step, hooks)
-        values = call_metrics(of_each_call(metrics), kwargs.get("metric_keys") or {}, step.predictions, step.batch)
-        if optimizer is not None:
-            return values, step.losses, dict(step.predictions)
-        return validation_names(values), validation_names(step.losses), dict(step.predictions)
-
-
-def of_each_call(metrics: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Metrics that forget what they have seen: a value is of one call, not of all calls so far."""
-
-    def forget_and_call(metric: Any, target: Any, prediction: Any) -> Any:
-        metric.reset_state()
-        return metric(target, prediction)
-
-    return {
-        name: functools.partial(forget_and_call, metric) if isinstance(metric, keras.metrics.Metric) else metric
-        for name, metric in (metrics or {}).items()
-    }
-
-
-def _total(losses: Mapping[str, Any]) -> Any:
-    total = added(losses, (tf.Tensor, tf.Variable), _LOSS)
-    if not tf.is_tensor(total):
-        raise NetworkError(
-            f"the loss ({', '.join(losses)}) is a {type(total).__name__}, so there is no gradient; a loss is {_LOSS}"
-        )
-    if total.shape.rank is not None and total.shape.num_elements() != 1:  # one for each sample of a batch of any size
-        raise NetworkError(
-            f"the loss ({', '.join(losses)}) has the shape {tuple(total.shape)}; a loss is a single number (e.g. "
-            "keras.losses.MeanSquaredError() or tf.reduce_mean, not keras.losses.mean_squared_error)"
-        )
-    if total.dtype.is_complex:
-        raise NetworkError(f"the loss ({', '.join(losses)}) is complex; a loss is a single real number")
-    return total
-
-
-def _update(optimizer: Any, loss: Any, tape: tf.GradientTape, step: Step, hooks: StepHooks) -> None:
-    variables = optimizer.trainable_variables
-    gradients = tape.gradient(loss, [variable.value for variable in variables])
-    if all(gradient is None for gradient in gradients):
-        if getattr(optimizer.optimizer, "updates_nothing", False):
-            return
-        raise NetworkError(
-            f"the loss ({', '.join(step.losses)}) depends on no weight that is learned, so there is no gradient; a "
-            "loss is computed with TensorFlow on predictions that tf.stop_gradient has not touched"
-        )
-    if hooks.backward:
-        names = {id(variable): name for name, variable in named_variables(step.network).items()}
-        places = [names.get(id(variable), variable.path) for variable in variables]
-        step.gradients = {name: one for name, one in zip(places, gradients, strict=True) if one is not None}
-        run_hooks(hooks.backward, step)
-        gradients = [step.gradients.get(name) for name in places]
-    optimizer.apply(gradients, variables)
-
-
-def _as_float32(value: Any) -> Any:
-    is_half = tf.is_tensor(value) and value.dtype in (tf.bfloat16, tf.float16)
-    if not is_half:
-        return value
-    precise = tf.cast(value, tf.float32)
-    if (mask := getattr(value, "_keras_mask", None)) is not None:  # which of its entries a loss of Keras counts
-        precise._keras_mask = mask
-    return precise
+    closure = staticmethod(default_closure(BACKEND))
 
 
 def _to_tensor(value: Any, is_input: bool) -> Any:

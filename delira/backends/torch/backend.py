@@ -17,6 +17,7 @@ from delira.backends.torch import (
     inputs,
     io,
     schedules,
+    step,
     tools,
     values,
 )
@@ -55,6 +56,9 @@ class TorchBackend(Backend):
     call_apart = staticmethod(inputs.call_apart)
     to_numpy = staticmethod(values.to_numpy)
     read_scalars = staticmethod(values.read_scalars)
+    learn = staticmethod(step.learn)
+    predict = staticmethod(step.predict)
+    measure = staticmethod(step.measure)
     bind_step = staticmethod(compiling.bind_step)
     build_optimizers = staticmethod(building.build_optimizers)
     check_optimizers = staticmethod(building.check_optimizers)
@@ -84,6 +88,7 @@ class TorchBackend(Backend):
     load_portable_weights = staticmethod(exports.load_portable_weights)
     layers = staticmethod(exports.layers)
     layer_settings = staticmethod(layer_settings)
+    values = staticmethod(step.values)  # after what is taken from the module of the name
 
     def explain(self, error: BaseException) -> str | None:
         return determinism.explain(error) or compiling.explain(error)

@@ -1,6 +1,5 @@
 """Networks that are ``torch.nn.Module``s."""
 
-import contextlib
 import functools
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -9,29 +8,10 @@ import numpy as np
 import torch
 
 from delira.backends.torch.backend import BACKEND
-from delira.backends.torch.inputs import call_apart
-from delira.contract import (
-    NO_HOOKS,
-    Step,
-    StepHooks,
-    call_losses,
-    call_metrics,
-    default_optimizer,
-    mark,
-    named_outputs,
-    room_default,
-    run_hooks,
-    select_inputs,
-    validation_names,
-)
-from delira.errors import NetworkError
+from delira.contract import default_closure, room_default
 from delira.models.abstract_network import AbstractNetwork
 from delira.utils.inputs import refuse_complex
-from delira.utils.single_numbers import added
 from delira.utils.trees import map_leaves
-
-_NOTHING = contextlib.nullcontext()
-_LOSS = "computed with PyTorch on predictions that were not detached"
 
 
 class AbstractPyTorchNetwork(AbstractNetwork, torch.nn.Module):
@@ -97,115 +77,7 @@ class AbstractPyTorchNetwork(AbstractNetwork, torch.nn.Module):
                 prepared[key] = map_leaves(functools.partial(_to_tensor, device=device, is_input=is_input), value)
         return prepared
 
-    @staticmethod
-    @room_default
-    def closure(
-        model: Any,
-        data_dict: dict[str, Any],
-        optimizers: Mapping[str, Any],
-        losses: Mapping[str, Any] | None = None,
-        metrics: Mapping[str, Any] | None = None,
-        fold: int = 0,
-        **kwargs: Any,
-    ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-        """Forward, losses, gradients, update.
-
-        Without ``optimizers`` nothing is learned: no gradients, and the names of losses and metrics get
-        the prefix ``val_``.
-
-        Returns
-        -------
-        tuple
-            ``(metrics, losses, predictions)``: dicts of detached tensors.
-        """
-        hooks: StepHooks = kwargs.get("hooks") or NO_HOOKS
-
-        def compute(step: Step) -> Step:
-            if (call := kwargs.get("call")) is not None:
-                step.predictions = call(model, step.batch)
-            else:
-                mapping = kwargs.get("key_mapping") or getattr(model, "__delira_backend__", BACKEND).key_mapping(model)
-                outputs = call_apart(model, select_inputs(mapping, step.batch), lambda own: model(**own))
-                step.predictions = named_outputs(model, outputs)
-            run_hooks(hooks.forward, step)
-            step.losses = call_losses(losses or {}, kwargs.get("loss_keys") or {}, step.predictions, step.batch)
-            run_hooks(hooks.criterion, step)
-            mark("forward")
-            return step
-
-        with _grad_mode(bool(optimizers)):
-            step = Step(model, data_dict)
-            run_hooks(hooks.sample, step)
-            compute(step)
-        if optimizers:
-            _update(default_optimizer(optimizers), step, hooks, compute)
-        predictions = {name: _detached(value) for name, value in step.predictions.items()}
-        metric_values = {}
-        if metrics:
-            with torch.no_grad():
-                metric_values = call_metrics(metrics, kwargs.get("metric_keys") or {}, predictions, step.batch)
-        loss_values = {name: _detached(value) for name, value in step.losses.items()}
-        if optimizers:
-            return metric_values, loss_values, predictions
-        return validation_names(metric_values), validation_names(loss_values), predictions
-
-
-def _update(optimizer: Any, step: Step, hooks: StepHooks, compute: Callable[[Step], Step]) -> None:
-    if not optimizer.evaluates:
-        _differentiate(optimizer, step, hooks)
-        optimizer.step()
-        mark("update")
-        return
-    known = [step]  # the first evaluation
-
-    def evaluate() -> torch.Tensor:
-        one = known.pop() if known else compute(Step(step.network, step.batch))
-        return _differentiate(optimizer, one, hooks)
-
-    optimizer.step(evaluate)
-    mark("update")
-
-
-def _differentiate(optimizer: Any, step: Step, hooks: StepHooks) -> torch.Tensor:
-    """Leave the gradients on the weights; returns the loss."""
-    total = added(step.losses, (torch.Tensor,), _LOSS)
-    if not isinstance(total, torch.Tensor) or not total.requires_grad:
-        what = "depends on no parameter" if isinstance(total, torch.Tensor) else f"is a {type(total).__name__}"
-        raise NetworkError(f"the loss ({', '.join(step.losses)}) {what}, so there is no gradient; a loss is {_LOSS}")
-    if total.is_complex() and not step.backward_arguments:
-        raise NetworkError(f"the loss ({', '.join(step.losses)}) is complex; a loss is a single real number")
-    if total.numel() != 1 and not step.backward_arguments:
-        raise NetworkError(
-            f"the loss ({', '.join(step.losses)}) has the shape {tuple(total.shape)}; a loss is a single number (e.g. "
-            "use reduction='mean')"
-        )
-    optimizer.zero_grad()
-    with optimizer.scale_loss(total) as scaled:
-        scaled.backward(**step.backward_arguments)
-    if hooks.backward:
-        _show_gradients(hooks, step)
-    mark("backward")
-    return total.detach()
-
-
-def _show_gradients(hooks: StepHooks, step: Step) -> None:
-    """Run the hooks of the gradients, and take over the entries that they have set."""
-    weights = dict(step.network.named_parameters())
-    step.gradients = {name: weight.grad for name, weight in weights.items() if weight.grad is not None}
-    run_hooks(hooks.backward, step)
-    for name, gradient in step.gradients.items():
-        weights[name].grad = gradient
-
-
-def _grad_mode(is_enabled: bool) -> contextlib.AbstractContextManager[Any]:
-    """``torch.set_grad_enabled``, where it changes anything: it is entered at every step."""
-    return _NOTHING if torch.is_grad_enabled() is is_enabled else torch.set_grad_enabled(is_enabled)
-
-
-def _detached(tree: Any) -> Any:
-    if isinstance(tree, torch.Tensor):
-        return tree.detach()
-    return map_leaves(_detached, tree) if isinstance(tree, (Mapping, list, tuple)) else tree
+    closure = staticmethod(default_closure(BACKEND))
 
 
 def _to_tensor(value: Any, device: torch.device, is_input: bool) -> Any:

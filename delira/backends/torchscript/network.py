@@ -7,7 +7,7 @@ import torch
 
 from delira.backends.torch.network import AbstractPyTorchNetwork
 from delira.backends.torchscript.backend import BACKEND
-from delira.contract import room_default
+from delira.contract import default_closure, room_default
 from delira.models.abstract_network import AbstractNetwork
 from delira.utils.trees import map_leaves
 
@@ -72,7 +72,7 @@ class AbstractTorchScriptNetwork(AbstractNetwork, torch.jit.ScriptModule):
         prepared = AbstractPyTorchNetwork.prepare_batch(batch, input_device, output_device)
         return {key: map_leaves(_as_float, value) for key, value in prepared.items()}
 
-    closure = staticmethod(AbstractPyTorchNetwork.closure)
+    closure = staticmethod(default_closure(BACKEND))
 
 
 def _as_float(value: Any) -> Any:

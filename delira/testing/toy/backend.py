@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from delira.contract import Backend, Devices, UpdateConfig
+from delira.contract import DEFAULT_LOSS_KEYS, Backend, Devices, Step, UpdateConfig, mark, run_hooks
 from delira.errors import CheckpointError, ConfigError, NetworkError
 from delira.models.weights import check_named_weights
 from delira.testing.toy.optimizers import ToySGD
@@ -88,8 +88,33 @@ class ToyBackend(Backend):
         return {"lr": float(optimizers["default"].lr)}
 
     def call_apart(self, network: Any, inputs: Any, call: Callable[[Any], Any]) -> Any:
-        """Call with copies: the toy network is too small for anything cleverer."""
-        return call(map_leaves(np.copy, inputs))
+        """Call with copies, of which a network that learns drops inputs; the gradient is made of what it has seen."""
+        own = map_leaves(np.copy, inputs)
+        if network.is_training and "x" in own:  # its argument, and no batch
+            if network.dropout:
+                own["x"] = own["x"] * (self.generator.random(own["x"].shape) >= network.dropout)
+            network.seen = own["x"]
+        return call(own)
+
+    def learn(
+        self,
+        optimizer: ToySGD,
+        step: Step,
+        compute: Callable[[Step], Step],
+        backward: Sequence[Callable[[Step], None]],
+    ) -> None:
+        """The gradient of the first loss by hand, whatever hooks make of it."""
+        compute(step)
+        mark("forward")
+        loss = next(iter(step.losses.values()))
+        known = getattr(loss, "difference", None)  # not of a number that hooks made of it
+        error = step.predictions["pred"] - step.batch[DEFAULT_LOSS_KEYS[1]] if known is None else known
+        with np.errstate(invalid="ignore", over="ignore"):  # a loss that is not finite is the trainer's business
+            gradient = 2 * step.network.seen.T @ error / error.size
+        run_hooks(backward, step)
+        mark("backward")
+        optimizer.apply(gradient)
+        mark("update")
 
     def to_numpy(self, tree: Any) -> Any:
         """Everything is numpy already."""

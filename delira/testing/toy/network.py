@@ -5,19 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from delira.contract import (
-    DEFAULT_LOSS_KEYS,
-    NO_HOOKS,
-    Step,
-    StepHooks,
-    call_losses,
-    call_metrics,
-    mark,
-    named_outputs,
-    room_default,
-    run_hooks,
-    select_inputs,
-)
+from delira.contract import default_closure
 from delira.errors import DataError
 from delira.models.abstract_network import AbstractNetwork
 from delira.testing.toy.backend import BACKEND
@@ -45,7 +33,15 @@ def mean_squared_error(prediction: np.ndarray, target: np.ndarray) -> float:
         shapes = {name: array.shape for name, array in arrays.items()}
         raise DataError(f"mean_squared_error: prediction and target have one shape, got {shapes}")
     difference = np.subtract(arrays["prediction"], arrays["target"], dtype=np.float64)
-    return float(np.mean(difference**2))
+    error = SquaredError(np.mean(difference**2))
+    error.difference = difference
+    return error
+
+
+class SquaredError(float):
+    """A mean squared error that knows what it is made of: prediction minus target."""
+
+    difference: np.ndarray
 
 
 class ToyNetwork(AbstractNetwork):
@@ -79,37 +75,4 @@ class ToyNetwork(AbstractNetwork):
         arrays = {key: np.asarray(value) for key, value in batch.items()}
         return {key: value.astype(np.float64) if value.dtype.kind in "biuf" else value for key, value in arrays.items()}
 
-    @staticmethod
-    @room_default
-    def closure(
-        model: Any,
-        data_dict: dict[str, Any],
-        optimizers: Mapping[str, Any],
-        losses: Mapping[str, Any] | None = None,
-        metrics: Mapping[str, Any] | None = None,
-        fold: int = 0,
-        **kwargs: Any,
-    ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-        """Forward, loss, gradient by hand, update."""
-        hooks: StepHooks = kwargs.get("hooks") or NO_HOOKS
-        step = Step(model, data_dict)
-        run_hooks(hooks.sample, step)
-        inputs = select_inputs(kwargs.get("key_mapping") or BACKEND.key_mapping(model), step.batch)["x"]
-        if model.dropout and model.is_training:
-            inputs = inputs * (BACKEND.generator.random(inputs.shape) >= model.dropout)
-        step.predictions = named_outputs(model, BACKEND.call_apart(model, inputs, model))
-        run_hooks(hooks.forward, step)
-        loss_keys = kwargs.get("loss_keys") or {}
-        step.losses = call_losses(losses or {}, loss_keys, step.predictions, step.batch)
-        run_hooks(hooks.criterion, step)
-        mark("forward")
-        _, target = loss_keys.get(next(iter(losses or {}), ""), DEFAULT_LOSS_KEYS)
-        error = step.predictions["pred"] - step.batch[target]
-        with np.errstate(invalid="ignore", over="ignore"):  # a loss that is not finite is the trainer's business
-            gradient = 2 * inputs.T @ error / error.size
-        run_hooks(hooks.backward, step)
-        mark("backward")
-        optimizers["default"].apply(gradient)
-        mark("update")
-        values = call_metrics(metrics or {}, kwargs.get("metric_keys") or {}, step.predictions, step.batch)
-        return values, step.losses, step.predictions
+    closure = staticmethod(default_closure(BACKEND))

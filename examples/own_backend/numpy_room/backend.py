@@ -12,7 +12,7 @@ from numpy_autograd import BatchNorm, Module, Parameter, StepDecay, Tensor, reco
 from numpy_autograd import random as framework_random
 from threadpoolctl import threadpool_limits
 
-from delira.contract import Backend, Devices
+from delira.contract import Backend, Devices, Step, run_hooks
 from delira.errors import ConfigError, NetworkError
 from delira.models.weights import check_named_weights
 from delira.utils.files import publish
@@ -64,6 +64,19 @@ class NumpyBackend(Backend):
         return None if is_open else frozenset(parameters)
 
     build_optimizers = staticmethod(updates.build_optimizers)
+
+    def learn(self, optimizer: Any, step: Step, compute: Callable[[Step], Step], backward: Sequence[Any]) -> None:
+        compute(step)
+        optimizer.differentiate(updates.total(step.losses))
+        run_hooks(backward, step)
+        optimizer.step()
+
+    def values(self, step: Step) -> tuple[dict[str, Any], dict[str, Any]]:
+        return map_leaves(_detached, step.predictions), map_leaves(_detached, step.losses)
+
+    def measure(self, *what: Any) -> dict[str, Any]:
+        with recording(False):
+            return super().measure(*what)
 
     def learning_rates(self, optimizers: Mapping[str, Any]) -> dict[str, float]:
         return {"lr" if len(optimizers) == 1 else f"lr_{name}": float(o.lr) for name, o in optimizers.items()}
@@ -227,6 +240,10 @@ class NumpyBackend(Backend):
 def _normalising(network: Module) -> list[BatchNorm]:
     """The layers that follow the data."""
     return [layer for layer in network.modules() if isinstance(layer, BatchNorm)]
+
+
+def _detached(value: Any) -> Any:
+    return value.detach() if isinstance(value, Tensor) else value
 
 
 def _transposed(array: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from numpy_autograd.operations import QUIET
 from numpy_autograd.optimizers import Optimizer
 
 from delira.contract import UpdateConfig
-from delira.errors import CheckpointError, ConfigError
+from delira.errors import CheckpointError, ConfigError, NetworkError
 
 Gradients = list[np.ndarray | None]
 
@@ -154,6 +154,18 @@ class _Sum:
 
     def mean(self) -> Gradients:
         return [None if total is None else total / self.samples for total in self.sums]
+
+
+def total(losses: Mapping[str, Any]) -> Tensor:
+    """The sum of the losses of a step."""
+    first, *others = losses.values()
+    total = sum(others, first)
+    if not isinstance(total, Tensor) or not total.requires_grad:
+        raise NetworkError(
+            f"the loss ({', '.join(losses)}) has no gradient: it is computed with tensors, out of predictions that "
+            "were not detached, of a network that has weights to learn"
+        )
+    return total
 
 
 def _are_finite(gradients: Gradients) -> bool:

@@ -59,9 +59,9 @@ POINTS = [
     PutBack(
         point="34",
         what="a network that works in place overwrites what metrics and losses read",
-        file="delira/backends/torch/network.py",
-        old="                outputs = call_apart(model, select_inputs(mapping, step.batch), lambda own: model(**own))",
-        new="                outputs = model(**select_inputs(mapping, step.batch))",
+        file="delira/contract/closure.py",
+        old="backend.call_apart(network, inputs, lambda own: network(**own))",
+        new="network(**inputs)",
         test=f"{IN_PLACE}::test_metrics_losses_and_users_read_the_batch_as_it_was",
     ),
     PutBack(

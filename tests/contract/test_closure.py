@@ -1,0 +1,127 @@
+"""The default closure, stated once over the verbs of a backend."""
+
+import inspect
+
+import pytest
+
+from delira.contract import Backend, StepHooks, default_closure
+from delira.errors import ConfigError, NetworkError
+
+
+class Noting:
+    """The verbs of the closure, which note that they were called."""
+
+    learn = Backend.learn
+    name = "noting"
+
+    def __init__(self):
+        self.called = []
+
+    def key_mapping(self, network):
+        return {"x": "data"}
+
+    def call_apart(self, network, inputs, call):
+        self.called.append("call_apart")
+        return call(inputs)
+
+    def outputs(self, network, outputs):
+        self.called.append("outputs")
+        return outputs
+
+    def added_losses(self, network):
+        return {"added": 100}
+
+    def predict(self, step, compute):
+        self.called.append("predict")
+        compute(step)
+
+    def values(self, step):
+        return dict(step.predictions), dict(step.losses)
+
+    def measure(self, metrics, metric_keys, predictions, batch):
+        return {name: metric(batch["label"], predictions["pred"]) for name, metric in metrics.items()}
+
+
+class Learning(Noting):
+    def learn(self, optimizer, step, compute, backward):
+        self.called.append(f"learn {optimizer}")
+        compute(step)
+        for hook in backward:
+            hook(step)
+
+
+LOSSES, METRICS = {"less": lambda pred, label: label - pred}, {"sum": lambda label, pred: label + pred}
+BATCH = {"data": 2, "label": 7}
+
+
+def network(x):
+    return {"pred": 10 * x}
+
+
+def test_it_learns_with_the_optimizer_and_returns_metrics_losses_and_predictions():
+    backend = Learning()
+    found = default_closure(backend)(network, BATCH, {"default": "sgd"}, LOSSES, METRICS)
+    assert found == ({"sum": 27}, {"less": -13, "added": 100}, {"pred": 20})
+    assert backend.called == ["learn sgd", "call_apart", "outputs"]
+
+
+def test_without_optimizers_nothing_is_learned_and_names_tell():
+    backend = Learning()
+    found = default_closure(backend)(network, BATCH, {}, LOSSES, METRICS)
+    assert found == ({"val_sum": 27}, {"val_less": -13, "val_added": 100}, {"pred": 20})
+    assert backend.called == ["predict", "call_apart", "outputs"]
+
+
+def test_hooks_see_and_change_the_step_in_their_order():
+    order = []
+    moments = {
+        name: (lambda step, name=name: order.append((name, step.predictions, dict(step.losses))),)
+        for name in ("sample", "forward", "criterion", "backward")
+    }
+    double = lambda step: step.batch.update(data=4)  # noqa: E731
+    hooks = StepHooks(**{**moments, "sample": (*moments["sample"], double)})
+    default_closure(Learning())(network, dict(BATCH), {"default": "sgd"}, LOSSES, hooks=hooks)
+    losses = {"less": -33, "added": 100}
+    assert order == [
+        ("sample", None, {}), ("forward", {"pred": 40}, {}),
+        ("criterion", {"pred": 40}, losses), ("backward", {"pred": 40}, losses),
+    ]  # fmt: skip
+
+
+def test_a_call_stands_in_place_of_the_key_mapping():
+    backend = Learning()
+    found = default_closure(backend)(
+        network, BATCH, {"default": "sgd"}, LOSSES, call=lambda network, batch: network(batch["data"] + 1)
+    )
+    assert found[2] == {"pred": 30}
+    assert "call_apart" not in backend.called
+
+
+def test_what_losses_and_networks_read_may_be_named():
+    found = default_closure(Learning())(
+        network, {"one": 1, "two": 2}, {"default": "sgd"}, LOSSES, key_mapping={"x": "two"},
+        loss_keys={"less": ("pred", "one")},
+    )  # fmt: skip
+    assert found[1]["less"] == -19
+
+
+def test_it_updates_with_the_optimizer_called_default():
+    with pytest.raises(ConfigError, match="'default', but there are only"):
+        default_closure(Learning())(network, BATCH, {"gen": "sgd"}, LOSSES)
+
+
+def test_a_network_returns_a_dict():
+    with pytest.raises(NetworkError, match="returned a int; a network returns a dict of named outputs"):
+        default_closure(Learning())(lambda x: x, BATCH, {"default": "sgd"}, LOSSES)
+
+
+def test_a_backend_without_gradients_says_so():
+    with pytest.raises(ConfigError, match="networks of the room 'noting' learn by a closure of their own"):
+        default_closure(Noting())(network, BATCH, {"default": "sgd"}, LOSSES)
+
+
+def test_it_is_a_backends_default_and_has_the_signature_of_every_closure():
+    closure = default_closure(Learning())
+    assert closure.is_room_default
+    names = ["model", "data_dict", "optimizers", "losses", "metrics", "fold", "kwargs"]
+    assert list(inspect.signature(closure).parameters) == names
