@@ -1,6 +1,6 @@
 """delira: write a network once and get the whole experiment, with whatever framework."""
 
-from delira.rooms import get_backends
+from delira.frameworks import get_backends
 from delira.state import State, StateKey, state_key
 from delira.utils.debug import get_current_debug_mode, set_debug_mode, switch_debug_mode
 from delira.utils.lazy import public_names

@@ -1,4 +1,4 @@
-from delira.rooms import get_backends as get_backends
+from delira.frameworks import get_backends as get_backends
 from delira.state import State as State
 from delira.state import state_key as state_key
 from delira.state import StateKey as StateKey

@@ -12,7 +12,7 @@ from typing import Any
 
 import delira
 from delira import state
-from delira.rooms import NAMES
+from delira.frameworks import NAMES
 
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import delira
-from delira.rooms import NAMES
+from delira.frameworks import NAMES
 
 SOURCE = Path(delira.__file__).parent
 
@@ -33,7 +33,7 @@ def stub(path: Path) -> str:
     module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
     (call,) = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and "_names" in ast.unparse(node.func))
     lines = [*_imports(tree), *_tables(call), *_of_backends(module.removeprefix("delira."))]
-    text = "\n".join(sorted(set(lines), key=str.lower))
+    text = "\n".join(sorted(set(lines), key=lambda line: (line.lower(), line)))
     listed = getattr(importlib.import_module(module), "__all__", None)
     if "__version__" in (listed or ()):
         text += "\n\n__version__: str"

@@ -21,12 +21,12 @@ UP_TO_EXPERIMENTS = BELOW_TRAINING | {"training", "report", "experiments"}
 
 #: part of delira -> parts it may import, at the top of a file or inside a function
 ALLOWED = {
-    "__init__": {"rooms", "state", "utils"},
+    "__init__": {"frameworks", "state", "utils"},
     "__main__": {"cli"},
     "errors": set(),
-    "rooms": set(),
+    "frameworks": set(),
     "state": {"errors"},
-    "utils": {"errors", "rooms"},
+    "utils": {"errors", "frameworks"},
     "data_loading": {"errors", "utils"},
     "models": {"errors", "utils"},
     "logging": {"errors", "utils"},
@@ -41,7 +41,7 @@ ALLOWED = {
     "execution": UP_TO_EXPERIMENTS,
     "testing": UP_TO_EXPERIMENTS,
     "backends": UP_TO_EXPERIMENTS,
-    "cli": UP_TO_EXPERIMENTS | {"__init__", "rooms", "execution"},
+    "cli": UP_TO_EXPERIMENTS | {"__init__", "frameworks", "execution"},
 }
 #: the same for imports inside functions only: small interfaces to what knows the importing part
 ALLOWED_LATE = {

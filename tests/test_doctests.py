@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import delira
+from delira.frameworks import FRAMEWORKS
 from delira.metrics.tree import registry
-from delira.rooms import FRAMEWORKS
 
 SOURCE = Path(delira.__file__).parent
 FILES = [path for path in sorted(SOURCE.rglob("*.py")) if "\n" in (text := path.read_text("utf-8")) and " >>> " in text]

@@ -16,7 +16,7 @@ import pytest
 from stubs import stubs
 
 import delira
-from delira.rooms import FRAMEWORKS, NAMES
+from delira.frameworks import FRAMEWORKS, NAMES
 from delira.settings.config import SETTINGS
 from delira.training import BaseExperiment, BaseNetworkTrainer
 

@@ -7,10 +7,10 @@ import pytest
 from small_rooms import build_room
 from test_specification_catches import Faulty, default_closure
 
+from delira.cli import doctor
 from delira.errors import CheckpointError
 from delira.models import named_weights, transfer_weights
 from delira.testing import ToyBackend, ToyNetwork, check_backend
-from delira.utils import doctor
 
 ROOM = build_room("toy")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import delira
-from delira.rooms import FRAMEWORKS, NAMES, installed_rooms
+from delira.frameworks import FRAMEWORKS, NAMES, installed_rooms
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "docs"))

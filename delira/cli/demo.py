@@ -11,7 +11,7 @@ from delira.cli.new import render
 from delira.cli.output import Answer
 from delira.errors import DeliraError, MissingBackendError
 from delira.experiments.result import KFoldResult
-from delira.rooms import PACKAGES
+from delira.frameworks import PACKAGES
 from delira.utils.files import writable_folder
 
 #: the first whose packages are all there; scikit-learn is there with delira itself, what stores its networks is not

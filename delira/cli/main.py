@@ -119,7 +119,7 @@ def _demo(options: argparse.Namespace) -> Answer:
 def _doctor(options: argparse.Namespace) -> Answer:
     import json
 
-    from delira.utils.doctor import examine
+    from delira.cli.doctor import examine
 
     findings = examine()
     return Answer(json.loads(findings.to_json()), str(findings), is_broken=findings.is_broken)

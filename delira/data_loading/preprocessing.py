@@ -7,9 +7,9 @@ import numpy as np
 
 from delira.data_loading._arrays import as_rows
 from delira.data_loading._content import fingerprint_of
+from delira.data_loading._threads import single_threaded
 from delira.errors import ConfigError, DataError, MissingKeyError
 from delira.utils.suggest import did_you_mean
-from delira.utils.threads import single_threaded
 
 _ATTRIBUTE = "_delira_preprocessing"
 

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from delira.data_loading._threads import single_threaded
 from delira.data_loading._transform import TransformCall
 from delira.data_loading.abstract_dataset import numbers_of
 from delira.data_loading.data_loader import BaseDataLoader, Batch
 from delira.data_loading.preprocessing import FittedPreprocessing
 from delira.errors import DataError
 from delira.utils.seeding import derive, seeded_globals
-from delira.utils.threads import single_threaded
 from delira.utils.trees import map_leaves
 
 

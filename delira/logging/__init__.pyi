@@ -4,8 +4,8 @@ from delira.logging.contexts import log as log
 from delira.logging.contexts import LoggingContext as LoggingContext
 from delira.logging.contexts import make_logger as make_logger
 from delira.logging.handlers import MessageHandler as MessageHandler
-from delira.logging.handlers import MultistreamHandler as MultistreamHandler
 from delira.logging.handlers import MultiStreamHandler as MultiStreamHandler
+from delira.logging.handlers import MultistreamHandler as MultistreamHandler
 from delira.logging.handlers import Place as Place
 from delira.logging.image_files import ImgSaveHandler as ImgSaveHandler
 from delira.logging.logger import MessageLogger as MessageLogger

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from delira.errors import MissingBackendError
-from delira.rooms import FRAMEWORKS, NAMES
+from delira.frameworks import FRAMEWORKS, NAMES
 
 #: what a module is given: ``__getattr__`` and ``__dir__``
 Lookup = tuple[Callable[[str], Any], Callable[[], list[str]]]

@@ -12,7 +12,7 @@ import pytest
 
 from delira import cli
 from delira.cli.new import render
-from delira.rooms import installed_rooms
+from delira.frameworks import installed_rooms
 
 ROOT = Path(__file__).parents[2]
 PROJECTS = [

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 import delira
-from delira.rooms import FRAMEWORKS, NAMES
+from delira.frameworks import FRAMEWORKS, NAMES
 
 SOURCE = Path(delira.__file__).parent
 #: packages whose listed names are no names for users: their backends show them elsewhere, or they are for a shell

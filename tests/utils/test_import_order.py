@@ -69,7 +69,7 @@ def test_a_triton_that_is_broken_is_no_reason_to_stop(tmp_path):
 
 
 def test_the_doctor_tells_it(monkeypatch):
-    from delira.utils import doctor
+    from delira.cli import doctor
 
     monkeypatch.setattr(doctor, "needs_order", lambda: True)
     assert "above 'import tensorflow'" in doctor._system()["imports"]

@@ -8,7 +8,7 @@ import pytest
 
 import delira
 from delira.errors import MissingBackendError
-from delira.rooms import FRAMEWORKS, NAMES, installed_rooms
+from delira.frameworks import FRAMEWORKS, NAMES, installed_rooms
 from delira.utils.lazy import lazy_names
 
 #: makes a package impossible to import, as if it were not installed

@@ -182,7 +182,7 @@ POINTS = [
     PutBack(
         point="31",
         what="delira demo crashes for want of skops",
-        file="delira/rooms.py",
+        file="delira/frameworks.py",
         old='    "sklearn": ("sklearn", "skops"),',
         new='    "sklearn": ("sklearn",),',
         test="tests/cli/test_new.py::test_the_demo_of_a_room_that_is_missing_says_how_to_get_it",

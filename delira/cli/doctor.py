@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from delira.rooms import FRAMEWORKS, PACKAGES
+from delira.frameworks import FRAMEWORKS, PACKAGES
 from delira.utils.import_order import CURE, FIRST, LATER, USER, needs_order
 
 _TIMEOUT = 180.0  # seconds; the first import of TensorFlow from a cold disk takes long

@@ -11,10 +11,10 @@ import pytest
 
 import delira
 from delira import cli
+from delira.cli import doctor
+from delira.frameworks import FRAMEWORKS
 from delira.logging.targets import TARGETS
 from delira.logging.writers import NO_VISDOM
-from delira.rooms import FRAMEWORKS
-from delira.utils import doctor
 
 ROOT = Path(delira.__file__).resolve().parents[1]
 
