@@ -17,6 +17,12 @@ PACKAGES = {
     "sklearn": ("sklearn", "skops"),
 }
 
+#: packages in which frameworks define their networks, losses, optimizers and arrays
+LIBRARIES = frozenset({"torch", "tensorflow", "keras", "jax", "jaxlib", "flax", "optax"})
+
+#: endings of the names of classes that frameworks have alike
+ENDINGS = ("PyTorch", "Tf", "Jax")
+
 #: room -> public package (below ``delira``) -> names shown there
 NAMES = {
     "torch": {

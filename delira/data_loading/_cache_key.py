@@ -20,13 +20,13 @@ from delira.data_loading._content import describe_callable, fingerprint_of
 from delira.data_loading._items import strings_in
 from delira.data_loading._mapped_arrays import ZarrRows
 from delira.data_loading._object_state import (
+    ARRAYS,
     HashFunctions,
     OpaqueError,
     has_hidden_state,
-    is_array_of,
+    is_foreign_array,
     is_generator,
     parts_of,
-    tensor_class,
 )
 from delira.data_loading._own_code import is_deliras, is_foreign, is_own, is_own_file, is_own_module
 from delira.data_loading._own_item import reads_only_its_item
@@ -34,11 +34,11 @@ from delira.data_loading.abstract_dataset import AbstractDataset, Subset
 from delira.data_loading.concat_dataset import ConcatDataset
 from delira.data_loading.file_dataset import BaseLazyDataset
 from delira.data_loading.mapped_dataset import MappedDataset
+from delira.utils.arrays import tensor_class
 
 _FORMAT = 2
 """Part of every key; to be raised when files are written otherwise, or delira's own load functions change."""
 _PLAIN = (bool, int, float, complex, bytes, np.generic, range, slice, types.NoneType, types.EllipsisType)
-_ARRAYS = ("torch", "tensorflow", "keras", "jax", "jaxlib", "zarr", "h5py")
 _DESCRIPTORS = (types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType, np.ufunc)
 
 
@@ -191,7 +191,7 @@ class Describer:
             return sorted(fingerprint_of(anew()(element)) for element in value)
         if isinstance(value, np.memmap) and isinstance(value.base, mmap.mmap):  # maybe larger than memory
             return [self._text(str(value.filename)), value.offset, value.shape, value.dtype.str, value.strides]
-        if isinstance(value, (np.ndarray, tensor_class())) or is_array_of(value, _ARRAYS):
+        if isinstance(value, (np.ndarray, tensor_class())) or is_foreign_array(value):
             return self._array(value)
         return self._code_or_object(value)
 
@@ -226,7 +226,7 @@ class Describer:
             if "bfloat16" not in str(getattr(value, "dtype", "")):
                 raise OpaqueError(value) from error
             values = as_array(array.float())  # holds the same values
-        is_plain = type(value).__module__.partition(".")[0] in ("numpy", *_ARRAYS)
+        is_plain = type(value).__module__.partition(".")[0] in ("numpy", *ARRAYS)
         # e.g. an affine matrix, or a unit
         return values if is_plain else [type(value).__qualname__, values, self(self.attributes(value))]
 

@@ -4,7 +4,6 @@ import copyreg
 import io
 import logging
 import random
-import sys
 import threading
 import types
 import weakref
@@ -14,11 +13,14 @@ from typing import Any
 import numpy as np
 
 from delira.errors import ConfigError
+from delira.utils.frameworks import LIBRARIES, is_of_framework, package_of
 
 HashFunctions = Mapping[type, Callable[[Any], Any] | None]
 
 _NOTHING_IN_IT = (type(threading.Lock()), type(threading.RLock()), threading.local, logging.Handler)
 """What two of them hold makes no difference to a sample."""
+ARRAYS = LIBRARIES | {"zarr", "h5py"}
+"""Packages of arrays of which the values are all there is."""
 _GENERATORS = ("Generator", "RandomState", "BitGenerator", "MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
 _ADDRESSES = ("KDTree", "cKDTree")
 """Classes of scipy whose pickled state has addresses in memory; they follow from their arguments."""
@@ -92,8 +94,10 @@ def parts_of(value: Any) -> Any:
 def is_generator(value: Any) -> bool:
     """Whether it is a generator of random numbers of Python, numpy or torch."""
     cls = type(value)
-    is_known = cls.__name__ in _GENERATORS and str(cls.__module__).partition(".")[0] in ("numpy", "torch")
-    return is_known or isinstance(value, random.Random)
+    is_known = cls.__name__ in _GENERATORS
+    return (is_known and (package_of(cls) == "numpy" or hasattr(cls, "initial_seed"))) or isinstance(
+        value, random.Random
+    )
 
 
 def _seed_of(value: Any) -> Any:
@@ -115,7 +119,8 @@ def _pickled(value: Any) -> Any:
         return reduced
     function, args, *rest = reduced
     state, items, pairs = (*rest, None, None, None)[:3]
-    if isinstance(state, Mapping) and str(type(value).__module__).startswith("torch.jit") and "_c" not in state:
+    is_program = is_of_framework(type(value)) and hasattr(value, "graph_for")
+    if isinstance(state, Mapping) and is_program and "_c" not in state:
         raise OpaqueError(value)  # its weights and its code are there
     return [function, args, state, None if items is None else [*items], None if pairs is None else [*pairs]]
 
@@ -127,11 +132,6 @@ def has_hidden_state(cls: type) -> bool:
     return any(not base.__flags__ & heap_type and base not in known for base in cls.__mro__)
 
 
-def is_array_of(value: Any, packages: tuple[str, ...]) -> bool:
-    """Whether it is an array of one of some packages, of which the values are all there is."""
-    return str(type(value).__module__).partition(".")[0] in packages and hasattr(value, "__array__")
-
-
-def tensor_class() -> Any:
-    """``torch.Tensor`` where torch has been imported, else a class without objects."""
-    return getattr(sys.modules.get("torch"), "Tensor", types.NoneType)
+def is_foreign_array(value: Any) -> bool:
+    """Return True if it is an array of another library, of which the values are all there is."""
+    return package_of(type(value)) in ARRAYS and hasattr(value, "__array__")

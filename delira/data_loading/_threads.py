@@ -26,6 +26,16 @@ def single_threaded() -> Iterator[None]:
                 set_threads(before)
 
 
+def use_one_thread() -> None:
+    """Let numpy's algebra, OpenMP and torch (CPU) use one thread for good, in a process that was forked."""
+    with contextlib.suppress(ImportError):
+        from threadpoolctl import threadpool_limits
+
+        threadpool_limits(1)
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.set_num_threads(1)  # else torch waits for ever for threads that were not forked
+
+
 @functools.cache
 def _pools(imported: tuple[bool, ...]) -> Any:
     """The thread pools of this process; looked for anew when a package with pools was imported."""

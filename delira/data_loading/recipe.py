@@ -1,7 +1,6 @@
 """How a batch is made: a pure function of a task, whatever process carries it out."""
 
 import dataclasses
-import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
@@ -13,7 +12,7 @@ from delira.data_loading.abstract_dataset import numbers_of
 from delira.data_loading.data_loader import BaseDataLoader, Batch
 from delira.data_loading.preprocessing import FittedPreprocessing
 from delira.errors import DataError
-from delira.utils.seeding import derive, seeded_globals
+from delira.utils.seeding import can_seed_torch, derive, seeded_globals
 from delira.utils.trees import map_leaves
 
 
@@ -75,9 +74,9 @@ class BatchRecipe:
         try:
             if not self.draws and not task.banned:
                 return self._load(task)
-            knew_torch = "torch" in sys.modules
+            knew_torch = can_seed_torch()
             made = self._draw(task, watch)
-            if "torch" in sys.modules and not knew_torch:  # its generator could not be seeded before
+            if can_seed_torch() and not knew_torch:  # its generator could not be seeded before
                 made = self._draw(task, watch)
             return made
         except StopIteration as error:  # would end the epoch in silence

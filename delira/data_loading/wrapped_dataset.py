@@ -1,7 +1,6 @@
 """Datasets of other libraries: whatever has a length and an index."""
 
 import collections
-import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -12,6 +11,7 @@ from delira.data_loading._checks import to_index
 from delira.data_loading._items import case_in, is_case, paths_of
 from delira.data_loading.abstract_dataset import AbstractDataset
 from delira.errors import ConfigError, DataError, MissingKeyError
+from delira.utils.frameworks import is_of_framework
 
 _PAIR = ("data", "label")
 _N_COMPARED = 16  # samples from all over the dataset that must have the labels which ``targets`` promises
@@ -203,8 +203,7 @@ def _check_wrappable(dataset: Any) -> None:
 
 def _is_stream(dataset: Any) -> bool:
     # PyTorch's base class has __getitem__, which raises, and may have a length
-    torch_data = getattr(getattr(sys.modules.get("torch"), "utils", None), "data", None)
-    return torch_data is not None and isinstance(dataset, torch_data.IterableDataset)
+    return any(cls.__name__ == "IterableDataset" and is_of_framework(cls) for cls in type(dataset).__mro__)
 
 
 def _check_keys(keys: Any) -> tuple[str, ...] | dict[str, str] | None:

@@ -26,6 +26,7 @@ from delira.metrics.tree.metric import Metric, MetricTree
 from delira.metrics.tree.overlap import Dice, Hausdorff, IoU
 from delira.metrics.tree.registry import default_metric, known_keys
 from delira.metrics.tree.regression import MeanAbsoluteError, SquaredError
+from delira.utils.frameworks import LIBRARIES
 
 #: spelling -> which score is good
 MODES = {"min": "lowest", "lowest": "lowest", "max": "highest", "highest": "highest"}
@@ -40,8 +41,6 @@ _LOWER = (CalibrationError, Hausdorff, Loss, MeanAbsoluteError, SquaredError)
 _SKLEARN_ENDINGS = (("_score", True), ("_corrcoef", True), ("_error", False), ("_loss", False), ("_deviance", False))
 #: those that keep another one
 _SKLEARN_EXCEPTIONS = {"davies_bouldin_score": False}
-#: packages whose losses are better the smaller they are, whatever entry they are given under
-_PACKAGES_WITH_LOSSES = ("torch", "keras", "tensorflow", "optax", "jax", "delira")
 
 # ------------------------------------------------------------------ words in the names of values
 
@@ -210,10 +209,11 @@ def _of_library(metric: Any, name: str) -> bool | None:
         return _of_metric(metric[name], name) if name in metric else None
     if package == "torchmetrics":
         return _of_torchmetrics_function(metric, own)
-    if (stated := getattr(metric, "_direction", None)) in ("up", "down") and package in ("keras", "tensorflow"):
+    if (stated := getattr(metric, "_direction", None)) in ("up", "down") and package in LIBRARIES:
         return bool(stated == "up")
+    has_losses = package in LIBRARIES or package == "delira"  # better the smaller they are, whatever they are given as
     is_loss = own.lower().replace("_", "").endswith(("loss", "error", "crossentropy", "nll"))
-    return False if package in _PACKAGES_WITH_LOSSES and is_loss and _is_original(metric, module, own) else None
+    return False if has_losses and is_loss and _is_original(metric, module, own) else None
 
 
 def _function_of_sklearn(name: Any) -> Any:

@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from delira.utils.frameworks import LIBRARIES, is_of_framework
+
 #: what counts, of a batch, by its targets; None: its samples
 Weigh = Callable[[Any], Any]
 
-#: losses whose mean is a sum over the weights of the targets that count, by module and name
+#: losses of PyTorch whose mean is a sum over the weights of the targets that count, by module and name
 _OF_TORCH = {
-    "torch.nn.modules.loss": ("CrossEntropyLoss", "NLLLoss", "LinearCrossEntropyLoss"),
-    "torch.nn.functional": ("cross_entropy", "nll_loss"),
+    "nn.modules.loss": ("CrossEntropyLoss", "NLLLoss", "LinearCrossEntropyLoss"),
+    "nn.functional": ("cross_entropy", "nll_loss"),
 }
 _OF_KERAS = "SparseCategoricalCrossentropy"
 #: what TorchScript adds to the names of types that it compiles again
@@ -45,20 +47,24 @@ def weigh(loss: Any) -> Weigh | None:
         if loss.args:
             return None
         settings, loss = {**loss.keywords, **settings}, loss.func
-    if getattr(loss, "__name__", "") in _OF_TORCH.get(getattr(loss, "__module__", ""), ()):
+    if _is_of_torch(getattr(loss, "__module__", ""), getattr(loss, "__name__", "")):
         return _weigh(settings)
     if (kept := _of_torchscript(loss)) is not None:
         return _weigh({**kept, **settings})
     cls: Any = type(loss)
     for parent in cls.__mro__:
-        place = parent.__module__
-        if parent.__name__ in _OF_TORCH.get(place, ()) and cls.forward is parent.forward:
+        if _is_of_torch(parent.__module__, parent.__name__) and cls.forward is parent.forward:
             return _weigh({**vars(loss), **loss._buffers})
-        if parent.__name__ == _OF_KERAS and place.startswith("keras.") and cls.call is parent.call:
+        if parent.__name__ == _OF_KERAS and is_of_framework(parent) and cls.call is parent.call:
             is_mean = loss.reduction in ("sum_over_batch_size", "mean", "mean_with_sample_weight")
             has_any = is_mean and loss.ignore_class is not None
             return functools.partial(_counted, ignored=loss.ignore_class) if has_any else None
     return None
+
+
+def _is_of_torch(place: str, name: str) -> bool:
+    package, _, module = str(place).partition(".")
+    return package in LIBRARIES and name in _OF_TORCH.get(module, ())
 
 
 def _compiled_of(loss: Any) -> Any:
@@ -78,7 +84,7 @@ def _of_torchscript(loss: Any) -> dict[str, Any] | None:
         name = loss._c._type().qualified_name()
     name = _MANGLED.sub("", name).removeprefix("__torch__.")
     place, _, own = name.rpartition(".")
-    if own not in _OF_TORCH.get(place, ()):
+    if not _is_of_torch(place, own):
         return None
     return {one: getattr(loss, one) for one in ("reduction", "ignore_index", "weight") if hasattr(loss, one)}
 

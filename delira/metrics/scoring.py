@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from delira.errors import ConfigError, DataError, MissingKeyError
+from delira.utils.arrays import as_tensor
 from delira.utils.binding import Order, order_of, ordered
 from delira.utils.checks import check_functions
 from delira.utils.parameters import needed
@@ -212,6 +213,4 @@ def feed(metric: Any, arrays: Sequence[Any]) -> None:
 def _as_tensor(array: Any, metric: Any) -> Any:
     if not isinstance(array, (np.ndarray, np.generic)):
         return array
-    torch = sys.modules["torch"]  # torchmetrics has imported it; delira.metrics never does
-    usable = np.require(array, requirements=("C", "W"))  # torch warns about read-only memory
-    return torch.from_numpy(usable).to(getattr(metric, "device", "cpu"))
+    return as_tensor(array, getattr(metric, "device", "cpu"))

@@ -1,7 +1,6 @@
 """The state of a streaming metric between two of its updates, as a checkpoint tree."""
 
 import copy
-import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +8,7 @@ import numpy as np
 
 from delira.errors import ConfigError
 from delira.metrics.scoring import is_torchmetrics
+from delira.utils.arrays import as_tensor, ops_of
 from delira.utils.trees import iterate_leaves, map_leaves
 
 
@@ -31,9 +31,8 @@ def stream_state(metric: Any) -> dict[str, Any] | None:
 def load_stream_state(metric: Any, state: Mapping[str, Any]) -> None:
     """Give a streaming metric the state that :func:`stream_state` told."""
     if is_torchmetrics(metric):
-        torch = sys.modules["torch"]
         for name, value in state["states"].items():
-            setattr(metric, name, map_leaves(lambda array: torch.from_numpy(array.copy()).to(metric.device), value))
+            setattr(metric, name, map_leaves(lambda array: as_tensor(array.copy(), metric.device), value))
         metric._update_count, metric._computed = state["updates"], None
     elif hasattr(metric, "state_dict") and hasattr(metric, "load_state_dict"):
         metric.load_state_dict(dict(state))
@@ -90,8 +89,8 @@ def _joined(how: str, own: Any, theirs: Any) -> Any:
     """Two states of torchmetrics as one, by the name of the function that reduces them; None if none is known."""
     if isinstance(own, list):
         return [*own, *theirs] if how in ("", "dim_zero_cat") else None
-    torch = sys.modules["torch"]
-    known = {"dim_zero_sum": torch.add, "dim_zero_max": torch.maximum, "dim_zero_min": torch.minimum}
+    xp = ops_of(own).xp
+    known = {"dim_zero_sum": xp.add, "dim_zero_max": xp.maximum, "dim_zero_min": xp.minimum}
     return known[how](own, theirs) if how in known else None
 
 

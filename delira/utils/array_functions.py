@@ -7,19 +7,13 @@ from delira.utils.arrays import ops_of
 
 def take(array: Any, rows: Any) -> Any:
     """The entries of the first axis that an array of whole numbers, of the same framework, names."""
-    xp = ops_of(array).xp
-    if xp.__name__ == "torch":
-        return xp.index_select(array, 0, rows)
-    return xp.gather(array, rows) if xp.__name__ == "tensorflow" else xp.take(array, rows, axis=0)
+    return ops_of(array).take(array, rows)
 
 
 def cast(array: Any, like: Any) -> Any:
     """The array in a type of its framework, or in that of another array of it."""
     # a class of numpy has an attribute dtype, too, which is none
-    xp, dtype = ops_of(array).xp, like if isinstance(like, type) else getattr(like, "dtype", like)
-    if xp.__name__ == "torch":
-        return array.to(dtype)
-    return xp.cast(array, dtype) if xp.__name__ == "tensorflow" else array.astype(dtype)
+    return ops_of(array).cast(array, like if isinstance(like, type) else getattr(like, "dtype", like))
 
 
 def log_softmax(scores: Any, axis: int) -> Any:
@@ -31,5 +25,4 @@ def log_softmax(scores: Any, axis: int) -> Any:
 
 def log(array: Any) -> Any:
     """The natural logarithm."""
-    xp = ops_of(array).xp
-    return xp.math.log(array) if xp.__name__ == "tensorflow" else xp.log(array)
+    return ops_of(array).log(array)

@@ -6,6 +6,7 @@ The framework is found by the type of the array, and is loaded then: nobody hold
 import functools
 import math
 import sys
+import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -89,6 +90,18 @@ class Ops:
     def to_integer(self, array: Any) -> Any:
         """As whole numbers."""
         return array.astype(self.xp.int32)
+
+    def take(self, array: Any, rows: Any) -> Any:
+        """The entries of the first axis that an array of whole numbers names."""
+        return self.xp.take(array, rows, axis=0)
+
+    def cast(self, array: Any, dtype: Any) -> Any:
+        """The array in another type of its framework."""
+        return array.astype(dtype)
+
+    def log(self, array: Any) -> Any:
+        """The natural logarithm."""
+        return self.xp.log(array)
 
     def equal(self, first: Any, second: Any) -> Any:
         """Where two arrays, whose numbers may be of two types, are the same."""
@@ -175,6 +188,12 @@ class _Torch(Ops):
     def to_integer(self, array: Any) -> Any:
         return array.long()
 
+    def take(self, array: Any, rows: Any) -> Any:
+        return self.xp.index_select(array, 0, rows)
+
+    def cast(self, array: Any, dtype: Any) -> Any:
+        return array.to(dtype)
+
     def expand(self, array: Any, axis: int) -> Any:
         return array.unsqueeze(axis)
 
@@ -243,6 +262,15 @@ class _TensorFlow(Ops):
     def to_integer(self, array: Any) -> Any:
         return self.xp.cast(array, self.xp.int64)
 
+    def take(self, array: Any, rows: Any) -> Any:
+        return self.xp.gather(array, rows)
+
+    def cast(self, array: Any, dtype: Any) -> Any:
+        return self.xp.cast(array, dtype)
+
+    def log(self, array: Any) -> Any:
+        return self.xp.math.log(array)
+
     def equal(self, first: Any, second: Any) -> Any:
         return first == self.xp.cast(second, first.dtype)
 
@@ -304,6 +332,17 @@ class _Numpy(Ops):
 
 
 _NUMPY = _Numpy()
+
+
+def tensor_class() -> Any:
+    """Return the tensors' class of PyTorch where it has been imported, else a class without objects."""
+    return getattr(sys.modules.get("torch"), "Tensor", types.NoneType)
+
+
+def as_tensor(array: np.ndarray | np.generic, device: Any) -> Any:
+    """Return a tensor of PyTorch, which has been imported, on the memory of an array as far as devices share it."""
+    usable = np.require(array, requirements=("C", "W"))  # torch warns about read-only memory
+    return sys.modules["torch"].from_numpy(usable).to(device)
 
 
 @functools.cache

@@ -64,6 +64,11 @@ def seeded_globals(sequence: np.random.SeedSequence) -> Iterator[None]:
         yield
 
 
+def can_seed_torch() -> bool:
+    """Return True if torch has been imported, so that :func:`seeded_globals` reaches its generator."""
+    return "torch" in sys.modules
+
+
 @contextlib.contextmanager
 def restored_globals() -> Iterator[None]:
     """Give the state of Python's and numpy's global generators back on exit."""

@@ -5,7 +5,6 @@ import functools
 import logging
 import mmap
 import random
-import sys
 import types
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -14,6 +13,7 @@ import numpy as np
 
 from delira.data_loading._object_state import is_generator
 from delira.data_loading._own_code import is_own, is_own_module
+from delira.utils.arrays import tensor_class
 
 PLAIN = (type(None), bool, int, float, complex, str, bytes, range, slice, type(...))
 CONTAINERS = (list, tuple, set, frozenset, dict)
@@ -89,8 +89,7 @@ def own_state(value: Any) -> Any:
 
 def as_memory(value: Any) -> np.ndarray | None:
     """An array or a CPU tensor as an array on the same memory; None for others, and for those in mapped files."""
-    tensor = getattr(sys.modules.get("torch"), "Tensor", None)
-    if type(value) is not np.ndarray and not (tensor is not None and isinstance(value, tensor)):
+    if type(value) is not np.ndarray and not isinstance(value, tensor_class()):
         return None
     array = value if isinstance(value, np.ndarray) else np.asarray(value.detach())
     root: Any = array

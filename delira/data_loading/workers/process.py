@@ -17,6 +17,7 @@ import time
 import traceback
 from typing import Any, NamedTuple
 
+from delira.data_loading._threads import use_one_thread
 from delira.data_loading.recipe import BatchRecipe, BatchTask, Made
 from delira.data_loading.workers.inside import generators_in, own_state
 from delira.data_loading.workers.transport import receive, send
@@ -213,12 +214,7 @@ def _settle_in(dies_with: int | None) -> None:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
             signal.signal(number, _leave_to_main)
     os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"))
-    with contextlib.suppress(ImportError):
-        from threadpoolctl import threadpool_limits
-
-        threadpool_limits(1)
-    if (torch := sys.modules.get("torch")) is not None:
-        torch.set_num_threads(1)  # else torch waits for ever for threads that were not forked
+    use_one_thread()
     threading.Thread(target=_watch_parent, args=(os.getppid(),), daemon=True).start()
 
 

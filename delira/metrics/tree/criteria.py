@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from delira.state import CRITERION, OUTPUT
+from delira.utils.frameworks import ENDINGS, LIBRARIES
 
-_ROOMS = ("PyTorch", "Tf", "Jax")
 #: kind -> names of classes and functions of PyTorch, Keras, TensorFlow and optax, and of delira's own losses
 KINDS = {
     "categorical": {
@@ -21,12 +21,12 @@ KINDS = {
     },
     "binary": {
         "BCELoss", "binary_cross_entropy", "BinaryCrossentropy", "binary_crossentropy", "BinaryFocalCrossentropy",
-        "binary_focal_crossentropy", *(f"BCEFocalLoss{room}" for room in _ROOMS),
+        "binary_focal_crossentropy", *(f"BCEFocalLoss{room}" for room in ENDINGS),
     },
     "logits": {
         "BCEWithLogitsLoss", "binary_cross_entropy_with_logits", "sigmoid_binary_cross_entropy",
         "sigmoid_cross_entropy_with_logits", "sigmoid_focal_loss", "MultiLabelSoftMarginLoss",
-        "multilabel_soft_margin_loss", *(f"BCEFocalLossLogit{room}" for room in _ROOMS),
+        "multilabel_soft_margin_loss", *(f"BCEFocalLossLogit{room}" for room in ENDINGS),
     },
     "mse": {"MSELoss", "mse_loss", "MeanSquaredError", "mean_squared_error", "squared_error", "l2_loss"},
     "mae": {"L1Loss", "l1_loss", "MeanAbsoluteError", "mean_absolute_error"},
@@ -35,9 +35,9 @@ KINDS = {
 #: what a user may say of predictions
 OUTPUTS = ("logits", "probabilities", "labels")
 #: packages whose losses are known: a function of the user's own may be called as one of them and take something else
-_PACKAGES = {"torch", "torchvision", "keras", "tf_keras", "tensorflow", "optax", "jax", "delira"}
+_PACKAGES = LIBRARIES | {"torchvision", "tf_keras", "delira"}
 #: losses of masks: what makes probabilities of their predictions is in their ``activation``
-_OF_MASKS = {f"{name}{room}" for name in ("DiceLoss", "TverskyLoss", "DiceCELoss") for room in _ROOMS}
+_OF_MASKS = {f"{name}{room}" for name in ("DiceLoss", "TverskyLoss", "DiceCELoss") for room in ENDINGS}
 #: categorical losses that take probabilities unless ``from_logits`` says otherwise
 _FROM_LOGITS = {
     "CategoricalCrossentropy", "categorical_crossentropy", "SparseCategoricalCrossentropy",

@@ -15,6 +15,7 @@ from delira.training.callbacks.mixing.randomness import RandomCallback
 from delira.utils.array_functions import cast
 from delira.utils.arrays import as_array, ops_of
 from delira.utils.checks import check_functions
+from delira.utils.frameworks import LIBRARIES
 from delira.utils.parameters import has_more, positional
 from delira.utils.trees import iterate_leaves, spread
 
@@ -138,10 +139,6 @@ class MixingCallback(RandomCallback):
             loss.state = None
 
 
-#: whose losses take one target; a second one would be the weights of the samples in Keras
-_FRAMEWORKS = ("torch", "keras", "tensorflow", "optax", "jax")
-
-
 def _check(criterion: Any, who: str) -> Any:
     """Refuse a criterion of a trial, or losses of an experiment, that cannot take pairs of targets."""
     for loss in criterion.values() if isinstance(criterion, Mapping) else [criterion]:
@@ -158,8 +155,8 @@ def _takes_pairs(loss: Any, *, is_of_trial: bool) -> bool:
 
     if isinstance(loss, MixupLoss):
         return True
-    if str(getattr(loss, "__module__", "")).partition(".")[0] in _FRAMEWORKS:
-        return False
+    if str(getattr(loss, "__module__", "")).partition(".")[0] in LIBRARIES:
+        return False  # it takes one target; a second one would be the weights of the samples in Keras
     if not is_of_trial or takes_state(loss):  # that of an experiment gets MixedTargets
         return True
     try:
