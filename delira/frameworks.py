@@ -23,6 +23,15 @@ LIBRARIES = frozenset({"torch", "tensorflow", "keras", "jax", "jaxlib", "flax", 
 #: endings of the names of classes that frameworks have alike
 ENDINGS = ("PyTorch", "Tf", "Jax")
 
+#: packages, as pip knows them, whose versions tell what a backend computed with
+DISTRIBUTIONS = ("torch", "tensorflow", "tensorflow-cpu", "keras", "jax", "flax", "optax")
+#: what is imported first, before the second, where the third is installed: both bring a LLVM of their own, and
+#: triton's, loaded after TensorFlow's, is a segmentation fault
+IMPORT_ORDER = ("triton", "tensorflow", "torch")
+#: backends, the one that is shown first where nobody names one; scikit-learn is there with delira itself, what stores
+#: its networks is not
+PREFERRED = ("torch", "jax", "tensorflow", "sklearn", "torchscript")
+
 #: room -> public package (below ``delira``) -> names shown there
 NAMES = {
     "torch": {

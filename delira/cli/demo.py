@@ -11,11 +11,9 @@ from delira.cli.new import render
 from delira.cli.output import Answer
 from delira.errors import DeliraError, MissingBackendError
 from delira.experiments.result import KFoldResult
-from delira.frameworks import PACKAGES
+from delira.frameworks import PACKAGES, PREFERRED
 from delira.utils.files import writable_folder
 
-#: the first whose packages are all there; scikit-learn is there with delira itself, what stores its networks is not
-_ORDER = ("torch", "jax", "tensorflow", "sklearn", "torchscript")
 _NAME = "digits"
 
 
@@ -36,7 +34,7 @@ def demonstrate(backend: str | None = None, *, quiet: bool = False) -> Answer:
     DeliraError
         If the training fails.
     """
-    backend = backend or next((name for name in _ORDER if not _missing(name)), None)
+    backend = backend or next((name for name in PREFERRED if not _missing(name)), None)
     if backend is None:
         raise MissingBackendError("the demo needs a backend, and none is installed: pip install 'delira[torch]'")
     if missing := _missing(backend):

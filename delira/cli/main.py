@@ -9,6 +9,7 @@ from typing import Any
 import delira
 from delira.cli.output import Answer, show
 from delira.errors import ConfigError, DeliraError
+from delira.frameworks import PACKAGES
 
 #: exit codes
 FINE, BROKEN, MISUSE, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 130, 141
@@ -107,7 +108,7 @@ def _nothing(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_demo(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--backend", choices=_BACKENDS, help="the first that is installed, if not given")
+    parser.add_argument("--backend", choices=[*PACKAGES], help="the first that is installed, if not given")
 
 
 def _demo(options: argparse.Namespace) -> Answer:
@@ -168,7 +169,7 @@ def _verify(options: argparse.Namespace) -> Answer:
 
 def _add_new(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="folder that is made, and name of the experiment")
-    parser.add_argument("--backend", choices=_BACKENDS, required=True)
+    parser.add_argument("--backend", choices=[*PACKAGES], required=True)
     parser.add_argument("--task", choices=("classification", "segmentation"), default="classification")
 
 
@@ -188,7 +189,6 @@ def _completion(options: argparse.Namespace) -> Answer:
     return complete(build_parser(), options.shell)
 
 
-_BACKENDS = ("torch", "torchscript", "tensorflow", "jax", "sklearn")
 _STATES = ("finished", "running", "broken-off", "failed", "unknown")
 _Command = tuple[Callable[[argparse.ArgumentParser], None], Callable[[Any], Answer], str, str]
 _COMMANDS: dict[str, _Command] = {

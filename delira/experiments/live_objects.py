@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from delira.errors import ConfigError
+from delira.frameworks import LIBRARIES
 from delira.utils.suggest import did_you_mean
 
 _log = logging.getLogger("delira")
@@ -16,8 +17,7 @@ LIVE = frozenset({
     "optuna", "mlflow", "wandb", "ray", "neptune", "comet_ml", "clearml", "aim", "tensorboardX", "visdom", "trixi",
 })  # fmt: skip
 #: packages whose objects copy themselves well, and are large
-_NOT_LOOKED_INTO = frozenset({"numpy", "torch", "keras", "tensorflow", "jax", "jaxlib", "flax", "optax", "sklearn",
-                              "pandas", "builtins"})  # fmt: skip
+_NOT_LOOKED_INTO = LIBRARIES | {"sklearn", "numpy", "pandas", "builtins"}
 _PLAIN = (str, bytes, int, float, complex, type(None), type)
 _MOST_OBJECTS = 10_000
 _told: set[str] = set()

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from delira.errors import CheckpointError, ConfigError, FolderInUseError, UnreadableError
+from delira.frameworks import DISTRIBUTIONS
 from delira.runs.differences import explain, find_differences, find_remarks, refusals, summarise
 from delira.runs.locate import locate_run
 from delira.utils.files import make_folder, publish_text, sweep_partials, sync_folder, writable_folder
@@ -32,19 +33,7 @@ FORMAT = 1
 STATES = 2
 LEDGER = "ledger.jsonl"
 #: packages whose versions are recorded if they are installed
-_RECORDED = (
-    "delira",
-    "numpy",
-    "scikit-learn",
-    "torch",
-    "tensorflow",
-    "tensorflow-cpu",
-    "keras",
-    "jax",
-    "flax",
-    "optax",
-    "batchgenerators",
-)
+_RECORDED = ("delira", "numpy", "scikit-learn", *DISTRIBUTIONS, "batchgenerators")
 
 
 class SavesItself(Protocol):

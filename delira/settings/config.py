@@ -167,7 +167,7 @@ class TrainerConfig:
             check_positive("num_threads", self.num_threads, "thread")
         _check_gpu_ids(self.gpu_ids)
         # PyTorch has objects for its devices
-        is_device = self.device is None or type(self.device).__module__ == "torch"
+        is_device = self.device is None or (hasattr(self.device, "type") and hasattr(self.device, "index"))
         if not is_device and (not isinstance(self.device, str) or not self.device):
             raise ConfigError(f"device must be a name such as 'cpu', 'auto' or 'cuda:1', got {self.device!r}")
         if self.convert_batch_to_npy_fn is not None and not callable(self.convert_batch_to_npy_fn):

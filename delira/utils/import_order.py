@@ -5,8 +5,9 @@ import importlib.util
 import sys
 import warnings
 
-#: both bring a LLVM of their own; triton's, loaded after TensorFlow's, is a segmentation fault
-FIRST, LATER, USER = "triton", "tensorflow", "torch"
+from delira.frameworks import IMPORT_ORDER
+
+FIRST, LATER, USER = IMPORT_ORDER
 CURE = f"write 'import {FIRST}' above 'import {LATER}' in your script"
 
 
