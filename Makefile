@@ -160,14 +160,14 @@ clean:
 distclean: clean
 	rm -rf .venv
 
-# All tests, or those that the arguments name. The tests of tests/data_loading fork hundreds of processes, which takes a
-# third of the time where no framework has been imported: they are run first, alone. 5: no test was chosen.
+# All tests, or those that the arguments name. A process that has imported all frameworks takes ten times as long to fork:
+# the tests that fork hundreds of processes are run before the others. 5 means that there was no test.
 define all_tests
 $(if $(filter tests/%,$(1)),$(PYTEST) $(1), \
-$(PYTEST) $(1) tests/data_loading; data=$$?; \
-$(PYTEST) $(1) --ignore tests/data_loading; rest=$$?; \
-if [ $$data -ne 0 ] && [ $$data -ne 5 ]; then echo "tests/data_loading failed, see above" >&2; exit $$data; fi; \
-if [ $$rest -eq 5 ]; then exit $$data; fi; \
+$(PYTEST) --forks only $(1); forks=$$?; \
+$(PYTEST) --forks no $(1); rest=$$?; \
+if [ $$forks -ne 0 ] && [ $$forks -ne 5 ]; then echo "tests that fork failed, see above" >&2; exit $$forks; fi; \
+if [ $$rest -eq 5 ]; then exit $$forks; fi; \
 exit $$rest)
 endef
 

@@ -39,6 +39,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--rooms", default=",".join(NORMAL_ROOMS),
         help=f"rooms for the tests of every room, by name and comma, or 'all'; there are {', '.join(ROOMS)}",
     )  # fmt: skip
+    parser.addoption("--forks", choices=["only", "no"], help="only the test files that are marked 'forks', or no such")
 
 
 def pytest_configure() -> None:
@@ -52,6 +53,16 @@ def pytest_configure() -> None:
 
 def pytest_unconfigure() -> None:
     JAX_CACHE.cleanup()  # not left to the garbage: the interpreter warns of what it finds at its end
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out what ``--forks`` does: files are not imported to see their marks, as they import frameworks."""
+    asked = config.getoption("forks")
+    if asked is None or not (collection_path.name.startswith("test_") and collection_path.suffix == ".py"):
+        return None
+    mark = re.compile(r"^pytestmark = \[?\s*pytest[.]mark[.]forks\b", re.MULTILINE)
+    is_marked = mark.search(collection_path.read_text("utf-8")) is not None
+    return True if is_marked != (asked == "only") else None
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -83,6 +83,7 @@ INCREMENTAL = {
 }
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("kind", INCREMENTAL)
 @pytest.mark.parametrize("step", [1, 7, STEPS])
 def test_a_run_continued_inside_an_epoch_is_the_unbroken_one(kind, step, tmp_path):

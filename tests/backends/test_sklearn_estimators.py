@@ -118,6 +118,7 @@ def test_the_metrics_of_the_house_read_probabilities_and_scores(tmp_path):
             assert 0 < fold.metrics["log loss"] < 0.4
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize(
     "estimator", [Ridge(), RandomForestRegressor(5, random_state=0)], ids=lambda e: type(e).__name__
 )
@@ -304,6 +305,7 @@ BASELINES = [
 ]
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("estimator", BASELINES, ids=lambda estimator: type(estimator).__name__)
 @pytest.mark.parametrize("way", ["of", "class"])
@@ -365,6 +367,7 @@ def test_a_cross_validation_says_once_that_one_fit_is_enough_and_prints_no_empty
     assert not caplog.text
 
 
+@pytest.mark.sampled("pairs")
 @pytest.mark.parametrize("labels", [["a", "b", "c"], [-1, 5, 7], [0, 1, 2]], ids=str)
 @pytest.mark.parametrize("estimator", [SVC(), GaussianNB()], ids=lambda estimator: type(estimator).__name__)
 @pytest.mark.parametrize("epochs", [None, 1])

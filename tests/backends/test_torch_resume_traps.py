@@ -210,6 +210,7 @@ def test_a_run_with_any_optimizer_of_torch_resumes_inside_an_epoch(name, params,
     assert_resumes(tmp_path, manager, build=build, **optimizer)
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("step", [2, 5, 9])
 @pytest.mark.parametrize("build", [Net, lambda: Net(torch.bfloat16)], ids=["float32", "bfloat16"])
 def test_a_run_with_an_optimizer_of_somebody_else_resumes(build, step, tmp_path, manager):
@@ -244,6 +245,7 @@ def test_the_state_of_another_optimizer_is_refused_and_the_own_stays(tmp_path, m
 # ---- dtypes
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize(
     "name",
     [
@@ -299,6 +301,7 @@ def test_a_run_with_averages_of_tied_weights_resumes(tmp_path, manager):
 # ---- lazy modules
 
 
+@pytest.mark.sampled("pairs")
 @pytest.mark.parametrize("step", [2, 5])
 @pytest.mark.parametrize("name", ["Adam", "ASGD"])
 @pytest.mark.parametrize("accumulation", [1, 3])

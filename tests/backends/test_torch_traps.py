@@ -156,6 +156,7 @@ def test_an_optimizer_that_steps_at_every_second_batch_accumulates_its_own_steps
 
 
 #: 1: in the middle of a group; 3: after an update, before the schedule has heard of it
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("iter_num", [1, 3, 5])
 @pytest.mark.parametrize("steps", [1, 4])
 def test_after_an_exception_in_a_group_the_same_trainer_goes_on_as_if_unbroken(steps, iter_num, tmp_path):

@@ -130,6 +130,7 @@ def assert_close(left, right, **tolerance):
 # ---- accumulation
 
 
+@pytest.mark.sampled("pairs")
 @pytest.mark.parametrize("as_data", [list, Stream])
 @pytest.mark.parametrize("cls", [Net, HandWritten])
 @pytest.mark.parametrize(
@@ -737,6 +738,7 @@ def restored(tree, cls, builder=None, **update):
     return network, optimizers
 
 
+@pytest.mark.sampled("pairs")
 @pytest.mark.parametrize("stop", range(1, 7))
 @pytest.mark.parametrize(
     "update",

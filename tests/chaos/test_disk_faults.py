@@ -133,6 +133,7 @@ def test_debris_that_cannot_be_removed_does_not_hide_the_error(tmp_path):
 # ---- checkpoints
 
 
+@pytest.mark.sampled("pairs")
 @LINKS
 @pytest.mark.parametrize(
     ("names", "code"),
@@ -172,6 +173,7 @@ def test_a_checkpoint_that_cannot_be_written_leaves_the_one_before(room, tmp_pat
 # ---- trainings
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("background", [False, True])
 def test_a_training_on_a_full_disk_says_so_and_goes_on_when_there_is_room(room, tmp_path, background):
     settings = {"save_freq": 1, "save_in_background": background}

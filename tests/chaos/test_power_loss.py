@@ -163,6 +163,7 @@ def files_and_folders(folder):
 # ---- checkpoints
 
 
+@pytest.mark.sampled("values")
 @LINKS
 def test_the_checkpoint_that_was_saved_last_or_the_one_being_saved_is_there(room, tmp_path, patch):
     def save(folder, calls):
@@ -214,6 +215,7 @@ def trainings_after_power_loss(room, tmp_path, every, **settings):
         check_equal(room, folder / "run", tmp_path / "unbroken")
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("policy", ["all", "retention"])
 def test_a_training_goes_on_after_a_power_loss(room, tmp_path, policy):
     trainings_after_power_loss(room, tmp_path, every=30, **POLICIES[policy])

@@ -95,6 +95,7 @@ def read(dataset, queue):
     queue.put(dataset.get_batch(np.array([5, 2]))["data"].tolist())
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 @pytest.mark.parametrize("source", ["npy", "zarr path"])
 def test_worker_processes_read_the_same(method, source, tmp_path):

@@ -254,6 +254,7 @@ def half(number):
     return 0.5 * rgb(CLASSES[number - 1])
 
 
+@pytest.mark.sampled("pairs")
 @pytest.mark.parametrize("key", ["label", "seg", "mask"])
 @pytest.mark.parametrize(
     "mask",
@@ -336,6 +337,7 @@ def test_a_notebook_shows_the_figure_without_pyplot():
     assert ("matplotlib.pyplot" in sys.modules) == already
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("shape", [(3, 40, 40), (1, 10, 200), (1, 200, 10), (12,), (1, 5, 40, 40)])
 @pytest.mark.parametrize("n", [1, 3, 16, 30])
 def test_nothing_leaves_the_figure_or_overlaps(n, shape):

@@ -227,6 +227,7 @@ def test_batches_are_changed_and_keep_their_form(case):
         assert set(np.unique(batch["seg"])) <= {0, 1}
 
 
+@pytest.mark.sampled("values")
 def test_equal_counters_give_equal_batches_in_any_manager_from_any_start(case, workers):
     expected = content(manager_of(*case).epoch(3, 1, 2, shuffle=True))
     assert len(expected) == 3
@@ -258,6 +259,7 @@ def test_samples_of_one_batch_are_changed_each_in_its_own_way(case):
     assert len({image.tobytes() for image in batch["data"]}) == 4
 
 
+@pytest.mark.sampled("values")
 def test_the_callers_generators_are_left_alone(case, workers):
     manager = manager_of(*case, workers)
     before = states()

@@ -33,7 +33,7 @@ from test_workers import (
 from delira.data_loading import AbstractDataset, BaseDataManager
 from delira.errors import DataError, WorkerError
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")
+pytestmark = [pytest.mark.forks, pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")]
 
 LOG = "delira.data_loading.workers.pool"
 
@@ -499,6 +499,7 @@ def shown(error):
     return "".join(traceback.format_exception(error))
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("name", SOME_TRAVEL)
 @everywhere
 def test_an_exception_arrives_as_it_is(name, place):

@@ -447,6 +447,7 @@ def endless(what, method="fork"):
     )
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("what", LOOPS)
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_ctrl_c_ends_a_program_and_its_workers(start, what, method):
@@ -459,6 +460,7 @@ def test_ctrl_c_ends_a_program_and_its_workers(start, what, method):
     assert err.endswith("KeyboardInterrupt")
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 @pytest.mark.parametrize("what", LOOPS)
 def test_workers_end_with_a_program_that_is_killed(start, what, number):

@@ -23,7 +23,7 @@ from delira.data_loading import BaseDataManager
 from delira.data_loading.workers import transport
 from delira.data_loading.workers.transport import Packed, Unreadable, receive, send
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at open files in /proc")
+pytestmark = [pytest.mark.forks, pytest.mark.skipif(sys.platform != "linux", reason="looks at open files in /proc")]
 
 LARGE = 2**16
 DTYPES = ["bool", "int8", "uint16", "<i8", ">i4", "float16", "float32", "complex64", "<U3", "S2", "datetime64[s]", "O"]

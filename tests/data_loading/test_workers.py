@@ -33,6 +33,8 @@ from delira.data_loading.workers import WorkerSettings
 from delira.errors import ConfigError
 from delira.utils.seal import unsealed
 
+pytestmark = pytest.mark.forks
+
 METHODS = multiprocessing.get_all_start_methods()
 PROC = Path("/proc")
 RECORD = np.dtype([("x", "<f4"), ("name", "<U3")])
@@ -302,6 +304,7 @@ def test_batches_are_bit_identical_for_every_start_method(method, number):
     assert same(batches(manager), batches(make()))
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("method", ["forkserver", "spawn"])
 @pytest.mark.parametrize("name", ["loader", "subset", "lazy", "concat"])
 def test_every_kind_of_manager_works_with_processes_that_inherit_nothing(name, method):

@@ -328,6 +328,7 @@ class EndAt(AbstractCallback):
             raise Broken
 
 
+@pytest.mark.sampled("pairs")
 @COMPILED_LATER
 @BACKENDS
 @pytest.mark.parametrize("where", [("step", 2, 1), ("step", 3, 2), ("end", 3)], ids=str)

@@ -12,6 +12,8 @@ import pytest
 from delira.data_loading import BaseDataManager, BaseLazyDataset, IterableDataset, PerSampleTransform
 from delira.data_loading.workers.outline import Outline, StepWatch
 
+pytestmark = pytest.mark.forks
+
 OFFSETS = {"now": 0}
 SETTINGS = types.ModuleType("settings_of_the_user")
 SETTINGS.OFFSET = 0

@@ -61,6 +61,7 @@ def test_a_prediction_that_is_not_finite_makes_the_number_none(metric, value):
     assert np.isfinite(of_set(metric, SCORES, LABELS, 7))
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("framework", ["torch", "tensorflow", "jax"])
 @pytest.mark.parametrize("metric", STRINGS)
 def test_a_trial_says_so_of_arrays_of_its_framework_and_names_the_sample(metric, framework):

@@ -34,6 +34,7 @@ def best_epoch(room, path, manager, name, values=UP, **settings):
 # ---- without a mode
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("name", ["accuracy", "acc", "val_accuracy", "f1", "AUROC", "r2", "neg_mean_absolute_error"])
 def test_without_a_mode_the_best_epoch_is_that_of_the_highest_accuracy(name, room, tmp_path, manager):
     assert best_epoch(room, tmp_path, manager, name) == 1 + int(np.argmax(UP))
@@ -79,6 +80,7 @@ def test_an_unknown_score_must_be_said_when_it_is_named(room, tmp_path, manager)
     assert not list(tmp_path.rglob("checkpoint_*"))
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize(("mode", "epoch"), [("max", 2), ("highest", 2), ("min", 1), ("lowest", 1)])
 def test_what_is_said_goes_before_what_is_known(mode, epoch, room, tmp_path, manager):
     assert best_epoch(room, tmp_path / "name", manager, "quality", val_score_mode=mode) == epoch
@@ -95,6 +97,7 @@ def test_the_signatures_say_auto(room):
 # ---- val_ or not
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize(("metric", "key"), [("mae", "val_mae"), ("val_mae", "mae"), ("val_mae", "val_mae")])
 def test_a_score_is_found_with_and_without_val(metric, key, room, tmp_path, manager):
     settings = {"val_metrics": {metric: scripted(*UP)}, "val_score_key": key}

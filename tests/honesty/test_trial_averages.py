@@ -19,6 +19,7 @@ def descent(n_steps, rate=0.05, start=0.1):
     return found
 
 
+@pytest.mark.sampled("values")
 @BACKENDS
 @AVERAGES
 def test_a_trial_without_a_folder_goes_on_from_the_weights_that_were_trained(framework, average):
@@ -42,6 +43,7 @@ def test_the_mean_over_two_runs_is_that_of_a_loop_by_hand():
     np.testing.assert_allclose(weights("torch", trial.state["model"]), np.mean(descent(5), axis=0), rtol=1e-5)
 
 
+@pytest.mark.sampled("values")
 @BACKENDS
 @AVERAGES
 def test_the_state_of_such_a_trial_holds_average_and_trained_weights(framework, average):

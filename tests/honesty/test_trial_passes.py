@@ -73,6 +73,7 @@ def stop_at(hook, batch, seen):
     return stop
 
 
+@pytest.mark.sampled("values")
 @BACKENDS
 @pytest.mark.parametrize("endless", [False, True])
 def test_a_validation_stops_at_the_step_that_asked_for_it(framework, endless, caplog):

@@ -128,6 +128,7 @@ def test_a_bit_of_what_the_records_hold_is_always_found(victim):
                 assert victim.refuses(damaged), f"{entry.filename}, bit {bit}"
 
 
+@pytest.mark.sampled("pairs")
 @pytest.mark.parametrize("fill", [b"\0", b"\xff"])
 @pytest.mark.parametrize("size", [1, 64, 512])
 def test_a_block_that_was_overwritten_is_found_or_changes_nothing(size, fill, victim):
@@ -204,6 +205,7 @@ def replace(path, what):
     BAD[what](path, content)
 
 
+@pytest.mark.sampled("values")
 @POSIX
 @pytest.mark.parametrize("what", BAD)
 def test_a_trainer_falls_back_to_the_checkpoint_before_and_says_so(what, room, run, newest, manager):
@@ -228,6 +230,7 @@ def test_a_trainer_falls_back_to_the_checkpoint_before_and_says_so(what, room, r
     assert again.load_state(again.checkpoints.path("epoch_3"))["epoch"] == 3
 
 
+@pytest.mark.sampled("pairs")
 @POSIX
 @pytest.mark.parametrize("what", ["half of it", "an empty folder", "a pipe", "a link to itself"])
 @pytest.mark.parametrize("name", ["last", "epoch_3", "best"])
@@ -245,6 +248,7 @@ def test_one_bad_name_of_many_does_no_harm(name, what, room, manager, tmp_path):
     assert again.load_state(again.checkpoints.path("last"))["epoch"] == 4
 
 
+@pytest.mark.sampled("values")
 @POSIX
 @pytest.mark.parametrize("what", BAD)
 def test_a_bad_file_that_is_named_is_refused_and_changes_nothing(what, room, run, newest, tmp_path):
@@ -277,6 +281,7 @@ def _tree(**changes):
     return write
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize(
     "write",
     [

@@ -168,6 +168,7 @@ def test_a_training_that_goes_on_from_another_file_forgets_where_it_was(room, ma
     assert found == [1, 1]
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("settings", [{"save_freq": None}, {"save_freq": 1, "keep_last_checkpoints": 1}])
 def test_a_training_whose_newest_file_is_damaged_goes_on_and_ends_alike(room, manager, tmp_path, settings):
     expected = room.trainer(tmp_path / "whole", room.build(dropout=0.2), val_score_key="mse", **settings)

@@ -177,6 +177,7 @@ def run(tmp_path):
     return folder, lambda: experiment.kfold(data, **options, resume="auto")
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("name", ["manifest.json", "ledger.jsonl", "result.zip", "checkpoint_"])
 @pytest.mark.parametrize("code", [errno.EIO, errno.EACCES])
 def test_a_run_that_cannot_be_read_is_not_begun_anew(run, name, code):

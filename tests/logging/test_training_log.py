@@ -262,6 +262,7 @@ def test_steps_of_a_compiled_step_are_logged(room, tmp_path, batches):
 # ---- continuing
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize(("stop", "begin"), [(4, (1, 4)), (5, (1, 4)), (6, (2, 6))])
 def test_a_continued_run_logs_the_same(room, tmp_path, batches, talkative, stop, begin):
     class Break(AbstractCallback):

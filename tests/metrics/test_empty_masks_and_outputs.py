@@ -42,6 +42,7 @@ def of_monai(name, pred=PRED, true=TRUE, **settings):
     return metric.aggregate().item()
 
 
+@pytest.mark.sampled("pairs")
 @pytest.mark.slow_cases("jax")
 @pytest.mark.parametrize("ignore_empty", [True, False])
 @pytest.mark.parametrize("include_background", [True, False])
@@ -84,6 +85,7 @@ def test_masks_that_are_all_empty_have_no_overlap():
     assert one_pass([Dice(ignore_empty=False)], [(one_hot(empty), empty)])[1] == {"dice": 1.0}
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("shape", [(), (1,), (3,), (2, 4, 5)])
 def test_the_root_mean_squared_error_is_that_of_scikit_learn(convert, shape):
     true, pred = RANDOM.normal(size=(2, 11, *shape)).astype(np.float32)

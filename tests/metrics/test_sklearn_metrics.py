@@ -31,6 +31,7 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.sampled("pairs")
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("gt_logits", [False, True])
 @pytest.mark.parametrize("pred_logits", [False, True])

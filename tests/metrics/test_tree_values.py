@@ -91,6 +91,7 @@ OF_YES_AND_NO = {
 }
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("shape", [(-1,), (-1, 1)])
 def test_metrics_of_yes_and_no_are_those_of_scikit_learn(convert, shape):
     batches = split(convert, LOGITS.reshape(shape), YES)
@@ -392,6 +393,7 @@ def test_labels_as_masks_need_the_number_of_classes():
         one_pass([IoU()], split(np.array, PRED, TRUE))
 
 
+@pytest.mark.sampled("pairs")
 @pytest.mark.filterwarnings("ignore:monai:FutureWarning")  # of MONAI, for its own call of its own function
 @pytest.mark.parametrize(("settings", "name"), [({}, "hausdorff"), ({"percentile": 95}, "hausdorff_95")])
 @pytest.mark.parametrize("spacing", [1.0, (2.0, 0.5)])

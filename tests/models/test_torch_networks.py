@@ -305,6 +305,7 @@ def test_every_network_is_exported_to_onnx(problem, tmp_path):
         np.testing.assert_allclose(found[name], tensor.numpy(), rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("settings", [{"mixed_precision": "bf16"}, {"micro_batches": 2}, {"nonfinite": "skip"}])
 def test_settings_of_the_update_work_with_every_network(problem, tmp_path, settings):
     trainer = problem.trainer(tmp_path, **settings)

@@ -18,6 +18,7 @@ def room_name(request):
     return request.param
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.slow_cases("tensorflow|jax|convnet")
 @pytest.mark.parametrize("optimizer", compare.OPTIMIZERS)
 @pytest.mark.parametrize("network", reference.SHAPES)
@@ -46,6 +47,7 @@ def test_the_gradients_by_hand_are_those_of_finite_differences(network):
         assert gradients[name][place] == pytest.approx((above - below) / (2 * step), rel=1e-5, abs=1e-9), name
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("optimizer", compare.OPTIMIZERS)
 @pytest.mark.parametrize("network", reference.SHAPES)
 def test_the_losses_fall(network, optimizer):

@@ -262,6 +262,7 @@ def failing_settings(room, where, manager):
     return room.build(cls=Net), settings, data
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize(
     "where",
     ["forward", "closure", "prepare_batch", "loss", "train_metric", "val_metric", "transform", *EVENTS],
@@ -388,6 +389,7 @@ def stopped_at(room, path, manager, values, val_freq=1, key="score", **stopping)
     return trainer.state.epoch
 
 
+@pytest.mark.sampled("pairs")
 @pytest.mark.parametrize("mode", ["min", "lowest", "max", "highest"])
 @pytest.mark.parametrize(
     ("values", "patience", "epoch"),
@@ -440,6 +442,7 @@ def test_early_stopping_on_a_validation_value_needs_validation_data(room, tmp_pa
         trainer.train(2, manager())
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("broken_after", [2, 3, 4])
 def test_the_counters_of_early_stopping_survive_a_resume(room, tmp_path, manager, broken_after):
     values = (3, 2, 2.5, 2.6, 2.7, 2.8, 2.9)

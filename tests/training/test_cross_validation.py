@@ -22,6 +22,8 @@ from delira.training.callbacks import AbstractCallback
 from delira.utils.files import sweep_partials
 from delira.utils.seal import unsealed
 
+pytestmark = pytest.mark.forks
+
 N = 24
 CLASSES = np.arange(N) % 4 == 0  # 6 of one class, 18 of the other
 PATIENTS = np.array([f"patient {number // 3}" for number in range(N)])  # 8 of them, 3 samples each
@@ -266,6 +268,7 @@ def test_the_result_unpacks_as_outputs_and_metrics_by_fold(room, tmp_path, data)
         np.testing.assert_allclose(metrics[str(fold.fold)]["distance"], expected, rtol=room.rtol)
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("scored", [False, True])
 def test_out_of_fold_predictions_are_those_of_networks_trained_by_hand_on_the_rest(room, tmp_path, data, scored):
     settings = {"val_score_key": "rmse"} if scored else {}
@@ -326,6 +329,7 @@ def test_the_number_of_splits_is_ten_with_a_warning_if_it_is_not_given(room, tmp
     assert len(result.folds) == 10
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("kind", ["run", "kfold"])
 def test_that_nothing_is_trained_is_told_once(room, tmp_path, data, caplog, kind):
     experiment, told = room.experiment(tmp_path), "num_epochs is 0: nothing is trained"
@@ -508,6 +512,7 @@ def test_the_folds_of_a_cross_validation_begin_with_different_weights(room, tmp_
     assert not np.allclose(*weights)
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("seed", [{}, {"seed": 1}])
 def test_random_seed_decides_the_splits_even_if_the_training_has_a_seed(room, tmp_path, data, seed):
     def tested(random_seed, **training):
@@ -536,6 +541,7 @@ def digest(room, path):
     return json.dumps([result.table(), bits, [fold.history for fold in result.folds]])
 
 
+@pytest.mark.slow_cases("torch")
 def test_another_process_computes_the_same_bits(room, tmp_path):
     here = digest(room, tmp_path / "here")
     tests = Path(__file__).resolve().parents[1]
@@ -568,6 +574,7 @@ class InterruptFold:
             raise Interrupted(f"in fold {self.fold}")
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("how", ["auto", "path"])
 def test_a_broken_cross_validation_is_continued_and_equals_an_unbroken_one(room, tmp_path, data, how):
     settings = {"num_splits": 3, "shuffle": True, "random_seed": 5}

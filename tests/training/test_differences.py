@@ -132,6 +132,7 @@ CASES = {
 }
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("case", CASES)
 def test_a_changed_run_is_refused_with_the_difference_and_allowed_on_request(room, tmp_path, manager, case):
     match, build, data = CASES[case]
@@ -239,6 +240,7 @@ def test_splits_that_differ_are_refused_whatever_is_allowed(room, tmp_path, mana
             cross_validated(room, tmp_path, manager(), num_splits=3, resume=first.path, allow_changes=allow)
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("what", ["train_kwargs", "test_kwargs"])
 def test_changes_of_the_managers_are_named(room, tmp_path, manager, what):
     first = cross_validated(room, tmp_path, manager())

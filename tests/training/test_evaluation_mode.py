@@ -13,6 +13,7 @@ def predicted(room, network, data):
     return room.backend.to_numpy(network(batch["data"]))["pred"]
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("room", [*ROOMS], indirect=True)
 @pytest.mark.parametrize("is_run", [False, True])
 def test_dropout_is_over_after_train_and_run(is_run, room, tmp_path, manager):

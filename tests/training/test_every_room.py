@@ -315,6 +315,7 @@ def test_the_fold_may_be_set_after_construction(room, tmp_path, manager):
 # ---- losses that are not finite
 
 
+@pytest.mark.sampled("pairs")
 @pytest.mark.parametrize("log_freq", [1, 50])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_a_nonfinite_loss_names_epoch_first_bad_step_and_loss(room, tmp_path, manager, value, log_freq):

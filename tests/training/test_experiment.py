@@ -149,6 +149,7 @@ def test_the_experiments_score_and_mode_reach_the_trainer(room, tmp_path, manage
 # ---- how long
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize(
     ("training", "argument", "settings", "call", "epochs"),
     [
@@ -215,6 +216,7 @@ def test_runs_of_one_seed_are_equal_bit_for_bit_whatever_the_global_state(room, 
         assert first.noise == other.noise
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("other", [{"seed": 4}, {"fold": 1}])
 def test_seed_and_fold_decide_what_a_network_begins_with(room, tmp_path, manager, other):
     experiment = room.experiment(tmp_path, training={"seed": 3})
@@ -249,6 +251,7 @@ def watched():
     return Watch(), notes
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize(
     "given",
     [
@@ -340,6 +343,7 @@ def test_run_folders_never_collide(room, tmp_path, manager, monkeypatch):
 # ---- resuming
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("form", ["run folder", "fold folder", "checkpoints folder", "file", "text"])
 def test_a_broken_run_is_continued_from_any_path_in_it(room, tmp_path, manager, form):
     training = {"num_epochs": 4, "save_freq": 1, **room.halving()}
@@ -423,6 +427,7 @@ def test_auto_continues_the_newest_unfinished_run_with_the_same_parameters_and_d
     assert len(runs(experiment)) == 2
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize(
     ("change", "continues"),
     [

@@ -14,6 +14,8 @@ from delira.errors import ConfigError, NonFiniteLossError
 from delira.training.callbacks import ExponentialMovingAverage
 from delira.utils.seal import unsealed
 
+pytestmark = pytest.mark.forks
+
 
 class Broken(BaseException):
     """The process ends here."""
@@ -53,6 +55,7 @@ def spoiled_data(regression, sample, entry="label", value=np.nan, n=10):
 # ---- raise: what is told
 
 
+@pytest.mark.sampled("pairs")
 @pytest.mark.parametrize("entry", ["data", "label"])
 @pytest.mark.parametrize("value", [np.nan, -np.inf])
 @pytest.mark.parametrize("log_freq", [1, 50])
@@ -130,6 +133,7 @@ def test_a_list_of_batches_has_no_samples_to_be_named(room, tmp_path, regression
 # ---- raise: what is written
 
 
+@pytest.mark.sampled("pairs")
 @pytest.mark.parametrize("background", [False, True])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 @pytest.mark.parametrize("settings", [{"save_freq": 1}, {"save_freq_steps": 2}, {"save_freq": 1, "save_freq_steps": 1}])
@@ -174,6 +178,7 @@ class Rates:
         self.seen.append((global_iter_num + 1, trainer.backend.learning_rates(trainer.optimizers)["lr"]))
 
 
+@pytest.mark.sampled("pairs")
 @pytest.mark.parametrize("background", [False, True])
 @pytest.mark.parametrize("average", [False, True])
 @pytest.mark.parametrize(
@@ -201,6 +206,7 @@ def test_a_rollback_goes_on_from_the_last_checkpoint_with_a_smaller_rate(
     assert "(rollback 1 of 3)" in caplog.text
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("settings", [{"save_freq": 1}, {"save_freq_steps": 2}])
 def test_a_rollback_with_workers_gives_the_same_bits(room, tmp_path, manager, settings):
     def noise(**batch):
@@ -219,6 +225,7 @@ def test_a_rollback_with_workers_gives_the_same_bits(room, tmp_path, manager, se
     assert room.same(*results)
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("save_freq", [1, 2, None])
 def test_the_history_files_are_taken_back_too(room, tmp_path, manager, save_freq):
     """From epoch 4 back to the checkpoint after epoch 3, 2 or 0."""
@@ -230,6 +237,7 @@ def test_the_history_files_are_taken_back_too(room, tmp_path, manager, save_freq
     assert len((tmp_path / "history.csv").read_text().splitlines()) == 6
 
 
+@pytest.mark.sampled("pairs")
 @pytest.mark.parametrize("background", [False, True])
 @pytest.mark.parametrize("step", [6, 9])
 def test_weights_that_show_only_in_a_checkpoint_are_rolled_back_too(room, tmp_path, manager, step, background):
@@ -292,6 +300,7 @@ def test_a_rollback_before_any_epoch_has_the_beginning_to_go_back_to(room, tmp_p
     assert np.array_equal(room.read(trainer.module), room.read(reference.module))
 
 
+@pytest.mark.sampled("pairs")
 @pytest.mark.parametrize("step", [6, 8, 11])
 @pytest.mark.parametrize("settings", [{"save_freq": 1}, {"save_freq_steps": 2}])
 def test_a_run_that_was_broken_off_after_a_rollback_ends_in_the_same_bits(room, tmp_path, manager, step, settings):
@@ -504,6 +513,7 @@ def train_hungry(room, path, manager, *, epochs=3, n=26, batch_size=8, **setting
     return trainer, steps
 
 
+@pytest.mark.sampled("values")
 @torch_only
 @pytest.mark.parametrize("update", [{}, {"gradient_accumulation_steps": 3}, {"gradient_clip_norm": 0.1}])
 @pytest.mark.parametrize("parts", [2, 3, 100])
@@ -635,6 +645,7 @@ def train_pair(cls, path, manager, **settings):
     return trainer
 
 
+@pytest.mark.sampled("values")
 @torch_only
 @pytest.mark.parametrize("update", [{}, {"gradient_accumulation_steps": 2}])
 @pytest.mark.parametrize("settings", [{"micro_batches": 3}, {"micro_batches": "auto"}])

@@ -25,6 +25,8 @@ from delira.utils import lock
 from delira.utils.files import publish
 from delira.utils.trees import iterate_leaves
 
+pytestmark = pytest.mark.forks
+
 
 def rmse(y_true, y_pred):
     return float(np.sqrt(np.mean((y_true - y_pred) ** 2)))
@@ -152,6 +154,7 @@ def broken_off(room, path, data, *at, event="at_iter_end", **options):
 # ---- going on
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize(
     ("at", "event"),
     [
@@ -300,6 +303,7 @@ def test_more_epochs_train_the_finished_folds_further(room, tmp_path, manager):
         kfold(room, tmp_path / "broken", data, resume=first.path)
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("batch_size", [3, 4])
 def test_other_metrics_are_computed_from_what_was_predicted(room, tmp_path, manager, batch_size):
     data, watch = manager(24, batch_size), Watch()
@@ -363,6 +367,7 @@ def test_a_fold_whose_file_is_gone_is_tested_again(room, tmp_path, manager):
     assert (first.folds[1].path / FILE).exists()
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "text", "of another fold", "later"])
 def test_a_fold_whose_file_is_damaged_is_tested_again(room, tmp_path, manager, damage):
     data = manager(24)
@@ -594,6 +599,7 @@ def kill(process):
     process.stdin.close()
 
 
+@pytest.mark.slow_cases("torch")
 def test_one_that_is_in_use_is_left_alone_and_goes_on_when_its_process_was_killed(room, tmp_path, monkeypatch):
     monkeypatch.setattr(lock, "_PATIENCE", 0.2)  # seconds
     process = start(room.name, tmp_path)

@@ -6,6 +6,8 @@ import pytest
 from delira.data_loading import BaseDataManager, BaseLazyDataset
 from delira.training.callbacks import AbstractCallback
 
+pytestmark = pytest.mark.forks
+
 N = 24
 BROKEN = {3: "torn", 7: "torn", 20: "torn"}
 
@@ -38,6 +40,7 @@ def cross_validated(room, lazy, tmp_path):
     return run
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("batch_size", [1, 5])
 def test_a_cross_validation_goes_on_without_them(cross_validated, batch_size):
     result = cross_validated(batch_size=batch_size)

@@ -42,6 +42,7 @@ def test_the_gradient_is_the_slope(name):
     np.testing.assert_allclose(np.sum(gradient * direction), slope, rtol=1e-2)
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16])
 @pytest.mark.parametrize("name", NAMES)
 def test_half_precision_is_computed_in_float32(name, dtype):
@@ -52,6 +53,7 @@ def test_half_precision_is_computed_in_float32(name, dtype):
     assert np.isfinite(gradient.astype(np.float32)).all()
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("extreme", [1e4, -1e4])
 def test_extremes_have_finite_losses_and_gradients(name, extreme):

@@ -49,6 +49,7 @@ def test_the_gradient_is_the_slope(name):
     np.testing.assert_allclose(np.sum(gradient * direction), slope, rtol=1e-2)
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16])
 @pytest.mark.parametrize("name", NAMES)
 def test_half_precision_is_computed_in_float32(name, dtype):
@@ -59,6 +60,7 @@ def test_half_precision_is_computed_in_float32(name, dtype):
     assert np.isfinite(tf.cast(gradient, tf.float32)).all()
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("extreme", [1e4, -1e4])
 def test_extremes_have_finite_losses_and_gradients(name, extreme):

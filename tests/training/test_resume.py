@@ -56,6 +56,7 @@ def content(trainer, name):
 # ---- the best epoch
 
 
+@pytest.mark.sampled("pairs")
 @pytest.mark.parametrize("key", ["score", "val_score"])
 @pytest.mark.parametrize(
     ("mode", "scores", "best"),
@@ -254,6 +255,7 @@ def test_a_further_train_goes_on_from_the_last_weights_and_not_from_the_best(roo
     assert not room.same(unbroken[1]["model"], unbroken[2]["model"])
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("event", ["at_iter_end", "at_epoch_begin", "at_epoch_end"])
 def test_a_trainer_that_was_interrupted_goes_on_from_the_last_finished_epoch(room, tmp_path, manager, event):
     def train(name, *callbacks):
@@ -307,6 +309,7 @@ def read_history(folder):
     return [{k: float(v) for k, v in row.items() if v != ""} for row in rows], records
 
 
+@pytest.mark.sampled("pairs")
 @pytest.mark.parametrize("broken_after", [1, 2, 4])
 @pytest.mark.parametrize("how", ["finished", "interrupted in a step", "interrupted in an epoch's end"])
 def test_a_resumed_run_equals_an_unbroken_one_bit_for_bit(room, tmp_path, manager, how, broken_after):
@@ -399,6 +402,7 @@ def damage(path, how):
         file.write(data)
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("how", ["cut", "empty", "text", "flipped"])
 def test_a_damaged_newest_checkpoint_is_left_out_with_a_warning(room, tmp_path, manager, how):
     unbroken = full_trainer(room, tmp_path / "unbroken")

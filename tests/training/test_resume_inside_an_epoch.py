@@ -11,6 +11,8 @@ import pytest
 from delira.errors import CheckpointError, ConfigError, TrainingInterrupted
 from delira.training.callbacks import AbstractCallback, EarlyStopping, ExponentialMovingAverage
 
+pytestmark = pytest.mark.forks
+
 EPOCHS = 3  # of three steps: batches of 4, 4 and 2
 
 
@@ -105,6 +107,7 @@ def train(trainer, manager, **kw):
     return trainer.train(EPOCHS, manager(transforms=noise, **kw), manager(7))
 
 
+@pytest.mark.sampled("pairs")
 @pytest.mark.parametrize("step", range(1, 3 * EPOCHS + 1))
 @pytest.mark.parametrize("background", [False, True])
 def test_a_run_that_was_broken_off_after_any_step_ends_in_the_same_bits(room, tmp_path, manager, step, background):
@@ -134,6 +137,7 @@ def test_it_may_be_broken_off_again_and_again(room, tmp_path, manager):
     assert room.same(outcome(unbroken), outcome(resumed))
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("workers", [(0, 2), (2, 0), (1, 2)])
 def test_the_number_of_workers_may_change(room, tmp_path, manager, workers):
     unbroken = full(room, tmp_path / "unbroken")
@@ -187,6 +191,7 @@ class Loader:
         self.position = state["position"]
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("kind", [list, tuple, Loader])
 def test_lists_of_batches_and_loaders_with_a_state_are_entered_where_they_were_left(room, tmp_path, regression, kind):
     batches = [regression(4, 3, seed) for seed in range(4)]
@@ -262,6 +267,7 @@ def send(number):
     return lambda: os.kill(os.getpid(), number)
 
 
+@pytest.mark.sampled("pairs")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
 @pytest.mark.parametrize("step", [1, 5, 6, 9])
 @pytest.mark.parametrize("save_freq_steps", [1, None])

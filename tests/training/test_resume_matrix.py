@@ -14,6 +14,8 @@ import pytest
 from everything import BATCH_SIZE, EPOCHS, FEATURES, N_SAMPLES, SAMPLERS, STEPS, outcome, train
 from small_rooms import NORMAL_ROOMS
 
+pytestmark = pytest.mark.forks
+
 WORKERS = (0, 1, 3)
 #: where a run is broken off: after a step; after two steps of one epoch; between the last step of an epoch and its
 #: checkpoint; right after that checkpoint

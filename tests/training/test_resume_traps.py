@@ -30,6 +30,7 @@ class Broken(AbstractDataset):
         return {name: array[index] for name, array in self.data.items()}
 
 
+@pytest.mark.sampled("pairs")
 @pytest.mark.filterwarnings("ignore:.*is left out:UserWarning")
 @pytest.mark.parametrize("step", range(2, 10))
 @pytest.mark.parametrize(("batch_size", "bad"), [(1, {0, 3, 4}), (2, {2, 3, 6, 7})])
@@ -151,6 +152,7 @@ def test_a_damaged_best_checkpoint_does_not_lose_the_run(room, tmp_path, manager
     assert network is trainer.module
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("moment", ["validation", "rollback"])
 def test_a_loader_of_the_user_s_is_where_the_run_is(room, tmp_path, regression, moment):
     batches = [regression(4, 3, seed) for seed in range(4)]

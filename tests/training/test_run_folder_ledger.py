@@ -234,6 +234,7 @@ def test_a_run_keeps_other_processes_out_for_as_long_as_it_lasts(room, tmp_path,
 # ---- from where
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize(
     "form", ["run folder", "fold folder", "checkpoints folder", "newest file", "older file", "text"]
 )

@@ -207,6 +207,7 @@ def test_the_last_of_a_ledger_decides_whether_a_run_has_ended(tmp_path, events, 
     assert folder.is_unfinished() == is_unfinished
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("kind", ["run", "kfold"])
 def test_auto_says_which_unfinished_run_it_passes_by_and_who_uses_it(room, tmp_path, manager, monkeypatch, kind):
     monkeypatch.setattr(lock, "_PATIENCE", 0.2)  # seconds

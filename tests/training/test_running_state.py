@@ -38,6 +38,7 @@ def append_step(values, step, rng):
     values.append(named, int(rng.integers(1, 9)), step)
 
 
+@pytest.mark.sampled("pairs")
 @pytest.mark.parametrize("stop", range(N_BATCHES + 1))
 @pytest.mark.parametrize("checked", [False, True])
 def test_values_of_steps_go_on_where_they_were(room, tmp_path, stop, checked):
@@ -195,6 +196,7 @@ def assert_same(found, expected):
         assert found[name].tobytes() == expected[name].tobytes(), name
 
 
+@pytest.mark.sampled("pairs")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("stop", [0, 1, 3, N_BATCHES])
 def test_metrics_go_on_where_they_were(room, tmp_path, kind, stop):
@@ -331,6 +333,7 @@ def _torchmetrics(name):
     }[name]
 
 
+@pytest.mark.sampled("pairs")
 @pytest.mark.parametrize("name", ["accuracy", "confusion", "auroc, all values", "auroc, binned", "calibration"])
 @pytest.mark.parametrize("stop", [0, 1, 2, 5])
 def test_torchmetrics_go_on_where_they_were(room, tmp_path, name, stop):
@@ -400,6 +403,7 @@ class Break:
             raise KeyboardInterrupt
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize(
     ("then", "now"),
     [
@@ -484,6 +488,7 @@ def check_loader(room, path, regression, step, shuffles, same_trainer, **setting
     assert broken.state.history == unbroken.state.history
 
 
+@pytest.mark.sampled("pairs")
 @pytest.mark.parametrize("step", [2, 6, 8, 12])
 @pytest.mark.parametrize("shuffles", [False, True])
 @pytest.mark.parametrize("same_trainer", [False, True])
@@ -491,6 +496,7 @@ def test_a_loader_that_tells_its_position_goes_on_there(room, tmp_path, regressi
     check_loader(room, tmp_path, regression, step, shuffles, same_trainer, save_freq_steps=1)
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize(("shuffles", "same_trainer"), [(True, False), (False, True)])
 def test_a_loader_goes_on_after_a_whole_epoch_too(room, tmp_path, regression, shuffles, same_trainer):
     """One that keeps its own order; and any in the process where it was broken off, since it is inside an epoch."""

@@ -154,6 +154,7 @@ def test_steps_are_counted_over_a_restart(room, tmp_path, manager):
 # ---- which stay
 
 
+@pytest.mark.sampled("pairs")
 @pytest.mark.parametrize(
     ("settings", "kept"),
     [
@@ -175,6 +176,7 @@ def test_which_checkpoints_stay(room, tmp_path, manager, settings, kept, backgro
     assert trainer.load_state(trainer.checkpoints.path("last"))["epoch"] == 5
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("scores", list(itertools.permutations((1.0, 2.0, 3.0, NAN))))
 @pytest.mark.parametrize("mode", ["lowest", "highest"])
 def test_a_score_that_is_not_a_number_is_worse_than_any_other_wherever_it_comes(tmp_path, manager, scores, mode):
@@ -185,6 +187,7 @@ def test_a_score_that_is_not_a_number_is_worse_than_any_other_wherever_it_comes(
     assert epochs_kept(trainer) == sorted(scores.index(score) + 1 for score in wanted)
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize(
     ("scores", "kept"),
     [
@@ -221,6 +224,7 @@ def test_checkpoints_inside_epochs_count_as_the_last_and_never_as_the_best(room,
     assert names(trainer) == {"epoch_1", "epoch_2_step_2", "epoch_3", "best", "last"}
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("stop", [2, 5, 7, 11])
 def test_a_resumed_run_keeps_what_an_unbroken_one_keeps(room, tmp_path, manager, stop):
     class Score:
@@ -372,6 +376,7 @@ def test_an_error_in_the_background_is_raised_after_the_next_step(room, tmp_path
         assert "Checkpoints written before are intact" in str(caught.value)
 
 
+@pytest.mark.sampled("pairs")
 @pytest.mark.parametrize("background", [False, True])
 @pytest.mark.parametrize(
     ("make", "kind"),
@@ -491,6 +496,7 @@ class Limited:
 WIDE = 30_000
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("background", [False, True])
 def test_a_file_that_cannot_grow_stops_the_training_with_the_checkpoint_before_it(room, tmp_path, manager, background):
     settings = {"save_freq": 1, "save_in_background": background, "optimizer_params": {"lr": 1e-6, "momentum": 0.5}}
@@ -508,6 +514,7 @@ def test_a_file_that_cannot_grow_stops_the_training_with_the_checkpoint_before_i
     assert room.same(resumed._checkpoint_tree(), unbroken._checkpoint_tree())
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("background", [False, True])
 def test_a_training_that_only_warns_goes_on_and_saves_again_when_it_can(room, tmp_path, manager, background):
     settings = {"save_freq": 1, "save_in_background": background, "optimizer_params": {"lr": 1e-6, "momentum": 0.5}}
@@ -553,6 +560,7 @@ class Fill:
             self.filling.unlink()
 
 
+@pytest.mark.sampled("pairs")
 @pytest.mark.parametrize("on_error", ["raise", "warn"])
 @pytest.mark.parametrize("background", [False, True])
 def test_a_disk_that_is_full_for_a_while(room, small_disk, tmp_path, manager, on_error, background):
@@ -579,6 +587,7 @@ def test_a_disk_that_is_full_for_a_while(room, small_disk, tmp_path, manager, on
     assert resumed.state.epoch == 4
 
 
+@pytest.mark.sampled("pairs")
 @pytest.mark.parametrize("background", [False, True])
 @pytest.mark.parametrize("what", ["run", "run/checkpoints"])
 def test_a_folder_that_is_deleted_inside_an_epoch_is_made_again(room, tmp_path, manager, what, background, caplog):

@@ -22,6 +22,8 @@ from delira.state import EPOCH
 from delira.training.callbacks import SWA
 from delira.training.callbacks.hooks import Callback
 
+pytestmark = pytest.mark.forks
+
 EPOCHS = 30  # of three steps
 HERE = Path(__file__).parent
 
@@ -268,6 +270,7 @@ class Send:
                 os.kill(os.getpid(), self.number)
 
 
+@pytest.mark.sampled("pairs")
 @pytest.mark.parametrize("settings", [{"save_freq": None}, {"save_freq": 1, "save_in_background": True}])
 @pytest.mark.parametrize("steps", [(1,), (3,), (4,), (6, 7, 8)])
 def test_after_an_interrupt_that_was_caught_the_trainer_goes_on(room, tmp_path, manager, settings, steps):
@@ -287,6 +290,7 @@ def test_after_an_interrupt_that_was_caught_the_trainer_goes_on(room, tmp_path, 
     assert room.same(trainer._checkpoint_tree(), unbroken._checkpoint_tree())
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("settings", [{"save_freq_steps": 2}, {"save_freq": 1}])
 def test_after_two_interrupts_it_goes_on_from_the_last_checkpoint(room, tmp_path, manager, settings):
     unbroken = room.trainer(tmp_path / "unbroken", room.build(dropout=0.5), **settings)
@@ -331,6 +335,7 @@ def test_a_signal_while_the_last_checkpoint_is_written_is_not_lost(room, tmp_pat
     assert trainer.load_state(trainer.checkpoints.path("last"))["epoch"] == 2
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("moment", ["at_training_begin", "at_epoch_begin", "at_epoch_end", "at_training_end"])
 def test_a_signal_at_any_other_moment_is_heard_too(room, tmp_path, manager, moment):
     class SendAt:

@@ -114,6 +114,7 @@ def returning(room, convert):
 # ---- a crash between two names of one checkpoint
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize(("save_freq", "number"), [(1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (None, 0), (None, 1)])
 def test_a_crash_between_the_names_of_the_best_checkpoint_loses_no_best_weights(
     room, tmp_path, manager, save_freq, number
@@ -163,6 +164,7 @@ def test_after_going_back_to_an_older_checkpoint_the_best_weights_are_of_its_own
 # ---- going on after an exception
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("best", [1, 2])
 def test_after_an_exception_inside_an_epoch_the_same_trainer_goes_on_as_if_unbroken(room, tmp_path, manager, best):
     scores = [0, 0, 0, 0]
@@ -244,6 +246,7 @@ class Anneal:
             self.loss.factor = 0.0
 
 
+@pytest.mark.sampled("pairs")
 @pytest.mark.parametrize("place", ["call", "experiment", "parameters"])
 @pytest.mark.parametrize("method", ["run", "kfold"])
 def test_a_callback_that_holds_a_loss_changes_the_very_loss_that_is_trained(room, tmp_path, manager, place, method):
@@ -318,6 +321,7 @@ def test_a_run_cannot_be_continued_by_a_cross_validation(room, tmp_path, manager
         experiment.kfold(manager(), {"mae": mae}, num_splits=2, resume=experiment.last_trainer.save_path.parent)
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize(
     ("what", "data", "settings"),
     [
@@ -349,6 +353,7 @@ def shifted(batch):
     return {**batch, "data": batch["data"] + 1}
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize(
     ("data", "settings", "match"),
     [
@@ -383,6 +388,7 @@ class Louder:
         return {**batch, "data": batch["data"] + 0.1 * self.calls}
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("where", ["manager", "train_kwargs"])
 def test_transforms_that_keep_a_state_begin_anew_in_each_cross_validation_and_run(room, tmp_path, manager, where):
     louder = Louder()
@@ -607,6 +613,7 @@ def test_a_key_mapping_that_is_no_dict_is_refused(room, tmp_path, manager):
 # ---- a run that ends before its time
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("method", ["run", "kfold"])
 def test_an_interrupted_run_says_how_it_is_continued_and_its_trainer_is_at_hand(room, tmp_path, manager, method):
     experiment = room.experiment(tmp_path, training={"save_freq": 1})

@@ -72,6 +72,7 @@ def assert_same(first, second):
         assert np.array_equal(ours, theirs)
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("room", ["torch", "tensorflow", "jax"])
 @pytest.mark.parametrize("broken_at", [(1, 2), (2, 0)])
 def test_inside_an_epoch(room, broken_at, tmp_path):

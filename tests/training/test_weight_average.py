@@ -44,6 +44,7 @@ def close(room, found, expected):
     np.testing.assert_allclose(found, expected, rtol=max(room.rtol, 1e-10))
 
 
+@pytest.mark.sampled("pairs")
 @pytest.mark.parametrize("decay", [0.0, 0.3, 0.9, 0.999])
 @pytest.mark.parametrize("warmup", [False, True])
 def test_it_is_the_formula(room, tmp_path, manager, decay, warmup):
@@ -157,6 +158,7 @@ def test_statistics_of_layers_are_those_of_the_training(tmp_path, manager):
 # ---- restarts
 
 
+@pytest.mark.sampled("pairs")
 @pytest.mark.parametrize("step", [2, 4, 5, 7])
 @pytest.mark.parametrize("background", [False, True])
 def test_a_resumed_run_ends_with_the_same_average(room, tmp_path, manager, step, background):
@@ -176,6 +178,7 @@ def test_a_resumed_run_ends_with_the_same_average(room, tmp_path, manager, step,
     assert np.array_equal(room.read(resumed.module), room.read(unbroken.module))
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("score", [None, "mse"])
 def test_a_further_train_goes_on_with_the_trained_weights(room, tmp_path, manager, score):
     def build(path):

@@ -9,6 +9,8 @@ from delira.data_loading import BaseDataManager, BaseLazyDataset
 from delira.errors import WorkerError
 from delira.training.callbacks import AbstractCallback
 
+pytestmark = pytest.mark.forks
+
 N = 24
 PATIENT = {"time_limit": 0.5}
 
@@ -34,6 +36,7 @@ def loop():
         time.sleep(0.01)
 
 
+@pytest.mark.sampled("pairs")
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("bad", [0, 20])
 @pytest.mark.parametrize("kfold", [False, pytest.param(True, marks=pytest.mark.slow)])
@@ -70,6 +73,7 @@ class Louder(AbstractCallback):
         trainer.train_data.transforms.strength = 0.1 * curr_epoch
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_callback_changes_the_transforms_of_the_run(room, manager, tmp_path, workers):
     def trained(name, **more):

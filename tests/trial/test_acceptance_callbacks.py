@@ -48,6 +48,7 @@ def test_ac_05_a_callback_replaces_input_target_and_loss(kit, line):
     np.testing.assert_allclose(kit.weight(net), weight, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.sampled("values")
 @case(5)
 @pytest.mark.parametrize("moment", [on_start, on_start_training, on_step_training, on_end_epoch])
 def test_ac_05_another_optimizer_updates_from_then_on(kit, line, moment):
@@ -172,6 +173,7 @@ class OwnError(Exception):
     """Of the user."""
 
 
+@pytest.mark.sampled("pairs")
 @case(8)
 @pytest.mark.parametrize("where", ["model", "criterion", "callback"])
 @pytest.mark.parametrize("kind", [OwnError, TypeError])

@@ -47,6 +47,7 @@ def test_ac_09_in_a_compiled_step_the_norms_are_in_the_gradients_too(kit, line):
     np.testing.assert_allclose(history[1]["loss"], ((x @ weight - y) ** 2).mean() + np.linalg.norm(weight), rtol=1e-4)
 
 
+@pytest.mark.sampled("values")
 @case(9)
 @pytest.mark.parametrize("in_place", [True, False])
 def test_ac_09_the_norms_are_in_every_loss_and_in_the_gradients(kit, line, in_place):
@@ -67,6 +68,7 @@ def test_ac_09_the_norms_are_in_every_loss_and_in_the_gradients(kit, line, in_pl
     np.testing.assert_allclose(kit.weight(net), weight, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.sampled("values")
 @case(10)
 @pytest.mark.parametrize("in_place", [True, False])
 def test_ac_10_weight_decay_works_without_a_criterion(kit, line, in_place):
@@ -94,6 +96,7 @@ def test_ac_11_the_built_in_decay_is_in_every_training_loss_and_in_no_validation
     np.testing.assert_allclose(record["val_loss"], ((x @ weight - y) ** 2).mean(), rtol=1e-4)
 
 
+@pytest.mark.sampled("values")
 @case(11)
 @pytest.mark.parametrize("cls", [L1WeightDecay, L2WeightDecay])
 def test_ac_11_named_weights_alone_decay(kit, cls):

@@ -93,6 +93,7 @@ def vae_by_hand(x, weights, noise):
     return (np.logaddexp(0, out) - out * x).sum(), -0.5 * (1 + log_variance - mu**2 - np.exp(log_variance)).sum()
 
 
+@pytest.mark.sampled("values")
 @case(20)
 @pytest.mark.parametrize("compiled", [True, False])
 def test_ac_20_the_divergence_is_in_training_and_validation_loss(kit, compiled):
@@ -183,6 +184,7 @@ def himmelblau(place):
     return (place[0] * place[0] + place[1] - 11) ** 2 + (place[0] + place[1] * place[1] - 7) ** 2
 
 
+@pytest.mark.sampled("values")
 @case(23)
 @pytest.mark.parametrize(("optimizer", "rate", "steps"), [
     ("sgd", 0.003, 100), ("momentum", 0.002, 150), ("adam", 0.1, 300), ("rmsprop", 0.02, 300),
@@ -224,6 +226,7 @@ class Place(Metric):
     process_final = process
 
 
+@pytest.mark.sampled("values")
 @case(24)
 @pytest.mark.parametrize("compiled", [False, True])
 def test_ac_24_the_counter_example_of_adam(kit, compiled):

@@ -116,6 +116,7 @@ def test_a_tuple_of_arrays_is_not_stacked(kit, line):
         linear_trial(kit).with_train_data(x, (y, y))
 
 
+@pytest.mark.sampled("values")
 @ROOMS
 @pytest.mark.parametrize("is_first", [True, False])
 def test_543_steps_hold_whether_they_are_said_before_the_data_or_after(kit, line, is_first):
@@ -387,6 +388,7 @@ def test_390_keys_are_equal_where_they_were_stored_and_read_again():
 # ---- steps
 
 
+@pytest.mark.sampled("values")
 @ROOMS
 @pytest.mark.parametrize("number", [2, 3])
 def test_gradients_of_several_batches_make_one_update(kit, line, number):
@@ -454,6 +456,7 @@ def test_a_replay_that_fails_is_ended(kit, line):
     assert ended == ["replay"]
 
 
+@pytest.mark.sampled("values")
 @ROOMS
 @pytest.mark.parametrize("moment", [on_step_training, on_end_training, on_step_validation, on_end_epoch])
 def test_a_fit_goes_on_after_an_evaluation_in_its_midst_as_if_there_was_none(kit, line, moment):

@@ -31,6 +31,7 @@ class Tracings:
         self.number += 1
 
 
+@pytest.mark.sampled("values")
 @compiled_rooms
 @pytest.mark.parametrize("kind", ["array", "numpy", "tuple"])
 def test_a_step_follows_an_array_of_the_state(kit, kind):

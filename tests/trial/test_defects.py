@@ -112,6 +112,7 @@ def test_b01_gradient_norm_clipping_clips_every_batch(kit, line):
     np.testing.assert_allclose(norms, np.ones(8), rtol=1e-3)
 
 
+@pytest.mark.sampled("values")
 @ROOMS
 @pytest.mark.parametrize(("decay", "p"), [(WeightDecay, 2), (L1WeightDecay, 1), (L2WeightDecay, 2)])
 def test_b02_weight_decay_decays_on_every_batch(kit, line, decay, p):
@@ -133,6 +134,7 @@ def test_b02_weight_decay_decays_on_every_batch(kit, line, decay, p):
     np.testing.assert_allclose(kit.weight(net), weight, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.sampled("values")
 @ROOMS
 @pytest.mark.parametrize("is_built_in", [True, False])
 def test_b03_weight_decay_works_without_a_criterion(kit, line, is_built_in):
@@ -154,6 +156,7 @@ def test_b03_weight_decay_works_without_a_criterion(kit, line, is_built_in):
 # ---- B4 ... B6: data without an end or a length
 
 
+@pytest.mark.sampled("values")
 @ROOMS
 @pytest.mark.parametrize("kind", ["list", "arrays", "unsized"])
 def test_b04_an_infinite_loader_goes_on_over_the_epochs(kit, kind):
@@ -194,6 +197,7 @@ def test_b05_endless_evaluations_and_predictions_go_on_until_they_are_stopped(ki
     np.testing.assert_allclose(kit.numpy(trial.predict()), (np.concatenate([x] * 3) @ WEIGHT)[:28], rtol=1e-5)
 
 
+@pytest.mark.sampled("values")
 @ROOMS
 @pytest.mark.parametrize("steps", [None, 2, 5])
 def test_b06_a_loader_without_a_length_is_trained_validated_and_predicted(kit, line, steps):
@@ -279,6 +283,7 @@ def test_b09_a_criterion_with_an_optional_target_is_given_the_prediction(kit, li
 # ---- B10, B11: schedules
 
 
+@pytest.mark.sampled("values")
 @ROOMS
 @pytest.mark.parametrize("how", ["one run", "two runs", "two trials"])
 def test_b10_a_schedule_goes_on_in_the_next_run_and_after_a_resume(kit, line, how):
@@ -427,6 +432,7 @@ def logits_criterion(kit):
     return importlib.import_module("optax").sigmoid_binary_cross_entropy
 
 
+@pytest.mark.sampled("values")
 @ROOMS
 @pytest.mark.parametrize("metric", ["acc", "binary_acc"])
 def test_b17_logits_are_not_compared_with_one_half(kit, metric):
@@ -545,6 +551,7 @@ def test_b22_the_weight_of_a_label_is_the_area_that_is_really_there(kit):
     assert len({round(share, 3) for share in shares}) > 10, "there are no boxes to speak of"
 
 
+@pytest.mark.sampled("values")
 @ROOMS
 @pytest.mark.parametrize("is_numpy", [True, False])
 def test_b23_the_users_images_are_not_written_into(kit, is_numpy):
@@ -567,6 +574,7 @@ def test_b23_the_users_images_are_not_written_into(kit, is_numpy):
 # ---- B24, B25: more metrics
 
 
+@pytest.mark.sampled("values")
 @ROOMS
 @pytest.mark.parametrize("name", ["roc_auc_score", "f1"])
 def test_b24_auto_knows_that_scores_are_better_the_larger(kit, line, tmp_path, name):
@@ -665,6 +673,7 @@ def test_b27_a_callback_of_a_local_class_is_in_the_checkpoint(kit, line, tmp_pat
     assert (local.number, len(trial.history)) == (6, 2)
 
 
+@pytest.mark.sampled("values")
 @ROOMS
 @pytest.mark.parametrize("metrics", [["loss"], []])
 def test_b28_a_loss_that_is_no_number_stops_the_fit_at_its_batch(kit, metrics):
@@ -769,6 +778,7 @@ def test_b32_a_replay_leaves_the_list_of_its_caller_alone(kit, line, capsys):
     assert list(trial.callbacks) == []
 
 
+@pytest.mark.sampled("values")
 @ROOMS
 @pytest.mark.parametrize("kind", [MostRecent, Interval])
 def test_b32_names_of_checkpoints_need_no_validation(kit, line, tmp_path, monkeypatch, kind):

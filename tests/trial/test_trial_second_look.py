@@ -97,6 +97,7 @@ def losses_of(kit, value_of, read):
     return [record["loss"] for record in trial.run(4)]
 
 
+@pytest.mark.sampled("values")
 @COMPILED
 @pytest.mark.parametrize("name", VALUES)
 def test_a_compiled_step_follows_whatever_it_reads_of_the_state(kit, name):
@@ -182,6 +183,7 @@ def test_a_fit_goes_on_after_an_error_inside_of_a_step(kit, line):
 # ---- what callbacks set
 
 
+@pytest.mark.sampled("pairs")
 @ROOMS
 @pytest.mark.parametrize("what", ["model", "optimizer", "criterion"])
 @pytest.mark.parametrize("hook", [on_sample, on_forward, on_criterion, on_step_training])
@@ -270,6 +272,7 @@ def test_what_on_sample_makes_of_a_batch_is_what_a_closure_learns_and_what_is_me
         assert record["mse"] == pytest.approx(((2 * x @ WEIGHT - 1) ** 2).mean(), rel=1e-5)
 
 
+@pytest.mark.sampled("values")
 @ROOMS
 @pytest.mark.parametrize("settings", [{}, {"mixed_precision": "bf16"}, {"gradient_accumulation_steps": 2}])
 def test_a_standard_closure_is_the_step_as_it_comes_whatever_the_settings(kit, line, settings):

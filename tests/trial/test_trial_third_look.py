@@ -121,6 +121,7 @@ class Losses:
         return weight * self.of_state(state)
 
 
+@pytest.mark.sampled("values")
 @ROOMS
 @pytest.mark.parametrize("kind", ["method of the state", "method of a pair", "partial of the state", "compiled pair"])
 def test_a_criterion_may_be_a_method_a_partial_or_a_compiled_function(kit, line, kind):

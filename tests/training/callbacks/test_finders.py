@@ -247,6 +247,7 @@ def again(batches, size=1):
             yield batches[start : start + size]
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("smoothing", [0.0, 0.9])
 def test_losses_are_those_of_growing_rates(fit, smoothing):
     trial = fit.trial()

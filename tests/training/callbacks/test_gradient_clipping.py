@@ -32,6 +32,7 @@ def clipped_by_torch(row, clip):
     return parameter.grad.numpy()
 
 
+@pytest.mark.sampled("pairs")
 @pytest.mark.parametrize("norm", [1, 2, 3, float("inf")])
 @pytest.mark.parametrize("limit", [0.5, 1e6])
 def test_the_norm_of_every_batch_is_limited(fit, norm, limit):
@@ -64,6 +65,7 @@ def test_clipped_gradients_are_those_of_the_update(fit, by_hand):
     np.testing.assert_allclose(fit.weights(trial)[1], bias, rtol=1e-4)
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("make", [GradientNormClipping, GradientClipping])
 def test_params_choose_whose_gradients(fit, make):
     name = fit.names(fit.trial())[0]

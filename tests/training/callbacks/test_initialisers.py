@@ -85,6 +85,7 @@ DRAWN = [
 ]
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.slow_cases("jax")
 @pytest.mark.parametrize("room", ROOMS)
 @pytest.mark.parametrize(("make", "name", "arguments"), DRAWN)
@@ -133,6 +134,7 @@ def test_biases_of_zero_where_there_are_biases(room):
 # ------------------------------------------------------------------ which layers, and when
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("room", ROOMS)
 @pytest.mark.parametrize(
     ("modules", "targets", "changed"),

@@ -74,6 +74,7 @@ def test_numbers_are_a_function_of_the_place_in_the_run():
     assert draw(twins[0], twins) == draw(twins[0], [twins[0], Cutout(1, 1)]) == drawn[0]
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("kind", IMAGE_CALLBACKS)
 def test_generators_of_others_are_left_alone_and_arrays_are_not_written_into(kind, framework, convert):
     callback, array, labels = IMAGE_CALLBACKS[kind](), images(framework), LABELS.copy()
@@ -95,6 +96,7 @@ def _shared(array):
     return torch.from_numpy(array)
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("kind", IMAGE_CALLBACKS)
 def test_half_precision_stays_and_is_as_near_as_it_can_be(kind, framework, convert):
     array = images(framework)
@@ -338,6 +340,7 @@ def test_between_class_validation_has_zero_mean_and_one_hot_targets(framework, c
     np.testing.assert_array_equal(state[Y_TRUE], one_hot(LABELS))
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("shape", [(8, 3), (8, 4, 5, 3)])
 def test_the_loss_is_the_divergence_from_the_targets(framework, convert, shape):
     rng = np.random.default_rng(0)

@@ -55,6 +55,7 @@ def of_torch(name, params, n, entry="lr", **settings):
     return seen
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("name", CYCLES)
 def test_cycles_take_a_function_of_their_height(fit, name):
     rates = Rates()
@@ -63,6 +64,7 @@ def test_cycles_take_a_function_of_their_height(fit, name):
     np.testing.assert_allclose(rates.seen, np.array(wanted)[:, 0], rtol=1e-5)
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("name", ONE_CYCLES)
 def test_one_cycle_has_the_ways_of_pytorch_and_stays_at_its_end(fit, name):
     rates = Rates()

@@ -66,6 +66,7 @@ class Rates(Callback):
         self.steps.append(self._rate(trainer))
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("name", CASES)
 def test_rates_of_epochs_are_those_of_pytorch(fit, name):
     make, params = CASES[name]
@@ -74,6 +75,7 @@ def test_rates_of_epochs_are_those_of_pytorch(fit, name):
     np.testing.assert_allclose(rates.epochs, rates_of_torch(name, params, 7), rtol=1e-5)
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("name", CASES)
 def test_rates_of_steps_are_those_of_pytorch(fit, name):
     make, params = CASES[name]
@@ -97,6 +99,7 @@ def test_warm_up_and_cosine_follow_their_formulas(fit):
     np.testing.assert_allclose(rates.steps, [*rising, *falling, 0.01], rtol=1e-5)
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("name", CASES)
 def test_a_schedule_goes_on_over_runs_and_checkpoints(fit, tmp_path, name):
     make, params = CASES[name]
@@ -131,6 +134,7 @@ def scripted(key, *values):
     return script
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize(("key", "sign"), [("val_score_loss", 1), ("val_acc", -1)])
 def test_the_rate_falls_on_a_plateau(fit, key, sign):
     rates = Rates()

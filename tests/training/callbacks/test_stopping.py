@@ -128,6 +128,7 @@ def counter(steps):
     return count
 
 
+@pytest.mark.sampled("pairs")
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 @pytest.mark.parametrize("metrics", [[], ["loss"]])
 def test_a_trial_ends_at_the_very_step(fit, value, metrics):

@@ -23,6 +23,7 @@ def mean(snapshots):
     return [np.mean([pair[at] for pair in snapshots], axis=0) for at in (0, 1)]
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize(("start", "period", "counted"), [(0, 1, [0, 1, 2, 3, 4]), (2, 1, [2, 3, 4]), (1, 2, [1, 3])])
 def test_the_network_has_the_mean_of_the_epochs(fit, by_hand, start, period, counted):
     snapshots = Snapshots(fit)
@@ -74,6 +75,7 @@ def changes(fit, snapshots, first):
     return [tuple(not np.array_equal(old[at], new[at]) for at in (0, 1)) for old, new in pairs]
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("is_function", [False, True])
 def test_layers_learn_in_their_epochs_only(fit, is_function):
     kernel, bias = fit.names(fit.trial())

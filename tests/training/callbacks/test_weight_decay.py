@@ -31,6 +31,7 @@ def slope(weights, p):
     return np.sign(weights) * abs(weights) ** (p - 1) / norm ** (p - 1)
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize(
     ("make", "p"),
     [
@@ -71,6 +72,7 @@ def test_it_works_without_a_criterion(fit):
     np.testing.assert_allclose(watch.losses, expected, rtol=1e-5)
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("kind", ["name", "names", "function"])
 def test_params_choose_the_weights(fit, by_hand, kind):
     name = fit.names(fit.trial())[0]
