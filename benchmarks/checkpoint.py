@@ -98,7 +98,7 @@ def measure(folder: Path, rounds: int, epochs: int) -> dict[str, list[float]]:
         "background": Training(folder / "background", save_in_background=True, **middle),
     }
     seconds: dict[str, list[float]] = {name: [] for name in ("plain", "synced", "save", "wait", *trainings)}
-    tree = trainings["none"].trainer._checkpoint_tree()
+    tree = trainings["none"].trainer.checkpoint_tree()
     saver = trainings["blocking"].trainer.saver
     for number in range(rounds + 1):
         for repeat in range(4):

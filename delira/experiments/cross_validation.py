@@ -40,7 +40,6 @@ from delira.training.generators import own_generators, seed_generators
 from delira.training.outputs import computed_anew, settle
 from delira.training.plan import warn_of_score
 from delira.training.predictor import Evaluation
-from delira.training.watcher import evaluate_shown
 from delira.utils import yaml_codec
 from delira.utils.files import publish, publish_text
 from delira.utils.foreign import read_json
@@ -371,8 +370,8 @@ class CrossValidation:
         with trainer.times.phase("test"), scopes[0], scopes[1], noting(f"in the test of fold {trainer.fold}"):
             # networks may draw random numbers in evaluation mode, too
             seed_generators(trainer.backend, trainer.seed, trainer.fold, stream="test")
-            return evaluate_shown(
-                trainer, manager, metrics=self.bound_metrics, metric_keys=self.metric_keys, targets=self._targets()
+            return trainer.test(
+                manager, metrics=self.bound_metrics, metric_keys=self.metric_keys, targets=self._targets()
             )
 
 

@@ -40,13 +40,13 @@ from delira.runs.locate import locate_fold
 from delira.settings.config import SETTINGS, check_names, read_settings
 from delira.settings.parts import check_flag
 from delira.settings.signatures import show_settings
-from delira.training.averaged_statistics import caveats_of_averages
-from delira.training.base_trainer import BaseNetworkTrainer
+from delira.training.averages import caveats_of_averages
 from delira.training.checks import check_data
 from delira.training.generators import own_generators, seed_generators
 from delira.training.output_readings import OutputReadings
 from delira.training.plan import close_workers
 from delira.training.predictor import Predictor
+from delira.training.trainer import BaseNetworkTrainer
 from delira.utils import yaml_codec
 from delira.utils.files import as_path, writable_folder
 from delira.utils.notes import noting

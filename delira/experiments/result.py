@@ -14,7 +14,7 @@ from delira.experiments.selection import caveats_of_selection
 from delira.experiments.stored_result import read_result
 from delira.metrics.forms import kind_of
 from delira.runs.fold_result import FoldResult, check_dictionaries
-from delira.training.averaged_statistics import caveats_of_averages
+from delira.training.averages import caveats_of_averages
 from delira.training.outputs import caveats_of, caveats_of_readings, not_finite, settle, settled_metrics
 from delira.utils.checks import check_choice, check_whole
 from delira.utils.files import publish_text

@@ -2,10 +2,10 @@
 
 from delira.settings.config import TrainerConfig
 from delira.settings.signatures import settings_help
-from delira.training.base_trainer import BaseNetworkTrainer
-from delira.training.base_trainer import BaseNetworkTrainer as AbstractNetworkTrainer  # its historic name
 from delira.training.predictor import Predictor
 from delira.training.state import TrainingState
+from delira.training.trainer import BaseNetworkTrainer
+from delira.training.trainer import BaseNetworkTrainer as AbstractNetworkTrainer  # its historic name
 from delira.utils.lazy import public_names
 
 __getattr__, __dir__, __all__ = public_names(

@@ -5,7 +5,7 @@ import copy
 import logging
 import warnings
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from delira.contract import DEFAULT_LOSS_KEYS, DEFAULT_METRIC_KEYS, Backend, call_losses, look_up
 from delira.contract.step import describe_value
@@ -18,6 +18,11 @@ from delira.training.data_position import has_epochs
 from delira.training.state import TrainingState
 from delira.utils.binding import tell_contradiction, tell_order
 from delira.utils.notes import noting
+
+if TYPE_CHECKING:
+    from delira.training.plan import TrainingPlan
+    from delira.training.predictor import Predictor
+    from delira.training.run import Run
 
 _log = logging.getLogger("delira")
 
@@ -71,12 +76,12 @@ def _check_frameworks(config: TrainerConfig, backend: Backend) -> None:
 _PACKAGES = frozenset({"torch", "tensorflow", "keras", "jax", "flax", "optax"})
 
 
-def report_at_start(trainer: Any, plan: Any) -> None:
+def report_at_start(run: "Run", plan: "TrainingPlan") -> None:
     """Say what a user may not expect of the training that begins."""
-    saving, state = trainer.config.saving, trainer.state
+    saving, state = run.config.saving, run.state
     if saving.keep_best is not None and plan.val_score_key is None:
         _log.warning("keep_best_checkpoints has no effect, since no score is watched (val_score_key)")
-    names = trainer.callbacks.state_dict().keys()
+    names = run.callbacks.state_dict().keys()
     if gone := [name for name, kept in state.callbacks.items() if kept and name not in names]:
         _log.warning("the checkpoint has the state of %s, which this training does not have", ", ".join(gone))
 
@@ -90,7 +95,7 @@ def check_length(state: TrainingState, num_epochs: int) -> None:
         )
 
 
-def check_first_batches(trainer: Any, plan: Any) -> None:
+def check_first_batches(run: "Run", predictor: "Predictor", plan: "TrainingPlan") -> None:
     """Load one batch of each data manager and look whether everything that will be read is there.
 
     The network is called once, in evaluation mode and without gradients, where the room's default
@@ -105,27 +110,27 @@ def check_first_batches(trainer: Any, plan: Any) -> None:
         if not has_epochs(data):
             continue
         with noting(f"in a look at the first batch of the {role} data"):
-            _check_first_batch(trainer, role, data)
+            _check_first_batch(run, predictor, role, data)
 
 
-def _check_first_batch(trainer: Any, role: str, data: Any) -> None:
+def _check_first_batch(run: "Run", predictor: "Predictor", role: str, data: Any) -> None:
     """Load one batch, and call the network on it where the training will do so anyway."""
-    counters = (trainer.seed, trainer.fold, trainer.state.epoch + 1)
+    counters = (run.seed, run.fold, run.state.epoch + 1)
     batch = data.first_batch(*counters) if hasattr(data, "first_batch") else next(iter(data.epoch(*counters)), None)
     if batch is None:
         raise DataError(f"the {role} data gave no batch")
-    prepared = trainer._prepare_batch(batch)
+    prepared = predictor.feed.prepare(batch)
     # what callbacks make of a batch is not known before
-    is_as_it_comes = not trainer.callbacks.hears("on_sample" if role == "training" else "on_sample_validation")
-    is_called = is_as_it_comes and (role == "validation" or trainer.has_default_closure)
-    if trainer.backend.is_ready(trainer.module) and is_called:
+    is_as_it_comes = not run.callbacks.hears("on_sample" if role == "training" else "on_sample_validation")
+    is_called = is_as_it_comes and (role == "validation" or run.has_default_closure)
+    if run.backend.is_ready(run.network) and is_called:
         try:
-            with _counters_kept(trainer):
-                _check_reading(trainer, role, batch, prepared)
+            with _counters_kept(run):
+                _check_reading(run, predictor, role, batch, prepared)
         except Exception as error:
             # the training will not compute this batch at once
-            in_parts = role == "training" and trainer.config.guards.micro_batches != 1
-            if not in_parts or not trainer.backend.is_out_of_memory(error):
+            in_parts = role == "training" and run.config.guards.micro_batches != 1
+            if not in_parts or not run.backend.is_out_of_memory(error):
                 raise
 
 
@@ -151,9 +156,9 @@ def describe_batch(prepared: Any) -> str:
 
 
 @contextlib.contextmanager
-def _counters_kept(trainer: Any) -> Iterator[None]:
+def _counters_kept(run: "Run") -> Iterator[None]:
     """Put back what a layer keeps beside its weights: one that counts its calls must not see more of them on resume."""
-    backend, network = trainer.backend, trainer.module
+    backend, network = run.backend, run.network
     if not backend.is_differentiable:  # its only state is what it learned
         yield
         return
@@ -172,13 +177,15 @@ def _counters_kept(trainer: Any) -> Iterator[None]:
             backend.load_state_tree({"model": {**model, **kept}}, network, {})
 
 
-def _check_reading(trainer: Any, role: str, batch: Mapping[str, Any], prepared: Mapping[str, Any]) -> None:
+def _check_reading(
+    run: "Run", predictor: "Predictor", role: str, batch: Mapping[str, Any], prepared: Mapping[str, Any]
+) -> None:
     """Call the network once and look whether losses and metrics find what they read."""
-    config: TrainerConfig = trainer.config
-    with trainer.backend.evaluating(trainer.module):
-        predictions = trainer.forward(prepared)
-        if trainer.has_default_closure:
-            _check_losses(trainer, predictions, prepared)
+    config = run.config
+    with run.backend.evaluating(run.network):
+        predictions = predictor.forward(prepared)
+        if run.has_default_closure:
+            _check_losses(run, predictions, prepared)
     metrics = config.metrics if role == "training" else config.epoch_metrics
     tried = {**config.train_metrics, **metrics}
     if role == "training":
@@ -190,13 +197,12 @@ def _check_reading(trainer: Any, role: str, batch: Mapping[str, Any], prepared: 
         for name in functions.keys() & given.keys():
             tell_contradiction(kind, name, functions[name], given[name], predictions)
     if metrics:
-        check_metrics(
-            trainer, config.bound(metrics, backend=trainer.backend), config.keys_of(metrics), batch, predictions
-        )
+        bound = config.bound(metrics, backend=run.backend)
+        check_metrics(predictor, bound, config.keys_of(metrics), batch, predictions)
 
 
-def _check_losses(trainer: Any, predictions: Mapping[str, Any], prepared: Mapping[str, Any]) -> None:
-    config: TrainerConfig = trainer.config
+def _check_losses(run: "Run", predictions: Mapping[str, Any], prepared: Mapping[str, Any]) -> None:
+    config = run.config
     for name in config.losses:
         for key in config.loss_keys.get(name, DEFAULT_LOSS_KEYS):
             if key in predictions and key in prepared:
@@ -212,17 +218,17 @@ def _check_losses(trainer: Any, predictions: Mapping[str, Any], prepared: Mappin
         warnings.simplefilter("always")
         values = call_losses(config.losses, config.loss_keys, predictions, prepared)
     for warning in caught:
-        if trainer.backend.is_mistake(str(warning.message)):
+        if run.backend.is_mistake(str(warning.message)):
             raise DataError(f"a loss ({', '.join(config.losses)}) does not fit its target: {warning.message}")
     for name, value in values.items():
         try:
-            trainer.backend.read_scalars([value])
+            run.backend.read_scalars([value])
         except NetworkError as error:
             raise NetworkError(f"loss {name!r}: {error}") from error
 
 
 def check_metrics(
-    trainer: Any,
+    predictor: "Predictor",
     metrics: Mapping[str, Any],
     metric_keys: Mapping[str, Any],
     batch: Mapping[str, Any],
@@ -233,9 +239,9 @@ def check_metrics(
     A metric that raises is left alone, since one batch may be too little for it (a single class).
     """
     if predictions is None:
-        with trainer.backend.evaluating(trainer.module):
-            predictions = trainer.forward(trainer._prepare_batch(batch))
-    arrays, host = trainer.to_numpy(predictions), trainer.backend.to_numpy(dict(batch))
+        with predictor.backend.evaluating(predictor.module):
+            predictions = predictor.forward(predictor.feed.prepare(batch))
+    arrays, host = predictor.to_numpy(predictions), predictor.backend.to_numpy(dict(batch))
     for name, metric in metrics.items():
         keys = {name: metric_keys[name]} if name in metric_keys else None
         MetricSet({name: metric}, keys).check_keys(host, arrays)

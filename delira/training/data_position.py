@@ -47,6 +47,23 @@ def can_be_entered(data: Any) -> bool:
     return isinstance(data, (list, tuple)) or is_foreign_loader(data)
 
 
+def batches_again(data: Any, counters: tuple[int, int, int], state: TrainingState) -> Any:
+    """Return the training batches of an epoch once more.
+
+    Parameters
+    ----------
+    data
+        A data manager or another iterable of batches, that may say itself what they are by ``again``.
+    counters
+        Seed, fold and epoch.
+    state
+        Where the run stands.
+    """
+    if hasattr(data, "again"):
+        return data.again(counters, state)
+    return data.epoch(*counters, shuffle=True) if has_epochs(data) else data
+
+
 class EpochData:
     """The batches of a training epoch from where a run stands in it, and where in them a later step is.
 

@@ -2,7 +2,7 @@
 
 import contextlib
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,26 +10,27 @@ import numpy as np
 from delira.data_loading import BaseDataManager
 from delira.data_loading.abstract_dataset import name_sample
 from delira.errors import NonFiniteLossError
+from delira.runs.guard_log import GuardLog
 from delira.settings.config import TrainerConfig
 from delira.training.generators import own_generators
 from delira.training.plan import TrainingPlan
-from delira.training.running_epoch import RunningEpoch
+from delira.training.run import Run
+from delira.training.step_values import StepValues
 from delira.utils.trees import iterate_leaves
 
 _log = logging.getLogger("delira")
 
 
 @contextlib.contextmanager
-def scopes(trainer: Any, plan: TrainingPlan) -> Iterator[None]:
+def scopes(run: Run, plan: TrainingPlan) -> Iterator[None]:
     """All scopes that a training runs in; errors of the framework are told what a user can do about them."""
-    config, backend = trainer.config, trainer.backend
-    trainer.guard_log.go_on(trainer.state.epoch, trainer.state.rollbacks)
+    config, backend = run.config, run.backend
     exact = backend.deterministic() if config.guards.deterministic else contextlib.nullcontext()
     with (
         backend.threads(config.num_threads),
         own_generators(backend),
         exact,
-        trainer.stop_signals.caught(config.saving.on_signal),
+        run.stop_signals.caught(config.saving.on_signal),
     ):
         try:
             yield
@@ -52,14 +53,14 @@ def _advise_on_memory(config: TrainerConfig, plan: TrainingPlan) -> str:
     return f"The device ran out of memory{batch}. Try {' or '.join(cures)}."
 
 
-def refuse_weights(trainer: Any) -> None:
+def refuse_weights(run: Run) -> None:
     """Refuse weights that are not finite, where no checkpoint is written; errors as of :func:`refuse_nonfinite`."""
-    if trainer.learned_names:
-        counters = {"epoch": trainer.state.epoch, "step": trainer.state.step_in_epoch}
-        refuse_nonfinite(trainer, {**trainer.backend.state_tree(trainer.module, {}), **counters})
+    if run.learned_names:
+        counters = {"epoch": run.state.epoch, "step": run.state.step_in_epoch}
+        refuse_nonfinite(run, {**run.backend.state_tree(run.network, {}), **counters})
 
 
-def refuse_nonfinite(trainer: Any, tree: Mapping[str, Any]) -> None:
+def refuse_nonfinite(run: Run, tree: Mapping[str, Any]) -> None:
     """Refuse to write weights that are not finite: a run could never recover from such a checkpoint.
 
     Raises
@@ -67,9 +68,9 @@ def refuse_nonfinite(trainer: Any, tree: Mapping[str, Any]) -> None:
     NonFiniteLossError
         Naming the weights.
     """
-    if trainer.config.guards.nonfinite not in ("raise", "rollback"):
+    if run.config.guards.nonfinite not in ("raise", "rollback"):
         return
-    if bad := _bad_weights(trainer, tree.get("training_model", tree["model"])):
+    if bad := _bad_weights(run, tree.get("training_model", tree["model"])):
         epoch, step = tree["epoch"], tree["step"]
         raise NonFiniteLossError(
             f"the weights are not finite any more after epoch {epoch}{f', step {step} of the next' if step else ''}: "
@@ -79,17 +80,33 @@ def refuse_nonfinite(trainer: Any, tree: Mapping[str, Any]) -> None:
         )
 
 
-def diagnose(trainer: Any, error: NonFiniteLossError) -> None:
+def check_losses(run: Run, losses: StepValues, epoch: int) -> None:
+    """Refuse losses of an epoch that are not finite, unless they are to be passed over.
+
+    Raises
+    ------
+    NonFiniteLossError
+        Telling what the step was.
+    """
+    if run.config.guards.nonfinite in ("raise", "rollback"):
+        try:
+            losses.check_finite(epoch)
+        except NonFiniteLossError as error:
+            _diagnose(run, error)
+            raise
+
+
+def _diagnose(run: Run, error: NonFiniteLossError) -> None:
     """Tell an error of a loss what the step was: learning rates, weights, and what is in the batch."""
-    rates = ", ".join(f"{name} {rate:g}" for name, rate in trainer.backend.learning_rates(trainer.optimizers).items())
-    bad = _bad_weights(trainer, trainer.backend.state_tree(trainer.module, {})["model"])
+    rates = ", ".join(f"{name} {rate:g}" for name, rate in run.backend.learning_rates(run.optimizers).items())
+    bad = _bad_weights(run, run.weights)
     lines = [f"learning rates: {rates}"] if rates else []
     lines.append(f"weights that are not finite by now: {_shortened(bad) if bad else 'none'}")
-    data = trainer.train_data
-    if isinstance(data, BaseDataManager) and error.step is not None:
-        counters = (trainer.seed, trainer.fold, trainer.state.epoch + 1)
+    data = run.train_data
+    if isinstance(data, BaseDataManager) and error.step is not None and run.epoch_data is not None:
+        counters = (run.seed, run.fold, run.state.epoch + 1)
         try:
-            number = trainer._epoch_data.position(error.step) - 1
+            number = run.epoch_data.position(error.step) - 1
             found = _look_at_batch(data, *data.batch_at(*counters, number=number, shuffle=True))
             error.is_in_data = len(found) > 1
             lines += found
@@ -99,9 +116,9 @@ def diagnose(trainer: Any, error: NonFiniteLossError) -> None:
         error.add_note(line)
 
 
-def _bad_weights(trainer: Any, weights: Mapping[str, Any]) -> list[str]:
-    learned = trainer.learned_names
-    return trainer.backend.nonfinite({name: weight for name, weight in weights.items() if name in learned})
+def _bad_weights(run: Run, weights: Mapping[str, Any]) -> list[str]:
+    learned = run.learned_names
+    return run.backend.nonfinite({name: weight for name, weight in weights.items() if name in learned})
 
 
 def _look_at_batch(data: BaseDataManager, batch: Mapping[str, Any], indices: np.ndarray) -> list[str]:
@@ -120,12 +137,12 @@ def _look_at_batch(data: BaseDataManager, batch: Mapping[str, Any], indices: np.
     return lines if len(lines) > 1 else [f"{lines[0]}; all of their values are finite"]
 
 
-def report_left_out(trainer: Any, running: RunningEpoch, epoch: int) -> None:
+def report_left_out(run: Run, log: GuardLog, epoch: int) -> None:
     """Say and note how many batches of an epoch were left out of updates."""
-    if trainer.config.guards.nonfinite != "skip":
+    if run.config.guards.nonfinite != "skip" or run.running is None:
         return
-    number, steps = trainer.backend.count_left_out(trainer.optimizers) - running.left_out, trainer.state.step_in_epoch
-    trainer.guard_log.note_left_out(epoch, number, steps)
+    number, steps = run.backend.count_left_out(run.optimizers) - run.running.left_out, run.state.step_in_epoch
+    log.note_left_out(epoch, number, steps)
     if number:
         _log.warning(
             "epoch %d: %d of %d updates were left out, since their loss or gradients were not finite%s",
@@ -133,32 +150,53 @@ def report_left_out(trainer: Any, running: RunningEpoch, epoch: int) -> None:
         )  # fmt: skip
 
 
-def roll_back(trainer: Any, error: NonFiniteLossError) -> None:
-    """Return to the last checkpoint and make the learning rates smaller; raises ``error`` if that is not wanted."""
-    config, state = trainer.config.guards, trainer.state
+def roll_back(
+    run: Run,
+    log: GuardLog,
+    error: NonFiniteLossError,
+    return_to_last: Callable[[], None],
+    scale_rates: Callable[[float], None],
+) -> None:
+    """Return to the last checkpoint and make the learning rates smaller; raises ``error`` if that is not wanted.
+
+    Parameters
+    ----------
+    run
+        The run.
+    log
+        Notes it.
+    error
+        What went wrong.
+    return_to_last
+        Continues from the last checkpoint.
+    scale_rates
+        Multiplies the learning rates.
+    """
+    config, state = run.config.guards, run.state
     if config.nonfinite != "rollback":
         raise error
     rollbacks = state.rollbacks + 1
     if rollbacks > config.max_rollbacks:
         error.add_note(f"the run went back to its last checkpoint {state.rollbacks} times already (max_rollbacks)")
         raise error
-    trainer._must_return = True
+    run.is_whole = False
     if error.is_in_data:
         error.add_note("there was no rollback: the batch would be the same, and it holds values that are not finite")
         raise error
     epoch = state.epoch + bool(state.step_in_epoch)
-    trainer._return_to_last()
-    done = trainer.state.rollbacks  # of the checkpoint: its rates are that much smaller already
-    trainer.scale_rates(config.rollback_factor ** (rollbacks - done))
-    trainer.state.rollbacks = rollbacks
-    trainer.guard_log.note_rollback(epoch, rollbacks)
-    rates = trainer.backend.learning_rates(trainer.optimizers)
-    if kept := trainer.state.accumulators:
+    return_to_last()
+    state = run.state
+    done = state.rollbacks  # of the checkpoint: its rates are that much smaller already
+    scale_rates(config.rollback_factor ** (rollbacks - done))
+    state.rollbacks = rollbacks
+    log.note_rollback(epoch, rollbacks)
+    rates = run.backend.learning_rates(run.optimizers)
+    if kept := state.accumulators:
         kept["rates"] = rates
     shown = ", ".join(f"{name} {rate:g}" for name, rate in rates.items())
     _log.warning(
         "%s; the training goes back to epoch %d, step %d, with %s (rollback %d of %d)",
-        str(error).partition(". No checkpoint")[0], trainer.state.epoch, trainer.state.step_in_epoch, shown, rollbacks,
+        str(error).partition(". No checkpoint")[0], state.epoch, state.step_in_epoch, shown, rollbacks,
         config.max_rollbacks,
     )  # fmt: skip
 

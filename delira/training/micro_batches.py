@@ -3,12 +3,15 @@
 import itertools
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from delira.training.checks import unpack_closure
+from delira.training.run import Run
 from delira.utils.trees import iterate_leaves
+
+if TYPE_CHECKING:
+    from delira.training.step import TrainingStep
 
 _log = logging.getLogger("delira")
 
@@ -16,17 +19,24 @@ Values = Mapping[str, Any]
 
 
 def run_in_parts(
-    trainer: Any, prepared: Mapping[str, Any], n_samples: int, is_last: bool, counters: Mapping[str, int]
+    run: Run,
+    step: "TrainingStep",
+    prepared: Mapping[str, Any],
+    n_samples: int,
+    is_last: bool,
+    counters: Mapping[str, int],
 ) -> tuple[Values, Values, Any]:
     """Call the closure on parts of a batch; the optimizers update once, with the gradients of all parts.
 
     With ``micro_batches="auto"`` there are twice as many parts whenever the device runs out of memory; the
-    number is kept in ``trainer.state`` and so in checkpoints.
+    number is kept in ``run.state`` and so in checkpoints.
 
     Parameters
     ----------
-    trainer
-        The trainer.
+    run
+        The run.
+    step
+        Its step.
     prepared
         The prepared batch.
     n_samples
@@ -41,16 +51,17 @@ def run_in_parts(
     tuple
         ``(metrics, losses, predictions)``, as if the batch had been computed at once.
     """
-    state, backend, wanted = trainer.state, trainer.backend, trainer.config.guards.micro_batches
-    state.micro_batches = state.micro_batches if wanted == "auto" else wanted
+    state, backend, wanted = run.state, run.backend, run.config.guards.micro_batches
+    if not isinstance(wanted, str):
+        state.micro_batches = wanted
     while True:
         generators = backend.generator_state() if wanted == "auto" else None
         try:
-            return _attempt(trainer, prepared, n_samples, is_last, counters)
+            return _attempt(run, step, prepared, n_samples, is_last, counters)
         except Exception as error:
             if wanted != "auto" or not backend.is_out_of_memory(error) or state.micro_batches >= n_samples:
                 raise
-            if not backend.discard_parts(trainer.optimizers):
+            if not backend.discard_parts(run.optimizers):
                 error.add_note(
                     "micro_batches='auto' cannot compute the batch again in more parts, since an optimizer has updated "
                     f"with it already; set micro_batches={2 * state.micro_batches}"
@@ -67,20 +78,24 @@ def run_in_parts(
 
 
 def _attempt(
-    trainer: Any, prepared: Mapping[str, Any], n_samples: int, is_last: bool, counters: Mapping[str, int]
+    run: Run,
+    step: "TrainingStep",
+    prepared: Mapping[str, Any],
+    n_samples: int,
+    is_last: bool,
+    counters: Mapping[str, int],
 ) -> tuple[Values, Values, Any]:
-    bounds = np.linspace(0, n_samples, min(trainer.state.micro_batches, n_samples) + 1).astype(int).tolist()
+    bounds = np.linspace(0, n_samples, min(run.state.micro_batches, n_samples) + 1).astype(int).tolist()
     shares: list[float] = []
     results, weights = [], []
     for start, stop in itertools.pairwise(bounds):
         part = _part(prepared, start, stop, n_samples)
-        with trainer.backend.step_scope(trainer.optimizers, stop - start, is_last, stop < n_samples):
-            results.append(unpack_closure(trainer._step(part, counters)))
+        results.append(step.call(part, counters, stop - start, is_last, has_more=stop < n_samples))
         shares.append((stop - start) / n_samples)
-        weights.append(trainer._loss_weights(part) or {})
+        weights.append(step.loss_weights(part) or {})
     metrics = _average([result[0] for result in results], shares)
     losses = _average([result[1] for result in results], shares, weights)
-    return metrics, losses, trainer.backend.concatenate([result[2] for result in results])
+    return metrics, losses, run.backend.concatenate([result[2] for result in results])
 
 
 def _part(entry: Any, start: int, stop: int, n_samples: int) -> Any:

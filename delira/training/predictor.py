@@ -1,11 +1,9 @@
 """Prediction: a network, batches in, numpy arrays and exact metrics out."""
 
 import contextlib
-import copy
 import dataclasses
 import functools
 import logging
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -13,7 +11,6 @@ import numpy as np
 
 from delira.contract import Backend, named_outputs, select_inputs
 from delira.data_loading.dataset import Subset
-from delira.data_loading.epoch import EpochIterator
 from delira.data_loading.preprocessing import FittedPreprocessing, attached
 from delira.errors import ConfigError, DataError, MissingKeyError, NetworkError
 from delira.metrics.gather import Gatherer
@@ -21,7 +18,7 @@ from delira.metrics.metric_set import MetricSet
 from delira.metrics.scoring import lookup
 from delira.metrics.tree.seen import named_samples
 from delira.training.checks import check_data
-from delira.training.data_position import has_epochs
+from delira.training.feeding import Feed, batch_length
 from delira.training.output_readings import OutputReadings
 from delira.training.outputs import lost_rows
 from delira.utils.checks import check_functions
@@ -73,20 +70,6 @@ def named_in(positions: Sequence[int], data: Any, batches: Any) -> tuple[int, ..
     return tuple(sorted(named))
 
 
-def batch_length(batch: Mapping[str, Any]) -> int:
-    """Number of samples of a batch, at least 1: the first axis of its first entry, unless it knows better."""
-    number = getattr(batch, "n_samples", None)
-    try:
-        number = len(next(iter(batch.values()))) if number is None else int(number)
-    except (StopIteration, TypeError, AttributeError) as error:
-        raise DataError(
-            f"a batch must be a dict of arrays with the samples first, got {type(batch).__name__}"
-        ) from error
-    if not number:
-        raise DataError("a batch has no sample: its first entry is empty; leave such batches out")
-    return number
-
-
 class Predictor:
     """Predicts with a trained network; evaluation mode and no gradients, both given back afterwards.
 
@@ -110,15 +93,12 @@ class Predictor:
 
     backend: Backend
     #: counters of random loading and transforms
-    seed = 0
-    _fold = 0
+    seed = fold = 0
     #: ``"nan"`` or ``"raise"``: what to do about predictions that are not finite
     nonfinite_predictions = "nan"
     _told: frozenset[str] = frozenset()
     #: outputs of which nobody says what they are
     readings: OutputReadings | None = None
-    #: shown before a progress bar
-    _bar_text = "Test"
 
     def __init__(
         self,
@@ -138,7 +118,6 @@ class Predictor:
         self.backend = backend or find_backend(model)
         self.module = model
         self._told_before: dict[str, Any] = {}
-        self.preprocessing = self._default_preprocessing() if preprocessing is None else preprocessing
         self.key_mapping = _checked_mapping(key_mapping, model, self.backend)
         self._convert = convert_batch_to_npy_fn
         if prepare_batch_fn is None:
@@ -148,7 +127,18 @@ class Predictor:
             prepare_batch_fn = functools.partial(
                 model.prepare_batch, input_device=devices.input, output_device=devices.output
             )
-        self._prepare_batch = prepare_batch_fn
+        #: gives the network its batches
+        self.feed = Feed(self.backend, prepare_batch_fn)
+        self.preprocessing = attached(model) if preprocessing is None else preprocessing
+
+    @property
+    def preprocessing(self) -> FittedPreprocessing | None:
+        """What inputs went through in the training of the network, done to batches unless a manager does it itself."""
+        return self.feed.preprocessing
+
+    @preprocessing.setter
+    def preprocessing(self, fitted: FittedPreprocessing | None) -> None:
+        self.feed.preprocessing = fitted
 
     def __call__(self, data: Any, **kwargs: Any) -> Any:
         """Same as :meth:`predict`."""
@@ -175,7 +165,7 @@ class Predictor:
         if isinstance(data, Mapping):
             batch = data if self.preprocessing is None else self.preprocessing(data)
             with self.backend.evaluating(self.module):
-                return self.to_numpy(self.forward(self._prepare_batch(batch)))
+                return self.to_numpy(self.forward(self.feed.prepare(batch)))
         check_data(data, "given")
         metrics = self._default_metrics()
         done = self.evaluate(data, batchsize=batch_size, metrics=metrics, targets=None, **kwargs)
@@ -249,10 +239,10 @@ class Predictor:
         kept, seen = Gatherer(), Gatherer()
         lost, n_seen = [], 0
         wanted = None if targets is None else frozenset(targets)
-        batches = self._batches(datamgr, batchsize, epoch)
-        with self.backend.evaluating(self.module), self._fed(batches, verbose=verbose) as fed:
+        batches = self.feed.in_order(datamgr, batchsize, (self.seed, self.fold, epoch))
+        with self.backend.evaluating(self.module), self.feed.opened(batches, verbose=verbose) as fed:
             for batch, ready in fed:
-                prepared = self._prepare_batch(batch) if ready is None else ready
+                prepared = self.feed.prepare(batch) if ready is None else ready
                 if watcher is not None:
                     prepared = watcher.before(prepared)
                 predictions = self.forward(prepared)
@@ -261,7 +251,9 @@ class Predictor:
                 if getattr(watcher, "is_enough", False):
                     break
                 if metrics or keep_predictions:
-                    arrays, host = self._read(metric_set, predictions, batch, everything=keep_predictions, also=wanted)
+                    arrays, host = self.read_entries(
+                        metric_set, predictions, batch, everything=keep_predictions, also=wanted
+                    )
                     metric_set.update({**arrays, **host})
                     lost += [n_seen + position for position in lost_of(arrays, metric_set.entries)]
                     n_seen += batch_length(batch)
@@ -316,7 +308,7 @@ class Predictor:
             self._told = self._told | {text}
             _log.warning("%s", text)
 
-    def _read(
+    def read_entries(
         self,
         metrics: MetricSet,
         predictions: Mapping[str, Any],
@@ -325,7 +317,24 @@ class Predictor:
         everything: bool = False,
         also: frozenset[str] | None = frozenset(),
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Predictions and batch as numpy arrays: no more of them than is read, since reading waits for the device."""
+        """Bring predictions and a batch to the host, no more of them than is read, since reading waits for the device.
+
+        Parameters
+        ----------
+        metrics
+            What reads them.
+        predictions, batch
+            The predictions on the device, and the batch.
+        everything
+            Whether all predictions are wanted.
+        also
+            Entries of the batch that are wanted besides; None: all.
+
+        Returns
+        -------
+        tuple
+            Predictions and entries of the batch as numpy arrays, by name.
+        """
         read = metrics.entries
         if any(key not in batch and key not in predictions for key in read):
             metrics.check_keys(batch, predictions)
@@ -347,9 +356,9 @@ class Predictor:
         The metrics are those of the single batch. Between two batches the network is in the caller's
         mode and gradients are as the caller left them.
         """
-        for batch in self._bar(self._batches(datamgr, batchsize, 0), verbose):
+        for batch in self.feed.with_bar(self.feed.in_order(datamgr, batchsize, (self.seed, self.fold, 0)), verbose):
             with self.backend.evaluating(self.module):
-                arrays = self.to_numpy(self.forward(self._prepare_batch(batch)))
+                arrays = self.to_numpy(self.forward(self.feed.prepare(batch)))
             values = {**arrays, **self.backend.to_numpy(dict(batch))}
             yield arrays, self.calc_metrics(values, metrics, metric_keys)
 
@@ -394,43 +403,8 @@ class Predictor:
 
     # ------------------------------------------------------------------ details
 
-    def _default_preprocessing(self) -> FittedPreprocessing | None:
-        return attached(self.module)
-
     def _default_metrics(self) -> Mapping[str, Any]:
         return {}
-
-    def _batches(self, data: Any, batchsize: int | None, epoch: int) -> Iterable[Mapping[str, Any]]:
-        """Batches in the order of the data."""
-        if not has_epochs(data):
-            if batchsize is not None:
-                raise ConfigError(f"batch_size={batchsize} needs a data manager; the data is a {type(data).__name__}")
-            return data if self.preprocessing is None else map(self.preprocessing, data)
-        if self.preprocessing is not None and getattr(data, "preprocessing", None) is None:
-            data = data.with_preprocessing(self.preprocessing)
-        if batchsize is not None and batchsize != data.batch_size:
-            data = copy.copy(data)
-            data.batch_size = batchsize
-        return data.epoch(self.seed, self._fold, epoch)
-
-    @contextlib.contextmanager
-    def _fed(
-        self, batches: Iterable[Mapping[str, Any]], *, verbose: bool = False, ahead: bool = True
-    ) -> Iterator[Iterable[tuple[Mapping[str, Any], dict[str, Any] | None]]]:
-        """The batches with what was prepared of them ahead; an iterator of ours is closed, however this ends."""
-        shown = self._bar(batches, verbose)
-        try:
-            yield self.backend.feed(shown, self._prepare_batch) if ahead else ((batch, None) for batch in shown)
-        finally:
-            if isinstance(batches, EpochIterator):
-                batches.close()
-
-    def _bar(self, batches: Iterable[Any], verbose: bool) -> Iterable[Any]:
-        if not verbose or sys.stderr is None or not sys.stderr.isatty():
-            return batches
-        from tqdm import tqdm
-
-        return tqdm(batches, desc=self._bar_text, leave=False)
 
 
 def _tell_inputs(error: Exception, key_mapping: Mapping[str, str], prepared: Mapping[str, Any]) -> None:

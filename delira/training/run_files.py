@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import os
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from delira.runs.guard_log import GuardLog
 from delira.training import guards
 from delira.training.callbacks.history import HistoryWriter
 from delira.training.phase_times import PhaseTimes
+from delira.training.run import Run
 from delira.training.saving import Saver
 from delira.utils.files import writable_folder
 from delira.utils.lock import locked
@@ -30,44 +32,66 @@ class NoSaver(Saver):
     def begin(self, make_tree: Any) -> None:
         """Nothing is to be prepared."""
 
+    def save(self, tree: Any, names: Any) -> None:
+        """Nothing is to be written."""
 
-def lock(folder: Path | None, *, alone: bool = False) -> AbstractContextManager[Any]:
-    """Scope in which a folder of a training is nobody else's."""
-    return contextlib.nullcontext() if folder is None else locked(writable_folder(folder), alone=alone)
+    def check_alone(self) -> None:
+        """Another process may write here."""
 
 
-def open_files(trainer: Any) -> None:
-    """Give a trainer its checkpoints, and callbacks that write its history and logs.
+def lock(run: Run, *, alone: bool = False) -> AbstractContextManager[Any]:
+    """Scope in which the folder of a run is nobody else's."""
+    if run.save_path is None or not run.ranks.is_first:
+        return contextlib.nullcontext()
+    return locked(writable_folder(run.save_path), alone=alone)
+
+
+class RunFiles:
+    """The files of a run, and callbacks that write its history and logs; without a folder there are none.
+
+    Only the first of several processes that train one network writes.
+
+    Parameters
+    ----------
+    run
+        The run, whose callbacks get those that write.
+    given_settings
+        Settings as they were given, which trackers are told.
 
     Raises
     ------
     ConfigError
         If there is no folder, and a setting needs one.
     """
-    from delira.training.callbacks.run_log import RunLog, StepLog  # the handlers: nobody needs them before
 
-    config, backend, folder = trainer.config, trainer.backend, trainer.save_path
-    if folder is None:
-        _refuse_what_needs_files(config)
-    else:
-        trainer.callbacks.append(HistoryWriter(folder))
-    trainer.run_log = RunLog(trainer)
-    if folder is not None or config.logging.type is not None:
-        trainer.callbacks.append(trainer.run_log)
-    if config.logging.frequencies is not None:
-        trainer.callbacks.append(StepLog(trainer.run_log))
-    trainer.checkpoints = CheckpointFolder(
-        NOWHERE if folder is None else folder / "checkpoints",
-        backend.checkpoint_suffix,
-        backend.write_checkpoint,
-        backend.read_checkpoint,
-        backend.further_files(trainer.module),
-    )
-    refuse = functools.partial(guards.refuse_nonfinite, trainer)
-    saver = NoSaver if folder is None else Saver
-    trainer.times = PhaseTimes(folder, functools.partial(backend.synchronize, trainer.devices))
-    trainer.guard_log = GuardLog(folder)
-    trainer.saver = saver(trainer.checkpoints, config.saving, backend.snapshot, refuse)
+    def __init__(self, run: Run, given_settings: Mapping[str, Any]):
+        from delira.training.callbacks.run_log import RunLog, StepLog  # the handlers: nobody needs them before
+
+        config, backend, folder = run.config, run.backend, run.save_path
+        writes = run.ranks.is_first
+        if folder is None:
+            _refuse_what_needs_files(config)
+        elif writes:
+            run.callbacks.append(HistoryWriter(folder))
+        self.run_log = RunLog(run, given_settings)
+        if writes and (folder is not None or config.logging.type is not None):
+            run.callbacks.append(self.run_log)
+        if writes and config.logging.frequencies is not None:
+            run.callbacks.append(StepLog(self.run_log))
+        checkpoints = CheckpointFolder(
+            NOWHERE if folder is None else folder / "checkpoints",
+            backend.checkpoint_suffix,
+            backend.write_checkpoint,
+            backend.read_checkpoint,
+            backend.further_files(run.network),
+        )
+        saver = NoSaver if folder is None or not writes else Saver
+        self.saver = saver(
+            checkpoints, config.saving, backend.snapshot, functools.partial(guards.refuse_nonfinite, run)
+        )
+        own = folder if writes else None
+        self.times = PhaseTimes(own, functools.partial(backend.synchronize, run.devices))
+        self.guard_log = GuardLog(own)
 
 
 def check_score(folder: Path | None, key: str | None) -> None:

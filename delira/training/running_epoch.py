@@ -7,7 +7,7 @@ from delira.contract import Backend
 from delira.errors import CheckpointError
 from delira.metrics import MetricSet, kind_of
 from delira.settings.config import TrainerConfig
-from delira.training.step_values import StepValues
+from delira.training.step_values import StepValues, reduce_values
 
 
 class RunningEpoch:
@@ -38,6 +38,7 @@ class RunningEpoch:
     ):
         self.losses, self.metrics = StepValues(backend.read_scalars), StepValues(backend.read_scalars)
         self.rates, self.left_out = dict(rates), left_out
+        self._skips = config.guards.nonfinite == "skip"
         if metrics is None:
             metrics = config.bound(config.metrics, backend=backend)
         self.over_epoch = MetricSet(metrics, config.keys_of(metrics)) if metrics else None
@@ -51,6 +52,12 @@ class RunningEpoch:
         for name, array in self.over_epoch.compute().items():
             metrics.append({name: float(array.mean())}, 1, n_steps)
         return metrics, self.losses
+
+    def reduce(self, values: Any, mode: str) -> dict[str, float]:
+        """Return one number for each name of what the steps brought, as :meth:`finish` or a user's loop has it."""
+        if isinstance(values, StepValues):
+            return values.reduce(mode, finite_only=self._skips)
+        return {name: reduce_values(steps, mode) for name, steps in values.items()}
 
     @property
     def is_storable(self) -> bool:

@@ -127,8 +127,8 @@ def test_a_network_without_shapes_continues_in_the_same_bits(tmp_path, step):
     again = build(tmp_path / "broken", gradient_accumulation_steps=2)
     assert again.state.global_step >= step - 1
     again.train(3, data())
-    same(whole._checkpoint_tree()["model"], again._checkpoint_tree()["model"])
-    same(whole._checkpoint_tree()["optimizer"], again._checkpoint_tree()["optimizer"])
+    same(whole.checkpoint_tree()["model"], again.checkpoint_tree()["model"])
+    same(whole.checkpoint_tree()["optimizer"], again.checkpoint_tree()["optimizer"])
     assert whole.state.history == again.state.history
 
 

@@ -227,7 +227,7 @@ def test_one_optimizer_takes_states_over_more_than_once(cls, build, tmp_path, ma
     other = trainer_of(tmp_path / "other", **settings)
     for _ in range(3):
         other.update_state(path)
-    assert_same(other._checkpoint_tree()["optimizer"], trainer._checkpoint_tree()["optimizer"])
+    assert_same(other.checkpoint_tree()["optimizer"], trainer.checkpoint_tree()["optimizer"])
 
 
 def test_the_state_of_another_optimizer_is_refused_and_the_own_stays(tmp_path, manager):
@@ -235,11 +235,11 @@ def test_the_state_of_another_optimizer_is_refused_and_the_own_stays(tmp_path, m
     trainer = trainer_of(tmp_path / "sgd", optimizer_cls=torch.optim.SGD)
     for each in (foreign, trainer):
         each.train(1, manager())
-    before = foreign.backend.snapshot(foreign._checkpoint_tree())
+    before = foreign.backend.snapshot(foreign.checkpoint_tree())
     for _ in range(2):
         with pytest.raises(CheckpointError, match=r"'default': it is no state of a LBFGS, since .*max_iter.* is miss"):
             foreign.update_state(trainer.checkpoints.path("last"))
-        assert_same(foreign.backend.snapshot(foreign._checkpoint_tree()), before)
+        assert_same(foreign.backend.snapshot(foreign.checkpoint_tree()), before)
 
 
 # ---- dtypes

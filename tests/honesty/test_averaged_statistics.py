@@ -347,7 +347,7 @@ def test_a_run_that_was_killed_ends_with_the_same_bits(name, where, validated, t
         trainer("broken", EndAt(*where)).train(3, *data)
     resumed = trainer("broken")
     resumed.train(3, *data)
-    bench.assert_same(resumed._checkpoint_tree(), whole._checkpoint_tree(), "the checkpoint")
+    bench.assert_same(resumed.checkpoint_tree(), whole.checkpoint_tree(), "the checkpoint")
     bench.assert_same(model_of(bench, resumed.module), model_of(bench, whole.module), "the network")
     again = trainer("broken")
     again.train(3, *data)

@@ -23,5 +23,5 @@ def test_a_step_is_bound_once_for_all_epochs(room, tmp_path, manager, monkeypatc
     trainer.train(3, manager())
     assert len(bound) == 1
     trainer.fold = 1
-    assert trainer._step is not None
+    assert trainer.step.bound is not None
     assert len(bound) == 2

@@ -221,7 +221,7 @@ def test_a_rollback_with_workers_gives_the_same_bits(room, tmp_path, manager, se
         with np.errstate(all="ignore"):
             trainer.train(3, manager(transforms=noise, n_process_augmentation=workers))
         assert trainer.state.rollbacks == 1
-        results.append(trainer._checkpoint_tree())
+        results.append(trainer.checkpoint_tree())
     assert room.same(*results)
 
 
@@ -334,7 +334,7 @@ def test_a_run_that_was_broken_off_after_a_rollback_ends_in_the_same_bits(room, 
             build(path, AfterRollback()).train(4, manager(), manager(7))
         resumed = build(path)
         resumed.train(4, manager(), manager(7))
-    assert room.same(resumed._checkpoint_tree(), unbroken._checkpoint_tree())
+    assert room.same(resumed.checkpoint_tree(), unbroken.checkpoint_tree())
 
 
 def test_the_average_sees_every_update_after_a_rollback_of_one_step(room, tmp_path, manager):
@@ -591,7 +591,7 @@ def test_a_resumed_run_keeps_the_number_of_parts_and_ends_in_the_same_bits(tmp_p
     resumed, _ = train_hungry(room, tmp_path / "broken", manager, epochs=2, **settings)
     assert resumed.state.micro_batches == 4
     assert step == 1 or not [size for size in room.network.sizes if size > 3], "memory ran out once more"
-    assert room.same(resumed._checkpoint_tree(), unbroken._checkpoint_tree())
+    assert room.same(resumed.checkpoint_tree(), unbroken.checkpoint_tree())
 
 
 def pair_room(most=None, in_second=False):

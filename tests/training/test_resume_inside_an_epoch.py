@@ -98,7 +98,7 @@ def full(room, path, *callbacks, **settings):
 
 
 def outcome(trainer):
-    trees = trainer._checkpoint_tree()
+    trees = trainer.checkpoint_tree()
     trees["state"] = dict(trees["state"].items())
     return {"tree": trees, "weights": trainer.backend.state_tree(trainer.module, {})}
 

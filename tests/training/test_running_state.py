@@ -316,7 +316,7 @@ def test_a_run_whose_predictions_are_ragged_begins_its_epoch_again(tmp_path, reg
     assert "no checkpoint is written inside an epoch: a metric cannot be continued there" in caplog.text
     resumed = build(tmp_path / "broken")
     resumed.train(3, data)
-    assert room.same(resumed._checkpoint_tree(), unbroken._checkpoint_tree())
+    assert room.same(resumed.checkpoint_tree(), unbroken.checkpoint_tree())
 
 
 # ---- torchmetrics

@@ -395,7 +395,7 @@ def test_an_error_of_the_last_checkpoint_is_raised_and_the_one_before_is_there(
     resumed.train(3, manager())
     unbroken = room.trainer(tmp_path / "unbroken", save_freq=1)
     unbroken.train(3, manager())
-    assert room.same(resumed._checkpoint_tree(), unbroken._checkpoint_tree())
+    assert room.same(resumed.checkpoint_tree(), unbroken.checkpoint_tree())
 
 
 @pytest.mark.parametrize("background", [False, True])
@@ -457,7 +457,7 @@ def test_a_trainer_that_saves_in_the_background_can_be_used_again(room, tmp_path
     trainer = room.trainer(tmp_path / "twice", room.build(dropout=0.5), **settings)
     trainer.train(2, manager(), manager(7))
     trainer.train(4, manager(), manager(7))
-    assert room.same(trainer._checkpoint_tree(), unbroken._checkpoint_tree())
+    assert room.same(trainer.checkpoint_tree(), unbroken.checkpoint_tree())
     assert names(trainer) == names(unbroken)
 
 
@@ -511,7 +511,7 @@ def test_a_file_that_cannot_grow_stops_the_training_with_the_checkpoint_before_i
     resumed = room.trainer(tmp_path / "full", room.build(WIDE), **settings)
     assert resumed.state.epoch == 1
     resumed.train(3, manager(**data))
-    assert room.same(resumed._checkpoint_tree(), unbroken._checkpoint_tree())
+    assert room.same(resumed.checkpoint_tree(), unbroken.checkpoint_tree())
 
 
 @pytest.mark.sampled("values")
@@ -528,7 +528,7 @@ def test_a_training_that_only_warns_goes_on_and_saves_again_when_it_can(room, tm
         trainer.train(4, manager(**data))
     assert len(caught) == 1
     assert names(trainer) == {"epoch_1", "epoch_3", "epoch_4", "last"}
-    assert room.same(trainer._checkpoint_tree(), unbroken._checkpoint_tree())
+    assert room.same(trainer.checkpoint_tree(), unbroken.checkpoint_tree())
 
 
 @pytest.fixture
@@ -580,7 +580,7 @@ def test_a_disk_that_is_full_for_a_while(room, small_disk, tmp_path, manager, on
     else:
         with pytest.warns(RuntimeWarning, match="No space left on device"):
             trainer.train(4, manager())
-    assert room.same(trainer._checkpoint_tree(), unbroken._checkpoint_tree())
+    assert room.same(trainer.checkpoint_tree(), unbroken.checkpoint_tree())
     for name in ("history.csv", "history.jsonl"):
         assert (run / name).read_bytes() == (tmp_path / "unbroken" / name).read_bytes()
     resumed = room.trainer(run)
@@ -604,7 +604,7 @@ def test_a_folder_that_is_deleted_inside_an_epoch_is_made_again(room, tmp_path, 
     trainer.train(3, manager())
     assert "was deleted under the training; it is made again" in caplog.text
     assert names(trainer) >= {"epoch_1_step_2", "epoch_2", "epoch_3", "last"}
-    assert room.same(trainer._checkpoint_tree(), unbroken._checkpoint_tree())
+    assert room.same(trainer.checkpoint_tree(), unbroken.checkpoint_tree())
     assert room.trainer(tmp_path / "run", **settings).state.epoch == 3
 
 
@@ -616,7 +616,7 @@ def test_if_the_best_checkpoint_was_deleted_the_last_weights_are_kept_and_that_i
     trainer.train(3, manager(), manager(4))
     assert "the checkpoint of the best epoch, 1, is not in" in caplog.text
     last = trainer.load_state(trainer.checkpoints.path("last"))
-    assert room.same(trainer._checkpoint_tree()["model"], last["model"])
+    assert room.same(trainer.checkpoint_tree()["model"], last["model"])
 
 
 @pytest.mark.parametrize("background", [False, True])

@@ -287,7 +287,7 @@ def test_after_an_interrupt_that_was_caught_the_trainer_goes_on(room, tmp_path, 
         assert trainer.state.global_step == step
         assert room.learns(trainer.module) == learned
     trainer.train(4, manager(), manager(7))
-    assert room.same(trainer._checkpoint_tree(), unbroken._checkpoint_tree())
+    assert room.same(trainer.checkpoint_tree(), unbroken.checkpoint_tree())
 
 
 @pytest.mark.sampled("values")
@@ -301,7 +301,7 @@ def test_after_two_interrupts_it_goes_on_from_the_last_checkpoint(room, tmp_path
     with pytest.raises(KeyboardInterrupt, match="came twice"):
         trainer.train(3, manager(), manager(7))
     trainer.train(3, manager(), manager(7))
-    assert room.same(trainer._checkpoint_tree(), unbroken._checkpoint_tree())
+    assert room.same(trainer.checkpoint_tree(), unbroken.checkpoint_tree())
 
 
 def test_the_weights_are_there_to_be_looked_at_after_an_interrupt(room, tmp_path, manager):
@@ -363,7 +363,7 @@ def test_a_signal_at_any_other_moment_is_heard_too(room, tmp_path, manager, mome
     assert heard == ["the program"]
     resumed = room.trainer(tmp_path / "broken", room.build(dropout=0.5))
     resumed.train(2, manager(), manager(7))
-    assert room.same(resumed._checkpoint_tree(), unbroken._checkpoint_tree())
+    assert room.same(resumed.checkpoint_tree(), unbroken.checkpoint_tree())
 
 
 class Stream:

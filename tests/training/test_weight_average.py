@@ -174,7 +174,7 @@ def test_a_resumed_run_ends_with_the_same_average(room, tmp_path, manager, step,
         build(tmp_path / "broken", step).train(3, manager(), manager(7))
     resumed = build(tmp_path / "broken")
     resumed.train(3, manager(), manager(7))
-    assert room.same(resumed._checkpoint_tree(), unbroken._checkpoint_tree())
+    assert room.same(resumed.checkpoint_tree(), unbroken.checkpoint_tree())
     assert np.array_equal(room.read(resumed.module), room.read(unbroken.module))
 
 
@@ -190,7 +190,7 @@ def test_a_further_train_goes_on_with_the_trained_weights(room, tmp_path, manage
     network = trainer.train(2, manager(), manager(7), val_score_key=score)
     assert np.array_equal(room.read(network), model_of(room, trainer, "last" if score is None else "best"))
     trainer.train(4, manager(), manager(7), val_score_key=score)
-    assert room.same(trainer._checkpoint_tree(), unbroken._checkpoint_tree())
+    assert room.same(trainer.checkpoint_tree(), unbroken.checkpoint_tree())
 
 
 def test_to_train_a_finished_run_gives_the_average_again(room, tmp_path, manager):

@@ -1,7 +1,9 @@
 """Trainer and experiment of scikit-learn: the common ones, bound to this room."""
 
 import dataclasses
+import functools
 import logging
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 from delira.backends.sklearn.backend import BACKEND, check_writable
@@ -13,11 +15,37 @@ from delira.experiments.experiment import BaseExperiment
 from delira.experiments.run_request import RunRequest, as_parameters
 from delira.metrics import MetricSet
 from delira.settings.config import TrainerConfig
-from delira.training.base_trainer import BaseNetworkTrainer
 from delira.training.callbacks import ProgressBar
 from delira.training.data_position import has_epochs as can_give_epochs
+from delira.training.objective import Objective
+from delira.training.trainer import BaseNetworkTrainer
 
 _log = logging.getLogger("delira")
+
+
+class SklearnObjective(Objective):
+    """The metrics of an experiment with an estimator, which may have to wait for its fit."""
+
+    def prepare_fits(self, fits: Mapping[str, Any], to_numpy: Callable[[Any], Any]) -> None:
+        """Tell what fits an estimator what to keep of its batches, and what follows."""
+        config = self.run.config
+        metrics = config.bound(config.metrics, backend=self.run.backend)
+        entries = MetricSet(metrics, config.keys_of(metrics)).entries
+        for fit in fits.values():
+            fit.kept = frozenset({*entries, *(key.split(".", 1)[0] for key in entries)})
+            fit.after = functools.partial(self._after_fit, to_numpy)
+
+    def labelled(self) -> tuple[Any, Any]:
+        """Return the entry of the labels, and data in which all of them are found."""
+        return self.run.network.target, self.run.train_data
+
+    def _after_fit(self, to_numpy: Callable[[Any], Any], batches: list[tuple[dict[str, Any], dict[str, Any]]]) -> None:
+        """Compute the metrics over the epoch, which had to wait for the fit."""
+        running, backend = self.run.running, self.run.backend
+        if running is not None and running.over_epoch is not None:
+            for batch, inputs in batches:
+                predictions = to_numpy(backend.forward(self.run.network, inputs))
+                running.over_epoch.update({**predictions, **batch})
 
 
 class SklearnNetworkTrainer(BaseNetworkTrainer):
@@ -29,6 +57,8 @@ class SklearnNetworkTrainer(BaseNetworkTrainer):
     """
 
     backend = BACKEND
+    objective_cls = SklearnObjective
+    objective: Any
 
     def _setup(self, network: Any) -> None:
         if is_estimator(network) and not hasattr(network, "closure"):
@@ -39,34 +69,19 @@ class SklearnNetworkTrainer(BaseNetworkTrainer):
             if self.save_path is not None or self.callbacks.hears("on_checkpoint"):
                 check_writable(network)
         super()._setup(network)
-        for fit in self.optimizers.values():
-            metrics = self.config.bound(self.config.metrics, backend=self.backend)
-            entries = MetricSet(metrics, self.config.keys_of(metrics)).entries
-            fit.kept = frozenset({*entries, *(key.split(".", 1)[0] for key in entries)})
-            fit.after = self._after_fit
+        self.objective.prepare_fits(self.optimizers, self.to_numpy)
 
     def _at_training_begin(self, *args: Any, **facts: Any) -> None:
         network = self.module
         if network.needs_classes and network.classes is None:
-            network.found_classes = find_classes(*self._labelled())
+            network.found_classes = find_classes(*self.objective.labelled())
         if network.needs_columns:
-            network.columns = find_columns(*self._labelled())
+            network.columns = find_columns(*self.objective.labelled())
         super()._at_training_begin(*args, **facts)
-
-    def _labelled(self) -> tuple[Any, Any]:
-        """The entry of the labels, and data in which all of them are found."""
-        return self.module.target, self.train_data
 
     def _training_batches(self, data: Any, epoch: int) -> Any:
         in_order = can_give_epochs(data) and not self.module.is_incremental
         return super()._training_batches(_InOrder(data) if in_order else data, epoch)
-
-    def _after_fit(self, batches: list[tuple[dict[str, Any], dict[str, Any]]]) -> None:
-        """The metrics over the epoch, which had to wait for the fit."""
-        if self._running is not None and self._running.over_epoch is not None:
-            for batch, inputs in batches:
-                predictions = self.to_numpy(self.backend.forward(self.module, inputs))
-                self._running.over_epoch.update({**predictions, **batch})
 
     def _at_epoch_end(self, *args: Any, **facts: Any) -> None:
         if any(fit.is_done for fit in self.optimizers.values()):

@@ -2,7 +2,7 @@
 
 from delira.backends.torch.backend import BACKEND
 from delira.experiments.experiment import BaseExperiment, NetworkT
-from delira.training.base_trainer import BaseNetworkTrainer
+from delira.training.trainer import BaseNetworkTrainer
 
 
 class PyTorchNetworkTrainer(BaseNetworkTrainer):

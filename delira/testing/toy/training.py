@@ -2,7 +2,7 @@
 
 from delira.experiments.experiment import BaseExperiment, NetworkT
 from delira.testing.toy.backend import BACKEND
-from delira.training.base_trainer import BaseNetworkTrainer
+from delira.training.trainer import BaseNetworkTrainer
 
 
 class ToyTrainer(BaseNetworkTrainer):

@@ -66,7 +66,7 @@ class _Checkpointer(Callback):
 def _write_weights(trainer: Any, path: Path) -> Path:
     """The weights alone, as other programs read them; those that are validated, if weights are averaged."""
     backend = trainer.backend
-    with trainer._averaged_weights():
+    with trainer.averages.in_use():
         if backend.checkpoint_suffix == ".pt":  # torch.save of the plain state
             weights = backend.state_tree(trainer.module, {})["model"]
             return publish(path, functools.partial(backend.write_checkpoint, tree=weights))

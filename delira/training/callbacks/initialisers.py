@@ -262,7 +262,7 @@ class XavierUniform(XavierNormal):
 
 def backend_of(state: State) -> Any:
     """The verbs of the network's room; the trainer of a trial need not be there."""
-    from delira.training.trial.run import trainer_class  # it imports callbacks
+    from delira.training.trial.objective import trainer_class  # it imports callbacks
 
     owner = state[keys.SELF]
     return owner.backend if hasattr(owner, "backend") else trainer_class(state[keys.MODEL]).backend  # type: ignore[attr-defined]

@@ -164,11 +164,11 @@ class Profiler(Callback):
             yield
             if self._has_marks:
                 # hooks of a compiled step run where it is traced only
-                self._clock.rename("compile" if trainer._is_compiled else "update")
+                self._clock.rename("compile" if trainer.step.is_compiled else "update")
 
     def _mark(self, state: State, part: str) -> None:
         self._has_marks = True
-        if not trainer_of(state)._is_compiled:
+        if not trainer_of(state).step.is_compiled:
             self._clock.mark(part)
 
     # ------------------------------------------------------------------ moments

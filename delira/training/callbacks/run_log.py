@@ -4,7 +4,7 @@ import contextlib
 import logging
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from delira.logging import MessageFileHandler, MessageHandler, MessageLogger, Place
 from delira.logging.logger import frequency_of, reduction_of
@@ -14,19 +14,22 @@ from delira.training.callbacks.abstract_callback import AbstractCallback
 from delira.utils.suggest import did_you_mean
 from delira.utils.trees import iterate_leaves
 
+if TYPE_CHECKING:
+    from delira.training.run import Run
+
 _log = logging.getLogger("delira")
 
 
-def facts_of(trainer: Any) -> dict[str, str | float | int | bool]:
+def facts_of(run: "Run", given_settings: Mapping[str, Any]) -> dict[str, str | float | int | bool]:
     """What trackers are told of a run: parameters of model and training, seed, fold and versions, by dotted names."""
     from delira.runs.folder import versions  # it knows this module
 
-    network = trainer.module
+    network = run.network
     tree = {
-        "seed": trainer.seed,
-        "fold": trainer.fold,
+        "seed": run.seed,
+        "fold": run.fold,
         "model": {"class": type(network).__qualname__, **getattr(network, "init_kwargs", {})},
-        "training": {name: value for name, value in trainer.given_settings.items() if name not in _UNTOLD},
+        "training": {name: value for name, value in given_settings.items() if name not in _UNTOLD},
         "versions": versions(),
     }
     return {".".join(map(str, path)): _as_fact(leaf) for path, leaf in iterate_leaves(tree)}
@@ -53,15 +56,15 @@ class RunLog(AbstractCallback):
 
     Parameters
     ----------
-    trainer
+    run
         Its settings say what the handlers are, and its ``save_path`` where files go.
+    given_settings
+        Settings as they were given, which trackers are told.
     """
 
-    def __init__(self, trainer: Any):
-        self._trainer, self.config = trainer, trainer.config.logging
-        self.folder: Path | None = trainer.save_path
-        #: number of the update that was begun last
-        self.step = 0
+    def __init__(self, run: "Run", given_settings: Mapping[str, Any]):
+        self._run, self._given_settings, self.config = run, given_settings, run.config.logging
+        self.folder: Path | None = run.save_path
         frequencies = 1 if self.config.frequencies is None else self.config.frequencies
         self.logger = MessageLogger("of the training", (), frequencies, self.config.reductions, self._place)
         self._file: MessageFileHandler | None = None
@@ -77,10 +80,10 @@ class RunLog(AbstractCallback):
         ConfigError
             If a handler cannot be made, e.g. since no server of visdom answers.
         """
-        config, state = self.config, self._trainer.state
+        config, state = self.config, self._run.state
         handlers = []
         if state.epoch < num_epochs or state.step_in_epoch:
-            handlers = make_handlers(config.type, config.kwargs, self.folder, self._trainer.fold, self._identities)
+            handlers = make_handlers(config.type, config.kwargs, self.folder, self._run.fold, self._identities)
         try:
             self._begin(handlers)
             with self.logger.opened():
@@ -100,7 +103,7 @@ class RunLog(AbstractCallback):
         for handler in handlers:
             self.logger.add_handler(handler)
             if callable(describe := getattr(handler, "describe_run", None)):
-                describe(facts_of(self._trainer))
+                describe(facts_of(self._run, self._given_settings))
         if self.folder is not None:
             self._file = MessageFileHandler(self.folder / "logs" / "messages.jsonl")
             self._file.addFilter(_is_no_epoch)  # those are in the history files
@@ -109,8 +112,8 @@ class RunLog(AbstractCallback):
 
     def _return_to_state(self) -> None:
         """Hide what was logged after the place where the run is."""
-        state = self._trainer.state
-        self.step = state.global_step
+        state = self._run.state
+        self._run.begun_step = state.global_step
         if self._file is not None:
             self._file.cut(self._n_lines)
         for handler in self.logger.handlers:
@@ -118,9 +121,9 @@ class RunLog(AbstractCallback):
                 go_on(state.epoch, state.global_step)
 
     def _place(self) -> Place:
-        trainer = self._trainer
-        epoch = trainer.state.epoch + (trainer._running is not None)
-        return Place("step", self.step, epoch, trainer.fold)
+        run = self._run
+        epoch = run.state.epoch + (run.running is not None)
+        return Place("step", run.begun_step, epoch, run.fold)
 
     def at_epoch_end(self, trainer: Any, *, metrics: Mapping[str, Any], curr_epoch: int, **facts: Any) -> None:
         """Log the epoch."""
@@ -170,7 +173,7 @@ class StepLog(AbstractCallback):
 
     def at_iter_end(self, trainer: Any, **facts: Any) -> None:
         """Log what is due: what the values since the last time have become."""
-        logger, running, state = self.log.logger, trainer._running, trainer.state
+        logger, running, state = self.log.logger, trainer.run.running, trainer.state
         if running is None or not logger.handlers:
             return
         wanted = logger.frequencies

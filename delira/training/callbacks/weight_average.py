@@ -107,8 +107,4 @@ def set_average(trainer: Any, average: Any) -> None:
     ConfigError
         If another one does, or if running statistics are to be updated that cannot be.
     """
-    if trainer.weight_average is not None:
-        name = type(trainer.weight_average).__name__
-        raise ConfigError(f"there is an {name} already; the weights can have only one average")
-    trainer.averaged_statistics.check(average)
-    trainer.weight_average = average
+    trainer.averages.use(average)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from delira.errors import ConfigError
+from delira.training.feeding import batch_length
 from delira.training.finders.rehearsal import Rehearsal, participants, rehearsing
-from delira.training.predictor import batch_length
 from delira.training.trial.data import Batch
 from delira.utils.arrays import shape_of
 from delira.utils.checks import check_flags, check_whole

@@ -11,11 +11,12 @@ from delira import state as keys
 from delira.errors import ConfigError, DataError
 from delira.training.callbacks.abstract_callback import MEMORY, CallbackList
 from delira.training.callbacks.hooks import IN_STEP, PHASES
+from delira.training.checkpoints import losses_with_state
 from delira.training.data_position import has_epochs, is_foreign_loader
+from delira.training.events import telling_the_end
 from delira.training.generators import own_generators, seed_generators
 from delira.training.plan import close_workers
 from delira.training.trial.data import TrialData
-from delira.training.watcher import telling_the_end
 
 #: what a callback that acts inside the step may need besides
 _KEPT = ("on_start", "on_start_epoch", "on_start_training", *IN_STEP, "on_end")
@@ -95,7 +96,7 @@ class Rehearsal:
 
     def __init__(self, trainer: Any, data: Any):
         self._trainer, self._data, self._losses = trainer, data, _Losses()
-        self._running = trainer._new_epoch()
+        self._running = trainer.new_epoch()
         self.batches = self._batches()
         #: the state before the first step
         self.facts: dict[Any, Any] = {}
@@ -118,7 +119,7 @@ class Rehearsal:
 
     def step(self, batch: Any) -> float:
         """Train on a batch; returns the sum of the losses, and waits for it."""
-        self._trainer._train_batch(batch, None, False, self._running)
+        self._trainer.step.train_on(batch, None, False, self._running)
         values = list(self._losses.values.values())
         if not values:
             raise ConfigError("the steps tell no loss, which is what is looked at; let the closure return its losses")
@@ -167,10 +168,10 @@ def rehearsing(trainer: Any, data: Any) -> Iterator[Rehearsal]:
     position = copy.deepcopy(data.state_dict()) if is_foreign_loader(data) else None
     with backend.threads(config.num_threads), own_generators(backend), exact:
         seed_generators(backend, trainer.seed, trainer.fold, trainer.state.epoch + 1, stream="framework")
-        state, known, phase = trainer.state, dict(facts), trainer._phase
+        state, known, phase = trainer.state, dict(facts), trainer.run.phase
         _give_shapes(trainer, data)
         rehearsal = Rehearsal(trainer, data)
-        losses = [(loss, copy.deepcopy(loss.state_dict())) for _, loss in trainer._losses_with_state()]
+        losses = [(loss, copy.deepcopy(loss.state_dict())) for _, loss in losses_with_state(trainer.run)]
         trainer.state = _scratch(state)
         try:
             with rehearsal.callbacks() as callbacks, _begun(trainer, callbacks, data):
@@ -178,7 +179,7 @@ def rehearsing(trainer: Any, data: Any) -> Iterator[Rehearsal]:
                 with backend.training(trainer.module), contextlib.closing(rehearsal.batches):
                     yield rehearsal
         finally:
-            trainer.state, trainer._phase, rehearsal.facts = state, phase, known
+            trainer.state, trainer.run.phase, rehearsal.facts = state, phase, known
             rehearsal.put_back()
             for loss, kept in losses:
                 loss.load_state_dict(kept)
@@ -191,12 +192,12 @@ def rehearsing(trainer: Any, data: Any) -> Iterator[Rehearsal]:
 def _begun(trainer: Any, callbacks: CallbackList, data: Any) -> Iterator[None]:
     """Scope of a training pass, as callbacks are told."""
     facts, epoch = trainer.facts, trainer.state.epoch
-    trainer._phase = "fit"
+    trainer.run.phase = "fit"
     facts.update({keys.PHASE: "fit", keys.EPOCH: epoch, keys.MAX_EPOCHS: epoch + 1, keys.STOP_TRAINING: False})
     with telling_the_end(callbacks, facts, "fit"):
         for hook in ("on_start", "on_start_epoch"):
             callbacks.fire(hook, facts, "fit")
-        trainer._begin_pass(keys.TRAIN_DATA, data, "on_start_training")
+        trainer.events.begin_pass(keys.TRAIN_DATA, data, "on_start_training")
         yield
 
 
@@ -219,6 +220,6 @@ def _give_shapes(trainer: Any, data: Any) -> None:
         counters = (trainer.seed, trainer.fold, trainer.state.epoch + 1)
         batches = iter(data.epoch(*counters, shuffle=True) if has_epochs(data) else data)
         with trainer.backend.evaluating(module):
-            trainer.forward(trainer._prepare_batch(next(batches)))
+            trainer.forward(trainer.feed.prepare(next(batches)))
         if hasattr(batches, "close"):
             batches.close()

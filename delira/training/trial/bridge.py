@@ -13,7 +13,7 @@ from delira.metrics import MetricList
 from delira.metrics.forms import in_form
 from delira.metrics.tree.criteria import known_of
 from delira.training.trial.calls import is_ours, needed_inputs, parameters_of, single_output, takes_state_only
-from delira.training.trial.run import trainer_class
+from delira.training.trial.objective import trainer_class
 
 #: trainer of a room -> its experiment, and the method in which its networks compute
 _ROOMS = {

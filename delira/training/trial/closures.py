@@ -140,7 +140,7 @@ class Closure:
         state.update(more)
         state[self.loss] = state[keys.LOSS] = loss
         state[keys.GRADIENTS] = dict(gradients)
-        trainer._fire("on_backward")
+        trainer.events.fire("on_backward")
         trainer.backend.leave_gradients(network, optimizer, {**gradients, **state.pop(keys.GRADIENTS)})
 
     def step(self, state: State) -> None:
@@ -148,7 +148,7 @@ class Closure:
         if (optimizer := self._own_optimizer(state)) is not None:
             trainer = state[keys.SELF].trainer
             trainer.backend.update_after({"": optimizer})
-            trainer.is_updated = True
+            trainer.objective.is_updated = True
 
     def _compute(self, network: Any, state: State) -> tuple[Any, dict[Any, Any]]:
         """The loss, and what else was written into the state."""
@@ -156,17 +156,17 @@ class Closure:
         with _replaced(state, {read["model"]: network}):
             found = map_leaves(_precise, self._call(network, read["x"](state), state))
             state[keys.Y_PRED] = state[self._y_pred] = found
-            trainer._fire("on_forward")
+            trainer.events.fire("on_forward")
             changed = self._y_pred if state[self._y_pred] is not found else keys.Y_PRED
             state[keys.Y_PRED] = state[self._y_pred] = state[changed]
             given = {keys.CRITERION: read["criterion"](state)}
             if not takes_state_only(given[keys.CRITERION]):
                 given[keys.Y_TRUE] = read["y_true"](state)
             with _replaced(state, given):
-                state[keys.LOSS] = trainer._loss(state)
+                state[keys.LOSS] = trainer.objective.loss()
             for added in trainer.backend.added_losses(network).values():
                 state[keys.LOSS] = state[keys.LOSS] + added
-            trainer._fire("on_criterion")
+            trainer.events.fire("on_criterion")
             state[self.loss] = state[keys.LOSS]
         own = {keys.Y_PRED, self._y_pred, keys.X, keys.Y_TRUE}
         return state[keys.LOSS], {key: state[key] for key in written(state, before) if key not in SETTLED or key in own}

@@ -14,6 +14,7 @@ from delira.errors import ConfigError, DataError
 from delira.state import State
 from delira.training.checks import count_batches
 from delira.training.data_position import has_epochs, is_foreign_loader
+from delira.training.state import TrainingState
 from delira.utils.trees import n_rows
 
 #: number of steps: until the training is stopped
@@ -137,6 +138,14 @@ class TrialData:
         if self._is_managed:
             return self._managed((seed, fold, epoch), start, shuffle)
         return self._counted((seed, fold, epoch), start, shuffle)
+
+    def again(self, counters: tuple[int, int, int], state: TrainingState) -> Iterator[Batch]:
+        """Return the batches of an epoch that has ended once more; an iterator that is kept stays where it is."""
+        batches = self.epoch(*counters, shuffle=not self.keeps_iterator)
+        if self.steps != ENDLESS:
+            return batches
+        n_steps = state.step_in_epoch or (state.history[-1]["train_steps"] if state.history else 1)
+        return itertools.islice(batches, int(n_steps))
 
     @property
     def _is_managed(self) -> bool:

@@ -1,6 +1,6 @@
-"""The trainer of a trial for an estimator of scikit-learn, which learns by itself."""
+"""What a trial computes for an estimator of scikit-learn, which learns by itself."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -8,121 +8,122 @@ import numpy as np
 from delira import state as keys
 from delira.contract import Step, room_default, run_hooks
 from delira.errors import ConfigError
-from delira.state import State
-from delira.training.trial.data import X_ENTRY, Y_ENTRY, as_batch
-from delira.training.trial.run import TrialRun
-from delira.training.trial.watcher import PREDICTION
+from delira.training.objective import Result
+from delira.training.trial.data import X_ENTRY, Y_ENTRY, TrialData, as_batch
+from delira.training.trial.objective import PREDICTION, TrialObjective
 from delira.utils.trees import map_leaves
 
 
-class EstimatorRun(TrialRun):
-    """What a trial's trainer does otherwise for an estimator; it is mixed with the trainer of the room.
+class EstimatorObjective(TrialObjective):
+    """What a trial computes for an estimator.
 
     One that can learns batch by batch; its predictions of a step are those after it. Another is fitted at the end of
     the first epoch, on all batches, and then the metrics are computed on them. There is no ``on_backward``.
     """
 
-    def _setup(self, network: Any) -> None:
-        self._given = network.estimator if hasattr(network, "closure") else network
-        super()._setup(network)  # type: ignore[misc]
-        for fit in self.optimizers.values():
-            fit.kept = frozenset([Y_ENTRY])
-        network = self.module
-        network.target = Y_ENTRY if network.target is not None and _needs_target(network.estimator) else None
-        self._loaded()
+    def methods_of(self, network: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        """Return what makes arrays of batches, and the step."""
+        if self.trial.closure is not None:
+            raise ConfigError("an estimator learns by itself, so there is nothing that a closure could replace")
+        model = self.trial.state[keys.MODEL]
+        self._given = model.estimator if hasattr(model, "closure") else model
+        return _arrays_of, self._learn
 
-    def _loaded(self) -> None:
+    def prepare_fits(self, fits: Mapping[str, Any], to_numpy: Callable[[Any], Any]) -> None:
+        """Tell what fits an estimator what to keep of its batches, and what follows."""
+        for fit in fits.values():
+            fit.kept, fit.after = frozenset([Y_ENTRY]), self._after_fit
+        network = self.run.network
+        network.target = Y_ENTRY if network.target is not None and _needs_target(network.estimator) else None
+        self.weights_were_loaded()
+
+    def labelled(self) -> tuple[str, Any]:
+        """Return the entry of the labels, and data in which the backend finds all of them."""
+        generator = self.run.train_data.generator
+        if isinstance(generator, (list, tuple)):
+            return Y_ENTRY, [as_batch(batch) for batch in generator]
+        return "label", generator
+
+    def check_data(self, data: TrialData) -> None:
+        """Refuse steps without data."""
+        if data.generator is None:
+            raise ConfigError("an estimator learns from data; give the trial some (with_train_data)")
+
+    def weights_were_loaded(self) -> None:
         """Let the estimator that was given be what was made, or read, in its place."""
-        super()._loaded()
-        network, given = self.module, self._given
+        network, given = self.run.network, self._given
         if network.estimator is not given:
             vars(given).clear()
             vars(given).update(vars(network.estimator))
             network.estimator = given
-        self.facts[keys.MODEL] = given
-
-    def _methods_of(self, network: Any) -> tuple[Any, Any]:
-        if self.trial.closure is not None:
-            raise ConfigError("an estimator learns by itself, so there is nothing that a closure could replace")
-        return _arrays_of, self._learn
+        self.run.facts[keys.MODEL] = given
 
     @property
     def is_finished(self) -> bool:
-        """Whether the model is fitted, so that more epochs would change nothing."""
-        return any(fit.is_done for fit in self.optimizers.values())
+        """Return True if the model is fitted, so that more epochs would change nothing."""
+        return any(fit.is_done for fit in self.run.optimizers.values())
 
-    def train(self, num_epochs: Any, train_data: Any, *args: Any, **kwargs: Any) -> Any:
-        """Learn; see the trainer of the room."""
-        if train_data.generator is None:
-            raise ConfigError("an estimator learns from data; give the trial some (with_train_data)")
-        return super().train(num_epochs, train_data, *args, **kwargs)  # type: ignore[misc]
+    def takes_network(self, network: Any) -> bool:
+        """Go on with another estimator."""
+        self._given = self.run.network.estimator = network
+        return True
 
-    def _follow_replaced(self, facts: State) -> None:
-        self._given = self.module.estimator = facts[keys.MODEL]
-
-    def _update_state(self, tree: Any) -> Any:
-        super()._update_state(tree)  # type: ignore[misc]
-        self._loaded()
-        return self
+    def take_over(self, take: Callable[[Mapping[str, Any]], None], tree: Mapping[str, Any]) -> None:
+        """Let the run take a checkpoint over."""
+        super().take_over(take, tree)
+        self.weights_were_loaded()
 
     # ------------------------------------------------------------------ the step
 
     @room_default
-    def _learn(self, model: Any, data_dict: dict[str, Any], optimizers: Mapping[str, Any]) -> Any:
+    def _learn(self, model: Any, data_dict: dict[str, Any], optimizers: Mapping[str, Any]) -> Result:
         """The step: learn, or keep the batch until the estimator is fitted."""
-        step = Step(model, data_dict)
-        run_hooks(self.hooks.sample, step)
+        step, hooks = Step(model, data_dict), self.run.hooks
+        run_hooks(hooks.sample, step)
         learn = type(model).closure
         _, _, predictions = learn(model, step.batch, optimizers, key_mapping={"x": X_ENTRY})
         if not predictions:
             return {}, {}, {}
         step.predictions = self._prediction_of(predictions)
-        run_hooks(self.hooks.forward, step)
-        run_hooks(self.hooks.criterion, step)
+        run_hooks(hooks.forward, step)
+        run_hooks(hooks.criterion, step)
         return {}, step.losses, step.predictions
 
     def _prediction_of(self, predictions: Mapping[str, Any]) -> dict[str, Any]:
-        """Scores where their columns are numbered as the labels are, else labels."""
-        classes = getattr(self.module.estimator, "classes_", None)
+        """Return scores where their columns are numbered as the labels are, else labels."""
+        classes = getattr(self.run.network.estimator, "classes_", None)
         is_numbered = classes is None or np.array_equal(classes, np.arange(len(classes)))
         return {PREDICTION: predictions["pred" if is_numbered else "label_pred"]}
 
     def forward(self, prepared: Mapping[str, Any]) -> Mapping[str, Any]:
         """Predict a prepared batch."""
-        return self._prediction_of(self.module(prepared[X_ENTRY]))
+        return self._prediction_of(self.run.network(prepared[X_ENTRY]))
 
-    def _loss(self, facts: State) -> Any:
+    def loss(self) -> Any:
+        """Compute the criterion of the state; one of scikit-learn takes the target first."""
+        facts = self.run.facts
         criterion = facts[keys.CRITERION]
-        if getattr(criterion, "__module__", "").startswith("sklearn.metrics"):  # those take the target first
+        if getattr(criterion, "__module__", "").startswith("sklearn.metrics"):
             return criterion(facts[keys.Y_TRUE], facts[keys.Y_PRED])
-        return super()._loss(facts)
+        return super().loss()
 
-    def _after_batch(self, prepared: Mapping[str, Any], result: tuple[Any, Any, Any], hook: str) -> None:
+    def after_step(self, prepared: Mapping[str, Any], result: Result, carried: Mapping[Any, Any]) -> None:
+        """Show a step that is done; one that only kept its batch has no metrics."""
         if result[2]:
-            super()._after_batch(prepared, result, hook)
+            super().after_step(prepared, result, carried)
             return
-        facts = self.facts
-        facts[keys.X], facts[keys.Y_TRUE] = self._divided(prepared)
+        facts = self.run.facts
+        facts[keys.X], facts[keys.Y_TRUE] = self.divided(prepared)
         facts[keys.METRICS] = {}
-        self._fire(hook)
 
     def _after_fit(self, batches: list[tuple[dict[str, Any], dict[str, Any]]]) -> None:
-        """The metrics of the epoch, which had to wait for the fit."""
-        facts = self.facts
+        """Compute the metrics of the epoch, which had to wait for the fit."""
+        facts = self.run.facts
         for kept, inputs in batches:
             facts[keys.X], facts[keys.Y_TRUE] = inputs["x"], kept.get(Y_ENTRY)
             facts[keys.Y_PRED] = self.forward({X_ENTRY: inputs["x"]})[PREDICTION]
-            facts[keys.LOSS] = self._loss(facts)
-            self._measure(facts)
-
-    # ------------------------------------------------------------------ classes
-
-    def _labelled(self) -> tuple[str, Any]:
-        """The entry of the labels, and data in which the room finds all of them."""
-        generator = self.train_data.generator  # type: ignore[attr-defined]
-        if isinstance(generator, (list, tuple)):
-            return Y_ENTRY, [as_batch(batch) for batch in generator]
-        return "label", generator
+            facts[keys.LOSS] = self.loss()
+            self.measure()
 
 
 def _needs_target(estimator: Any) -> bool:

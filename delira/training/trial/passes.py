@@ -12,8 +12,9 @@ from delira.settings.parts import check_verbose
 from delira.state import State
 from delira.training.callbacks.abstract_callback import CallbackList
 from delira.training.callbacks.printers import Tqdm
-from delira.training.trial.watcher import TrialWatcher
-from delira.training.watcher import telling_the_end
+from delira.training.evaluation import Watcher, aside
+from delira.training.events import telling_the_end
+from delira.training.trial.objective import TrialObjective
 from delira.utils.trees import iterate_leaves
 
 _TITLES: dict[str, str] = {keys.TRAIN_DATA: "training", keys.VALIDATION_DATA: "validation", keys.TEST_DATA: "test"}
@@ -29,6 +30,7 @@ class Passes:
     metrics: Any
     data_of: Any
     closure: Any
+    objective: TrialObjective
     _is_fitting = False
 
     def run(self, epochs: int = 1, verbose: int = -1) -> list[dict[str, Any]]:
@@ -67,10 +69,11 @@ class Passes:
                 "learns what: with_closure(combined_closure(base_closure(...), base_closure(...)))"
             )
         state[keys.STOP_TRAINING] = trainer.stop_training = False
-        trainer._phase = state[keys.PHASE] = "fit"
-        trainer._follow(state)
+        trainer.run.phase = state[keys.PHASE] = "fit"
+        trainer.events.follow()
         trainer.backend.check_optimizers(trainer.module, trainer.optimizers)
-        if trainer.state.epoch < epochs and not trainer.is_finished:
+        if trainer.state.epoch < epochs and not self.objective.is_finished:
+            self.objective.check_data(train)
             self._is_fitting = True
             try:
                 with self._shown(verbose):
@@ -121,9 +124,9 @@ class Passes:
             The metrics by name. Those of the validation data also go into the last record of the history.
         """
         data_key = keys.VALIDATION_DATA if data_key is None else data_key
-        with self._aside(), self._shown(verbose), self._phase("evaluate", data_key) as watcher:
-            values: dict[str, Any] = self._pass(watcher, data_key)
-            values = self.trainer._end_pass(values, "on_end_epoch")
+        with self._aside(), self._shown(verbose), self._phase("evaluate", data_key):
+            values = self._pass(self.trainer.watcher(), data_key)
+            values = self.trainer.events.end_pass(values, "on_end_epoch")
         history = self.trainer.state.history
         if history and data_key == keys.VALIDATION_DATA and not self._is_fitting:
             history[-1].update(values)
@@ -145,21 +148,20 @@ class Passes:
         returned for each batch if that cannot be joined.
         """
         data_key = keys.TEST_DATA if data_key is None else data_key
-        with self._aside(), self._shown(verbose), self._phase("predict", data_key) as watcher:
-            watcher.kept = []
-            self._pass(watcher, data_key)
-            self.trainer._fire("on_end_epoch")
+        with self._aside(), self._shown(verbose), self._phase("predict", data_key):
+            self._pass(self.trainer.watcher(kept=[]), data_key)
+            self.trainer.events.fire("on_end_epoch")
         return self.state[keys.FINAL_PREDICTIONS]
 
-    def _pass(self, watcher: Any, data_key: Any) -> dict[str, Any]:
+    def _pass(self, watcher: Watcher, data_key: Any) -> dict[str, Any]:
         """One pass without learning, from on_start_validation to on_end_validation."""
         trainer, data = self.trainer, self.data_of(data_key)
-        trainer._begin_pass(data_key, data, "on_start_validation")
+        trainer.events.begin_pass(data_key, data, "on_start_validation")
         trainer.evaluate(data, metrics={}, keep_predictions=False, watcher=watcher)
-        trainer.tell_stopped(watcher, data, f"the pass over the {_TITLES[data_key]} data")
+        self.objective.tell_stopped(watcher, data, f"the pass over the {_TITLES[data_key]} data")
         if watcher.kept is not None:
             self.state[keys.FINAL_PREDICTIONS] = self._joined(watcher.kept)
-        values: dict[str, Any] = trainer._end_pass({}, "on_end_validation")
+        values: dict[str, Any] = trainer.events.end_pass({}, "on_end_validation")
         return values
 
     def _joined(self, predictions: list[Any]) -> Any:
@@ -192,7 +194,7 @@ class Passes:
             for key in keys.SINCE.keys() - {keys.FINAL_PREDICTIONS}:
                 state.pop(key, None)
             state.update({key: value for key, value in before.items() if key in keys.SINCE})
-            trainer._phase = "fit"
+            trainer.run.phase = "fit"
             if state.get(keys.DATA) == keys.TRAIN_DATA:
                 metrics.train()
             else:
@@ -201,24 +203,14 @@ class Passes:
             metrics.load_state_dict(kept)
 
     @contextlib.contextmanager
-    def _phase(self, phase: str, data_key: Any) -> Iterator[Any]:
+    def _phase(self, phase: str, data_key: Any) -> Iterator[None]:
         """Scope of an evaluation or a prediction; its end is told whatever happens."""
         if not isinstance(data_key, str) or data_key not in _TITLES:
             raise ConfigError(f"data_key is one of TRAIN_DATA, VALIDATION_DATA and TEST_DATA, got {data_key!r}")
         if self.data_of(data_key) is None:
             raise ConfigError(f"there are no {_TITLES[data_key]} data to {phase}")
-        trainer, state = self.trainer, self.state
-        trainer._phase = phase
-        trainer._follow(state)
-        state.n_asides += 1
-        state.update({keys.PHASE: phase, keys.EPOCH: 0, keys.MAX_EPOCHS: 1, keys.STOP_TRAINING: False})
-        try:
-            with telling_the_end(self.callbacks, state, phase):
-                trainer._fire("on_start")
-                trainer._fire("on_start_epoch")
-                yield TrialWatcher(trainer)
-        finally:
-            trainer._phase = "fit"
+        with aside(self.trainer.run, self.trainer.events, phase):
+            yield
 
     def replay(self, callbacks: Iterable[Any] | None = None, verbose: int = 2, one_batch: bool = False) -> Self:
         """Tell callbacks the history again, as if it happened: progress and metrics, no tensors.

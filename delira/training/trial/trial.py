@@ -22,10 +22,11 @@ from delira.training.trial.bridge import experiment_of
 from delira.training.trial.calls import bind_criterion
 from delira.training.trial.closures import Closure, base_closure, combined_closure, optimizers_of
 from delira.training.trial.data import X_ENTRY
+from delira.training.trial.estimators import EstimatorObjective
 from delira.training.trial.fluent import FluentData
 from delira.training.trial.moving import Movable
+from delira.training.trial.objective import TrialObjective, trainer_class
 from delira.training.trial.passes import Passes
-from delira.training.trial.run import trainer_class, trial_trainer_class
 from delira.utils.checks import check_flags
 from delira.utils.files import as_path
 
@@ -121,11 +122,11 @@ class Trial(FluentData, Passes, Movable):
         """The trainer that does the work; made when it is first needed."""
         if self._trainer is None:
             model = self.state[keys.MODEL]
-            make = trial_trainer_class(trainer_class(model), self)
-            learns = self._room().is_differentiable
+            make, learns = trainer_class(model), self._room().is_differentiable
+            self.objective = TrialObjective(self) if learns else EstimatorObjective(self)
             self._trainer = make(
                 model, self.save_path, {} if learns else {"x": X_ENTRY}, callbacks=[*self.callbacks],
-                **({"optim_fn": self.given_optimizers} if learns else {}),
+                objective=self.objective, **({"optim_fn": self.given_optimizers} if learns else {}),
                 **{"logging_type": None, **self.settings, "seed": self.seed},
             )  # fmt: skip
             self.callbacks = self._trainer.callbacks
@@ -218,9 +219,7 @@ class Trial(FluentData, Passes, Movable):
         dict
             Plain values and tensors under plain text, safe to store with the framework's own means.
         """
-        trainer = self.trainer
-        with trainer._filled_state():
-            tree = trainer.backend.snapshot(trainer._checkpoint_tree())
+        tree = self.trainer.checkpoint_tree()
         state = tree["state"] = _without_keys(tree["state"])
         return {**tree, "version": _version(), "history": state["history"], "callback_list": state["callbacks"]}
 
@@ -254,12 +253,12 @@ class Trial(FluentData, Passes, Movable):
         # a copy: the trainer goes on with the lists and arrays of what it is given
         tree = self.trainer.backend.snapshot(tree)
         if is_state:
-            self.trainer._update_state(tree)
+            self.trainer.take_state(tree)
             self.state[keys.HISTORY] = self.trainer.state.history
         else:
             weights = tree["model"] if "model" in tree and "optimizer" in tree else tree
-            self.trainer.backend.load_state_tree({"model": weights}, self.trainer.module, {})
-            self.trainer._loaded()
+            self.trainer.load_weights(weights)
+            self.objective.weights_were_loaded()
         return self
 
     def save(self, path: str | Path) -> Path:

@@ -94,7 +94,7 @@ POINTS = [
     PutBack(
         point="26",
         what="weights of another type are converted",
-        file="delira/training/checkpointed.py",
+        file="delira/training/checkpoints.py",
         old="    if wrong:\n",
         new="    if False:\n",
         test="tests/training/test_moved_and_copied.py::test_weights_of_another_type_are_refused_by_name",

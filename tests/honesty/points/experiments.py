@@ -140,7 +140,7 @@ POINTS = [
     PutBack(
         point="29",
         what="a batch without samples divides by zero",
-        file="delira/training/predictor.py",
+        file="delira/training/feeding.py",
         old="    if not number:\n        raise DataError(",
         new="    if number < 0:\n        raise DataError(",
         test="tests/training/test_wrong_values.py::test_a_batch_without_samples_is_refused",
@@ -183,9 +183,9 @@ POINTS = [
     PutBack(
         point="28",
         what="errors inside of forward say nothing of the batch",
-        file="delira/training/base_trainer.py",
-        old='            error.add_note(f"in a training step on a batch of {checks.describe_batch(prepared)}")\n',
-        new="",
+        file="delira/training/step.py",
+        old='                error.add_note(f"in a training step on a batch of {checks.describe_batch(prepared)}")\n',
+        new="                pass\n",
         test="tests/training/test_where_errors_happen.py::test_an_error_inside_of_forward_tells_entries_and_shapes",
     ),
     PutBack(

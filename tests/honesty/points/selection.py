@@ -29,7 +29,7 @@ POINTS = [
     PutBack(
         point="1",
         what="of equal scores the last counts",
-        file="delira/training/run_state.py",
+        file="delira/training/trainer.py",
         old='return new_val_score > old_val_score if score_mode(mode) == "highest"',
         new='return new_val_score >= old_val_score if score_mode(mode) == "highest"',
         test=EVERY + "test_the_epoch_that_is_tested_is_the_best_by_hand[TimeSeriesSplit]",
@@ -37,8 +37,8 @@ POINTS = [
     PutBack(
         point="1",
         what="the best epoch by the loss is forgotten as an output of metrics is read otherwise",
-        file="delira/training/run_state.py",
-        old="        if changed and self.config.output_of(self.state.score_key) in changed:\n",
+        file="delira/training/trainer.py",
+        old="        if changed and self.run.config.output_of(state.score_key) in changed:\n",
         new="        if changed:\n",
         test=READINGS + "test_an_output_that_is_read_otherwise_leaves_the_best_epoch_of_another_score_alone",
     ),
@@ -101,18 +101,20 @@ POINTS = [
     PutBack(
         point="3",
         what="where the best checkpoint cannot be read the last weights are tested",
-        file="delira/training/checkpointed.py",
-        old="            tree = self.checkpoints.load_or_warn(path)\n            if tree is not None and tree.get",
-        new="            try:\n                tree = self.checkpoints.load_or_warn(path)\n"
-        "            except OSError:\n                tree = None\n            if tree is not None and tree.get",
+        file="delira/training/checkpoints.py",
+        old="            tree = self.folder.load_or_warn(path)\n            if tree is not None and tree.get",
+        new=(
+            "            try:\n                tree = self.folder.load_or_warn(path)\n            except OSError:\n"
+            "                tree = None\n            if tree is not None and tree.get"
+        ),
         test=WEIGHTS + "test_a_best_checkpoint_that_cannot_be_read_ends_the_run_and_a_resume_tests_it",
     ),
     PutBack(
         point="3",
         what="the best epoch is named though the last weights were tested",
-        file="delira/training/checkpointed.py",
-        old="        self.weights_epoch = self.state.epoch if best is None else self.state.best_epoch\n",
-        new="        self.weights_epoch = self.state.best_epoch\n",
+        file="delira/training/checkpoints.py",
+        old="        self.weights_epoch = run.state.epoch if tree is None else run.state.best_epoch\n",
+        new="        self.weights_epoch = run.state.best_epoch\n",
         test=WEIGHTS + "test_result_ledger_page_and_verify_say_which_weights_were_tested",
     ),
     PutBack(
@@ -158,8 +160,8 @@ POINTS = [
     PutBack(
         point="30",
         what="after train and run the network is in training mode",
-        file="delira/training/base_trainer.py",
-        old="            self.backend.set_evaluating(self.module)\n",
+        file="delira/training/trainer.py",
+        old="            run.backend.set_evaluating(run.network)\n",
         new="",
         test="tests/training/test_evaluation_mode.py::test_one_sample_is_enough_for_batch_statistics",
     ),

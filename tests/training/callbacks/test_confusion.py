@@ -168,7 +168,7 @@ def test_a_pass_that_is_continued_is_counted_on(tmp_path):
     @on_step_training
     def stop(state):
         if state[keys.BATCH] == 2:
-            state[keys.SELF].trainer._save(["last"])
+            state[keys.SELF].trainer.saving.save(["last"])
             raise RuntimeError("on purpose")
 
     trial_of("torch", callback()).run(1)

@@ -183,7 +183,7 @@ def test_to_measure_changes_nothing(room, tmp_path, manager):
 def test_batches_are_prepared_ahead_as_without_it(room, tmp_path, manager):
     trainer = room.trainer(tmp_path, callbacks=[Profiler()])
     trainer.train(1, manager())
-    assert trainer._may_look_ahead
+    assert not trainer.events.hears("at_iter_begin")
 
 
 def test_a_closure_of_ones_own_is_one_step(torch_fit, clock):

@@ -135,7 +135,7 @@ def test_a_fit_that_is_continued_inside_an_epoch_equals_an_unbroken_one(torch_fi
     def stop(state):
         if state[keys.EPOCH] == 1 and state[keys.BATCH] == 1:
             trainer = state[keys.SELF].trainer
-            trainer._save(["last"])
+            trainer.saving.save(["last"])
             raise RuntimeError("on purpose")
 
     whole = torch_fit.trial(board("whole"))

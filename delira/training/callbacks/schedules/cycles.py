@@ -11,7 +11,7 @@ from delira.utils.checks import check_choice, check_functions, check_numbers, ch
 from delira.utils.suggest import did_you_mean
 
 if TYPE_CHECKING:
-    from delira.training.base_trainer import BaseNetworkTrainer
+    from delira.training.trainer import BaseNetworkTrainer
 
 
 class _Cycle(RoomSchedule):

@@ -13,7 +13,7 @@ from delira.training.callbacks.schedules.schedule import OptimizerSchedule
 from delira.utils.checks import check_flags, check_numbers
 
 if TYPE_CHECKING:
-    from delira.training.base_trainer import BaseNetworkTrainer
+    from delira.training.trainer import BaseNetworkTrainer
 
 
 class RoomSchedule(Callback):

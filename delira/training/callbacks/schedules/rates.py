@@ -18,7 +18,7 @@ from delira.utils.checks import check_functions, check_texts
 from delira.utils.suggest import did_you_mean
 
 if TYPE_CHECKING:
-    from delira.training.base_trainer import BaseNetworkTrainer
+    from delira.training.trainer import BaseNetworkTrainer
 
 
 class RateSchedule(OptimizerSchedule):

@@ -9,7 +9,7 @@ from delira.training.callbacks.schedules.arguments import STEP_ON
 from delira.utils.checks import check_choice, check_texts
 
 if TYPE_CHECKING:
-    from delira.training.base_trainer import BaseNetworkTrainer
+    from delira.training.trainer import BaseNetworkTrainer
 
 
 class OptimizerSchedule(AbstractCallback):

@@ -1,0 +1,1 @@
+from delira.training.trainer import *

@@ -1,0 +1,119 @@
+"""One pass over data without learning, as callbacks see it: validation, test, evaluation, prediction."""
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from delira import state as keys
+from delira.contract import Step
+from delira.training.events import Events, telling_the_end
+from delira.training.objective import Objective
+from delira.training.run import Run
+from delira.training.step import TrainingStep
+from delira.training.step_values import StepValues
+
+
+class StopInValidation(Exception):
+    """A signal came while the validation was running."""
+
+
+class Watcher:
+    """Looks at every batch of a pass: shows it to callbacks, takes what they make of it, and computes losses.
+
+    Parameters
+    ----------
+    run
+        The run.
+    events
+        Tells its moments.
+    objective
+        What is computed.
+    step
+        Knows whether anybody looks.
+    losses
+        Takes the losses of every batch; None: nobody asks for them.
+    kept
+        Takes the predictions of every batch, if the pass only predicts.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        events: Events,
+        objective: Objective,
+        step: TrainingStep,
+        losses: StepValues | None = None,
+        kept: list[Any] | None = None,
+    ):
+        self._run, self._events, self._objective, self._step = run, events, objective, step
+        self.losses, self.kept = losses, kept
+        self._is_shown = step.shows_validation
+        self._was_stopped = bool(run.facts.get(keys.STOP_TRAINING))
+        #: batches so far
+        self.number = 0
+
+    @property
+    def is_enough(self) -> bool:
+        """Return True if a callback has ended the pass before its time; experiments go through all of their data."""
+        is_stopped = bool(self._run.facts.get(keys.STOP_TRAINING)) and not self._was_stopped
+        return is_stopped and self._objective.may_end_early
+
+    def before(self, prepared: dict[str, Any]) -> dict[str, Any]:
+        """Show a prepared batch, and take what was made of it."""
+        if not self._is_shown:
+            return prepared
+        self._run.facts[keys.BATCH] = self.number
+        given = prepared if self.kept is None else self._objective.before_prediction(prepared)
+        return self._step.sampled(given, "on_sample_validation")
+
+    def after(self, predictions: Mapping[str, Any], prepared: dict[str, Any], n_samples: int) -> Mapping[str, Any]:
+        """Show predictions, compute losses, and take what was made of the predictions."""
+        run, objective, events = self._run, self._objective, self._events
+        if run.stop_signals.received is not None:
+            raise StopInValidation
+        step = Step(run.network, prepared, predictions)
+        if self._is_shown:
+            objective.show_on_forward(step)
+            events.fire("on_forward_validation")
+            objective.take_on_forward(step)
+        if objective.is_measured(self):
+            step.losses = {**objective.validation_losses(step), **run.backend.added_losses(run.network)}
+            if self._is_shown and (step.losses or objective.looks_inside):
+                objective.show_on_criterion(step)
+                events.fire("on_criterion_validation")
+                objective.take_on_criterion(step)
+            if self.losses is not None:
+                self.losses.append(step.losses, n_samples, 0, self._step.loss_weights(prepared))
+        if self._is_shown:
+            objective.after_validation_step(step)
+            if self.kept is not None:
+                self.kept.append(run.facts[keys.Y_PRED])
+            events.fire("on_step_validation")
+        self.number += 1
+        return step.predictions
+
+
+@contextlib.contextmanager
+def aside(run: Run, events: Events, phase: str) -> Iterator[None]:
+    """Scope of an evaluation or a prediction, from ``on_start`` to ``on_end``, which is told whatever happens.
+
+    Parameters
+    ----------
+    run
+        The run.
+    events
+        Tells its moments.
+    phase
+        ``"evaluate"`` or ``"predict"``.
+    """
+    facts, run.phase = run.facts, phase
+    try:
+        events.follow()
+        facts.n_asides += 1
+        facts.update({keys.PHASE: phase, keys.EPOCH: 0, keys.MAX_EPOCHS: 1, keys.STOP_TRAINING: False})
+        with telling_the_end(run.callbacks, facts, phase):
+            events.fire("on_start")
+            events.fire("on_start_epoch")
+            yield
+    finally:
+        run.phase = "fit"

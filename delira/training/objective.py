@@ -1,0 +1,328 @@
+"""What a training computes on its batches, and how the state that callbacks see shows it."""
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from delira import state as keys
+from delira.contract import Step, call_losses
+from delira.errors import ConfigError, DataError
+from delira.metrics.tree.metric import reported
+from delira.state import State
+from delira.training.checks import check_first_batches, check_methods, count_batches
+from delira.training.compiled_facts import CARRIED
+from delira.training.plan import TrainingPlan
+from delira.training.run import Run
+from delira.training.step_values import StepValues
+
+if TYPE_CHECKING:
+    from delira.training.evaluation import Watcher
+    from delira.training.events import Events
+    from delira.training.predictor import Predictor
+    from delira.training.step import TrainingStep
+
+#: metrics, losses and predictions of a step
+Result = tuple[Mapping[str, Any], Mapping[str, Any], Any]
+
+
+class Objective:
+    """The losses and metrics of an experiment: those of its settings, by name.
+
+    In its state ``X`` is the network's input (a dict by argument if there are several), ``Y_TRUE`` the rest of the
+    batch (the entry itself if there is one), ``Y_PRED`` the network's output (the entry itself if there is one), and
+    ``LOSS`` the sum of all losses.
+
+    A trainer asks its objective; that of a trial computes the criterion and the metrics of its state instead.
+    """
+
+    run: Run
+    events: "Events"
+    step: "TrainingStep"
+    #: whether the step shows what it computes even if no callback looks
+    looks_inside = False
+    #: whether callbacks may end a pass without learning before its time
+    may_end_early = False
+    #: whether callbacks are told that everything is there when a trainer is built
+    tells_init = True
+    _shown_loss: tuple[Any, Any, Any] = (None, None, None)
+
+    # ------------------------------------------------------------------ at the start
+
+    def methods_of(self, network: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        """Return what prepares batches, and the closure."""
+        check_methods(network, self.run.config, self.run.backend)
+        return network.prepare_batch, network.closure
+
+    def functions(self) -> dict[str, Any]:
+        """Return losses and metrics that may have weights, or an order of their own, by name."""
+        return {**self.run.config.losses, **self.run.config.train_metrics}
+
+    def make_state(self, shown: Any) -> State:
+        """Make the state that callbacks see.
+
+        Parameters
+        ----------
+        shown
+            The trainer.
+        """
+        run, output = self.run, self.run.config.output
+        optimizers = {name: getattr(one, "optimizer", one) for name, one in run.optimizers.items()}
+        return State({
+            keys.SELF: shown,
+            keys.MODEL: run.network,
+            keys.OPTIMIZER: next(iter(optimizers.values())) if len(optimizers) == 1 else optimizers,
+            keys.CRITERION: run.config.losses,
+            keys.OUTPUT: output if isinstance(output, str) else None,
+            keys.DEVICE: run.devices.input,
+            keys.CALLBACK_LIST: run.callbacks,
+            keys.HISTORY: run.state.history,
+        })  # fmt: skip
+
+    def check_before(self, predictor: "Predictor", plan: TrainingPlan) -> None:
+        """Look whether everything that will be read is there, before the first step."""
+        check_first_batches(self.run, predictor, plan)
+
+    # ------------------------------------------------------------------ what callbacks replace
+
+    def takes_network(self, network: Any) -> bool:
+        """Return True if the objective itself goes on with a network, or what else a callback has set."""
+        return False
+
+    def set_criterion(self, criterion: Any) -> None:
+        """Compute other losses from now on."""
+        run, names = self.run, list(self.run.config.losses)
+        if not isinstance(criterion, Mapping):
+            if len(names) != 1:
+                raise ConfigError(
+                    f"a callback has set CRITERION to {criterion!r}, but the trainer has the losses "
+                    f"{', '.join(names)}; set it to a dict of them"
+                )
+            criterion = {names[0]: criterion}
+        run.set_losses(criterion)
+
+    def given_optimizers(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Return the optimizers of the state by name, for a backend that builds its own out of them."""
+        given = self.run.facts[keys.OPTIMIZER]
+        return dict(given) if isinstance(given, Mapping) else {next(iter(self.run.optimizers), "default"): given}
+
+    # ------------------------------------------------------------------ inside the step
+
+    def arguments(self) -> dict[str, Any]:
+        """Return further keywords of the closure."""
+        return {}
+
+    @property
+    def must_sample_apart(self) -> bool:
+        """Return True if ``on_sample`` must run before a closure of the user's, too."""
+        return False
+
+    def divided(self, batch: Mapping[str, Any]) -> tuple[Any, Any]:
+        """Divide a batch into what the network is given, and the rest."""
+        mapping = self.run.key_mapping
+        inputs = {argument: batch[key] for argument, key in mapping.items() if key in batch}
+        known = {*mapping.values(), CARRIED}
+        return single(inputs), single({key: value for key, value in batch.items() if key not in known})
+
+    def joined(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a batch with what callbacks made of its parts."""
+        mapping, facts = self.run.key_mapping, self.run.facts
+        inputs = {argument: batch[key] for argument, key in mapping.items() if key in batch}
+        rest = {key: value for key, value in batch.items() if key not in mapping.values()}
+        changed = _like(inputs, facts[keys.X])
+        return {
+            **batch,
+            **{mapping[argument]: value for argument, value in changed.items()},
+            **_like(rest, facts[keys.Y_TRUE]),
+        }
+
+    def show_on_sample(self, step: Step) -> None:
+        """Show the batch."""
+        facts = self.run.facts
+        facts[keys.X], facts[keys.Y_TRUE] = self.divided(step.batch)
+
+    def take_on_sample(self, step: Step) -> None:
+        """Take the batch as callbacks have left it."""
+        step.batch = self.joined(step.batch)
+
+    def show_on_forward(self, step: Step) -> None:
+        """Show the predictions."""
+        self.run.facts[keys.Y_PRED] = single(step.predictions)
+
+    def take_on_forward(self, step: Step) -> None:
+        """Take the predictions as callbacks have left them."""
+        step.predictions = _like(step.predictions, self.run.facts[keys.Y_PRED])
+
+    def show_on_criterion(self, step: Step) -> None:
+        """Show the sum of all losses."""
+        total = _total(step.losses)
+        # a value of its own, since callbacks may add to it in place
+        self.run.facts[keys.LOSS] = shown = None if total is None else total + 0.0
+        self._shown_loss = (total, shown, _version(shown))
+
+    def take_on_criterion(self, step: Step) -> None:
+        """Take what callbacks made of the sum of all losses, as a further loss."""
+        (before, shown, version), after = self._shown_loss, self.run.facts[keys.LOSS]
+        if after is not shown or _version(after) != version:
+            step.losses = {**step.losses, "added": after - before}
+
+    def show_on_backward(self, step: Step) -> None:
+        """Show the gradients."""
+        self.run.facts[keys.GRADIENTS] = dict(step.gradients or {})
+
+    def take_on_backward(self, step: Step) -> None:
+        """Take the gradients as callbacks have left them."""
+        step.gradients = {**(step.gradients or {}), **self.run.facts[keys.GRADIENTS]}
+
+    def after_hook(self, moment: str, step: Step) -> None:
+        """Go on after a moment inside of the step."""
+
+    def after_step(self, prepared: Mapping[str, Any], result: Result, carried: Mapping[Any, Any]) -> None:
+        """Show a step that is done, with values and not what a compiler saw of them.
+
+        Parameters
+        ----------
+        prepared
+            The prepared batch.
+        result
+            What the closure returned.
+        carried
+            Arrays of the state that went into a compiled step.
+        """
+        metrics, losses, predictions = result
+        facts = self.run.facts
+        facts.update(carried)
+        facts[keys.X], facts[keys.Y_TRUE] = self.divided(prepared)
+        facts[keys.Y_PRED] = single(predictions)
+        facts[keys.METRICS] = {name: reported(value) for name, value in {**losses, **metrics}.items()}
+        facts[keys.LOSS] = _total(losses)
+        facts.pop(keys.GRADIENTS, None)
+
+    # ------------------------------------------------------------------ passes over data
+
+    def may_look_ahead(self) -> bool:
+        """Return True if batches may be prepared before their step begins."""
+        return True
+
+    def begin_epoch(self, plan: TrainingPlan) -> None:
+        """Get ready for an epoch, or for the rest of one."""
+
+    def begin_pass(self, data_key: str, data: Any) -> None:
+        """Get ready for a pass over data."""
+        self.run.facts.update({
+            keys.DATA: data_key, keys.GENERATOR: data, keys.STEPS: count_batches(data), keys.METRICS: {},
+        })  # fmt: skip
+
+    def end_pass(self, values: Mapping[str, Any], moment: str) -> None:
+        """Show the values of a pass."""
+        self.run.facts[keys.METRICS] = values
+
+    def recorded(self) -> dict[str, Any]:
+        """Return the values that the state shows, as they are recorded."""
+        return dict(self.run.facts[keys.METRICS])
+
+    def is_enough(self) -> bool:
+        """Return True if the training pass ends after this step."""
+        return False
+
+    def is_broken_off(self, plan: TrainingPlan) -> bool:
+        """Return True if the training pass was ended before its time, so that there is no epoch to record."""
+        return False
+
+    def shown_of_epoch(self, epoch: int, values: dict[str, Any]) -> dict[str, Any]:
+        """Return the values of an epoch as its end shows them."""
+        return {"epoch": epoch, **values}
+
+    def record(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Return the values of an epoch as the history has them."""
+        return values
+
+    def kept_values(self) -> dict[str, Any]:
+        """Return what a checkpoint inside an epoch holds besides the values of its steps."""
+        return {}
+
+    def kept_place(self) -> dict[str, Any]:
+        """Return where the training data stand, if they do not tell it themselves."""
+        return {}
+
+    def take_over(self, take: Callable[[Mapping[str, Any]], None], tree: Mapping[str, Any]) -> None:
+        """Let the run take a checkpoint over."""
+        take(tree)
+
+    # ------------------------------------------------------------------ without learning
+
+    def forward(self, prepared: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Call the network on a prepared batch, if that is not done by the names of its arguments."""
+        return None
+
+    def metrics(self) -> Mapping[str, Any]:
+        """Return the metrics of the validation, bound, by name."""
+        return self.run.config.bound(self.run.config.epoch_metrics, backend=self.run.backend)
+
+    def keep_losses(self) -> StepValues | None:
+        """Make what takes the losses of a validation, if they are gathered over its batches."""
+        return StepValues(self.run.backend.read_scalars)
+
+    def validated(self, watcher: "Watcher", metrics: Mapping[str, np.ndarray], epoch: int) -> dict[str, float]:
+        """Return the values of a validation.
+
+        Parameters
+        ----------
+        watcher
+            Has seen its batches.
+        metrics
+            The metrics over its data.
+        epoch
+            Number of the epoch.
+        """
+        losses = {} if watcher.losses is None else watcher.losses.reduce()
+        if self.validates_losses and self.run.config.losses and not losses:
+            raise DataError(f"the validation data gave no batch in epoch {epoch}")
+        values = {name: float(array.mean()) for name, array in metrics.items()} | losses
+        return {name if name.startswith("val_") else f"val_{name}": value for name, value in values.items()}
+
+    @property
+    def validates_losses(self) -> bool:
+        """Return True if validation data have losses: of the default closure, and of one that says which it has."""
+        return self.run.has_default_closure or hasattr(self.run.closure, "validation_losses")
+
+    def validation_losses(self, step: Step) -> dict[str, Any]:
+        """Compute the losses of a batch of the validation, with batch and predictions."""
+        run = self.run
+        config, own = run.config, getattr(run.closure, "validation_losses", None)
+        if own is None:
+            return call_losses(config.losses, config.loss_keys, step.predictions, step.batch)
+        return dict(own(config.losses, config.loss_keys, run.key_mapping, step))
+
+    def before_prediction(self, prepared: dict[str, Any]) -> dict[str, Any]:
+        """Return a batch of a pass that only predicts, as the network is given it."""
+        return prepared
+
+    def is_measured(self, watcher: "Watcher") -> bool:
+        """Return True if there are losses to be computed in a pass without learning."""
+        return watcher.losses is not None and self.validates_losses
+
+    def after_validation_step(self, step: Step) -> None:
+        """Show the values of a batch of a pass without learning."""
+        self.run.facts[keys.METRICS] = {f"val_{name}": reported(value) for name, value in step.losses.items()}
+
+
+def single(values: Mapping[str, Any]) -> Any:
+    """Return the value itself where there is one only."""
+    return next(iter(values.values())) if len(values) == 1 else dict(values)
+
+
+def _like(values: Mapping[str, Any], changed: Any) -> dict[str, Any]:
+    """Return what :func:`single` gave, under its name again."""
+    return {next(iter(values)): changed} if len(values) == 1 else dict(changed)
+
+
+def _version(value: Any) -> Any:
+    """Return how often a tensor was changed in place; of other frameworks no value of one number can be."""
+    return getattr(value, "_version", None)
+
+
+def _total(losses: Mapping[str, Any]) -> Any:
+    """Return the sum that is differentiated."""
+    return functools.reduce(lambda total, value: total + value, losses.values()) if losses else None

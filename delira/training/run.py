@@ -1,0 +1,166 @@
+"""One training as its parts share it: everything that changes while it runs."""
+
+import dataclasses
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from delira.contract import NO_HOOKS, Backend, Devices, StepHooks
+from delira.settings.config import TrainerConfig, check_fold
+from delira.state import State
+from delira.training.callbacks import CallbackList
+from delira.training.data_position import EpochData
+from delira.training.plan import TrainingPlan
+from delira.training.running_epoch import RunningEpoch
+from delira.training.state import TrainingState
+from delira.training.stop_signals import StopSignals
+
+_log = logging.getLogger("delira")
+
+Tree = Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Ranks:
+    """Which of several processes that train one network together this one is; the first writes, prints and decides."""
+
+    rank: int = 0
+    size: int = 1
+    gather: Callable[[Tree], Sequence[Tree]] = lambda tree: [tree]
+    """The parts of a checkpoint that all of them hold, made of the part that this one holds."""
+
+    @property
+    def is_first(self) -> bool:
+        """Return True if this process writes files, prints and decides."""
+        return self.rank == 0
+
+
+class Run:
+    """Where a training stands, and what it works with.
+
+    The parts of a trainer share one. Each reads here what is current, since callbacks and users may replace the
+    network, the optimizers, the losses and the callbacks themselves.
+
+    Parameters
+    ----------
+    config
+        Settings of the trainer.
+    backend
+        The verbs of the framework.
+    fold
+        Fold of the cross-validation; a counter of every random decision.
+    save_path
+        Folder of the run; None: no file is written.
+    callbacks
+        The callbacks.
+    epoch
+        Epochs that count as done before the first.
+    ranks
+        Which of several processes this is.
+    """
+
+    network: Any = None
+    key_mapping: dict[str, str]
+    optimizers: dict[str, Any]
+    devices: Devices
+    closure: Callable[..., Any]
+    hooks: StepHooks = NO_HOOKS
+    #: what callbacks of hooks see and change
+    facts: State
+    #: what a call of ``train`` was asked for; None between such calls
+    plan: TrainingPlan | None = None
+    #: of :data:`delira.training.callbacks.hooks.PHASES`
+    phase = "fit"
+    #: the epoch at work, its batches, and the number of the update that was begun last
+    running: RunningEpoch | None = None
+    epoch_data: EpochData | None = None
+    begun_step = 0
+    #: whether network, optimizers and counters are those of a checkpoint; not while an epoch is at work, or when the
+    #: best weights were loaded after it
+    is_whole = True
+    #: how often network, optimizers or losses were replaced, so that a bound step is no longer theirs
+    n_replaced = 0
+
+    def __init__(
+        self,
+        config: TrainerConfig,
+        backend: Backend,
+        *,
+        fold: int = 0,
+        save_path: Path | None = None,
+        callbacks: Iterable[Any] = (),
+        epoch: int = 0,
+        ranks: Ranks | None = None,
+    ):
+        self.config, self.backend, self.seed, self._fold = config, backend, config.seed, check_fold(fold)
+        self.state = TrainingState(epoch=epoch, fold=self._fold, seed=self.seed)
+        self.save_path, self.callbacks = save_path, CallbackList(callbacks)
+        self.ranks, self.stop_signals = ranks or Ranks(), StopSignals()
+        self._warned: set[str] = set()
+
+    @property
+    def fold(self) -> int:
+        """Fold of the cross-validation."""
+        return self._fold
+
+    @fold.setter
+    def fold(self, fold: int) -> None:
+        self._fold = self.state.fold = check_fold(fold)
+
+    def set_seed(self, seed: int) -> None:
+        """Derive every random decision from another seed from now on."""
+        self.config = dataclasses.replace(self.config, seed=seed)
+        self.seed = self.state.seed = seed
+
+    def set_losses(self, losses: Mapping[str, Any]) -> None:
+        """Compute these losses from now on."""
+        self.config = dataclasses.replace(self.config, losses=dict(losses))
+
+    @property
+    def learned_names(self) -> frozenset[str]:
+        """Names of the weights that the training changes."""
+        return self.backend.learned_names(self.network)
+
+    @property
+    def weights(self) -> dict[str, Any]:
+        """All weights of the network by name, without copying them."""
+        model: dict[str, Any] = self.backend.state_tree(self.network, {})["model"]
+        return model
+
+    @property
+    def train_data(self) -> Any:
+        """The data that the training is at work on; None if it is not."""
+        return None if self.plan is None else self.plan.train_data
+
+    @property
+    def score_mode(self) -> str:
+        """``"lowest"`` or ``"highest"``: which score is good."""
+        return self.config.score(None, None)[1] if self.plan is None else self.plan.val_score_mode
+
+    @property
+    def has_default_closure(self) -> bool:
+        """Return True if the network uses the closure of its backend, so that its losses can be validated."""
+        return bool(getattr(self.closure, "is_room_default", False))
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Return True if there is something left to do of what was asked for."""
+        state, plan = self.state, self.plan
+        wants_more = plan is not None and state.epoch < plan.num_epochs and not state.stop_training
+        return bool(state.step_in_epoch) or wants_more
+
+    def leave_epoch(self) -> None:
+        """Forget the steps of an epoch that was broken off; the weights stay as they are."""
+        self.state.step_in_epoch, self.is_whole = 0, True
+        self.running = self.epoch_data = None
+
+    def forget_data(self) -> None:
+        """Forget what holds data."""
+        self.plan = self.running = self.epoch_data = None
+
+    def warn_once(self, text: str) -> None:
+        """Log a warning, unless it was logged before."""
+        if text not in self._warned:
+            self._warned.add(text)
+            _log.warning("%s", text)

@@ -1,0 +1,345 @@
+"""One step of a training: a batch prepared, the closure called with the hooks that somebody listens to, values kept."""
+
+import contextlib
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from delira import state as keys
+from delira.contract import DEFAULT_LOSS_KEYS, NO_HOOKS, Step, StepHooks
+from delira.metrics import MetricSet
+from delira.metrics.loss_weights import Weigh, weigh
+from delira.state import State
+from delira.training import checks
+from delira.training.callbacks.hooks import IN_STEP
+from delira.training.compiled_facts import SETTLED, CompiledFacts, written
+from delira.training.events import Events
+from delira.training.feeding import Feed, batch_length
+from delira.training.micro_batches import run_in_parts
+from delira.training.objective import Objective, Result
+from delira.training.phase_times import PhaseTimes
+from delira.training.run import Run
+from delira.training.running_epoch import RunningEpoch
+
+#: a step that was compiled so often is warned of
+_WARN_AFTER = 20
+_FIELDS = ("sample", "forward", "criterion", "backward")
+_IN_VALIDATION = tuple(f"{moment}_validation" for moment in ("on_sample", "on_forward", "on_criterion", "on_step"))
+_NOTHING = contextlib.nullcontext()
+
+#: brings predictions and a batch to the host, as far as metrics read them
+Read = Callable[[MetricSet, Mapping[str, Any], Mapping[str, Any]], tuple[dict[str, Any], dict[str, Any]]]
+
+
+class TrainingStep:
+    """The step of a run.
+
+    Parameters
+    ----------
+    run
+        The run.
+    events
+        Tells its moments.
+    objective
+        What it computes.
+    feed
+        Prepares its batches.
+    times
+        Measures where the time goes.
+    read
+        Brings to the host what metrics over the epoch read.
+    """
+
+    #: whether every step, and every batch of a validation, is shown
+    shows_steps = shows_validation = False
+    #: whether what hooks do becomes part of a compiled step
+    is_compiled = False
+    #: whether on_sample runs before the step
+    _samples_apart = False
+    _n_anew = 0
+    _bound: tuple[Any, Callable[..., Any]] | None = None
+    _named: tuple[Any, frozenset[str] | None] | None = None
+    #: losses, and what weighs the batches of those that are no means over samples: name, function, entry
+    _weighed: tuple[Any, list[tuple[str, Weigh, str]]] = (None, [])
+
+    def __init__(self, run: Run, events: Events, objective: Objective, feed: Feed, times: PhaseTimes, read: Read):
+        self._run, self._events, self._objective = run, events, objective
+        self._feed, self._times, self._read = feed, times, read
+        self._compiled = CompiledFacts(run.backend.constants_of)
+
+    # ------------------------------------------------------------------ one batch
+
+    def train_on(
+        self, batch: Mapping[str, Any], ready: dict[str, Any] | None, is_last: bool, running: RunningEpoch
+    ) -> None:
+        """Prepare a batch, call the closure, and keep its values where they are.
+
+        Parameters
+        ----------
+        batch
+            The batch.
+        ready
+            What was prepared of it ahead, if anything was.
+        is_last
+            Whether the epoch ends with it.
+        running
+            Takes the values.
+        """
+        run, state, callbacks = self._run, self._run.state, self._run.callbacks
+        n_samples, run.begun_step = batch_length(batch), state.global_step + 1
+        counters = {"iter_num": state.step_in_epoch, "global_iter_num": state.global_step}
+        if callbacks.hears("at_iter_begin"):
+            self._events.notify("at_iter_begin", data_dict=batch, curr_epoch=state.epoch + 1, train=True, **counters)
+        prepared = self._feed.prepare(batch) if ready is None else ready
+        run.facts[keys.BATCH] = state.step_in_epoch
+        prepared = self._before(prepared)
+        taken = self._taken({**counters, "batch_nr": state.step_in_epoch})
+        if self._times.is_sampling:
+            self._times.mark("other")  # what came before the step
+        result = self._compute(prepared, n_samples, is_last, taken)
+        step_metrics, step_losses, predictions = result
+        state.step_in_epoch += 1
+        state.global_step += 1
+        if state.step_in_epoch == 1:
+            checks.check_step_names(step_metrics, step_losses)
+        running.metrics.append(step_metrics, n_samples, state.step_in_epoch)
+        running.losses.append(step_losses, n_samples, state.step_in_epoch, self.loss_weights(prepared))
+        if running.over_epoch is not None and run.backend.is_ready(run.network):
+            arrays, host = self._read(running.over_epoch, predictions, batch)
+            running.over_epoch.update({**arrays, **host})
+        if callbacks.hears("at_iter_end"):
+            self._events.notify(
+                "at_iter_end", data_dict=batch, curr_epoch=state.epoch + 1, train=True,
+                losses=step_losses, metrics=step_metrics, predictions=predictions, **counters,
+            )  # fmt: skip
+        if self.shows_steps:
+            self._objective.after_step(prepared, result, self._compiled.carried)
+            self._events.fire("on_step_training")
+
+    def _compute(self, prepared: dict[str, Any], n_samples: int, is_last: bool, counters: dict[str, int]) -> Result:
+        """Call the closure on a batch, or on its parts; what a compiler saw does not stay in the state if it fails."""
+        run = self._run
+        before = dict(run.facts) if self.is_compiled else None
+        skips = run.config.guards.nonfinite == "skip"
+        try:
+            with run.backend.leaving_out(run.network, run.optimizers) if skips else _NOTHING:
+                if run.config.guards.micro_batches != 1:
+                    return run_in_parts(run, self, prepared, n_samples, is_last, counters)
+                return self.call(prepared, counters, n_samples, is_last)
+        except BaseException as error:
+            if isinstance(error, Exception):
+                error.add_note(f"in a training step on a batch of {checks.describe_batch(prepared)}")
+            if before is not None:
+                _restore(run.facts, before)
+            raise
+
+    def call(
+        self,
+        batch: dict[str, Any],
+        counters: Mapping[str, int],
+        n_samples: int,
+        is_last: bool,
+        has_more: bool | None = None,
+    ) -> Result:
+        """Call the closure on a prepared batch.
+
+        Parameters
+        ----------
+        batch
+            The batch, or a part of one.
+        counters
+            Keywords of the closure that count steps.
+        n_samples
+            Samples of the batch.
+        is_last
+            Whether the epoch ends with it.
+        has_more
+            Of a part of a batch: whether there are more to come.
+        """
+        run, bound = self._run, self.bound
+        with run.backend.step_scope(run.optimizers, n_samples, is_last, bool(has_more)):
+            if run.has_default_closure or has_more is not None:  # the default one calls the network apart by itself
+                return checks.unpack_closure(bound(batch, counters))
+            step = functools.partial(bound, counters=counters)
+            return checks.unpack_closure(run.backend.call_apart(run.network, batch, step))
+
+    def loss_weights(self, prepared: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return what the means of losses count in a batch, where that is not its samples."""
+        config = self._run.config
+        if self._weighed[0] is not config.losses:
+            found = {name: weigh(loss) for name, loss in config.losses.items() if self._run.has_default_closure}
+            entries = {name: config.loss_keys.get(name, DEFAULT_LOSS_KEYS)[-1] for name in found}
+            self._weighed = (config.losses, [(n, one, entries[n]) for n, one in found.items() if one is not None])
+        weights: dict[str, Any] = {}
+        for name, count, key in self._weighed[1]:
+            if (weight := count(prepared.get(key))) is not None:
+                weights[name] = weight
+        return weights or None
+
+    # ------------------------------------------------------------------ the closure, bound
+
+    @property
+    def bound(self) -> Callable[..., Any]:
+        """The closure as the backend calls it, bound to what stays the same from step to step."""
+        run = self._run
+        bound_to = (run.closure, run.network, run.hooks, run.fold, run.n_replaced)
+        if self._bound is None or self._bound[0] != bound_to:
+            step = run.backend.bind_step(run.closure, run.network, self._arguments(), run.config.compiling)
+            self._bound = (bound_to, step)
+        return self._bound[1]
+
+    def _arguments(self) -> dict[str, Any]:
+        """Return keywords of the closure besides the counters: only those that its signature takes."""
+        run, config = self._run, self._run.config
+        arguments = {
+            "optimizers": run.optimizers,
+            "losses": config.losses,
+            "metrics": config.train_metrics,
+            "fold": run.fold,
+            "hooks": run.hooks,
+            "key_mapping": run.key_mapping,
+            "loss_keys": config.loss_keys,
+            "metric_keys": config.metric_keys,
+            **config.extra,
+        }
+        return self._taken(arguments) | self._objective.arguments()
+
+    def _taken(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return those of some arguments that the closure takes."""
+        closure = self._run.closure
+        if self._named is None or self._named[0] is not closure:
+            parameters = inspect.signature(closure).parameters.values()
+            is_open = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+            self._named = (closure, None if is_open else frozenset(parameter.name for parameter in parameters))
+        names = self._named[1]
+        return dict(arguments) if names is None else {name: arguments[name] for name in names if name in arguments}
+
+    # ------------------------------------------------------------------ its hooks
+
+    def bind_hooks(self) -> None:
+        """Let the closure call the hooks that somebody listens to."""
+        run, hears, looks_inside = self._run, self._run.callbacks.hears, self._objective.looks_inside
+        heard = [moment for moment in IN_STEP if hears(moment)]
+        self.shows_steps = looks_inside or bool(heard) or hears("on_step_training")
+        self.shows_validation = looks_inside or any(map(hears, _IN_VALIDATION))
+        if not heard and not looks_inside:
+            run.hooks, self.is_compiled = NO_HOOKS, False
+            return
+        self._samples_apart = self._must_sample_apart()
+        pairs = zip(_FIELDS, IN_STEP, strict=True)
+        # to show gradients takes time
+        watched = {field: (self._hook(moment),) for field, moment in pairs if moment != "on_backward" or hears(moment)}
+        run.hooks = StepHooks(**watched)
+        self.is_compiled = self._may_compile and run.hooks.traceable
+
+    def add_view(self, view: Iterable[Any]) -> None:
+        """Add callbacks that show the training; the step stays as it is, as none of them looks into it."""
+        callbacks = self._run.callbacks
+        for callback in view:
+            callbacks.append(callback)
+        self.shows_steps = self.shows_steps or callbacks.hears("on_step_training")
+        self.shows_validation = self.shows_validation or callbacks.hears("on_step_validation")
+
+    def _hook(self, moment: str) -> Callable[[Step], None]:
+        run, objective = self._run, self._objective
+        show, take = getattr(objective, f"show_{moment}"), getattr(objective, f"take_{moment}")
+        is_first = moment == "on_sample"
+        listeners = [] if is_first and self._samples_apart else run.callbacks.at_hook(moment)
+
+        def tell(step: Step) -> None:
+            if is_first and self.is_compiled:
+                self._compiled.begin(step.batch, run.facts)
+            show(step)
+            if listeners:
+                with _inside(run.facts, step), self.noting():
+                    run.callbacks.fire(moment, run.facts, run.phase)
+                take(step)
+            objective.after_hook(moment, step)
+
+        tell.traceable = all(map(_is_traceable, listeners))  # type: ignore[attr-defined]
+        others = [_name_of(callback) for callback in listeners if not _is_traceable(callback)]
+        tell.who = f"{moment} of {', '.join(others)}"  # type: ignore[attr-defined]
+        return tell
+
+    def _must_sample_apart(self) -> bool:
+        """Return True if on_sample runs before the step.
+
+        It is no part of a compiled step that cannot contain it, and none where a user's closure runs it: what it makes
+        of the batch is known to all that follows, metrics and parts of a batch included.
+        """
+        callbacks = self._run.callbacks
+        if not callbacks.hears("on_sample"):
+            return False
+        if not self._run.has_default_closure:
+            return self._objective.must_sample_apart
+        in_step = [callback for moment in IN_STEP for callback in callbacks.at_hook(moment)]
+        return self._objective.must_sample_apart or not (self._may_compile and all(map(_is_traceable, in_step)))
+
+    @property
+    def _may_compile(self) -> bool:
+        run = self._run
+        return run.backend.compiles and run.config.compiling.compiled is not False and run.has_default_closure
+
+    def _before(self, prepared: dict[str, Any]) -> dict[str, Any]:
+        """Make a compiled step follow the state: it gets arrays of it, and is compiled anew for other plain values.
+
+        An on_sample that cannot be part of it is called here.
+        """
+        run, facts, compiled = self._run, self._run.facts, self._compiled
+        if self._samples_apart:
+            before = dict(facts)
+            prepared = self.sampled(prepared, "on_sample")
+            self._events.follow()
+            compiled.give(set(written(facts, before)) - SETTLED)
+        if not self.is_compiled:
+            return prepared
+        if changed := compiled.changed(facts):
+            self._bound, self._n_anew = None, self._n_anew + 1
+            if self._n_anew == _WARN_AFTER:
+                run.warn_once(
+                    f"the step was compiled {_WARN_AFTER} times, since it reads {', '.join(map(str, changed))} of the "
+                    "state, which changes: make an array of it, or set compiled=False"
+                )
+        return compiled.join(prepared, facts)
+
+    def sampled(self, prepared: dict[str, Any], moment: str) -> dict[str, Any]:
+        """Return a prepared batch with what callbacks make of it."""
+        step = Step(self._run.network, prepared)
+        self._objective.show_on_sample(step)
+        self._events.fire(moment)
+        self._objective.take_on_sample(step)
+        return step.batch
+
+    def noting(self) -> contextlib.AbstractContextManager[None]:
+        """Scope in which a compiled step notes what is read of the state."""
+        return self._compiled.noting(self._run.facts) if self.is_compiled else _NOTHING
+
+
+@contextlib.contextmanager
+def _inside(facts: State, step: Step) -> Iterator[None]:
+    """Scope in which the state has the network whose weights are differentiated: of JAX it is another object."""
+    own, inner = facts[keys.MODEL], step.network
+    facts[keys.MODEL] = inner
+    try:
+        yield
+    finally:
+        if facts[keys.MODEL] is inner:  # else a callback has set another one
+            facts[keys.MODEL] = own
+
+
+def _restore(facts: State, before: Mapping[Any, Any]) -> None:
+    """Give the state back what it had, in place of arrays that were written since."""
+    for key in written(facts, before):
+        del facts[key]
+    facts.update({key: value for key, value in before.items() if key not in facts})
+
+
+def _name_of(callback: Any) -> str:
+    shown = repr(callback)
+    return type(callback).__name__ if " object at " in shown else shown
+
+
+def _is_traceable(callback: Any) -> bool:
+    """Return True if a compiled step may contain what a callback does."""
+    return bool(getattr(callback, "traceable", False))

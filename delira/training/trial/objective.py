@@ -1,0 +1,521 @@
+"""What a trial computes: batches of any structure, the criterion and the metrics of its state."""
+
+import functools
+import importlib
+import operator
+import pkgutil
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from delira import state as keys
+from delira.contract import Step, default_optimizer, room_default
+from delira.errors import CheckpointError, DataError, NetworkError
+from delira.metrics.tree.basics import Loss
+from delira.metrics.tree.seen import named_samples
+from delira.state import State
+from delira.training.callbacks.monitor import plain_values
+from delira.training.compiled_facts import SETTLED, written
+from delira.training.evaluation import Watcher
+from delira.training.objective import Objective, Result
+from delira.training.plan import TrainingPlan
+from delira.training.predictor import Predictor
+from delira.training.trial.calls import ModelCall, advice_about_state, needed_inputs, spread
+from delira.training.trial.data import ENDLESS, X_ENTRY, Y_ENTRY, TrialData
+from delira.training.trial.moving import deep_to
+from delira.utils.trees import iterate_leaves, map_leaves
+
+if TYPE_CHECKING:
+    from delira.training.trial.trial import Trial
+
+#: the one output that a trial's networks have for the trainer
+PREDICTION = "y_pred"
+
+#: package of a module's class -> trainer of its room, in delira.training
+_TRAINERS = {
+    "torch": "PyTorchNetworkTrainer",
+    "keras": "TfNetworkTrainer",
+    "flax": "JaxNetworkTrainer",
+    "sklearn": "SklearnNetworkTrainer",
+}
+
+#: room of a network of ours -> its trainer, where its class does not tell
+_OF_ROOMS = {"torchscript": "TorchScriptNetworkTrainer", "sklearn": "SklearnNetworkTrainer"}
+
+
+def trainer_class(model: Any) -> type:
+    """The trainer of the room that a module, or a network of ours, belongs to.
+
+    Raises
+    ------
+    NetworkError
+        If it belongs to none.
+    """
+    own = getattr(type(model), "__delira_backend__", None)
+    packages = [parent.__module__.partition(".")[0] for parent in type(model).__mro__]
+    name = "PyTorchNetworkTrainer" if model is None else next((_TRAINERS[p] for p in packages if p in _TRAINERS), None)
+    if own is not None:
+        name = _OF_ROOMS.get(own.name, name)
+    if name is None:
+        raise NetworkError(
+            f"a trial takes a torch.nn.Module, a keras.Model, a flax nnx.Module or a scikit-learn estimator, got "
+            f"{model!r}"
+        )
+    trainer: type = getattr(importlib.import_module("delira.training"), name)
+    return trainer
+
+
+class TrialObjective(Objective):
+    """The criterion and the metric tree of a trial's state, or a closure of the user's.
+
+    Parameters
+    ----------
+    trial
+        The trial.
+    """
+
+    looks_inside = may_end_early = True
+    tells_init = False
+    #: whether the closure of the step at hand has updated by itself
+    is_updated = False
+    _validation_steps = 0
+    _kept_metrics: Any = None
+    _kept_shown: Mapping[str, Any] = {}
+    #: the weights as a training pass with a closure began, until it has changed any of them
+    _before_closures: dict[str, Any] | None = None
+    _has_changed = False
+    #: what the metrics have seen of the training pass, while its validation runs
+    _of_training: dict[str, Any] | None = None
+    #: the state as a compiled step began
+    _before: Mapping[Any, Any] = {}
+    #: keys of the state, and those of them under which there may be values that gradients go through
+    _open_keys: tuple[list[Any], set[Any]] = ([], set())
+    #: whether a step was followed by none, since the training was stopped
+    _is_cut = False
+    #: inputs without which the network cannot be called
+    _needed: int | None = None
+
+    def __init__(self, trial: "Trial"):
+        self.trial = trial
+        self._call_model = ModelCall()
+
+    # ------------------------------------------------------------------ at the start
+
+    def methods_of(self, network: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        """Return the backend's own preparation of batches, and its closure with the trial's calls inside."""
+        cls = pkgutil.resolve_name(self.run.backend.network_class)
+        closure = self._numbered(cls.closure) if self.run.backend.compiles else cls.closure
+        prepare = functools.partial(_prepared, self, cls.prepare_batch)
+        return prepare, closure if self.trial.closure is None else self._own_closure
+
+    def functions(self) -> dict[str, Any]:
+        """Return what may have weights: the criterion, too."""
+        criterion = self.trial.state[keys.CRITERION]
+        return super().functions() | ({} if criterion is None else {"criterion": criterion})
+
+    def make_state(self, shown: Any) -> State:
+        """Return the state of the trial."""
+        run, facts = self.run, self.trial.state
+        facts.update({
+            keys.DEVICE: run.devices.input, keys.HISTORY: run.state.history, keys.CALLBACK_LIST: run.callbacks,
+        })  # fmt: skip
+        return facts
+
+    def check_before(self, predictor: Predictor, plan: TrainingPlan) -> None:
+        """Take nothing from data that may be gone then, and call the network in steps only."""
+        if (advice := advice_about_state(self.run.facts[keys.MODEL])) is not None:
+            self.run.warn_once(advice)
+
+    @property
+    def is_finished(self) -> bool:
+        """Return True if the model is fitted, so that more epochs would change nothing."""
+        return False
+
+    def check_data(self, data: TrialData) -> None:
+        """Refuse data that the model cannot learn from."""
+
+    def weights_were_loaded(self) -> None:
+        """Take note that the network has other weights than the run has left in it."""
+
+    # ------------------------------------------------------------------ what callbacks replace
+
+    def set_criterion(self, criterion: Any) -> None:
+        """Do nothing: each step asks the state."""
+
+    def given_optimizers(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Return the optimizers of the state by name."""
+        return self.trial.given_optimizers()
+
+    def take_over(self, take: Callable[[Mapping[str, Any]], None], tree: Mapping[str, Any]) -> None:
+        """Let the run take a checkpoint over, and its seed if the trial was told none."""
+        recorded = tree.get("state")
+        if "seed" in self.trial.settings or not isinstance(recorded, Mapping):
+            take(tree)
+            return
+        before = self.run.seed
+        self._set_seed(recorded.get("seed", 0))
+        try:
+            take(tree)
+        except Exception:
+            self._set_seed(before)
+            raise
+
+    def _set_seed(self, seed: int) -> None:
+        self.run.set_seed(seed)
+        self.trial.seed = seed
+
+    # ------------------------------------------------------------------ the step
+
+    def _own_closure(self, model: Any, data_dict: dict[str, Any], optimizers: Mapping[str, Any]) -> Any:
+        """The step of a trial with a closure of its own."""
+        run, facts = self.run, self.run.facts
+        self.show_on_sample(Step(model, data_dict))
+        run.callbacks.called.clear()
+        facts.pop(keys.Y_PRED, None)  # of the batch before
+        self.is_updated = False
+        self.trial.closure(facts)
+        self._tell_what_was_not_called()
+        if not self.is_updated and not isinstance(facts[keys.OPTIMIZER], (Mapping, type(None))):
+            run.backend.update_after({"default": default_optimizer(optimizers)})
+        predictions = {PREDICTION: _detached(facts[keys.Y_PRED])} if keys.Y_PRED in facts else {}
+        return {}, {"loss": _detached(facts[keys.LOSS])}, predictions
+
+    def _tell_what_was_not_called(self) -> None:
+        """Warn of callbacks that do nothing, since a closure of the user's does not call their hooks."""
+        callbacks, hooks = self.run.callbacks, ("on_forward", "on_criterion", "on_backward")
+        for hook in hooks if not callbacks.called.issuperset(hooks) else ():
+            if callbacks.hears(hook) and hook not in callbacks.called:
+                names = ", ".join(dict.fromkeys(type(one).__name__ for one in callbacks.at_hook(hook)))
+                self.run.warn_once(
+                    f"the closure of the trial does not call {hook}, so what {names} does there is left out; call "
+                    f"state[CALLBACK_LIST].{hook}(state) at that moment, or make the closure with base_closure"
+                )
+
+    def _numbered(self, closure: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the closure with BATCH as a compiled step has it: else it would stay the number of the first batch."""
+
+        def numbered(model: Any, data_dict: Any, optimizers: Any, batch_nr: Any = 0, **kwargs: Any) -> Any:
+            facts = self.run.facts
+            own, facts[keys.BATCH] = facts.get(keys.BATCH), batch_nr
+            try:
+                with self.step.noting():
+                    return closure(model, data_dict, optimizers, **kwargs)
+            finally:
+                facts[keys.BATCH] = own
+                facts.pop(keys.GRADIENTS, None)  # of a compiled step they have no values here
+
+        vars(numbered).update(vars(closure))
+        return numbered
+
+    @property
+    def must_sample_apart(self) -> bool:
+        """Return True for a closure of the user's: what follows sees the batch as the closure does."""
+        return self.trial.closure is not None
+
+    def arguments(self) -> dict[str, Any]:
+        """Return how the closure of the backend calls the network."""
+        is_of_backend = self.trial.closure is None and self.run.backend.is_differentiable
+        return {"call": self._call_in_step} if is_of_backend else {}
+
+    def forward(self, prepared: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Call the network on a prepared batch."""
+        with self.run.backend.calling(self.run.network):
+            return self._call_apart(self.run.network, prepared)
+
+    def _call_in_step(self, network: Any, batch: Mapping[str, Any]) -> dict[str, Any]:
+        if not self.run.backend.compiles:  # an optimizer may ask several times, and hooks have changed them then
+            self.run.facts[keys.X], self.run.facts[keys.Y_TRUE] = self.divided(batch)
+        return self._call_apart(network, batch)
+
+    def _call_apart(self, network: Any, batch: Mapping[str, Any]) -> dict[str, Any]:
+        x, facts = batch.get(X_ENTRY), self.run.facts
+
+        def call(own: Any) -> Any:
+            if own is x:
+                return self._call_model(network, own, facts)
+            shown, facts[keys.X] = facts.get(keys.X), own  # a network that looks finds what it is called with
+            try:
+                return self._call_model(network, own, facts)
+            finally:
+                if facts[keys.X] is own:  # else the network has set another one
+                    facts[keys.X] = shown
+
+        return {PREDICTION: self.run.backend.call_apart(network, x, call)}
+
+    def divided(self, batch: Mapping[str, Any]) -> tuple[Any, Any]:
+        """Divide a batch into input and target; a compiled step has no entries that are None."""
+        return batch.get(X_ENTRY), batch.get(Y_ENTRY)
+
+    def joined(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a batch with the input and the target of the state."""
+        facts = self.run.facts
+        return {**batch, X_ENTRY: facts[keys.X], Y_ENTRY: facts[keys.Y_TRUE]}
+
+    def show_on_sample(self, step: Step) -> None:
+        """Show the batch."""
+        super().show_on_sample(step)
+        if self.run.backend.compiles:
+            self._before = dict(self.run.facts)
+
+    def show_on_criterion(self, step: Step) -> None:
+        """Compute the loss and show it."""
+        facts, loss = self.run.facts, self.loss()
+        if step.losses:  # of the network, e.g. regularisation of Keras
+            loss = functools.reduce(operator.add, step.losses.values(), loss)
+        facts[keys.LOSS] = loss
+        step.losses = {"loss": facts[keys.LOSS]}
+        step.backward_arguments = facts.get(keys.BACKWARD_ARGS) or {}
+
+    def take_on_criterion(self, step: Step) -> None:
+        """Take the loss as callbacks have left it."""
+        step.losses = {"loss": self.run.facts[keys.LOSS]}
+
+    def show_on_backward(self, step: Step) -> None:
+        """Show the gradients, with what the step has become by then."""
+        self.run.facts.update(step.predictions)
+        self.run.facts[keys.LOSS] = step.losses["loss"]
+        super().show_on_backward(step)
+
+    def after_hook(self, moment: str, step: Step) -> None:
+        """Let the step return what was written into the state."""
+        if moment not in ("on_criterion", "on_backward"):
+            return
+        facts = self.run.facts
+        if self.run.backend.compiles:  # a compiled, or differentiated, function must return it
+            new = {key: facts[key] for key in written(facts, self._before) if key not in _NOT_CARRIED}
+            step.predictions = {**step.predictions, **new}
+            return
+        step.predictions[PREDICTION] = facts[keys.Y_PRED]
+        if self.run.config.guards.micro_batches != 1:  # the state holds what the last part was made of
+            step.predictions.update({key: facts[key] for key in (keys.X, keys.Y_TRUE) if facts[key] is not None})
+
+    def loss(self) -> Any:
+        """Compute the criterion of the state."""
+        facts, run = self.run.facts, self.run
+        criterion = facts[keys.CRITERION]
+        if criterion is None:
+            return run.backend.zero_loss(run.devices) + 0.0  # no leaf: callbacks may add to it in place
+        return self.trial.criterion_of(criterion)(facts)
+
+    def after_step(self, prepared: Mapping[str, Any], result: Result, carried: Mapping[Any, Any]) -> None:
+        """Show a step that is done, and measure it."""
+        _, losses, predictions = result
+        facts = self.run.facts
+        facts.update(carried)
+        if self.run.backend.compiles and self.trial.closure is None:  # else the state has what the step made of them
+            facts[keys.X], facts[keys.Y_TRUE] = self.divided(prepared)
+        facts.update(predictions)  # and what else the step has written
+        facts[keys.LOSS] = losses["loss"]
+        facts.pop(keys.GRADIENTS, None)
+        self.measure()
+
+    def measure(self) -> None:
+        """Compute the metrics of a batch, of values that no gradient goes through."""
+        facts = self.run.facts
+        if [*facts] != self._open_keys[0]:
+            self._open_keys = ([*facts], facts.keys() - _WITHOUT_GRADIENT)
+        for key in self._open_keys[1]:
+            facts[key] = _detached(facts[key])
+        facts[keys.METRICS] = self.trial.metrics.process(facts)
+
+    # ------------------------------------------------------------------ passes over data
+
+    def may_look_ahead(self) -> bool:
+        """Return False for a loader of the user's, which works on the state: it is not called before its step."""
+        return self.run.facts[keys.LOADER] is None
+
+    def is_enough(self) -> bool:
+        """Return True if the training was stopped."""
+        self._is_cut = bool(self.run.facts.get(keys.STOP_TRAINING))
+        return self._is_cut
+
+    def is_broken_off(self, plan: TrainingPlan) -> bool:
+        """Return True if the training was stopped before the pass had its steps."""
+        wanted = plan.train_data.n_batches
+        ends = plan.train_data.steps != ENDLESS
+        return self._is_cut and ends and (wanted is None or self.run.state.step_in_epoch < wanted)
+
+    def begin_epoch(self, plan: TrainingPlan) -> None:
+        """Get ready for an epoch, or for the rest of one."""
+        self._validation_steps, state = 0, self.run.state
+        kept = state.accumulators  # inside an epoch
+        self._kept_metrics, self._kept_shown, self._of_training = kept.get("tree"), kept.get("shown", {}), None
+        if place := state.loader.get("place"):
+            plan.train_data.go_to(tuple(place))
+            state.loader = {}
+
+    def begin_pass(self, data_key: str, data: TrialData) -> None:
+        """Get the metrics ready for a pass over data."""
+        run, facts, metrics = self.run, self.run.facts, self.trial.metrics
+        facts.update({
+            keys.DATA: data_key, keys.GENERATOR: data.generator, keys.STEPS: data.steps or data.n_batches,
+            keys.SAMPLER: data.loader, keys.METRICS: {},
+        })  # fmt: skip
+        is_learning = data_key == keys.TRAIN_DATA and run.phase == "fit"
+        if is_learning:
+            metrics.train()
+        else:
+            metrics.eval(data_key)
+        for tree in metrics:
+            if isinstance(tree.root, Loss):
+                tree.root.skips_nonfinite = run.config.guards.nonfinite == "skip"
+        metrics.reset(facts)
+        if is_learning and self.trial.closure is not None:
+            self._before_closures = None if self._has_changed else self._learned_values()
+        if data_key == keys.TRAIN_DATA and self._kept_metrics is not None:
+            metrics.load_state_dict(self._kept_metrics)
+            facts[keys.METRICS] = dict(self._kept_shown)
+            self._kept_metrics = None
+
+    def _learned_values(self) -> dict[str, Any] | None:
+        """Return copies of the weights that are learned; None if there are none, or none yet."""
+        backend = self.run.backend
+        try:
+            model = self.run.weights
+        except CheckpointError:  # weights have no shape yet
+            return None
+        names = self.run.learned_names
+        learned = {name: value for name, value in model.items() if name in names}
+        copies: dict[str, Any] = backend.to_numpy(backend.snapshot(learned))
+        return copies or None
+
+    def _tell_unchanged(self, before: Mapping[str, Any], after: Mapping[str, Any] | None) -> None:
+        """Say that the closure of the trial has learned nothing."""
+        unchanged = after is not None and all(np.array_equal(value, after[name]) for name, value in before.items())
+        self._before_closures, self._has_changed = None, not unchanged
+        if unchanged:
+            self.run.warn_once(
+                "the closure of the trial has changed no weight in an epoch: it must differentiate and update (in "
+                "PyTorch the trial's one optimizer updates with the gradients that it leaves); make it by base_closure "
+                "and combined_closure, or update in it"
+            )
+
+    def end_pass(self, values: Mapping[str, Any], moment: str) -> None:
+        """Show the metrics of a pass; those of an epoch are given."""
+        facts, plan = self.run.facts, self.run.plan
+        if moment == "on_end_training" and plan is not None and plan.val_data is not None:
+            self._of_training = self._of_pass()
+        if moment == "on_end_training" and self._before_closures is not None:
+            self._tell_unchanged(self._before_closures, self._learned_values())
+        if moment == "on_end_epoch":
+            facts[keys.METRICS] = values
+        else:
+            facts[keys.METRICS] = {**facts[keys.METRICS], **self.trial.metrics.process_final(facts)}
+            self._tell_of_predictions()
+
+    def recorded(self) -> dict[str, Any]:
+        """Return the metrics of the state as plain numbers."""
+        return plain_values({str(name): value for name, value in self.run.facts[keys.METRICS].items()})
+
+    def _tell_of_predictions(self) -> None:
+        """Say once of which samples predictions are not finite, and how they were read if nobody says what they are."""
+        for tree in self.trial.metrics:
+            if tree.lost:
+                text = (
+                    f"the predictions of {len(tree.lost):,} samples are not finite (place in the pass, from 0: "
+                    f"{named_samples(tree.lost)}), so the metric {tree.root.name!r} is no number"
+                )
+                if self.run.config.guards.nonfinite_predictions == "raise":
+                    raise DataError(f"{text}; look at the network and at these samples")
+                self.run.warn_once(text)
+            if tree.way:
+                self.run.warn_once(
+                    f"no known criterion and no output= says what predictions are, so by their values the metric "
+                    f"{tree.root.name!r} takes them for {tree.way}; say output='logits', 'probabilities' or 'labels'"
+                )
+
+    def shown_of_epoch(self, epoch: int, values: dict[str, Any]) -> dict[str, Any]:
+        """Return the values of an epoch as its end shows them; a metric called ``epoch`` counts from 0."""
+        return {name: value for name, value in values.items() if name != "epoch"}
+
+    def record(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Return the values of an epoch as the history has them, with its steps."""
+        steps = {"train_steps": self.run.state.step_in_epoch, "validation_steps": self._validation_steps}
+        values.pop("epoch", None)
+        return {"epoch": self.run.facts[keys.EPOCH] + 1, **values, **steps}
+
+    def _of_pass(self) -> dict[str, Any]:
+        """Return what the metrics have seen of the pass, and what they showed at its last batch."""
+        return {"tree": self.trial.metrics.state_dict(), "shown": plain_values(dict(self.run.facts[keys.METRICS]))}
+
+    def kept_values(self) -> dict[str, Any]:
+        """Return what the metrics have seen of the training pass; in a validation they are those of it."""
+        return self._of_training or self._of_pass()
+
+    def kept_place(self) -> dict[str, Any]:
+        """Return where an iterator stands that is kept over the epochs."""
+        data = self.trial.data_of(keys.TRAIN_DATA)
+        return {} if data is None or data.place is None else {"place": list(data.place)}
+
+    # ------------------------------------------------------------------ without learning
+
+    def metrics(self) -> Mapping[str, Any]:
+        """Return nothing: the metrics are those of the state."""
+        return {}
+
+    def keep_losses(self) -> None:
+        """Return nothing: the metrics gather the losses."""
+
+    def before_prediction(self, prepared: dict[str, Any]) -> dict[str, Any]:
+        """Return a batch to predict: a tuple of two is no input with its target if the network needs both."""
+        if len(spread(prepared.get(X_ENTRY))) != 1 or prepared.get(Y_ENTRY) is None:
+            return prepared
+        if self._needed is None:
+            self._needed = needed_inputs(self.run.facts[keys.MODEL])
+        rest = {key: value for key, value in prepared.items() if key != Y_ENTRY}
+        return {**rest, X_ENTRY: (prepared[X_ENTRY], prepared[Y_ENTRY])} if self._needed == 2 else prepared
+
+    def is_measured(self, watcher: Watcher) -> bool:
+        """Return True unless a batch that is predicted has no target."""
+        return watcher.kept is None or self.run.facts[keys.Y_TRUE] is not None
+
+    def validation_losses(self, step: Step) -> dict[str, Any]:
+        """Return nothing: the criterion is computed where the loss is shown."""
+        return {}
+
+    def after_validation_step(self, step: Step) -> None:
+        """Measure a batch of a pass without learning, if there are targets."""
+        if step.losses:
+            self.measure()
+
+    def validated(self, watcher: Watcher, metrics: Mapping[str, Any], epoch: int) -> dict[str, Any]:
+        """Return nothing: the end of the pass computes the metrics."""
+        if not watcher.number:
+            raise DataError(f"the validation data gave no batch in epoch {epoch}")
+        self._validation_steps = watcher.number
+        plan = self.run.plan
+        self.tell_stopped(watcher, None if plan is None else plan.val_data, f"the validation of epoch {epoch}")
+        return {}
+
+    def tell_stopped(self, watcher: Watcher, data: Any, what: str) -> None:
+        """Say that values are of a part of the data, since a callback has ended the pass before its time."""
+        wanted = data.n_batches
+        if watcher.is_enough and wanted is not None and watcher.number < wanted:
+            self.run.warn_once(
+                f"{what} was stopped by STOP_TRAINING after {watcher.number} of {wanted} batches; its values are of "
+                "these alone"
+            )
+
+
+@room_default
+def _prepared(
+    objective: TrialObjective, prepare: Callable[..., Any], batch: Mapping[str, Any], **at_first: Any
+) -> dict[str, Any]:
+    """Return a batch as the backend prepares it, where the trial is by now, and its numbers of its type."""
+    devices = objective.run.devices
+    made: dict[str, Any] = prepare(batch, input_device=devices.input, output_device=devices.output)
+    dtype = objective.trial.state[keys.DATA_TYPE]
+    return made if dtype is None else deep_to(made, dtype=dtype)
+
+
+#: keys of ours whose values hold no gradient by then: users' own, and the input, are left
+_WITHOUT_GRADIENT = SETTLED - {keys.X, keys.Y_TRUE}
+_NOT_CARRIED = _WITHOUT_GRADIENT - {keys.Y_PRED}
+
+
+def _detached(value: Any) -> Any:
+    if type(value) in (dict, tuple):  # lists are often users' own, to which they append
+        has_gradient = any(getattr(leaf, "requires_grad", False) for _, leaf in iterate_leaves(value))
+        return map_leaves(_detached, value) if has_gradient else value
+    return value.detach() if getattr(value, "requires_grad", False) and hasattr(value, "detach") else value
