@@ -72,7 +72,7 @@ MANY_ARGUMENTS = {
     "data_loading/data_manager.py BaseDataManager.__init__": HISTORIC,
     "experiments/experiment.py BaseExperiment.__init__": HISTORIC,
     "experiments/experiment.py BaseExperiment.kfold": HISTORIC,
-    "training/base_trainer.py BaseNetworkTrainer.__init__": HISTORIC,
+    "training/trainer.py BaseNetworkTrainer.__init__": HISTORIC,
     "training/callbacks/tensorboard_images.py TensorBoardImages.__init__": HISTORIC,
     "training/callbacks/tensorboard_projector.py TensorBoardProjector.__init__": HISTORIC,
     "training/callbacks/tensorboard_scalars.py TensorBoard.__init__": HISTORIC,

@@ -370,7 +370,7 @@ class CrossValidation:
         with trainer.times.phase("test"), scopes[0], scopes[1], noting(f"in the test of fold {trainer.fold}"):
             # networks may draw random numbers in evaluation mode, too
             seed_generators(trainer.backend, trainer.seed, trainer.fold, stream="test")
-            return trainer.test(
+            return trainer.evaluator.test(
                 manager, metrics=self.bound_metrics, metric_keys=self.metric_keys, targets=self._targets()
             )
 

@@ -87,6 +87,12 @@ class Checkpoints:
             own["losses"] = losses
         return joined(run.ranks.gather(own | self._averages.to_tree(own["model"])))
 
+    def copy(self) -> dict[str, Any]:
+        """Collect everything from which the run can be continued, in copies that later training cannot change."""
+        with self.filled_state():
+            copied: dict[str, Any] = self._run.backend.snapshot(self.tree())
+        return copied
+
     @contextlib.contextmanager
     def filled_state(self) -> Iterator[None]:
         """Scope in which the state holds what only checkpoints need."""
@@ -169,6 +175,11 @@ class Checkpoints:
         _refuse_other_types(trained, own, run.network)
         backend.load_state_tree(trained, run.network, run.optimizers)
         self._averages.take(tree)
+
+    def load_weights(self, weights: Tree) -> None:
+        """Give the network weights by name; they are what is trained from now on."""
+        self._run.backend.load_state_tree({"model": weights}, self._run.network, {})
+        self._averages.forget_trained()
 
     def continue_from(self, path: Path, tree: Tree) -> None:
         """Take the checkpoint of a file over."""

@@ -1,13 +1,17 @@
 """One pass over data without learning, as callbacks see it: validation, test, evaluation, prediction."""
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from delira import state as keys
 from delira.contract import Step
+from delira.training.averages import AveragedWeights
 from delira.training.events import Events, telling_the_end
+from delira.training.generators import seed_generators
 from delira.training.objective import Objective
+from delira.training.plan import TrainingPlan
+from delira.training.predictor import Evaluation
 from delira.training.run import Run
 from delira.training.step import TrainingStep
 from delira.training.step_values import StepValues
@@ -93,9 +97,8 @@ class Watcher:
         return step.predictions
 
 
-@contextlib.contextmanager
-def aside(run: Run, events: Events, phase: str) -> Iterator[None]:
-    """Scope of an evaluation or a prediction, from ``on_start`` to ``on_end``, which is told whatever happens.
+class Evaluator:
+    """Makes the passes of a run without learning.
 
     Parameters
     ----------
@@ -103,17 +106,92 @@ def aside(run: Run, events: Events, phase: str) -> Iterator[None]:
         The run.
     events
         Tells its moments.
-    phase
-        ``"evaluate"`` or ``"predict"``.
+    objective
+        What is computed.
+    step
+        Knows whether anybody looks.
+    averages
+        Weights that are validated in place of those that are trained.
+    evaluate
+        The pass itself; see :meth:`delira.training.Predictor.evaluate`.
     """
-    facts, run.phase = run.facts, phase
-    try:
-        events.follow()
-        facts.n_asides += 1
-        facts.update({keys.PHASE: phase, keys.EPOCH: 0, keys.MAX_EPOCHS: 1, keys.STOP_TRAINING: False})
-        with telling_the_end(run.callbacks, facts, phase):
-            events.fire("on_start")
-            events.fire("on_start_epoch")
-            yield
-    finally:
-        run.phase = "fit"
+
+    def __init__(
+        self,
+        run: Run,
+        events: Events,
+        objective: Objective,
+        step: TrainingStep,
+        averages: AveragedWeights,
+        evaluate: Callable[..., Evaluation],
+    ):
+        self._run, self._events, self._objective, self._step = run, events, objective, step
+        self._averages, self._evaluate = averages, evaluate
+
+    def watcher(self, *, losses: StepValues | None = None, kept: list[Any] | None = None) -> Watcher:
+        """Make what shows a pass to callbacks; see :class:`Watcher`."""
+        return Watcher(self._run, self._events, self._objective, self._step, losses, kept)
+
+    def validate(self, plan: TrainingPlan, epoch: int) -> dict[str, Any]:
+        """Compute exact metrics, and losses where the objective has them, over the validation data.
+
+        Raises
+        ------
+        StopInValidation
+            If a signal came.
+        """
+        run, objective = self._run, self._objective
+        self._averages.renew(plan.train_data, epoch)
+        watcher, metrics = self.watcher(losses=objective.keep_losses()), objective.metrics()
+        self._events.begin_pass(keys.VALIDATION_DATA, plan.val_data, "on_start_validation")
+        seed_generators(run.backend, run.seed, run.fold, epoch, stream="validation")
+        with self._averages.in_use():
+            done = self._evaluate(
+                plan.val_data, metrics=metrics, metric_keys=run.config.keys_of(metrics), keep_predictions=False,
+                watcher=watcher, epoch=epoch,
+            )  # fmt: skip
+        return self._events.end_pass(objective.validated(watcher, done.metrics, epoch), "on_end_validation")
+
+    def test(self, data: Any, **how: Any) -> Evaluation:
+        """Evaluate test data so that callbacks see it, in the phase ``"evaluate"``; what they make of batches counts.
+
+        Parameters
+        ----------
+        data
+            The test data.
+        **how
+            As for :meth:`delira.training.Predictor.evaluate`.
+        """
+        events = self._events
+        try:
+            with self.aside("evaluate"):
+                events.begin_pass(keys.TEST_DATA, data, "on_start_validation")
+                done = self._evaluate(data, watcher=self.watcher(), **how)
+                values = {f"test_{name}": float(array.mean()) for name, array in done.metrics.items()}
+                for moment in ("on_end_validation", "on_end_epoch"):
+                    values = events.end_pass(values, moment)
+        finally:
+            self._run.facts.pop(keys.GENERATOR, None)  # it may have processes, which end with it
+        return done
+
+    @contextlib.contextmanager
+    def aside(self, phase: str) -> Iterator[None]:
+        """Scope of an evaluation or a prediction, from ``on_start`` to ``on_end``, which is told whatever happens.
+
+        Parameters
+        ----------
+        phase
+            ``"evaluate"`` or ``"predict"``.
+        """
+        run, events = self._run, self._events
+        facts, run.phase = run.facts, phase
+        try:
+            events.follow()
+            facts.n_asides += 1
+            facts.update({keys.PHASE: phase, keys.EPOCH: 0, keys.MAX_EPOCHS: 1, keys.STOP_TRAINING: False})
+            with telling_the_end(run.callbacks, facts, phase):
+                events.fire("on_start")
+                events.fire("on_start_epoch")
+                yield
+        finally:
+            run.phase = "fit"

@@ -4,17 +4,19 @@ import dataclasses
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from delira.contract import NO_HOOKS, Backend, Devices, StepHooks
 from delira.settings.config import TrainerConfig, check_fold
 from delira.state import State
 from delira.training.callbacks import CallbackList
-from delira.training.data_position import EpochData
+from delira.training.data_position import EpochData, is_foreign_loader
 from delira.training.plan import TrainingPlan
-from delira.training.running_epoch import RunningEpoch
 from delira.training.state import TrainingState
 from delira.training.stop_signals import StopSignals
+
+if TYPE_CHECKING:
+    from delira.training.running_epoch import RunningEpoch
 
 _log = logging.getLogger("delira")
 
@@ -73,7 +75,7 @@ class Run:
     #: of :data:`delira.training.callbacks.hooks.PHASES`
     phase = "fit"
     #: the epoch at work, its batches, and the number of the update that was begun last
-    running: RunningEpoch | None = None
+    running: "RunningEpoch | None" = None
     epoch_data: EpochData | None = None
     begun_step = 0
     #: whether network, optimizers and counters are those of a checkpoint; not while an epoch is at work, or when the
@@ -139,6 +141,19 @@ class Run:
         return self.config.score(None, None)[1] if self.plan is None else self.plan.val_score_mode
 
     @property
+    def score_key(self) -> str | None:
+        """Validation score that decides which epoch is the best, as the running training names it."""
+        return None if self.plan is None else self.plan.val_score_key
+
+    @property
+    def skips_validation(self) -> bool:
+        """Return True if the epoch that just ended was not validated though others are."""
+        plan = self.plan
+        if plan is None or plan.val_data is None:
+            return False
+        return not plan.validates(self.state.epoch, self.config.val_freq)
+
+    @property
     def has_default_closure(self) -> bool:
         """Return True if the network uses the closure of its backend, so that its losses can be validated."""
         return bool(getattr(self.closure, "is_room_default", False))
@@ -149,6 +164,29 @@ class Run:
         state, plan = self.state, self.plan
         wants_more = plan is not None and state.epoch < plan.num_epochs and not state.stop_training
         return bool(state.step_in_epoch) or wants_more
+
+    def learning_rates(self) -> list[float]:
+        """Return the learning rates of every group of parameters, as far as the optimizers tell them."""
+        made = [getattr(optimizer, "optimizer", optimizer) for optimizer in self.optimizers.values()]
+        if groups := [group for optimizer in made for group in getattr(optimizer, "param_groups", ())]:
+            return [float(group["lr"]) for group in groups]
+        return [*self.backend.learning_rates(self.optimizers).values()]
+
+    def scale_rates(self, factor: float) -> None:
+        """Multiply the learning rates, and those that schedules of the backend go back to."""
+        self.backend.scale_rates(self.optimizers, factor)
+        for callback in self.callbacks:
+            if hasattr(callback, "scale_rates"):
+                callback.scale_rates(factor)
+
+    def enter(self, data: Any, epoch: int) -> Any:
+        """Return the training batches of an epoch from where the run stands in it."""
+        state = self.state
+        if is_foreign_loader(data) and state.loader and (state.has_all_steps or not state.step_in_epoch):
+            data.load_state_dict(dict(state.loader))  # it may stand where an epoch was broken off
+        self.epoch_data = EpochData(data, (self.seed, self.fold, epoch), state)
+        state.batch_in_epoch, state.loader = 0, {}
+        return self.epoch_data.batches
 
     def leave_epoch(self) -> None:
         """Forget the steps of an epoch that was broken off; the weights stay as they are."""

@@ -1,12 +1,14 @@
 """What the steps of the running epoch have brought so far; a checkpoint inside the epoch keeps it."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 from delira.contract import Backend
 from delira.errors import CheckpointError
 from delira.metrics import MetricSet, kind_of
 from delira.settings.config import TrainerConfig
+from delira.training.output_readings import OutputReadings
+from delira.training.run import Run
 from delira.training.step_values import StepValues, reduce_values
 
 
@@ -43,6 +45,24 @@ class RunningEpoch:
             metrics = config.bound(config.metrics, backend=backend)
         self.over_epoch = MetricSet(metrics, config.keys_of(metrics)) if metrics else None
         self._kinds = {name: kind_of(metric, name) for name, metric in metrics.items()}
+
+    @classmethod
+    def of(cls, run: Run, readings: OutputReadings | None) -> Self:
+        """Make that of an epoch which begins now.
+
+        Parameters
+        ----------
+        run
+            The run.
+        readings
+            Outputs of which nobody says what they are.
+        """
+        config, backend = run.config, run.backend
+        metrics = config.bound(config.metrics, backend=backend)
+        if readings is not None:
+            metrics = readings.settled(metrics, config.keys_of(metrics), run.state.outputs)
+        rates, left_out = backend.learning_rates(run.optimizers), backend.count_left_out(run.optimizers)
+        return cls(config, backend, rates, left_out, metrics)
 
     def finish(self, n_steps: int) -> tuple[StepValues, StepValues]:
         """Compute the metrics over the epoch; returns ``(metrics, losses)``."""

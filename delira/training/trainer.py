@@ -8,11 +8,11 @@ import logging
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Generic, Self, TypeVar, Unpack, overload
+from typing import Any, Unpack
 
 from delira import state as keys
-from delira.contract import Step, StepHooks
-from delira.errors import ConfigError, DataError, NonFiniteLossError
+from delira.contract import Devices, Step, StepHooks
+from delira.errors import DataError, NonFiniteLossError
 from delira.io.checkpoint import CheckpointFolder
 from delira.metrics import MetricSet
 from delira.runs.guard_log import GuardLog
@@ -26,53 +26,30 @@ from delira.training.averages import AveragedWeights
 from delira.training.callbacks import CallbackList
 from delira.training.callbacks.abstract_callback import load_callback
 from delira.training.checkpoints import Checkpoints, existing, read
-from delira.training.data_position import EpochData, is_foreign_loader
-from delira.training.evaluation import StopInValidation, Watcher, aside
+from delira.training.data_position import is_foreign_loader
+from delira.training.evaluation import Evaluator, StopInValidation
 from delira.training.events import Events
 from delira.training.feeding import Feed
 from delira.training.generators import seed_generators, set_generators
 from delira.training.live_view import live_view
 from delira.training.objective import Objective
 from delira.training.output_readings import OutputReadings
+from delira.training.part_of import Of
 from delira.training.phase_times import PhaseTimes
 from delira.training.plan import TrainingPlan, close_workers, make_plan
-from delira.training.predictor import Evaluation, Predictor
+from delira.training.predictor import Predictor
 from delira.training.run import Run
 from delira.training.run_files import RunFiles, check_score, lock
 from delira.training.running_epoch import RunningEpoch
 from delira.training.saving import Saver
+from delira.training.scores import update_best
 from delira.training.state import TrainingState
 from delira.training.step import TrainingStep
-from delira.training.step_values import StepValues
 from delira.training.stop_signals import StopSignals
 from delira.utils.files import sweep_partials, writable_folder
 from delira.utils.notes import noting
 
 _log = logging.getLogger("delira")
-T = TypeVar("T")
-
-
-class _OfRun(Generic[T]):
-    """An attribute of the trainer that is one of its run."""
-
-    def __init__(self, name: str = ""):
-        self._name = name
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = self._name or name
-
-    @overload
-    def __get__(self, trainer: None, owner: type) -> Self: ...
-    @overload
-    def __get__(self, trainer: "BaseNetworkTrainer", owner: type) -> T: ...
-    def __get__(self, trainer: "BaseNetworkTrainer | None", owner: type) -> "Self | T":
-        if trainer is None:
-            return self
-        found: T = getattr(trainer.run, self._name)
-        return found
-
-    def __set__(self, trainer: "BaseNetworkTrainer", value: T) -> None:
-        setattr(trainer.run, self._name, value)
 
 
 class BaseNetworkTrainer(Predictor):
@@ -122,25 +99,59 @@ class BaseNetworkTrainer(Predictor):
     step: TrainingStep
     averages: AveragedWeights
     saving: Checkpoints
-    config = _OfRun[TrainerConfig]()
-    state = _OfRun[TrainingState]()
-    seed = _OfRun[int]()  # type: ignore[assignment]
-    fold = _OfRun[int]()  # type: ignore[assignment]
-    module = _OfRun[Any]("network")
-    network = _OfRun[Any]()
-    key_mapping = _OfRun[dict[str, str]]()
-    optimizers = _OfRun[dict[str, Any]]()
-    devices = _OfRun[Any]()
-    closure_fn = _OfRun[Any]("closure")
-    hooks = _OfRun[StepHooks]()
-    callbacks = _OfRun[CallbackList]()
-    facts = _OfRun[State]()
-    stop_signals = _OfRun[StopSignals]()
-    save_path = _OfRun[Path | None]()
-    train_data = _OfRun[Any]()
-    score_mode = _OfRun[str]()
-    learned_names = _OfRun[frozenset[str]]()
-    has_default_closure = _OfRun[bool]()
+    evaluator: Evaluator
+    config = Of[TrainerConfig]("run")
+    state = Of[TrainingState]("run")
+    seed = Of[int]("run")  # type: ignore[assignment]
+    fold = Of[int]("run")  # type: ignore[assignment]
+    #: the network; also called ``network``
+    module = Of[Any]("run", "network")
+    network = Of[Any]("run")
+    key_mapping = Of[dict[str, str]]("run")
+    optimizers = Of[dict[str, Any]]("run")
+    devices = Of[Devices]("run")
+    closure_fn = Of[Any]("run", "closure")
+    hooks = Of[StepHooks]("run")
+    callbacks = Of[CallbackList]("run")
+    #: the state that callbacks of hooks see
+    facts = Of[State]("run")
+    stop_signals = Of[StopSignals]("run")
+    save_path = Of[Path | None]("run")
+    #: the data that ``train`` is at work on, for callbacks that change its transforms; else None
+    train_data = Of[Any]("run")
+    #: ``"lowest"`` or ``"highest"``: which score is good
+    score_mode = Of[str]("run")
+    #: names of the weights that the training changes
+    learned_names = Of[frozenset[str]]("run")
+    has_default_closure = Of[bool]("run")
+    #: the learning rates as they are now, of every group of parameters, as far as the optimizers tell them
+    learning_rates = Of[Callable[[], list[float]]]("run")
+    #: multiplies the learning rates, and those that schedules of the backend go back to
+    scale_rates = Of[Callable[[float], None]]("run")
+    #: validation score that decides which epoch is the best, as the running training names it
+    score_key = Of[str | None]("run")
+    #: whether the epoch that just ended was not validated though others are
+    skips_validation = Of[bool]("run")
+    #: functions by name: losses, metrics of the steps, metrics of the validation
+    losses = Of[Mapping[str, Any]]("run.config")
+    train_metrics = Of[Mapping[str, Any]]("run.config")
+    val_metrics = Of[Mapping[str, Any]]("run.config", "epoch_metrics")
+    #: whether validation data have losses, and how they are computed
+    validates_losses = Of[bool]("objective")
+    validation_losses = Of[Callable[[Step], dict[str, Any]]]("objective")
+    #: collects everything from which the training can be continued, as a checkpoint holds it, in copies
+    checkpoint_tree = Of[Callable[[], dict[str, Any]]]("saving", "copy")
+    #: the folder of the checkpoints, and what writes them
+    checkpoints = Of[CheckpointFolder]("saving", "folder")
+    saver = Of[Saver]("files")
+    times = Of[PhaseTimes]("files")
+    guard_log = Of[GuardLog]("files")
+    #: epoch whose weights the network has after a training; None before and while it runs
+    weights_epoch = Of[int | None]("saving")
+    #: running statistics of the network after a training that are not of its weights, which are averaged
+    raw_statistics = Of[tuple[str, ...]]("saving")
+    #: the callback that averages the weights, if there is one
+    weight_average = Of[Any]("averages", "callback")
     #: makes the callback that shows a training by its label, in place of a bar: a cross-validation shows a table
     make_bar: Callable[[str], Any] | None = None
     #: makes the callback that draws the curves in a notebook: those of a cross-validation replace each other
@@ -229,6 +240,7 @@ class BaseNetworkTrainer(Predictor):
         )
         self.averages = AveragedWeights(run, self.feed, self.step, self.forward, self)
         self.saving = Checkpoints(run, objective, self.averages, files.saver, files.times, self._update_state)
+        self.evaluator = Evaluator(run, self.events, objective, self.step, self.averages, self.evaluate)
 
     # ------------------------------------------------------------------ the loop
 
@@ -276,18 +288,11 @@ class BaseNetworkTrainer(Predictor):
         key, mode = config.score(val_score_key, val_score_mode)
         if verbose is not None:
             check_verbose(verbose)
-        plan = make_plan(
-            config,
-            TrainingPlan(
-                num_epochs=num_epochs,
-                train_data=datamgr_train,
-                val_data=datamgr_valid,
-                val_score_key=key,
-                val_score_mode=mode,
-                reduce_mode=reduce_mode or config.reduce_mode,
-            ),
-            validates_losses=self.objective.validates_losses,
-        )
+        asked = TrainingPlan(
+            num_epochs=num_epochs, train_data=datamgr_train, val_data=datamgr_valid, val_score_key=key,
+            val_score_mode=mode, reduce_mode=reduce_mode or config.reduce_mode,
+        )  # fmt: skip
+        plan = make_plan(config, asked, validates_losses=self.objective.validates_losses)
         check_score(run.save_path, plan.val_score_key)
         with lock(run, alone=True), self.times.phase("other"):
             self.saving.return_to_last(self.try_resume_training)
@@ -384,7 +389,7 @@ class BaseNetworkTrainer(Predictor):
         state.epoch, state.step_in_epoch, state.has_all_steps = epoch, 0, False
         run.running = run.epoch_data = None
         state.history.append(values)
-        is_best = self._update_best(plan, values)
+        is_best = update_best(run, plan, values, self._is_better_val_scores)
         facts = {name: value for name, value in values.items() if name != "epoch"}
         self._at_epoch_end(facts, plan.val_score_key, epoch, is_best, num_epochs=plan.num_epochs)
         events.fire("on_checkpoint")
@@ -404,37 +409,23 @@ class BaseNetworkTrainer(Predictor):
             run.facts[keys.EPOCH] = epoch - 1
             self.events.fire("on_start_epoch")
             seed_generators(backend, run.seed, run.fold, epoch, stream="framework")
-        running = self.new_epoch()
+        running = RunningEpoch.of(run, self.readings)
         if state.step_in_epoch:
             running.load_state_dict(state.accumulators)
             set_generators(backend, state.generators)
             state.accumulators, state.generators = {}, {}
         return running
 
-    def new_epoch(self) -> RunningEpoch:
-        """Make what takes the values of an epoch."""
-        run, backend = self.run, self.run.backend
-        rates, left_out = backend.learning_rates(run.optimizers), backend.count_left_out(run.optimizers)
-        metrics = run.config.bound(run.config.metrics, backend=backend)
-        if self.readings is not None:
-            metrics = self.readings.settled(metrics, run.config.keys_of(metrics), run.state.outputs)
-        return RunningEpoch(run.config, backend, rates, left_out, metrics)
-
     def _training_batches(self, data: Any, epoch: int) -> Any:
         """Return the batches of an epoch from where the run stands in it."""
-        run, state = self.run, self.run.state
-        if is_foreign_loader(data) and state.loader and (state.has_all_steps or not state.step_in_epoch):
-            data.load_state_dict(dict(state.loader))  # it may stand where an epoch was broken off
-        run.epoch_data = EpochData(data, (run.seed, run.fold, epoch), state)
-        state.batch_in_epoch, state.loader = 0, {}
-        return run.epoch_data.batches
+        return self.run.enter(data, epoch)
 
     def _train_single_epoch(
         self, batchgen: Iterable[Mapping[str, Any]], epoch: int, verbose: bool = False
     ) -> tuple[Any, Any]:
         """All steps that are left of one epoch; returns ``(metrics, losses)``: values of the steps by name."""
         run, state, signals, objective = self.run, self.run.state, self.run.stop_signals, self.objective
-        running, every = run.running or self.new_epoch(), run.config.logging.freq
+        running, every = run.running or RunningEpoch.of(run, self.readings), run.config.logging.freq
         length, watches_steps, train_on = checks.count_batches(batchgen), self.saver.watches_steps, self.step.train_on
         # nobody changes batches, or counts them, before their step begins
         ahead = not self.events.hears("at_iter_begin") and not is_foreign_loader(run.train_data)
@@ -457,56 +448,14 @@ class BaseNetworkTrainer(Predictor):
 
     # ------------------------------------------------------------------ without learning
 
-    def watcher(self, *, losses: StepValues | None = None, kept: list[Any] | None = None) -> Watcher:
-        """Make what shows a pass without learning to callbacks; see :class:`Watcher`."""
-        return Watcher(self.run, self.events, self.objective, self.step, losses, kept)
-
     def _validate(self, plan: TrainingPlan, epoch: int) -> dict[str, Any]:
-        """Exact metrics, and losses where the objective computes them, over the validation data."""
-        run, events = self.run, self.events
+        """Return the values of the validation, which a signal ends: it begins anew when the run is continued."""
         try:
-            with self.times.phase("validation"), noting(f"in the validation of fold {run.fold}, epoch {epoch}"):
-                self.averages.renew(plan.train_data, epoch)
-                watcher = self.watcher(losses=self.objective.keep_losses())
-                metrics = self._default_metrics()
-                events.begin_pass(keys.VALIDATION_DATA, plan.val_data, "on_start_validation")
-                seed_generators(run.backend, run.seed, run.fold, epoch, stream="validation")
-                with self.averages.in_use():
-                    done = self.evaluate(
-                        plan.val_data,
-                        metrics=metrics,
-                        metric_keys=run.config.keys_of(metrics),
-                        keep_predictions=False,
-                        watcher=watcher,
-                        epoch=epoch,
-                    )
-                values = self.objective.validated(watcher, done.metrics, epoch)
-                return events.end_pass(values, "on_end_validation")
-        except StopInValidation:  # it begins anew when the run is continued
-            run.state.has_all_steps = True
+            with self.times.phase("validation"), noting(f"in the validation of fold {self.run.fold}, epoch {epoch}"):
+                return self.evaluator.validate(plan, epoch)
+        except StopInValidation:
+            self.run.state.has_all_steps = True
             self.saving.stop()
-
-    def test(self, data: Any, **how: Any) -> Evaluation:
-        """Evaluate test data so that callbacks see it, in the phase ``"evaluate"``; what they make of batches counts.
-
-        Parameters
-        ----------
-        data
-            The test data.
-        **how
-            As for :meth:`delira.training.Predictor.evaluate`.
-        """
-        run, events = self.run, self.events
-        try:
-            with aside(run, events, "evaluate"):
-                events.begin_pass(keys.TEST_DATA, data, "on_start_validation")
-                done = self.evaluate(data, watcher=self.watcher(), **how)
-                values = {f"test_{name}": float(array.mean()) for name, array in done.metrics.items()}
-                for moment in ("on_end_validation", "on_end_epoch"):
-                    values = events.end_pass(values, moment)
-        finally:
-            run.facts.pop(keys.GENERATOR, None)  # it may have processes, which end with it
-        return done
 
     def forward(self, prepared: Mapping[str, Any]) -> Mapping[str, Any]:
         """Call the network on a prepared batch; the predictions stay on the device."""
@@ -528,26 +477,6 @@ class BaseNetworkTrainer(Predictor):
 
     # ------------------------------------------------------------------ the best epoch
 
-    def _update_best(self, plan: TrainingPlan, values: Mapping[str, float]) -> bool:
-        """Compare the score of an epoch with the best so far; returns whether it is better."""
-        key, state = plan.val_score_key, self.run.state
-        if (state.score_key, state.score_mode) != (key, plan.val_score_mode):  # another score: none of it yet
-            if state.score_key == key is not None and state.best_epoch is not None:
-                _log.warning(
-                    "until now the %s %s was the best; from now on it is the %s: the epochs before are not looked at",
-                    state.score_mode, key, plan.val_score_mode,
-                )  # fmt: skip
-            state.score_key, state.score_mode = key, plan.val_score_mode
-            state.best_score = state.best_epoch = None
-        if key is None or not plan.validates(state.epoch, self.run.config.val_freq):
-            return False
-        if key not in values:
-            raise ConfigError(f"val_score_key={key!r} was not computed; the epoch has {sorted(values)}")
-        if not self._is_better_val_scores(state.best_score, values[key], plan.val_score_mode):
-            return False
-        state.best_score, state.best_epoch = values[key], state.epoch
-        return True
-
     @staticmethod
     def _is_better_val_scores(old_val_score: float | None, new_val_score: float, mode: str = "lowest") -> bool:
         """Return True if the new score is strictly better; anything but NaN is better than none."""
@@ -562,12 +491,7 @@ class BaseNetworkTrainer(Predictor):
         self.events.notify("at_training_begin", **facts)
 
     def _at_epoch_begin(
-        self,
-        metrics_val: Mapping[str, float],
-        val_score_key: str | None,
-        epoch: int,
-        num_epochs: int,
-        **facts: Any,
+        self, metrics_val: Mapping[str, float], val_score_key: str | None, epoch: int, num_epochs: int, **facts: Any
     ) -> None:
         """Called before each epoch, with the values of the one before."""
         self.events.notify(
@@ -576,12 +500,7 @@ class BaseNetworkTrainer(Predictor):
         )  # fmt: skip
 
     def _at_epoch_end(
-        self,
-        metrics_val: Mapping[str, float],
-        val_score_key: str | None,
-        epoch: int,
-        is_best: bool,
-        **facts: Any,
+        self, metrics_val: Mapping[str, float], val_score_key: str | None, epoch: int, is_best: bool, **facts: Any
     ) -> None:
         """Called after each epoch, before its checkpoint is written."""
         self.events.notify(
@@ -638,62 +557,10 @@ class BaseNetworkTrainer(Predictor):
         """Continue from the newest valid checkpoint of the folder; returns whether there was one."""
         return self.saving.resume()
 
-    def take_state(self, tree: Mapping[str, Any]) -> None:
-        """Continue from what :meth:`checkpoint_tree` gave."""
-        self._update_state(tree)
-
-    def load_weights(self, weights: Mapping[str, Any]) -> None:
-        """Give the network weights by name; they are what is trained from now on."""
-        self.run.backend.load_state_tree({"model": weights}, self.run.network, {})
-        self.averages.forget_trained()
-
-    def checkpoint_tree(self) -> dict[str, Any]:
-        """Collect everything from which the training can be continued, as a checkpoint holds it, in copies."""
-        with self.saving.filled_state():
-            tree: dict[str, Any] = self.run.backend.snapshot(self.saving.tree())
-        return tree
-
-    # ------------------------------------------------------------------ what there is
-
-    @property
-    def checkpoints(self) -> CheckpointFolder:
-        """The folder of the checkpoints."""
-        return self.saving.folder
-
-    @property
-    def saver(self) -> Saver:
-        """Writes the checkpoints."""
-        return self.files.saver
-
-    @property
-    def times(self) -> PhaseTimes:
-        """Measures where the time goes."""
-        return self.files.times
-
-    @property
-    def guard_log(self) -> GuardLog:
-        """What the guards did."""
-        return self.files.guard_log
-
     @property
     def timings(self) -> dict[str, Any]:
         """Where the time went so far; see :class:`delira.training.phase_times.PhaseTimes`."""
         return self.times.to_dict()
-
-    @property
-    def weights_epoch(self) -> int | None:
-        """Epoch whose weights the network has after a training; None before and while it runs."""
-        return self.saving.weights_epoch
-
-    @property
-    def raw_statistics(self) -> tuple[str, ...]:
-        """Running statistics of the network after a training that are not of its weights, which are averaged."""
-        return self.saving.raw_statistics
-
-    @property
-    def weight_average(self) -> Any:
-        """The callback that averages the weights, if there is one."""
-        return self.averages.callback
 
     @property
     def stop_training(self) -> bool:
@@ -705,67 +572,9 @@ class BaseNetworkTrainer(Predictor):
         self.run.state.stop_training = bool(stop)
 
     @property
-    def losses(self) -> Mapping[str, Any]:
-        """Loss functions by name."""
-        return self.run.config.losses
-
-    @property
-    def train_metrics(self) -> Mapping[str, Any]:
-        """Metrics of the training steps by name."""
-        return self.run.config.train_metrics
-
-    @property
-    def val_metrics(self) -> Mapping[str, Any]:
-        """Metrics of the validation by name."""
-        return self.run.config.epoch_metrics
-
-    @property
-    def score_key(self) -> str | None:
-        """Validation score that decides which epoch is the best, as the running training names it."""
-        return None if self.run.plan is None else self.run.plan.val_score_key
-
-    @property
-    def skips_validation(self) -> bool:
-        """Return True if the epoch that just ended was not validated though others are."""
-        run, plan = self.run, self.run.plan
-        if plan is None or plan.val_data is None:
-            return False
-        return not plan.validates(run.state.epoch, run.config.val_freq)
-
-    @property
-    def validates_losses(self) -> bool:
-        """Return True if validation data have losses."""
-        return self.objective.validates_losses
-
-    def validation_losses(self, step: Step) -> dict[str, Any]:
-        """Compute the losses of a batch of the validation.
-
-        Parameters
-        ----------
-        step
-            With batch and predictions.
-        """
-        return self.objective.validation_losses(step)
-
-    @property
     def caveats(self) -> list[str]:
         """What is to be known of the numbers of the training so far: how outputs were read that nobody describes."""
         return [] if self.readings is None else self.readings.caveats(self.run.state.outputs)
-
-    def learning_rates(self) -> list[float]:
-        """The learning rates as they are now, of every group of parameters, as far as the optimizers tell them."""
-        run = self.run
-        made = [getattr(optimizer, "optimizer", optimizer) for optimizer in run.optimizers.values()]
-        if groups := [group for optimizer in made for group in getattr(optimizer, "param_groups", ())]:
-            return [float(group["lr"]) for group in groups]
-        return [*run.backend.learning_rates(run.optimizers).values()]
-
-    def scale_rates(self, factor: float) -> None:
-        """Multiply the learning rates, and those that schedules of the backend go back to."""
-        self.run.backend.scale_rates(self.run.optimizers, factor)
-        for callback in self.run.callbacks:
-            if hasattr(callback, "scale_rates"):
-                callback.scale_rates(factor)
 
     def register_callback(self, callback: Any) -> None:
         """Add a callback; one that a checkpoint has a state of continues from it.

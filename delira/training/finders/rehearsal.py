@@ -16,6 +16,7 @@ from delira.training.data_position import has_epochs, is_foreign_loader
 from delira.training.events import telling_the_end
 from delira.training.generators import own_generators, seed_generators
 from delira.training.plan import close_workers
+from delira.training.running_epoch import RunningEpoch
 from delira.training.trial.data import TrialData
 
 #: what a callback that acts inside the step may need besides
@@ -96,7 +97,7 @@ class Rehearsal:
 
     def __init__(self, trainer: Any, data: Any):
         self._trainer, self._data, self._losses = trainer, data, _Losses()
-        self._running = trainer.new_epoch()
+        self._running = RunningEpoch.of(trainer.run, trainer.readings)
         self.batches = self._batches()
         #: the state before the first step
         self.facts: dict[Any, Any] = {}

@@ -12,7 +12,7 @@ from delira.settings.parts import check_verbose
 from delira.state import State
 from delira.training.callbacks.abstract_callback import CallbackList
 from delira.training.callbacks.printers import Tqdm
-from delira.training.evaluation import Watcher, aside
+from delira.training.evaluation import Watcher
 from delira.training.events import telling_the_end
 from delira.training.trial.objective import TrialObjective
 from delira.utils.trees import iterate_leaves
@@ -125,7 +125,7 @@ class Passes:
         """
         data_key = keys.VALIDATION_DATA if data_key is None else data_key
         with self._aside(), self._shown(verbose), self._phase("evaluate", data_key):
-            values = self._pass(self.trainer.watcher(), data_key)
+            values = self._pass(self.trainer.evaluator.watcher(), data_key)
             values = self.trainer.events.end_pass(values, "on_end_epoch")
         history = self.trainer.state.history
         if history and data_key == keys.VALIDATION_DATA and not self._is_fitting:
@@ -149,7 +149,7 @@ class Passes:
         """
         data_key = keys.TEST_DATA if data_key is None else data_key
         with self._aside(), self._shown(verbose), self._phase("predict", data_key):
-            self._pass(self.trainer.watcher(kept=[]), data_key)
+            self._pass(self.trainer.evaluator.watcher(kept=[]), data_key)
             self.trainer.events.fire("on_end_epoch")
         return self.state[keys.FINAL_PREDICTIONS]
 
@@ -209,7 +209,7 @@ class Passes:
             raise ConfigError(f"data_key is one of TRAIN_DATA, VALIDATION_DATA and TEST_DATA, got {data_key!r}")
         if self.data_of(data_key) is None:
             raise ConfigError(f"there are no {_TITLES[data_key]} data to {phase}")
-        with aside(self.trainer.run, self.trainer.events, phase):
+        with self.trainer.evaluator.aside(phase):
             yield
 
     def replay(self, callbacks: Iterable[Any] | None = None, verbose: int = 2, one_batch: bool = False) -> Self:

@@ -253,11 +253,11 @@ class Trial(FluentData, Passes, Movable):
         # a copy: the trainer goes on with the lists and arrays of what it is given
         tree = self.trainer.backend.snapshot(tree)
         if is_state:
-            self.trainer.take_state(tree)
+            self.objective.take_over(self.trainer.saving.take, tree)
             self.state[keys.HISTORY] = self.trainer.state.history
         else:
             weights = tree["model"] if "model" in tree and "optimizer" in tree else tree
-            self.trainer.load_weights(weights)
+            self.trainer.saving.load_weights(weights)
             self.objective.weights_were_loaded()
         return self
 

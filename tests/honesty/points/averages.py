@@ -16,8 +16,8 @@ POINTS = [
     PutBack(
         point="45",
         what="the best epoch is chosen with the running statistics of the trained weights",
-        file="delira/training/trainer.py",
-        old="                self.averages.renew(plan.train_data, epoch)\n",
+        file="delira/training/evaluation.py",
+        old="        self._averages.renew(plan.train_data, epoch)\n",
         new="",
         test=f"{_STATISTICS}::test_what_is_validated_is_what_is_selected_saved_and_given_back[torch]",
     ),
