@@ -125,6 +125,11 @@ class Objective:
         known = {*mapping.values(), CARRIED}
         return single(inputs), single({key: value for key, value in batch.items() if key not in known})
 
+    def batch_of(self, x: Any) -> dict[str, Any]:
+        """Return the entries of a batch that the network is given, as the state shows them under ``X``."""
+        mapping = self.run.key_mapping
+        return {mapping[argument]: value for argument, value in _like(mapping, x).items()}
+
     def joined(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """Return a batch with what callbacks made of its parts."""
         mapping, facts = self.run.key_mapping, self.run.facts

@@ -97,7 +97,7 @@ class TrainingStep:
         taken = self._taken({**counters, "batch_nr": state.step_in_epoch})
         if self._times.is_sampling:
             self._times.mark("other")  # what came before the step
-        result = self._compute(prepared, n_samples, is_last, taken)
+        result = self.compute(prepared, n_samples, is_last, taken)
         step_metrics, step_losses, predictions = result
         state.step_in_epoch += 1
         state.global_step += 1
@@ -117,8 +117,20 @@ class TrainingStep:
             self._objective.after_step(prepared, result, self._compiled.carried)
             self._events.fire("on_step_training")
 
-    def _compute(self, prepared: dict[str, Any], n_samples: int, is_last: bool, counters: dict[str, int]) -> Result:
-        """Call the closure on a batch, or on its parts; what a compiler saw does not stay in the state if it fails."""
+    def compute(self, prepared: dict[str, Any], n_samples: int, is_last: bool, counters: dict[str, int]) -> Result:
+        """Call the closure on a batch, or on its parts; what a compiler saw does not stay in the state if it fails.
+
+        Parameters
+        ----------
+        prepared
+            The prepared batch.
+        n_samples
+            Its samples.
+        is_last
+            Whether the epoch ends with it.
+        counters
+            Keywords of the closure that count steps.
+        """
         run = self._run
         before = dict(run.facts) if self.is_compiled else None
         skips = run.config.guards.nonfinite == "skip"

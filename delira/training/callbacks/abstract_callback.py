@@ -1,5 +1,6 @@
-"""The moments a callback can act on, and the list that calls callbacks."""
+"""Callbacks, and the list that calls them."""
 
+import functools
 import importlib
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -7,38 +8,8 @@ from typing import Any, overload
 
 from delira.errors import ConfigError
 from delira.state import PHASE
+from delira.training.callbacks.events import EVENTS, HOOKS
 from delira.utils.suggest import did_you_mean
-
-EVENTS = (
-    "at_training_begin",
-    "at_training_end",
-    "at_epoch_begin",
-    "at_epoch_end",
-    "at_iter_begin",
-    "at_iter_end",
-)
-#: what runs at a hook gets the state: hook -> when it runs, in the order of one epoch
-HOOKS = {
-    "on_init": "the trial, or the trainer, is complete",
-    "on_start": "a fit, an evaluation or a prediction begins",
-    "on_start_epoch": "an epoch begins",
-    "on_start_training": "the training pass of an epoch begins",
-    "on_sample": "a batch is there: change X and Y_TRUE",
-    "on_forward": "the network was called: change Y_PRED",
-    "on_criterion": "the loss is there, and not differentiated yet: change LOSS",
-    "on_backward": "the gradients are there, and no update was made yet",
-    "on_step_training": "a step is done",
-    "on_end_training": "the training pass is done",
-    "on_start_validation": "a pass without learning begins: a validation, an evaluation, a prediction",
-    "on_sample_validation": "as on_sample, in a pass without learning",
-    "on_forward_validation": "as on_forward, in a pass without learning",
-    "on_criterion_validation": "as on_criterion, in a pass without learning; not without targets",
-    "on_step_validation": "a batch of a pass without learning is done",
-    "on_end_validation": "the pass is done",
-    "on_end_epoch": "an epoch is done and not recorded yet: changes of METRICS are recorded",
-    "on_checkpoint": "an epoch is recorded: the moment to store it",
-    "on_end": "the fit, evaluation or prediction ends, whatever ended it",
-}
 
 
 class AbstractCallback:
@@ -165,8 +136,18 @@ class CallbackList:
             for one in callback:
                 self.append(one)
             return
-        decorated = _decorated_methods(callback)
-        heard = [event for event in self._listeners if event not in decorated and _listens(callback, event)]
+        decorated = _decorated_methods(type(callback))
+        heard = (
+            []
+            if isinstance(callback, type)
+            else [
+                event
+                for event in self._listeners
+                if event not in decorated
+                and callable(method := getattr(callback, event, None))
+                and not getattr(method, "does_nothing", False)
+            ]
+        )
         if not heard and not isinstance(callback, AbstractCallback):
             raise ConfigError(f"{callback!r} is no callback{_advice(callback)}")
         _check_names(callback, decorated)
@@ -307,27 +288,21 @@ def load_callback(callback: Any, state: Mapping[str, Any]) -> None:
         callback.load_state_dict(own)
 
 
-def _listens(callback: Any, event: str) -> bool:
-    method = getattr(callback, event, None)
-    if not callable(method) or isinstance(callback, type):
-        return False
-    return not getattr(method, "does_nothing", False)
-
-
-def _decorated_methods(callback: Any) -> dict[str, tuple[str, ...]]:
-    """Methods that the class decorated with hooks, as ``@add_to_loss`` does: name -> hooks, those of bases first.
+@functools.cache
+def _decorated_methods(cls: type) -> dict[str, tuple[str, ...]]:
+    """Methods that a class decorated with hooks, as ``@add_to_loss`` does: name -> hooks, those of bases first.
 
     Raises
     ------
     ConfigError
         If the class does not derive from a callback, so that they would never be called.
     """
-    cls, found = type(callback), {}
-    for name in dict.fromkeys(name for base in reversed(cls.__mro__) for name in vars(base)):
+    found = {}
+    for name in dict.fromkeys([name for base in reversed(cls.__mro__) for name in vars(base)]):
         method = inspect.getattr_static(cls, name)
         if hooks := getattr(method, "hooks", ()) if isinstance(method, AbstractCallback) else ():
             found[name] = tuple(dict.fromkeys(hooks))
-    if found and not isinstance(callback, AbstractCallback):
+    if found and not issubclass(cls, AbstractCallback):
         raise ConfigError(
             f"{cls.__name__}.{next(iter(found))} would never be called: derive {cls.__name__} from "
             "delira.training.callbacks.Callback"

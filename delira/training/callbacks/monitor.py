@@ -186,7 +186,7 @@ def _advice(state: State, monitor: str) -> str:
 def _skips_validation(state: State) -> bool:
     """Whether the epoch that just ended was not validated, though others are."""
     trainer = trainer_of(state)
-    plan = getattr(trainer, "_plan", None)
+    plan = getattr(getattr(trainer, "run", None), "plan", None)
     if plan is None or plan.val_data is None:
         return False
     return not plan.validates(state[keys.EPOCH] + 1, trainer.config.val_freq)

@@ -139,12 +139,12 @@ class Profiler(Callback):
         self._attached = weakref.ref(trainer)  # a copy for another training does not copy the trainer
         if self.wait:
             self._clock = _Clock(functools.partial(trainer.backend.synchronize, trainer.devices))
-        _measure(trainer, "_train_batch", functools.partial(self._whole_step, trainer))
-        _measure(trainer, "_compute", functools.partial(self._step, trainer))
-        _measure(trainer, "_prepare_batch", lambda: self._clock.part("prepare", outside="validation"))
-        _measure(trainer, "_validate", lambda: self._clock.part("validation"))
-        for method in ("_save", "_save_epoch"):
-            _measure(trainer, method, lambda: self._clock.part("checkpoint"))
+        _measure(trainer.step, "train_on", functools.partial(self._whole_step, trainer))
+        _measure(trainer.step, "compute", functools.partial(self._step, trainer))
+        _measure(trainer.feed, "prepare", lambda: self._clock.part("prepare", outside="validation"))
+        _measure(trainer.evaluator, "validate", lambda: self._clock.part("validation"))
+        for method in ("save", "save_epoch"):
+            _measure(trainer.saving, method, lambda: self._clock.part("checkpoint"))
 
     @contextlib.contextmanager
     def _whole_step(self, trainer: Any) -> Iterator[None]:
@@ -304,15 +304,15 @@ class TimerMetric(Profiler, Metric):
         return f"TimerMetric({', '.join(map(repr, self.parts))})"
 
 
-def _measure(trainer: Any, method: str, scope: Callable[[], contextlib.AbstractContextManager[None]]) -> None:
-    """Let a method of a trainer run in a scope."""
-    own = getattr(trainer, method)
+def _measure(part: object, method: str, scope: Callable[[], contextlib.AbstractContextManager[None]]) -> None:
+    """Let a method of a part of a trainer run in a scope."""
+    own = getattr(part, method)
 
     def measured(*args: Any, **kwargs: Any) -> Any:
         with scope():
             return own(*args, **kwargs)
 
-    setattr(trainer, method, measured)
+    setattr(part, method, measured)
 
 
 def _nothing() -> None: ...

@@ -47,17 +47,8 @@ def _call(trainer: Any, state: State, leaves: Sequence[Any]) -> list[Any]:
     """Outputs of the network for arrays in the place of those of the input."""
     given = iter(leaves)
     x = map_leaves(lambda leaf: leaf if leaf is None else next(given), state[keys.X])
-    inputs = trainer.key_mapping
-    if hasattr(trainer, "trial"):
-        prepared = {"x": x}
-    else:
-        prepared = dict(zip(inputs.values(), [x], strict=True)) if len(inputs) == 1 else _by_entry(inputs, x)
-    outputs = [leaf for _, leaf in iterate_leaves(dict(trainer.forward(prepared)))]
+    outputs = [leaf for _, leaf in iterate_leaves(dict(trainer.forward(trainer.objective.batch_of(x))))]
     return [leaf for leaf in outputs if hasattr(leaf, "shape")]
-
-
-def _by_entry(inputs: dict[str, str], x: dict[str, Any]) -> dict[str, Any]:
-    return {entry: x[argument] for argument, entry in inputs.items()}
 
 
 @contextlib.contextmanager

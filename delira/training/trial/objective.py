@@ -247,6 +247,10 @@ class TrialObjective(Objective):
         """Divide a batch into input and target; a compiled step has no entries that are None."""
         return batch.get(X_ENTRY), batch.get(Y_ENTRY)
 
+    def batch_of(self, x: Any) -> dict[str, Any]:
+        """Return a batch without target."""
+        return {X_ENTRY: x}
+
     def joined(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """Return a batch with the input and the target of the state."""
         facts = self.run.facts
