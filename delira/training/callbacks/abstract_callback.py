@@ -136,7 +136,7 @@ class CallbackList:
             for one in callback:
                 self.append(one)
             return
-        decorated = _decorated_methods(type(callback))
+        decorated = _decorated_methods(callback.__class__)
         heard = (
             []
             if isinstance(callback, type)
