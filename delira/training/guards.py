@@ -12,7 +12,6 @@ from delira.data_loading.abstract_dataset import name_sample
 from delira.errors import NonFiniteLossError
 from delira.runs.guard_log import GuardLog
 from delira.settings.config import TrainerConfig
-from delira.training.generators import own_generators
 from delira.training.plan import TrainingPlan
 from delira.training.run import Run
 from delira.training.step_values import StepValues
@@ -22,24 +21,16 @@ _log = logging.getLogger("delira")
 
 
 @contextlib.contextmanager
-def scopes(run: Run, plan: TrainingPlan) -> Iterator[None]:
-    """All scopes that a training runs in; errors of the framework are told what a user can do about them."""
-    config, backend = run.config, run.backend
-    exact = backend.deterministic() if config.guards.deterministic else contextlib.nullcontext()
-    with (
-        backend.threads(config.num_threads),
-        own_generators(backend),
-        exact,
-        run.stop_signals.caught(config.saving.on_signal),
-    ):
-        try:
-            yield
-        except Exception as error:
-            if backend.is_out_of_memory(error):
-                error.add_note(_advise_on_memory(config, plan))
-            elif advice := backend.explain(error):
-                error.add_note(advice)
-            raise
+def advising(run: Run, plan: TrainingPlan) -> Iterator[None]:
+    """Scope whose errors of the framework are told what a user can do about them."""
+    try:
+        yield
+    except Exception as error:
+        if run.backend.is_out_of_memory(error):
+            error.add_note(_advise_on_memory(run.config, plan))
+        elif advice := run.backend.explain(error):
+            error.add_note(advice)
+        raise
 
 
 def _advise_on_memory(config: TrainerConfig, plan: TrainingPlan) -> str:

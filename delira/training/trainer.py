@@ -38,10 +38,11 @@ from delira.training.part_of import Of
 from delira.training.phase_times import PhaseTimes
 from delira.training.plan import TrainingPlan, close_workers, make_plan
 from delira.training.predictor import Predictor
-from delira.training.run import Run
+from delira.training.run import Ranks, Run
 from delira.training.run_files import RunFiles, check_score, lock
 from delira.training.running_epoch import RunningEpoch
 from delira.training.saving import Saver
+from delira.training.scopes import Scopes
 from delira.training.scores import update_best
 from delira.training.state import TrainingState
 from delira.training.step import TrainingStep
@@ -79,6 +80,10 @@ class BaseNetworkTrainer(Predictor):
     resume_from
         The checkpoint to continue from; the newest valid one in ``save_path`` if ``None``. Later ones than this
         are set aside.
+    objective
+        What is computed on batches, and how callbacks see it; that of an experiment if ``None``.
+    ranks
+        Which of several processes that train one network this is; the only one if ``None``.
     **settings
         The settings of :class:`delira.training.TrainerConfig` as flat keywords, e.g. ``optimizer_cls``;
         ``print(delira.training.settings_help())`` explains each.
@@ -94,6 +99,7 @@ class BaseNetworkTrainer(Predictor):
     #: what a trainer computes unless it is told
     objective_cls: type[Objective] = Objective
     run: Run
+    scopes: Scopes
     files: RunFiles
     events: Events
     step: TrainingStep
@@ -110,6 +116,8 @@ class BaseNetworkTrainer(Predictor):
     key_mapping = Of[dict[str, str]]("run")
     optimizers = Of[dict[str, Any]]("run")
     devices = Of[Devices]("run")
+    input_device = Of[Any]("run.devices", "input")
+    output_device = Of[Any]("run.devices", "output")
     closure_fn = Of[Any]("run", "closure")
     hooks = Of[StepHooks]("run")
     callbacks = Of[CallbackList]("run")
@@ -169,6 +177,7 @@ class BaseNetworkTrainer(Predictor):
         start_epoch: int = 1,
         resume_from: str | Path | None = None,
         objective: Objective | None = None,
+        ranks: Ranks | None = None,
         **settings: Unpack[TrainerKeywords],
     ):
         if key_mapping and isinstance(key_mapping, Mapping) and all(map(callable, key_mapping.values())):
@@ -184,6 +193,7 @@ class BaseNetworkTrainer(Predictor):
             # absolute: whatever the working directory becomes
             save_path=None if save_path is None else writable_folder(save_path).absolute(),
             callbacks=callbacks or (),
+            ranks=ranks,
         )
         self.nonfinite_predictions = config.guards.nonfinite_predictions
         self.objective = objective or self.objective_cls()
@@ -206,7 +216,6 @@ class BaseNetworkTrainer(Predictor):
         if config.guards.deterministic:
             backend.prepare_deterministic()
         run.devices = devices = backend.devices(config.gpu_ids, config.device)
-        self.input_device, self.output_device = devices
         prepare, run.closure = objective.methods_of(network)
         prepare = functools.partial(prepare, input_device=devices.input, output_device=devices.output)
         placed = backend.place(network, objective.functions(), devices)
@@ -233,7 +242,8 @@ class BaseNetworkTrainer(Predictor):
     def _build_parts(self) -> None:
         """Build what the trainer is made of."""
         run, objective = self.run, self.objective
-        self.files = files = RunFiles(run, self.given_settings)
+        self.scopes, self.files = Scopes(run), RunFiles(run, self.given_settings)
+        files = self.files
         self.events = objective.events = Events(run, objective, self)
         self.step = objective.step = TrainingStep(
             run, self.events, objective, self.feed, files.times, self.read_entries
@@ -320,7 +330,7 @@ class BaseNetworkTrainer(Predictor):
         run.plan = plan
         files.guard_log.go_on(run.state.epoch, run.state.rollbacks)
         try:
-            with guards.scopes(run, plan):
+            with self.scopes.entered(), guards.advising(run, plan):
                 has_work = run.is_unfinished
                 self._begin_training(plan, has_work)
                 while True:
