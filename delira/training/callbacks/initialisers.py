@@ -47,7 +47,7 @@ class LayerInit(Callback):
 
     def _layers(self, state: State) -> dict[str, Any]:
         """The layers that are meant, by name."""
-        known = backend_of(state).layers(state[keys.MODEL])
+        known = state[keys.SELF].backend.layers(state[keys.MODEL])
         if missing := [one for one in self.modules or () if isinstance(one, str) and one not in known]:
             who = type(self).__name__
             raise ConfigError(f"{who}: there is no layer {missing[0]!r}{did_you_mean(missing[0], known)}")
@@ -120,7 +120,7 @@ class _ArrayInit(LayerInit, abc.ABC):
 
     def on_init(self, state: State) -> None:
         """Change the layers."""
-        backend, network, layers = backend_of(state), state[keys.MODEL], self._layers(state)
+        backend, network, layers = state[keys.SELF].backend, state[keys.MODEL], self._layers(state)
         weights = backend.portable_weights(network)
         for name in layers:
             weights.update(self._changed(weights, f"{name}." if name else "", self._seeds(state, name)))
@@ -258,14 +258,6 @@ class XavierUniform(XavierNormal):
     """Begin with uniform weights of the same standard deviation as :class:`XavierNormal`'s; arguments as there."""
 
     is_normal = False
-
-
-def backend_of(state: State) -> Any:
-    """The verbs of the network's room; the trainer of a trial need not be there."""
-    from delira.training.trial.objective import trainer_class  # it imports callbacks
-
-    owner = state[keys.SELF]
-    return owner.backend if hasattr(owner, "backend") else trainer_class(state[keys.MODEL]).backend  # type: ignore[attr-defined]
 
 
 def _class_of(layer: Any) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from delira import state as keys
 from delira.errors import ConfigError, NetworkError
 from delira.state import State
-from delira.training.callbacks.initialisers import LayerInit, backend_of
+from delira.training.callbacks.initialisers import LayerInit
 from delira.training.callbacks.mixing.randomness import seed_and_fold
 from delira.utils.arrays import ops_of
 from delira.utils.checks import check_flags, check_functions, check_numbers, check_whole
@@ -81,7 +81,7 @@ class LsuvInit(LayerInit):
                 "XavierNormal"
             )
         layers = self._layers(state)
-        with backend_of(state).evaluating(network):
+        with state[keys.SELF].backend.evaluating(network):
             if self.do_orthonorm:
                 for name, layer in layers.items():
                     self._make_orthonormal(layer, derive_int(*seed_and_fold(state), stream=f"LSUV {name}"))

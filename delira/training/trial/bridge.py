@@ -1,7 +1,6 @@
 """From a trial to an experiment: the same module, cross-validated."""
 
 import copy
-import importlib
 import pkgutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,15 +11,8 @@ from delira.errors import ConfigError
 from delira.metrics import MetricList
 from delira.metrics.forms import in_form
 from delira.metrics.tree.criteria import known_of
+from delira.training.trial.backends import shown
 from delira.training.trial.calls import is_ours, needed_inputs, parameters_of, single_output, takes_state_only
-from delira.training.trial.objective import trainer_class
-
-#: trainer of a room -> its experiment, and the method in which its networks compute
-_ROOMS = {
-    "PyTorchNetworkTrainer": ("PyTorchExperiment", "forward"),
-    "TfNetworkTrainer": ("TfExperiment", "call"),
-    "JaxNetworkTrainer": ("JaxExperiment", "__call__"),
-}
 
 
 def experiment_of(trial: Any, name: str | None, save_path: str | Path | None, settings: Mapping[str, Any]) -> Any:
@@ -32,25 +24,21 @@ def experiment_of(trial: Any, name: str | None, save_path: str | Path | None, se
         If the trial was fitted already, or has what an experiment cannot do: no criterion of predictions and targets,
         several optimizers, a closure or a loader of its own.
     """
-    state = trial.state
-    trainer = trainer_class(state[keys.MODEL])
-    if not trainer.backend.is_differentiable:  # type: ignore[attr-defined]
+    state, backend = trial.state, trial.backend
+    if not backend.is_differentiable:
         return _of_estimator(trial, name, save_path, settings)
     _refuse(trial)
-    experiment_name, method = _ROOMS[trainer.__name__]
-    backend = trainer.backend  # type: ignore[attr-defined]
-    network = _network_class(pkgutil.resolve_name(backend.network_class), method, _copied(state[keys.MODEL]))
+    network = _network_class(pkgutil.resolve_name(backend.network_class), _copied(state[keys.MODEL]))
     optimizer = state[keys.OPTIMIZER]
 
     def build(model: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
         return {"default": backend.copy_optimizer(optimizer, state[keys.MODEL], model.module)}
 
-    experiment = getattr(importlib.import_module("delira.training"), experiment_name)
     given = {
         "losses": {"loss": state[keys.CRITERION]}, "val_metrics": _metrics_of(trial), "optim_fn": build,
         "callbacks": list(trial.callbacks), **trial.settings, **settings,
     }  # fmt: skip
-    return experiment({}, network, name=name, save_path=save_path, **given)
+    return shown(state[keys.MODEL], "Experiment")({}, network, name=name, save_path=save_path, **given)
 
 
 def _copied(module: Any) -> Any:
@@ -75,7 +63,7 @@ def _metrics_of(trial: Any) -> dict[str, Any]:
     """What the trial reports, by name; of an experiment each is one number."""
     state = trial.state
     metrics = [metric for metric in trial.given_metrics if metric != "loss"]
-    backend = trainer_class(state[keys.MODEL]).backend  # type: ignore[attr-defined]
+    backend = trial.backend
     known = known_of(state)
     known = known if known.class_axis else known._replace(class_axis=-1 if backend.channels_last else 1)
     names = [metric if isinstance(metric, str) else MetricList([metric]).names[0] for metric in metrics]
@@ -116,8 +104,9 @@ def _refuse(trial: Any) -> None:
         raise ConfigError("to_experiment cannot take a closure or a loader over; write a network with a closure")
 
 
-def _network_class(base: Any, method: str, module: Any) -> type:
-    """A network class whose instances hold copies of a module."""
+def _network_class(base: Any, module: Any) -> type:
+    """Make a network class whose instances hold copies of a module."""
+    method = next((name for name in ("forward", "call") if hasattr(base, name)), "__call__")
 
     def __init__(self: Any) -> None:
         base.__init__(self)

@@ -113,7 +113,7 @@ class EstimatorObjective(TrialObjective):
             super().after_step(prepared, result, carried)
             return
         facts = self.run.facts
-        facts[keys.X], facts[keys.Y_TRUE] = self.divided(prepared)
+        facts[keys.X], facts[keys.Y_TRUE] = super().divided(prepared)
         facts[keys.METRICS] = {}
 
     def _after_fit(self, batches: list[tuple[dict[str, Any], dict[str, Any]]]) -> None:
@@ -123,7 +123,7 @@ class EstimatorObjective(TrialObjective):
             facts[keys.X], facts[keys.Y_TRUE] = inputs["x"], kept.get(Y_ENTRY)
             facts[keys.Y_PRED] = self.forward({X_ENTRY: inputs["x"]})[PREDICTION]
             facts[keys.LOSS] = self.loss()
-            self.measure()
+            super().measure()
 
 
 def _needs_target(estimator: Any) -> bool:

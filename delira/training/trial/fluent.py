@@ -22,7 +22,7 @@ class FluentData:
 
     state: State
 
-    def _no_data(self) -> None:
+    def __init__(self) -> None:
         self._data: dict[Any, TrialData | None] = dict.fromkeys(SETS)
         for generator, steps, both in SETS.values():
             self.state.update({generator: None, steps: None, both: (None, None)})

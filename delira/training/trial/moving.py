@@ -6,6 +6,7 @@ from typing import Any, Self
 from delira import state as keys
 from delira.errors import ConfigError
 from delira.state import State
+from delira.training.trial.backends import backend_of
 from delira.utils.array_functions import cast
 from delira.utils.arrays import ops_of
 from delira.utils.trees import map_leaves
@@ -41,7 +42,7 @@ class Movable:
         if self._trainer is not None or dtype is not None:
             self._move(device, dtype)
         elif device is not None:
-            self._room().devices((), device)  # type: ignore[attr-defined] # refuses one that is not there
+            backend_of(self.state[keys.MODEL]).devices((), device)  # refuses one that is not there
             self.settings = {**self.settings, "device": device}
         return self
 

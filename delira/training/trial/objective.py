@@ -1,7 +1,6 @@
 """What a trial computes: batches of any structure, the criterion and the metrics of its state."""
 
 import functools
-import importlib
 import operator
 import pkgutil
 from collections.abc import Callable, Mapping
@@ -11,7 +10,7 @@ import numpy as np
 
 from delira import state as keys
 from delira.contract import Step, default_optimizer, room_default
-from delira.errors import CheckpointError, DataError, NetworkError
+from delira.errors import CheckpointError, DataError
 from delira.metrics.tree.basics import Loss
 from delira.metrics.tree.seen import named_samples
 from delira.state import State
@@ -31,39 +30,6 @@ if TYPE_CHECKING:
 
 #: the one output that a trial's networks have for the trainer
 PREDICTION = "y_pred"
-
-#: package of a module's class -> trainer of its room, in delira.training
-_TRAINERS = {
-    "torch": "PyTorchNetworkTrainer",
-    "keras": "TfNetworkTrainer",
-    "flax": "JaxNetworkTrainer",
-    "sklearn": "SklearnNetworkTrainer",
-}
-
-#: room of a network of ours -> its trainer, where its class does not tell
-_OF_ROOMS = {"torchscript": "TorchScriptNetworkTrainer", "sklearn": "SklearnNetworkTrainer"}
-
-
-def trainer_class(model: Any) -> type:
-    """The trainer of the room that a module, or a network of ours, belongs to.
-
-    Raises
-    ------
-    NetworkError
-        If it belongs to none.
-    """
-    own = getattr(type(model), "__delira_backend__", None)
-    packages = [parent.__module__.partition(".")[0] for parent in type(model).__mro__]
-    name = "PyTorchNetworkTrainer" if model is None else next((_TRAINERS[p] for p in packages if p in _TRAINERS), None)
-    if own is not None:
-        name = _OF_ROOMS.get(own.name, name)
-    if name is None:
-        raise NetworkError(
-            f"a trial takes a torch.nn.Module, a keras.Model, a flax nnx.Module or a scikit-learn estimator, got "
-            f"{model!r}"
-        )
-    trainer: type = getattr(importlib.import_module("delira.training"), name)
-    return trainer
 
 
 class TrialObjective(Objective):

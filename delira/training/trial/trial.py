@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from delira import state as keys
+from delira.contract import Backend
 from delira.errors import ConfigError
 from delira.metrics.tree.metric_list import MetricList
 from delira.settings.config import SETTINGS, check_names
@@ -18,6 +19,7 @@ from delira.settings.parts import check_verbose
 from delira.settings.signatures import show_settings
 from delira.state import State, StateFunction
 from delira.training.callbacks.abstract_callback import CallbackList
+from delira.training.trial.backends import backend_of, shown
 from delira.training.trial.bridge import experiment_of
 from delira.training.trial.calls import bind_criterion
 from delira.training.trial.closures import Closure, base_closure, combined_closure, optimizers_of
@@ -25,7 +27,7 @@ from delira.training.trial.data import X_ENTRY
 from delira.training.trial.estimators import EstimatorObjective
 from delira.training.trial.fluent import FluentData
 from delira.training.trial.moving import Movable
-from delira.training.trial.objective import TrialObjective, trainer_class
+from delira.training.trial.objective import TrialObjective
 from delira.training.trial.passes import Passes
 from delira.utils.checks import check_flags
 from delira.utils.files import as_path
@@ -87,7 +89,7 @@ class Trial(FluentData, Passes, Movable):
             raise ConfigError(f"a trial has no setting {taken[0]!r}; pass {_GIVEN_THEMSELVES[taken[0]]} themselves")
         check_names(settings, (*SETTINGS, "fold", "start_epoch", "resume_from"))
         if model is None:
-            model = trainer_class(None).backend.no_network()  # type: ignore[attr-defined]
+            model = backend_of(None).no_network()
         _refuse_classes(optimizer=optimizer, criterion=criterion)
         _refuse_no_optimizer(optimizer)
         check_verbose(verbose)
@@ -109,9 +111,9 @@ class Trial(FluentData, Passes, Movable):
             keys.INF_TRAIN_LOADING: False, keys.OUTPUT: _output_of(settings),
         })  # fmt: skip
         #: of every random decision of the fit
-        self.seed: Any = settings["seed"] if "seed" in settings else self._room().draw_seed()
-        self._no_data()
-        if not self._room().is_differentiable and optimizer is not None:
+        self.seed: Any = settings["seed"] if "seed" in settings else self.backend.draw_seed()
+        super().__init__()
+        if not self.backend.is_differentiable and optimizer is not None:
             raise ConfigError("an estimator of scikit-learn learns by itself; leave the optimizer out")
         self.callbacks.fire("on_init", self.state, "fit")
 
@@ -122,7 +124,7 @@ class Trial(FluentData, Passes, Movable):
         """The trainer that does the work; made when it is first needed."""
         if self._trainer is None:
             model = self.state[keys.MODEL]
-            make, learns = trainer_class(model), self._room().is_differentiable
+            make, learns = shown(model, "NetworkTrainer"), self.backend.is_differentiable
             self.objective = TrialObjective(self) if learns else EstimatorObjective(self)
             self._trainer = make(
                 model, self.save_path, {} if learns else {"x": X_ENTRY}, callbacks=[*self.callbacks],
@@ -146,10 +148,12 @@ class Trial(FluentData, Passes, Movable):
         known = [id(one) for one in given.values()]
         further = optimizers_of(self.closure, self.state)
         self.built_optimizers = given | {name: one for name, one in further.items() if id(one) not in known}
-        return dict(self.built_optimizers) or {"default": self._room().no_optimizer()}
+        return dict(self.built_optimizers) or {"default": self.backend.no_optimizer()}
 
-    def _room(self) -> Any:
-        return trainer_class(self.state[keys.MODEL]).backend  # type: ignore[attr-defined]
+    @property
+    def backend(self) -> Backend:
+        """The verbs of the framework of the model."""
+        return backend_of(self.state[keys.MODEL])
 
     def learning_rates(self) -> list[float]:
         """The learning rates as they are now, as far as the optimizers tell them."""

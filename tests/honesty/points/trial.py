@@ -14,7 +14,7 @@ POINTS = [
         point="18",
         what="seed=0 by default overrules the seed of the framework",
         file="delira/training/trial/trial.py",
-        old='settings["seed"] if "seed" in settings else self._room().draw_seed()',
+        old='settings["seed"] if "seed" in settings else self.backend.draw_seed()',
         new='settings.get("seed", 0)',
         test=f"{_SEEDS}::test_three_seeds_of_the_framework_are_three_runs_and_one_is_one[torch]",
     ),
