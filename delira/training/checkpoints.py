@@ -234,7 +234,7 @@ class Checkpoints:
         return True
 
     def _restore_learned(self, tree: Tree) -> None:
-        """Freeze and unfreeze weights as they were: a callback may have done it at a moment that is not told again."""
+        """Freeze and unfreeze weights as they were: a callback may have done it at an event that is not told again."""
         run, learned = self._run, tree.get("learned")
         if learned is None or frozenset(learned) == run.learned_names:
             return

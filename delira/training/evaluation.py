@@ -29,7 +29,7 @@ class Watcher:
     run
         The run.
     events
-        Tells its moments.
+        Tells its events.
     objective
         What is computed.
     step
@@ -105,7 +105,7 @@ class Evaluator:
     run
         The run.
     events
-        Tells its moments.
+        Tells its events.
     objective
         What is computed.
     step
@@ -168,8 +168,8 @@ class Evaluator:
                 events.begin_pass(keys.TEST_DATA, data, "on_start_validation")
                 done = self._evaluate(data, watcher=self.watcher(), **how)
                 values = {f"test_{name}": float(array.mean()) for name, array in done.metrics.items()}
-                for moment in ("on_end_validation", "on_end_epoch"):
-                    values = events.end_pass(values, moment)
+                for event in ("on_end_validation", "on_end_epoch"):
+                    values = events.end_pass(values, event)
         finally:
             self._run.facts.pop(keys.GENERATOR, None)  # it may have processes, which end with it
         return done

@@ -1,4 +1,4 @@
-"""The moments of a training: told to callbacks, and what these change taken over."""
+"""The events of a training: told to callbacks, and what these change taken over."""
 
 import contextlib
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ from delira.training.run import Run
 
 
 class Events:
-    """Tells callbacks the moments of a run, and goes on with the network, optimizers and losses that they have set.
+    """Tells callbacks the events of a run, and goes on with the network, optimizers and losses that they have set.
 
     Parameters
     ----------
@@ -22,7 +22,7 @@ class Events:
     objective
         What the run computes.
     shown
-        The trainer, which callbacks of the moments ``at_*`` get.
+        The trainer, which callbacks of the events ``at_*`` get.
     """
 
     def __init__(self, run: Run, objective: Objective, shown: Any):
@@ -40,37 +40,37 @@ class Events:
 
     # ------------------------------------------------------------------ telling
 
-    def hears(self, moment: str) -> bool:
-        """Return True if any callback listens to a moment."""
-        return self._run.callbacks.hears(moment)
+    def hears(self, event: str) -> bool:
+        """Return True if any callback listens to an event."""
+        return self._run.callbacks.hears(event)
 
-    def notify(self, moment: str, **facts: Any) -> None:
-        """Tell a moment ``at_*``."""
-        self._run.callbacks.notify(moment, self._shown, **facts)
+    def notify(self, event: str, **facts: Any) -> None:
+        """Tell an event ``at_*``."""
+        self._run.callbacks.notify(event, self._shown, **facts)
 
-    def fire(self, moment: str) -> None:
-        """Tell a moment ``on_*``, and take over what was changed; after a step also what was changed inside of it."""
+    def fire(self, event: str) -> None:
+        """Tell an event ``on_*``, and take over what was changed; after a step also what was changed inside of it."""
         run = self._run
-        if run.state.has_all_steps and moment in ("on_start_training", "on_end_training"):
+        if run.state.has_all_steps and event in ("on_start_training", "on_end_training"):
             return  # of an epoch that is continued in its validation: they were called before
-        if not run.callbacks.hears(moment):
-            if moment == "on_step_training":
+        if not run.callbacks.hears(event):
+            if event == "on_step_training":
                 self.follow()
             return
         run.facts[keys.PHASE] = run.phase
-        run.callbacks.fire(moment, run.facts, run.phase)
-        if moment not in IN_STEP:
+        run.callbacks.fire(event, run.facts, run.phase)
+        if event not in IN_STEP:
             self.follow()
 
-    def begin_pass(self, data_key: str, data: Any, moment: str) -> None:
+    def begin_pass(self, data_key: str, data: Any, event: str) -> None:
         """Tell that a pass over data begins."""
         self._objective.begin_pass(data_key, data)
-        self.fire(moment)
+        self.fire(event)
 
-    def end_pass(self, values: Mapping[str, Any], moment: str) -> dict[str, Any]:
+    def end_pass(self, values: Mapping[str, Any], event: str) -> dict[str, Any]:
         """Tell the values of a pass; returns what callbacks left of them, with what they added."""
-        self._objective.end_pass(values, moment)
-        self.fire(moment)
+        self._objective.end_pass(values, event)
+        self.fire(event)
         return self._objective.recorded()
 
     # ------------------------------------------------------------------ taking over

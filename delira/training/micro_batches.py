@@ -90,7 +90,7 @@ def _attempt(
     results, weights = [], []
     for start, stop in itertools.pairwise(bounds):
         part = _part(prepared, start, stop, n_samples)
-        results.append(step.call(part, counters, stop - start, is_last, has_more=stop < n_samples))
+        results.append(step.compute_part(part, stop - start, is_last, stop < n_samples, counters))
         shares.append((stop - start) / n_samples)
         weights.append(step.loss_weights(part) or {})
     metrics = _average([result[0] for result in results], shares)

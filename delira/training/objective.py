@@ -180,8 +180,8 @@ class Objective:
         """Take the gradients as callbacks have left them."""
         step.gradients = {**(step.gradients or {}), **self.run.facts[keys.GRADIENTS]}
 
-    def after_hook(self, moment: str, step: Step) -> None:
-        """Go on after a moment inside of the step."""
+    def after_hook(self, event: str, step: Step) -> None:
+        """Go on after an event inside of the step."""
 
     def after_step(self, prepared: Mapping[str, Any], result: Result, carried: Mapping[Any, Any]) -> None:
         """Show a step that is done, with values and not what a compiler saw of them.
@@ -219,7 +219,7 @@ class Objective:
             keys.DATA: data_key, keys.GENERATOR: data, keys.STEPS: count_batches(data), keys.METRICS: {},
         })  # fmt: skip
 
-    def end_pass(self, values: Mapping[str, Any], moment: str) -> None:
+    def end_pass(self, values: Mapping[str, Any], event: str) -> None:
         """Show the values of a pass."""
         self.run.facts[keys.METRICS] = values
 

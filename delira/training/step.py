@@ -25,7 +25,7 @@ from delira.training.running_epoch import RunningEpoch
 #: a step that was compiled so often is warned of
 _WARN_AFTER = 20
 _FIELDS = ("sample", "forward", "criterion", "backward")
-_IN_VALIDATION = tuple(f"{moment}_validation" for moment in ("on_sample", "on_forward", "on_criterion", "on_step"))
+_IN_VALIDATION = tuple(f"{event}_validation" for event in ("on_sample", "on_forward", "on_criterion", "on_step"))
 _NOTHING = contextlib.nullcontext()
 
 #: brings predictions and a batch to the host, as far as metrics read them
@@ -40,7 +40,7 @@ class TrainingStep:
     run
         The run.
     events
-        Tells its moments.
+        Tells its events.
     objective
         What it computes.
     feed
@@ -138,7 +138,12 @@ class TrainingStep:
             with run.backend.leaving_out(run.network, run.optimizers) if skips else _NOTHING:
                 if run.config.guards.micro_batches != 1:
                     return run_in_parts(run, self, prepared, n_samples, is_last, counters)
-                return self.call(prepared, counters, n_samples, is_last)
+                bound = self.bound
+                with run.backend.step_scope(run.optimizers, n_samples, is_last):
+                    if run.has_default_closure:  # calls the network apart by itself
+                        return checks.unpack_closure(bound(prepared, counters))
+                    step = functools.partial(bound, counters=counters)
+                    return checks.unpack_closure(run.backend.call_apart(run.network, prepared, step))
         except BaseException as error:
             if isinstance(error, Exception):
                 error.add_note(f"in a training step on a batch of {checks.describe_batch(prepared)}")
@@ -146,35 +151,26 @@ class TrainingStep:
                 _restore(run.facts, before)
             raise
 
-    def call(
-        self,
-        batch: dict[str, Any],
-        counters: Mapping[str, int],
-        n_samples: int,
-        is_last: bool,
-        has_more: bool | None = None,
+    def compute_part(
+        self, part: dict[str, Any], n_samples: int, is_last: bool, has_more: bool, counters: Mapping[str, int]
     ) -> Result:
-        """Call the closure on a prepared batch.
+        """Call the closure on a part of a batch.
 
         Parameters
         ----------
-        batch
-            The batch, or a part of one.
+        part
+            The part of the prepared batch.
+        n_samples
+            Its samples.
+        is_last
+            Whether the epoch ends with the batch.
+        has_more
+            Whether the batch has more parts to come.
         counters
             Keywords of the closure that count steps.
-        n_samples
-            Samples of the batch.
-        is_last
-            Whether the epoch ends with it.
-        has_more
-            Of a part of a batch: whether there are more to come.
         """
-        run, bound = self._run, self.bound
-        with run.backend.step_scope(run.optimizers, n_samples, is_last, bool(has_more)):
-            if run.has_default_closure or has_more is not None:  # the default one calls the network apart by itself
-                return checks.unpack_closure(bound(batch, counters))
-            step = functools.partial(bound, counters=counters)
-            return checks.unpack_closure(run.backend.call_apart(run.network, batch, step))
+        with self._run.backend.step_scope(self._run.optimizers, n_samples, is_last, has_more):
+            return checks.unpack_closure(self.bound(part, counters))
 
     def loss_weights(self, prepared: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return what the means of losses count in a batch, where that is not its samples."""
@@ -232,7 +228,7 @@ class TrainingStep:
     def bind_hooks(self) -> None:
         """Let the closure call the hooks that somebody listens to."""
         run, hears, looks_inside = self._run, self._run.callbacks.hears, self._objective.looks_inside
-        heard = [moment for moment in IN_STEP if hears(moment)]
+        heard = [event for event in IN_STEP if hears(event)]
         self.shows_steps = looks_inside or bool(heard) or hears("on_step_training")
         self.shows_validation = looks_inside or any(map(hears, _IN_VALIDATION))
         if not heard and not looks_inside:
@@ -241,7 +237,7 @@ class TrainingStep:
         self._samples_apart = self._must_sample_apart()
         pairs = zip(_FIELDS, IN_STEP, strict=True)
         # to show gradients takes time
-        watched = {field: (self._hook(moment),) for field, moment in pairs if moment != "on_backward" or hears(moment)}
+        watched = {field: (self._hook(event),) for field, event in pairs if event != "on_backward" or hears(event)}
         run.hooks = StepHooks(**watched)
         self.is_compiled = self._may_compile and run.hooks.traceable
 
@@ -253,11 +249,11 @@ class TrainingStep:
         self.shows_steps = self.shows_steps or callbacks.hears("on_step_training")
         self.shows_validation = self.shows_validation or callbacks.hears("on_step_validation")
 
-    def _hook(self, moment: str) -> Callable[[Step], None]:
+    def _hook(self, event: str) -> Callable[[Step], None]:
         run, objective = self._run, self._objective
-        show, take = getattr(objective, f"show_{moment}"), getattr(objective, f"take_{moment}")
-        is_first = moment == "on_sample"
-        listeners = [] if is_first and self._samples_apart else run.callbacks.at_hook(moment)
+        show, take = getattr(objective, f"show_{event}"), getattr(objective, f"take_{event}")
+        is_first = event == "on_sample"
+        listeners = [] if is_first and self._samples_apart else run.callbacks.at_hook(event)
 
         def tell(step: Step) -> None:
             if is_first and self.is_compiled:
@@ -265,13 +261,13 @@ class TrainingStep:
             show(step)
             if listeners:
                 with _inside(run.facts, step), self.noting():
-                    run.callbacks.fire(moment, run.facts, run.phase)
+                    run.callbacks.fire(event, run.facts, run.phase)
                 take(step)
-            objective.after_hook(moment, step)
+            objective.after_hook(event, step)
 
         tell.traceable = all(map(_is_traceable, listeners))  # type: ignore[attr-defined]
         others = [_name_of(callback) for callback in listeners if not _is_traceable(callback)]
-        tell.who = f"{moment} of {', '.join(others)}"  # type: ignore[attr-defined]
+        tell.who = f"{event} of {', '.join(others)}"  # type: ignore[attr-defined]
         return tell
 
     def _must_sample_apart(self) -> bool:
@@ -285,7 +281,7 @@ class TrainingStep:
             return False
         if not self._run.has_default_closure:
             return self._objective.must_sample_apart
-        in_step = [callback for moment in IN_STEP for callback in callbacks.at_hook(moment)]
+        in_step = [callback for event in IN_STEP for callback in callbacks.at_hook(event)]
         return self._objective.must_sample_apart or not (self._may_compile and all(map(_is_traceable, in_step)))
 
     @property
@@ -315,11 +311,11 @@ class TrainingStep:
                 )
         return compiled.join(prepared, facts)
 
-    def sampled(self, prepared: dict[str, Any], moment: str) -> dict[str, Any]:
+    def sampled(self, prepared: dict[str, Any], event: str) -> dict[str, Any]:
         """Return a prepared batch with what callbacks make of it."""
         step = Step(self._run.network, prepared)
         self._objective.show_on_sample(step)
-        self._events.fire(moment)
+        self._events.fire(event)
         self._objective.take_on_sample(step)
         return step.batch
 

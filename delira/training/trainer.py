@@ -494,7 +494,7 @@ class BaseNetworkTrainer(Predictor):
             return new_val_score == new_val_score
         return new_val_score > old_val_score if score_mode(mode) == "highest" else new_val_score < old_val_score
 
-    # ------------------------------------------------------------------ moments that can be overridden
+    # ------------------------------------------------------------------ events that can be overridden
 
     def _at_training_begin(self, *args: Any, **facts: Any) -> None:
         """Called before the first epoch."""

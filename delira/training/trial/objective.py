@@ -247,9 +247,9 @@ class TrialObjective(Objective):
         self.run.facts[keys.LOSS] = step.losses["loss"]
         super().show_on_backward(step)
 
-    def after_hook(self, moment: str, step: Step) -> None:
+    def after_hook(self, event: str, step: Step) -> None:
         """Let the step return what was written into the state."""
-        if moment not in ("on_criterion", "on_backward"):
+        if event not in ("on_criterion", "on_backward"):
             return
         facts = self.run.facts
         if self.run.backend.compiles:  # a compiled, or differentiated, function must return it
@@ -361,14 +361,14 @@ class TrialObjective(Objective):
                 "and combined_closure, or update in it"
             )
 
-    def end_pass(self, values: Mapping[str, Any], moment: str) -> None:
+    def end_pass(self, values: Mapping[str, Any], event: str) -> None:
         """Show the metrics of a pass; those of an epoch are given."""
         facts, plan = self.run.facts, self.run.plan
-        if moment == "on_end_training" and plan is not None and plan.val_data is not None:
+        if event == "on_end_training" and plan is not None and plan.val_data is not None:
             self._of_training = self._of_pass()
-        if moment == "on_end_training" and self._before_closures is not None:
+        if event == "on_end_training" and self._before_closures is not None:
             self._tell_unchanged(self._before_closures, self._learned_values())
-        if moment == "on_end_epoch":
+        if event == "on_end_epoch":
             facts[keys.METRICS] = values
         else:
             facts[keys.METRICS] = {**facts[keys.METRICS], **self.trial.metrics.process_final(facts)}
