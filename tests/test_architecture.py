@@ -35,7 +35,7 @@ ALLOWED = {
     "contract": {"errors", "models", "io", "utils"},
     "settings": {"errors", "utils", "metrics", "logging", "contract"},
     "runs": {"errors", "frameworks", "utils", "metrics", "io", "settings"},
-    "training": BELOW_TRAINING,
+    "training": BELOW_TRAINING | {"frameworks"},
     "report": {"errors", "utils", "metrics", "runs"},
     "experiments": BELOW_TRAINING | {"frameworks", "training", "report"},
     "execution": UP_TO_EXPERIMENTS,

@@ -124,6 +124,10 @@ class Backend(TrialVerbs, abc.ABC):
     def key_mapping(self, network: Any) -> dict[str, str]:
         """Argument of the network -> batch entry, if the user did not say."""
 
+    def shuffles(self, network: Any) -> bool:
+        """Return True if a network learns from samples in another order in each epoch."""
+        return True
+
     def is_ready(self, network: Any) -> bool:
         """Whether the network can predict; an estimator that was never fitted cannot."""
         return True

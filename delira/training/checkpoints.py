@@ -44,6 +44,8 @@ class Checkpoints:
         Measures where the time goes.
     take_over
         Takes a checkpoint over: :meth:`take`, or what a user has put in its place.
+    resume
+        Continues from the newest checkpoint: :meth:`resume`, or what a user has put in its place.
     """
 
     #: epoch whose weights the network has after a training; None before and while it runs
@@ -63,10 +65,11 @@ class Checkpoints:
         saver: Saver,
         times: PhaseTimes,
         take_over: Callable[[Tree], Any],
+        resume: Callable[[], bool],
     ):
         self._run, self._objective, self._averages, self._times = run, objective, averages, times
         self.saver, self.folder = saver, saver.folder
-        self._take_over = take_over
+        self._take_over, self._resume = take_over, resume
 
     # ------------------------------------------------------------------ what they hold
 
@@ -243,14 +246,8 @@ class Checkpoints:
             _log.warning("weights are frozen and learned as when the checkpoint was written; that changes: %s", names)
         run.backend.set_learned_names(run.network, frozenset(learned))
 
-    def return_to_last(self, resume: Callable[[], bool]) -> None:
-        """Undo the loading of the best weights, or what is half done of an epoch, before training goes on.
-
-        Parameters
-        ----------
-        resume
-            Continues from the newest checkpoint, and returns whether there was one.
-        """
+    def return_to_last(self) -> None:
+        """Undo the loading of the best weights, or what is half done of an epoch, before training goes on."""
         run, self.weights_epoch = self._run, None
         self.saver.finish(quietly=True)
         self.saver.check_alone()
@@ -265,7 +262,7 @@ class Checkpoints:
         if run.save_path is None:  # the weights stay as they are, and the epoch begins anew
             self._averages.take_back()
             run.state.step_in_epoch, run.state.has_all_steps, run.is_whole = 0, False, True
-        elif not resume():
+        elif not self._resume():
             raise CheckpointError(
                 "an epoch was broken off and there is no checkpoint to go back to; build a new trainer"
             )

@@ -75,6 +75,8 @@ class EpochData:
         Seed, fold and epoch.
     state
         Where the run stands.
+    shuffle
+        Whether a data manager without a sampler shuffles.
 
     Raises
     ------
@@ -82,9 +84,9 @@ class EpochData:
         If the data cannot be entered there.
     """
 
-    def __init__(self, data: Any, counters: tuple[int, int, int], state: TrainingState):
+    def __init__(self, data: Any, counters: tuple[int, int, int], state: TrainingState, shuffle: bool = True):
         self._first_step = state.step_in_epoch
-        self.batches = _enter(data, counters, state)
+        self.batches = _enter(data, counters, state, shuffle)
 
     def position(self, step: int) -> int:
         """Number of the batch after ``step`` steps of the epoch; batches that were left out as a whole count."""
@@ -93,12 +95,12 @@ class EpochData:
         return step
 
 
-def _enter(data: Any, counters: tuple[int, int, int], state: TrainingState) -> Any:
+def _enter(data: Any, counters: tuple[int, int, int], state: TrainingState, shuffle: bool) -> Any:
     step = state.step_in_epoch
     if state.has_all_steps:
         return BatchesFrom(range(step), step)
     if has_epochs(data):
-        return data.epoch(*counters, start=max(step, state.batch_in_epoch), shuffle=True)
+        return data.epoch(*counters, start=max(step, state.batch_in_epoch), shuffle=shuffle)
     if not step:
         return data
     if isinstance(data, (list, tuple)):

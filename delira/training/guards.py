@@ -146,7 +146,6 @@ def roll_back(
     log: GuardLog,
     error: NonFiniteLossError,
     return_to_last: Callable[[], None],
-    scale_rates: Callable[[float], None],
 ) -> None:
     """Return to the last checkpoint and make the learning rates smaller; raises ``error`` if that is not wanted.
 
@@ -160,8 +159,6 @@ def roll_back(
         What went wrong.
     return_to_last
         Continues from the last checkpoint.
-    scale_rates
-        Multiplies the learning rates.
     """
     config, state = run.config.guards, run.state
     if config.nonfinite != "rollback":
@@ -178,7 +175,7 @@ def roll_back(
     return_to_last()
     state = run.state
     done = state.rollbacks  # of the checkpoint: its rates are that much smaller already
-    scale_rates(config.rollback_factor ** (rollbacks - done))
+    run.scale_rates(config.rollback_factor ** (rollbacks - done))
     state.rollbacks = rollbacks
     log.note_rollback(epoch, rollbacks)
     rates = run.backend.learning_rates(run.optimizers)

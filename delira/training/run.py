@@ -184,7 +184,7 @@ class Run:
         state = self.state
         if is_foreign_loader(data) and state.loader and (state.has_all_steps or not state.step_in_epoch):
             data.load_state_dict(dict(state.loader))  # it may stand where an epoch was broken off
-        self.epoch_data = EpochData(data, (self.seed, self.fold, epoch), state)
+        self.epoch_data = EpochData(data, (self.seed, self.fold, epoch), state, self.backend.shuffles(self.network))
         state.batch_in_epoch, state.loader = 0, {}
         return self.epoch_data.batches
 

@@ -242,14 +242,14 @@ class BaseNetworkTrainer(Predictor):
     def _build_parts(self) -> None:
         """Build what the trainer is made of."""
         run, objective = self.run, self.objective
-        self.scopes, self.files = Scopes(run), RunFiles(run, self.given_settings)
-        files = self.files
+        self.scopes, self.files = Scopes(run), (files := RunFiles(run, self.given_settings))
         self.events = objective.events = Events(run, objective, self)
         self.step = objective.step = TrainingStep(
             run, self.events, objective, self.feed, files.times, self.read_entries
         )
         self.averages = AveragedWeights(run, self.feed, self.step, self.forward, self)
-        self.saving = Checkpoints(run, objective, self.averages, files.saver, files.times, self._update_state)
+        own = (self._update_state, self.try_resume_training)
+        self.saving = Checkpoints(run, objective, self.averages, files.saver, files.times, *own)
         self.evaluator = Evaluator(run, self.events, objective, self.step, self.averages, self.evaluate)
 
     # ------------------------------------------------------------------ the loop
@@ -305,7 +305,7 @@ class BaseNetworkTrainer(Predictor):
         plan = make_plan(config, asked, validates_losses=self.objective.validates_losses)
         check_score(run.save_path, plan.val_score_key)
         with lock(run, alone=True), self.times.phase("other"):
-            self.saving.return_to_last(self.try_resume_training)
+            self.saving.return_to_last()
             checks.check_length(run.state, plan.num_epochs)
             if run.state.stop_training and run.state.epoch < plan.num_epochs:
                 _log.warning(
@@ -340,8 +340,7 @@ class BaseNetworkTrainer(Predictor):
                         files.saver.finish()
                         break
                     except NonFiniteLossError as error:  # of the last checkpoint too
-                        back = functools.partial(self.saving.return_to_last, self.try_resume_training)
-                        guards.roll_back(run, files.guard_log, error, back, self.scale_rates)
+                        guards.roll_back(run, files.guard_log, error, self.saving.return_to_last)
                 # else done before that checkpoint, unless a signal came
                 if self.averages.renew(plan.train_data, run.state.epoch) and not has_work:
                     self.saving.save(["last"])
@@ -383,7 +382,7 @@ class BaseNetworkTrainer(Predictor):
         with noting(f"in the training of fold {run.fold}, epoch {epoch}"):
             events.begin_pass(keys.TRAIN_DATA, plan.train_data, "on_start_training")
             with self.times.training():
-                parts = self._train_single_epoch(self._training_batches(plan.train_data, epoch), epoch)
+                parts = self._train_single_epoch(run.enter(plan.train_data, epoch), epoch)
             for part in parts:
                 values |= running.reduce(part, reduce)
             values = events.end_pass(values, "on_end_training")
@@ -425,10 +424,6 @@ class BaseNetworkTrainer(Predictor):
             set_generators(backend, state.generators)
             state.accumulators, state.generators = {}, {}
         return running
-
-    def _training_batches(self, data: Any, epoch: int) -> Any:
-        """Return the batches of an epoch from where the run stands in it."""
-        return self.run.enter(data, epoch)
 
     def _train_single_epoch(
         self, batchgen: Iterable[Mapping[str, Any]], epoch: int, verbose: bool = False
@@ -484,8 +479,6 @@ class BaseNetworkTrainer(Predictor):
         if changed and self.run.config.output_of(state.score_key) in changed:
             state.best_score = state.best_epoch = None  # earlier scores do not compare
         return changed
-
-    # ------------------------------------------------------------------ the best epoch
 
     @staticmethod
     def _is_better_val_scores(old_val_score: float | None, new_val_score: float, mode: str = "lowest") -> bool:

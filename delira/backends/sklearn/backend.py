@@ -65,6 +65,9 @@ class SklearnBackend(Backend):
     def arguments_of(self, network: Any) -> frozenset[str]:
         return frozenset(["x"])
 
+    def shuffles(self, network: Any) -> bool:
+        return bool(network.is_incremental)
+
     def is_ready(self, network: Any) -> bool:
         try:
             check_is_fitted(network.estimator)

@@ -16,7 +16,6 @@ from delira.experiments.run_request import RunRequest, as_parameters
 from delira.metrics import MetricSet
 from delira.settings.config import TrainerConfig
 from delira.training.callbacks import ProgressBar
-from delira.training.data_position import has_epochs as can_give_epochs
 from delira.training.objective import Objective
 from delira.training.trainer import BaseNetworkTrainer
 
@@ -78,10 +77,6 @@ class SklearnNetworkTrainer(BaseNetworkTrainer):
         if network.needs_columns:
             network.columns = find_columns(*self.objective.labelled())
         super()._at_training_begin(*args, **facts)
-
-    def _training_batches(self, data: Any, epoch: int) -> Any:
-        in_order = can_give_epochs(data) and not self.module.is_incremental
-        return super()._training_batches(_InOrder(data) if in_order else data, epoch)
 
     def _at_epoch_end(self, *args: Any, **facts: Any) -> None:
         if any(fit.is_done for fit in self.optimizers.values()):
@@ -159,17 +154,6 @@ class _Request(RunRequest):
     def fingerprint(self, data: Any) -> dict[str, Any]:
         """A run does not continue one that learned in the other way."""
         return {**super().fingerprint(data), "epochs": "set" if self.has_epochs else "not set"}
-
-
-class _InOrder:
-    """A manager that shuffles only if a sampler says so."""
-
-    def __init__(self, data: Any):
-        self._data = data
-
-    def epoch(self, seed: int, fold: int, epoch: int, start: int = 0, *, shuffle: bool = False) -> Any:
-        """The batches of an epoch."""
-        return self._data.epoch(seed, fold, epoch, start=start, shuffle=False)
 
 
 def _refuse(config: TrainerConfig, network: SklearnEstimator) -> None:
