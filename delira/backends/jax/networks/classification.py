@@ -8,8 +8,7 @@ import jax.numpy as jnp
 from flax import nnx
 
 from delira.backends.jax.network import AbstractJaxNetwork
-from delira.backends.jax.networks.resnet import ResNet18
-from delira.backends.jax.networks.vgg import VGG3D
+from delira.backends.jax.networks.architectures import VGG3D, ResNet18
 from delira.contract import room_default
 from delira.models import ready
 from delira.utils.docstrings import described_by_base

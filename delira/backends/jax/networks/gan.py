@@ -8,8 +8,8 @@ import jax.numpy as jnp
 from flax import nnx
 
 from delira.backends.jax.graph import LEARNED
+from delira.backends.jax.networks.architectures import Discriminator, Generator
 from delira.backends.jax.networks.classification import ReadyJaxNetwork
-from delira.backends.jax.networks.dcgan import Discriminator, Generator
 from delira.contract import needs_losses
 from delira.contract.ready_steps import gan_inputs, gan_losses, gan_optimizer, gan_results
 from delira.models import ready

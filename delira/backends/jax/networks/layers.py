@@ -34,13 +34,13 @@ def channels_first(images: jax.Array) -> jax.Array:
 
 def convolution(
     channels: tuple[int, int],
-    size: tuple[int, ...],
+    size: int,
     *,
     rngs: nnx.Rngs,
     stride: int = 1,
     padding: int = 0,
-    bias: bool = True,
-    kernel: Start | None = None,
+    n_axes: int = 2,
+    start: str | float | None = None,
 ) -> nnx.Conv:
     """A convolution.
 
@@ -56,18 +56,19 @@ def convolution(
         Step along each axis.
     padding
         Zeros at both ends of each axis.
-    bias
-        Whether there is one.
-    kernel
-        Initializer of the kernel; PyTorch's default if ``None``.
+    n_axes
+        2 for images, 3 for volumes.
+    start
+        Of the kernel: ``"xavier"``; ``"he"`` or a standard deviation, both without a bias; PyTorch's default if
+        ``None``.
     """
-    bound = 1 / math.sqrt(channels[0] * math.prod(size))
+    bound, kernel = 1 / math.sqrt(channels[0] * size**n_axes), _start(start)
     return nnx.Conv(
         *channels,
-        size,
+        (size,) * n_axes,
         stride,
-        padding=((padding, padding),) * len(size),
-        use_bias=bias,
+        padding=((padding, padding),) * n_axes,
+        use_bias=start in (None, "xavier"),
         kernel_init=kernel or uniform(bound),
         bias_init=initializers.zeros if kernel else uniform(bound),
         rngs=rngs,
@@ -76,15 +77,16 @@ def convolution(
 
 def transposed_convolution(
     channels: tuple[int, int],
-    size: tuple[int, ...],
+    size: int,
     *,
     rngs: nnx.Rngs,
     stride: int = 1,
-    padding: int = 0,
-    bias: bool = True,
-    kernel: Start | None = None,
+    n_axes: int = 2,
+    start: str | float | None = None,
 ) -> nnx.ConvTranspose:
-    """A transposed convolution, the gradient of :func:`convolution` by its input, as PyTorch's and Keras'.
+    """A transposed convolution whose output has ``stride`` times the size of its input.
+
+    It is the gradient of :func:`convolution` by its input, as PyTorch's and Keras'.
 
     Parameters
     ----------
@@ -95,21 +97,18 @@ def transposed_convolution(
     rngs
         What the weights are drawn from.
     stride
-        Entries of the output for each one of the input.
-    padding
-        Entries that are cut off at both ends of each axis.
-    bias
-        Whether there is one.
-    kernel
-        Initializer of the kernel; PyTorch's default if ``None``.
+        Step along each axis; with 1 nothing is cut off, and ``size - 1`` entries come to each axis.
+    n_axes, start
+        As for :func:`convolution`.
     """
-    bound = 1 / math.sqrt(channels[1] * math.prod(size))  # PyTorch counts the outputs here
+    bound, kernel = 1 / math.sqrt(channels[1] * size**n_axes), _start(start)  # PyTorch counts the outputs here
+    cut_off = (size - stride) // 2 if stride > 1 else 0
     return nnx.ConvTranspose(
         *channels,
-        size,
+        (size,) * n_axes,
         stride,
-        padding=tuple((length - 1 - padding,) * 2 for length in size),  # of the input with gaps
-        use_bias=bias,
+        padding=((size - 1 - cut_off,) * 2,) * n_axes,  # of the input with gaps
+        use_bias=start in (None, "xavier"),
         kernel_init=kernel or uniform(bound),
         bias_init=initializers.zeros if kernel else uniform(bound),
         transpose_kernel=True,
@@ -172,6 +171,52 @@ def max_pool(images: jax.Array, size: int, *, stride: int = 2, padding: str | in
     n_axes = images.ndim - 2
     ends = [(padding, padding)] * n_axes if isinstance(padding, int) else padding
     return nnx.max_pool(images, (size,) * n_axes, (stride,) * n_axes, ends)
+
+
+def batch_norm(n_channels: int, *, rngs: nnx.Rngs, deviation: float | None = None) -> BatchNorm:
+    """Batch normalisation whose scale starts as 1, or around it with a standard deviation."""
+    start = {} if deviation is None else {"scale_init": normal(1.0, deviation)}
+    return BatchNorm(n_channels, rngs=rngs, **start)
+
+
+listed = nnx.List
+relu, tanh, reshape = nnx.relu, jnp.tanh, jnp.reshape
+leaky_relu = functools.partial(nnx.leaky_relu, negative_slope=0.2)
+
+
+def convolve(layer: nnx.Conv, images: jax.Array) -> jax.Array:
+    """Apply a convolution, which pads the images itself."""
+    return layer(images)
+
+
+def mean(images: jax.Array) -> jax.Array:
+    """The mean over all positions, shape (B, C)."""
+    return jnp.mean(images, tuple(range(1, images.ndim - 1)))
+
+
+def doubled(images: jax.Array) -> jax.Array:
+    """Images with every entry twice along each spatial axis."""
+    for axis in range(1, images.ndim - 1):
+        images = jnp.repeat(images, 2, axis)
+    return images
+
+
+def grown(images: jax.Array, like: jax.Array) -> jax.Array:
+    """Images with zeros at the ends of spatial axes that are shorter than those of others."""
+    missing = [(0, wanted - there) for wanted, there in zip(like.shape[1:-1], images.shape[1:-1], strict=True)]
+    return jnp.pad(images, [(0, 0), *missing, (0, 0)])
+
+
+def side_by_side(*images: jax.Array) -> jax.Array:
+    """The channels of all images beside each other."""
+    return jnp.concatenate(images, -1)
+
+
+def _start(name: str | float | None) -> Start | None:
+    """The initializer of a kernel; None stands for PyTorch's default."""
+    if isinstance(name, float):
+        return normal(0.0, name)
+    return None if name is None else {"he": he_normal, "xavier": xavier_normal}[name]
 
 
 def he_normal(key: Any, shape: Any, dtype: Any = jnp.float32, out_sharding: Any = None) -> jax.Array:

@@ -9,9 +9,9 @@ from flax import nnx
 
 from delira.backends.jax.generator import GENERATOR
 from delira.backends.jax.network import AbstractJaxNetwork
+from delira.backends.jax.networks.architectures import UNet
 from delira.backends.jax.networks.classification import LABELS, ReadyJaxNetwork
 from delira.backends.jax.networks.layers import xavier_normal
-from delira.backends.jax.networks.unet import UNet
 from delira.contract import room_default
 from delira.models import ready
 from delira.utils.docstrings import described_by_base
@@ -26,8 +26,7 @@ class _SegmentationNetwork(ReadyJaxNetwork):
 
         Its weights are drawn from the argument ``rngs``.
         """
-        modes = (kwargs.pop("up_mode"), kwargs.pop("merge_mode"))
-        return UNet(modes=modes, **kwargs)
+        return UNet(**kwargs)
 
     def __call__(self, x: jax.Array) -> dict[str, jax.Array]:
         """Logits of a batch.

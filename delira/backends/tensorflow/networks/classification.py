@@ -7,8 +7,7 @@ import keras
 import tensorflow as tf
 
 from delira.backends.tensorflow.network import AbstractTfNetwork
-from delira.backends.tensorflow.networks.resnet import ResNet18
-from delira.backends.tensorflow.networks.vgg import VGG3D
+from delira.backends.tensorflow.networks.architectures import VGG3D, ResNet18
 from delira.contract import room_default
 from delira.models import ready
 from delira.utils.docstrings import described_by_base

@@ -6,7 +6,6 @@ channels that come in are an argument.
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import keras
 import tensorflow as tf
@@ -17,14 +16,6 @@ _CONVOLUTIONS = {2: keras.layers.Conv2D, 3: keras.layers.Conv3D}
 _TRANSPOSED = {2: keras.layers.Conv2DTranspose, 3: keras.layers.Conv3DTranspose}
 #: what has a kernel
 CONVOLUTIONS = (*_CONVOLUTIONS.values(), *_TRANSPOSED.values())
-
-
-class Part(keras.layers.Layer):
-    """A layer whose layers have their weights when it is made, so that nothing is left to build at its first call."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.built = True
 
 
 def channels_last(images: tf.Tensor, layer: keras.layers.Layer | None = None) -> tf.Tensor:
@@ -51,9 +42,15 @@ def padded(images: tf.Tensor, width: int, value: float = 0.0) -> tf.Tensor:
 
 
 def convolution(
-    channels: tuple[int, int], size: int, *, stride: int = 1, n_axes: int = 2, bias: bool = True, kernel: Any = None
+    channels: tuple[int, int],
+    size: int,
+    *,
+    stride: int = 1,
+    padding: int = 0,
+    n_axes: int = 2,
+    start: str | float | None = None,
 ) -> keras.layers.Layer:
-    """A convolution that pads nothing, with its weights.
+    """A convolution with its weights, for :func:`convolve`: Keras cannot pad as PyTorch does.
 
     Parameters
     ----------
@@ -63,30 +60,43 @@ def convolution(
         Entries of the kernel along each axis.
     stride
         Step along each axis.
+    padding
+        Zeros at both ends of each axis.
     n_axes
         2 for images, 3 for volumes.
-    bias
-        Whether there is one.
-    kernel
-        Initializer of the kernel; PyTorch's default if ``None``.
+    start
+        Of the kernel: ``"xavier"``; ``"he"`` or a standard deviation, both without a bias; PyTorch's default if
+        ``None``.
     """
-    bound = 1 / math.sqrt(channels[0] * size**n_axes)
-    return _built(
+    bound, kernel = 1 / math.sqrt(channels[0] * size**n_axes), _start(start)
+    layer = _built(
         _CONVOLUTIONS[n_axes](
             channels[1],
             size,
             strides=stride,
-            use_bias=bias,
+            use_bias=start in (None, "xavier"),
             kernel_initializer=kernel or uniform(bound),
             bias_initializer="zeros" if kernel else uniform(bound),
             data_format="channels_last",
         ),
         (*[None] * n_axes, channels[0]),
     )
+    layer.zeros = padding
+    return layer
+
+
+def convolve(layer: keras.layers.Layer, images: tf.Tensor) -> tf.Tensor:
+    """Apply a convolution to images with the zeros that belong around them."""
+    return layer(padded(images, layer.zeros))
 
 
 def transposed_convolution(
-    channels: tuple[int, int], size: int, *, stride: int = 1, n_axes: int = 2, bias: bool = True, kernel: Any = None
+    channels: tuple[int, int],
+    size: int,
+    *,
+    stride: int = 1,
+    n_axes: int = 2,
+    start: str | float | None = None,
 ) -> keras.layers.Layer:
     """A transposed convolution whose output has ``stride`` times the size of its input, with its weights.
 
@@ -98,21 +108,17 @@ def transposed_convolution(
         Entries of the kernel along each axis; even if the stride is 2.
     stride
         Step along each axis; with 1 nothing is cut off, and ``size - 1`` entries come to each axis.
-    n_axes
-        2 for images, 3 for volumes.
-    bias
-        Whether there is one.
-    kernel
-        Initializer of the kernel; PyTorch's default if ``None``.
+    n_axes, start
+        As for :func:`convolution`.
     """
-    bound = 1 / math.sqrt(channels[1] * size**n_axes)  # PyTorch counts the outputs here
+    bound, kernel = 1 / math.sqrt(channels[1] * size**n_axes), _start(start)  # PyTorch counts the outputs here
     return _built(
         _TRANSPOSED[n_axes](
             channels[1],
             size,
             strides=stride,
             padding="valid" if stride == 1 else "same",
-            use_bias=bias,
+            use_bias=start in (None, "xavier"),
             kernel_initializer=kernel or uniform(bound),
             bias_initializer="zeros" if kernel else uniform(bound),
             data_format="channels_last",
@@ -127,8 +133,9 @@ def linear(n_inputs: int, n_outputs: int) -> keras.layers.Layer:
     return _built(keras.layers.Dense(n_outputs, **start), (n_inputs,))
 
 
-def batch_norm(n_channels: int, **start: Any) -> keras.layers.Layer:
-    """Batch normalisation with its weights; ``start`` are initializers of Keras."""
+def batch_norm(n_channels: int, deviation: float | None = None) -> keras.layers.Layer:
+    """Batch normalisation with its weights; its scale starts as 1, or around it with a standard deviation."""
+    start = {} if deviation is None else {"gamma_initializer": keras.initializers.RandomNormal(1.0, deviation)}
     return _built(_BatchNorm(momentum=0.9, epsilon=1e-5, **start), (None, n_channels))
 
 
@@ -151,6 +158,59 @@ class _BatchNorm(keras.layers.BatchNormalization):
         n_values = tf.cast(tf.size(inputs) // tf.shape(inputs)[-1], moved.dtype)
         self.moving_variance.assign(moved + (moved - kept) / tf.maximum(n_values - 1, 1))
         return outputs
+
+
+listed = list
+relu, leaky_relu, tanh, reshape = tf.nn.relu, tf.nn.leaky_relu, tf.tanh, tf.reshape
+
+
+def max_pool(images: tf.Tensor, size: int, *, padding: str | int = 0) -> tf.Tensor:
+    """Largest entries of windows of (B, *spatial, C), at every other entry of each axis.
+
+    Parameters
+    ----------
+    images
+        What is pooled; nothing is below 0, if it is padded.
+    size
+        Entries of a window along each axis.
+    padding
+        ``"SAME"``: a window that is not full counts, too; or zeros at both ends of each axis.
+    """
+    # by its own name: tf.nn.max_pool of volumes has no gradient outside a graph (TensorFlow 2.21)
+    pool = tf.nn.max_pool2d if images.shape.rank == 4 else tf.nn.max_pool3d
+    if isinstance(padding, str):
+        return pool(images, size, 2, padding)
+    return pool(padded(images, padding), size, 2, "VALID")
+
+
+def mean(images: tf.Tensor) -> tf.Tensor:
+    """The mean over all positions, shape (B, C)."""
+    return tf.reduce_mean(images, list(range(1, images.shape.rank - 1)))
+
+
+def doubled(images: tf.Tensor) -> tf.Tensor:
+    """Images with every entry twice along each spatial axis."""
+    for axis in range(1, images.shape.rank - 1):
+        images = tf.repeat(images, 2, axis)
+    return images
+
+
+def grown(images: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
+    """Images with zeros at the ends of spatial axes that are shorter than those of others."""
+    missing = [[0, tf.shape(like)[axis] - tf.shape(images)[axis]] for axis in range(1, images.shape.rank - 1)]
+    return tf.pad(images, [[0, 0], *missing, [0, 0]])
+
+
+def side_by_side(*images: tf.Tensor) -> tf.Tensor:
+    """The channels of all images beside each other."""
+    return tf.concat(images, -1)
+
+
+def _start(name: str | float | None) -> keras.initializers.Initializer | None:
+    """The initializer of a kernel; None stands for PyTorch's default."""
+    if isinstance(name, float):
+        return keras.initializers.RandomNormal(0.0, name)
+    return None if name is None else {"he": he_normal, "xavier": xavier_normal}[name]()
 
 
 def uniform(bound: float) -> keras.initializers.Initializer:

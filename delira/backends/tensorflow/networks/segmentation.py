@@ -7,9 +7,9 @@ import keras
 import tensorflow as tf
 
 from delira.backends.tensorflow.network import AbstractTfNetwork
+from delira.backends.tensorflow.networks.architectures import UNet
 from delira.backends.tensorflow.networks.classification import LABELS
 from delira.backends.tensorflow.networks.layers import CONVOLUTIONS, xavier_normal
-from delira.backends.tensorflow.networks.unet import UNet
 from delira.contract import room_default
 from delira.models import ready
 from delira.utils.docstrings import described_by_base

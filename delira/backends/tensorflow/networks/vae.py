@@ -7,18 +7,9 @@ import keras
 import tensorflow as tf
 
 from delira.backends.tensorflow.network import AbstractTfNetwork
-from delira.backends.tensorflow.networks.layers import (
-    Part,
-    channels_first,
-    channels_last,
-    convolution,
-    linear,
-    padded,
-    transposed_convolution,
-)
+from delira.backends.tensorflow.networks.architectures import Decoder, Encoder
 from delira.contract import needs_losses
 from delira.contract.ready_steps import autoencoder_closure
-from delira.errors import DataError
 from delira.models import ready
 from delira.utils.docstrings import described_by_base
 
@@ -34,63 +25,6 @@ def _divergence(predictions: Mapping[str, Any]) -> tf.Tensor:
     n_values = tf.size(predictions["pred"]) // tf.shape(predictions["pred"])[0]
     divergence = kl_to_standard_normal(predictions["mean"], predictions["log_var"])
     return tf.reduce_mean(divergence) / tf.cast(n_values, tf.float32)
-
-
-class Encoder(Part):
-    """Mean and logarithm of the variance of the latent variables of an image.
-
-    Parameters
-    ----------
-    in_channels
-        Channels of the images.
-    size
-        A quarter of their height and of their width.
-    latent_dim
-        Number of latent variables.
-    start_filts
-        Channels of the first convolution.
-    """
-
-    def __init__(self, in_channels: int, size: tuple[int, int], latent_dim: int, start_filts: int) -> None:
-        super().__init__()
-        self.conv1 = convolution((in_channels, start_filts), 4, stride=2)
-        self.conv2 = convolution((start_filts, 2 * start_filts), 4, stride=2)
-        self.image_size = (4 * size[0], 4 * size[1])
-        self.n_features = 2 * start_filts * size[0] * size[1]
-        self.mean = linear(self.n_features, latent_dim)
-        self.log_var = linear(self.n_features, latent_dim)
-
-    def call(self, images: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Map images of shape (B, in_channels, H, W) to two tensors of shape (B, latent_dim)."""
-        last = channels_last(images, self.conv1)
-        if not images.shape[2:].is_compatible_with(self.image_size):
-            raise DataError(f"the images are {tuple(images.shape[2:])}, but the network takes {self.image_size}")
-        hidden = tf.nn.relu(self.conv1(padded(last, 1)))
-        hidden = tf.nn.relu(self.conv2(padded(hidden, 1)))
-        hidden = tf.reshape(channels_first(hidden), [-1, self.n_features])
-        return self.mean(hidden), self.log_var(hidden)
-
-
-class Decoder(Part):
-    """Images out of latent variables.
-
-    Parameters
-    ----------
-    in_channels, size, latent_dim, start_filts
-        As in :class:`Encoder`.
-    """
-
-    def __init__(self, in_channels: int, size: tuple[int, int], latent_dim: int, start_filts: int) -> None:
-        super().__init__()
-        self.hidden_shape = (2 * start_filts, *size)
-        self.fc = linear(latent_dim, 2 * start_filts * size[0] * size[1])
-        self.conv1 = transposed_convolution((2 * start_filts, start_filts), 4, stride=2)
-        self.conv2 = transposed_convolution((start_filts, in_channels), 4, stride=2)
-
-    def call(self, latent: tf.Tensor) -> tf.Tensor:
-        """Map latent variables of shape (B, latent_dim) to (B, in_channels, H, W)."""
-        hidden = channels_last(tf.reshape(tf.nn.relu(self.fc(latent)), [-1, *self.hidden_shape]))
-        return channels_first(self.conv2(tf.nn.relu(self.conv1(hidden))))
 
 
 @described_by_base
