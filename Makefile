@@ -107,7 +107,7 @@ test-all: .venv/.stamp-peers
 # own needs no chaos of its own: TorchScript has one.
 test-rooms: .venv/.stamp-dev
 	@$(PYTEST) -m "$(FAST)" --rooms torchscript,tensorflow,jax -k "torchscript or tensorflow or jax" \
-		tests/training tests/io tests/test_bad_input.py $(ARGS)
+		tests/training tests/experiments tests/runs tests/io tests/test_bad_input.py $(ARGS)
 	@$(PYTEST) -m "$(FAST)" --rooms torchscript -k torchscript tests/chaos $(ARGS)
 
 test-notebooks: .venv/.stamp-dev

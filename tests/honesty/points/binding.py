@@ -190,7 +190,7 @@ POINTS = [
         file="delira/experiments/run_request.py",
         old="    memo = shared_objects(callbacks)",
         new="    memo = {}",
-        test="tests/training/test_live_objects.py::test_a_search_hears_of_the_run_and_can_prune_it",
+        test="tests/experiments/test_live_objects.py::test_a_search_hears_of_the_run_and_can_prune_it",
     ),
     PutBack(
         point="32",

@@ -9,7 +9,7 @@ POINTS = [
         file="delira/experiments/experiment.py",
         old="        refuse_fold(asked, request.fold)\n",
         new="",
-        test="tests/training/test_some_folds.py::test_what_names_no_folds_is_refused_before_there_is_a_folder",
+        test="tests/experiments/test_chosen_folds.py::test_what_names_no_folds_is_refused_before_there_is_a_folder",
     ),
     PutBack(
         point="13",
@@ -17,7 +17,7 @@ POINTS = [
         file="delira/experiments/cross_validation.py",
         old="return self.chosen is None or number in self.chosen",
         new="return True",
-        test="tests/training/test_some_folds.py::test_a_result_that_lacks_folds_says_so_and_so_does_its_folder",
+        test="tests/experiments/test_chosen_folds.py::test_a_result_that_lacks_folds_says_so_and_so_does_its_folder",
     ),
     PutBack(
         point="13",
@@ -25,7 +25,7 @@ POINTS = [
         file="delira/runs/folder.py",
         old='(events[-1]["event"] != "finished" or bool(events[-1].get("missing_folds")))',
         new='events[-1]["event"] != "finished"',
-        test="tests/training/test_some_folds.py::"
+        test="tests/experiments/test_chosen_folds.py::"
         "test_a_run_of_some_folds_is_unfinished_and_goes_on_before_a_newer_one_that_finished",
     ),
     PutBack(
@@ -34,8 +34,7 @@ POINTS = [
         file="delira/experiments/cross_validation.py",
         old="            check_label_key(self.data, self.split.label_key)  # a transform may make the entry\n",
         new="            pass\n",
-        test="tests/training/test_split_settings.py::"
-        "test_a_label_key_that_no_sample_has_is_refused_before_the_first_step",
+        test="tests/experiments/test_splits.py::test_a_label_key_that_no_sample_has_is_refused_before_the_first_step",
     ),
     PutBack(
         point="14",
@@ -43,7 +42,7 @@ POINTS = [
         file="delira/experiments/splits.py",
         old="if self.groups_key is not None and not isinstance(self.groups_key, str):",
         new="if isinstance(self.groups_key, bool):",
-        test="tests/training/test_split_settings.py::test_a_wrong_value_is_refused_by_name",
+        test="tests/experiments/test_splits.py::test_a_wrong_value_is_refused_by_name",
     ),
     PutBack(
         point="14",
@@ -84,7 +83,7 @@ POINTS = [
         file="delira/data_loading/preprocessing.py",
         old='return vars(network).get(_ATTRIBUTE) if hasattr(network, "__dict__") else None',
         new="return None",
-        test="tests/training/test_fitted_preprocessing.py::"
+        test="tests/experiments/test_fitted_preprocessing.py::"
         "test_a_trained_network_is_tested_and_predicts_with_what_was_learned",
     ),
     PutBack(
@@ -93,7 +92,7 @@ POINTS = [
         file="delira/experiments/run_request.py",
         old="return {} if self.preprocessing is None else",
         new="return {} if self.preprocessing or not self.preprocessing else",
-        test="tests/training/test_fitted_preprocessing.py::test_another_preprocessing_is_another_run",
+        test="tests/experiments/test_fitted_preprocessing.py::test_another_preprocessing_is_another_run",
     ),
     PutBack(
         point="12",
@@ -101,7 +100,7 @@ POINTS = [
         file="delira/experiments/preprocessing.py",
         old="        if strange := estimators.strange(names, self.trusted):\n",
         new="        if strange := estimators.strange((), self.trusted):\n",
-        test="tests/training/test_fitted_preprocessing.py::"
+        test="tests/experiments/test_fitted_preprocessing.py::"
         "test_a_type_of_ones_own_is_refused_at_the_door_unless_it_is_trusted",
     ),
     PutBack(
@@ -110,7 +109,7 @@ POINTS = [
         file="delira/contract/settings.py",
         old="if value is not None and not (is_number and value > 0):",
         new="if value is not None and not value > 0:",
-        test="tests/training/test_wrong_values.py::test_a_setting_that_cannot_be_is_refused_by_name",
+        test="tests/settings/test_config.py::test_a_setting_that_cannot_be_is_refused_by_name",
     ),
     PutBack(
         point="29",
@@ -126,7 +125,7 @@ POINTS = [
         file="delira/settings/config.py",
         old="_ELSEWHERE.get(name) or did_you_mean(name, known)",
         new="did_you_mean(name, known)",
-        test="tests/training/test_wrong_values.py::test_a_name_from_elsewhere_is_told_what_it_is_here",
+        test="tests/settings/test_config.py::test_a_name_from_elsewhere_is_told_what_it_is_here",
     ),
     PutBack(
         point="29",

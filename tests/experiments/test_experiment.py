@@ -1,11 +1,7 @@
 """Experiments: independent runs with one set of parameters, found again and continued."""
 
-import copy
-import inspect
 import json
-import pickle
 import random
-import sys
 from typing import ClassVar
 
 import numpy as np
@@ -15,9 +11,7 @@ from scripted import scripted
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError
 from delira.training import Parameters, Predictor
-from delira.training.callbacks import AbstractCallback, EarlyStopping
 from delira.utils.seal import unsealed
-from delira.utils.yaml_codec import Unresolved
 
 
 def rmse(y_true, y_pred):
@@ -112,16 +106,6 @@ def test_lists_of_batches_can_be_run_on(room, tmp_path, manager):
     assert isinstance(network, room.network)
 
 
-def test_parameters_may_come_as_objects_dictionaries_or_files(room, tmp_path, manager):
-    settings = {**room.settings, "num_epochs": 1}
-    plain = {"model": {"n_features": 3}, "training": settings}
-    path = Parameters(plain).save(tmp_path / "parameters")
-    in_parts = {"fixed": {"training": settings}, "variable": {"model": {"n_features": 3}}}
-    forms = [plain, {"fixed": plain}, in_parts, Parameters(plain), path, str(path)]
-    networks = [room.experiment_cls(form, room.network, save_path=tmp_path).run(manager()) for form in forms]
-    assert all(room.same(room.read(network), room.read(networks[0])) for network in networks)
-
-
 def test_without_validation_data_the_score_is_ignored_with_one_warning(room, tmp_path, manager):
     experiment = room.experiment(tmp_path, val_score_key="mse")
     with pytest.warns(UserWarning, match="val_score_key='mse' is ignored: there are no validation data") as caught:
@@ -176,14 +160,6 @@ def test_the_call_says_how_long_before_the_experiment_and_that_before_the_parame
     assert len(history(runs(experiment)[0] / "fold_00")) == epochs
 
 
-def test_an_experiment_that_is_not_told_how_long_says_so(room, tmp_path, manager):
-    experiment = room.experiment(tmp_path, training={"num_epochs": None})
-    with pytest.raises(
-        ConfigError, match="num_epochs is not set; put it into the training parameters, or pass it to run"
-    ):
-        experiment.run(manager())
-
-
 # ---- one seed
 
 
@@ -225,84 +201,6 @@ def test_seed_and_fold_decide_what_a_network_begins_with(room, tmp_path, manager
 
 
 # ---- isolation
-
-
-@pytest.fixture
-def watched():
-    """A callback that notes what each run was given; its notes are shared by all of its copies."""
-    notes = []
-
-    class Watch(AbstractCallback):
-        def at_training_begin(self, trainer, **facts):
-            rate = trainer.backend.learning_rates(trainer.optimizers)["lr"]
-            notes.append(
-                {
-                    "epochs": facts["num_epochs"],
-                    "lr": rate,
-                    "key_mapping": trainer.key_mapping,
-                    "callbacks": [type(callback).__name__ for callback in trainer.callbacks],
-                    "folder": trainer.save_path,
-                    "fold": trainer.fold,
-                    "extra": copy.deepcopy(dict(trainer.config.extra)),
-                    "self": id(self),
-                }
-            )
-
-    return Watch(), notes
-
-
-@pytest.mark.sampled("values")
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"num_epochs": 1},
-        {"callbacks": []},
-        {"optimizer_params": {"lr": 0.01}},
-        {"params": {"fixed": {"training": {"num_epochs": 1, "optimizer_params": {"lr": 0.01}}}}},
-        {"params": {"variable": {"training": {"extra": {"temperature": 1}}}}},
-        {"fold": 1},
-        {"extra": {"temperature": 1}},
-        {"seed": 9},
-    ],
-)
-def test_what_one_run_is_given_does_not_leak_into_the_next(room, tmp_path, manager, watched, given):
-    callback, notes = watched
-    experiment = room.experiment(tmp_path, callbacks=[callback])
-    before = copy.deepcopy(experiment.params)
-    first = experiment.run(manager())
-    experiment.run(manager(), **given)
-    third = experiment.run(manager())
-    assert experiment.params == before
-    assert len(notes) == (2 if given == {"callbacks": []} else 3)
-    changing = ("folder", "self")
-    assert {k: v for k, v in notes[0].items() if k not in changing} == {
-        k: v for k, v in notes[-1].items() if k not in changing
-    }
-    assert notes[0]["folder"] != notes[-1]["folder"]
-    assert room.same(room.read(first), room.read(third))
-
-
-def test_a_key_mapping_holds_for_its_run_alone(room, tmp_path, manager, watched):
-    callback, notes = watched
-    experiment = room.experiment(tmp_path, callbacks=[callback])
-    arrays = manager().dataset.data
-    renamed = BaseDataManager({"image": arrays["data"], "label": arrays["label"]}, 4)
-    first = experiment.run(renamed, key_mapping={"x": "image"})
-    second = experiment.run(manager())
-    assert [note["key_mapping"] for note in notes] == [{"x": "image"}, {"x": "data"}]
-    assert room.same(room.read(first), room.read(second))
-
-
-def test_each_run_gets_callbacks_of_its_own(room, tmp_path, manager, watched):
-    callback, notes = watched
-    stopping = EarlyStopping("mse", mode="max", patience=1)
-    experiment = room.experiment(tmp_path, callbacks=[callback, stopping], training={"num_epochs": 5})
-    for _ in range(2):
-        experiment.run(manager(20))
-    assert stopping.epochs_waited == 0
-    assert stopping.best == np.inf
-    assert id(callback) not in [note["self"] for note in notes]
-    assert [len(history(folder / "fold_00")) for folder in runs(experiment)] == [2, 2]
 
 
 def test_what_a_network_or_a_closure_does_to_its_arguments_stays_in_its_run(room, tmp_path, manager):
@@ -552,109 +450,4 @@ def test_trainer_and_predictor_classes_can_be_replaced(room, tmp_path, manager):
 # ---- on disk
 
 
-def test_an_experiment_is_saved_as_text_and_loaded_without_executing_anything(room, tmp_path, manager, monkeypatch):
-    def refuse(*args, **kwargs):
-        raise AssertionError("something was unpickled")
-
-    monkeypatch.setattr(pickle, "load", refuse)
-    monkeypatch.setattr(pickle, "loads", refuse)
-    training = {"val_metrics": {"rmse": rmse}, "seed": 3}
-    experiment = room.experiment(
-        tmp_path, {"dropout": 0.25}, name="saved", n_epochs=3, key_mapping={"x": "data"}, training=training,
-        val_score_key="rmse", val_score_mode="min",
-    )  # fmt: skip
-    path = experiment.save()
-    assert path.parent == experiment.save_path
-    assert "rmse" in path.read_text()
-    for place in (path, path.parent, str(path)):
-        loaded = room.experiment_cls.load(place)
-        assert loaded.params == experiment.params
-        names = ("name", "save_path", "n_epochs", "key_mapping", "settings", "model_cls")
-        assert [getattr(loaded, name) for name in names] == [getattr(experiment, name) for name in names]
-    first, second = experiment.run(manager(), manager(7)), loaded.run(manager(), manager(7))
-    assert room.same(room.read(first), room.read(second))
-
-
-def test_what_cannot_be_found_again_is_missed_only_when_it_is_used(room, tmp_path, manager):
-    cls = type("Local", (room.network,), {"__module__": "a_module_that_is_not_imported"})
-    path = room.experiment(tmp_path, cls=cls).save(tmp_path / "mine.yml")
-    loaded = room.experiment_cls.load(path)
-    assert isinstance(loaded.model_cls, Unresolved)
-    with pytest.raises(ConfigError, match="Local"):
-        loaded.run(manager())
-    found = room.experiment_cls.load(path, objects={"Local": cls})
-    assert found.model_cls is cls
-    found.run(manager())
-
-
-class OwnPredictor(Predictor):
-    """Found again by its name."""
-
-
-def test_trainer_and_predictor_classes_are_saved_too(room, tmp_path, monkeypatch):
-    trainer_cls = type("OwnTrainer", (room.trainer_cls,), {"__module__": __name__})
-    monkeypatch.setattr(sys.modules[__name__], "OwnTrainer", trainer_cls, raising=False)
-    path = room.experiment(tmp_path, trainer_cls=trainer_cls, predictor_cls=OwnPredictor).save()
-    loaded = room.experiment_cls.load(path)
-    assert (loaded.trainer_cls, loaded.predictor_cls) == (trainer_cls, OwnPredictor)
-
-
-def test_another_file_is_no_experiment(room, tmp_path):
-    (tmp_path / "other.yml").write_text("a: 1\n")
-    with pytest.raises(ConfigError, match=r"other.yml is no experiment file; it was not written by Experiment.save"):
-        room.experiment_cls.load(tmp_path / "other.yml")
-
-
 # ---- refused at construction
-
-
-@pytest.mark.parametrize(
-    ("training", "settings", "message"),
-    [
-        ({"optimiser_cls": 1}, {}, "unknown training setting 'optimiser_cls'; did you mean 'optimizer_cls'"),
-        ({}, {"val_score_kee": "x"}, "unknown training setting 'val_score_kee'; did you mean 'val_score_key'"),
-        ({}, {"val_score_mode": "big"}, "val_score_mode must be one of"),
-        ({"num_epochs": -1}, {}, "num_epochs must be an integer of at least 0"),
-        ({}, {"n_epochs": 1.5}, "num_epochs must be an integer of at least 0"),
-        ({"val_score_key": "acuracy"}, {}, "val_score_key='acuracy' is neither a validation metric nor a loss"),
-    ],
-)
-def test_impossible_settings_are_refused_at_construction(room, tmp_path, training, settings, message):
-    with pytest.raises(ConfigError, match=message):
-        room.experiment(tmp_path, training=training, **settings)
-
-
-@pytest.mark.parametrize(
-    ("model", "message"),
-    [
-        ({"n_feature": 3}, "takes no 'n_feature'; did you mean 'n_features'"),
-        ({"n_features": 3, "depth": 2}, "takes no 'depth'"),
-    ],
-)
-def test_arguments_that_the_network_does_not_take_are_refused_at_construction(room, tmp_path, model, message):
-    with pytest.raises(ConfigError, match=message):
-        room.experiment(tmp_path, model)
-
-
-def test_arguments_that_the_network_misses_are_refused_at_construction(room, tmp_path):
-    class Net(room.network):
-        def __init__(self, n_features, width):
-            super().__init__(n_features)
-
-    with pytest.raises(ConfigError, match=r"Net cannot be built from the model parameters: missing .*'width'"):
-        room.experiment(tmp_path, cls=Net)
-
-
-def test_unknown_keywords_of_a_run_are_refused(room, tmp_path, manager):
-    with pytest.raises(ConfigError, match="unknown training setting 'num_epoch'; did you mean 'num_epochs'"):
-        room.experiment(tmp_path).run(manager(), num_epoch=3)
-
-
-def test_help_shows_every_setting_and_print_the_parameters(room, tmp_path):
-    for function in (room.experiment_cls, room.experiment_cls.run, room.experiment_cls.kfold):
-        names = inspect.signature(function).parameters
-        assert {"optimizer_cls", "lr_scheduler_cls", "val_score_key", "seed"} <= names.keys()
-    assert {"split_type", "groups_key", "val_split"} <= names.keys()
-    text = str(room.experiment(tmp_path, name="digits"))
-    assert "'digits'" in text
-    assert "num_epochs" in text

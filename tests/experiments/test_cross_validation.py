@@ -546,7 +546,7 @@ def test_another_process_computes_the_same_bits(room, tmp_path):
     here = digest(room, tmp_path / "here")
     tests = Path(__file__).resolve().parents[1]
     script = (
-        f"import sys; sys.path[:0] = [{str(tests)!r}, {str(tests / 'training')!r}]\n"
+        f"import sys; sys.path[:0] = [{str(tests)!r}, {str(tests / 'experiments')!r}]\n"
         "import small_rooms, test_cross_validation\n"
         f"print(test_cross_validation.digest(small_rooms.build_room({room.name!r}), {str(tmp_path / 'there')!r}))"
     )
