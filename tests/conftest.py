@@ -78,6 +78,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if any(re.search(mark.args[0], item.callspec.id) for mark in item.iter_markers("slow_cases")):
             item.add_marker("slow")
     pairwise.leave_out(items)
+    if items and items[0].config.getoption("rooms") == ",".join(NORMAL_ROOMS):  # else these are asked for
+        pairwise.take_turns(items)
 
 
 def pytest_collection_finish() -> None:
@@ -160,9 +162,9 @@ def manager() -> Callable[..., BaseDataManager]:
 # ---- the rooms
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def visdom_port(tmp_path_factory):
-    """Port of a server of visdom, on this machine alone, of all tests of this process."""
+    """Port of a server of visdom, on this machine alone, of the tests of a file: it computes while it waits."""
     pytest.importorskip("visdom", reason="needs the package 'visdom', see requirements/visdom.txt")
     with visdom_server.running_server(tmp_path_factory.mktemp("visdom")) as (port, _):
         yield port

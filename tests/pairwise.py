@@ -1,13 +1,18 @@
-"""Which cases of a test to run where the full product of its parameters says little more."""
+"""Which cases of a test ``make test`` runs where all of them say little more; ``make full`` runs the others, too."""
 
 import collections
 import itertools
+import zlib
 from collections.abc import Hashable, Mapping, Sequence
 
 import pytest
 
 #: what a sample holds each of: every value of every parameter, or every two values of two parameters
 STRENGTHS = {"values": 1, "pairs": 2}
+#: parameters and fixtures whose values are names of frameworks, for tests of what is the same in all of them
+FRAMEWORK = ("kit", "fit", "framework", "convert", "room")
+#: frameworks that take turns, as their traces make up most of the time, in tests that PyTorch runs, too
+TURNS = ("tensorflow", "jax")
 
 
 def covering(cases: Sequence[Mapping[str, Hashable]], strength: int) -> set[int]:
@@ -44,6 +49,25 @@ def leave_out(items: Sequence[pytest.Item]) -> None:
         for number, case in enumerate(cases):
             if number not in kept:
                 case.add_marker("slow")
+
+
+def take_turns(items: Sequence[pytest.Item]) -> None:
+    """Mark as slow half of the cases of TensorFlow and the other half of JAX, of tests that PyTorch runs, too.
+
+    Which it is depends on the name of the test alone.
+    """
+    tests: dict[str, dict[str, pytest.Item]] = {}
+    for item in items:
+        if not hasattr(item, "callspec") or item.get_closest_marker("sampled") or item.get_closest_marker("slow"):
+            continue
+        for name in FRAMEWORK:
+            value = item.callspec.params.get(name)
+            if isinstance(value, str) and value in ("torch", *TURNS):
+                parts = [part for part in item.callspec.id.split("-") if part != value]
+                tests.setdefault("-".join([item.nodeid.partition("[")[0], *parts]), {})[value] = item
+    for test, cases in tests.items():
+        if len(cases) == 3:
+            cases[TURNS[zlib.crc32(test.encode()) % 2]].add_marker("slow")
 
 
 def _values(case: pytest.Item) -> dict[str, Hashable]:

@@ -63,7 +63,7 @@ def constants(path: Path) -> dict[str, Any]:
 LISTED = {
     module_of(path): values["__all__"]
     for path in sorted([*SOURCE.rglob("*.py"), *SOURCE.rglob("*.pyi")])
-    if "__all__" in (values := constants(path))
+    if b"__all__" in path.read_bytes() and "__all__" in (values := constants(path))
 }
 #: historic import path -> where its names are defined
 MOVED = {

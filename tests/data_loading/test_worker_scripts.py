@@ -517,13 +517,13 @@ def test_a_signal_to_all_processes_that_the_program_handles_does_not_end_the_wor
     source = script(f"""
         handled = []
         signal.signal({int(number)}, lambda *_: handled.append(1))
-        iterator = iter(manager(2, 1, 1000))
+        iterator = iter(manager(2, 1, 300))
         got = [next(iterator) for _ in range(4)]
         print("ready", flush=True)
         while not handled:
             got.append(next(iterator))
             time.sleep(0.01)
-        print(content([*got, *iterator]) == content(manager(0, 1, 1000)))
+        print(content([*got, *iterator]) == content(manager(0, 1, 300)))
     """)
     program = start(source)
     program.wait_for("ready")
