@@ -2,7 +2,7 @@ from delira.frameworks import get_backends as get_backends
 from delira.state import State as State
 from delira.state import state_key as state_key
 from delira.state import StateKey as StateKey
-from delira.training.trial import Trial as Trial
+from delira.trial import Trial as Trial
 from delira.utils.debug import get_current_debug_mode as get_current_debug_mode
 from delira.utils.debug import set_debug_mode as set_debug_mode
 from delira.utils.debug import switch_debug_mode as switch_debug_mode

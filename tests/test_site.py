@@ -58,7 +58,7 @@ def test_an_object_is_described_once_and_under_its_shortest_name(reference):
     once = re.findall(r"^\.\. auto(?:class|function):: (.*)$", pages, re.MULTILINE)
     assert len(once) == len(set(once))
     assert "delira.Trial" in once
-    assert "delira.training.trial.Trial" not in once
+    assert "delira.trial.Trial" not in once
     assert "delira.training.BaseExperiment" in once
     assert "The same as :py:obj:`delira.training.BaseExperiment`." in reference["api/delira.training.md"]
 

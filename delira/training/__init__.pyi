@@ -27,10 +27,10 @@ from delira.experiments.result import KFoldResult as KFoldResult
 from delira.runs.fold_result import FoldResult as FoldResult
 from delira.settings.config import TrainerConfig as TrainerConfig
 from delira.settings.signatures import settings_help as settings_help
-from delira.training.trainer import BaseNetworkTrainer as AbstractNetworkTrainer
-from delira.training.trainer import BaseNetworkTrainer as BaseNetworkTrainer
 from delira.training.predictor import Predictor as Predictor
 from delira.training.state import TrainingState as TrainingState
+from delira.training.trainer import BaseNetworkTrainer as AbstractNetworkTrainer
+from delira.training.trainer import BaseNetworkTrainer as BaseNetworkTrainer
 
 __all__ = [
     "AbstractExperiment",

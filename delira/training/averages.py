@@ -8,7 +8,7 @@ from typing import Any
 
 from delira import state as keys
 from delira.errors import ConfigError
-from delira.training.data_position import batches_again, is_foreign_loader
+from delira.training.data_position import batches_again, batches_source, is_foreign_loader
 from delira.training.feeding import Feed
 from delira.training.generators import own_generators, seed_generators
 from delira.training.run import Run, Tree
@@ -202,8 +202,8 @@ class AveragedWeights:
             )
         elif _is_spent(data):
             cure = (
-                f"they cannot be computed anew, as the training data, a {type(_loader_of(data)).__name__}, give their "
-                "batches once: pass a data manager, a loader or a list"
+                f"they cannot be computed anew, as the training data, a {type(batches_source(data)).__name__}, give "
+                "their batches once: pass a data manager, a loader or a list"
             )
         else:
             return
@@ -259,7 +259,7 @@ class AveragedWeights:
     @contextlib.contextmanager
     def _aside(self, data: Any) -> Iterator[None]:
         """Scope after which generators, state and a loader of the user's are as they were."""
-        run, loader = self._run, _loader_of(data)
+        run, loader = self._run, batches_source(data)
         facts, before = run.facts, dict(run.facts)
         position = copy.deepcopy(loader.state_dict()) if is_foreign_loader(loader) else None
         drawn = [(generator, generator.get_state()) for generator in _generators_of(loader)]
@@ -276,14 +276,9 @@ class AveragedWeights:
                 generator.set_state(state)
 
 
-def _loader_of(data: Any) -> Any:
-    """What gives the batches: a trial has its loader inside of its data."""
-    return data.generator if hasattr(data, "keeps_iterator") else data
-
-
 def _is_spent(data: Any) -> bool:
     """Whether it is an iterator, which nobody can go through twice."""
-    return hasattr(_loader_of(data), "__next__")
+    return hasattr(batches_source(data), "__next__")
 
 
 def _generators_of(loader: Any) -> list[Any]:

@@ -30,6 +30,11 @@ class BatchesFrom:
         return len(self._batches)
 
 
+def batches_source(data: Any) -> Any:
+    """Return what gives the batches: a trial has a loader or a manager inside of its data."""
+    return data.generator if hasattr(data, "keeps_iterator") else data
+
+
 def has_epochs(data: Any) -> bool:
     """Whether the data gives the batches of any epoch, as data managers do; a loader may count its own epochs."""
     return callable(getattr(data, "epoch", None))

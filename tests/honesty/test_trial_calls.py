@@ -312,7 +312,7 @@ def test_layers_in_a_list_are_no_network_that_is_wrapped():
     pytest.importorskip("flax")
     from flax import nnx
 
-    from delira.training.trial.calls import advice_about_state, needed_inputs
+    from delira.contract.calls import advice_about_state, needed_inputs
 
     net = nnx.Sequential(nnx.Linear(3, 1, rngs=nnx.Rngs(0)))
     assert advice_about_state(net) is None

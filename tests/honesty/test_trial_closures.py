@@ -8,7 +8,7 @@ import delira
 from delira.errors import ConfigError, MissingKeyError
 from delira.state import LOSS, MODEL, Y_PRED, X, state_key
 from delira.training.callbacks import on_forward
-from delira.training.trial import base_closure, combined_closure
+from delira.trial import base_closure, combined_closure
 
 BACKENDS = pytest.mark.parametrize("framework", DIFFERENTIABLE)
 OPT, OUT, NOWHERE, OWN_LOSS = map(state_key, ("own_optimizer", "own_output", "nowhere", "own_loss"))

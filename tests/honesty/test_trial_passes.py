@@ -13,7 +13,7 @@ from delira.metrics import MetricList, lambda_metric
 from delira.state import BATCH, EPOCH, INPUT, LOSS, STOP_TRAINING, Y_PRED
 from delira.training.callbacks import ManifoldMixup, on_end_epoch, on_step_training, on_step_validation
 from delira.training.callbacks.imaging import FromState, MakeGrid
-from delira.training.trial import base_closure
+from delira.trial import base_closure
 
 BACKENDS = pytest.mark.parametrize("framework", DIFFERENTIABLE)
 

@@ -7,7 +7,7 @@ from trial_makers import DIFFERENTIABLE, INPUTS, TARGETS, line_trial, need
 from delira.metrics import lambda_metric
 from delira.state import LOSS, MODEL, Y_PRED, Y_TRUE, X
 from delira.training.callbacks import on_backward, on_criterion, on_forward
-from delira.training.trial import base_closure
+from delira.trial import base_closure
 
 BACKENDS = pytest.mark.parametrize("framework", DIFFERENTIABLE)
 

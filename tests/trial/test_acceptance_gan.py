@@ -10,7 +10,7 @@ from delira.metrics import mean, running_mean
 from delira.state import CLOSURE, GRADIENTS, OPTIMIZER, Y_PRED, X
 from delira.training.callbacks.decorators import add_to_loss, on_backward, on_step_training
 from delira.training.callbacks.hooks import Callback
-from delira.training.trial import base_closure, combined_closure, standard_closure
+from delira.trial import base_closure, combined_closure, standard_closure
 
 FAKE, D_FAKE, D_FAKE_DETACHED, D_REAL = (delira.state_key(f"ac_gan_{name}") for name in ("x", "fake", "off", "real"))
 G_LOSS, D_LOSS = delira.state_key("g_loss"), delira.state_key("d_loss")

@@ -9,7 +9,7 @@ from kits import DIFFERENTIABLE, build_kit, quiet
 from delira.errors import ConfigError, DataError
 from delira.state import OPTIMIZER, Y_PRED, state_key
 from delira.training.callbacks.decorators import add_to_loss, on_criterion, on_forward
-from delira.training.trial import base_closure
+from delira.trial import base_closure
 
 every_room = pytest.mark.parametrize("kit", DIFFERENTIABLE, indirect=True)
 

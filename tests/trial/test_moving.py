@@ -9,7 +9,7 @@ from kits import DIFFERENTIABLE, build_kit, quiet
 from delira.errors import ConfigError
 from delira.state import DATA_TYPE, DEVICE, TEST_DATA, Y_PRED, X
 from delira.training.callbacks.decorators import on_step_training
-from delira.training.trial import deep_to
+from delira.trial import deep_to
 
 Pair = namedtuple("Pair", "first second")
 

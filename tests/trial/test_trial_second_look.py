@@ -21,7 +21,7 @@ from delira.training.callbacks.decorators import (
     on_step_training,
     traceable,
 )
-from delira.training.trial import standard_closure
+from delira.trial import standard_closure
 
 ROOMS = pytest.mark.parametrize("kit", DIFFERENTIABLE, indirect=True)
 COMPILED = pytest.mark.parametrize("kit", ["tensorflow", "jax"], indirect=True)

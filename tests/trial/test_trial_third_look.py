@@ -23,7 +23,7 @@ from delira.training.callbacks.decorators import (
     on_sample,
     on_step_training,
 )
-from delira.training.trial import base_closure, standard_closure
+from delira.trial import base_closure, standard_closure
 
 ROOMS = pytest.mark.parametrize("kit", DIFFERENTIABLE, indirect=True)
 TORCH = pytest.mark.parametrize("kit", ["torch"], indirect=True)

@@ -43,7 +43,6 @@ from delira.training.callbacks.history import HistoryWriter
 from delira.training.callbacks.hooks import Callback
 from delira.training.callbacks.imaging import (
     CachingImagingCallback,
-    ClassAppearanceModel,
     FromState,
     ImagingCallback,
     MakeGrid,
@@ -102,4 +101,4 @@ from delira.training.callbacks.weight_decay import L1WeightDecay, L2WeightDecay,
 from delira.training.callbacks.weights import learned_weights
 from delira.utils.lazy import public_names
 
-__getattr__, __dir__, __all__ = public_names(__name__)
+__getattr__, __dir__, __all__ = public_names(__name__, {"delira.trial.class_appearance": "ClassAppearanceModel"})

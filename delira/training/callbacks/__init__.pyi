@@ -68,7 +68,6 @@ from delira.training.callbacks.gradient_clipping import GradientNormClipping as 
 from delira.training.callbacks.history import HistoryWriter as HistoryWriter
 from delira.training.callbacks.hooks import Callback as Callback
 from delira.training.callbacks.imaging import CachingImagingCallback as CachingImagingCallback
-from delira.training.callbacks.imaging import ClassAppearanceModel as ClassAppearanceModel
 from delira.training.callbacks.imaging import FromState as FromState
 from delira.training.callbacks.imaging import ImagingCallback as ImagingCallback
 from delira.training.callbacks.imaging import make_grid as make_grid
@@ -122,6 +121,7 @@ from delira.training.callbacks.weight_decay import L1WeightDecay as L1WeightDeca
 from delira.training.callbacks.weight_decay import L2WeightDecay as L2WeightDecay
 from delira.training.callbacks.weight_decay import WeightDecay as WeightDecay
 from delira.training.callbacks.weights import learned_weights as learned_weights
+from delira.trial.class_appearance import ClassAppearanceModel as ClassAppearanceModel
 
 __all__ = [
     "LSUV",

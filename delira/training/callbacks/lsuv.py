@@ -128,7 +128,7 @@ class LsuvInit(LayerInit):
         return list(called)
 
     def _call(self, state: State) -> None:
-        from delira.training.trial.calls import ModelCall  # it imports callbacks
+        from delira.contract.calls import ModelCall  # it imports callbacks
 
         network = state[keys.MODEL]
         like = next(network.parameters())

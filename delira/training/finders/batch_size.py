@@ -9,7 +9,6 @@ import numpy as np
 from delira.errors import ConfigError
 from delira.training.feeding import batch_length
 from delira.training.finders.rehearsal import Rehearsal, participants, rehearsing
-from delira.training.trial.data import Batch
 from delira.utils.arrays import shape_of
 from delira.utils.checks import check_flags, check_whole
 from delira.utils.trees import iterate_leaves
@@ -140,7 +139,7 @@ def resized(batch: Any, n_samples: int, size: int) -> Any:
     """
     if isinstance(batch, Mapping):
         changed = {key: resized(value, n_samples, size) for key, value in batch.items()}
-        return Batch(changed) if isinstance(batch, Batch) else changed
+        return type(batch)(changed) if isinstance(batch, dict) and hasattr(batch, "n_samples") else changed
     if isinstance(batch, (list, tuple)):
         has_batches = all(_length(leaf) == n_samples for _, leaf in iterate_leaves(batch))
         if len(batch) == n_samples and not has_batches:  # one object for each sample

@@ -12,12 +12,11 @@ from delira.errors import ConfigError, DataError
 from delira.training.callbacks.abstract_callback import MEMORY, CallbackList
 from delira.training.callbacks.hooks import IN_STEP, PHASES
 from delira.training.checkpoints import losses_with_state
-from delira.training.data_position import has_epochs, is_foreign_loader
+from delira.training.data_position import batches_source, has_epochs, is_foreign_loader
 from delira.training.events import telling_the_end
 from delira.training.generators import own_generators, seed_generators
 from delira.training.plan import close_workers
 from delira.training.running_epoch import RunningEpoch
-from delira.training.trial.data import TrialData
 
 #: what a callback that acts inside the step may need besides
 _KEPT = ("on_start", "on_start_epoch", "on_start_training", *IN_STEP, "on_end")
@@ -76,14 +75,14 @@ def participants(of: Any, data: Any) -> tuple[Any, Any]:
         if data is None:
             raise ConfigError("there are no data to train on; give the trial some, e.g. by with_train_data")
         # not the iterator that a fit goes on with
-        data = TrialData(data.generator, data.steps, data.state, data.loader)
+        data = data.anew()
     else:
         trainer = of
         if data is None:
             raise ConfigError("a trainer needs data to train on; pass data=")
     if not trainer.optimizers:
         raise ConfigError(f"the room {trainer.backend.name!r} trains without optimizers, so there is nothing to find")
-    given = data.generator if isinstance(data, TrialData) else data
+    given = batches_source(data)
     if hasattr(given, "__next__"):
         raise ConfigError(
             f"batches that are taken from a {type(given).__name__} would be missing in the training; pass a data "
@@ -186,7 +185,7 @@ def rehearsing(trainer: Any, data: Any) -> Iterator[Rehearsal]:
                 loss.load_state_dict(kept)
             if position is not None:
                 data.load_state_dict(position)
-            close_workers(data.generator if isinstance(data, TrialData) else data)
+            close_workers(batches_source(data))
 
 
 @contextlib.contextmanager

@@ -125,7 +125,7 @@ ENTRIES = [
         wrong={"compiled": ["x", 5, NAN, [1], STRANGE], "jit": NOT_A_BOOL},
     ),
     Entry(
-        name="delira.training.trial.deep_to",
+        name="delira.trial.deep_to",
         good=lambda folder: {"batch": {"a": np.ones(2), "b": [np.zeros(1)]}},
         use=lambda found, folder: sorted(found),
         expected=lambda arguments: ["a", "b"],

@@ -7,7 +7,7 @@ from fuzz_values import NAN, NOT_A_TEXT, NOT_CALLABLE, STRANGE
 
 from delira import state as keys
 from delira.state import state_key
-from delira.training.trial import base_closure, combined_closure
+from delira.trial import base_closure, combined_closure
 
 OUT, OWN_LOSS = state_key("fuzz_out"), state_key("fuzz_loss")
 NO_SOURCE = [*(value for value in NOT_CALLABLE if value != "x"), "x", None]
@@ -40,7 +40,7 @@ def called_in(closure, folder):
         return fit(closure)
 
     def own(state):
-        from delira.training.trial import standard_closure
+        from delira.trial import standard_closure
 
         return standard_closure(state)
 
@@ -71,11 +71,11 @@ def torch_tree():
 
 
 def entry(name, good, **more):
-    return Entry(name=f"delira.training.trial.{name}", good=lambda folder: dict(good), needs="torch", **more)
+    return Entry(name=f"delira.trial.{name}", good=lambda folder: dict(good), needs="torch", **more)
 
 
 def from_sources(**arguments):
-    from delira.training.trial import Closure
+    from delira.trial import Closure
 
     return Closure(**arguments)
 
@@ -112,7 +112,7 @@ ENTRIES = [
         is_slow=True,
     ),
     Entry(
-        name="delira.training.trial.Closure",
+        name="delira.trial.Closure",
         good=lambda folder: {
             "sources": SOURCES,
             "y_pred": keys.Y_PRED,
@@ -165,7 +165,7 @@ ENTRIES = [
         says={"device": ["devices"]},
     ),
     Entry(
-        name="delira.training.trial.deep_to#torch",
+        name="delira.trial.deep_to#torch",
         good=lambda folder: {"batch": torch_tree()},
         use=moved,
         expected=lambda arguments: [

@@ -51,7 +51,7 @@ POINTS = [
     PutBack(
         point="15",
         what="a trial's criterion is called prediction first, whatever its names",
-        file="delira/training/trial/calls.py",
+        file="delira/contract/calls.py",
         old='    is_target_first = order_of(criterion) == "target first"',
         new="    is_target_first = getattr(criterion, TARGET_FIRST, False)",
         test=f"{NAMES}::test_the_criterion_of_a_trial_is_called_as_its_names_say",
@@ -83,7 +83,7 @@ POINTS = [
     PutBack(
         point="34",
         what="a trial's network overwrites the user's tensors",
-        file="delira/training/trial/objective.py",
+        file="delira/trial/objective.py",
         old="self.run.backend.call_apart(network, x, call)",
         new="call(x)",
         test=f"{IN_PLACE}::test_a_trial_leaves_batches_alone",

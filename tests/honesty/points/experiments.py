@@ -147,7 +147,7 @@ POINTS = [
     PutBack(
         point="29",
         what="a dict of any names is the input of a trial",
-        file="delira/training/trial/data.py",
+        file="delira/trial/data.py",
         old="        is_named = isinstance(values, Mapping) and not",
         new="        is_named = values is None and not",
         test="tests/training/test_wrong_values.py::test_a_batch_of_another_form_is_refused_in_one_sentence",

@@ -8,7 +8,7 @@ POINTS = [
     PutBack(
         point="15",
         what="a trial hands the second prediction to the target of a loss of three arguments",
-        file="delira/training/trial/calls.py",
+        file="delira/contract/calls.py",
         old="            n_before = min(position, len(predictions))\n",
         new="            pass\n",
         test="tests/honesty/test_every_loss.py::test_losses_of_pytorch_are_those_of_the_data_set[GaussianNLLLoss]",

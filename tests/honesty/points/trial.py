@@ -13,7 +13,7 @@ POINTS = [
     PutBack(
         point="18",
         what="seed=0 by default overrules the seed of the framework",
-        file="delira/training/trial/trial.py",
+        file="delira/trial/trial.py",
         old='settings["seed"] if "seed" in settings else self.backend.draw_seed()',
         new='settings.get("seed", 0)',
         test=f"{_SEEDS}::test_three_seeds_of_the_framework_are_three_runs_and_one_is_one[torch]",
@@ -21,7 +21,7 @@ POINTS = [
     PutBack(
         point="18",
         what="a trial that continues has another seed than the recorded one",
-        file="delira/training/trial/objective.py",
+        file="delira/trial/objective.py",
         old='if "seed" in self.trial.settings or not isinstance(recorded, Mapping):',
         new="if True:",
         test=f"{_SEEDS}::test_a_trial_that_continues_takes_the_recorded_seed[torch]",
@@ -29,7 +29,7 @@ POINTS = [
     PutBack(
         point="19",
         what="load_state_dict keeps the caller's lists and arrays",
-        file="delira/training/trial/trial.py",
+        file="delira/trial/trial.py",
         old="        tree = self.trainer.backend.snapshot(tree)\n",
         new="",
         test=f"{_SEEDS}::test_rolling_back_twice_to_one_state_gives_the_same_run_twice[torch]",
@@ -37,7 +37,7 @@ POINTS = [
     PutBack(
         point="20",
         what="a changed target reaches the loss and not the metrics",
-        file="delira/training/trial/objective.py",
+        file="delira/trial/objective.py",
         old="if self.run.backend.compiles and self.trial.closure is None:",
         new="if True:",
         test=f"{_TARGETS}::test_a_target_that_is_changed_later_is_that_of_the_metrics_everywhere[on_backward-torch]",
@@ -45,7 +45,7 @@ POINTS = [
     PutBack(
         point="20",
         what="metrics of a batch in parts see the target of the last part",
-        file="delira/training/trial/objective.py",
+        file="delira/trial/objective.py",
         old="            step.predictions.update({key: facts[key] for key in (keys.X, keys.Y_TRUE) if facts[key]",
         new="            dict({key: facts[key] for key in (keys.X, keys.Y_TRUE) if facts[key]",
         test=f"{_TARGETS}::test_every_part_of_a_batch_has_its_changed_target",
@@ -53,7 +53,7 @@ POINTS = [
     PutBack(
         point="20",
         what="an optimizer that asks several times changes the target each time",
-        file="delira/training/trial/objective.py",
+        file="delira/trial/objective.py",
         old="            self.run.facts[keys.X], self.run.facts[keys.Y_TRUE] = self.divided(batch)\n",
         new="            pass\n",
         test=f"{_TARGETS}::test_an_optimizer_that_asks_several_times_changes_the_target_once",
@@ -61,7 +61,7 @@ POINTS = [
     PutBack(
         point="21",
         what="with the optimizer under a key of the state nothing is differentiated",
-        file="delira/training/trial/closures.py",
+        file="delira/trial/closures.py",
         old="        if optimizer is None:\n            self._compute(network, state)",
         new="        if state[keys.OPTIMIZER] is None:\n            self._compute(network, state)",
         test=f"{_CLOSURES}::test_an_optimizer_under_a_key_of_the_state_learns_and_is_stored[alone-torch]",
@@ -69,7 +69,7 @@ POINTS = [
     PutBack(
         point="21",
         what="a closure updates with another optimizer than that under its key",
-        file="delira/training/trial/closures.py",
+        file="delira/trial/closures.py",
         old="if given is optimizer or given is trial.built_optimizers.get(name):",
         new="if given is not None:",
         test=f"{_CLOSURES}::test_the_optimizer_under_the_key_updates_and_not_that_of_the_trial[torch]",
@@ -77,7 +77,7 @@ POINTS = [
     PutBack(
         point="21",
         what="a given key of the prediction is not respected",
-        file="delira/training/trial/closures.py",
+        file="delira/trial/closures.py",
         old="        if self._y_pred == keys.Y_PRED:",
         new="        if True:",
         test=f"{_CLOSURES}::test_the_prediction_of_one_closure_is_not_written_over_by_that_of_another[torch]",
@@ -85,7 +85,7 @@ POINTS = [
     PutBack(
         point="21",
         what="what a hook sets under the key of the prediction does not reach the criterion",
-        file="delira/training/trial/closures.py",
+        file="delira/trial/closures.py",
         old="self._y_pred if state[self._y_pred] is not found else keys.Y_PRED",
         new="keys.Y_PRED",
         test=f"{_CLOSURES}::test_what_a_hook_makes_of_the_prediction_reaches_the_criterion_under_either_key[own_output]",
@@ -93,7 +93,7 @@ POINTS = [
     PutBack(
         point="21",
         what="the target is read even for a criterion of the state",
-        file="delira/training/trial/closures.py",
+        file="delira/trial/closures.py",
         old="if not takes_state_only(given[keys.CRITERION]):",
         new="if True:",
         test=f"{_CLOSURES}::test_no_target_is_read_for_a_criterion_of_the_state",
@@ -101,7 +101,7 @@ POINTS = [
     PutBack(
         point="21",
         what="crit= and opt= are gone",
-        file="delira/training/trial/closures.py",
+        file="delira/trial/closures.py",
         old="    if old not in historic:\n",
         new="    if True:\n",
         test=f"{_CLOSURES}::test_crit_and_opt_are_names_of_criterion_and_optimizer",
@@ -109,7 +109,7 @@ POINTS = [
     PutBack(
         point="21",
         what="a closure that updates by itself updates twice with the optimizer of the trial",
-        file="delira/training/trial/closures.py",
+        file="delira/trial/closures.py",
         old="            trainer.objective.is_updated = True\n",
         new="",
         test=f"{_CLOSURES}::test_a_closure_that_updates_by_itself_updates_once[torch]",
@@ -117,7 +117,7 @@ POINTS = [
     PutBack(
         point="22",
         what="of an optional state, which stays the network's own, nothing is said",
-        file="delira/training/trial/objective.py",
+        file="delira/trial/objective.py",
         old="            self.run.warn_once(advice)\n",
         new="            pass\n",
         test=f"{_CALLS}::test_a_state_with_a_default_stays_the_networks_own_and_that_is_said_once_with_the_cure",
@@ -125,7 +125,7 @@ POINTS = [
     PutBack(
         point="22",
         what="forward(x, **state) gets no state, and nothing is said",
-        file="delira/training/trial/calls.py",
+        file="delira/contract/calls.py",
         old="    if parameter.kind is parameter.VAR_KEYWORD:\n",
         new="    if parameter.kind is parameter.VAR_KEYWORD:\n        return None\n",
         test=f"{_CALLS}::test_of_keywords_that_are_called_state_it_is_said_what_they_are",
@@ -165,7 +165,7 @@ POINTS = [
     PutBack(
         point="22",
         what="a run that was killed in a validation lacks running_*",
-        file="delira/training/trial/objective.py",
+        file="delira/trial/objective.py",
         old="            facts[keys.METRICS] = dict(self._kept_shown)\n",
         new="",
         test=f"{_PASSES}::test_a_run_that_is_broken_off_in_a_validation_ends_with_the_same_history[killed]",
@@ -173,7 +173,7 @@ POINTS = [
     PutBack(
         point="22",
         what="after a signal in a validation the training values are those of the validation",
-        file="delira/training/trial/objective.py",
+        file="delira/trial/objective.py",
         old="return self._of_training or self._of_pass()",
         new="return self._of_pass()",
         test=f"{_PASSES}::test_a_run_that_is_broken_off_in_a_validation_ends_with_the_same_history[signal]",
@@ -189,7 +189,7 @@ POINTS = [
     PutBack(
         point="22",
         what="of a closure that changes no weight nothing is said",
-        file="delira/training/trial/objective.py",
+        file="delira/trial/objective.py",
         old="        if unchanged:\n",
         new="        if False:\n",
         test=f"{_PASSES}::test_a_closure_that_changes_no_weight_is_told_of_once[torch]",
@@ -213,7 +213,7 @@ POINTS = [
     PutBack(
         point="23",
         what="a criterion of predictions and targets fails where there is no target",
-        file="delira/training/trial/calls.py",
+        file="delira/contract/calls.py",
         old="            targets = (None,)\n",
         new="            pass\n",
         test=f"{_CALLS}::test_a_criterion_of_predictions_and_targets_gets_none_where_there_is_no_target",
@@ -221,7 +221,7 @@ POINTS = [
     PutBack(
         point="23",
         what="def loss(y_pred) gets the state",
-        file="delira/training/trial/calls.py",
+        file="delira/contract/calls.py",
         old='is_named or (is_alone and role_of(given.name) != "prediction")',
         new="is_named or is_alone",
         test=f"{_CALLS}::test_a_criterion_of_one_argument_gets_what_its_name_says[targets]",
@@ -229,7 +229,7 @@ POINTS = [
     PutBack(
         point="23",
         what="a network that needs the state does not get it inside of DataParallel, torch.compile and wrappers",
-        file="delira/training/trial/calls.py",
+        file="delira/contract/calls.py",
         old="    within = wrapped(model, own)\n",
         new="    within = None\n",
         test=f"{_CALLS}::test_a_network_that_needs_the_state_gets_it_inside_of_what_wraps_it[torch.compile]",
@@ -237,7 +237,7 @@ POINTS = [
     PutBack(
         point="23",
         what="what a network on several devices sets in the state is lost",
-        file="delira/training/trial/calls.py",
+        file="delira/contract/calls.py",
         old='StateView(state) if getattr(model, "device_ids", None) else state',
         new="state",
         test=f"{_CALLS}::test_what_copies_dictionaries_to_its_devices_is_given_the_state_itself",

@@ -1,15 +1,8 @@
 """Callbacks that make pictures."""
 
-from delira.training.callbacks.imaging.appearance import ClassAppearanceModel
 from delira.training.callbacks.imaging.caching import CachingImagingCallback, MakeGrid
 from delira.training.callbacks.imaging.callback import FromState, ImagingCallback
 from delira.training.callbacks.imaging.grid import make_grid
+from delira.utils.lazy import public_names
 
-__all__ = [
-    "CachingImagingCallback",
-    "ClassAppearanceModel",
-    "FromState",
-    "ImagingCallback",
-    "MakeGrid",
-    "make_grid",
-]
+__getattr__, __dir__, __all__ = public_names(__name__, {"delira.trial.class_appearance": "ClassAppearanceModel"})

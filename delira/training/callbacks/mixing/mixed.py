@@ -151,7 +151,7 @@ def _check(criterion: Any, who: str) -> Any:
 
 
 def _takes_pairs(loss: Any, *, is_of_trial: bool) -> bool:
-    from delira.training.trial.calls import parameters_of, takes_state  # it imports callbacks
+    from delira.contract.calls import parameters_of, takes_state  # it imports callbacks
 
     if isinstance(loss, MixupLoss):
         return True

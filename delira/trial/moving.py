@@ -6,7 +6,7 @@ from typing import Any, Self
 from delira import state as keys
 from delira.errors import ConfigError
 from delira.state import State
-from delira.training.trial.backends import backend_of
+from delira.trial.backends import backend_of
 from delira.utils.array_functions import cast
 from delira.utils.arrays import ops_of
 from delira.utils.trees import map_leaves

@@ -10,6 +10,7 @@ from typing import Any, Unpack
 
 from delira import state as keys
 from delira.contract import Backend
+from delira.contract.calls import bind_criterion
 from delira.errors import ConfigError
 from delira.metrics.tree.metric_list import MetricList
 from delira.settings.config import SETTINGS, check_names
@@ -19,16 +20,15 @@ from delira.settings.parts import check_verbose
 from delira.settings.signatures import show_settings
 from delira.state import State, StateFunction
 from delira.training.callbacks.abstract_callback import CallbackList
-from delira.training.trial.backends import backend_of, shown
-from delira.training.trial.bridge import experiment_of
-from delira.training.trial.calls import bind_criterion
-from delira.training.trial.closures import Closure, base_closure, combined_closure, optimizers_of
-from delira.training.trial.data import X_ENTRY
-from delira.training.trial.estimators import EstimatorObjective
-from delira.training.trial.fluent import FluentData
-from delira.training.trial.moving import Movable
-from delira.training.trial.objective import TrialObjective
-from delira.training.trial.passes import Passes
+from delira.trial.backends import backend_of, shown
+from delira.trial.bridge import experiment_of
+from delira.trial.closures import Closure, base_closure, combined_closure, optimizers_of
+from delira.trial.data import X_ENTRY
+from delira.trial.estimators import EstimatorObjective
+from delira.trial.fluent import FluentData
+from delira.trial.moving import Movable
+from delira.trial.objective import TrialObjective
+from delira.trial.passes import Passes
 from delira.utils.checks import check_flags
 from delira.utils.files import as_path
 

@@ -9,11 +9,13 @@ from typing import Any, Literal, Self, TypedDict, Unpack
 import numpy as np
 
 from delira import state as keys
+from delira.contract.calls import ModelCall
 from delira.errors import ConfigError
 from delira.state import State
 from delira.training.callbacks.imaging.callback import ImagingCallback
 from delira.training.callbacks.imaging.grid import stretched
 from delira.training.callbacks.monitor import trainer_of
+from delira.trial.trial import Trial
 from delira.utils.arrays import as_array, ops_of, read_arrays
 from delira.utils.checks import check_flags, check_functions, check_numbers, check_whole
 from delira.utils.seeding import derive, derive_int
@@ -119,8 +121,6 @@ class ClassAppearanceModel(ImagingCallback):
 
     def _ascend(self, trainer: Any, network: Any, target: int, start: np.ndarray) -> np.ndarray:
         """Pixels after all updates, shape (c, h, w)."""
-        from delira.training.trial.trial import Trial
-
         free_image = trainer.backend.free_image
         if free_image is None:
             name = trainer.backend.name
@@ -143,8 +143,6 @@ class ClassAppearanceModel(ImagingCallback):
         return np.moveaxis(pixels, -1, 0) if is_last else pixels
 
     def _loss(self, network: Any, keywords: Mapping[str, bool], target: int, pixels: Any, state: State) -> Any:
-        from delira.training.trial.calls import ModelCall
-
         given = pixels if self.in_transform is None else self.in_transform(pixels)
         scores = self._scores(ModelCall()(network, given, state, **keywords), state)
         return self.decay * ops_of(pixels).sum(pixels * pixels) - scores[0, target]

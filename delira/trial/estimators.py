@@ -9,8 +9,8 @@ from delira import state as keys
 from delira.contract import Step, room_default, run_hooks
 from delira.errors import ConfigError
 from delira.training.objective import Result
-from delira.training.trial.data import X_ENTRY, Y_ENTRY, TrialData, as_batch
-from delira.training.trial.objective import PREDICTION, TrialObjective
+from delira.trial.data import X_ENTRY, Y_ENTRY, TrialData, as_batch
+from delira.trial.objective import PREDICTION, TrialObjective
 from delira.utils.trees import map_leaves
 
 

@@ -139,6 +139,10 @@ class TrialData:
             return self._managed((seed, fold, epoch), start, shuffle)
         return self._counted((seed, fold, epoch), start, shuffle)
 
+    def anew(self) -> "TrialData":
+        """Return the same data without the iterator that a fit goes on with."""
+        return TrialData(self.generator, self.steps, self.state, self.loader)
+
     def again(self, counters: tuple[int, int, int], state: TrainingState) -> Iterator[Batch]:
         """Return the batches of an epoch that has ended once more; an iterator that is kept stays where it is."""
         batches = self.epoch(*counters, shuffle=not self.keeps_iterator)

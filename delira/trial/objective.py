@@ -10,6 +10,7 @@ import numpy as np
 
 from delira import state as keys
 from delira.contract import Step, default_optimizer, room_default
+from delira.contract.calls import ModelCall, advice_about_state, needed_inputs, spread
 from delira.errors import CheckpointError, DataError
 from delira.metrics.tree.basics import Loss
 from delira.metrics.tree.seen import named_samples
@@ -20,13 +21,12 @@ from delira.training.evaluation import Watcher
 from delira.training.objective import Objective, Result
 from delira.training.plan import TrainingPlan
 from delira.training.predictor import Predictor
-from delira.training.trial.calls import ModelCall, advice_about_state, needed_inputs, spread
-from delira.training.trial.data import ENDLESS, X_ENTRY, Y_ENTRY, TrialData
-from delira.training.trial.moving import deep_to
+from delira.trial.data import ENDLESS, X_ENTRY, Y_ENTRY, TrialData
+from delira.trial.moving import deep_to
 from delira.utils.trees import iterate_leaves, map_leaves
 
 if TYPE_CHECKING:
-    from delira.training.trial.trial import Trial
+    from delira.trial.trial import Trial
 
 #: the one output that a trial's networks have for the trainer
 PREDICTION = "y_pred"

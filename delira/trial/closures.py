@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from delira import state as keys
+from delira.contract.calls import ModelCall, takes_state_only
 from delira.errors import ConfigError
 from delira.state import State, StateFunction, StateKey
 from delira.training.compiled_facts import SETTLED, written
-from delira.training.trial.calls import ModelCall, takes_state_only
 from delira.utils.arrays import ops_of
 from delira.utils.checks import check_functions, check_texts
 from delira.utils.suggest import did_you_mean

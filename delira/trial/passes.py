@@ -14,7 +14,7 @@ from delira.training.callbacks.abstract_callback import CallbackList
 from delira.training.callbacks.printers import Tqdm
 from delira.training.evaluation import Watcher
 from delira.training.events import telling_the_end
-from delira.training.trial.objective import TrialObjective
+from delira.trial.objective import TrialObjective
 from delira.utils.trees import iterate_leaves
 
 _TITLES: dict[str, str] = {keys.TRAIN_DATA: "training", keys.VALIDATION_DATA: "validation", keys.TEST_DATA: "test"}

@@ -7,7 +7,7 @@ from delira import state as keys
 from delira.data_loading import BaseDataManager, SequentialSampler
 from delira.errors import ConfigError
 from delira.state import State
-from delira.training.trial.data import ENDLESS, TrialData, check_generator, check_steps
+from delira.trial.data import ENDLESS, TrialData, check_generator, check_steps
 from delira.utils.checks import check_flags, check_functions
 
 _TRAIN = (keys.TRAIN_GENERATOR, keys.TRAIN_STEPS, keys.TRAIN_DATA)

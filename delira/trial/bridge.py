@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from delira import state as keys
+from delira.contract.calls import is_ours, needed_inputs, parameters_of, single_output, takes_state_only
 from delira.errors import ConfigError
 from delira.metrics import MetricList
 from delira.metrics.forms import in_form
 from delira.metrics.tree.criteria import known_of
-from delira.training.trial.backends import shown
-from delira.training.trial.calls import is_ours, needed_inputs, parameters_of, single_output, takes_state_only
+from delira.trial.backends import shown
 
 
 def experiment_of(trial: Any, name: str | None, save_path: str | Path | None, settings: Mapping[str, Any]) -> Any:
@@ -53,10 +53,9 @@ def _copied(module: Any) -> Any:
 def _of_estimator(trial: Any, name: str | None, save_path: str | Path | None, settings: Mapping[str, Any]) -> Any:
     """The experiment of an estimator of scikit-learn."""
     _refuse_fitted(trial)
-    from delira.training import SklearnExperiment  # the room is loaded where it is used
-
     given = {"val_metrics": _metrics_of(trial), "callbacks": list(trial.callbacks), **trial.settings, **settings}
-    return SklearnExperiment.of(copy.deepcopy(trial.state[keys.MODEL]), name, save_path, **given)
+    model = trial.state[keys.MODEL]
+    return shown(model, "Experiment").of(copy.deepcopy(model), name, save_path, **given)
 
 
 def _metrics_of(trial: Any) -> dict[str, Any]:
@@ -116,5 +115,6 @@ def _network_class(base: Any, module: Any) -> type:
         output = self.module(x)
         return {"pred": single_output(output) if is_ours(self.module) else output}
 
-    parts = {"__init__": __init__, method: compute, "__module__": __name__, "made_of": (module,)}
+    # the name that files on disk know it by
+    parts = {"__init__": __init__, method: compute, "__module__": "delira.training.trial.bridge", "made_of": (module,)}
     return type(type(module).__name__, (base,), parts)
