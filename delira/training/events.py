@@ -6,7 +6,7 @@ from typing import Any
 
 from delira import state as keys
 from delira.state import State, misspelt
-from delira.training.callbacks import CallbackList
+from delira.training.callbacks.abstract_callback import CallbackList
 from delira.training.callbacks.hooks import IN_STEP
 from delira.training.objective import Objective
 from delira.training.run import Run

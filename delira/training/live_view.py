@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from delira.training.callbacks import LiveLossPlot, ProgressBar, Tqdm
-from delira.training.callbacks.progress import in_notebook
+from delira.training.callbacks.live_plot import LiveLossPlot
+from delira.training.callbacks.printers import Tqdm
+from delira.training.callbacks.progress import ProgressBar, in_notebook
 
 
 def live_view(trainer: Any, verbose: int, num_epochs: int) -> list[Any]:

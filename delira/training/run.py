@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from delira.contract import NO_HOOKS, Backend, Devices, StepHooks
 from delira.settings.config import TrainerConfig, check_fold
 from delira.state import State
-from delira.training.callbacks import CallbackList
+from delira.training.callbacks.abstract_callback import CallbackList
 from delira.training.data_position import EpochData, is_foreign_loader
 from delira.training.plan import TrainingPlan
 from delira.training.state import TrainingState

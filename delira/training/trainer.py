@@ -23,8 +23,7 @@ from delira.settings.signatures import show_settings
 from delira.state import State
 from delira.training import checks, guards
 from delira.training.averages import AveragedWeights
-from delira.training.callbacks import CallbackList
-from delira.training.callbacks.abstract_callback import load_callback
+from delira.training.callbacks.abstract_callback import CallbackList, load_callback
 from delira.training.checkpoints import Checkpoints, existing, read
 from delira.training.data_position import is_foreign_loader
 from delira.training.evaluation import Evaluator, StopInValidation

@@ -1,7 +1,6 @@
 """Callbacks that make pictures."""
 
-from delira.training.callbacks.imaging.caching import CachingImagingCallback, MakeGrid
-from delira.training.callbacks.imaging.callback import FromState, ImagingCallback
+from delira.training.callbacks.imaging.callback import CachingImagingCallback, FromState, ImagingCallback, MakeGrid
 from delira.training.callbacks.imaging.grid import make_grid
 from delira.utils.lazy import public_names
 

@@ -1,7 +1,7 @@
-from delira.training.callbacks.imaging.caching import CachingImagingCallback as CachingImagingCallback
-from delira.training.callbacks.imaging.caching import MakeGrid as MakeGrid
+from delira.training.callbacks.imaging.callback import CachingImagingCallback as CachingImagingCallback
 from delira.training.callbacks.imaging.callback import FromState as FromState
 from delira.training.callbacks.imaging.callback import ImagingCallback as ImagingCallback
+from delira.training.callbacks.imaging.callback import MakeGrid as MakeGrid
 from delira.training.callbacks.imaging.grid import make_grid as make_grid
 from delira.trial.class_appearance import ClassAppearanceModel as ClassAppearanceModel
 
