@@ -12,7 +12,7 @@ from unittest import mock
 import numpy as np
 import torch
 
-from delira.backends.torch.backend import TorchBackend
+from delira.backends.torch.step import TorchStep
 from delira.data_loading import BaseDataManager
 from delira.models import AbstractPyTorchNetwork
 from delira.training import PyTorchNetworkTrainer
@@ -66,7 +66,7 @@ def main() -> None:
     ahead, at_once = [], []
     for _ in range(REPEATS):
         ahead.append(seconds_of(manager))
-        with mock.patch.object(TorchBackend, "feed", staticmethod(plain_feed)):
+        with mock.patch.object(TorchStep, "feed", staticmethod(plain_feed)):
             at_once.append(seconds_of(manager))
     first, second = statistics.median(ahead), statistics.median(at_once)
     print(torch.cuda.get_device_name())

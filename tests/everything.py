@@ -128,4 +128,4 @@ def train(trainer: Any, features: Collection[str], sampler: str = "shuffle", wor
 def outcome(trainer: Any) -> dict[str, Any]:
     """Everything a run ends with: weights, optimizers, counters, history, states of the callbacks; the best weights."""
     tree = trainer.checkpoint_tree()
-    return {"tree": tree, "returned": trainer.backend.state_tree(trainer.module, {})}
+    return {"tree": tree, "returned": trainer.backend.checkpoints.state_tree(trainer.module, {})}

@@ -111,7 +111,7 @@ class Room:
 
     def weight_in(self, model: Mapping[str, Any]) -> np.ndarray:
         """The weight in a checkpoint's entry ``"model"``, shape (n_features, 1)."""
-        return self.backend.to_numpy(model[self.weight_name]).reshape(-1, 1)
+        return self.backend.arrays.to_numpy(model[self.weight_name]).reshape(-1, 1)
 
     def prepared(self, arrays: Mapping[str, Any]) -> Any:
         """What the room computes on the input of a batch."""
@@ -119,8 +119,8 @@ class Room:
 
     def same(self, left: Any, right: Any) -> bool:
         """Whether two trees are equal bit for bit; NaN equals NaN."""
-        ours = dict(iterate_leaves(self.backend.to_numpy(left)))
-        theirs = dict(iterate_leaves(self.backend.to_numpy(right)))
+        ours = dict(iterate_leaves(self.backend.arrays.to_numpy(left)))
+        theirs = dict(iterate_leaves(self.backend.arrays.to_numpy(right)))
         return ours.keys() == theirs.keys() and all(_same_leaf(ours[place], theirs[place]) for place in ours)
 
     @contextlib.contextmanager
@@ -128,13 +128,13 @@ class Room:
         """Scope that must leave the generators of Python, numpy and the framework as they were."""
         np.random.seed(11)
         random.seed(12)
-        self.backend.seed(13)
+        self.backend.generators.seed(13)
         before = (random.getstate(), np.random.get_state()[1].tolist(), np.random.get_state()[2])
-        framework = self.backend.generator_state()
+        framework = self.backend.generators.state()
         yield
         after = (random.getstate(), np.random.get_state()[1].tolist(), np.random.get_state()[2])
         assert before == after, "the generators of Python or numpy moved"
-        assert self.same(framework, self.backend.generator_state()), f"the generator of {self.name} moved"
+        assert self.same(framework, self.backend.generators.state()), f"the generator of {self.name} moved"
 
 
 def _same_leaf(left: Any, right: Any) -> bool:

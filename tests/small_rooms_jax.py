@@ -74,6 +74,6 @@ def draw() -> float:
     """One number of the room's generator."""
     import jax
 
-    from delira.backends.jax.generator import GENERATOR
+    from delira.backends.jax.generators import GENERATOR
 
     return float(jax.random.uniform(GENERATOR.next_key()))

@@ -84,7 +84,7 @@ MANY_ARGUMENTS = {
 
 #: modules whose files can run code when read; file -> the one thing it may use of them
 CODE_ON_LOAD = {"pickle", "cPickle", "cloudpickle", "joblib", "dill", "shelve", "marshal"}
-ONLY_THE_ERROR = {"backends/torch/io.py": "UnpicklingError"}
+ONLY_THE_ERROR = {"backends/torch/checkpoints.py": "UnpicklingError"}
 #: files that pickle what goes between a process and its own workers, and read nothing from disk
 BETWEEN_PROCESSES = {
     "data_loading/workers/process.py",

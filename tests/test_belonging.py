@@ -55,7 +55,7 @@ def test_a_file_has_the_tests_of_its_name(belonging, file, test):
 
 
 def test_a_file_of_a_backend_has_the_specification_of_that_backend_alone(belonging):
-    arguments = arguments_of_pytest(["delira/backends/torch/io.py"], belonging)
+    arguments = arguments_of_pytest(["delira/backends/torch/checkpoints.py"], belonging)
     assert "tests/test_specification.py" in arguments
     deselected = {argument.partition("[")[2] for argument in arguments if argument.startswith("--deselect")}
     assert deselected >= {"jax-", "torchscript-", "toy-"}

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from problems import linear_problem
 
-from delira.contract import Backend
-from delira.contract.trial_verbs import TrialVerbs
+from delira.contract.backend import PLAIN
 from delira.data_loading import BaseDataManager
 from delira.errors import CheckpointError, ConfigError, NetworkError
 from delira.io import export
@@ -256,11 +255,11 @@ class Break:
 @pytest.mark.parametrize("steps", [1, 2, 3, 4, 5])
 def test_a_run_broken_off_inside_a_group_of_batches_goes_on_with_the_same_bits(steps, tmp_path):
     def train(folder, *callbacks):
-        BACKEND.seed(1)
+        BACKEND.generators.seed(1)
         settings = {"gradient_accumulation_steps": 2, "save_freq_steps": 1, "callbacks": callbacks}
         trainer = trainer_of(Mlp(dropout=0.3), tmp_path / folder, na.Adam, **settings)
         trainer.train(2, BaseDataManager(linear_problem(10, 3, 7), 4))
-        return BACKEND.snapshot(trainer.backend.state_tree(trainer.module, trainer.optimizers))
+        return BACKEND.arrays.snapshot(trainer.backend.checkpoints.state_tree(trainer.module, trainer.optimizers))
 
     with pytest.raises(KeyboardInterrupt):
         train("broken", Break(steps))
@@ -290,12 +289,12 @@ def test_a_hook_that_changes_a_tensor_in_place_leaves_the_batch_alone(order):
 def test_the_state_of_another_optimizer_is_refused_and_changes_nothing(tmp_path):
     trainer = trainer_of(Gan(), tmp_path, optim_fn=two_optimizers)
     other = trainer_of(Gan(), tmp_path / "other", na.Adam, optim_fn=two_optimizers)
-    tree = BACKEND.state_tree(other.module, other.optimizers)
+    tree = BACKEND.checkpoints.state_tree(other.module, other.optimizers)
     tree["optimizer"]["gen"] = {**trainer.optimizers["gen"].state_dict(), "lr": 9.0}  # this one fits
-    before = BACKEND.snapshot(BACKEND.state_tree(trainer.module, trainer.optimizers))
+    before = BACKEND.arrays.snapshot(BACKEND.checkpoints.state_tree(trainer.module, trainer.optimizers))
     with pytest.raises(CheckpointError, match="'discr': it is the state of Adam with 2 parameters, not of SGD with 2"):
-        BACKEND.load_state_tree(tree, trainer.module, trainer.optimizers)
-    np.testing.assert_equal(BACKEND.state_tree(trainer.module, trainer.optimizers), before)
+        BACKEND.checkpoints.load_state_tree(tree, trainer.module, trainer.optimizers)
+    np.testing.assert_equal(BACKEND.checkpoints.state_tree(trainer.module, trainer.optimizers), before)
 
 
 def test_a_batch_left_out_leaves_the_statistics_alone(tmp_path):
@@ -303,9 +302,9 @@ def test_a_batch_left_out_leaves_the_statistics_alone(tmp_path):
     bad = {"data": x[:4], "label": np.full((4, 1), np.inf)}
     network = Mlp()
     trainer = trainer_of(network, tmp_path, nonfinite="skip")
-    before = BACKEND.named_weights(network)
+    before = BACKEND.weights.named(network)
     trainer.train(1, [bad])
-    np.testing.assert_equal(BACKEND.named_weights(network), before)
+    np.testing.assert_equal(BACKEND.weights.named(network), before)
     trainer.train(2, [bad, {"data": x[4:], "label": np.ones((4, 1))}])
     assert (network.norm.running_mean.data != 0).all()
     assert (trainer.optimizers["default"].num_skipped, trainer.optimizers["default"].num_updates) == (2, 1)
@@ -360,7 +359,7 @@ def test_an_exported_network_predicts_any_number_of_samples_without_its_class(tm
     network, x = Mlp(dropout=0.5), np.random.default_rng(3).normal(size=(7, 3))
     path = export(network, tmp_path / "net.npz", {"data": x[:2]})
     expected = network.prepare_batch({"data": x}, "cpu", "cpu")["data"]
-    with BACKEND.evaluating(network):
+    with BACKEND.calls.evaluating(network):
         np.testing.assert_array_equal(na.run_program(path, x=x)["pred"], network(expected)["pred"].data)
     assert network.is_training
     with np.load(path) as file:
@@ -392,9 +391,9 @@ def test_weights_move_to_another_room_and_back():
     network.norm.running_mean.data[...] = np.arange(5)
     transfer_weights(network, twin)
     np.testing.assert_allclose(Predictor(twin)({"data": x})["pred"], Predictor(network)({"data": x})["pred"], rtol=1e-5)
-    before = BACKEND.named_weights(network)
+    before = BACKEND.weights.named(network)
     transfer_weights(twin, network)
-    for name, array in BACKEND.named_weights(network).items():
+    for name, array in BACKEND.weights.named(network).items():
         np.testing.assert_allclose(array, before[name], rtol=1e-7)
 
 
@@ -444,14 +443,22 @@ def test_the_room_of_the_page_passes_with_what_it_lacks_refused(page):
 
 
 def test_the_page_names_every_verb():
-    own = {**vars(TrialVerbs), **vars(Backend)}
-    verbs = [name for name, value in own.items() if inspect.isfunction(value) and name[0] != "_"]
+    verbs = [
+        (role.role, name)
+        for role in PLAIN
+        for name, value in vars(role).items()
+        if inspect.isfunction(getattr(role, name)) or isinstance(value, (classmethod, staticmethod))
+        if name[0] != "_"
+    ]
     assert len(verbs) > 40
-    assert [verb for verb in verbs if f"`{verb}" not in PAGE and f"def {verb}(" not in PAGE] == []
+    assert [
+        f"{role}.{verb}" for role, verb in verbs if f"`{role}.{verb}`" not in PAGE and f"def {verb}(" not in PAGE
+    ] == []
 
 
 def test_the_page_counts_the_abstract_verbs():
-    assert len(Backend.__abstractmethods__) == 14  # "Fourteen are abstract": the page and the notebook
+    abstract = [verb for role in PLAIN for verb in role.__abstractmethods__]
+    assert len(abstract) == 8  # "Eight are abstract": the page and the notebook
 
 
 @pytest.mark.parametrize("page", ["docs/own_backend.md", "examples/own_backend/README.md"])

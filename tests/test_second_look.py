@@ -5,12 +5,12 @@ import dataclasses
 import numpy as np
 import pytest
 from small_rooms import build_room
-from test_specification_catches import Faulty, default_closure
+from test_specification_catches import Faulty, default_closure, plain
 
 from delira.cli import doctor
 from delira.errors import CheckpointError
 from delira.models import named_weights, transfer_weights
-from delira.testing import ToyBackend, ToyNetwork, check_backend
+from delira.testing import ToyNetwork, check_backend
 
 ROOM = build_room("toy")
 
@@ -127,14 +127,14 @@ def ignores(name):
 def ignores_the_limit_of_values(faulty):
     def build_optimizers(self, network, builder, optimizer_cls, optimizer_params, update):
         update = dataclasses.replace(update, clip_value=None)
-        return ToyBackend.build_optimizers(self, network, builder, optimizer_cls, optimizer_params, update)
+        return plain("build_optimizers")(self, network, builder, optimizer_cls, optimizer_params, update)
 
     faulty.backend_changes["build_optimizers"] = build_optimizers
 
 
 def ignores_jit_compile(faulty):
     def bind_step(self, closure, network, arguments, compiling):
-        return ToyBackend.bind_step(self, closure, network, arguments, dataclasses.replace(compiling, jit=False))
+        return plain("bind_step")(self, closure, network, arguments, dataclasses.replace(compiling, jit=False))
 
     faulty.backend_changes["bind_step"] = bind_step
 

@@ -91,10 +91,10 @@ def test_what_does_not_exist_is_refused():
 
 def test_a_check_leaves_no_trace():
     room = toy_room()
-    log, before = logging.getLogger("delira"), (np.random.get_state()[1].copy(), room.backend.generator_state())
+    log, before = logging.getLogger("delira"), (np.random.get_state()[1].copy(), room.backend.generators.state())
     spec_checks()[0].run(room)
     assert np.array_equal(before[0], np.random.get_state()[1])
-    assert before[1] == room.backend.generator_state()
+    assert before[1] == room.backend.generators.state()
     assert not log.disabled
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -10,9 +11,19 @@ import pytest
 from spec_rooms.toy import HalveTheRate, Linear, ToyRoom
 
 from delira.contract import NO_HOOKS, UpdateConfig
+from delira.contract.backend import PLAIN, place_of
 from delira.testing import ToyBackend, ToyExperiment, ToySGD, ToyTrainer, check_backend, spec_checks
 from delira.testing.spec import RoomUnderTest
 from delira.testing.toy.backend import BACKEND
+
+#: the toy's roles by name
+ROLES = {role.role: role for role in (*PLAIN, *ToyBackend.roles)}
+
+
+def plain(verb: str) -> Callable[..., Any]:
+    """A verb as the toy has it."""
+    role, _, name = place_of(verb).partition(".")
+    return getattr(ROLES[role], name)
 
 
 class Faulty:
@@ -30,7 +41,12 @@ class Faulty:
         shared = {
             "generator": property(lambda self: BACKEND.generator, lambda self, new: vars(BACKEND).update(generator=new))
         }
-        backend = type("FaultyBackend", (ToyBackend,), {**shared, **self.backend_changes})()
+        changes: dict[str, dict[str, Any]] = defaultdict(dict)
+        for verb, change in self.backend_changes.items():
+            role, _, name = place_of(verb).partition(".")
+            changes[role][name] = change
+        roles = [type(f"Faulty_{name}", (ROLES[name],), found) for name, found in changes.items()]
+        backend = type("FaultyBackend", (ToyBackend,), {**shared, "roles": (*ToyBackend.roles, *roles)})()
         trainer = type("FaultyTrainer", (ToyTrainer,), {"backend": backend, **self.trainer_changes})
         network = type("Linear", (Linear,), {"__delira_backend__": backend, **self.network_changes})
         network.__module__, network.__qualname__ = Linear.__module__, "Linear"
@@ -138,7 +154,7 @@ def takes_foreign_weights(faulty):
 def changes_what_it_refuses(faulty):
     def load_state_tree(self, tree, network, optimizers):
         network.weight += 1
-        ToyBackend.load_state_tree(self, tree, network, optimizers)
+        plain("load_state_tree")(self, tree, network, optimizers)
         network.weight[...] = tree["model"]["weight"]
 
     faulty.backend_changes["load_state_tree"] = load_state_tree
@@ -150,7 +166,7 @@ def evaluates_in_training_mode(faulty):
         return {"pred": x * (self.dropout == 0.0 or not self.is_training) @ self.weight}
 
     faulty.network_changes["__call__"] = call
-    faulty.backend_changes["evaluating"] = lambda self, network: ToyBackend.training(self, network)
+    faulty.backend_changes["evaluating"] = lambda self, network: plain("training")(self, network)
 
 
 @fault("evaluation-learns_only_in_its_scopes", "evaluation-gives_modes_back_after_an_error")
@@ -308,7 +324,7 @@ def ignores_compile(faulty):
 
 
 def ignore_updates(self, network, builder, optimizer_cls, optimizer_params, update):
-    return ToyBackend.build_optimizers(self, network, builder, optimizer_cls, optimizer_params, UpdateConfig())
+    return plain("build_optimizers")(self, network, builder, optimizer_cls, optimizer_params, UpdateConfig())
 
 
 @fault("updates-accumulates", "updates-clips_the_norm", "updates-computes_in_parts", "guards-leaves_bad_batches_out")
@@ -371,7 +387,7 @@ def scales_no_rates(faulty):
 
 @fault("seeds-draws_by_its_seed", "seeds-seeds_the_framework")
 def ignores_the_seed(faulty):
-    faulty.backend_changes["seed"] = lambda self, seed: setattr(self, "generator", np.random.default_rng(0))
+    faulty.backend_changes["seed"] = lambda self, seed: setattr(self.backend, "generator", np.random.default_rng(0))
 
 
 @fault("seeds-seeds_the_framework")
@@ -479,7 +495,7 @@ def averages_nothing(faulty):
 @fault("average-trains_beside_the_average", "average-averages_by_hand")
 def trains_on_the_average(faulty):
     def average(self, average, network, decay):
-        averaged = ToyBackend.average(self, average, network, decay)
+        averaged = plain("average")(self, average, network, decay)
         network.weight[...] = averaged["weight"]
         return averaged
 
@@ -493,7 +509,7 @@ def finds_no_bad_weights(faulty):
 
 @fault("guards-names_the_bad_step")
 def hides_bad_losses(faulty):
-    original = ToyBackend.read_scalars
+    original = plain("read_scalars")
 
     def read_scalars(self, values):
         return np.nan_to_num(original(self, values))
@@ -529,7 +545,7 @@ def takes_any_weights(faulty):
 @fault("weights-trains_given_weights")
 def trains_on_a_copy(faulty):
     def load_named_weights(self, network, weights):
-        ToyBackend.load_named_weights(self, network, weights)
+        plain("load_named_weights")(self, network, weights)
         network.weight = network.weight.copy()
 
     faulty.backend_changes["load_named_weights"] = load_named_weights
@@ -542,7 +558,7 @@ def exports_nothing(faulty):
 
 @fault("errors-refuses_absent_gpus", "errors-refuses_unknown_devices")
 def takes_any_device(faulty):
-    faulty.backend_changes["devices"] = lambda self, gpu_ids, device: ToyBackend.devices(self, (), None)
+    faulty.backend_changes["devices"] = lambda self, gpu_ids, device: plain("devices")(self, (), None)
 
 
 @fault("errors-refuses_losses_that_are_no_number")
@@ -562,11 +578,11 @@ def believes_damaged_files(faulty):
 @fault("checkpoints-reads_what_it_wrote", "checkpoints-holds_nothing_that_runs")
 def keeps_python_objects(faulty):
     def state_tree(self, network, optimizers):
-        return {**ToyBackend.state_tree(self, network, optimizers), "class": repr(network.weight)}
+        return {**plain("state_tree")(self, network, optimizers), "class": repr(network.weight)}
 
     faulty.backend_changes["state_tree"] = state_tree
     faulty.backend_changes["read_checkpoint"] = lambda self, path: {
-        **ToyBackend.read_checkpoint(self, path), "class": HalveTheRate
+        **plain("read_checkpoint")(self, path), "class": HalveTheRate
     }  # fmt: skip
 
 

@@ -1,7 +1,15 @@
-"""The contract between the training loop and a room: what each side may expect of the other."""
+"""The contract between the training loop and a backend: what each side may expect of the other."""
 
+from delira.contract.arrays import ArraysRole
 from delira.contract.backend import Backend
+from delira.contract.checkpoints import CheckpointsRole
 from delira.contract.closure import default_closure
+from delira.contract.devices import DevicesRole
+from delira.contract.export import ExportRole
+from delira.contract.generators import GeneratorsRole
+from delira.contract.network_calls import CallsRole
+from delira.contract.optimizers import OptimizersRole, WrappedOptimizers
+from delira.contract.role import Role
 from delira.contract.settings import CompileConfig, Devices, UpdateConfig
 from delira.contract.step import (
     DEFAULT_LOSS_KEYS,
@@ -10,6 +18,7 @@ from delira.contract.step import (
     TARGET_FIRST,
     Step,
     StepHooks,
+    StepRole,
     call_losses,
     call_metrics,
     default_optimizer,
@@ -23,18 +32,30 @@ from delira.contract.step import (
     tell_marks,
     validation_names,
 )
+from delira.contract.weights import WeightsRole
 
 __all__ = [
     "DEFAULT_LOSS_KEYS",
     "DEFAULT_METRIC_KEYS",
     "NO_HOOKS",
     "TARGET_FIRST",
+    "ArraysRole",
     "Backend",
+    "CallsRole",
+    "CheckpointsRole",
     "CompileConfig",
     "Devices",
+    "DevicesRole",
+    "ExportRole",
+    "GeneratorsRole",
+    "OptimizersRole",
+    "Role",
     "Step",
     "StepHooks",
+    "StepRole",
     "UpdateConfig",
+    "WeightsRole",
+    "WrappedOptimizers",
     "call_losses",
     "call_metrics",
     "default_closure",

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from delira.contract.network_calls import CallsRole
 from delira.contract.step import (
     NO_HOOKS,
     Step,
@@ -19,17 +20,18 @@ from delira.contract.step import (
 if TYPE_CHECKING:
     from delira.contract.backend import Backend
 
-Closure = Callable[..., tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]
+Results = tuple[dict[str, Any], dict[str, Any], dict[str, Any]]
 
 
-def default_closure(backend: "Backend") -> Closure:
+def default_closure(backend: "Backend") -> Callable[..., Results]:
     """The closure of a backend whose networks learn by losses and gradients.
 
     Parameters
     ----------
     backend
-        Its verbs ``outputs``, ``added_losses``, ``learn``, ``predict``, ``values`` and ``measure`` say how.
+        Its roles ``calls`` and ``step`` say how: by ``outputs``, ``learn``, ``predict``, ``values`` and ``measure``.
     """
+    calls, how = backend.calls, backend.step
 
     @room_default
     def closure(
@@ -40,7 +42,7 @@ def default_closure(backend: "Backend") -> Closure:
         metrics: Mapping[str, Any] | None = None,
         fold: int = 0,
         **kwargs: Any,
-    ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    ) -> Results:
         """Forward, losses, gradients, update.
 
         Without ``optimizers`` nothing is learned: no gradients, and the names of losses and metrics get
@@ -52,31 +54,36 @@ def default_closure(backend: "Backend") -> Closure:
             ``(metrics, losses, predictions)``: dicts of arrays, cut off from the gradients.
         """
         hooks: StepHooks = kwargs.get("hooks") or NO_HOOKS
+        loss_keys, metric_keys = kwargs.get("loss_keys") or {}, kwargs.get("metric_keys") or {}
 
         def compute(step: Step) -> Step:
-            network = step.network
-            if step.call is not None:
-                outputs = step.call(network, step.batch)
-            else:
-                inputs = select_inputs(kwargs.get("key_mapping") or backend.key_mapping(model), step.batch)
-                outputs = named_outputs(network, backend.call_apart(network, inputs, lambda own: network(**own)))
-            step.predictions = backend.outputs(network, outputs)
+            outputs = _called(calls, step, kwargs.get("key_mapping"))
+            step.predictions = how.outputs(step.network, outputs)
             run_hooks(hooks.forward, step)
-            step.losses = call_losses(losses or {}, kwargs.get("loss_keys") or {}, step.predictions, step.batch)
-            step.losses.update(backend.added_losses(network))
+            step.losses = call_losses(losses or {}, loss_keys, step.predictions, step.batch)
+            step.losses |= calls.added_losses(step.network)
             run_hooks(hooks.criterion, step)
             return step
 
         step = Step(model, data_dict, call=kwargs.get("call"))
         run_hooks(hooks.sample, step)
-        if optimizers:
-            backend.learn(default_optimizer(optimizers), step, compute, hooks.backward)
+        if not optimizers:
+            how.predict(step, compute)
         else:
-            backend.predict(step, compute)
-        predictions, values = backend.values(step)
-        found = backend.measure(metrics, kwargs.get("metric_keys") or {}, predictions, step.batch) if metrics else {}
+            how.learn(default_optimizer(optimizers), step, compute, hooks.backward)
+        predictions, values = how.values(step)
+        found = how.measure(metrics, metric_keys, predictions, step.batch) if metrics else {}
         if optimizers:
             return found, values, predictions
         return validation_names(found), validation_names(values), predictions
 
     return closure
+
+
+def _called(calls: CallsRole, step: Step, key_mapping: Mapping[str, str] | None) -> Mapping[str, Any]:
+    """What the network of a step returns for its batch."""
+    if step.call is not None:
+        return step.call(step.network, step.batch)  # type: ignore[no-any-return]
+    network = step.network
+    inputs = select_inputs(key_mapping or calls.key_mapping(network), step.batch)
+    return named_outputs(network, calls.call_apart(network, inputs, lambda own: network(**own)))

@@ -33,7 +33,7 @@ def gan_inputs(model: Any, batch: Mapping[str, Any], arguments: Mapping[str, Any
     """
     if arguments.get("hooks", NO_HOOKS) not in (None, NO_HOOKS):
         raise ConfigError("the closure of a GAN makes two updates, so it runs no hooks of a step; write a closure")
-    inputs = select_inputs(arguments.get("key_mapping") or model.__delira_backend__.key_mapping(model), batch)
+    inputs = select_inputs(arguments.get("key_mapping") or model.__delira_backend__.calls.key_mapping(model), batch)
     return inputs["real_image_batch"], inputs.get("noise")
 
 
@@ -163,7 +163,7 @@ def autoencoder_closure(closure: Callable[..., Any], divergence: Callable[[Mappi
         tuple
             ``(metrics, losses, predictions)``: dicts of arrays.
         """
-        mapping = kwargs.get("key_mapping") or model.__delira_backend__.key_mapping(model)
+        mapping = kwargs.get("key_mapping") or model.__delira_backend__.calls.key_mapping(model)
         images = next(iter(mapping.values()))
         hooks = kwargs.get("hooks") or NO_HOOKS
         kwargs |= {

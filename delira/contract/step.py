@@ -2,9 +2,11 @@
 
 import contextvars
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
+from delira.contract.role import Role
+from delira.contract.settings import CompileConfig, Devices
 from delira.errors import ConfigError, MissingKeyError, NetworkError
 from delira.utils.binding import TARGET_FIRST, ordered
 from delira.utils.checks import check_choice, check_functions, check_texts
@@ -426,3 +428,123 @@ def call_metrics(
             keys = ordered(metric, prediction, target, "target first")
         values[name] = metric(*look_up("metric", name, keys, batch, predictions))
     return values
+
+
+class StepRole(Role):
+    """Steps: fed, bound, and what the default closure is made of. In the plain case they are Python."""
+
+    role = "step"
+
+    def feed(
+        self, batches: Iterable[Mapping[str, Any]], prepare: Callable[[Mapping[str, Any]], dict[str, Any]]
+    ) -> Iterator[tuple[Mapping[str, Any], dict[str, Any] | None]]:
+        """Yield each batch, with what ``prepare`` makes of it where that was done ahead, else with None.
+
+        A room whose device copies while it computes prepares the next batch during a step, if that draws no
+        random numbers and changes nothing.
+        """
+        return ((batch, None) for batch in batches)
+
+    def shuffles(self, network: Any) -> bool:
+        """Return True if a network learns from samples in another order in each epoch."""
+        return True
+
+    def outputs(self, network: Any, outputs: Any) -> Any:
+        """What the network returned, in the number format in which losses are computed."""
+        return outputs
+
+    def learn(
+        self,
+        optimizer: Any,
+        step: Step,
+        compute: Callable[[Step], Step],
+        backward: Sequence[Callable[[Step], None]],
+    ) -> None:
+        """Compute the step, differentiate the sum of its losses, and let the optimizer update, for the default closure.
+
+        Parameters
+        ----------
+        optimizer
+            One of those that the backend has built.
+        step
+            The step that begins; afterwards it has predictions and losses.
+        compute
+            Fills predictions and losses of a step; it may be called more than once, with a new step each time.
+        backward
+            Hooks of the gradients, which see and set ``step.gradients``.
+        """
+        raise ConfigError(f"networks of the room {self.backend.name!r} learn by a closure of their own")
+
+    def predict(self, step: Step, compute: Callable[[Step], Step]) -> None:
+        """Compute a step from which nothing is learned, for the default closure."""
+        compute(step)
+
+    def values(self, step: Step) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Predictions and losses of a step, cut off from the gradients."""
+        return dict(step.predictions), dict(step.losses)
+
+    def measure(
+        self,
+        metrics: Mapping[str, Any],
+        metric_keys: Mapping[str, Sequence[str]],
+        predictions: Mapping[str, Any],
+        batch: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """The training metrics of a step, without gradients."""
+        return call_metrics(metrics, metric_keys, predictions, batch)
+
+    def bind(
+        self, closure: Callable[..., Any], network: Any, arguments: Mapping[str, Any], compiling: CompileConfig
+    ) -> Callable[[dict[str, Any], Mapping[str, int]], Any]:
+        """The closure as it is called at every step, ``step(batch, counters)``, compiled where the room does so.
+
+        ``arguments`` (optimizers, losses, hooks, …) stay the same; only those the closure takes are there. A
+        compiled step contains Python as it was when it was traced: the room leaves out what is no array of a
+        batch, passes counters, as 0-d arrays, only to closures that name them, and runs the closure as
+        it is if ``hooks`` are not traceable, and says so.
+        """
+        if compiling.compiled or compiling.jit:
+            raise ConfigError(
+                f"the room {self.backend.name!r} does not compile steps; leave compile and jit_compile out"
+            )
+
+        def step(batch: dict[str, Any], counters: Mapping[str, int]) -> Any:
+            return closure(network, batch, **arguments, **counters)
+
+        return step
+
+    def explain(self, error: BaseException) -> str | None:
+        """What a user can do about an error of the framework, if the room knows."""
+        return None
+
+    def is_mistake(self, warning: str) -> bool:
+        """Return True if a warning of the framework, given while a loss was tried, says that it is wrong."""
+        return False
+
+    def zero_loss(self, devices: Devices) -> Any:
+        """A loss of nothing, to which others can be added."""
+        return 0.0
+
+    def differentiate(
+        self, network: Any, optimizer: Any, compute: Callable[[Any], tuple[Any, dict[Any, Any]]]
+    ) -> tuple[Any, dict[Any, Any], dict[str, Any]]:
+        """Loss, further values, and the gradients of one network's learned weights by name.
+
+        Parameters
+        ----------
+        network
+            Whose weights are meant; no other network gets gradients.
+        optimizer
+            That will update them.
+        compute
+            Called with the network, returns the loss and further values.
+        """
+        raise ConfigError(f"the room {self.backend.name!r} differentiates in its own closure only")
+
+    def leave_gradients(self, network: Any, optimizer: Any, gradients: Mapping[str, Any]) -> None:
+        """Keep gradients by name for :meth:`update_after`."""
+        return
+
+    def update_after(self, optimizers: Mapping[str, Any]) -> None:
+        """Update with gradients that a closure of a trial has left: on the weights, where frameworks do so."""
+        return

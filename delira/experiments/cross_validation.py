@@ -356,9 +356,9 @@ class CrossValidation:
 
     def _check_test(self, trainer: Any, test: BaseDataManager) -> None:
         """Try the test metrics on one batch, before a fold is trained."""
-        if not trainer.backend.is_ready(trainer.module) or trainer.callbacks.hears("on_sample_validation"):
+        if not trainer.backend.calls.is_ready(trainer.module) or trainer.callbacks.hears("on_sample_validation"):
             return
-        with trainer.backend.threads(trainer.config.num_threads), own_generators(trainer.backend):
+        with trainer.backend.devices.threads(trainer.config.num_threads), own_generators(trainer.backend):
             batch = test.first_batch(trainer.seed) or {}
             check_metrics(trainer, self.bound_metrics, self.metric_keys, batch)
 
@@ -366,7 +366,7 @@ class CrossValidation:
         return self._manager(split.test, _without_order(self.test_kwargs), held_out=True)
 
     def _test(self, trainer: Any, manager: BaseDataManager) -> Evaluation:
-        scopes = trainer.backend.threads(trainer.config.num_threads), own_generators(trainer.backend)
+        scopes = trainer.backend.devices.threads(trainer.config.num_threads), own_generators(trainer.backend)
         with trainer.times.phase("test"), scopes[0], scopes[1], noting(f"in the test of fold {trainer.fold}"):
             # networks may draw random numbers in evaluation mode, too
             seed_generators(trainer.backend, trainer.seed, trainer.fold, stream="test")

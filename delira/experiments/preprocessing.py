@@ -146,7 +146,7 @@ class Preprocessing:
         _refuse_targets(trainer, self.transformers)
         path = trainer.save_path / FILE
         if not path.exists():
-            with trainer.backend.threads(trainer.config.num_threads), own_generators(trainer.backend):
+            with trainer.backend.devices.threads(trainer.config.num_threads), own_generators(trainer.backend):
                 learned = self._fit(train_data, trainer.seed, trainer.fold)
             _store(path, learned, self.trusted)
         fitted = load_preprocessing(path, self.trusted)

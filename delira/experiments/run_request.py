@@ -94,7 +94,7 @@ class RunRequest:
         score_key, mode = read_settings(self.settings).score(None, None)
         return {
             "room": backend.name,
-            "num_threads": self.settings.get("num_threads") or backend.thread_count(),
+            "num_threads": self.settings.get("num_threads") or backend.devices.thread_count(),
             "seed": self.seed,
             "num_epochs": self.num_epochs,
             "settings": yaml_codec.encode(dict(self.settings)),

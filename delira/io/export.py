@@ -56,7 +56,7 @@ def export(
         raise ConfigError(
             f"exporting to {str(path)!r} needs example=batch, a dict of arrays with the samples first, got {example!r}"
         )
-    backend.export(network, path, _inputs(network, backend, example, key_mapping))
+    backend.export.write(network, path, _inputs(network, backend, example, key_mapping))
     return path
 
 
@@ -68,7 +68,7 @@ def _inputs(
         _check_mapping(key_mapping, network, backend)
     if key_mapping is None:
         try:
-            key_mapping = backend.key_mapping(network)
+            key_mapping = backend.calls.key_mapping(network)
         except ConfigError:
             if not _are_arguments(example, network, backend):
                 raise
@@ -76,7 +76,7 @@ def _inputs(
         if not example.keys() >= set(key_mapping.values()) and _are_arguments(example, network, backend):
             return dict(example)
     _check(key_mapping, example, "the example")
-    devices = backend.devices_of(network)
+    devices = backend.devices.of(network)
     prepared = network.prepare_batch(example, devices.input, devices.output)
     _check(key_mapping, prepared, "what prepare_batch made of the example")
     return {argument: prepared[key] for argument, key in key_mapping.items()}
@@ -88,7 +88,7 @@ def _check_mapping(key_mapping: Any, network: Any, backend: Any) -> None:
         raise ConfigError(
             f"export: key_mapping is a dict, argument of the network -> entry of the batch, got {key_mapping!r}"
         )
-    arguments = backend.arguments_of(network)
+    arguments = backend.calls.arguments_of(network)
     unknown = [name for name in key_mapping if arguments is not None and name not in arguments]
     if unknown:
         raise ConfigError(
@@ -98,7 +98,7 @@ def _check_mapping(key_mapping: Any, network: Any, backend: Any) -> None:
 
 
 def _are_arguments(example: Mapping[str, Any], network: Any, backend: Any) -> bool:
-    arguments = backend.arguments_of(network)
+    arguments = backend.calls.arguments_of(network)
     return arguments is None or example.keys() <= arguments
 
 

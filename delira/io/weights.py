@@ -53,7 +53,7 @@ def save_weights(network: Any, path: str | Path) -> Path:
     """
     backend, path = find_backend(network), as_target(path)
     safetensors = import_optional("safetensors.numpy", "save_weights", "delira[export]")
-    weights = backend.named_weights(network)
+    weights = backend.weights.named(network)
     known = {*_TYPES.values(), *_MORE_TYPES.values()}
     if wrong := [f"{name} is {array.dtype}" for name, array in weights.items() if array.dtype.name not in known]:
         raise CheckpointError(f"{path}: safetensors cannot hold all weights of the network: {'; '.join(wrong)}")
@@ -106,7 +106,7 @@ def load_weights(path: str | Path, network: Any = None) -> dict[str, np.ndarray]
     weights, writer = _read(as_path(path, "path"))
     if backend is not None:
         try:
-            backend.load_named_weights(network, weights)
+            backend.weights.load_named(network, weights)
         except CheckpointError as error:
             error.add_note(f"{path} was written for a network of the class {writer}")
             raise

@@ -44,7 +44,7 @@ def load_named_weights(network: Any, weights: Mapping[str, np.ndarray]) -> None:
     backend = find_backend(network)
     if not isinstance(weights, Mapping):
         raise ConfigError(f"load_named_weights: weights is a dict of arrays by name, got {weights!r}")
-    backend.load_named_weights(network, weights)
+    backend.weights.load_named(network, weights)
 
 
 def check_named_weights(

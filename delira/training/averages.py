@@ -68,8 +68,8 @@ class AveragedWeights:
         if self.callback is not None:
             name = type(self.callback).__name__
             raise ConfigError(f"there is an {name} already; the weights can have only one average")
-        if getattr(callback, "update_statistics", False) and run.backend.statistics_names(run.network):
-            run.backend.renew_statistics(run.network, ())
+        if getattr(callback, "update_statistics", False) and run.backend.weights.statistics_names(run.network):
+            run.backend.weights.renew_statistics(run.network, ())
         self.callback = callback
 
     def recount(self) -> None:
@@ -94,7 +94,7 @@ class AveragedWeights:
         is_averaged = self._has_average if tree is None else "training_model" in tree
         if not is_averaged or (self.statistics if tree is None else tree.get(RENEWED)):
             return ()
-        return tuple(sorted(self._run.backend.statistics_names(self._run.network)))
+        return tuple(sorted(self._run.backend.weights.statistics_names(self._run.network)))
 
     @property
     def _has_average(self) -> bool:
@@ -157,12 +157,12 @@ class AveragedWeights:
     def _borrowed(self, weights: Tree) -> Iterator[None]:
         """Scope in which the network has other weights."""
         run = self._run
-        own = run.backend.snapshot(run.weights)
-        run.backend.load_state_tree({"model": weights}, run.network, {})
+        own = run.backend.arrays.snapshot(run.weights)
+        run.backend.checkpoints.load_state_tree({"model": weights}, run.network, {})
         try:
             yield
         finally:
-            run.backend.load_state_tree({"model": own}, run.network, {})
+            run.backend.checkpoints.load_state_tree({"model": own}, run.network, {})
 
     def lent(self) -> dict[str, Any] | None:
         """Return the averaged weights for good, if there are any; those that are trained are kept until taken back."""
@@ -170,7 +170,7 @@ class AveragedWeights:
         if average is None:
             return None
         own = run.weights
-        self._trained = (run.network, run.backend.snapshot(own))
+        self._trained = (run.network, run.backend.arrays.snapshot(own))
         return {**own, **average}
 
     @property
@@ -182,7 +182,7 @@ class AveragedWeights:
         """Give the network the weights that are trained, if it has their average."""
         kept, self._trained = self._trained, None
         if kept is not None and kept[0] is self._run.network:  # else a user has set another one
-            self._run.backend.load_state_tree({"model": kept[1]}, self._run.network, {})
+            self._run.backend.checkpoints.load_state_tree({"model": kept[1]}, self._run.network, {})
 
     def forget_trained(self) -> None:
         """Let the weights of the network be those that are trained."""
@@ -193,7 +193,7 @@ class AveragedWeights:
     def tell(self, data: Any) -> None:
         """Say once if the statistics will not be those of the average."""
         run, average = self._run, self.callback
-        if average is None or not (names := sorted(run.backend.statistics_names(run.network))):
+        if average is None or not (names := sorted(run.backend.weights.statistics_names(run.network))):
             return
         if not getattr(average, "update_statistics", False):
             cure = (
@@ -229,15 +229,15 @@ class AveragedWeights:
         if self.statistics or not self._has_average:
             return False
         self.tell(data)
-        names = backend.statistics_names(run.network)
+        names = backend.weights.statistics_names(run.network)
         if not names or not getattr(self.callback, "update_statistics", False) or _is_spent(data):
             return False
         with self._aside(data), self.in_use():
             seed_generators(backend, run.seed, run.fold, epoch, stream="statistics")
-            with backend.training(run.network):
-                backend.renew_statistics(run.network, self._calls(data, epoch))
+            with backend.calls.training(run.network):
+                backend.weights.renew_statistics(run.network, self._calls(data, epoch))
             model = run.weights
-            values = backend.snapshot({name: model[name] for name in names})
+            values = backend.arrays.snapshot({name: model[name] for name in names})
         if run.stop_signals.received is not None:
             return False
         self._statistics, self._computed_at = values, run.state.global_step

@@ -78,7 +78,7 @@ class Checkpoints:
         run = self._run
         run.state.callbacks = run.callbacks.state_dict()
         own = {
-            **run.backend.state_tree(run.network, run.optimizers),
+            **run.backend.checkpoints.state_tree(run.network, run.optimizers),
             "epoch": run.state.epoch,
             "step": run.state.step_in_epoch,
             "state": run.state.to_tree(),
@@ -93,7 +93,7 @@ class Checkpoints:
     def copy(self) -> dict[str, Any]:
         """Collect everything from which the run can be continued, in copies that later training cannot change."""
         with self.filled_state():
-            copied: dict[str, Any] = self._run.backend.snapshot(self.tree())
+            copied: dict[str, Any] = self._run.backend.arrays.snapshot(self.tree())
         return copied
 
     @contextlib.contextmanager
@@ -172,16 +172,16 @@ class Checkpoints:
         run, backend = self._run, self._run.backend
         trained = {**tree, "model": tree.get("training_model", tree.get("model"))}
         try:
-            own = backend.state_tree(run.network, run.optimizers)
+            own = backend.checkpoints.state_tree(run.network, run.optimizers)
         except CheckpointError:  # layers that have not seen a batch have no weights to compare with
             own = {}
         _refuse_other_types(trained, own, run.network)
-        backend.load_state_tree(trained, run.network, run.optimizers)
+        backend.checkpoints.load_state_tree(trained, run.network, run.optimizers)
         self._averages.take(tree)
 
     def load_weights(self, weights: Tree) -> None:
         """Give the network weights by name; they are what is trained from now on."""
-        self._run.backend.load_state_tree({"model": weights}, self._run.network, {})
+        self._run.backend.checkpoints.load_state_tree({"model": weights}, self._run.network, {})
         self._averages.forget_trained()
 
     def continue_from(self, path: Path, tree: Tree) -> None:
@@ -198,7 +198,7 @@ class Checkpoints:
     def leave_for(self, path: Path, tree: Tree) -> None:
         """Take the checkpoint of a file over in the midst of a run; nothing changes if it does not fit."""
         run = self._run
-        before, was_whole = run.backend.snapshot(self.tree()), run.is_whole
+        before, was_whole = run.backend.arrays.snapshot(self.tree()), run.is_whole
         try:
             self.continue_from(path, tree)
         except CheckpointError:
@@ -244,7 +244,7 @@ class Checkpoints:
         if run.learned_names:  # a network without shapes has no names yet
             names = ", ".join(sorted(run.learned_names ^ frozenset(learned))[:5])
             _log.warning("weights are frozen and learned as when the checkpoint was written; that changes: %s", names)
-        run.backend.set_learned_names(run.network, frozenset(learned))
+        run.backend.weights.set_learned_names(run.network, frozenset(learned))
 
     def return_to_last(self) -> None:
         """Undo the loading of the best weights, or what is half done of an epoch, before training goes on."""
@@ -308,7 +308,7 @@ class Checkpoints:
         """Write a checkpoint after a step; returns whether the run can be continued from one there."""
         run, running = self._run, self._run.running
         is_enterable = run.state.has_all_steps or can_be_entered(run.train_data)
-        why = run.backend.not_resumable(run.network)
+        why = run.backend.generators.not_resumable(run.network)
         if why or not is_enterable or running is None or not running.is_storable:
             data = f"the training data (a {type(run.train_data).__name__})"
             run.warn_once(
@@ -346,7 +346,7 @@ class Checkpoints:
             tree, self._shown = {"model": average}, self.folder.path("last")
         if tree is not None:
             run.is_whole = False  # before: a Ctrl-C may come in the midst
-            run.backend.load_state_tree(tree, run.network, {})
+            run.backend.checkpoints.load_state_tree(tree, run.network, {})
 
     def _best_tree(self) -> dict[str, Any] | None:
         """Read the checkpoint of the best epoch."""
@@ -391,7 +391,7 @@ def joined(parts: Sequence[Tree]) -> dict[str, Any]:
 def read(path: Path, backend: Backend) -> dict[str, Any]:
     """Verify and read a checkpoint; nothing in it is executed."""
     verify_zip(path)
-    tree = backend.read_checkpoint(path)
+    tree = backend.checkpoints.read(path)
     check_format(path, tree)
     return tree
 

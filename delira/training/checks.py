@@ -123,14 +123,14 @@ def _check_first_batch(run: "Run", predictor: "Predictor", role: str, data: Any)
     # what callbacks make of a batch is not known before
     is_as_it_comes = not run.callbacks.hears("on_sample" if role == "training" else "on_sample_validation")
     is_called = is_as_it_comes and (role == "validation" or run.has_default_closure)
-    if run.backend.is_ready(run.network) and is_called:
+    if run.backend.calls.is_ready(run.network) and is_called:
         try:
             with _counters_kept(run):
                 _check_reading(run, predictor, role, batch, prepared)
         except Exception as error:
             # the training will not compute this batch at once
             in_parts = role == "training" and run.config.guards.micro_batches != 1
-            if not in_parts or not run.backend.is_out_of_memory(error):
+            if not in_parts or not run.backend.devices.is_out_of_memory(error):
                 raise
 
 
@@ -162,19 +162,19 @@ def _counters_kept(run: "Run") -> Iterator[None]:
     if not backend.is_differentiable:  # its only state is what it learned
         yield
         return
-    learned = backend.learned_names(network)
+    learned = backend.weights.learned_names(network)
     try:
-        model = backend.state_tree(network, {})["model"]
+        model = backend.checkpoints.state_tree(network, {})["model"]
     except CheckpointError:  # there are no weights yet
         yield
         return
-    kept = backend.snapshot({name: value for name, value in model.items() if name not in learned})
+    kept = backend.arrays.snapshot({name: value for name, value in model.items() if name not in learned})
     try:
         yield
     finally:  # an error may be none: the memory does not suffice for a batch that is trained in parts
         if kept:
-            model = backend.state_tree(network, {})["model"]
-            backend.load_state_tree({"model": {**model, **kept}}, network, {})
+            model = backend.checkpoints.state_tree(network, {})["model"]
+            backend.checkpoints.load_state_tree({"model": {**model, **kept}}, network, {})
 
 
 def _check_reading(
@@ -182,7 +182,7 @@ def _check_reading(
 ) -> None:
     """Call the network once and look whether losses and metrics find what they read."""
     config = run.config
-    with run.backend.evaluating(run.network):
+    with run.backend.calls.evaluating(run.network):
         predictions = predictor.forward(prepared)
         if run.has_default_closure:
             _check_losses(run, predictions, prepared)
@@ -218,11 +218,11 @@ def _check_losses(run: "Run", predictions: Mapping[str, Any], prepared: Mapping[
         warnings.simplefilter("always")
         values = call_losses(config.losses, config.loss_keys, predictions, prepared)
     for warning in caught:
-        if run.backend.is_mistake(str(warning.message)):
+        if run.backend.step.is_mistake(str(warning.message)):
             raise DataError(f"a loss ({', '.join(config.losses)}) does not fit its target: {warning.message}")
     for name, value in values.items():
         try:
-            run.backend.read_scalars([value])
+            run.backend.arrays.read_scalars([value])
         except NetworkError as error:
             raise NetworkError(f"loss {name!r}: {error}") from error
 
@@ -239,9 +239,9 @@ def check_metrics(
     A metric that raises is left alone, since one batch may be too little for it (a single class).
     """
     if predictions is None:
-        with predictor.backend.evaluating(predictor.module):
+        with predictor.backend.calls.evaluating(predictor.module):
             predictions = predictor.forward(predictor.feed.prepare(batch))
-    arrays, host = predictor.to_numpy(predictions), predictor.backend.to_numpy(dict(batch))
+    arrays, host = predictor.to_numpy(predictions), predictor.backend.arrays.to_numpy(dict(batch))
     for name, metric in metrics.items():
         keys = {name: metric_keys[name]} if name in metric_keys else None
         MetricSet({name: metric}, keys).check_keys(host, arrays)

@@ -81,7 +81,7 @@ class Watcher:
             events.fire("on_forward_validation")
             objective.take_on_forward(step)
         if objective.is_measured(self):
-            step.losses = {**objective.validation_losses(step), **run.backend.added_losses(run.network)}
+            step.losses = {**objective.validation_losses(step), **run.backend.calls.added_losses(run.network)}
             if self._is_shown and (step.losses or objective.looks_inside):
                 objective.show_on_criterion(step)
                 events.fire("on_criterion_validation")

@@ -79,7 +79,7 @@ class Events:
     def learning(self) -> Iterator[None]:
         """Scope in which the network learns, and any that comes in its place."""
         with contextlib.ExitStack() as self._modes:
-            self._modes.enter_context(self._run.backend.training(self._run.network))
+            self._modes.enter_context(self._run.backend.calls.training(self._run.network))
             try:
                 yield
             finally:
@@ -109,17 +109,17 @@ class Events:
         if losses is not criterion:
             objective.set_criterion(losses)
         if model is not network or losses is not criterion:
-            run.network = backend.place(model, objective.functions(), run.devices)
+            run.network = backend.devices.place(model, objective.functions(), run.devices)
             if self._modes is not None:
-                self._modes.enter_context(backend.training(run.network))
+                self._modes.enter_context(backend.calls.training(run.network))
         if given is not optimizer:
-            run.optimizers = backend.build_optimizers(
+            run.optimizers = backend.optimizers.build(
                 run.network, objective.given_optimizers, None, {}, run.config.update
             )
             for schedule in [one for one in run.callbacks if hasattr(one, "begin_anew")]:
                 schedule.begin_anew(self._shown)
         elif model is not network and run.phase == "fit":
-            backend.check_optimizers(run.network, run.optimizers)
+            backend.optimizers.check(run.network, run.optimizers)
 
 
 @contextlib.contextmanager

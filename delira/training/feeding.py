@@ -73,7 +73,7 @@ class Feed:
         shown = self.with_bar(batches, verbose)
         try:
             is_ahead = ahead and self._may_look_ahead()
-            yield self._backend.feed(shown, self.prepare) if is_ahead else ((batch, None) for batch in shown)
+            yield self._backend.step.feed(shown, self.prepare) if is_ahead else ((batch, None) for batch in shown)
         finally:
             if isinstance(batches, EpochIterator):
                 batches.close()

@@ -26,9 +26,9 @@ def advising(run: Run, plan: TrainingPlan) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if run.backend.is_out_of_memory(error):
+        if run.backend.devices.is_out_of_memory(error):
             error.add_note(_advise_on_memory(run.config, plan))
-        elif advice := run.backend.explain(error):
+        elif advice := run.backend.step.explain(error):
             error.add_note(advice)
         raise
 
@@ -48,7 +48,7 @@ def refuse_weights(run: Run) -> None:
     """Refuse weights that are not finite, where no checkpoint is written; errors as of :func:`refuse_nonfinite`."""
     if run.learned_names:
         counters = {"epoch": run.state.epoch, "step": run.state.step_in_epoch}
-        refuse_nonfinite(run, {**run.backend.state_tree(run.network, {}), **counters})
+        refuse_nonfinite(run, {**run.backend.checkpoints.state_tree(run.network, {}), **counters})
 
 
 def refuse_nonfinite(run: Run, tree: Mapping[str, Any]) -> None:
@@ -89,7 +89,9 @@ def check_losses(run: Run, losses: StepValues, epoch: int) -> None:
 
 def _diagnose(run: Run, error: NonFiniteLossError) -> None:
     """Tell an error of a loss what the step was: learning rates, weights, and what is in the batch."""
-    rates = ", ".join(f"{name} {rate:g}" for name, rate in run.backend.learning_rates(run.optimizers).items())
+    rates = ", ".join(
+        f"{name} {rate:g}" for name, rate in run.backend.optimizers.learning_rates(run.optimizers).items()
+    )
     bad = _bad_weights(run, run.weights)
     lines = [f"learning rates: {rates}"] if rates else []
     lines.append(f"weights that are not finite by now: {_shortened(bad) if bad else 'none'}")
@@ -109,7 +111,7 @@ def _diagnose(run: Run, error: NonFiniteLossError) -> None:
 
 def _bad_weights(run: Run, weights: Mapping[str, Any]) -> list[str]:
     learned = run.learned_names
-    return run.backend.nonfinite({name: weight for name, weight in weights.items() if name in learned})
+    return run.backend.arrays.nonfinite({name: weight for name, weight in weights.items() if name in learned})
 
 
 def _look_at_batch(data: BaseDataManager, batch: Mapping[str, Any], indices: np.ndarray) -> list[str]:
@@ -132,7 +134,10 @@ def report_left_out(run: Run, log: GuardLog, epoch: int) -> None:
     """Say and note how many batches of an epoch were left out of updates."""
     if run.config.guards.nonfinite != "skip" or run.running is None:
         return
-    number, steps = run.backend.count_left_out(run.optimizers) - run.running.left_out, run.state.step_in_epoch
+    number, steps = (
+        run.backend.optimizers.count_left_out(run.optimizers) - run.running.left_out,
+        run.state.step_in_epoch,
+    )
     log.note_left_out(epoch, number, steps)
     if number:
         _log.warning(
@@ -178,7 +183,7 @@ def roll_back(
     run.scale_rates(config.rollback_factor ** (rollbacks - done))
     state.rollbacks = rollbacks
     log.note_rollback(epoch, rollbacks)
-    rates = run.backend.learning_rates(run.optimizers)
+    rates = run.backend.optimizers.learning_rates(run.optimizers)
     if kept := state.accumulators:
         kept["rates"] = rates
     shown = ", ".join(f"{name} {rate:g}" for name, rate in rates.items())

@@ -55,21 +55,21 @@ def run_in_parts(
     if not isinstance(wanted, str):
         state.micro_batches = wanted
     while True:
-        generators = backend.generator_state() if wanted == "auto" else None
+        generators = backend.generators.state() if wanted == "auto" else None
         try:
             return _attempt(run, step, prepared, n_samples, is_last, counters)
         except Exception as error:
-            if wanted != "auto" or not backend.is_out_of_memory(error) or state.micro_batches >= n_samples:
+            if wanted != "auto" or not backend.devices.is_out_of_memory(error) or state.micro_batches >= n_samples:
                 raise
-            if not backend.discard_parts(run.optimizers):
+            if not backend.optimizers.discard_parts(run.optimizers):
                 error.add_note(
                     "micro_batches='auto' cannot compute the batch again in more parts, since an optimizer has updated "
                     f"with it already; set micro_batches={2 * state.micro_batches}"
                 )
                 raise
         # outside of the handler: the error's traceback holds the memory that is missing
-        backend.free_memory()
-        backend.set_generator_state(generators)
+        backend.devices.free_memory()
+        backend.generators.set_state(generators)
         state.micro_batches *= 2
         _log.warning(
             "the device ran out of memory with %d samples; batches are computed in %d parts from now on",
@@ -95,7 +95,7 @@ def _attempt(
         weights.append(step.loss_weights(part) or {})
     metrics = _average([result[0] for result in results], shares)
     losses = _average([result[1] for result in results], shares, weights)
-    return metrics, losses, run.backend.concatenate([result[2] for result in results])
+    return metrics, losses, run.backend.arrays.concatenate([result[2] for result in results])
 
 
 def _part(entry: Any, start: int, stop: int, n_samples: int) -> Any:

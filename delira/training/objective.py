@@ -267,7 +267,7 @@ class Objective:
 
     def keep_losses(self) -> StepValues | None:
         """Make what takes the losses of a validation, if they are gathered over its batches."""
-        return StepValues(self.run.backend.read_scalars)
+        return StepValues(self.run.backend.arrays.read_scalars)
 
     def validated(self, watcher: "Watcher", metrics: Mapping[str, np.ndarray], epoch: int) -> dict[str, float]:
         """Return the values of a validation.

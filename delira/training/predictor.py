@@ -123,7 +123,7 @@ class Predictor:
         if prepare_batch_fn is None:
             if not callable(getattr(model, "prepare_batch", None)):
                 raise NetworkError(f"{type(model).__name__} is no network: it has no prepare_batch")
-            devices = self.backend.devices_of(model)
+            devices = self.backend.devices.of(model)
             prepare_batch_fn = functools.partial(
                 model.prepare_batch, input_device=devices.input, output_device=devices.output
             )
@@ -164,7 +164,7 @@ class Predictor:
         """
         if isinstance(data, Mapping):
             batch = data if self.preprocessing is None else self.preprocessing(data)
-            with self.backend.evaluating(self.module):
+            with self.backend.calls.evaluating(self.module):
                 return self.to_numpy(self.forward(self.feed.prepare(batch)))
         check_data(data, "given")
         metrics = self._default_metrics()
@@ -184,7 +184,7 @@ class Predictor:
         """
         inputs = select_inputs(self.key_mapping, prepared)
         try:
-            outputs = self.backend.forward(self.module, inputs)
+            outputs = self.backend.calls.forward(self.module, inputs)
         except Exception as error:
             _tell_inputs(error, self.key_mapping, prepared)
             raise
@@ -194,7 +194,7 @@ class Predictor:
         """Predictions as numpy arrays."""
         if self._convert is not None:
             return dict(self._convert(**predictions)[1])
-        return self.backend.to_numpy(dict(predictions))
+        return self.backend.arrays.to_numpy(dict(predictions))
 
     # ------------------------------------------------------------------ a data set
 
@@ -240,7 +240,7 @@ class Predictor:
         lost, n_seen = [], 0
         wanted = None if targets is None else frozenset(targets)
         batches = self.feed.in_order(datamgr, batchsize, (self.seed, self.fold, epoch))
-        with self.backend.evaluating(self.module), self.feed.opened(batches, verbose=verbose) as fed:
+        with self.backend.calls.evaluating(self.module), self.feed.opened(batches, verbose=verbose) as fed:
             for batch, ready in fed:
                 prepared = self.feed.prepare(batch) if ready is None else ready
                 if watcher is not None:
@@ -341,7 +341,7 @@ class Predictor:
         if not everything and self._convert is None:
             predictions = _entries(predictions, read)
         host = dict(batch) if also is None else _entries(batch, read | also)
-        return self.to_numpy(predictions), self.backend.to_numpy(host)
+        return self.to_numpy(predictions), self.backend.arrays.to_numpy(host)
 
     def predict_data_mgr(
         self,
@@ -357,9 +357,9 @@ class Predictor:
         mode and gradients are as the caller left them.
         """
         for batch in self.feed.with_bar(self.feed.in_order(datamgr, batchsize, (self.seed, self.fold, 0)), verbose):
-            with self.backend.evaluating(self.module):
+            with self.backend.calls.evaluating(self.module):
                 arrays = self.to_numpy(self.forward(self.feed.prepare(batch)))
-            values = {**arrays, **self.backend.to_numpy(dict(batch))}
+            values = {**arrays, **self.backend.arrays.to_numpy(dict(batch))}
             yield arrays, self.calc_metrics(values, metrics, metric_keys)
 
     def predict_data_mgr_cache(
@@ -419,12 +419,12 @@ def _tell_inputs(error: Exception, key_mapping: Mapping[str, str], prepared: Map
 def _checked_mapping(key_mapping: Any, network: Any, backend: Backend) -> dict[str, str]:
     """The key mapping, or the room's if there is none; arguments that the network does not take are refused."""
     if key_mapping is None:
-        return backend.key_mapping(network)
+        return backend.calls.key_mapping(network)
     if not isinstance(key_mapping, Mapping):
         raise ConfigError(
             f"key_mapping must be a dict {{argument of the network: entry of the batch}}, got {key_mapping!r}"
         )
-    known = backend.arguments_of(network)
+    known = backend.calls.arguments_of(network)
     if known is not None and (unknown := [name for name in key_mapping if name not in known]):
         raise ConfigError(
             f"key_mapping names {unknown[0]!r}, but {type(network).__name__} takes no such argument"

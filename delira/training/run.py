@@ -122,12 +122,12 @@ class Run:
     @property
     def learned_names(self) -> frozenset[str]:
         """Names of the weights that the training changes."""
-        return self.backend.learned_names(self.network)
+        return self.backend.weights.learned_names(self.network)
 
     @property
     def weights(self) -> dict[str, Any]:
         """All weights of the network by name, without copying them."""
-        model: dict[str, Any] = self.backend.state_tree(self.network, {})["model"]
+        model: dict[str, Any] = self.backend.checkpoints.state_tree(self.network, {})["model"]
         return model
 
     @property
@@ -170,11 +170,11 @@ class Run:
         made = [getattr(optimizer, "optimizer", optimizer) for optimizer in self.optimizers.values()]
         if groups := [group for optimizer in made for group in getattr(optimizer, "param_groups", ())]:
             return [float(group["lr"]) for group in groups]
-        return [*self.backend.learning_rates(self.optimizers).values()]
+        return [*self.backend.optimizers.learning_rates(self.optimizers).values()]
 
     def scale_rates(self, factor: float) -> None:
         """Multiply the learning rates, and those that schedules of the backend go back to."""
-        self.backend.scale_rates(self.optimizers, factor)
+        self.backend.optimizers.scale_rates(self.optimizers, factor)
         for callback in self.callbacks:
             if hasattr(callback, "scale_rates"):
                 callback.scale_rates(factor)
@@ -184,7 +184,9 @@ class Run:
         state = self.state
         if is_foreign_loader(data) and state.loader and (state.has_all_steps or not state.step_in_epoch):
             data.load_state_dict(dict(state.loader))  # it may stand where an epoch was broken off
-        self.epoch_data = EpochData(data, (self.seed, self.fold, epoch), state, self.backend.shuffles(self.network))
+        self.epoch_data = EpochData(
+            data, (self.seed, self.fold, epoch), state, self.backend.step.shuffles(self.network)
+        )
         state.batch_in_epoch, state.loader = 0, {}
         return self.epoch_data.batches
 

@@ -81,16 +81,16 @@ class RunFiles:
         checkpoints = CheckpointFolder(
             NOWHERE if folder is None else folder / "checkpoints",
             backend.checkpoint_suffix,
-            backend.write_checkpoint,
-            backend.read_checkpoint,
-            backend.further_files(run.network),
+            backend.checkpoints.write,
+            backend.checkpoints.read,
+            backend.checkpoints.further_files(run.network),
         )
         saver = NoSaver if folder is None or not writes else Saver
         self.saver = saver(
-            checkpoints, config.saving, backend.snapshot, functools.partial(guards.refuse_nonfinite, run)
+            checkpoints, config.saving, backend.arrays.snapshot, functools.partial(guards.refuse_nonfinite, run)
         )
         own = folder if writes else None
-        self.times = PhaseTimes(own, functools.partial(backend.synchronize, run.devices))
+        self.times = PhaseTimes(own, functools.partial(backend.devices.synchronize, run.devices))
         self.guard_log = GuardLog(own)
 
 

@@ -38,7 +38,7 @@ class RunningEpoch:
         left_out: int = 0,
         metrics: Mapping[str, Any] | None = None,
     ):
-        self.losses, self.metrics = StepValues(backend.read_scalars), StepValues(backend.read_scalars)
+        self.losses, self.metrics = StepValues(backend.arrays.read_scalars), StepValues(backend.arrays.read_scalars)
         self.rates, self.left_out = dict(rates), left_out
         self._skips = config.guards.nonfinite == "skip"
         if metrics is None:
@@ -61,7 +61,10 @@ class RunningEpoch:
         metrics = config.bound(config.metrics, backend=backend)
         if readings is not None:
             metrics = readings.settled(metrics, config.keys_of(metrics), run.state.outputs)
-        rates, left_out = backend.learning_rates(run.optimizers), backend.count_left_out(run.optimizers)
+        rates, left_out = (
+            backend.optimizers.learning_rates(run.optimizers),
+            backend.optimizers.count_left_out(run.optimizers),
+        )
         return cls(config, backend, rates, left_out, metrics)
 
     def finish(self, n_steps: int) -> tuple[StepValues, StepValues]:

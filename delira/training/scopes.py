@@ -48,8 +48,8 @@ class Scopes:
     def _enter(self) -> None:
         run, config, backend = self._run, self._run.config, self._run.backend
         enter = self._entered.enter_context
-        enter(backend.threads(config.num_threads))
+        enter(backend.devices.threads(config.num_threads))
         enter(own_generators(backend))
         if config.guards.deterministic:
-            enter(backend.deterministic())
+            enter(backend.devices.deterministic())
         enter(run.stop_signals.caught(config.saving.on_signal))

@@ -66,7 +66,7 @@ class TrainingStep:
     def __init__(self, run: Run, events: Events, objective: Objective, feed: Feed, times: PhaseTimes, read: Read):
         self._run, self._events, self._objective = run, events, objective
         self._feed, self._times, self._read = feed, times, read
-        self._compiled = CompiledFacts(run.backend.constants_of)
+        self._compiled = CompiledFacts(run.backend.calls.constants_of)
 
     # ------------------------------------------------------------------ one batch
 
@@ -105,7 +105,7 @@ class TrainingStep:
             checks.check_step_names(step_metrics, step_losses)
         running.metrics.append(step_metrics, n_samples, state.step_in_epoch)
         running.losses.append(step_losses, n_samples, state.step_in_epoch, self.loss_weights(prepared))
-        if running.over_epoch is not None and run.backend.is_ready(run.network):
+        if running.over_epoch is not None and run.backend.calls.is_ready(run.network):
             arrays, host = self._read(running.over_epoch, predictions, batch)
             running.over_epoch.update({**arrays, **host})
         if callbacks.hears("at_iter_end"):
@@ -135,15 +135,15 @@ class TrainingStep:
         before = dict(run.facts) if self.is_compiled else None
         skips = run.config.guards.nonfinite == "skip"
         try:
-            with run.backend.leaving_out(run.network, run.optimizers) if skips else _NOTHING:
+            with run.backend.optimizers.leaving_out(run.network, run.optimizers) if skips else _NOTHING:
                 if run.config.guards.micro_batches != 1:
                     return run_in_parts(run, self, prepared, n_samples, is_last, counters)
                 bound = self.bound
-                with run.backend.step_scope(run.optimizers, n_samples, is_last):
+                with run.backend.optimizers.scope(run.optimizers, n_samples, is_last):
                     if run.has_default_closure:  # calls the network apart by itself
                         return checks.unpack_closure(bound(prepared, counters))
                     step = functools.partial(bound, counters=counters)
-                    return checks.unpack_closure(run.backend.call_apart(run.network, prepared, step))
+                    return checks.unpack_closure(run.backend.calls.call_apart(run.network, prepared, step))
         except BaseException as error:
             if isinstance(error, Exception):
                 error.add_note(f"in a training step on a batch of {checks.describe_batch(prepared)}")
@@ -169,7 +169,7 @@ class TrainingStep:
         counters
             Keywords of the closure that count steps.
         """
-        with self._run.backend.step_scope(self._run.optimizers, n_samples, is_last, has_more):
+        with self._run.backend.optimizers.scope(self._run.optimizers, n_samples, is_last, has_more):
             return checks.unpack_closure(self.bound(part, counters))
 
     def loss_weights(self, prepared: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -193,7 +193,7 @@ class TrainingStep:
         run = self._run
         bound_to = (run.closure, run.network, run.hooks, run.fold, run.n_replaced)
         if self._bound is None or self._bound[0] != bound_to:
-            step = run.backend.bind_step(run.closure, run.network, self._arguments(), run.config.compiling)
+            step = run.backend.step.bind(run.closure, run.network, self._arguments(), run.config.compiling)
             self._bound = (bound_to, step)
         return self._bound[1]
 

@@ -213,21 +213,21 @@ class BaseNetworkTrainer(Predictor):
         run, objective, backend, config = self.run, self.objective, self.run.backend, self.run.config
         checks.check_network(network, config, backend)
         if config.guards.deterministic:
-            backend.prepare_deterministic()
-        run.devices = devices = backend.devices(config.gpu_ids, config.device)
+            backend.devices.prepare_deterministic()
+        run.devices = devices = backend.devices.resolve(config.gpu_ids, config.device)
         prepare, run.closure = objective.methods_of(network)
         prepare = functools.partial(prepare, input_device=devices.input, output_device=devices.output)
-        placed = backend.place(network, objective.functions(), devices)
+        placed = backend.devices.place(network, objective.functions(), devices)
         super().__init__(placed, self._given_key_mapping, config.convert_batch_to_npy_fn, prepare, backend=backend)
         # without preprocessing: a training gets its data behind it, and says what else is to go through it
         self.feed = Feed(backend, prepare, "Validate", objective.may_look_ahead)
         self.readings = OutputReadings(config, backend)
         optimizer, schedule = config.optimizer, config.schedule
-        run.optimizers = backend.build_optimizers(
+        run.optimizers = backend.optimizers.build(
             network, optimizer.builder, optimizer.cls, optimizer.params, config.update
         )
         if schedule.cls is not None:
-            for callback in backend.build_schedules(run.optimizers, schedule.cls, schedule.params):
+            for callback in backend.optimizers.build_schedules(run.optimizers, schedule.cls, schedule.params):
                 run.callbacks.append(callback)
         self._build_parts()
         run.callbacks.attach(self)
@@ -317,7 +317,7 @@ class BaseNetworkTrainer(Predictor):
                 network = self._at_training_end()
             finally:
                 run.plan = None  # it holds the data
-            run.backend.set_evaluating(run.network)
+            run.backend.calls.set_evaluating(run.network)
             return network
 
     def _train_epochs(self, plan: TrainingPlan, verbose: int) -> None:
@@ -442,7 +442,7 @@ class BaseNetworkTrainer(Predictor):
                     self.saving.after_step()
                 if objective.is_enough():
                     break
-            run.backend.finish_epoch(run.optimizers)
+            run.backend.optimizers.finish_epoch(run.optimizers)
         if state.step_in_epoch == 0:
             raise DataError(f"the training data gave no batch in epoch {epoch}")
         guards.check_losses(run, running.losses, epoch)

@@ -32,7 +32,7 @@ def experiment_of(trial: Any, name: str | None, save_path: str | Path | None, se
     optimizer = state[keys.OPTIMIZER]
 
     def build(model: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        return {"default": backend.copy_optimizer(optimizer, state[keys.MODEL], model.module)}
+        return {"default": backend.optimizers.copy(optimizer, state[keys.MODEL], model.module)}
 
     given = {
         "losses": {"loss": state[keys.CRITERION]}, "val_metrics": _metrics_of(trial), "optim_fn": build,

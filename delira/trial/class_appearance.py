@@ -137,7 +137,7 @@ class ClassAppearanceModel(ImagingCallback):
             module, optimizer, keys.Y_PRED, verbose=0, device=config.device, gpu_ids=config.gpu_ids,
             save_on_signal=False, seed=derive_int(trainer.seed, stream="class appearance"),
         )  # fmt: skip
-        with trainer.backend.evaluating(network), _no_gradients(trainer.backend, network):
+        with trainer.backend.calls.evaluating(network), _no_gradients(trainer.backend, network):
             inner.for_train_steps(self.steps).run(1)
         pixels = read_arrays([as_array(module.image)])[0][0]
         return np.moveaxis(pixels, -1, 0) if is_last else pixels
@@ -168,12 +168,12 @@ def _no_gradients(backend: Any, network: Any) -> Iterator[None]:
     if not hasattr(network, "named_parameters"):
         yield
         return
-    names = backend.learned_names(network)
-    backend.set_learned_names(network, frozenset())
+    names = backend.weights.learned_names(network)
+    backend.weights.set_learned_names(network, frozenset())
     try:
         yield
     finally:
-        backend.set_learned_names(network, names)
+        backend.weights.set_learned_names(network, names)
 
 
 def _check(nclasses: int, input_size: Any, steps: int, target: Any, decay: float) -> None:

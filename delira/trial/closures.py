@@ -134,20 +134,20 @@ class Closure:
             return
         trainer = state[keys.SELF].trainer
         self._check_is_stored(network, trainer)
-        loss, more, gradients = trainer.backend.differentiate(
+        loss, more, gradients = trainer.backend.step.differentiate(
             network, optimizer, lambda network: self._compute(network, state)
         )
         state.update(more)
         state[self.loss] = state[keys.LOSS] = loss
         state[keys.GRADIENTS] = dict(gradients)
         trainer.events.fire("on_backward")
-        trainer.backend.leave_gradients(network, optimizer, {**gradients, **state.pop(keys.GRADIENTS)})
+        trainer.backend.step.leave_gradients(network, optimizer, {**gradients, **state.pop(keys.GRADIENTS)})
 
     def step(self, state: State) -> None:
         """Update the network with the gradients of the last call."""
         if (optimizer := self._own_optimizer(state)) is not None:
             trainer = state[keys.SELF].trainer
-            trainer.backend.update_after({"": optimizer})
+            trainer.backend.step.update_after({"": optimizer})
             trainer.objective.is_updated = True
 
     def _compute(self, network: Any, state: State) -> tuple[Any, dict[Any, Any]]:
@@ -164,7 +164,7 @@ class Closure:
                 given[keys.Y_TRUE] = read["y_true"](state)
             with _replaced(state, given):
                 state[keys.LOSS] = trainer.objective.loss()
-            for added in trainer.backend.added_losses(network).values():
+            for added in trainer.backend.calls.added_losses(network).values():
                 state[keys.LOSS] = state[keys.LOSS] + added
             trainer.events.fire("on_criterion")
             state[self.loss] = state[keys.LOSS]
@@ -175,7 +175,7 @@ class Closure:
         """Refuse a network that no checkpoint would hold."""
         if self._checked is network:
             return
-        layers = trainer.backend.layers
+        layers = trainer.backend.weights.layers
         if not set(map(id, layers(network).values())) <= set(map(id, layers(trainer.module).values())):
             raise ConfigError(
                 f"the network of the closure {str(self.optimizer)!r}, a {type(network).__name__}, is no part of the "

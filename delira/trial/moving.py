@@ -42,15 +42,15 @@ class Movable:
         if self._trainer is not None or dtype is not None:
             self._move(device, dtype)
         elif device is not None:
-            backend_of(self.state[keys.MODEL]).devices((), device)  # refuses one that is not there
+            backend_of(self.state[keys.MODEL]).devices.resolve((), device)  # refuses one that is not there
             self.settings = {**self.settings, "device": device}
         return self
 
     def _move(self, device: str | None, dtype: Any) -> None:
         """Bring the network and the states of its optimizers somewhere else, or into another number format."""
         run, facts = self.trainer.run, self.state
-        devices = run.devices if device is None else run.backend.devices((), device)
-        run.backend.move(run.network, run.optimizers, devices, dtype)
+        devices = run.devices if device is None else run.backend.devices.resolve((), device)
+        run.backend.devices.move(run.network, run.optimizers, devices, dtype)
         run.devices, run.n_replaced = devices, run.n_replaced + 1
         facts[keys.DEVICE], facts[keys.DATA_TYPE] = devices.input, dtype or facts[keys.DATA_TYPE]
 

@@ -143,7 +143,7 @@ class TrialObjective(Objective):
         self.trial.closure(facts)
         self._tell_what_was_not_called()
         if not self.is_updated and not isinstance(facts[keys.OPTIMIZER], (Mapping, type(None))):
-            run.backend.update_after({"default": default_optimizer(optimizers)})
+            run.backend.step.update_after({"default": default_optimizer(optimizers)})
         predictions = {PREDICTION: _detached(facts[keys.Y_PRED])} if keys.Y_PRED in facts else {}
         return {}, {"loss": _detached(facts[keys.LOSS])}, predictions
 
@@ -186,7 +186,7 @@ class TrialObjective(Objective):
 
     def forward(self, prepared: Mapping[str, Any]) -> Mapping[str, Any]:
         """Call the network on a prepared batch."""
-        with self.run.backend.calling(self.run.network):
+        with self.run.backend.calls.calling(self.run.network):
             return self._call_apart(self.run.network, prepared)
 
     def _call_in_step(self, network: Any, batch: Mapping[str, Any]) -> dict[str, Any]:
@@ -207,7 +207,7 @@ class TrialObjective(Objective):
                 if facts[keys.X] is own:  # else the network has set another one
                     facts[keys.X] = shown
 
-        return {PREDICTION: self.run.backend.call_apart(network, x, call)}
+        return {PREDICTION: self.run.backend.calls.call_apart(network, x, call)}
 
     def divided(self, batch: Mapping[str, Any]) -> tuple[Any, Any]:
         """Divide a batch into input and target; a compiled step has no entries that are None."""
@@ -265,7 +265,7 @@ class TrialObjective(Objective):
         facts, run = self.run.facts, self.run
         criterion = facts[keys.CRITERION]
         if criterion is None:
-            return run.backend.zero_loss(run.devices) + 0.0  # no leaf: callbacks may add to it in place
+            return run.backend.step.zero_loss(run.devices) + 0.0  # no leaf: callbacks may add to it in place
         return self.trial.criterion_of(criterion)(facts)
 
     def after_step(self, prepared: Mapping[str, Any], result: Result, carried: Mapping[Any, Any]) -> None:
@@ -347,7 +347,7 @@ class TrialObjective(Objective):
             return None
         names = self.run.learned_names
         learned = {name: value for name, value in model.items() if name in names}
-        copies: dict[str, Any] = backend.to_numpy(backend.snapshot(learned))
+        copies: dict[str, Any] = backend.arrays.to_numpy(backend.arrays.snapshot(learned))
         return copies or None
 
     def _tell_unchanged(self, before: Mapping[str, Any], after: Mapping[str, Any] | None) -> None:

@@ -71,7 +71,7 @@ class Passes:
         state[keys.STOP_TRAINING] = trainer.stop_training = False
         trainer.run.phase = state[keys.PHASE] = "fit"
         trainer.events.follow()
-        trainer.backend.check_optimizers(trainer.module, trainer.optimizers)
+        trainer.backend.optimizers.check(trainer.module, trainer.optimizers)
         if trainer.state.epoch < epochs and not self.objective.is_finished:
             self.objective.check_data(train)
             self._is_fitting = True
@@ -173,7 +173,7 @@ class Passes:
         if any(shape is not None and not len(shape) for shape in shapes):
             return predictions  # numbers of batches, not of samples
         try:
-            return self.trainer.backend.concatenate(predictions)
+            return self.trainer.backend.arrays.concatenate(predictions)
         except Exception as error:
             warnings.warn(
                 f"the predictions of the batches cannot be joined ({error}); they come as a list", stacklevel=4

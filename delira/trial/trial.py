@@ -89,7 +89,7 @@ class Trial(FluentData, Passes, Movable):
             raise ConfigError(f"a trial has no setting {taken[0]!r}; pass {_GIVEN_THEMSELVES[taken[0]]} themselves")
         check_names(settings, (*SETTINGS, "fold", "start_epoch", "resume_from"))
         if model is None:
-            model = backend_of(None).no_network()
+            model = backend_of(None).calls.no_network()
         _refuse_classes(optimizer=optimizer, criterion=criterion)
         _refuse_no_optimizer(optimizer)
         check_verbose(verbose)
@@ -111,7 +111,7 @@ class Trial(FluentData, Passes, Movable):
             keys.INF_TRAIN_LOADING: False, keys.OUTPUT: _output_of(settings),
         })  # fmt: skip
         #: of every random decision of the fit
-        self.seed: Any = settings["seed"] if "seed" in settings else self.backend.draw_seed()
+        self.seed: Any = settings["seed"] if "seed" in settings else self.backend.generators.draw_seed()
         super().__init__()
         if not self.backend.is_differentiable and optimizer is not None:
             raise ConfigError("an estimator of scikit-learn learns by itself; leave the optimizer out")
@@ -148,7 +148,7 @@ class Trial(FluentData, Passes, Movable):
         known = [id(one) for one in given.values()]
         further = optimizers_of(self.closure, self.state)
         self.built_optimizers = given | {name: one for name, one in further.items() if id(one) not in known}
-        return dict(self.built_optimizers) or {"default": self.backend.no_optimizer()}
+        return dict(self.built_optimizers) or {"default": self.backend.optimizers.none()}
 
     @property
     def backend(self) -> Backend:
@@ -255,7 +255,7 @@ class Trial(FluentData, Passes, Movable):
                 stacklevel=2,
             )
         # a copy: the trainer goes on with the lists and arrays of what it is given
-        tree = self.trainer.backend.snapshot(tree)
+        tree = self.trainer.backend.arrays.snapshot(tree)
         if is_state:
             self.objective.take_over(self.trainer.saving.take, tree)
             self.state[keys.HISTORY] = self.trainer.state.history

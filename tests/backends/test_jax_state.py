@@ -59,7 +59,7 @@ def test_a_checkpoint_holds_weights_optimizers_and_epoch(tmp_path):
     tree = load_checkpoint_jax(path)
     assert (tree["epoch"], tree["note"]) == (3, "kept")
     other = Net()
-    BACKEND.load_state_tree(tree, other, create_optims_default_jax(other, optax.adam, lr=0.1))
+    BACKEND.checkpoints.load_state_tree(tree, other, create_optims_default_jax(other, optax.adam, lr=0.1))
     weights = named_weights(network)
     assert all(array.tobytes() == weights[name].tobytes() for name, array in named_weights(other).items())
 
@@ -67,7 +67,7 @@ def test_a_checkpoint_holds_weights_optimizers_and_epoch(tmp_path):
 def test_bfloat16_weights_keep_their_bits(tmp_path):
     network, other = Net(param_dtype=jnp.bfloat16), Net(param_dtype=jnp.bfloat16)
     path = save_checkpoint_jax(tmp_path / "a.zip", network)
-    BACKEND.load_state_tree(load_checkpoint_jax(path), other, {})
+    BACKEND.checkpoints.load_state_tree(load_checkpoint_jax(path), other, {})
     kernel = named_weights(other)["linear.kernel"]
     assert kernel.dtype.name == "bfloat16"
     assert kernel.tobytes() == named_weights(network)["linear.kernel"].tobytes()
@@ -76,15 +76,15 @@ def test_bfloat16_weights_keep_their_bits(tmp_path):
 def test_a_state_that_does_not_fit_changes_nothing():
     network = Net()
     optimizers = create_optims_default_jax(network, optax.adam, lr=0.1)
-    tree = BACKEND.state_tree(network, optimizers)
+    tree = BACKEND.checkpoints.state_tree(network, optimizers)
     other = Net(4)
     before = named_weights(other)
     with pytest.raises(CheckpointError, match=r"linear.kernel has shape \(3, 1\) in the checkpoint and \(4, 1\)"):
-        BACKEND.load_state_tree(tree, other, {})
+        BACKEND.checkpoints.load_state_tree(tree, other, {})
     third = Net()
     own = named_weights(third)
     with pytest.raises(CheckpointError, match="does not fit the optimizer 'default'"):
-        BACKEND.load_state_tree(tree, third, create_optims_default_jax(third, optax.sgd, lr=0.1))
+        BACKEND.checkpoints.load_state_tree(tree, third, create_optims_default_jax(third, optax.sgd, lr=0.1))
     for weights, now in ((before, named_weights(other)), (own, named_weights(third))):
         assert all(now[name].tobytes() == array.tobytes() for name, array in weights.items())
 
@@ -95,7 +95,7 @@ def test_a_state_is_not_changed_by_later_steps(tmp_path):
         network, tmp_path, losses={"mse": mse}, optimizer_cls=optax.sgd, optimizer_params={"lr": 0.1},
         save_freq=None, logging_type=None, verbose=False,
     )  # fmt: skip
-    tree, weights = BACKEND.state_tree(network, trainer.optimizers)["model"], named_weights(network)
+    tree, weights = BACKEND.checkpoints.state_tree(network, trainer.optimizers)["model"], named_weights(network)
     arrays = {"data": np.eye(3, dtype=np.float32), "label": np.ones((3, 1), np.float32)}
     trainer.train(1, BaseDataManager(arrays, 3))
     assert not np.allclose(named_weights(network)["norm.bias"], weights["norm.bias"])
@@ -151,9 +151,9 @@ def test_the_learning_rate_has_both_names_and_keeps_its_digits():
 
 def test_a_hidden_rate_is_not_shown_and_cannot_be_changed():
     optimizer = JaxOptimizer(Net(), optax.adam(0.1))
-    assert BACKEND.learning_rates({"default": optimizer}) == {}
+    assert BACKEND.optimizers.learning_rates({"default": optimizer}) == {}
     with pytest.raises(ConfigError, match=r"optax.inject_hyperparams\(optax.adam\)"):
-        BACKEND.scale_rates({"default": optimizer}, 0.5)
+        BACKEND.optimizers.scale_rates({"default": optimizer}, 0.5)
     (scheduled,) = create_optims_default_jax(Net(), optax.adam, lr=optax.constant_schedule(0.1)).values()
     with pytest.raises(ConfigError, match="is a schedule of optax already"):
         scheduled.rate = 0.2

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import optax
 from flax import nnx
 
-from delira.backends.jax.generator import GENERATOR
+from delira.backends.jax.generators import GENERATOR
 from delira.models import AbstractJaxNetwork, load_named_weights, named_weights
 from delira.training import JaxNetworkTrainer, JaxOptimizer
 from delira.training.callbacks import StepLRCallbackJax
@@ -224,8 +224,8 @@ def test_the_steps_of_an_epoch_drop_different_values(tmp_path):
 def test_statistics_are_kept_but_not_learned_and_streams_are_neither():
     network = build(dropout=0.5)
     backend = JaxNetworkTrainer.backend
-    assert set(backend.state_tree(network, {})["model"]) == set(WEIGHTS)
-    assert set(WEIGHTS) - backend.learned_names(network) == {"body.layers.1.mean", "body.layers.1.var"}
+    assert set(backend.checkpoints.state_tree(network, {})["model"]) == set(WEIGHTS)
+    assert set(WEIGHTS) - backend.weights.learned_names(network) == {"body.layers.1.mean", "body.layers.1.var"}
 
 
 def test_shared_weights_have_all_of_their_names_and_one_update(tmp_path):
@@ -255,7 +255,7 @@ def test_frozen_weights_stay_and_so_does_their_part_of_the_optimizer(tmp_path):
     weights = named_weights(network)
     assert weights["head.kernel"].tobytes() == WEIGHTS["head.kernel"].tobytes()
     assert not np.allclose(weights["head.bias"], 0)
-    moments = done.backend.state_tree(network, done.optimizers)["optimizer"]["default"]
+    moments = done.backend.checkpoints.state_tree(network, done.optimizers)["optimizer"]["default"]
     (mean,) = [array for place, array in moments.items() if place.endswith("trace/head.kernel")]
     assert not mean.any()
 

@@ -113,7 +113,11 @@ def test_an_estimator_that_is_fitted_at_once_begins_its_epoch_again(tmp_path, ca
 def test_a_run_stopped_in_the_validation_is_not_fitted_again(tmp_path, caplog):
     class InValidation:
         def update(self, y_true, y_pred):
-            if not trainer.state.history and len(y_true) == BATCH_SIZE and trainer.backend.is_ready(trainer.module):
+            if (
+                not trainer.state.history
+                and len(y_true) == BATCH_SIZE
+                and trainer.backend.calls.is_ready(trainer.module)
+            ):
                 os.kill(os.getpid(), signal.SIGTERM)
 
         def reset(self): ...
@@ -210,7 +214,7 @@ def test_equal_estimators_give_equal_bytes(estimator):
     for _ in range(2):
         network = SklearnEstimator(clone(estimator), classes=range(10))
         network.learn(INPUTS, load_digits(return_X_y=True)[1][:200], batch=network.is_incremental)
-        trees.append(SklearnNetworkTrainer.backend.state_tree(network, {}))
+        trees.append(SklearnNetworkTrainer.backend.checkpoints.state_tree(network, {}))
         network.keep = trees  # the memory of the first is not used again
     assert trees[0]["model"]["estimator"].tobytes() == trees[1]["model"]["estimator"].tobytes()
 

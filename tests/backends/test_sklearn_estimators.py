@@ -292,7 +292,7 @@ def test_without_labels(tmp_path):
     network = SklearnEstimator(MiniBatchKMeans(3, n_init=1), target=None)
     trained = SklearnNetworkTrainer(network, tmp_path, **QUIET).train(2, data)
     assert trained.estimator.cluster_centers_.shape == (3, 64)
-    assert SklearnNetworkTrainer.backend.is_ready(trained)
+    assert SklearnNetworkTrainer.backend.calls.is_ready(trained)
 
 
 # ---- as a baseline

@@ -58,7 +58,7 @@ def data(n=12):
 
 
 def build(path, network=None, **settings):
-    BACKEND.seed(3)
+    BACKEND.generators.seed(3)
     keras.utils.set_random_seed(3)
     chosen = {
         "losses": {"mse": mse},
@@ -79,7 +79,7 @@ def built():
 
 
 def same(left, right):
-    ours, theirs = BACKEND.to_numpy(left), BACKEND.to_numpy(right)
+    ours, theirs = BACKEND.arrays.to_numpy(left), BACKEND.arrays.to_numpy(right)
     np.testing.assert_equal(ours, theirs)
 
 
@@ -147,7 +147,7 @@ def test_save_and_load_a_network_by_the_places_of_its_variables(tmp_path):
     save_checkpoint_tf(tmp_path / "net.zip", first, epoch=3, note="mine")
     tree = load_checkpoint_tf(tmp_path / "net.zip", second)
     assert (tree["epoch"], tree["note"]) == (3, "mine")
-    same(BACKEND.state_tree(first, {}), BACKEND.state_tree(second, {}))
+    same(BACKEND.checkpoints.state_tree(first, {}), BACKEND.checkpoints.state_tree(second, {}))
     damaged = bytearray((tmp_path / "net.zip").read_bytes())
     damaged[len(damaged) // 2] ^= 1
     (tmp_path / "net.zip").write_bytes(damaged)
@@ -174,16 +174,16 @@ def test_the_average_of_the_weights_is_what_a_checkpoint_holds(tmp_path):
 
 def test_frozen_weights_are_frozen_again(tmp_path):
     network = built()
-    names = BACKEND.learned_names(network)
+    names = BACKEND.weights.learned_names(network)
     network.blocks[0].trainable = False
-    frozen = BACKEND.learned_names(network)
+    frozen = BACKEND.weights.learned_names(network)
     assert names - frozen == {name for name in names if name.startswith("blocks.0.")}
     other = built()
-    BACKEND.set_learned_names(other, frozen)
-    assert BACKEND.learned_names(other) == frozen
+    BACKEND.weights.set_learned_names(other, frozen)
+    assert BACKEND.weights.learned_names(other) == frozen
     assert not other.blocks[0].norm.trainable  # it predicts
-    BACKEND.set_learned_names(other, names)
-    assert BACKEND.learned_names(other) == names
+    BACKEND.weights.set_learned_names(other, names)
+    assert BACKEND.weights.learned_names(other) == names
     assert other.blocks[0].norm.trainable
 
 

@@ -161,7 +161,7 @@ class Seen(AbstractCallback):
         self.masks = []
 
     def at_iter_end(self, trainer, predictions, **kwargs):
-        self.masks.append(BACKEND.to_numpy(dict(predictions))["mask"])
+        self.masks.append(BACKEND.arrays.to_numpy(dict(predictions))["mask"])
 
 
 def check_every_device_drops_something_else(path):
@@ -308,19 +308,21 @@ def test_a_strategy_of_one_device_computes_what_the_device_does():
     for device in ("/CPU:0", Several(["/CPU:0"])):
         keras.utils.set_random_seed(3)
         network = Net(normalise=True)
-        BACKEND.place(network, {}, Devices(device, device))
-        assert BACKEND.devices_of(network).input == device
+        BACKEND.devices.place(network, {}, Devices(device, device))
+        assert BACKEND.devices.of(network).input == device
         update = UpdateConfig(accumulation_steps=2, clip_norm=0.5)
-        optimizers = BACKEND.build_optimizers(network, None, keras.optimizers.Adam, {"lr": 0.1}, update)
+        optimizers = BACKEND.optimizers.build(network, None, keras.optimizers.Adam, {"lr": 0.1}, update)
         arguments = {"optimizers": optimizers, "losses": {"mse": mse}, "metrics": {"again": mse}}
-        step = BACKEND.bind_step(network.closure, network, arguments, CompileConfig())
+        step = BACKEND.step.bind(network.closure, network, arguments, CompileConfig())
         found = {}
         for number in range(3):
-            with BACKEND.training(network), BACKEND.step_scope(optimizers, 4, number == 2):
+            with BACKEND.calls.training(network), BACKEND.optimizers.scope(optimizers, 4, number == 2):
                 metrics, losses, predictions = step(batch, {})
-            found |= {f"{name}{number}": value for name, value in BACKEND.to_numpy({**metrics, **losses}).items()}
-        with BACKEND.evaluating(network):
-            found |= {"pred": BACKEND.to_numpy(BACKEND.forward(network, {"x": batch["data"]})["pred"])}
+            found |= {
+                f"{name}{number}": value for name, value in BACKEND.arrays.to_numpy({**metrics, **losses}).items()
+            }
+        with BACKEND.calls.evaluating(network):
+            found |= {"pred": BACKEND.arrays.to_numpy(BACKEND.calls.forward(network, {"x": batch["data"]})["pred"])}
         assert predictions["pred"].shape == (4, 1)
         assert optimizers["default"].num_updates == 2
         outcomes.append({**found, **named_weights(network)})
@@ -383,8 +385,8 @@ def test_deterministic_holds_for_the_training_alone_and_gives_the_same_bits(tmp_
     assert not is_deterministic()
     for name, array in state(runs[0]).items():
         np.testing.assert_array_equal(array, state(runs[1])[name])
-    with BACKEND.deterministic():
-        with BACKEND.deterministic():
+    with BACKEND.devices.deterministic():
+        with BACKEND.devices.deterministic():
             pass
         assert is_deterministic()
     assert not is_deterministic()
@@ -413,9 +415,9 @@ def test_an_operation_that_is_not_deterministic_is_explained(tmp_path):
 
 def test_threads_that_come_too_late_are_refused(tmp_path):
     tf.constant(0)  # TensorFlow is in use
-    have = BACKEND.thread_count()
+    have = BACKEND.devices.thread_count()
     with pytest.raises(ConfigError, match=r"num_threads=\d+ comes too late: TensorFlow is in use"):
         train(tmp_path, "cpu", num_threads=(have or 0) + 1)
-    assert BACKEND.thread_count() == have
-    with BACKEND.threads(have):  # what there is already is no change
-        assert BACKEND.thread_count() == have
+    assert BACKEND.devices.thread_count() == have
+    with BACKEND.devices.threads(have):  # what there is already is no change
+        assert BACKEND.devices.thread_count() == have

@@ -121,10 +121,10 @@ class AnyLength(AbstractTfNetwork):
 def test_many_lengths_share_a_graph() -> None:
     network = AnyLength()
     backend = network.__delira_backend__
-    with backend.evaluating(network):
+    with backend.calls.evaluating(network):
         for length in (*range(1, 31), 30):
             x = np.ones((2, length, N_FEATURES), np.float32)
-            found = backend.forward(network, {"x": tf.constant(x)})
+            found = backend.calls.forward(network, {"x": tf.constant(x)})
             assert found["pred"].shape == (2, N_CLASSES)
     assert network.n_traces < 15
 
@@ -243,7 +243,7 @@ def test_a_seed_that_comes_again_draws_the_same_again():
     with BACKEND_GENERATORS.undisturbed():
         drawn = []
         for seed in (5, 6, 5, 7, 5):  # between the last two nothing is drawn with 7
-            BACKEND.seed(seed)
+            BACKEND.generators.seed(seed)
             drawn.append(tf.random.uniform((3,)).numpy().tolist() if seed != 7 else None)
         assert drawn[0] == drawn[2] == drawn[4] != drawn[1]
 
@@ -255,10 +255,10 @@ def test_only_seeds_that_were_drawn_with_cost_the_compiled_kernels(monkeypatch):
         forgotten = []
         monkeypatch.setattr(tf.random, "set_seed", forgotten.append)  # forgets all compiled kernels
         for seed in (11, 12, 11, 12):
-            BACKEND.seed(seed)
+            BACKEND.generators.seed(seed)
         assert forgotten == []
         tf.random.uniform(())
-        BACKEND.seed(11)
-        BACKEND.seed(12)
+        BACKEND.generators.seed(11)
+        BACKEND.generators.seed(12)
         assert forgotten == [12]
         monkeypatch.undo()

@@ -9,7 +9,6 @@ tf = pytest.importorskip("tensorflow")
 keras = pytest.importorskip("keras")
 
 from delira.backends.tensorflow.backend import BACKEND  # noqa: E402
-from delira.backends.tensorflow.builders import build_optimizers, step_scope  # noqa: E402
 from delira.contract import UpdateConfig  # noqa: E402
 from delira.models import AbstractTfNetwork  # noqa: E402
 from delira.training import TfNetworkTrainer, create_optims_default_tf, create_optims_gan_default_tf  # noqa: E402
@@ -129,7 +128,7 @@ def test_the_scale_of_fp16_falls_when_a_gradient_is_infinite_and_the_update_is_l
     state = {name: float(value) for name, value in optimizer.pending_state().items()}
     huge = [tf.fill((3, 1), np.inf)]
     before, updates = trainer.network.dense.kernel.numpy(), optimizer.num_updates
-    with step_scope(trainer.optimizers, 4, True):
+    with BACKEND.optimizers.scope(trainer.optimizers, 4, True):
         optimizer.scale_loss(tf.constant(1.0))
         optimizer.apply(huge)
     np.testing.assert_array_equal(trainer.network.dense.kernel.numpy(), before)
@@ -165,14 +164,14 @@ def test_a_batch_in_parts_makes_the_update_of_the_whole(tmp_path, n_parts):
 def test_parts_that_are_discarded_leave_the_group_as_it_was():
     network = Net()
     update = UpdateConfig(accumulation_steps=2, in_parts=True)
-    optimizers = build_optimizers(network, None, keras.optimizers.SGD, {"lr": 1.0}, update)
+    optimizers = BACKEND.optimizers.build(network, None, keras.optimizers.SGD, {"lr": 1.0}, update)
     optimizer, ones = optimizers["default"], [tf.ones((3, 1))]
-    with step_scope(optimizers, 4, False):
+    with BACKEND.optimizers.scope(optimizers, 4, False):
         optimizer.apply(ones)
-    with step_scope(optimizers, 2, False, part=True):
+    with BACKEND.optimizers.scope(optimizers, 2, False, part=True):
         optimizer.apply([100 * ones[0]])
-    assert BACKEND.discard_parts(optimizers)
-    with step_scope(optimizers, 4, False):
+    assert BACKEND.optimizers.discard_parts(optimizers)
+    with BACKEND.optimizers.scope(optimizers, 4, False):
         optimizer.apply(ones)
     np.testing.assert_allclose(network.dense.kernel.numpy(), 0, atol=1e-6)
 
@@ -230,7 +229,7 @@ def test_two_optimizers_change_their_own_layers(tmp_path):
     trainer = train(tmp_path, batches([4, 4]), network, optim_fn=create_optims_gan_default_tf)
     assert not np.array_equal(network.gen.kernel, gen)
     np.testing.assert_array_equal(network.discr.kernel, discr)
-    assert trainer.backend.learning_rates(trainer.optimizers) == {"lr_gen": 0.1, "lr_discr": 0.1}
+    assert trainer.backend.optimizers.learning_rates(trainer.optimizers) == {"lr_gen": 0.1, "lr_discr": 0.1}
 
 
 @pytest.mark.parametrize(
@@ -250,7 +249,7 @@ def test_what_is_no_optimizer_is_refused(tmp_path, settings, message):
 def test_a_rate_that_is_a_schedule_of_keras_is_followed_and_cannot_be_scaled(tmp_path):
     schedule = keras.optimizers.schedules.PiecewiseConstantDecay([0], [0.5, 0.25])
     trainer = train(tmp_path, batches([4, 4]), optimizer_params={"learning_rate": schedule})
-    assert trainer.backend.learning_rates(trainer.optimizers) == {"lr": 0.25}
+    assert trainer.backend.optimizers.learning_rates(trainer.optimizers) == {"lr": 0.25}
     with pytest.raises(ConfigError, match="is a schedule of Keras, which cannot be changed"):
         trainer.scale_rates(0.5)
 

@@ -27,7 +27,7 @@ from delira.training import PyTorchNetworkTrainer, create_optims_gan_default_pyt
 
 MSE = torch.nn.functional.mse_loss
 #: verified first, and not
-LOADERS = [load_checkpoint_torch, PyTorchNetworkTrainer.load_state, PyTorchNetworkTrainer.backend.read_checkpoint]
+LOADERS = [load_checkpoint_torch, PyTorchNetworkTrainer.load_state, PyTorchNetworkTrainer.backend.checkpoints.read]
 
 
 class Net(AbstractPyTorchNetwork):

@@ -300,7 +300,7 @@ def test_an_update_that_fp16_leaves_out_is_not_counted(classes, tmp_path):
     optimizer.scaler.load_state_dict(optimizer.scaler.state_dict() | {"scale": 2.0**120})  # gradients overflow
     before = copy.deepcopy(network.state_dict())
     batch = next(batches_of(classes, 1))
-    with trainer.backend.step_scope(trainer.optimizers, 8, False):
+    with trainer.backend.optimizers.scope(trainer.optimizers, 8, False):
         network.closure(network, batch, trainer.optimizers, losses=trainer.losses)
     assert all(torch.equal(before[name], value) for name, value in network.state_dict().items())
     assert optimizer.num_updates == 0

@@ -8,7 +8,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from delira.backends.torch.determinism import deterministic, explain  # noqa: E402
+from delira.backends.torch.backend import BACKEND  # noqa: E402
+
+deterministic, explain = BACKEND.devices.deterministic, BACKEND.step.explain
 
 #: of PyTorch, which no CPU raises
 CUBLAS = (
@@ -140,8 +142,9 @@ def test_other_errors_are_not_explained(error):
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_matrices_are_multiplied_deterministically_on_a_gpu():
     code = (
-        "import torch\nfrom delira.backends.torch.determinism import deterministic\n"
-        "with deterministic(): print(torch.ones(2, 2, device='cuda').mm(torch.ones(2, 2, device='cuda')).sum().item())"
+        "import torch\nfrom delira.backends.torch.backend import BACKEND\n"
+        "with BACKEND.devices.deterministic():\n"
+        "    print(torch.ones(2, 2, device='cuda').mm(torch.ones(2, 2, device='cuda')).sum().item())"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "8.0"

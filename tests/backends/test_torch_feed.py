@@ -121,7 +121,7 @@ def test_batches_arrive_on_the_gpu_as_prepare_batch_makes_them():
 def test_training_computes_the_same_with_and_without_copies_ahead(tmp_path, monkeypatch):
     ahead = trained(tmp_path / "ahead", "cuda")
     monkeypatch.setattr(
-        "delira.backends.torch.backend.TorchBackend.feed",
+        "delira.backends.torch.step.TorchStep.feed",
         staticmethod(lambda batches, prepare: ((batch, None) for batch in batches)),
     )
     at_once = trained(tmp_path / "at once", "cuda")

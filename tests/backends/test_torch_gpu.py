@@ -199,8 +199,8 @@ def test_a_restarted_training_equals_an_unbroken_one_bit_for_bit(precision, mana
     assert again.state.history == unbroken.state.history
     backend = again.backend
     assert_equal_trees(
-        backend.state_tree(again.network, again.optimizers),
-        backend.state_tree(unbroken.network, unbroken.optimizers),
+        backend.checkpoints.state_tree(again.network, again.optimizers),
+        backend.checkpoints.state_tree(unbroken.network, unbroken.optimizers),
     )
 
 

@@ -7,7 +7,7 @@ from delira.errors import CheckpointError, ConfigError, NetworkError
 
 torch = pytest.importorskip("torch")
 
-from delira.backends.torch import snapshot  # noqa: E402
+from delira.backends.torch.backend import BACKEND  # noqa: E402
 from delira.models import AbstractPyTorchNetwork  # noqa: E402
 from delira.training import PyTorchNetworkTrainer  # noqa: E402
 from delira.training.callbacks import ExponentialMovingAverage  # noqa: E402
@@ -235,11 +235,11 @@ def test_the_state_of_another_optimizer_is_refused_and_the_own_stays(tmp_path, m
     trainer = trainer_of(tmp_path / "sgd", optimizer_cls=torch.optim.SGD)
     for each in (foreign, trainer):
         each.train(1, manager())
-    before = foreign.backend.snapshot(foreign.checkpoint_tree())
+    before = foreign.backend.arrays.snapshot(foreign.checkpoint_tree())
     for _ in range(2):
         with pytest.raises(CheckpointError, match=r"'default': it is no state of a LBFGS, since .*max_iter.* is miss"):
             foreign.update_state(trainer.checkpoints.path("last"))
-        assert_same(foreign.backend.snapshot(foreign.checkpoint_tree()), before)
+        assert_same(foreign.backend.arrays.snapshot(foreign.checkpoint_tree()), before)
 
 
 # ---- dtypes
@@ -270,13 +270,13 @@ def test_a_tied_weight_has_one_average_under_all_of_its_names():
     with torch.no_grad():
         for weight in network.parameters():
             weight.zero_()
-    average = backend.average(None, network, 0.0)
-    assert average.keys() == network.state_dict().keys() == backend.learned_names(network)
+    average = backend.weights.average(None, network, 0.0)
+    assert average.keys() == network.state_dict().keys() == backend.weights.learned_names(network)
     with torch.no_grad():
         for weight in network.parameters():
             weight.fill_(1.0)
     for expected in (0.25, 0.4375):  # once each time: a quarter of what is left
-        average = backend.average(average, network, 0.75)
+        average = backend.weights.average(average, network, 0.75)
         assert all((entry == expected).all() for entry in average.values())
     assert average["second.weight"] is average["first.weight"] is average["again.weight"]
 
@@ -356,13 +356,13 @@ def test_the_state_of_a_network_without_shapes_is_not_written(tmp_path):
 def test_taking_a_checkpoint_over_does_not_copy_the_network(tmp_path, manager, monkeypatch):
     trainer = trainer_of(tmp_path, optimizer_cls=torch.optim.SGD)  # no state of its own
     trainer.train(1, manager())
-    tree, copied, take = last_of(trainer), [], snapshot.snapshot
+    tree, copied, take = last_of(trainer), [], BACKEND.arrays.snapshot
 
     def watched(part, previous=None):
         copied.append(part)
         return take(part, previous)
 
-    monkeypatch.setattr(snapshot, "snapshot", watched)
-    trainer.backend.load_state_tree(tree, trainer.module, trainer.optimizers)
+    monkeypatch.setattr(BACKEND.arrays, "snapshot", watched)
+    trainer.backend.checkpoints.load_state_tree(tree, trainer.module, trainer.optimizers)
     tensors = [leaf for part in copied for leaf in torch.utils._pytree.tree_leaves(part)]
     assert not [leaf for leaf in tensors if isinstance(leaf, torch.Tensor)]

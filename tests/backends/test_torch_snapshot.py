@@ -12,7 +12,10 @@ from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
 
-from delira.backends.torch.snapshot import free_memory, is_out_of_memory, snapshot  # noqa: E402
+from delira.backends.torch.backend import BACKEND  # noqa: E402
+
+snapshot = BACKEND.arrays.snapshot
+free_memory, is_out_of_memory = BACKEND.devices.free_memory, BACKEND.devices.is_out_of_memory
 
 Pair = collections.namedtuple("Pair", ["first", "second"])
 

@@ -186,7 +186,9 @@ def test_the_caller_s_generator_is_not_moved(manager, tmp_path):
 def test_losses_with_weights_go_where_the_targets_are():
     loss = torch.nn.CrossEntropyLoss(weight=torch.ones(3))
     meta, backend = torch.device("meta"), PyTorchNetworkTrainer.backend
-    network = backend.place(Net(), {"ce": loss, "mse": MSE}, type(backend.devices((), None))(meta, meta))
+    network = backend.devices.place(
+        Net(), {"ce": loss, "mse": MSE}, type(backend.devices.resolve((), None))(meta, meta)
+    )
     assert loss.weight.device.type == "meta"
     assert {parameter.device.type for parameter in network.parameters()} == {"meta"}
 
@@ -197,7 +199,7 @@ def test_training_metrics_with_buffers_go_where_the_targets_are(manager, tmp_pat
     metric = torch.nn.L1Loss()
     monkeypatch.setattr(metric, "to", moved.append, raising=False)
     trainer_of(Net(), tmp_path, train_metrics={"mae": metric})
-    assert moved == [backend.devices((), None).output]
+    assert moved == [backend.devices.resolve((), None).output]
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

@@ -13,9 +13,7 @@ from delira.errors import CheckpointError, ConfigError, NetworkError, NonFiniteL
 
 torch = pytest.importorskip("torch")
 
-from delira.backends.torch.averages import average  # noqa: E402
-from delira.backends.torch.building import build_optimizers  # noqa: E402
-from delira.backends.torch.optimizers import scale_rates, step_scope  # noqa: E402
+from delira.backends.torch.backend import BACKEND  # noqa: E402
 from delira.backends.torch.schedules import TorchSchedulerCallback  # noqa: E402
 from delira.contract import UpdateConfig  # noqa: E402
 from delira.models import AbstractPyTorchNetwork  # noqa: E402
@@ -460,7 +458,7 @@ def steep(batch):
 def optimizers_of(network, builder=None, optimizer_cls=torch.optim.SGD, params=None, **update):
     if params is None:
         params = {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.01}
-    optimizers = build_optimizers(network, builder, optimizer_cls, params, UpdateConfig(**update))
+    optimizers = BACKEND.optimizers.build(network, builder, optimizer_cls, params, UpdateConfig(**update))
     for optimizer in optimizers.values():
         if optimizer.scaler.is_enabled():
             optimizer.scaler.load_state_dict(optimizer.scaler.state_dict() | {"scale": SCALE})
@@ -470,7 +468,7 @@ def optimizers_of(network, builder=None, optimizer_cls=torch.optim.SGD, params=N
 def compute(network, optimizers, batch, is_last=False, part=False):
     """One closure call."""
     tensors = {name: torch.from_numpy(values) for name, values in batch.items()}
-    with step_scope(optimizers, len(batch["data"]), is_last, part):
+    with BACKEND.optimizers.scope(optimizers, len(batch["data"]), is_last, part):
         network.closure(network, tensors, optimizers, losses={"mse": MSE})
 
 
@@ -587,11 +585,11 @@ def test_a_batch_that_is_part_of_an_update_or_group_cannot_be_repeated(update):
     network = build(HandWritten)
     optimizers = optimizers_of(network, in_parts=True, **update)
     (batch,) = batches_of(4)
-    with step_scope(optimizers, 4, False):
+    with BACKEND.optimizers.scope(optimizers, 4, False):
         assert optimizers["default"].discard_parts()  # the memory ran out before the update
     compute(network, optimizers, batch)
     assert not optimizers["default"].discard_parts()
-    with step_scope(optimizers, 4, False):
+    with BACKEND.optimizers.scope(optimizers, 4, False):
         assert optimizers["default"].discard_parts()
 
 
@@ -880,7 +878,7 @@ def test_every_schedule_continues_with_scaled_rates(name, moment):
     ours, theirs = scheduled(name), scheduled(name)
     before = follow(*theirs, moment)
     assert np.array_equal(follow(*ours, moment), before)
-    scale_rates(ours[0], 0.25)
+    BACKEND.optimizers.scale_rates(ours[0], 0.25)
     ours[1].scale_rates(0.25)
     assert ours[1].scheduler.get_last_lr() == [group["lr"] for group in ours[0]["default"].param_groups]
     rates = follow(*theirs, 11 - moment)
@@ -893,7 +891,7 @@ def test_every_schedule_continues_with_scaled_rates(name, moment):
 def test_scaled_rates_are_kept_in_checkpoints(name):
     ours, theirs = scheduled(name), scheduled(name)
     follow(*ours, 2)
-    scale_rates(ours[0], 0.25)
+    BACKEND.optimizers.scale_rates(ours[0], 0.25)
     ours[1].scale_rates(0.25)
     theirs[0]["default"].load_state_dict(copy.deepcopy(ours[0]["default"].state_dict()))
     theirs[1].load_state_dict(copy.deepcopy(ours[1].state_dict()))
@@ -905,7 +903,7 @@ def test_a_plateau_that_learns_its_direction_keeps_its_scaled_floor():
         score_key, score_mode = "accuracy", "highest"
 
     optimizers, schedule = scheduled("plateau")
-    scale_rates(optimizers, 0.25)
+    BACKEND.optimizers.scale_rates(optimizers, 0.25)
     schedule.scale_rates(0.25)
     schedule.at_training_begin(Trainer())
     assert schedule.scheduler.mode == "max"
@@ -917,7 +915,7 @@ def test_rates_that_are_tensors_are_scaled_once():
     network = build(Pair)
     groups = [{"params": [parameter]} for parameter in network.parameters()]
     optimizer = torch.optim.Adam(groups, lr=torch.tensor(0.1), capturable=False, foreach=False)
-    scale_rates({"default": optimizer}, 0.5)
+    BACKEND.optimizers.scale_rates({"default": optimizer}, 0.5)
     assert [float(group["lr"]) for group in optimizer.param_groups] == pytest.approx([0.05] * 4)
 
 
@@ -928,7 +926,7 @@ def test_the_average_is_the_exponential_one_of_the_weights():
     network = build(HandWritten)
     optimizers, found, expected = optimizers_of(network), None, None
     for batch in batches_of(4, 4, 4, 4):
-        found = average(found, network, 0.8)
+        found = BACKEND.weights.average(found, network, 0.8)
         weights = {name: p.detach().double().numpy().copy() for name, p in network.named_parameters()}
         expected = weights if expected is None else {n: 0.8 * expected[n] + 0.2 * w for n, w in weights.items()}
         compute(network, optimizers, batch)
@@ -940,12 +938,12 @@ def test_the_average_is_the_exponential_one_of_the_weights():
 
 def test_the_average_is_updated_in_place_and_the_network_is_left_alone():
     network = build()
-    first = average(None, network, 0.5)
+    first = BACKEND.weights.average(None, network, 0.5)
     before = copy.deepcopy(network)
     with torch.no_grad():
         network.layers[0].weight += 1
     moved = copy.deepcopy(network)
-    second = average(first, network, 0.5)
+    second = BACKEND.weights.average(first, network, 0.5)
     assert all(second[name] is first[name] for name in first)
     torch.testing.assert_close(second["layers.0.weight"], before.layers[0].weight + 0.5, check_stride=False)
     assert_equal(network, moved)
@@ -954,19 +952,19 @@ def test_the_average_is_updated_in_place_and_the_network_is_left_alone():
 def test_buffers_are_not_averaged_and_tied_weights_count_once():
     network = torch.nn.Sequential(torch.nn.BatchNorm1d(3), torch.nn.Linear(3, 3), torch.nn.Linear(3, 3))
     network[2].weight = network[1].weight
-    averages = average(None, network, 0.9)
+    averages = BACKEND.weights.average(None, network, 0.9)
     assert averages.keys() == {"0.weight", "0.bias", "1.weight", "1.bias", "2.weight", "2.bias"}
     assert averages["2.weight"] is averages["1.weight"]
 
 
 def test_a_network_without_weights_has_an_empty_average():
-    assert average(average(None, torch.nn.ReLU(), 0.9), torch.nn.ReLU(), 0.9) == {}
+    assert BACKEND.weights.average(BACKEND.weights.average(None, torch.nn.ReLU(), 0.9), torch.nn.ReLU(), 0.9) == {}
 
 
 def test_an_average_of_another_network_is_refused():
-    found = average(None, build(), 0.9)
+    found = BACKEND.weights.average(None, build(), 0.9)
     with pytest.raises(NetworkError, match=r"does not fit the network Linear: bias, layers\.0\.bias, "):
-        average(found, torch.nn.Linear(3, 1), 0.9)
+        BACKEND.weights.average(found, torch.nn.Linear(3, 1), 0.9)
 
 
 class _Remembering(torch.optim.SGD):
@@ -983,7 +981,7 @@ def _plain(cls):
     """An optimizer of one layer with gradients, as the trainer wraps it."""
     layer = torch.nn.Linear(2, 1)
     layer(torch.ones(1, 2)).sum().backward()
-    return layer, build_optimizers(layer, None, cls, {"lr": 0.1}, UpdateConfig())["default"]
+    return layer, BACKEND.optimizers.build(layer, None, cls, {"lr": 0.1}, UpdateConfig())["default"]
 
 
 @pytest.mark.parametrize("cls", [torch.optim.SGD, _Remembering])

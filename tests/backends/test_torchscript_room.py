@@ -66,10 +66,10 @@ def test_everything_in_a_batch_becomes_float32_and_the_batch_stays_as_it_is():
 
 
 def test_the_arguments_of_a_network_are_those_of_its_program():
-    assert ROOM.backend.key_mapping(ROOM.build()) == {"x": "data"}
-    assert ROOM.backend.arguments_of(TwoInputs()) == {"left", "right", "factor"}
+    assert ROOM.backend.calls.key_mapping(ROOM.build()) == {"x": "data"}
+    assert ROOM.backend.calls.arguments_of(TwoInputs()) == {"left", "right", "factor"}
     with pytest.raises(ConfigError, match=r"TwoInputs.forward takes \['left', 'right', 'factor'\], so it is not clear"):
-        ROOM.backend.key_mapping(TwoInputs())
+        ROOM.backend.calls.key_mapping(TwoInputs())
 
 
 def test_the_default_closure_called_by_hand_finds_the_argument():

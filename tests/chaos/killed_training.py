@@ -81,7 +81,7 @@ class Training:
         files = {name: (folder / "run" / name).read_text() for name in ("history.csv", "history.jsonl")}
         return bits({
             **everything.outcome(trainer), "files": files, "predictions": done.predictions, "metrics": done.metrics,
-            "network": self.room.backend.state_tree(network, {}),
+            "network": self.room.backend.checkpoints.state_tree(network, {}),
             "last": self._read(folder / "run", "last"),
         }, self.room)  # fmt: skip
 
@@ -164,7 +164,7 @@ PLACES = (("step", 2, 2), ("step", 2, 4), ("end", 2, 0), ("begin", 3, 0))
 def bits(tree: Any, room: Room) -> dict[str, str]:
     """Every leaf by its place, so that equal means equal in every bit."""
     found = {}
-    for place, leaf in iterate_leaves(room.backend.to_numpy(tree)):
+    for place, leaf in iterate_leaves(room.backend.arrays.to_numpy(tree)):
         if isinstance(leaf, (np.ndarray, np.generic)):
             leaf = f"{leaf.dtype} {leaf.shape} {np.ascontiguousarray(leaf).tobytes().hex()}"
         elif isinstance(leaf, float):
@@ -252,7 +252,7 @@ def unreadable(folder: Path, room: Room) -> list[str]:
         if path.name.endswith(room.backend.checkpoint_suffix):
             try:
                 verify_zip(path)
-                room.backend.read_checkpoint(path)
+                room.backend.checkpoints.read(path)
             except Exception as error:
                 bad.append(f"{path}: {error!r}")
     return bad

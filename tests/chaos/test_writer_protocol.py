@@ -123,7 +123,7 @@ def tree_of(room, epoch):
 def checkpoint_folder(room, folder):
     backend = room.backend
     return CheckpointFolder(
-        folder / "checkpoints", backend.checkpoint_suffix, backend.write_checkpoint, backend.read_checkpoint
+        folder / "checkpoints", backend.checkpoint_suffix, backend.checkpoints.write, backend.checkpoints.read
     )
 
 

@@ -51,12 +51,14 @@ def check_equal(room: Any, found: Path, expected: Path) -> None:
     assert there == names, f"missing: {set(names) - set(there)}; too many: {set(there) - set(names)}"
     for name in names:
         if "checkpoint_previous" in name:  # whichever state was on disk before the last: one that went on has another
-            verify_zip(found / name, compressed=name.endswith(tuple(room.backend.further_files(None))))
+            verify_zip(found / name, compressed=name.endswith(tuple(room.backend.checkpoints.further_files(None))))
         elif name.startswith("checkpoints/"):
-            if name.endswith(tuple(room.backend.further_files(None))):  # a program has names of its process in it
+            if name.endswith(
+                tuple(room.backend.checkpoints.further_files(None))
+            ):  # a program has names of its process in it
                 verify_zip(found / name, compressed=True)
                 continue
-            contents = [room.backend.read_checkpoint(folder / name) for folder in (found, expected)]
+            contents = [room.backend.checkpoints.read(folder / name) for folder in (found, expected)]
             for content in contents:
                 content.pop("beside", None)
             assert room.same(*contents), f"{name} differs"

@@ -4,18 +4,19 @@ import inspect
 
 import pytest
 
-from delira.contract import Backend, StepHooks, default_closure
+from delira.contract import StepHooks, StepRole, default_closure
 from delira.errors import ConfigError, NetworkError
 
 
 class Noting:
-    """The verbs of the closure, which note that they were called."""
+    """A backend and its roles in one, which notes what was called."""
 
-    learn = Backend.learn
+    learn = StepRole.learn
     name = "noting"
 
     def __init__(self):
         self.called = []
+        self.backend = self.calls = self.step = self
 
     def key_mapping(self, network):
         return {"x": "data"}

@@ -495,7 +495,7 @@ def test_the_same_seed_gives_the_same_bits_whatever_the_global_state(room, tmp_p
         return result.table(), [fold.history for fold in result.folds], result.oof.predictions["pred"].tobytes()
 
     first = bits(3)
-    for seed in (np.random.seed, random.seed, room.backend.seed):
+    for seed in (np.random.seed, random.seed, room.backend.generators.seed):
         seed(99)
     assert bits(3) == first
     assert bits(4) != first

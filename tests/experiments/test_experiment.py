@@ -183,7 +183,7 @@ def test_runs_of_one_seed_are_equal_bit_for_bit_whatever_the_global_state(room, 
     cls = type("Noisy", (NoisyInitialisation, room.network), {})
     experiment = room.experiment(tmp_path, {"dropout": 0.5}, cls, training={"seed": 3})
     first = experiment.run(manager(), manager(7))
-    for seed in (np.random.seed, random.seed, room.backend.seed):
+    for seed in (np.random.seed, random.seed, room.backend.generators.seed):
         seed(99)
     again = room.experiment(tmp_path / "again", {"dropout": 0.5}, cls, training={"seed": 3}).run(manager(), manager(7))
     second = experiment.run(manager(), manager(7))

@@ -47,7 +47,7 @@ def watched():
 
     class Watch(AbstractCallback):
         def at_training_begin(self, trainer, **facts):
-            rate = trainer.backend.learning_rates(trainer.optimizers)["lr"]
+            rate = trainer.backend.optimizers.learning_rates(trainer.optimizers)["lr"]
             notes.append(
                 {
                     "epochs": facts["num_epochs"],

@@ -214,12 +214,12 @@ def held(trainer: Any) -> dict[str, Any]:
     """Weights and optimizers; of an estimator, whose file has the versions of its packages in it, what it learned."""
     if trainer.backend.name == "sklearn":
         return {"model": {**named_weights(trainer.module), "t": trainer.module.estimator.t_}, "optimizer": {}}
-    return trainer.backend.to_numpy(trainer.backend.state_tree(trainer.module, trainer.optimizers))
+    return trainer.backend.arrays.to_numpy(trainer.backend.checkpoints.state_tree(trainer.module, trainer.optimizers))
 
 
 def loaded(trainer: Any) -> dict[str, str]:
     """What a trainer holds that has loaded a checkpoint."""
-    to_numpy, state, tree = trainer.backend.to_numpy, dict(trainer.state.to_tree()), held(trainer)
+    to_numpy, state, tree = trainer.backend.arrays.to_numpy, dict(trainer.state.to_tree()), held(trainer)
     average = {} if trainer.weight_average is None else to_numpy(trainer.weight_average.weights())
     return exact({**tree, "average": average, "state": to_numpy(state)})
 

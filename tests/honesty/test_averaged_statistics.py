@@ -34,13 +34,15 @@ def average(update_statistics=True):
 
 def model_of(bench, network):
     """Everything that the network holds, as arrays by name."""
-    return bench.backend.to_numpy(bench.backend.snapshot(bench.backend.state_tree(network, {})["model"]))
+    return bench.backend.arrays.to_numpy(
+        bench.backend.arrays.snapshot(bench.backend.checkpoints.state_tree(network, {})["model"])
+    )
 
 
 def statistics_of(bench, network):
     """Mean and variance of the one normalisation."""
     arrays = model_of(bench, network)
-    mean, variance = sorted(bench.backend.statistics_names(network), key=lambda name: "var" in name)
+    mean, variance = sorted(bench.backend.weights.statistics_names(network), key=lambda name: "var" in name)
     return arrays[mean], arrays[variance]
 
 
@@ -104,7 +106,7 @@ def test_nothing_else_changes_neither_weights_nor_the_training(name, tmp_path):
         tree = trainer.load_state(trainer.checkpoints.path("last"))
         found.append((model_of(bench, trainer.module), tree, trainer.state.history))
     (own, tree, history), (raw, plain, plain_history) = found
-    names = bench.backend.statistics_names(bench.mlp())
+    names = bench.backend.weights.statistics_names(bench.mlp())
     assert {key for key in own if not np.array_equal(own[key], raw[key])} == names
     assert history == plain_history
     bench.assert_same(tree["training_model"], plain["training_model"], "the trained weights and their statistics")
@@ -185,8 +187,8 @@ def deep_trial(framework, callback, **settings):
 
 def arrays_of(trial):
     backend = trial.trainer.backend
-    tree = backend.snapshot(backend.state_tree(trial.state["model"], {})["model"])
-    return {name: np.asarray(value) for name, value in backend.to_numpy(tree).items()}
+    tree = backend.arrays.snapshot(backend.checkpoints.state_tree(trial.state["model"], {})["model"])
+    return {name: np.asarray(value) for name, value in backend.arrays.to_numpy(tree).items()}
 
 
 def first_norm_by_hand(framework, arrays, batches):
@@ -253,11 +255,11 @@ def test_what_is_validated_is_what_is_selected_saved_and_given_back(name, tmp_pa
     arrays = bench.arrays(8, seed=1)
     assert mse(arrays["label"], trainer.predict(arrays)["pred"]) == pytest.approx(best, rel=1e-6)
     tree = trainer.load_state(trainer.checkpoints.path("best"))
-    bench.assert_same(model_of(bench, network), bench.backend.to_numpy(tree["model"]), "the best checkpoint")
+    bench.assert_same(model_of(bench, network), bench.backend.arrays.to_numpy(tree["model"]), "the best checkpoint")
     for record in trainer.state.history:
         other = bench.mlp()
         kept = trainer.load_state(trainer.checkpoints.path(f"epoch_{record['epoch']}"))
-        bench.backend.load_state_tree({"model": kept["model"]}, other, {})
+        bench.backend.checkpoints.load_state_tree({"model": kept["model"]}, other, {})
         predictor = delira.training.Predictor(other, backend=bench.backend)
         assert mse(arrays["label"], predictor.predict(arrays)["pred"]) == pytest.approx(record["val_off"], rel=1e-6)
         assert_statistics(bench, other, list(bench.shuffled(10).epoch(0, 0, record["epoch"], shuffle=True)))
@@ -268,7 +270,9 @@ def test_without_validation_the_last_checkpoint_has_them(tmp_path):
     trainer = bench.trainer(bench.mlp(), callbacks=[average()])
     trainer.train(3, bench.manager(10))
     tree = trainer.load_state(trainer.checkpoints.path("last"))
-    bench.assert_same(model_of(bench, trainer.module), bench.backend.to_numpy(tree["model"]), "the last checkpoint")
+    bench.assert_same(
+        model_of(bench, trainer.module), bench.backend.arrays.to_numpy(tree["model"]), "the last checkpoint"
+    )
     assert not np.array_equal(tree["model"]["norm.running_mean"], tree["training_model"]["norm.running_mean"])
 
 
@@ -372,7 +376,9 @@ def test_a_signal_before_the_last_pass_leaves_it_to_the_next_session(tmp_path):
     resumed.train(2, bench.manager(10))
     bench.assert_same(model_of(bench, resumed.module), model_of(bench, whole.module), "the network")
     tree = resumed.load_state(resumed.checkpoints.path("last"))
-    bench.assert_same(bench.backend.to_numpy(tree["model"]), model_of(bench, whole.module), "the last checkpoint")
+    bench.assert_same(
+        bench.backend.arrays.to_numpy(tree["model"]), model_of(bench, whole.module), "the last checkpoint"
+    )
 
 
 def test_the_number_of_workers_changes_nothing(tmp_path):
@@ -410,7 +416,7 @@ def test_the_state_of_a_trial_has_them_and_goes_on(framework, tmp_path):
     trial.run(2)
     kept, path = trial.state_dict(), trial.save(tmp_path / "kept")
     for name, value in arrays_of(trial).items():
-        np.testing.assert_array_equal(value, np.asarray(trial.trainer.backend.to_numpy(kept["model"][name])))
+        np.testing.assert_array_equal(value, np.asarray(trial.trainer.backend.arrays.to_numpy(kept["model"][name])))
     trial.run(4)
     for other in (twin.load_state_dict(kept), third.load(path)):
         other.run(4)
@@ -490,7 +496,7 @@ def test_it_is_said_once_at_the_start_where_it_is_not_made(name, tmp_path, caplo
         "ExponentialMovingAverage: the averaged weights are validated, tested and saved with running"
     )
     assert "update_statistics=True" in text
-    assert sorted(bench.backend.statistics_names(trainer.module))[0] in text
+    assert sorted(bench.backend.weights.statistics_names(trainer.module))[0] in text
 
 
 @pytest.mark.parametrize("callback", [lambda: SWA(), lambda: average(), None], ids=["swa", "ema", "none"])
@@ -561,7 +567,7 @@ def test_a_fold_that_is_tested_has_statistics_of_its_training_part(tmp_path):
     for fold in result.folds:
         tree = bench.room.trainer_cls.load_state(fold.path / "checkpoints" / "checkpoint_last.pt")
         other = bench.mlp()
-        bench.backend.load_state_tree({"model": tree["model"]}, other, {})
+        bench.backend.checkpoints.load_state_tree({"model": tree["model"]}, other, {})
         data = bench.manager(16).get_subset(fold.train_indices)
         assert_statistics(bench, other, list(data.epoch(0, fold.fold, 2, shuffle=True)))
 
@@ -591,12 +597,12 @@ def test_layers_that_do_not_follow_the_data_stay_as_they_are():
     )
     unused = torch.nn.ModuleDict({"net": net, "never": torch.nn.BatchNorm1d(3)})
     unused["never"].running_mean.fill_(7.0)
-    names = BACKEND.statistics_names(unused)
+    names = BACKEND.weights.statistics_names(unused)
     assert names == {f"{place}.{kind}" for place in ("net.2", "never") for kind in ("running_mean", "running_var")}
     before = {name: value.clone() for name, value in unused.state_dict().items()}
     x = torch.from_numpy(INPUTS)
-    with BACKEND.training(unused):
-        BACKEND.renew_statistics(unused, [lambda: net(x[:12]), lambda: net(x[12:])])
+    with BACKEND.calls.training(unused):
+        BACKEND.weights.renew_statistics(unused, [lambda: net(x[:12]), lambda: net(x[12:])])
     changed = {name for name, value in unused.state_dict().items() if not torch.equal(value, before[name])}
     assert {name for name in changed if "num_batches" not in name} == {"net.2.running_mean", "net.2.running_var"}
     assert [layer.momentum for layer in net] == [0.0, 0.1, 0.1]
@@ -609,8 +615,8 @@ def test_instance_normalisation_is_renewed_too():
     rng = np.random.default_rng(0)
     batches = [torch.from_numpy(rng.normal(size=(n, 2, 9)).astype("f4")) for n in (4, 3)]
     for net in (norm := torch.nn.InstanceNorm1d(2, track_running_stats=True), torch.jit.script(norm)):
-        with BACKEND.training(net):
-            BACKEND.renew_statistics(net, [lambda x=x, net=net: net(x) for x in batches])
+        with BACKEND.calls.training(net):
+            BACKEND.weights.renew_statistics(net, [lambda x=x, net=net: net(x) for x in batches])
         expected = np.mean([x.numpy().mean(axis=(0, 2)) for x in batches], axis=0)
         np.testing.assert_allclose(net.running_mean, expected, rtol=1e-4, atol=1e-6)
         variance = np.mean([x.numpy().var(axis=2, ddof=1).mean(0) for x in batches], axis=0)

@@ -219,10 +219,10 @@ def test_a_trainer_falls_back_to_the_checkpoint_before_and_says_so(what, room, r
     assert not (run / "checkpoints" / "executed").exists()
     assert again.state.epoch == 2
     assert room.same(
-        again.backend.state_tree(again.network, again.optimizers),
+        again.backend.checkpoints.state_tree(again.network, again.optimizers),
         {
             name: again.load_state(again.checkpoints.path("epoch_2"))[name]
-            for name in again.backend.state_tree(again.network, again.optimizers)
+            for name in again.backend.checkpoints.state_tree(again.network, again.optimizers)
         },
     )
     again.train(4, manager(), manager(seed=8))  # and what stands there is in nobody's way
@@ -276,7 +276,7 @@ def _tree(**changes):
         good = room.trainer_cls.load_state(path.with_name(path.name.replace("last", "epoch_2")))
         tree = {name: value for name, value in {**good, "epoch": 9, **changes}.items() if value is not None}
         with open(path, "wb") as file:
-            room.backend.write_checkpoint(file, tree)
+            room.backend.checkpoints.write(file, tree)
 
     return write
 

@@ -240,8 +240,8 @@ def test_a_frequency_of_a_name_that_nothing_logs_is_told(room, tmp_path, batches
 
 
 def test_nothing_is_read_before_it_is_due(room, tmp_path, batches, talkative, monkeypatch):
-    reads, read = [], room.backend.read_scalars
-    monkeypatch.setattr(room.backend, "read_scalars", lambda values: reads.append(len(values)) or read(values))
+    reads, read = [], room.backend.arrays.read_scalars
+    monkeypatch.setattr(room.backend.arrays, "read_scalars", lambda values: reads.append(len(values)) or read(values))
     found = {}
     for name, settings in (("none", {}), ("due at the end", {"logging_frequencies": {"mse": 3}})):
         reads.clear()

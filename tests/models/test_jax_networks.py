@@ -39,7 +39,7 @@ GAN = next(ready for ready in READY if ready.is_gan)
 
 
 def build(ready: Ready):
-    BACKEND.seed(0)
+    BACKEND.generators.seed(0)
     return ready.build(delira.models, "Jax")
 
 
@@ -54,7 +54,7 @@ def trainer(ready: Ready, network, path, **more):
 
 
 def predict(network, *inputs):
-    with BACKEND.evaluating(network):
+    with BACKEND.calls.evaluating(network):
         return nnx.jit(lambda model, *arrays: model(*arrays))(network, *inputs)
 
 
@@ -264,7 +264,7 @@ def test_an_autoencoder_draws_in_training_only():
     network = build(READY[-1])
     images = READY[-1].arrays()["data"][:3]
     np.testing.assert_array_equal(predict(network, images)["pred"], predict(network, images)["pred"])
-    with BACKEND.training(network):
+    with BACKEND.calls.training(network):
         draw = nnx.jit(lambda model: (model(images)["pred"], model(images)["pred"]))
         assert not np.array_equal(*draw(network))
     quiet = predict(network, images)
@@ -279,7 +279,7 @@ def test_an_autoencoder_adds_the_divergence_of_its_latent_variables():
     np.testing.assert_allclose(kl_to_standard_normal(mean, log_var), [0.5 + 1.5 - np.log(2)], rtol=1e-6)
     network = build(READY[-1])
     batch = network.prepare_batch(READY[-1].arrays(), "cpu", "cpu")
-    with BACKEND.evaluating(network):
+    with BACKEND.calls.evaluating(network):
         validate = nnx.jit(lambda model, batch: model.closure(model, batch, {}, {"bce": LOSSES["bce"]}))
         _, losses, predictions = validate(network, batch)
     divergence = np.mean(kl_to_standard_normal(predictions["mean"], predictions["log_var"])) / 64

@@ -218,7 +218,7 @@ def test_init_kwargs_build_the_same_network_again(problem):
     assert dict(problem.arguments).items() <= network.init_kwargs.items()
     again = type(network)(**network.init_kwargs)
     again.load_state_dict(network.state_dict())
-    inputs = {next(iter(network.__delira_backend__.key_mapping(network))): problem.prepared()["data"]}
+    inputs = {next(iter(network.__delira_backend__.calls.key_mapping(network))): problem.prepared()["data"]}
     expected, found = predicted(network, **inputs), predicted(again, **inputs)
     assert all(torch.equal(expected[name], found[name]) for name in expected)
 
@@ -284,7 +284,7 @@ def test_an_exported_network_takes_any_number_of_samples(problem, tmp_path):
     program = torch.export.load(path).module()
     for n in (1, 5):
         data = problem.prepared(n)["data"]
-        name = next(iter(network.__delira_backend__.key_mapping(network)))
+        name = next(iter(network.__delira_backend__.calls.key_mapping(network)))
         for key, tensor in predicted(network, **{name: data}).items():
             torch.testing.assert_close(program(**{name: data})[key], tensor, rtol=1e-4, atol=1e-5)
 
@@ -294,7 +294,7 @@ def test_every_network_is_exported_to_onnx(problem, tmp_path):
     pytest.importorskip("onnxscript")
     runtime = pytest.importorskip("onnxruntime")
     network = problem.build()
-    inputs = {next(iter(network.__delira_backend__.key_mapping(network))): problem.prepared(3)["data"]}
+    inputs = {next(iter(network.__delira_backend__.calls.key_mapping(network))): problem.prepared(3)["data"]}
     if problem.network is GAN:
         inputs["noise"] = torch.randn(3, 6)
     path = export(network, tmp_path / "net.onnx", inputs)

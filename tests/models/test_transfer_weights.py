@@ -132,12 +132,12 @@ def inputs(kind):
 def predict(network, kind, x, *, last):
     """The network's output with the channels first."""
     backend = network.__delira_backend__
-    with backend.evaluating(network):
+    with backend.calls.evaluating(network):
         array = images_last(x) if last and kind != "embedding" else x
-        key = next(iter(backend.key_mapping(network)))
-        devices = backend.devices_of(network)
+        key = next(iter(backend.calls.key_mapping(network)))
+        devices = backend.devices.of(network)
         prepared = network.prepare_batch({"label": array}, devices.input, devices.output)
-        output = backend.to_numpy(backend.forward(network, {key: prepared["label"]}))["pred"]
+        output = backend.arrays.to_numpy(backend.calls.forward(network, {key: prepared["label"]}))["pred"]
     return images_first(output) if last and kind != "embedding" else output
 
 

@@ -70,7 +70,7 @@ def train(room: str, network: str, optimizer: str) -> np.ndarray:
             logging_type=None, verbose=False, seed=SEED,
         )  # fmt: skip
         trainer.train(2, data(network))
-        return trainer.backend.read_scalars(losses.values)
+        return trainer.backend.arrays.read_scalars(losses.values)
 
 
 class _PortableBackend:

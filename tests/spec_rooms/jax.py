@@ -11,7 +11,7 @@ import optax
 from flax import nnx
 from jax import export
 
-from delira.backends.jax.generator import GENERATOR
+from delira.backends.jax.generators import GENERATOR
 from delira.models import AbstractJaxNetwork
 from delira.testing.spec import RoomUnderTest
 from delira.training import JaxExperiment, JaxNetworkTrainer, create_optims_gan_default_jax

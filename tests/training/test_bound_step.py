@@ -17,8 +17,8 @@ def test_another_closure_with_other_arguments_is_called_from_then_on(room, tmp_p
 
 
 def test_a_step_is_bound_once_for_all_epochs(room, tmp_path, manager, monkeypatch):
-    bound, bind = [], room.backend.bind_step
-    monkeypatch.setattr(room.backend, "bind_step", lambda *given: bound.append(given) or bind(*given))
+    bound, bind = [], room.backend.step.bind
+    monkeypatch.setattr(room.backend.step, "bind", lambda *given: bound.append(given) or bind(*given))
     trainer = room.trainer(tmp_path)
     trainer.train(3, manager())
     assert len(bound) == 1

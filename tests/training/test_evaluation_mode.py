@@ -10,7 +10,7 @@ import delira
 def predicted(room, network, data):
     """What the network itself says, called as a user would."""
     batch = network.prepare_batch({"data": data, "label": data[:, :1]}, "cpu", "cpu")
-    return room.backend.to_numpy(network(batch["data"]))["pred"]
+    return room.backend.arrays.to_numpy(network(batch["data"]))["pred"]
 
 
 @pytest.mark.sampled("values")

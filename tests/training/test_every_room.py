@@ -264,7 +264,7 @@ def test_runs_of_one_seed_are_equal_bit_for_bit_whatever_the_global_state(room, 
     first = noisy_run(room, tmp_path / "first", regression(), seed=3)
     np.random.seed(99)
     random.seed(99)
-    room.backend.seed(99)
+    room.backend.generators.seed(99)
     assert room.same(first, noisy_run(room, tmp_path / "second", regression(), seed=3))
 
 

@@ -151,7 +151,7 @@ def test_weights_that_are_not_finite_never_reach_a_checkpoint(
     for path in paths:
         tree = trainer.load_state(path)
         for part in ("model", "training_model", "optimizer"):
-            for array in room.backend.to_numpy(tree.get(part, {})).values():
+            for array in room.backend.arrays.to_numpy(tree.get(part, {})).values():
                 assert not isinstance(array, np.ndarray) or np.isfinite(array).all(), path.name
     resumed = room.trainer(tmp_path, callbacks=callbacks[1:], **settings)
     assert resumed.state.global_step in (3, 4, 5)
@@ -175,7 +175,7 @@ class Rates:
         self.seen = []
 
     def at_iter_begin(self, trainer, *, global_iter_num, **facts):
-        self.seen.append((global_iter_num + 1, trainer.backend.learning_rates(trainer.optimizers)["lr"]))
+        self.seen.append((global_iter_num + 1, trainer.backend.optimizers.learning_rates(trainer.optimizers)["lr"]))
 
 
 @pytest.mark.sampled("pairs")
@@ -310,7 +310,7 @@ def test_a_run_that_was_broken_off_after_a_rollback_ends_in_the_same_bits(room, 
         """Makes the weights bad in step 5 as long as the rate is the first one: what a rollback is made for."""
 
         def at_iter_end(self, trainer, *, global_iter_num, **facts):
-            if global_iter_num + 1 == 5 and trainer.backend.learning_rates(trainer.optimizers)["lr"] == 0.1:
+            if global_iter_num + 1 == 5 and trainer.backend.optimizers.learning_rates(trainer.optimizers)["lr"] == 0.1:
                 spoil(room)(trainer)
 
     class AfterRollback:
@@ -368,7 +368,7 @@ def test_the_average_sees_every_update_after_a_rollback_of_one_step(room, tmp_pa
     expected = np.linspace(-0.5, 0.5, 3).reshape(-1, 1)
     for step in range(1, 7):
         expected = 0.5 * expected + 0.5 * weights[step]
-    (found,) = room.backend.to_numpy(average.weights()).values()
+    (found,) = room.backend.arrays.to_numpy(average.weights()).values()
     np.testing.assert_allclose(found.reshape(-1, 1), expected, rtol=1e-5)
 
 
@@ -501,7 +501,7 @@ class Steps:
 
     def at_iter_end(self, trainer, *, losses, predictions, data_dict, **facts):
         self.losses.append(float(losses["mse"]))
-        self.predictions.append(trainer.backend.to_numpy(predictions["pred"]).copy())
+        self.predictions.append(trainer.backend.arrays.to_numpy(predictions["pred"]).copy())
         self.numbers.append(np.asarray(data_dict["number"]).tolist())
 
 

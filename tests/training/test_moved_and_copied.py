@@ -185,7 +185,7 @@ def rewrite(trainer, name, change):
     tree = change(trainer.load_state(path))
     path.unlink()
     with open(path, "wb") as file:
-        trainer.backend.write_checkpoint(file, tree)
+        trainer.backend.checkpoints.write(file, tree)
     return path
 
 

@@ -272,7 +272,7 @@ def test_batches_come_one_by_one_with_their_own_metrics(room, manager):
 
 
 def test_between_batches_the_network_is_as_the_caller_left_it(room, watched, manager):
-    with room.backend.training(watched):
+    with room.backend.calls.training(watched):
         for _ in Predictor(watched).predict_data_mgr(manager(), metrics=METRICS):
             assert room.learns(watched)
             if room.name.startswith("torch"):
@@ -288,7 +288,7 @@ def test_modes_are_restored_after_a_break_and_after_an_exception(room, watched, 
         raise RuntimeError("in a metric")
 
     predictor = Predictor(watched)
-    with room.backend.training(watched):
+    with room.backend.calls.training(watched):
         for _ in predictor.predict_data_mgr(manager()):
             break
         assert room.learns(watched)

@@ -352,7 +352,7 @@ def test_the_best_score_survives_a_resume(room, tmp_path, manager):
     network = resumed.train(4, manager(), manager(7), "score", "min")
     assert (resumed.state.best_epoch, resumed.state.best_score) == (1, 1)
     assert resumed.checkpoints.path("best").read_bytes() == best
-    assert room.same(content(resumed, "best")["model"], resumed.backend.state_tree(network, {})["model"])
+    assert room.same(content(resumed, "best")["model"], resumed.backend.checkpoints.state_tree(network, {})["model"])
 
 
 def test_a_finished_run_that_is_resumed_does_no_step(room, tmp_path, manager):
@@ -475,7 +475,7 @@ def test_a_checkpoint_that_lacks_something_is_refused_and_nothing_changes(room, 
     trainer.train(2, manager())
     before = room.read(trainer.module)
     with open(trainer.checkpoints.path("odd"), "wb") as file:
-        room.backend.write_checkpoint(file, tree)
+        room.backend.checkpoints.write(file, tree)
     with pytest.raises(CheckpointError, match=message.replace("{weight}", room.weight_name)):
         trainer.update_state(trainer.checkpoints.path("odd"))
     assert room.same(room.read(trainer.module), before)
@@ -524,7 +524,7 @@ def test_a_file_of_model_optimizer_and_epoch_alone_can_be_continued(room, tmp_pa
     trainer.train(2, manager())
     tree = {name: value for name, value in content(trainer, "last").items() if name in ("model", "optimizer", "epoch")}
     with open(tmp_path / f"old{room.backend.checkpoint_suffix}", "wb") as file:
-        room.backend.write_checkpoint(file, tree)
+        room.backend.checkpoints.write(file, tree)
     other = room.trainer(tmp_path / "b").update_state(tmp_path / "old")
     assert other.state.epoch == 2
     assert room.same(room.read(other.train(3, manager())), room.read(trainer.train(3, manager())))

@@ -100,7 +100,7 @@ def full(room, path, *callbacks, **settings):
 def outcome(trainer):
     trees = trainer.checkpoint_tree()
     trees["state"] = dict(trees["state"].items())
-    return {"tree": trees, "weights": trainer.backend.state_tree(trainer.module, {})}
+    return {"tree": trees, "weights": trainer.backend.checkpoints.state_tree(trainer.module, {})}
 
 
 def train(trainer, manager, **kw):

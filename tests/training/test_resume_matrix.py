@@ -126,7 +126,7 @@ def unbroken(room, features, sampler):
         trainer = everything.build(room, Path(folder), features)
         train(trainer, features, sampler)
         tree, files = ended(trainer, Path(folder))
-    return room.backend.snapshot(tree, None), files
+    return room.backend.arrays.snapshot(tree, None), files
 
 
 def check(room, folder, case):

@@ -194,7 +194,7 @@ def test_a_file_of_the_user_s_holds_weights_and_counters_that_belong_together(ro
     trainer.train(3, manager(), manager(7))
     kept = trainer.load_state(trainer.save_state(tmp_path / "mine"))
     assert kept["epoch"] == kept["state"]["epoch"] == trainer.state.best_epoch == 2
-    assert room.same(kept["model"], trainer.backend.state_tree(trainer.module, {})["model"])
+    assert room.same(kept["model"], trainer.backend.checkpoints.state_tree(trainer.module, {})["model"])
 
 
 def test_a_file_after_a_failure_holds_weights_alone(room, tmp_path, manager):
@@ -203,7 +203,7 @@ def test_a_file_after_a_failure_holds_weights_alone(room, tmp_path, manager):
         train(trainer, manager)
     kept = trainer.load_state(trainer.save_state(tmp_path / "mine"))
     assert "state" not in kept
-    assert room.same(kept["model"], trainer.backend.state_tree(trainer.module, {})["model"])
+    assert room.same(kept["model"], trainer.backend.checkpoints.state_tree(trainer.module, {})["model"])
 
 
 def test_the_working_directory_may_change(room, tmp_path, manager, monkeypatch):

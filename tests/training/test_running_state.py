@@ -20,8 +20,8 @@ N_BATCHES = 7
 def through_a_file(room, tree, path):
     """The tree as the room's checkpoints give it back."""
     with open(path, "wb") as file:
-        room.backend.write_checkpoint(file, tree)
-    return room.backend.read_checkpoint(path)
+        room.backend.checkpoints.write(file, tree)
+    return room.backend.checkpoints.read(path)
 
 
 # ---- losses and metrics of the steps
@@ -98,7 +98,7 @@ def test_values_on_a_device_are_read(tmp_path):
     torch = pytest.importorskip("torch")
     from small_rooms import torch_room
 
-    values = StepValues(torch_room().backend.read_scalars)
+    values = StepValues(torch_room().backend.arrays.read_scalars)
     for step in (1, 2, 3):
         values.append({"mse": torch.tensor(float(step), requires_grad=True)}, 1, step)
     state = through_a_file(torch_room(), values.state_dict(), tmp_path / "values")
@@ -519,7 +519,7 @@ def test_generators_go_on_where_they_were(room, tmp_path, before):
     with own_generators(room.backend):
         random.seed(1)
         np.random.seed(2)
-        room.backend.seed(3)
+        room.backend.generators.seed(3)
         for _ in range(before):
             draw(room)
         state = through_a_file(room, generators_state(room.backend), tmp_path / "state")

@@ -53,7 +53,7 @@ class AfterEachStep(callbacks.AbstractCallback):
 
 def fold(room, folder, manager, number, turns):
     watching = AfterEachStep(turns, number)
-    room.backend.seed(number)  # of the network
+    room.backend.generators.seed(number)  # of the network
     trainer = room.trainer(folder / f"fold_{number}", fold=number, callbacks=[watching], seed=5)
     trainer.train(2, manager(20, 4), manager(8, 4))
     return trainer, watching
@@ -109,7 +109,7 @@ def test_the_process_is_as_it_was_while_a_training_is_left(room):
     run = Run(read_settings({"losses": {"mse": abs}}), room.backend)
     scopes, outer = Scopes(run), generators_state(room.backend)
     with scopes.entered():
-        room.backend.seed(3)
+        room.backend.generators.seed(3)
         random.seed(4)
         inner = generators_state(room.backend)
         with scopes.left():

@@ -156,7 +156,7 @@ def test_after_going_back_to_an_older_checkpoint_the_best_weights_are_of_its_own
         trainer.update_state(trainer.checkpoints.path("epoch_2"))
         network = trainer.train(2, manager(), manager(7))
         kept = content(trainer, "epoch_1" if save_freq == 1 else "epoch_2")
-        assert room.same(kept["model"], room.backend.state_tree(network, {})["model"])
+        assert room.same(kept["model"], room.backend.checkpoints.state_tree(network, {})["model"])
     (record,) = caplog.records  # epoch 1 was kept once only
     assert "the checkpoint of the best epoch, 1, is not in" in record.getMessage()
 
@@ -415,7 +415,7 @@ def test_another_score_begins_without_the_best_of_the_old_one(room, tmp_path, ma
     assert (trainer.state.best_epoch, trainer.state.best_score) == (1, 9)
     network = trainer.train(4, manager(), manager(7), "second", "highest")
     assert (trainer.state.best_epoch, trainer.state.best_score) == (3, 5)
-    assert room.same(content(trainer, "epoch_3")["model"], room.backend.state_tree(network, {})["model"])
+    assert room.same(content(trainer, "epoch_3")["model"], room.backend.checkpoints.state_tree(network, {})["model"])
 
 
 def test_the_other_direction_is_another_score(room, tmp_path, manager):
@@ -430,9 +430,9 @@ def test_training_without_validation_after_one_with_it_keeps_the_last_weights(ro
     trainer.train(2, manager(), manager(7), "score")
     assert trainer.state.best_epoch == 1
     network = trainer.train(2, manager())  # nothing is left to do
-    assert room.same(content(trainer, "epoch_2")["model"], room.backend.state_tree(network, {})["model"])
+    assert room.same(content(trainer, "epoch_2")["model"], room.backend.checkpoints.state_tree(network, {})["model"])
     network = trainer.train(3, manager())
-    assert room.same(content(trainer, "epoch_3")["model"], room.backend.state_tree(network, {})["model"])
+    assert room.same(content(trainer, "epoch_3")["model"], room.backend.checkpoints.state_tree(network, {})["model"])
     unbroken = scored(room, tmp_path / "unbroken", [2, 1, 0], val_score_key=None)
     assert room.same(room.read(network), room.read(unbroken.train(3, manager())))
 

@@ -55,7 +55,7 @@ def test_folds_begin_with_the_module_as_it_is_and_leave_it_alone(parts, tmp_path
         epochs.append((state["phase"], state["epoch"]))
 
     trial = delira.Trial(net, optimizer, loss, ["cat_acc", "loss"], [count], seed=0, verbose=0)
-    before = trial.trainer.backend.to_numpy(trial.trainer.backend.state_tree(net, {})["model"])
+    before = trial.trainer.backend.arrays.to_numpy(trial.trainer.backend.checkpoints.state_tree(net, {})["model"])
     before = {name: np.array(array) for name, array in before.items()}
     experiment = trial.to_experiment("linear", tmp_path, num_epochs=4, verbose=False)
     first, second = (experiment.kfold(manager(), num_splits=3) for _ in range(2))
@@ -63,7 +63,7 @@ def test_folds_begin_with_the_module_as_it_is_and_leave_it_alone(parts, tmp_path
     assert accuracy > 0.85
     assert accuracy == second.summary()["cat_acc"]["mean"]
     assert epochs == 6 * [*(("fit", epoch) for epoch in range(4)), ("evaluate", 0)]
-    after = trial.trainer.backend.to_numpy(trial.trainer.backend.state_tree(net, {})["model"])
+    after = trial.trainer.backend.arrays.to_numpy(trial.trainer.backend.checkpoints.state_tree(net, {})["model"])
     assert all(np.array_equal(array, after[name]) for name, array in before.items())
 
 
@@ -79,16 +79,16 @@ def test_groups_of_parameters_keep_their_options():
     torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
     import copy
 
-    from delira.backends.torch.copies import copy_optimizer
+    from delira.backends.torch.backend import BACKEND
 
     net = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 1))
     twin = copy.deepcopy(net)
     groups = [{"params": net[0].parameters(), "lr": 0.5}, {"params": net[1].parameters(), "weight_decay": 0.25}]
-    made = copy_optimizer(torch.optim.Adam(groups, lr=0.125), net, twin)
+    made = BACKEND.optimizers.copy(torch.optim.Adam(groups, lr=0.125), net, twin)
     assert [(group["lr"], group["weight_decay"]) for group in made.param_groups] == [(0.5, 0), (0.125, 0.25)]
     assert [id(p) for group in made.param_groups for p in group["params"]] == [id(p) for p in twin.parameters()]
     with pytest.raises(ConfigError, match="parameters that are not of the model"):
-        copy_optimizer(torch.optim.SGD(twin.parameters(), 0.1), net, twin)
+        BACKEND.optimizers.copy(torch.optim.SGD(twin.parameters(), 0.1), net, twin)
 
 
 @pytest.mark.parametrize(

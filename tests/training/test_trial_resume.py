@@ -56,7 +56,9 @@ def build(room, path, broken_at=None, metrics=("loss", "cat_acc"), **settings):
 
 def state_of(trial):
     backend = trial.trainer.backend
-    model = backend.to_numpy(backend.snapshot(backend.state_tree(trial.trainer.module, trial.trainer.optimizers)))
+    model = backend.arrays.to_numpy(
+        backend.arrays.snapshot(backend.checkpoints.state_tree(trial.trainer.module, trial.trainer.optimizers))
+    )
     return [np.asarray(leaf) for leaf in _leaves(model)]
 
 

@@ -126,5 +126,5 @@ class TensorFlowKit(Kit):
     def stored(self, tree, path):
         """The tree, written to a file and read again."""
         with path.open("wb") as file:
-            BACKEND.write_checkpoint(file, tree)
-        return BACKEND.read_checkpoint(path)
+            BACKEND.checkpoints.write(file, tree)
+        return BACKEND.checkpoints.read(path)

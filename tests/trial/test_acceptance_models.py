@@ -42,7 +42,7 @@ def test_ac_19_a_support_vector_machine_separates(kit, blobs):
     callbacks = [decay, ExponentialLR(0.999, step_on_batch=True), draw]
     trial = quiet(net, kit.tunable_sgd(net, 0.1), hinge, ["loss"], callbacks).with_train_data(x, y, batch_size=32)
     history = trial.for_train_steps(25).run(4)
-    [rate] = trial.trainer.backend.learning_rates(trial.trainer.optimizers).values()
+    [rate] = trial.trainer.backend.optimizers.learning_rates(trial.trainer.optimizers).values()
     np.testing.assert_allclose(rate, 0.1 * 0.999**100, rtol=1e-5)
     assert history[-1]["loss"] < 0.5 * history[0]["loss"]
     bias, weight = sorted(kit.weights(net).values(), key=np.ndim)

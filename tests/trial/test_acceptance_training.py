@@ -152,4 +152,4 @@ def test_ac_04_schedule_early_stop_and_best_value_go_on(kit, line, tmp_path):
 
 
 def rates(trial):
-    return list(trial.trainer.backend.learning_rates(trial.trainer.optimizers).values())
+    return list(trial.trainer.backend.optimizers.learning_rates(trial.trainer.optimizers).values())

@@ -429,9 +429,8 @@ def test_weights_that_are_not_finite_at_the_end_are_told_without_a_folder_too(ki
 def test_nothing_is_collected_for_checkpoints_that_nobody_writes(kit, line, monkeypatch):
     trial = linear_trial(kit).with_train_data(*line, 6)
     trial.run(1)
-    collected, collect = [], type(trial.trainer.backend).state_tree
-    monkeypatch.setattr(
-        type(trial.trainer.backend), "state_tree", lambda *args: (collected.append(args[2]), collect(*args))[1]
-    )
+    checkpoints = trial.trainer.backend.checkpoints
+    collected, collect = [], checkpoints.state_tree
+    monkeypatch.setattr(checkpoints, "state_tree", lambda *args: (collected.append(args[1]), collect(*args))[1])
     trial.run(4)
     assert collected == [{}]  # of the weights alone, at the end

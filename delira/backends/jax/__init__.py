@@ -5,8 +5,8 @@ program that reuses their memory, and puts the results back: nobody may keep a w
 Keys of random numbers are made of the seed of the epoch and the number of the step.
 """
 
-from delira.backends.jax.building import create_optims_default_jax, create_optims_gan_default_jax
-from delira.backends.jax.io import load_checkpoint_jax, save_checkpoint_jax
+from delira.backends.jax.arrays import convert_jax_array_to_npy
+from delira.backends.jax.checkpoints import load_checkpoint_jax, save_checkpoint_jax
 from delira.backends.jax.losses import (
     BCEFocalLossJax,
     BCEFocalLossLogitJax,
@@ -24,7 +24,7 @@ from delira.backends.jax.networks import (
     VariationalAutoencoderJax,
     VGG3DClassificationNetworkJax,
 )
-from delira.backends.jax.optimizers import JaxOptimizer
+from delira.backends.jax.optimizers import JaxOptimizer, create_optims_default_jax, create_optims_gan_default_jax
 from delira.backends.jax.schedules import (
     CosineAnnealingLRCallbackJax,
     DefaultJaxSchedulerCallback,
@@ -37,7 +37,6 @@ from delira.backends.jax.schedules import (
     StepLRCallbackJax,
 )
 from delira.backends.jax.training import JaxExperiment, JaxNetworkTrainer
-from delira.backends.jax.values import convert_jax_array_to_npy
 
 __all__ = [
     "AbstractJaxNetwork",

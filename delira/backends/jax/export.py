@@ -5,97 +5,83 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import export as programs
 
 from delira.backends.jax import graph
-from delira.contract import named_outputs
-from delira.errors import ConfigError, DataError
+from delira.contract import ExportRole, named_outputs
+from delira.contract.export import check_samples, noting
+from delira.errors import ConfigError
 from delira.utils.files import as_target, publish
 from delira.utils.optional import import_optional
-from delira.utils.trees import iterate_leaves, map_leaves
+from delira.utils.trees import map_leaves
 
 #: kinds of device that the program can start on
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 
 
-def export(network: Any, path: Path, example: Mapping[str, Any]) -> None:
-    """Write the network, as it predicts, for any number of samples.
+class JaxExport(ExportRole):
+    """Programs of StableHLO."""
 
-    The program takes its inputs and gives its outputs as dicts by name::
+    def write(self, network: Any, path: Path, example: Mapping[str, Any]) -> None:
+        """Write the network, as it predicts, for any number of samples.
 
-        from jax import export
+        The program takes its inputs and gives its outputs as dicts by name::
 
-        program = export.deserialize(bytearray(open("net.stablehlo", "rb").read()))
-        predictions = program.call({"x": array})
+            from jax import export
 
-    Parameters
-    ----------
-    network
-        The network; its weights become constants of the program.
-    path
-        A file ending in ``.stablehlo``.
-    example
-        Arguments of the network by name: arrays with the samples first, or dicts of them; only shapes and types
-        are looked at.
+            program = export.deserialize(bytearray(open("net.stablehlo", "rb").read()))
+            predictions = program.call({"x": array})
 
-    Raises
-    ------
-    ConfigError
-        If the ending is another one.
-    DataError
-        If the inputs have no samples first, or not the same number of them.
-    MissingBackendError
-        If flatbuffers is not installed.
-    """
-    if path.suffix != ".stablehlo":
-        raise ConfigError(
-            f"JAX networks are not exported to {path.name!r}: the ending says the format, which is '.stablehlo' "
-            "(jax.export), or '.safetensors' (weights only)"
-        )
-    as_target(path)
-    import_optional("flatbuffers", f"exporting to {path.name!r}", "delira[jax]")  # jax.export fails without, at the end
-    inputs = map_leaves(_as_array, example)
-    _check_samples(inputs)
-    (batch,) = programs.symbolic_shape("batch")
-    shapes = map_leaves(lambda leaf: jax.ShapeDtypeStruct((batch, *leaf.shape[1:]), leaf.dtype), inputs)
-    with graph.mode(network, learns=False):
-        parts = graph.parts_of(network)
-        mould, values = graph.Mould.of(parts), [None if v is None else np.asarray(v) for v in parts.values()]
+        Parameters
+        ----------
+        network
+            The network; its weights become constants of the program.
+        path
+            A file ending in ``.stablehlo``.
+        example
+            Arguments of the network by name: arrays with the samples first, or dicts of them; only shapes and types
+            are looked at.
 
-        def predict(arguments: dict[str, Any]) -> dict[str, Any]:
-            copied = mould.build(values, jax.random.key(0))
-            return dict(named_outputs(network, copied(**arguments)))
-
-        try:
-            program = programs.export(jax.jit(predict), platforms=PLATFORMS)(dict(shapes))
-        except Exception as error:
-            error.add_note(
-                f"while jax.export traced {type(network).__name__}: what its __call__ does may not depend on values or "
-                "on the number of samples"
+        Raises
+        ------
+        ConfigError
+            If the ending is another one.
+        DataError
+            If the inputs have no samples first, or not the same number of them.
+        MissingBackendError
+            If flatbuffers is not installed.
+        """
+        if path.suffix != ".stablehlo":
+            raise ConfigError(
+                f"JAX networks are not exported to {path.name!r}: the ending says the format, which is '.stablehlo' "
+                "(jax.export), or '.safetensors' (weights only)"
             )
-            raise
-    content = program.serialize()
-    publish(path, lambda file: file.write(content))
+        as_target(path)
+        # jax.export fails without, at the end
+        import_optional("flatbuffers", f"exporting to {path.name!r}", "delira[jax]")
+        inputs = map_leaves(_as_array, example)
+        check_samples(inputs, (jax.Array, np.ndarray))
+        (batch,) = programs.symbolic_shape("batch")
+        shapes = map_leaves(lambda leaf: jax.ShapeDtypeStruct((batch, *leaf.shape[1:]), leaf.dtype), inputs)
+        with graph.mode(network, learns=False):
+            parts = graph.parts_of(network)
+            mould, values = graph.Mould.of(parts), [None if v is None else np.asarray(v) for v in parts.values()]
+
+            def predict(arguments: dict[str, Any]) -> dict[str, Any]:
+                copied = mould.build(values, jax.random.key(0))
+                return dict(named_outputs(network, copied(**arguments)))
+
+            with noting(
+                f"while jax.export traced {type(network).__name__}: what its __call__ does may not depend on values "
+                "or on the number of samples"
+            ):
+                program = programs.export(jax.jit(predict), platforms=PLATFORMS)(dict(shapes))
+        content = program.serialize()
+        publish(path, lambda file: file.write(content))
 
 
 def _as_array(value: Any) -> Any:
     if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
         return value.astype(jax.dtypes.canonicalize_dtype(value.dtype))
     return value
-
-
-def _check_samples(inputs: Mapping[str, Any]) -> None:
-    """Refuse inputs that are no arrays with the same number of samples first."""
-    lengths = {}
-    for place, leaf in iterate_leaves(inputs):
-        name = graph.dotted(place)
-        if not isinstance(leaf, (jax.Array, np.ndarray)) or not jnp.issubdtype(leaf.dtype, jnp.generic):
-            raise DataError(f"input {name!r} of the example is a {type(leaf).__name__}; an array is needed")
-        lengths[name] = len(leaf) if leaf.ndim else None
-    if len(set(lengths.values())) != 1 or not all(lengths.values()):
-        raise DataError(
-            "the inputs of the example need the samples first, at least one and in each the same number; "
-            f"their first axes are {lengths}"
-        )

@@ -10,8 +10,8 @@ import numpy as np
 from flax import nnx
 
 from delira.backends.jax.backend import BACKEND
-from delira.backends.jax.device import put
-from delira.backends.jax.generator import GENERATOR
+from delira.backends.jax.devices import put
+from delira.backends.jax.generators import GENERATOR
 from delira.contract import default_closure, room_default
 from delira.errors import DataError, NetworkError
 from delira.models.abstract_network import AbstractNetwork
@@ -120,7 +120,7 @@ class _Arguments(dict[str, Any]):
 
 def _place(device: Any) -> Any:
     """The device; by its name too."""
-    return BACKEND.devices((), device).input if isinstance(device, str) else device
+    return BACKEND.devices.resolve((), device).input if isinstance(device, str) else device
 
 
 def _to_array(value: Any, key: str, place: Any) -> Any:

@@ -1,7 +1,9 @@
 """Optimizers of JAX: an optax transformation with what must happen between the gradients and the update."""
 
+import contextlib
 import copy
-from collections.abc import Iterable, Iterator, Mapping, Set
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from typing import Any, NamedTuple
 
 import jax
@@ -10,12 +12,15 @@ import numpy as np
 import optax
 from flax import nnx
 
-from delira.backends.jax import graph
-from delira.contract import UpdateConfig
+from delira.backends.jax import graph, schedules
+from delira.contract import UpdateConfig, WrappedOptimizers
+from delira.contract.optimizers import checked_optimizers
 from delira.errors import ConfigError, NetworkError
+from delira.utils.optimizing import both_of, building
 
 #: what optax calls it
 RATE = "learning_rate"
+
 #: entries of an optimizer's state that are there while gradients are added up
 PENDING = ("parts", "group")
 
@@ -376,3 +381,126 @@ def _added(gradients: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str,
 def _shortened(names: Iterable[str]) -> str:
     shown = list(names)
     return ", ".join(shown[:4]) + (f" and {len(shown) - 4} more" if len(shown) > 4 else "") or "none"
+
+
+_CURE = "pass optimizer_cls=optax.adam, optimizer_params={'lr': 1e-3}"
+
+_NOTHING = contextlib.nullcontext()
+
+
+class JaxOptimizers(WrappedOptimizers):
+    """Transformations of optax in wrappers."""
+
+    build_schedules = staticmethod(schedules.build_schedules)
+
+    def build(
+        self,
+        network: nnx.Module,
+        builder: Callable[..., dict[str, Any]] | None,
+        optimizer_cls: Any,
+        optimizer_params: Mapping[str, Any],
+        update: UpdateConfig,
+    ) -> dict[str, JaxOptimizer]:
+        if builder is None:
+            made: Any = _default_optimizers(network, optimizer_cls, optimizer_params)
+        else:
+            made = builder(network, optimizer_cls, **optimizer_params)
+        _check_precision(network, update)
+        optimizers = {name: _wrapped(name, network, optimizer) for name, optimizer in checked_optimizers(made).items()}
+        for optimizer in optimizers.values():
+            optimizer.configure(update)
+        return optimizers
+
+    def copy(self, optimizer: Any, network: Any, twin: Any) -> Any:
+        return optimizer  # a transformation of optax has no state of its own
+
+    def none(self) -> optax.GradientTransformation:
+        return optax.set_to_zero()
+
+    def scope(
+        self, optimizers: Mapping[str, Any], n_samples: int, is_last: bool, part: bool = False
+    ) -> contextlib.AbstractContextManager[None]:
+        for optimizer in optimizers.values():
+            if needs_samples(optimizer):
+                optimizer.begin_batch(n_samples, is_last, part)
+        return _NOTHING
+
+    @contextlib.contextmanager
+    def leaving_out(self, network: Any, optimizers: Mapping[str, Any]) -> Iterator[None]:
+        # all of it stays on the device: nobody waits to hear whether the batch was left out
+        variables = [v for v in graph.state_variables(network).values() if not isinstance(v, nnx.Param)]
+        kept = [jnp.copy(variable.get_raw_value()) for variable in variables]
+        before = [jnp.copy(optimizer.state["skipped"]) for optimizer in optimizers.values()]
+        yield
+        if not variables:
+            return
+        after = [optimizer.state["skipped"] for optimizer in optimizers.values()]
+        is_left_out = jnp.any(jnp.stack(after) != jnp.stack(before))
+        for variable, value in zip(variables, kept, strict=True):
+            variable.set_raw_value(jnp.where(is_left_out, value, variable.get_raw_value()))
+
+
+def needs_samples(optimizer: JaxOptimizer) -> bool:
+    """Whether batches are weighted by their samples."""
+    return optimizer.config.accumulation_steps > 1 or optimizer.config.in_parts
+
+
+def create_optims_default_jax(model: nnx.Module, optim_cls: Any, **optim_params: Any) -> dict[str, JaxOptimizer]:
+    """One optimizer of all weights, called ``"default"``: ``optim_cls`` is a function of optax, e.g. ``optax.adam``.
+
+    The learning rate is ``lr`` or ``learning_rate``.
+    """
+    with building(optim_cls, optim_params, _CURE):
+        return {"default": _make(model, optim_cls, optim_params)}
+
+
+def create_optims_gan_default_jax(model: Any, optim_cls: Any, **optim_params: Any) -> dict[str, JaxOptimizer]:
+    """Two optimizers by ``optim_cls``: ``"gen"`` of ``model.gen`` and ``"discr"`` of ``model.discr``."""
+    gen, discr = both_of(model)
+    with building(optim_cls, optim_params, _CURE):
+        return {"gen": _make(gen, optim_cls, optim_params), "discr": _make(discr, optim_cls, optim_params)}
+
+
+def _make(module: nnx.Module, optimizer_cls: Any, params: Mapping[str, Any]) -> JaxOptimizer:
+    params = dict(params)
+    names = inspect.signature(optimizer_cls).parameters
+    if "lr" in params and "lr" not in names:
+        if RATE in params:
+            raise TypeError("lr and learning_rate say the same; give only one of them")
+        params[RATE] = params.pop("lr")
+    if RATE not in names:
+        return JaxOptimizer(module, optimizer_cls(**params))
+    inspect.signature(optimizer_cls).bind(**params)  # optax' own message does not name what is wrong
+    # a number in the optimizer's state can change without a new trace; all else stays as it is
+    others = [name for name in names if name != RATE]
+    optimizer = JaxOptimizer(module, optax.inject_hyperparams(optimizer_cls, static_args=others)(**params))
+    if isinstance(params[RATE], (int, float)):
+        optimizer.rate = params[RATE]
+    return optimizer
+
+
+def _wrapped(name: str, network: nnx.Module, optimizer: Any) -> JaxOptimizer:
+    if isinstance(optimizer, JaxOptimizer):
+        return optimizer
+    if isinstance(optimizer, optax.GradientTransformation):
+        return JaxOptimizer(network, optimizer)
+    raise ConfigError(
+        f"optim_fn returned a {type(optimizer).__name__} as {name!r}; return a JaxOptimizer(model.part, "
+        "optax.adam(1e-3)), or a transformation of optax for all weights"
+    )
+
+
+def _check_precision(network: nnx.Module, update: UpdateConfig) -> None:
+    if update.precision == "fp16":
+        raise ConfigError("mixed_precision='fp16' needs loss scaling, which JAX does not have; use 'bf16'")
+    if update.precision != "32" and not graph.open_layers(network):
+        raise ConfigError(
+            f"mixed_precision={update.precision!r} changes the dtype of flax' layers, but {type(network).__name__} has "
+            "none whose dtype is open; leave mixed_precision out"
+        )
+
+
+def _default_optimizers(network: nnx.Module, optimizer_cls: Any, params: Mapping[str, Any]) -> dict[str, Any]:
+    if optimizer_cls is None:
+        raise ConfigError(f"no optimizer is set; {_CURE}")
+    return dict(create_optims_default_jax(network, optimizer_cls, **params))

@@ -7,8 +7,9 @@ from typing import Any
 
 from flax import nnx
 
-from delira.backends.jax import graph, step
-from delira.backends.jax.generator import GENERATOR
+from delira.backends.jax import graph
+from delira.backends.jax.calls import be_eager, is_eager
+from delira.backends.jax.generators import GENERATOR
 
 
 def statistics_names(network: Any) -> frozenset[str]:
@@ -30,10 +31,10 @@ def renew_statistics(network: Any, calls: Iterable[Callable[[], Any]]) -> None:
     calls
         Each calls the network on a batch.
     """
-    was_eager = step.is_eager(network)
+    was_eager = is_eager(network)
     streams = [leaf for leaf in graph.parts_of(network).leaves if isinstance(leaf, nnx.RngState)]
     before = [leaf.get_raw_value() for leaf in streams]
-    step.be_eager(network)
+    be_eager(network)
     try:
         with contextlib.ExitStack() as scopes:
             for layer in _layers(network):
@@ -42,7 +43,7 @@ def renew_statistics(network: Any, calls: Iterable[Callable[[], Any]]) -> None:
                 graph.reseed(network, GENERATOR.next_key())
                 call()
     finally:
-        step.be_eager(network, was_eager)
+        be_eager(network, was_eager)
         for leaf, value in zip(streams, before, strict=True):
             leaf.set_raw_value(value)
 

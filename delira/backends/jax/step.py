@@ -1,8 +1,7 @@
-"""The step of a training, compiled: a function of weights, optimizers' states and batch, whose memory it reuses."""
+"""Steps of JAX: traced and compiled as a whole, or operation by operation."""
 
 import inspect
 import logging
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -12,10 +11,11 @@ import numpy as np
 from flax import nnx
 
 from delira.backends.jax import graph
-from delira.backends.jax.generator import GENERATOR, key_of
-from delira.backends.jax.optimizers import PENDING, JaxOptimizer, Plan
-from delira.contract import CompileConfig, Step, run_hooks
-from delira.errors import ConfigError, DataError, NetworkError
+from delira.backends.jax.calls import UNTRACEABLE, arrays_of, be_eager
+from delira.backends.jax.generators import GENERATOR, key_of
+from delira.backends.jax.optimizers import PENDING, JaxOptimizer, Plan, needs_samples
+from delira.contract import CompileConfig, Devices, Step, StepRole, run_hooks
+from delira.errors import ConfigError, NetworkError
 from delira.training.checks import unpack_closure
 from delira.utils.single_numbers import refuse_losses
 from delira.utils.trees import map_leaves
@@ -23,43 +23,110 @@ from delira.utils.trees import map_leaves
 _log = logging.getLogger("delira")
 
 _COUNTERS = ("iter_num", "global_iter_num", "batch_nr")
-_DTYPES = {"32": None, "bf16": jnp.bfloat16, "auto": jnp.bfloat16}
 
+_DTYPES = {"32": None, "bf16": jnp.bfloat16, "auto": jnp.bfloat16}
 
 _LOSS = "one number, computed with jax.numpy on the predictions"
 
 
-def outputs(network: Any, outputs: Any) -> Any:
-    """Outputs in float32, in which losses are computed."""
-    return map_leaves(_precise, outputs)
+class JaxStep(StepRole):
+    """Steps are compiled; gradients are a state of flax."""
 
+    def bind(
+        self, closure: Callable[..., Any], network: Any, arguments: Mapping[str, Any], compiling: CompileConfig
+    ) -> Callable[[dict[str, Any], Mapping[str, int]], Any]:
+        """The closure as it is called at every step, compiled unless that is not wanted, or a hook cannot be traced.
 
-def learn(
-    optimizer: JaxOptimizer,
-    step: Step,
-    compute: Callable[[Step], Step],
-    backward: Sequence[Callable[[Step], None]],
-) -> None:
-    """Compute a step, differentiate the sum of its losses and update."""
-    model = step.network
+        Parameters
+        ----------
+        closure
+            The network's closure.
+        network
+            The network.
+        arguments
+            Keywords of the closure that stay the same.
+        compiling
+            ``compiled`` may hold options of the compiler (XLA) by name.
 
-    def total_of(network: Any) -> tuple[Any, tuple[Any, dict[str, Any]]]:
-        step.network = network
-        total = _total(compute(step).losses)
-        if step.call is None:  # a trial may go without a criterion
-            _refuse_constant(total, network, step.losses)
-        return total, (step.predictions, step.losses)
+        Raises
+        ------
+        ConfigError
+            If ``jit_compile`` is set, which is of TensorFlow.
+        """
+        if compiling.jit:
+            raise ConfigError("jit_compile is of TensorFlow; JAX compiles steps with XLA anyway, so leave it out")
+        hooks = arguments.get("hooks")
+        if compiling.compiled is False:
+            return EagerStep(closure, network, arguments)
+        if hooks is not None and not hooks.traceable:
+            _log.warning(
+                "the step is not compiled, since a hook inside it is not marked traceable (%s); compiled=False says "
+                "the same",
+                ", ".join(hooks.untraceable),
+            )
+            return EagerStep(closure, network, arguments)
+        options = dict(compiling.compiled) if isinstance(compiling.compiled, Mapping) else None
+        return CompiledStep(closure, network, arguments, options)
 
-    differentiate = nnx.value_and_grad(total_of, argnums=nnx.DiffState(0, graph.LEARNED), has_aux=True)
-    (total, (step.predictions, step.losses)), gradients = differentiate(model)
-    step.network = model
-    if backward:
-        flat = dict(nnx.to_flat_state(gradients))
-        step.gradients = {graph.dotted(path): leaf.get_raw_value() for path, leaf in flat.items()}
-        run_hooks(backward, step)
-        changed = {path: leaf.replace(step.gradients[graph.dotted(path)]) for path, leaf in flat.items()}
-        gradients = nnx.from_flat_state(changed.items())
-    optimizer.update(model, gradients, value=total)
+    def outputs(self, network: Any, outputs: Any) -> Any:
+        return map_leaves(_precise, outputs)
+
+    def learn(
+        self,
+        optimizer: JaxOptimizer,
+        step: Step,
+        compute: Callable[[Step], Step],
+        backward: Sequence[Callable[[Step], None]],
+    ) -> None:
+        model = step.network
+
+        def total_of(network: Any) -> tuple[Any, tuple[Any, dict[str, Any]]]:
+            step.network = network
+            total = _total(compute(step).losses)
+            if step.call is None:  # a trial may go without a criterion
+                _refuse_constant(total, network, step.losses)
+            return total, (step.predictions, step.losses)
+
+        differentiate = nnx.value_and_grad(total_of, argnums=nnx.DiffState(0, graph.LEARNED), has_aux=True)
+        (total, (step.predictions, step.losses)), gradients = differentiate(model)
+        step.network = model
+        if backward:
+            flat = dict(nnx.to_flat_state(gradients))
+            step.gradients = {graph.dotted(path): leaf.get_raw_value() for path, leaf in flat.items()}
+            run_hooks(backward, step)
+            changed = {path: leaf.replace(step.gradients[graph.dotted(path)]) for path, leaf in flat.items()}
+            gradients = nnx.from_flat_state(changed.items())
+        optimizer.update(model, gradients, value=total)
+
+    def explain(self, error: BaseException) -> str | None:
+        if isinstance(error, UNTRACEABLE):
+            return (
+                "the step is compiled, so Python cannot decide by values that are only known later: use jnp.where or "
+                "jax.lax.cond, or train with compiled=False"
+            )
+        if isinstance(error, (TypeError, ValueError)) and "rngs" in str(error):
+            return "layers draw from the random streams of the network: pass rngs=self.rngs to each that takes rngs"
+        return None
+
+    def zero_loss(self, devices: Devices) -> Any:
+        return jnp.zeros(())
+
+    def differentiate(self, network: Any, optimizer: Any, compute: Any) -> tuple[Any, Any, dict[str, Any]]:
+        run = nnx.value_and_grad(compute, argnums=nnx.DiffState(0, graph.LEARNED), has_aux=True)
+        (loss, more), gradients = run(network)
+        return loss, more, {name: graph.raw(leaf) for name, leaf in graph.weights_of(gradients).items()}
+
+    def leave_gradients(self, network: Any, optimizer: Any, gradients: Mapping[str, Any]) -> None:
+        optimizer.left = (network, gradients)
+
+    def update_after(self, optimizers: Mapping[str, Any]) -> None:
+        for optimizer in optimizers.values():
+            if optimizer.left is not None:
+                (network, gradients), optimizer.left = optimizer.left, None
+                weights = nnx.to_flat_state(nnx.state(network, nnx.Param))
+                named = [(path, leaf, graph.dotted(path)) for path, leaf in weights]
+                found = [(path, leaf.replace(gradients[name])) for path, leaf, name in named if name in gradients]
+                optimizer.update(network, nnx.from_flat_state(found))
 
 
 def _precise(value: Any) -> Any:
@@ -90,59 +157,6 @@ def _refuse_constant(total: jax.Array, network: Any, losses: Mapping[str, Any]) 
             f"the loss ({', '.join(losses)}) depends on no weight that is learned, so there is no gradient; a loss is "
             "computed with jax.numpy on predictions that jax.lax.stop_gradient has not touched"
         )
-
-
-def bind_step(
-    closure: Callable[..., Any], network: Any, arguments: Mapping[str, Any], compiling: CompileConfig
-) -> Callable[[dict[str, Any], Mapping[str, int]], Any]:
-    """The closure as it is called at every step, compiled unless that is not wanted, or a hook cannot be traced.
-
-    Parameters
-    ----------
-    closure
-        The network's closure.
-    network
-        The network.
-    arguments
-        Keywords of the closure that stay the same.
-    compiling
-        ``compiled`` may hold options of the compiler (XLA) by name.
-
-    Raises
-    ------
-    ConfigError
-        If ``jit_compile`` is set, which is of TensorFlow.
-    """
-    if compiling.jit:
-        raise ConfigError("jit_compile is of TensorFlow; JAX compiles steps with XLA anyway, so leave it out")
-    hooks = arguments.get("hooks")
-    if compiling.compiled is False:
-        return EagerStep(closure, network, arguments)
-    if hooks is not None and not hooks.traceable:
-        _log.warning(
-            "the step is not compiled, since a hook inside it is not marked traceable (%s); compiled=False says the "
-            "same", ", ".join(hooks.untraceable),
-        )  # fmt: skip
-        return EagerStep(closure, network, arguments)
-    options = dict(compiling.compiled) if isinstance(compiling.compiled, Mapping) else None
-    return CompiledStep(closure, network, arguments, options)
-
-
-#: networks that are called as they are, operation by operation, in prediction too
-_EAGER: weakref.WeakSet[Any] = weakref.WeakSet()
-
-
-def be_eager(network: Any, eager: bool = True) -> None:
-    """Do not compile the predictions of a network; or do."""
-    if eager:
-        _EAGER.add(network)
-    else:
-        _EAGER.discard(network)
-
-
-def is_eager(network: Any) -> bool:
-    """Whether predictions of the network are not compiled."""
-    return network in _EAGER
 
 
 class EagerStep:
@@ -176,7 +190,7 @@ class CompiledStep:
         options: dict[str, Any] | None = None,
     ):
         self._closure, self._network, self._arguments, self._options = closure, network, arguments, options
-        _EAGER.discard(network)
+        be_eager(network, False)
         self._optimizers: Mapping[str, JaxOptimizer] = arguments.get("optimizers") or {}
         self._dtype = _dtype_of(self._optimizers)
         self._counters = [name for name in inspect.signature(closure).parameters if name in _COUNTERS]
@@ -268,49 +282,5 @@ def _split(states: Mapping[str, dict[str, Any]]) -> tuple[dict[str, Any], dict[s
     return lasting, pending
 
 
-def needs_samples(optimizer: JaxOptimizer) -> bool:
-    """Whether batches are weighted by their samples."""
-    return optimizer.config.accumulation_steps > 1 or optimizer.config.in_parts
-
-
 def _dtype_of(optimizers: Mapping[str, JaxOptimizer]) -> Any:
     return next((_DTYPES[optimizer.config.precision] for optimizer in optimizers.values()), None)
-
-
-def refuse_texts(inputs: Mapping[str, Any]) -> None:
-    """Refuse texts as arguments of a network.
-
-    Raises
-    ------
-    DataError
-        Naming the argument.
-    """
-    for name, value in inputs.items():
-        if isinstance(value, np.ndarray) and value.size and isinstance(value.flat[0], (str, bytes)):
-            raise DataError(
-                f"the argument {name!r} of the network holds text, and JAX computes with numbers only; make numbers of "
-                "it in the dataset, or name another batch entry in key_mapping"
-            )
-
-
-def arrays_of(batch: dict[str, Any]) -> dict[str, Any]:
-    """The entries of a batch that a compiled step takes: no texts, names or other objects."""
-    if all(isinstance(value, jax.Array) for value in batch.values()):
-        return batch
-    found = {key: _arrays(value) for key, value in batch.items()}
-    return {key: value for key, value in found.items() if value is not None}
-
-
-def _arrays(value: Any) -> Any:
-    """The value without what is no array; ``None`` if nothing is left."""
-    if isinstance(value, Mapping):
-        kept = {key: part for key, item in value.items() if (part := _arrays(item)) is not None}
-        return kept or None
-    if isinstance(value, (list, tuple)):
-        parts = [_arrays(item) for item in value]
-        if not parts or any(part is None for part in parts):
-            return None
-        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
-    if isinstance(value, (np.ndarray, np.generic)):
-        return value if value.dtype.kind in "biufc" else None
-    return value if isinstance(value, (jax.Array, bool, int, float)) else None

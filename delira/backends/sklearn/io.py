@@ -36,8 +36,8 @@ def save_checkpoint_sklearn(file: str | Path, model: Any, epoch: int | None = No
     check_model("save_checkpoint_sklearn", model, SklearnEstimator, _MODEL)
     check_saved("save_checkpoint_sklearn", None, epoch)
     path = as_target(_named(as_path(file, "file")), "file")
-    tree = {**BACKEND.state_tree(model, {}), "epoch": epoch}
-    return publish(path, lambda opened: BACKEND.write_checkpoint(opened, tree))
+    tree = {**BACKEND.checkpoints.state_tree(model, {}), "epoch": epoch}
+    return publish(path, lambda opened: BACKEND.checkpoints.write(opened, tree))
 
 
 def load_checkpoint_sklearn(file: str | Path, model: Any) -> dict[str, Any]:
@@ -65,10 +65,10 @@ def load_checkpoint_sklearn(file: str | Path, model: Any) -> dict[str, Any]:
     check_model("load_checkpoint_sklearn", model, SklearnEstimator, _MODEL)
     path = _named(as_path(file, "file"))
     verify_zip(path)
-    tree = BACKEND.read_checkpoint(path)
+    tree = BACKEND.checkpoints.read(path)
     check_format(path, tree)
     try:
-        BACKEND.load_state_tree(tree, model, {})
+        BACKEND.checkpoints.load_state_tree(tree, model, {})
     except CheckpointError as error:
         raise CheckpointError(f"{path}: {error}") from error
     return {"model": model, "epoch": tree.get("epoch")}

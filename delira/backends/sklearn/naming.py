@@ -4,7 +4,7 @@ import inspect
 import re
 from typing import Any
 
-from delira.backends.sklearn.backend import SILENT
+from delira.backends.sklearn.checkpoints import SILENT
 
 _LONGEST = 80
 

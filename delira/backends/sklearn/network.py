@@ -105,7 +105,7 @@ class SklearnEstimator(AbstractNetwork):
         return (
             self.is_incremental
             and "classes" in inspect.signature(self.estimator.partial_fit).parameters
-            and not BACKEND.is_ready(self)
+            and not BACKEND.calls.is_ready(self)
         )
 
     @property
@@ -119,7 +119,7 @@ class SklearnEstimator(AbstractNetwork):
 
     def forget(self) -> None:
         """Replace the estimator, if it was fitted, by a new one with the same parameters."""
-        if BACKEND.is_ready(self):
+        if BACKEND.calls.is_ready(self):
             self.estimator = clone(self.estimator)
 
     # ------------------------------------------------------------------ learning and predicting
@@ -179,13 +179,13 @@ class SklearnEstimator(AbstractNetwork):
         hooks: StepHooks = kwargs.get("hooks") or NO_HOOKS
         step = Step(model, data_dict)
         run_hooks(hooks.sample, step)
-        inputs = select_inputs(kwargs.get("key_mapping") or BACKEND.key_mapping(model), step.batch)
+        inputs = select_inputs(kwargs.get("key_mapping") or BACKEND.calls.key_mapping(model), step.batch)
         target = _target(model, step.batch)
         if model.is_incremental:
             model.learn(inputs["x"], target, batch=True)
         else:
             optimizers["default"].append(step.batch, inputs, target)
-        step.predictions = _Predictions(model, inputs) if BACKEND.is_ready(model) else {}
+        step.predictions = _Predictions(model, inputs) if BACKEND.calls.is_ready(model) else {}
         run_hooks(hooks.forward, step)
         values = call_metrics(metrics or {}, kwargs.get("metric_keys") or {}, step.predictions, step.batch)
         return values, {}, step.predictions

@@ -6,7 +6,8 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
-from delira.backends.sklearn.backend import BACKEND, check_writable
+from delira.backends.sklearn.backend import BACKEND
+from delira.backends.sklearn.checkpoints import check_writable
 from delira.backends.sklearn.labels import find_classes, find_columns
 from delira.backends.sklearn.naming import name_of
 from delira.backends.sklearn.network import SklearnEstimator, is_estimator
@@ -43,7 +44,7 @@ class SklearnObjective(Objective):
         running, backend = self.run.running, self.run.backend
         if running is not None and running.over_epoch is not None:
             for batch, inputs in batches:
-                predictions = to_numpy(backend.forward(self.run.network, inputs))
+                predictions = to_numpy(backend.calls.forward(self.run.network, inputs))
                 running.over_epoch.update({**predictions, **batch})
 
 

@@ -1,11 +1,31 @@
 """The learned numbers of linear models and multilayer perceptrons by name."""
 
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from typing import Any
 
 import numpy as np
 
+from delira.contract import WeightsRole
 from delira.errors import ConfigError
+from delira.models.weights import check_named_weights
+
+
+class SklearnWeights(WeightsRole):
+    """Attributes of fitted estimators."""
+
+    def named(self, network: Any) -> dict[str, np.ndarray]:
+        return {name: np.array(holder[key]) for name, (holder, key) in own_weights(network.estimator).items()}
+
+    def load_named(self, network: Any, weights: Mapping[str, np.ndarray]) -> None:
+        own = own_weights(network.estimator)
+        arrays = {name: np.asarray(holder[key]) for name, (holder, key) in own.items()}
+        check_named_weights(network, {name: (a.shape, a.dtype.name) for name, a in arrays.items()}, weights)
+        for name, (holder, key) in own.items():
+            if isinstance(holder[key], np.ndarray):
+                holder[key][...] = weights[name]  # in place: an averaging estimator knows the array by two names
+            else:
+                holder[key] = type(holder[key])(weights[name])
+
 
 _NAMES = ("coef_", "intercept_", "coefs_", "intercepts_")
 

@@ -10,8 +10,8 @@ variables by their place in the network.
 import delira.utils.triton_first
 
 # isort: split
-from delira.backends.tensorflow.builders import create_optims_default_tf, create_optims_gan_default_tf
-from delira.backends.tensorflow.io import (
+from delira.backends.tensorflow.arrays import convert_tf_tensor_to_npy
+from delira.backends.tensorflow.checkpoints import (
     load_checkpoint_tf,
     save_checkpoint_tf,
     tf_load_checkpoint,
@@ -34,6 +34,7 @@ from delira.backends.tensorflow.networks import (
     VariationalAutoencoderTf,
     VGG3DClassificationNetworkTf,
 )
+from delira.backends.tensorflow.optimizers import create_optims_default_tf, create_optims_gan_default_tf
 from delira.backends.tensorflow.schedules import (
     CosineAnnealingLRCallbackTf,
     DefaultTfSchedulerCallback,
@@ -46,7 +47,6 @@ from delira.backends.tensorflow.schedules import (
     TfSchedulerCallback,
 )
 from delira.backends.tensorflow.training import TfExperiment, TfNetworkTrainer
-from delira.backends.tensorflow.values import convert_tf_tensor_to_npy
 
 __all__ = [
     "AbstractTfNetwork",

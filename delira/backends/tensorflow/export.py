@@ -1,7 +1,6 @@
 """Networks as SavedModels: folders that TensorFlow, TensorFlow Serving and others read."""
 
 import contextlib
-import logging
 import os
 import shutil
 import tempfile
@@ -14,8 +13,12 @@ import tensorflow as tf
 
 from delira.backends.tensorflow.generators import GENERATORS
 from delira.backends.tensorflow.runtime import calls, runtime_of
-from delira.backends.tensorflow.state import refuse_lazy
-from delira.contract import named_outputs
+from delira.backends.tensorflow.weights import refuse_lazy
+from delira.contract import (
+    ExportRole,
+    named_outputs,
+)
+from delira.contract.export import check_samples, noting, quiet
 from delira.errors import ConfigError, DataError, NetworkError
 from delira.utils.files import make_folder, sync_folder
 from delira.utils.trees import iterate_leaves, map_leaves
@@ -23,55 +26,49 @@ from delira.utils.trees import iterate_leaves, map_leaves
 _ENDINGS = ("", ".savedmodel", ".tf")
 
 
-def export(network: Any, path: Path, example: Mapping[str, Any]) -> None:
-    """Write the network as a SavedModel; the folder appears only when it is complete.
+class TfExport(ExportRole):
+    """SavedModels."""
 
-    ``tf.saved_model.load(path).signatures["serving_default"](**arrays)`` predicts; so does ``serve`` of what is loaded.
+    def write(self, network: Any, path: Path, example: Mapping[str, Any]) -> None:
+        """Write the network as a SavedModel; the folder appears only when it is complete.
 
-    Parameters
-    ----------
-    network
-        The network.
-    path
-        A folder, whose name has no ending, or ``.savedmodel`` or ``.tf``.
-    example
-        Arguments of the network by name: tensors or arrays with the samples first.
-    """
-    if path.suffix not in _ENDINGS:
-        raise ConfigError(
-            f"TensorFlow networks are not exported to {path.name!r}: a SavedModel is a folder whose name has no "
-            "ending, or '.savedmodel'; '.safetensors' holds the weights only"
-        )
-    if path.is_file():
-        raise ConfigError(f"{str(path)!r} is a file, and a SavedModel is a folder; choose another name")
-    inputs = map_leaves(_tensor, dict(example))
-    _check_samples(inputs)
-    with GENERATORS.undisturbed(), _predicting(network), _note(f"while {type(network).__name__} was exported"):
-        outputs = named_outputs(network, network(**map_leaves(lambda leaf: leaf[:2], inputs)))
-        refuse_lazy(network, NetworkError, "so it cannot be exported")
-        _check_outputs(outputs)
-        _publish(_archive(network, inputs), path)
+        ``tf.saved_model.load(path).signatures["serving_default"](**arrays)`` predicts; so does ``serve`` of what is
+        loaded.
+
+        Parameters
+        ----------
+        network
+            The network.
+        path
+            A folder, whose name has no ending, or ``.savedmodel`` or ``.tf``.
+        example
+            Arguments of the network by name: tensors or arrays with the samples first.
+        """
+        if path.suffix not in _ENDINGS:
+            raise ConfigError(
+                f"TensorFlow networks are not exported to {path.name!r}: a SavedModel is a folder whose name has no "
+                "ending, or '.savedmodel'; '.safetensors' holds the weights only"
+            )
+        if path.is_file():
+            raise ConfigError(f"{str(path)!r} is a file, and a SavedModel is a folder; choose another name")
+        inputs = map_leaves(_tensor, dict(example))
+        check_samples(inputs, (tf.Tensor,))
+        note = f"while {type(network).__name__} was exported"
+        with (
+            GENERATORS.undisturbed(),
+            _predicting(network),
+            noting(note, spared=(ConfigError, DataError, NetworkError)),
+        ):
+            outputs = named_outputs(network, network(**map_leaves(lambda leaf: leaf[:2], inputs)))
+            refuse_lazy(network, NetworkError, "so it cannot be exported")
+            _check_outputs(outputs)
+            _publish(_archive(network, inputs), path)
 
 
 def _tensor(value: Any) -> Any:
     if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
         return tf.convert_to_tensor(value.astype(np.float32) if value.dtype == np.float64 else value)
     return value
-
-
-def _check_samples(inputs: Mapping[str, Any]) -> None:
-    """Refuse inputs that are no arrays with the same number of samples first."""
-    lengths = {}
-    for place, leaf in iterate_leaves(inputs):
-        if not isinstance(leaf, tf.Tensor):
-            name = ".".join(map(str, place))
-            raise DataError(f"input {name!r} of the example is a {type(leaf).__name__}; an array is needed")
-        lengths[".".join(map(str, place))] = leaf.shape[0] if leaf.shape.rank else None
-    if len(set(lengths.values())) != 1 or not all(lengths.values()):
-        raise DataError(
-            "the inputs of the example need the samples first, at least one and in each the same number; "
-            f"their first axes are {lengths}"
-        )
 
 
 def _check_outputs(outputs: Mapping[str, Any]) -> None:
@@ -112,24 +109,13 @@ def _archive(network: Any, inputs: Mapping[str, Any]) -> tf.Module:
     return module
 
 
-@contextlib.contextmanager
-def _note(note: str) -> Iterator[None]:
-    try:
-        yield
-    except (ConfigError, DataError, NetworkError):
-        raise
-    except Exception as error:
-        error.add_note(note)
-        raise
-
-
 def _publish(module: tf.Module, path: Path) -> None:
     """Write beside the folder and exchange the two."""
     if not path.parent.is_dir():
         make_folder(path.parent)
     waiting = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent))
     try:
-        with _quiet():
+        with quiet(["tensorflow"]):
             tf.saved_model.save(module, str(waiting / "new"), signatures={"serving_default": module.signature})
         if path.exists():
             os.replace(path, waiting / "old")
@@ -137,15 +123,3 @@ def _publish(module: tf.Module, path: Path) -> None:
         sync_folder(path.parent)
     finally:
         shutil.rmtree(waiting, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Scope in which TensorFlow tells nothing of the file it writes."""
-    logger = logging.getLogger("tensorflow")
-    level = logger.level
-    try:
-        logger.setLevel(logging.ERROR)
-        yield
-    finally:
-        logger.setLevel(level)

@@ -12,8 +12,14 @@ from keras.src.backend.common import global_state
 from keras.src.random.seed_generator import GLOBAL_SEED_GENERATOR
 from tensorflow.python.eager import context as eager
 
-from delira.backends.tensorflow.names import generators_of, named_variables
+from delira.backends.tensorflow.names import (
+    generators_of,
+    named_variables,
+)
 from delira.backends.tensorflow.runtime import runtime_of
+from delira.contract import (
+    GeneratorsRole,
+)
 from delira.utils.seeding import derive_int
 
 
@@ -151,3 +157,20 @@ class Generators:
 
 
 GENERATORS = Generators()
+
+
+class TfGenerators(GeneratorsRole):
+    """The generators of the process and of networks."""
+
+    seed = staticmethod(GENERATORS.seed)
+    draw_seed = staticmethod(GENERATORS.draw_seed)
+    state = staticmethod(GENERATORS.state)
+    set_state = staticmethod(GENERATORS.set_state)
+
+    def not_resumable(self, network: Any) -> str | None:
+        if runtime_of(network).draws:
+            return (
+                "the compiled step draws with operations like tf.random.normal or tf.nn.dropout (use "
+                "keras.random with a keras.random.SeedGenerator, or keras.layers.Dropout), which"
+            )
+        return None

@@ -9,10 +9,10 @@ import numpy as np
 import tensorflow as tf
 
 from delira.backends.tensorflow.backend import BACKEND
-from delira.backends.tensorflow.learning import as_float32
+from delira.backends.tensorflow.checkpoints import finish_building
 from delira.backends.tensorflow.replicas import of_this_share
 from delira.backends.tensorflow.runtime import calls, runtime_of
-from delira.backends.tensorflow.state import finish_building
+from delira.backends.tensorflow.step import as_float32
 from delira.contract import default_closure, room_default
 from delira.models.abstract_network import AbstractNetwork
 from delira.utils.inputs import refuse_complex

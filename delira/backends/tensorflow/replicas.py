@@ -10,7 +10,7 @@ from keras.src.backend.common import global_state
 from keras.src.losses import loss as keras_losses
 from keras.src.random.seed_generator import GLOBAL_SEED_GENERATOR
 
-from delira.backends.tensorflow.values import concatenate
+from delira.backends.tensorflow.arrays import TfArrays
 
 _HOST = "/CPU:0"
 
@@ -150,7 +150,7 @@ class Shares:
             n_rows = tf.shape(leaf)[0]
             return leaf[: tf.where(whole, n_rows // len(self.trees), n_rows)]
 
-        return tf.nest.map_structure(cut, concatenate(outputs))
+        return tf.nest.map_structure(cut, TfArrays.concatenate(outputs))
 
 
 @contextlib.contextmanager

@@ -8,8 +8,8 @@ a thin wrapper around each optimizer.
 import delira.utils.triton_first
 
 # isort: split
-from delira.backends.torch.building import create_optims_default_pytorch, create_optims_gan_default_pytorch
-from delira.backends.torch.io import (
+from delira.backends.torch.arrays import convert_torch_tensor_to_npy
+from delira.backends.torch.checkpoints import (
     load_checkpoint_torch,
     save_checkpoint_torch,
     torch_load_checkpoint,
@@ -32,6 +32,7 @@ from delira.backends.torch.networks import (
     VariationalAutoencoderPyTorch,
     VGG3DClassificationNetworkPyTorch,
 )
+from delira.backends.torch.optimizers import create_optims_default_pytorch, create_optims_gan_default_pytorch
 from delira.backends.torch.schedules import (
     CosineAnnealingLRCallbackPyTorch,
     DefaultPyTorchSchedulerCallback,
@@ -44,7 +45,6 @@ from delira.backends.torch.schedules import (
     TorchSchedulerCallback,
 )
 from delira.backends.torch.training import PyTorchExperiment, PyTorchNetworkTrainer
-from delira.backends.torch.values import convert_torch_tensor_to_npy
 
 __all__ = [
     "AbstractPyTorchNetwork",

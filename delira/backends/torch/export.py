@@ -1,123 +1,73 @@
-"""Weights as arrays, and networks as ``.pt2`` and ``.onnx`` files."""
+"""Networks as ``.pt2`` and ``.onnx`` files."""
 
-import contextlib
 import copy
 import glob
 import hashlib
-import logging
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 import torch
 
-from delira.contract import named_outputs
-from delira.errors import ConfigError, DataError, NetworkError
-from delira.models.weights import check_named_weights
+from delira.contract import (
+    ExportRole,
+    named_outputs,
+)
+from delira.contract.export import check_samples, noting, quiet
+from delira.errors import ConfigError, NetworkError
 from delira.utils.files import as_target, publish
 from delira.utils.optional import import_optional
 from delira.utils.trees import iterate_leaves, map_leaves
 
 #: bytes above which the weights of an ``.onnx`` file lie beside it: protobuf reads no message of 2 GiB
 _MAX_BYTES = 2**31 - 2**24
+
 #: smaller weights stay in the file even then
 _MIN_BYTES_BESIDE = 1024
+
 #: their loggers tell what the exporters miss, e.g. torchvision's operators
 _CHATTY = ("torch.export", "torch.onnx", "onnxscript", "onnx_ir")
 
 
-# ------------------------------------------------------------------ weights
+class TorchExport(ExportRole):
+    """Programs in the formats of ``torch.export`` and of ONNX."""
 
+    def write(self, network: torch.nn.Module, path: Path, example: Mapping[str, Any]) -> None:
+        """Write the network as a program that runs without delira; ``path`` says the format by its ending.
 
-def named_weights(network: torch.nn.Module) -> dict[str, np.ndarray]:
-    """Copies of all weights by name, as arrays."""
-    return {name: _to_array(tensor) for name, tensor in _tensors(network).items()}
+        It is written for the CPU, on which every program of these formats can start; the network itself may be
+        anywhere.
 
-
-def load_named_weights(network: torch.nn.Module, weights: Mapping[str, np.ndarray]) -> None:
-    """Put weights by name into the network; refuses others than its own, and changes nothing then."""
-    tensors = _tensors(network)
-    own = {name: (tuple(value.shape), str(value.dtype).removeprefix("torch.")) for name, value in tensors.items()}
-    memory = {
-        name: (value.data_ptr(), value.shape, value.stride()) if value.numel() else name
-        for name, value in tensors.items()
-    }
-    check_named_weights(network, own, weights, memory)
-    # not strict: what a module keeps besides tensors is no weight
-    network.load_state_dict({name: _to_tensor(weights[name]) for name in own}, strict=False)
-
-
-def layers(network: torch.nn.Module) -> dict[str, Any]:
-    """The modules by their names."""
-    return dict(network.named_modules())
-
-
-def portable_weights(network: torch.nn.Module) -> dict[str, np.ndarray]:
-    """All weights in the layout of every room, which is PyTorch's own; counters of batches are no weights."""
-    weights = named_weights(network)
-    return {name: array for name, array in weights.items() if name.rpartition(".")[2] != "num_batches_tracked"}
-
-
-def load_portable_weights(network: torch.nn.Module, weights: Mapping[str, np.ndarray]) -> None:
-    """Put weights of :func:`portable_weights` into the network."""
-    load_named_weights(network, {**named_weights(network), **weights})
-
-
-def _tensors(network: torch.nn.Module) -> dict[str, torch.Tensor]:
-    return {name: value for name, value in network.state_dict().items() if isinstance(value, torch.Tensor)}
-
-
-def _to_array(tensor: torch.Tensor) -> np.ndarray:
-    tensor = tensor.detach().cpu()
-    if tensor.dtype is torch.bfloat16:
-        bfloat16 = import_optional("ml_dtypes", "a bfloat16 weight as an array", "delira[export]").bfloat16
-        return np.array(tensor.view(torch.int16).numpy(), order="C").view(bfloat16)
-    return np.array(tensor.numpy(), order="C")
-
-
-def _to_tensor(array: np.ndarray) -> torch.Tensor:
-    if array.dtype.name == "bfloat16":
-        return torch.from_numpy(array.view(np.int16).copy()).view(torch.bfloat16)
-    return torch.from_numpy(np.array(array, dtype=array.dtype.newbyteorder("=")))
-
-
-# ------------------------------------------------------------------ programs
-
-
-def export(network: torch.nn.Module, path: Path, example: Mapping[str, Any]) -> None:
-    """Write the network as a program that runs without delira; ``path`` says the format by its ending.
-
-    It is written for the CPU, on which every program of these formats can start; the network itself may be anywhere.
-
-    Parameters
-    ----------
-    network
-        The network; a copy of it is traced.
-    path
-        A file ending in ``.pt2`` or ``.onnx``.
-    example
-        Arguments of the network by name: tensors or arrays with the samples first, or dicts of them.
-    """
-    writers = {".pt2": _write_pt2, ".onnx": _write_onnx}
-    if path.suffix not in writers:
-        raise ConfigError(
-            f"PyTorch networks are not exported to {path.name!r}: the ending says the format, which is '.pt2' "
-            "(torch.export), '.onnx', or '.safetensors' (weights only)"
-        )
-    as_target(path)
-    if path.suffix == ".onnx":
-        import_optional("onnxscript", f"exporting to {path.name!r}", "delira[export]")
-    inputs = map_leaves(on_cpu, example)
-    check_samples(inputs)
-    # tracing runs the network's Python, and must not find the original's state, mode or device
-    with _note(f"while {type(network).__name__} was copied for its export"):
-        network = copy.deepcopy(network).cpu().eval()
-    with torch.no_grad(), torch.random.fork_rng(devices=[]):
-        outputs = tried(network, inputs)
-        with _quiet():
-            writers[path.suffix](_traced(network, inputs), inputs, outputs, path)
+        Parameters
+        ----------
+        network
+            The network; a copy of it is traced.
+        path
+            A file ending in ``.pt2`` or ``.onnx``.
+        example
+            Arguments of the network by name: tensors or arrays with the samples first, or dicts of them.
+        """
+        writers = {".pt2": _write_pt2, ".onnx": _write_onnx}
+        if path.suffix not in writers:
+            raise ConfigError(
+                f"PyTorch networks are not exported to {path.name!r}: the ending says the format, which is '.pt2' "
+                "(torch.export), '.onnx', or '.safetensors' (weights only)"
+            )
+        as_target(path)
+        if path.suffix == ".onnx":
+            import_optional("onnxscript", f"exporting to {path.name!r}", "delira[export]")
+        inputs = map_leaves(on_cpu, example)
+        check_samples(inputs, (torch.Tensor,))
+        # tracing runs the network's Python, and must not find the original's state, mode or device
+        with noting(f"while {type(network).__name__} was copied for its export"):
+            network = copy.deepcopy(network).cpu().eval()
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            outputs = tried(network, inputs)
+            with quiet(_CHATTY), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                writers[path.suffix](_traced(network, inputs), inputs, outputs, path)
 
 
 def on_cpu(value: Any) -> Any:
@@ -128,29 +78,9 @@ def on_cpu(value: Any) -> Any:
     return value.detach().cpu() if isinstance(value, torch.Tensor) else value
 
 
-def check_samples(inputs: Mapping[str, Any]) -> None:
-    """Refuse inputs that are no arrays with the same number of samples first.
-
-    Raises
-    ------
-    DataError
-        Naming the inputs.
-    """
-    lengths = {}
-    for place, leaf in iterate_leaves(inputs):
-        if not isinstance(leaf, torch.Tensor):
-            raise DataError(f"input {_dotted(place)!r} of the example is a {type(leaf).__name__}; an array is needed")
-        lengths[_dotted(place)] = len(leaf) if leaf.ndim else None
-    if len(set(lengths.values())) != 1 or not all(lengths.values()):
-        raise DataError(
-            "the inputs of the example need the samples first, at least one and in each the same number; "
-            f"their first axes are {lengths}"
-        )
-
-
 def tried(network: torch.nn.Module, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
     """What the network returns for the first samples: that it does not take the example is said by its own error."""
-    with _note(f"while {type(network).__name__} was tried on the example"):
+    with noting(f"while {type(network).__name__} was tried on the example"):
         return named_outputs(network, network(**map_leaves(lambda leaf: leaf[:2], inputs)))
 
 
@@ -159,36 +89,11 @@ def _traced(network: torch.nn.Module, inputs: Mapping[str, Any]) -> Any:
     batch = torch.export.Dim("batch")
     # the file keeps what the network was traced with: no sample of anybody, and not 1, which would be taken for fixed
     empty = map_leaves(lambda leaf: leaf.new_zeros((2, *leaf.shape[1:])), inputs)
-    with _note(
+    with noting(
         f"while torch.export traced {type(network).__name__}: what its forward does may not depend on values or on the "
         "number of samples"
     ):
         return torch.export.export(network, (), empty, dynamic_shapes=map_leaves(lambda leaf: {0: batch}, inputs))
-
-
-@contextlib.contextmanager
-def _note(note: str) -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:
-        error.add_note(note)
-        raise
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Scope in which the exporters tell nothing about themselves."""
-    loggers = [logging.getLogger(name) for name in _CHATTY]
-    levels = [logger.level for logger in loggers]
-    try:
-        for logger in loggers:
-            logger.setLevel(logging.ERROR)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
 
 
 def _dotted(place: tuple[str | int, ...]) -> str:
@@ -197,9 +102,6 @@ def _dotted(place: tuple[str | int, ...]) -> str:
 
 def _write_pt2(program: Any, inputs: Mapping[str, Any], outputs: Mapping[str, Any], path: Path) -> None:
     publish(path, lambda file: torch.export.save(program, file))
-
-
-# ------------------------------------------------------------------ ONNX
 
 
 def _write_onnx(program: Any, inputs: Mapping[str, Any], outputs: Mapping[str, Any], path: Path) -> None:
@@ -215,7 +117,7 @@ def _write_onnx(program: Any, inputs: Mapping[str, Any], outputs: Mapping[str, A
             f"{shared[0]!r} is both an input and an output; in ONNX every name is there once, so give the output "
             "another one"
         )
-    with _note(f"while torch.onnx wrote {path}"):
+    with noting(f"while torch.onnx wrote {path}"):
         converted: Any = torch.onnx.export(program, verbose=False)
         _rename(converted.model.graph, names, output_names)
         _publish_onnx(converted.model_proto, path)

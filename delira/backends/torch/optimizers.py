@@ -8,12 +8,37 @@ from typing import Any
 import torch
 from torch.nn.parameter import is_lazy
 
-from delira.contract import UpdateConfig
+from delira.backends.torch import schedules
+from delira.contract import (
+    UpdateConfig,
+    WrappedOptimizers,
+)
+from delira.contract.optimizers import checked_optimizers
 from delira.errors import CheckpointError, ConfigError
+from delira.utils.optimizing import both_of, building
 
 _DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
 #: it also opens a range of the profiler, which costs more than the act itself, at every step
 _ZERO_GRAD = torch.optim.Optimizer.zero_grad
+
+#: of a parameter group
+_RATES = ("lr", "initial_lr", "max_lr", "min_lr", "swa_lr")
+
+_CURE = "pass optimizer_cls=torch.optim.Adam, optimizer_params={'lr': 1e-3}"
+
+_NOTHING = contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def _scope(optimizers: Mapping[str, Any], n_samples: int, is_last: bool, part: bool = False) -> Iterator[None]:
+    """Scope of one closure call, told as in :meth:`TorchOptimizer.begin_batch`: place in the group, autocast."""
+    wrapped = next(iter(optimizers.values()))
+    for optimizer in optimizers.values():
+        optimizer.begin_batch(n_samples, is_last, part)
+    dtype = _DTYPES.get(wrapped.update.precision)
+    with torch.autocast(wrapped.device_type, dtype) if dtype is not None else contextlib.nullcontext():
+        yield
 
 
 class TorchOptimizer:
@@ -314,23 +339,126 @@ def _values(gradient: torch.Tensor) -> torch.Tensor:
     return gradient.coalesce().values() if gradient.is_sparse else gradient
 
 
-def scale_rates(optimizers: Mapping[str, Any], factor: float) -> None:
-    """Multiply the learning rates of all optimizers, with what schedules keep of them in the parameter groups."""
-    for optimizer in optimizers.values():
+class TorchOptimizers(WrappedOptimizers):
+    """Optimizers of PyTorch in wrappers."""
+
+    build_schedules = staticmethod(schedules.build_schedules)
+
+    def build(
+        self,
+        network: torch.nn.Module,
+        builder: Callable[..., dict[str, Any]] | None,
+        optimizer_cls: Any,
+        optimizer_params: Mapping[str, Any],
+        update: UpdateConfig,
+    ) -> dict[str, TorchOptimizer]:
+        if builder is None:
+            made = _default_optimizers(network, optimizer_cls, optimizer_params)
+        else:
+            made = builder(network, optimizer_cls, **optimizer_params)
+        self.check(network, checked_optimizers(made))
+        first = next(network.parameters(), None)
+        device_type = "cpu" if first is None else first.device.type
+        if update.precision == "auto":
+            half = device_type == "cuda" and not torch.cuda.is_bf16_supported()
+            update = UpdateConfig(**{**vars(update), "precision": "fp16" if half else "bf16"})
+        return {name: TorchOptimizer(optimizer, update, device_type) for name, optimizer in made.items()}
+
+    def check(self, network: torch.nn.Module, optimizers: Mapping[str, Any]) -> None:
+        own = {id(weight) for weight in network.parameters()}
+        for name, optimizer in optimizers.items():
+            groups = getattr(optimizer, "param_groups", None)
+            if groups is None and not hasattr(optimizer, "step"):
+                raise ConfigError(
+                    f"the optimizer {name!r} is one of PyTorch, e.g. torch.optim.Adam(…), got {optimizer!r}"
+                )
+            if groups is None or not own or hasattr(optimizer, "updates_nothing"):
+                continue
+            weights = [weight for group in groups for weight in group["params"]]
+            if not own.intersection(map(id, weights)):
+                raise ConfigError(
+                    f"the optimizer {name!r} has {len(weights)} weights, and none of them is one of the "
+                    f"{type(network).__name__}; make it of the weights of the network that is trained"
+                )
+
+    def copy(
+        self, optimizer: torch.optim.Optimizer, network: torch.nn.Module, twin: torch.nn.Module
+    ) -> torch.optim.Optimizer:
+        names = {weight: name for name, weight in network.named_parameters()}
+        theirs = dict(twin.named_parameters())
+        groups = []
         for group in optimizer.param_groups:
-            group |= {name: group[name] * factor for name in _RATES if name in group}
+            if any(weight not in names for weight in group["params"]):
+                raise ConfigError("the optimizer has parameters that are not of the model, so it cannot be copied")
+            options = {key: value for key, value in group.items() if key != "params"}
+            groups.append({**options, "params": [theirs[names[weight]] for weight in group["params"]]})
+        return type(optimizer)(groups)  # type: ignore[call-arg]
 
+    def none(self) -> torch.optim.Optimizer:
+        optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(()))], lr=0.0)
+        optimizer.updates_nothing = True  # type: ignore[attr-defined]
+        return optimizer
 
-#: of a parameter group
-_RATES = ("lr", "initial_lr", "max_lr", "min_lr", "swa_lr")
+    def scope(
+        self, optimizers: Mapping[str, Any], n_samples: int, is_last: bool, part: bool = False
+    ) -> contextlib.AbstractContextManager[None]:
+        # most runs need nothing here, and this is called at every step
+        if all(optimizer.is_plain for optimizer in optimizers.values()):
+            return _NOTHING
+        return _scope(optimizers, n_samples, is_last, part)
 
-
-@contextlib.contextmanager
-def step_scope(optimizers: Mapping[str, Any], n_samples: int, is_last: bool, part: bool = False) -> Iterator[None]:
-    """Scope of one closure call, told as in :meth:`TorchOptimizer.begin_batch`: place in the group, autocast."""
-    wrapped = next(iter(optimizers.values()))
-    for optimizer in optimizers.values():
-        optimizer.begin_batch(n_samples, is_last, part)
-    dtype = _DTYPES.get(wrapped.update.precision)
-    with torch.autocast(wrapped.device_type, dtype) if dtype is not None else contextlib.nullcontext():
+    @contextlib.contextmanager
+    def leaving_out(self, network: torch.nn.Module, optimizers: Mapping[str, Any]) -> Iterator[None]:
+        buffers = [(buffer, buffer.clone()) for buffer in network.buffers()]
+        before = self.count_left_out(optimizers)
         yield
+        if self.count_left_out(optimizers) != before:
+            for buffer, value in buffers:
+                buffer.copy_(value)
+
+    def learning_rates(self, optimizers: Mapping[str, Any]) -> dict[str, float]:
+        rates = {name: float(o.param_groups[0]["lr"]) for name, o in optimizers.items() if o.param_groups}
+        return {"lr" if len(rates) == 1 else f"lr_{name}": rate for name, rate in rates.items()}
+
+    def scale_rates(self, optimizers: Mapping[str, Any], factor: float) -> None:
+        for optimizer in optimizers.values():
+            for group in optimizer.param_groups:
+                group |= {name: group[name] * factor for name in _RATES if name in group}
+
+
+def create_optims_default_pytorch(model: torch.nn.Module, optim_cls: Any, **optim_params: Any) -> dict[str, Any]:
+    """One optimizer of all parameters, called ``"default"``."""
+    with building(optim_cls, optim_params, _CURE):
+        return {"default": optim_cls(_weights_of(model), **optim_params)}
+
+
+def create_optims_gan_default_pytorch(model: Any, optim_cls: Any, **optim_params: Any) -> dict[str, Any]:
+    """Two optimizers: ``"gen"`` of ``model.gen`` and ``"discr"`` of ``model.discr``."""
+    gen, discr = both_of(model)
+    with building(optim_cls, optim_params, _CURE):
+        return {
+            "gen": optim_cls(_weights_of(gen), **optim_params),
+            "discr": optim_cls(_weights_of(discr), **optim_params),
+        }
+
+
+def _weights_of(network: Any) -> Any:
+    if not callable(getattr(network, "parameters", None)):
+        raise ConfigError(f"optimizers are made for a network of PyTorch, got {network!r}")
+    return network.parameters()
+
+
+def _default_optimizers(network: torch.nn.Module, optimizer_cls: Any, params: Mapping[str, Any]) -> dict[str, Any]:
+    if optimizer_cls is None:
+        raise ConfigError(f"no optimizer is set; {_CURE}")
+    try:
+        return create_optims_default_pytorch(network, optimizer_cls, **params)
+    except ConfigError as error:
+        lazy = [weight_name for weight_name, weight in network.named_parameters() if is_lazy(weight)]
+        if not lazy:
+            raise
+        name = getattr(optimizer_cls, "__name__", repr(optimizer_cls))
+        raise ConfigError(
+            f"{name} cannot be built before the weights {', '.join(lazy)} have a shape; call the network once with a "
+            "batch before you give it to the trainer"
+        ) from error

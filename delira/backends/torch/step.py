@@ -1,67 +1,107 @@
-"""From losses to gradients and the update, in the default closure."""
+"""From losses to gradients and the update, and what a step is bound to."""
 
 import contextlib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
-from delira.contract import Step, call_metrics, mark, run_hooks
+from delira.backends.torch.compiling import bind_step, explain
+from delira.backends.torch.feed import feed
+from delira.contract import (
+    Step,
+    StepRole,
+    call_metrics,
+    mark,
+    run_hooks,
+)
 from delira.errors import NetworkError
+from delira.utils.seeding import CUBLAS_SETTING
 from delira.utils.single_numbers import added
 from delira.utils.trees import map_leaves
 
 _NOTHING = contextlib.nullcontext()
+
 _LOSS = "computed with PyTorch on predictions that were not detached"
 
 Compute = Callable[[Step], Step]
+
 Hooks = Sequence[Callable[[Step], None]]
 
+_NO_IMPLEMENTATION = re.compile(r"(?P<name>.+?) does not have a deterministic implementation")
 
-def learn(optimizer: Any, step: Step, compute: Compute, backward: Hooks) -> None:
-    """Compute a step and update; an optimizer that evaluates the loss itself (LBFGS) computes it again."""
-    with _grad_mode(True):
-        compute(step)
-    mark("forward")
-    if not optimizer.evaluates:
-        _differentiate(optimizer, step, backward)
-        optimizer.step()
-        mark("update")
-        return
-    known = [step]  # the first evaluation
 
-    def evaluate() -> torch.Tensor:
-        if known:
-            return _differentiate(optimizer, known.pop(), backward)
-        again = compute(Step(step.network, step.batch, call=step.call))
+class TorchStep(StepRole):
+    """Steps are Python; gradients are on the weights."""
+
+    feed = staticmethod(feed)
+    bind = staticmethod(bind_step)
+
+    def learn(self, optimizer: Any, step: Step, compute: Compute, backward: Hooks) -> None:
+        with _grad_mode(True):
+            compute(step)
         mark("forward")
-        return _differentiate(optimizer, again, backward)
+        if not optimizer.evaluates:
+            _differentiate(optimizer, step, backward)
+            optimizer.step()
+            mark("update")
+            return
+        known = [step]  # the first evaluation
 
-    optimizer.step(evaluate)
-    mark("update")
+        def evaluate() -> torch.Tensor:
+            if known:
+                return _differentiate(optimizer, known.pop(), backward)
+            again = compute(Step(step.network, step.batch, call=step.call))
+            mark("forward")
+            return _differentiate(optimizer, again, backward)
 
+        optimizer.step(evaluate)
+        mark("update")
 
-def predict(step: Step, compute: Compute) -> None:
-    """Compute a step without gradients."""
-    with _grad_mode(False):
-        compute(step)
+    def predict(self, step: Step, compute: Compute) -> None:
+        with _grad_mode(False):
+            compute(step)
 
+    def values(self, step: Step) -> tuple[dict[str, Any], dict[str, Any]]:
+        predictions = {name: _detached(value) for name, value in step.predictions.items()}
+        return predictions, {name: _detached(value) for name, value in step.losses.items()}
 
-def values(step: Step) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Predictions and losses of a step, detached."""
-    predictions = {name: _detached(value) for name, value in step.predictions.items()}
-    return predictions, {name: _detached(value) for name, value in step.losses.items()}
+    def measure(
+        self,
+        metrics: Mapping[str, Any],
+        metric_keys: Mapping[str, Sequence[str]],
+        predictions: Mapping[str, Any],
+        batch: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        with torch.no_grad():
+            return call_metrics(metrics, metric_keys, predictions, batch)
 
+    def explain(self, error: BaseException) -> str | None:
+        return _explain_algorithm(error) or explain(error)
 
-def measure(
-    metrics: Mapping[str, Any],
-    metric_keys: Mapping[str, Sequence[str]],
-    predictions: Mapping[str, Any],
-    batch: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Training metrics, without gradients of weights that they may have."""
-    with torch.no_grad():
-        return call_metrics(metrics, metric_keys, predictions, batch)
+    def is_mistake(self, warning: str) -> bool:
+        # MSELoss and its like broadcast (n, 1) against (n,) to (n, n) and learn nonsense
+        return "different to the input size" in warning
+
+    def zero_loss(self, devices: Any) -> torch.Tensor:
+        return torch.zeros((), device=devices.output, requires_grad=True)
+
+    def differentiate(self, network: Any, optimizer: Any, compute: Any) -> tuple[Any, Any, dict[str, Any]]:
+        loss, more = compute(network)
+        weights = {name: weight for name, weight in network.named_parameters() if weight.requires_grad}
+        with optimizer.scale_loss(loss) as scaled:
+            found = torch.autograd.grad(scaled, list(weights.values()), allow_unused=True)
+        gradients = {name: one for name, one in zip(weights, found, strict=True) if one is not None}
+        return loss.detach(), more, gradients
+
+    def leave_gradients(self, network: Any, optimizer: Any, gradients: Mapping[str, Any]) -> None:
+        for name, weight in network.named_parameters():
+            weight.grad = gradients.get(name)
+
+    def update_after(self, optimizers: Mapping[str, Any]) -> None:
+        for optimizer in optimizers.values():
+            optimizer.step()
 
 
 def _differentiate(optimizer: Any, step: Step, backward: Hooks) -> torch.Tensor:
@@ -104,3 +144,19 @@ def _detached(tree: Any) -> Any:
     if isinstance(tree, torch.Tensor):
         return tree.detach()
     return map_leaves(_detached, tree) if isinstance(tree, (Mapping, list, tuple)) else tree
+
+
+def _explain_algorithm(error: BaseException) -> str | None:
+    """The note for an error of an operation that is not deterministic; ``None`` for any other error."""
+    text = str(error)
+    if (found := _NO_IMPLEMENTATION.search(text)) is not None:
+        return (
+            f"PyTorch has no deterministic {found['name']} on this device: replace it in the network, the losses or "
+            "the closure, or train with deterministic=False"
+        )
+    if CUBLAS_SETTING in text:
+        return (
+            f"set {CUBLAS_SETTING}=:4096:8 in the environment before Python starts, or call delira.seed_all(seed, "
+            "deterministic=True) before anything is computed on the GPU, or train with deterministic=False"
+        )
+    return None

@@ -14,7 +14,8 @@ from typing import Any, BinaryIO
 import torch
 
 from delira.backends.torch import export as exports
-from delira.backends.torch.io import check_location, has_state, read_checkpoint, write_checkpoint
+from delira.backends.torch.checkpoints import check_location, has_state, read_checkpoint, write_checkpoint
+from delira.contract.export import check_samples
 from delira.errors import CheckpointError, ConfigError
 from delira.io.arguments import check_model, check_saved
 from delira.io.checkpoint import BESIDE, digest_of
@@ -77,7 +78,7 @@ def export(network: torch.nn.Module, path: Path, example: Mapping[str, Any]) -> 
         )
     as_target(path)
     inputs = map_leaves(exports.on_cpu, example)
-    exports.check_samples(inputs)
+    check_samples(inputs, (torch.Tensor,))
     program = _copied(network)
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         exports.tried(program, inputs)

@@ -153,7 +153,7 @@ class Bench:
 
     def state(self, trainer: Any) -> dict[str, Any]:
         """Copy of everything that later steps depend on."""
-        tree = self.backend.snapshot(self.backend.state_tree(trainer.module, trainer.optimizers))
+        tree = self.backend.arrays.snapshot(self.backend.checkpoints.state_tree(trainer.module, trainer.optimizers))
         return {"tree": tree, "history": list(trainer.state.history), "step": trainer.state.global_step}
 
     def is_same(self, left: Any, right: Any) -> bool:
@@ -162,8 +162,8 @@ class Bench:
 
     def differences(self, left: Any, right: Any) -> list[str]:
         """Places at which two trees differ."""
-        ours = dict(iterate_leaves(self.backend.to_numpy(left)))
-        theirs = dict(iterate_leaves(self.backend.to_numpy(right)))
+        ours = dict(iterate_leaves(self.backend.arrays.to_numpy(left)))
+        theirs = dict(iterate_leaves(self.backend.arrays.to_numpy(right)))
         places = [*ours, *(place for place in theirs if place not in ours)]
         return [
             ".".join(map(str, place))

@@ -121,13 +121,13 @@ def _quiet() -> Iterator[None]:
 @contextlib.contextmanager
 def undisturbed(backend: Backend) -> Iterator[None]:
     """Scope after which the generators of Python, numpy and the framework go on as if nothing had been."""
-    python, legacy, framework = random.getstate(), np.random.get_state(), backend.generator_state()  # noqa: NPY002
+    python, legacy, framework = random.getstate(), np.random.get_state(), backend.generators.state()  # noqa: NPY002
     try:
         yield
     finally:
         random.setstate(python)
         np.random.set_state(legacy)  # noqa: NPY002
-        backend.set_generator_state(framework)
+        backend.generators.set_state(framework)
 
 
 _CHECKS: dict[str, Check] = {}

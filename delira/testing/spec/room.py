@@ -138,11 +138,11 @@ class RoomUnderTest:
 
     def write(self, network: Any, weight: np.ndarray, bias: np.ndarray, layer: str = "") -> None:
         """Set what :meth:`read` reads."""
-        arrays = self.backend.named_weights(network)
+        arrays = self.backend.weights.named(network)
         names = self._names(self._layer(network, layer))
         for name, value in zip(names, (weight.T if self.transposed else weight, bias), strict=True):
             arrays[name] = np.ascontiguousarray(value).astype(arrays[name].dtype).reshape(arrays[name].shape)
-        self.backend.load_named_weights(network, arrays)
+        self.backend.weights.load_named(network, arrays)
 
     @property
     def backend(self) -> Backend:
@@ -150,7 +150,7 @@ class RoomUnderTest:
         return self.trainer_cls.backend
 
     def _layer(self, network: Any, layer: str) -> dict[str, np.ndarray]:
-        weights = self.backend.named_weights(network)
+        weights = self.backend.weights.named(network)
         return {name: array for name, array in weights.items() if name.startswith(f"{layer}." if layer else "")}
 
     @staticmethod

@@ -1,41 +1,36 @@
-"""The verbs of the contract in numpy."""
+"""A backend in numpy, all roles in one file."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from delira.contract import DEFAULT_LOSS_KEYS, Backend, Devices, Step, UpdateConfig, mark, run_hooks
-from delira.errors import CheckpointError, ConfigError, NetworkError
+from delira.contract import (
+    DEFAULT_LOSS_KEYS,
+    Backend,
+    CallsRole,
+    CheckpointsRole,
+    GeneratorsRole,
+    OptimizersRole,
+    Role,
+    Step,
+    StepRole,
+    UpdateConfig,
+    WeightsRole,
+    mark,
+    run_hooks,
+)
+from delira.errors import CheckpointError, ConfigError
 from delira.models.weights import check_named_weights
 from delira.testing.toy.optimizers import ToySGD
-from delira.utils.single_numbers import read_numbers
 from delira.utils.trees import map_leaves
 
 
-class ToyBackend(Backend):
-    """Numpy, on the CPU, with a generator of its own."""
+class ToyCalls(CallsRole):
+    """A network drops inputs while it learns."""
 
-    name = "toy"
-    checkpoint_suffix = ".zip"
-
-    def __init__(self) -> None:
-        self.generator = np.random.default_rng(0)
-
-    def devices(self, gpu_ids: Sequence[int], device: str | None) -> Devices:
-        """The CPU."""
-        if gpu_ids or device not in (None, "auto", "cpu"):
-            raise ConfigError(f"the toy room computes on the CPU only, got gpu_ids={list(gpu_ids)}, device={device!r}")
-        return Devices("cpu", "cpu")
-
-    def devices_of(self, network: Any) -> Devices:
-        """The CPU."""
-        return Devices("cpu", "cpu")
-
-    def place(self, network: Any, losses: Mapping[str, Any], devices: Devices) -> Any:
-        """Nothing moves."""
-        return network
+    backend: "ToyBackend"
 
     @contextlib.contextmanager
     def training(self, network: Any) -> Iterator[None]:
@@ -63,7 +58,48 @@ class ToyBackend(Backend):
         """The network's ``x`` is the batch's ``data``."""
         return {"x": "data"}
 
-    def build_optimizers(
+    def arguments_of(self, network: Any) -> None:
+        """Nobody asks."""
+        return
+
+    def call_apart(self, network: Any, inputs: Any, call: Callable[[Any], Any]) -> Any:
+        """Call with copies, of which a network that learns drops inputs; the gradient is made of what it has seen."""
+        own = map_leaves(np.copy, inputs)
+        if network.is_training and "x" in own:  # its argument, and no batch
+            if network.dropout:
+                own["x"] = own["x"] * (self.backend.generator.random(own["x"].shape) >= network.dropout)
+            network.seen = own["x"]
+        return call(own)
+
+
+class ToyStep(StepRole):
+    """Gradients by hand."""
+
+    def learn(
+        self,
+        optimizer: ToySGD,
+        step: Step,
+        compute: Callable[[Step], Step],
+        backward: Sequence[Callable[[Step], None]],
+    ) -> None:
+        """The gradient of the first loss by hand, whatever hooks make of it."""
+        compute(step)
+        mark("forward")
+        loss = next(iter(step.losses.values()))
+        known = getattr(loss, "difference", None)  # not of a number that hooks made of it
+        error = step.predictions["pred"] - step.batch[DEFAULT_LOSS_KEYS[1]] if known is None else known
+        with np.errstate(invalid="ignore", over="ignore"):  # a loss that is not finite is the trainer's business
+            gradient = 2 * step.network.seen.T @ error / error.size
+        run_hooks(backward, step)
+        mark("backward")
+        optimizer.apply(gradient)
+        mark("update")
+
+
+class ToyOptimizers(OptimizersRole):
+    """One optimizer of the one weight."""
+
+    def build(
         self,
         network: Any,
         builder: Callable[..., dict[str, Any]] | None,
@@ -87,65 +123,34 @@ class ToyBackend(Backend):
         """The rate of the one optimizer."""
         return {"lr": float(optimizers["default"].lr)}
 
-    def call_apart(self, network: Any, inputs: Any, call: Callable[[Any], Any]) -> Any:
-        """Call with copies, of which a network that learns drops inputs; the gradient is made of what it has seen."""
-        own = map_leaves(np.copy, inputs)
-        if network.is_training and "x" in own:  # its argument, and no batch
-            if network.dropout:
-                own["x"] = own["x"] * (self.generator.random(own["x"].shape) >= network.dropout)
-            network.seen = own["x"]
-        return call(own)
-
-    def learn(
-        self,
-        optimizer: ToySGD,
-        step: Step,
-        compute: Callable[[Step], Step],
-        backward: Sequence[Callable[[Step], None]],
-    ) -> None:
-        """The gradient of the first loss by hand, whatever hooks make of it."""
-        compute(step)
-        mark("forward")
-        loss = next(iter(step.losses.values()))
-        known = getattr(loss, "difference", None)  # not of a number that hooks made of it
-        error = step.predictions["pred"] - step.batch[DEFAULT_LOSS_KEYS[1]] if known is None else known
-        with np.errstate(invalid="ignore", over="ignore"):  # a loss that is not finite is the trainer's business
-            gradient = 2 * step.network.seen.T @ error / error.size
-        run_hooks(backward, step)
-        mark("backward")
-        optimizer.apply(gradient)
-        mark("update")
-
-    def to_numpy(self, tree: Any) -> Any:
-        """Everything is numpy already."""
-        return tree
-
-    def read_scalars(self, values: Sequence[Any]) -> np.ndarray:
-        """One array of the values."""
-        if wrong := [np.shape(value) for value in values if np.size(value) != 1]:
-            raise NetworkError(
-                f"a loss or training metric has the shape {wrong[0]}; the closure returns single numbers"
-            )
-        return read_numbers(values)
-
-    def seed(self, seed: int) -> None:
-        """Seed the room's generator."""
-        self.generator = np.random.default_rng(seed)
-
-    def generator_state(self) -> Any:
-        """State of the room's generator; its integers are too long for JSON readers elsewhere, so as strings."""
-        state = self.generator.bit_generator.state
-        return {**state, "state": {name: str(number) for name, number in state["state"].items()}}
-
-    def set_generator_state(self, state: Any) -> None:
-        """Continue the room's generator."""
-        whole = {**state, "state": {name: int(number) for name, number in state["state"].items()}}
-        self.generator.bit_generator.state = whole
-
     def scale_rates(self, optimizers: Mapping[str, Any], factor: float) -> None:
         """Multiply the learning rate."""
         for optimizer in optimizers.values():
             optimizer.lr *= factor
+
+
+class ToyGenerators(GeneratorsRole):
+    """The generator of the backend."""
+
+    backend: "ToyBackend"
+
+    def seed(self, seed: int) -> None:
+        """Seed the room's generator."""
+        self.backend.generator = np.random.default_rng(seed)
+
+    def state(self) -> Any:
+        """State of the room's generator; its integers are too long for JSON readers elsewhere, so as strings."""
+        state = self.backend.generator.bit_generator.state
+        return {**state, "state": {name: str(number) for name, number in state["state"].items()}}
+
+    def set_state(self, state: Any) -> None:
+        """Continue the room's generator."""
+        whole = {**state, "state": {name: int(number) for name, number in state["state"].items()}}
+        self.backend.generator.bit_generator.state = whole
+
+
+class ToyWeights(WeightsRole):
+    """The one weight."""
 
     def average(self, average: Any, network: Any, decay: float) -> dict[str, Any]:
         """Average the one weight."""
@@ -156,6 +161,19 @@ class ToyBackend(Backend):
     def learned_names(self, network: Any) -> frozenset[str]:
         """The one weight."""
         return frozenset(["weight"])
+
+    def named(self, network: Any) -> dict[str, np.ndarray]:
+        """The one weight."""
+        return {"weight": network.weight.copy()}
+
+    def load_named(self, network: Any, weights: Mapping[str, np.ndarray]) -> None:
+        """Replace the one weight."""
+        check_named_weights(network, {"weight": (network.weight.shape, network.weight.dtype.name)}, weights)
+        network.weight[...] = weights["weight"]
+
+
+class ToyCheckpoints(CheckpointsRole):
+    """Weight and optimizer in the common container."""
 
     def state_tree(self, network: Any, optimizers: Mapping[str, Any]) -> dict[str, Any]:
         """Weight and optimizer."""
@@ -177,14 +195,25 @@ class ToyBackend(Backend):
             optimizer.load_state_dict(states[name])
         network.weight[...] = weight
 
-    def named_weights(self, network: Any) -> dict[str, np.ndarray]:
-        """The one weight."""
-        return {"weight": network.weight.copy()}
 
-    def load_named_weights(self, network: Any, weights: Mapping[str, np.ndarray]) -> None:
-        """Replace the one weight."""
-        check_named_weights(network, {"weight": (network.weight.shape, network.weight.dtype.name)}, weights)
-        network.weight[...] = weights["weight"]
+class ToyBackend(Backend):
+    """Numpy, on the CPU, with a generator of its own."""
+
+    name = "toy"
+    title = "the toy room"
+    checkpoint_suffix = ".zip"
+    roles: ClassVar[tuple[type[Role], ...]] = (
+        ToyCalls,
+        ToyStep,
+        ToyOptimizers,
+        ToyGenerators,
+        ToyWeights,
+        ToyCheckpoints,
+    )
+
+    def __init__(self) -> None:
+        self.generator = np.random.default_rng(0)
+        super().__init__()
 
 
 BACKEND = ToyBackend()

@@ -68,10 +68,10 @@ def _write_weights(trainer: Any, path: Path) -> Path:
     backend = trainer.backend
     with trainer.averages.in_use():
         if backend.checkpoint_suffix == ".pt":  # torch.save of the plain state
-            weights = backend.state_tree(trainer.module, {})["model"]
-            return publish(path, functools.partial(backend.write_checkpoint, tree=weights))
+            weights = backend.checkpoints.state_tree(trainer.module, {})["model"]
+            return publish(path, functools.partial(backend.checkpoints.write, tree=weights))
         safetensors = import_optional("safetensors.numpy", "save_model_params_only", "delira[export]")
-        content = safetensors.save(backend.named_weights(trainer.module))
+        content = safetensors.save(backend.weights.named(trainer.module))
     return publish(path, lambda file: file.write(content))
 
 

@@ -64,7 +64,7 @@ class FreezeUnfreeze(Callback):
         begun = [epoch for epoch in self.schedule if epoch <= state[keys.EPOCH]]
         names = self._names(self.schedule[begun[-1]]) if begun else self._all
         if names != trainer.learned_names:
-            trainer.backend.set_learned_names(trainer.module, names)
+            trainer.backend.weights.set_learned_names(trainer.module, names)
 
     def _names(self, chosen: Any) -> frozenset[str]:
         if chosen is None:

@@ -47,7 +47,7 @@ class LayerInit(Callback):
 
     def _layers(self, state: State) -> dict[str, Any]:
         """The layers that are meant, by name."""
-        known = state[keys.SELF].backend.layers(state[keys.MODEL])
+        known = state[keys.SELF].backend.weights.layers(state[keys.MODEL])
         if missing := [one for one in self.modules or () if isinstance(one, str) and one not in known]:
             who = type(self).__name__
             raise ConfigError(f"{who}: there is no layer {missing[0]!r}{did_you_mean(missing[0], known)}")
@@ -121,10 +121,10 @@ class _ArrayInit(LayerInit, abc.ABC):
     def on_init(self, state: State) -> None:
         """Change the layers."""
         backend, network, layers = state[keys.SELF].backend, state[keys.MODEL], self._layers(state)
-        weights = backend.portable_weights(network)
+        weights = backend.weights.portable(network)
         for name in layers:
             weights.update(self._changed(weights, f"{name}." if name else "", self._seeds(state, name)))
-        backend.load_portable_weights(network, weights)
+        backend.weights.load_portable(network, weights)
 
     @abc.abstractmethod
     def _changed(

@@ -81,7 +81,7 @@ class LsuvInit(LayerInit):
                 "XavierNormal"
             )
         layers = self._layers(state)
-        with state[keys.SELF].backend.evaluating(network):
+        with state[keys.SELF].backend.calls.evaluating(network):
             if self.do_orthonorm:
                 for name, layer in layers.items():
                     self._make_orthonormal(layer, derive_int(*seed_and_fold(state), stream=f"LSUV {name}"))

@@ -138,7 +138,7 @@ class Profiler(Callback):
             return
         self._attached = weakref.ref(trainer)  # a copy for another training does not copy the trainer
         if self.wait:
-            self._clock = _Clock(functools.partial(trainer.backend.synchronize, trainer.devices))
+            self._clock = _Clock(functools.partial(trainer.backend.devices.synchronize, trainer.devices))
         _measure(trainer.step, "train_on", functools.partial(self._whole_step, trainer))
         _measure(trainer.step, "compute", functools.partial(self._step, trainer))
         _measure(trainer.feed, "prepare", lambda: self._clock.part("prepare", outside="validation"))

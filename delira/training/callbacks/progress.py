@@ -146,7 +146,7 @@ class ProgressBar(AbstractCallback):
             self._bar.update()
         if (self._bar is not None or self._display is not None) and perf_counter() >= self._next:
             named = {**losses, **metrics}
-            read = trainer.backend.read_scalars([*named.values()]) if named else ()
+            read = trainer.backend.arrays.read_scalars([*named.values()]) if named else ()
             self.values |= dict(zip(named, map(float, read), strict=True))
             self._draw(at_once=False)
 
@@ -232,7 +232,7 @@ def shown_memory(trainer: Any) -> str:
         Whose device it is; None: that of the process only.
     """
     own = _size(_process().memory_info().rss)
-    device = None if trainer is None else trainer.backend.device_memory(trainer.devices)
+    device = None if trainer is None else trainer.backend.devices.memory(trainer.devices)
     return own if device is None else f"{own} + {_size(device)} GPU"
 
 

@@ -67,7 +67,7 @@ class SWA(Callback):
         if epochs >= 0 and epochs % self.period == 0:
             before = self._average if self.n_averaged else None
             decay = self.n_averaged / (self.n_averaged + 1)
-            self._average = self._trainer.backend.average(before, self._trainer.module, decay)
+            self._average = self._trainer.backend.weights.average(before, self._trainer.module, decay)
             self.n_averaged += 1
 
     def weights(self) -> dict[str, Any] | None:
@@ -76,7 +76,7 @@ class SWA(Callback):
 
     def take(self, network: Any) -> None:
         """Let the weights of ``network``, which a checkpoint held, be the mean so far."""
-        self._average = self._trainer.backend.average(None, network, 0.0)
+        self._average = self._trainer.backend.weights.average(None, network, 0.0)
 
     def state_dict(self) -> dict[str, Any]:
         """The number of epochs in the mean; the mean itself is the checkpoint's ``"model"``."""

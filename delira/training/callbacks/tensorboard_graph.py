@@ -54,11 +54,11 @@ def _call(trainer: Any, state: State, leaves: Sequence[Any]) -> list[Any]:
 @contextlib.contextmanager
 def _untouched(trainer: Any, state: State) -> Iterator[None]:
     """Scope in which the network predicts; the state and the generators of random numbers are as before after it."""
-    before, generators = dict(state), trainer.backend.generator_state()
+    before, generators = dict(state), trainer.backend.generators.state()
     try:
-        with trainer.backend.evaluating(trainer.module):
+        with trainer.backend.calls.evaluating(trainer.module):
             yield
     finally:
         state.clear()
         state.update(before)
-        trainer.backend.set_generator_state(generators)
+        trainer.backend.generators.set_state(generators)

@@ -80,7 +80,7 @@ class TerminateOnNaN(Callback):
             trainer_of(state).config, self._config = self._config, None
 
     def _read(self, state: State) -> None:
-        if self._unread and not np.isfinite(trainer_of(state).backend.read_scalars(self._unread)).all():
+        if self._unread and not np.isfinite(trainer_of(state).backend.arrays.read_scalars(self._unread)).all():
             state[keys.STOP_TRAINING] = True
         self._unread = []
 

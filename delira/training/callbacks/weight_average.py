@@ -72,7 +72,7 @@ class ExponentialMovingAverage(AbstractCallback):
 
     def take(self, network: Any) -> None:
         """Let the weights of ``network`` be the average."""
-        self._average = self._trainer.backend.average(None, network, 0.0)
+        self._average = self._trainer.backend.weights.average(None, network, 0.0)
         self._seen = self._count()
 
     def _follow(self) -> None:
@@ -82,7 +82,7 @@ class ExponentialMovingAverage(AbstractCallback):
         self._seen = count
         self.n_updates += 1
         decay = min(self.decay, (1 + self.n_updates) / (10 + self.n_updates)) if self.warmup else self.decay
-        self._average = self._trainer.backend.average(self._average, self._trainer.module, decay)
+        self._average = self._trainer.backend.weights.average(self._average, self._trainer.module, decay)
 
     def _count(self) -> int:
         """Updates so far; where optimizers do not count them, steps."""

@@ -28,7 +28,7 @@ def learned_weights(state: State) -> dict[str, Any]:
     """
     if not isinstance(state, State) or keys.SELF not in state:
         raise ConfigError(f"learned_weights takes the state of a fit, as hooks get it, got {state!r}")
-    weights: dict[str, Any] = trainer_of(state).backend.learned_weights(state[keys.MODEL])
+    weights: dict[str, Any] = trainer_of(state).backend.weights.learned_weights(state[keys.MODEL])
     return weights
 
 
@@ -80,7 +80,7 @@ class WeightFilter:
 
     def _known_names(self, state: State) -> set[str]:
         trainer = trainer_of(state)
-        self._known = self._known or set(trainer.backend.state_tree(trainer.module, {})["model"])
+        self._known = self._known or set(trainer.backend.checkpoints.state_tree(trainer.module, {})["model"])
         return self._known
 
     def _of_ids(self, state: State) -> set[str]:

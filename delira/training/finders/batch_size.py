@@ -114,13 +114,13 @@ def _fits(trainer: Any, rehearsal: Rehearsal, first: Any, size: int, steps: int)
         for _ in range(steps * trainer.config.update.accumulation_steps):
             rehearsal.step(batch)
     except Exception as error:
-        if not trainer.backend.is_out_of_memory(error):
+        if not trainer.backend.devices.is_out_of_memory(error):
             raise
         is_good = False
     if not is_good:  # outside of the handler: the error's traceback holds the memory that is missing
         del batch
         rehearsal.put_back()  # a step that was broken off may have left neither the old nor the new
-        trainer.backend.free_memory()
+        trainer.backend.devices.free_memory()
     _log.info("a batch of %d samples %s", size, "fits" if is_good else "does not fit into the device's memory")
     return is_good
 

@@ -100,7 +100,9 @@ class Rehearsal:
         self.batches = self._batches()
         #: the state before the first step
         self.facts: dict[Any, Any] = {}
-        self._tree = trainer.backend.snapshot(trainer.backend.state_tree(trainer.module, trainer.optimizers))
+        self._tree = trainer.backend.arrays.snapshot(
+            trainer.backend.checkpoints.state_tree(trainer.module, trainer.optimizers)
+        )
 
     def _batches(self) -> Generator[Any]:
         trainer = self._trainer
@@ -123,15 +125,15 @@ class Rehearsal:
         values = list(self._losses.values.values())
         if not values:
             raise ConfigError("the steps tell no loss, which is what is looked at; let the closure return its losses")
-        return float(self._trainer.backend.read_scalars(values).sum())
+        return float(self._trainer.backend.arrays.read_scalars(values).sum())
 
     def put_back(self) -> None:
         """Give network, optimizers and state back what they had; what the steps have put there is freed."""
         trainer = self._trainer
         trainer.facts.clear()
         trainer.facts.update(self.facts)
-        trainer.backend.discard_parts(trainer.optimizers)
-        trainer.backend.load_state_tree(self._tree, trainer.module, trainer.optimizers)
+        trainer.backend.optimizers.discard_parts(trainer.optimizers)
+        trainer.backend.checkpoints.load_state_tree(self._tree, trainer.module, trainer.optimizers)
         for optimizer in trainer.optimizers.values():
             if hasattr(optimizer, "zero_grad"):
                 optimizer.zero_grad()
@@ -164,9 +166,9 @@ def rehearsing(trainer: Any, data: Any) -> Iterator[Rehearsal]:
         To train on.
     """
     backend, config, facts = trainer.backend, trainer.config, trainer.facts
-    exact = backend.deterministic() if config.guards.deterministic else contextlib.nullcontext()
+    exact = backend.devices.deterministic() if config.guards.deterministic else contextlib.nullcontext()
     position = copy.deepcopy(data.state_dict()) if is_foreign_loader(data) else None
-    with backend.threads(config.num_threads), own_generators(backend), exact:
+    with backend.devices.threads(config.num_threads), own_generators(backend), exact:
         seed_generators(backend, trainer.seed, trainer.fold, trainer.state.epoch + 1, stream="framework")
         state, known, phase = trainer.state, dict(facts), trainer.run.phase
         _give_shapes(trainer, data)
@@ -176,7 +178,7 @@ def rehearsing(trainer: Any, data: Any) -> Iterator[Rehearsal]:
         try:
             with rehearsal.callbacks() as callbacks, _begun(trainer, callbacks, data):
                 rehearsal.facts = dict(facts)
-                with backend.training(trainer.module), contextlib.closing(rehearsal.batches):
+                with backend.calls.training(trainer.module), contextlib.closing(rehearsal.batches):
                     yield rehearsal
         finally:
             trainer.state, trainer.run.phase, rehearsal.facts = state, phase, known
@@ -219,7 +221,7 @@ def _give_shapes(trainer: Any, data: Any) -> None:
     if not has_shapes:
         counters = (trainer.seed, trainer.fold, trainer.state.epoch + 1)
         batches = iter(data.epoch(*counters, shuffle=True) if has_epochs(data) else data)
-        with trainer.backend.evaluating(module):
+        with trainer.backend.calls.evaluating(module):
             trainer.forward(trainer.feed.prepare(next(batches)))
         if hasattr(batches, "close"):
             batches.close()

@@ -4,7 +4,8 @@ import numpy as np
 from fuzz_cases import Entry
 from fuzz_values import NAN, NOT_A_MAPPING, NOT_A_TEXT, NOT_CALLABLE, STRANGE, Fresh
 
-from delira.contract import Backend, Step, StepHooks, mark, needs_losses, run_hooks, tell_marks
+from delira.contract import Step, StepHooks, mark, needs_losses, run_hooks, tell_marks
+from delira.contract.backend import PLAIN, place_of
 from delira.testing import ToyBackend, ToyNetwork
 
 NO_DICTS = [*(value for value in NOT_A_MAPPING if value != "x"), None, "xy", np.zeros(2)]
@@ -146,8 +147,10 @@ class Listener:
 
 
 def speak(verb, *arguments):
-    """A verb as :class:`Backend` has it, where a backend writes none of its own."""
-    given = getattr(Backend, verb)(ToyBackend(), *arguments)
+    """A verb as the plain case of a role has it, where a backend writes none of its own."""
+    role, _, name = place_of(verb).partition(".")
+    plain = next(one for one in PLAIN if one.role == role)
+    given = getattr(plain, name)(getattr(ToyBackend(), role), *arguments)
     return list(given) if isinstance(given, frozenset) else given
 
 
@@ -155,7 +158,6 @@ def speak(verb, *arguments):
 REFUSED_VERBS = [
     ("threads", 2),
     ("build_schedules", {}, None, {}),
-    ("concatenate", [[1], [2]]),
     ("scale_rates", {}, 0.5),
     ("average", None, None, 0.5),
     ("renew_statistics", None, ()),

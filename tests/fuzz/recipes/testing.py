@@ -15,6 +15,7 @@ from fuzz_values import (
 )
 from spec_rooms.toy import ToyRoom
 
+from delira.contract.backend import place_of
 from delira.testing import RoomUnderTest, ToyBackend, ToyNetwork, ToySGD, ToyTrainer, check_backend
 from delira.testing.spec import FEATURES
 
@@ -72,7 +73,8 @@ def of_verb(verb, good, expected=None, use=None, **cases):
     """One verb of the toy backend; parameters are positions."""
 
     def ask(*arguments):
-        return getattr(ToyBackend(), verb)(*arguments)
+        role, _, name = place_of(verb).partition(".")
+        return getattr(getattr(ToyBackend(), role), name)(*arguments)
 
     return Entry(
         name=f"delira.testing.ToyBackend#{verb}",
@@ -85,10 +87,10 @@ def of_verb(verb, good, expected=None, use=None, **cases):
 
 
 def drawn(backend, seed):
-    backend.seed(seed)
-    kept = backend.generator_state()
+    backend.generators.seed(seed)
+    kept = backend.generators.state()
     backend.generator.random(5)
-    backend.set_generator_state(kept)
+    backend.generators.set_state(kept)
     return backend.generator.random(3)
 
 

@@ -41,7 +41,7 @@ POINTS = [
     PutBack(
         point="17",
         what="a compiled prediction of Keras loses its mask, which the training counts",
-        file="delira/backends/tensorflow/steps.py",
+        file="delira/backends/tensorflow/calls.py",
         old="            leaf._keras_mask = mask\n",
         new="            pass\n",
         test="tests/honesty/test_keras_evaluate.py::"

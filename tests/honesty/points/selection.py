@@ -161,7 +161,7 @@ POINTS = [
         point="30",
         what="after train and run the network is in training mode",
         file="delira/training/trainer.py",
-        old="            run.backend.set_evaluating(run.network)\n",
+        old="            run.backend.calls.set_evaluating(run.network)\n",
         new="",
         test="tests/training/test_evaluation_mode.py::test_one_sample_is_enough_for_batch_statistics",
     ),

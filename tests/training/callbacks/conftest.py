@@ -31,14 +31,14 @@ class Fit:
 
     def weights(self, trial):
         """Kernel of shape (3, 1), and bias of shape (1,)."""
-        weights = trial.trainer.backend.named_weights(trial.trainer.module)
+        weights = trial.trainer.backend.weights.named(trial.trainer.module)
         found = {name.rpartition(".")[2]: value for name, value in weights.items()}
         kernel = found["kernel"] if "kernel" in found else found["weight"].T
         return kernel.astype("f8"), found["bias"].astype("f8")
 
     def names(self, trial):
         """Names of the kernel and the bias."""
-        names = sorted(trial.trainer.backend.named_weights(trial.trainer.module))
+        names = sorted(trial.trainer.backend.weights.named(trial.trainer.module))
         return names[::-1] if names[0].endswith("bias") else names
 
 

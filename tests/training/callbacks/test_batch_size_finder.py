@@ -23,8 +23,8 @@ def leaves_of(tree):
 
 def everything(trial):
     trainer = trial.trainer
-    tree = trainer.backend.snapshot(trainer.backend.state_tree(trainer.module, trainer.optimizers))
-    return [np.asarray(leaf) for leaf in leaves_of(trainer.backend.to_numpy(tree))]
+    tree = trainer.backend.arrays.snapshot(trainer.backend.checkpoints.state_tree(trainer.module, trainer.optimizers))
+    return [np.asarray(leaf) for leaf in leaves_of(trainer.backend.arrays.to_numpy(tree))]
 
 
 def assert_equal(ours, theirs):

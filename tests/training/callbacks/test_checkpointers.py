@@ -37,14 +37,14 @@ def test_an_interrupted_fit_equals_an_unbroken_one(fit, tmp_path):
         return fit.trial(MostRecent(path / "model"), StepLR(2), EarlyStopping(patience=99))
 
     backend = trial(tmp_path).trainer.backend
-    start = backend.snapshot(backend.state_tree(fit.module, {})["model"])
+    start = backend.arrays.snapshot(backend.checkpoints.state_tree(fit.module, {})["model"])
     unbroken = trial(tmp_path / "a")
     wanted = unbroken.run(6)
     weights = fit.weights(unbroken)
 
-    backend.load_state_tree({"model": start}, fit.module, {})
+    backend.checkpoints.load_state_tree({"model": start}, fit.module, {})
     trial(tmp_path / "b").run(3)
-    backend.load_state_tree({"model": start}, fit.module, {})  # a new process knows nothing
+    backend.checkpoints.load_state_tree({"model": start}, fit.module, {})  # a new process knows nothing
     resumed = trial(tmp_path / "c").load(tmp_path / "b" / "model")
     assert resumed.run(6) == wanted
     for found, expected in zip(fit.weights(resumed), weights, strict=True):
@@ -121,7 +121,7 @@ def test_weights_alone_are_read_without_delira(fit, tmp_path):
         numpy = pytest.importorskip("safetensors.numpy", reason="the weights are written by safetensors")
     trial = fit.trial(MostRecent(tmp_path / "w.{epoch}", save_model_params_only=True))
     trial.run(1)
-    wanted = trial.trainer.backend.named_weights(trial.trainer.module)
+    wanted = trial.trainer.backend.weights.named(trial.trainer.module)
     if fit.room == "torch":
         import torch
 
@@ -183,11 +183,11 @@ def test_a_fit_continues_inside_an_epoch(fit, tmp_path):
         return fit.trial(Interval(tmp_path / "b{epoch}-{t}", period=5, on_batch=True), StepLR(2, step_on_batch=True))
 
     backend = trial().trainer.backend
-    start = backend.snapshot(backend.state_tree(fit.module, {})["model"])
+    start = backend.arrays.snapshot(backend.checkpoints.state_tree(fit.module, {})["model"])
     unbroken = trial()
     wanted = unbroken.run(3)
     weights = fit.weights(unbroken)
-    backend.load_state_tree({"model": start}, fit.module, {})
+    backend.checkpoints.load_state_tree({"model": start}, fit.module, {})
     resumed = trial().load(tmp_path / f"b1-1{backend.checkpoint_suffix}")
     assert resumed.run(3) == wanted
     for found, expected in zip(fit.weights(resumed), weights, strict=True):

@@ -76,11 +76,11 @@ def leaves_of(tree):
 def everything(trial):
     """Arrays of network and optimizers, and what the rest of the trial shows."""
     trainer = trial.trainer
-    tree = trainer.backend.snapshot(trainer.backend.state_tree(trainer.module, trainer.optimizers))
+    tree = trainer.backend.arrays.snapshot(trainer.backend.checkpoints.state_tree(trainer.module, trainer.optimizers))
     for pending in tree.get("pending", {}).values():
         # JAX: as it was set, if it ever was; without the rounding of the device
         assert trial.learning_rates() == [pending.pop("rate", *trial.learning_rates())]
-    return [np.asarray(leaf) for leaf in leaves_of(trainer.backend.to_numpy(tree))]
+    return [np.asarray(leaf) for leaf in leaves_of(trainer.backend.arrays.to_numpy(tree))]
 
 
 def assert_equal(ours, theirs):
@@ -107,10 +107,10 @@ def test_everything_is_put_back(room, kind):
         np.random.seed(1)
         random.seed(1)
         before = None if epochs == 1 else everything(searched)
-        generators = searched.trainer.backend.generator_state()
+        generators = searched.trainer.backend.generators.state()
         history, state = list(searched.history), dict(searched.state)
         search(kind, searched)
-        assert_equal(leaves_of(generators), leaves_of(searched.trainer.backend.generator_state()))
+        assert_equal(leaves_of(generators), leaves_of(searched.trainer.backend.generators.state()))
         assert (np.random.random(), random.random()) == (0.417022004702574, 0.13436424411240122)
         assert searched.history == history
         assert searched.state.keys() == state.keys()

@@ -450,7 +450,7 @@ def test_channels_come_first_whatever_the_framework(room, tmp_path):
     trial = delira.Trial(*module_of(room), ["loss"], callbacks, seed=0, verbose=0)
     trial.with_train_data(x, x, 3, shuffle=False).with_val_data(x, x, 3).with_test_data(x, 3)
     trial.run(1)
-    predicted = trial.trainer.backend.to_numpy(trial.predict())
+    predicted = trial.trainer.backend.arrays.to_numpy(trial.predict())
     predicted = predicted if room == "torch" else np.moveaxis(predicted, -1, 1)
     for name, wanted in {"train_data": pictures, "validation_data": pictures, "test_data": predicted}.items():
         np.testing.assert_allclose(read(tmp_path / f"{name}.png"), make_grid(wanted[:4], nrow=2), atol=0.51 / 255)

@@ -81,7 +81,9 @@ def fit(room, *callbacks, parts=None, **settings):
 
 def leaves(trial):
     trainer = trial.trainer
-    return trainer.backend.to_numpy(trainer.backend.snapshot(trainer.backend.state_tree(trainer.module, {})["model"]))
+    return trainer.backend.arrays.to_numpy(
+        trainer.backend.arrays.snapshot(trainer.backend.checkpoints.state_tree(trainer.module, {})["model"])
+    )
 
 
 @pytest.mark.slow_cases("jax")

@@ -61,7 +61,7 @@ def parts(room):
 
 def weights(net, room):
     """All weights in PyTorch's layout."""
-    return build_room(room).backend.portable_weights(net)
+    return build_room(room).backend.weights.portable(net)
 
 
 def initialised(room, *callbacks, **settings):

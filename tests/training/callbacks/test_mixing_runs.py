@@ -79,7 +79,7 @@ def build(room, callbacks, criterion=None, path=None, metrics=("loss", "acc"), n
 
 
 def weights(trial):
-    found = trial.trainer.backend.named_weights(trial.trainer.module)
+    found = trial.trainer.backend.weights.named(trial.trainer.module)
     return [found[name] for name in sorted(found)]
 
 
@@ -192,7 +192,7 @@ def test_the_weights_of_a_loss_inside_are_brought_to_the_device():
 
     inside = torch.nn.CrossEntropyLoss(weight=torch.ones(3))
     devices = Devices(torch.device("cpu"), torch.device("meta"))
-    build_room("torch").backend.place(torch.nn.Linear(2, 3), {"loss": mixup_loss(inside)}, devices)
+    build_room("torch").backend.devices.place(torch.nn.Linear(2, 3), {"loss": mixup_loss(inside)}, devices)
     assert inside.weight.device.type == "meta"
 
 

@@ -37,7 +37,7 @@ class Rates(Callback):
         self.seen = []
 
     def at_iter_begin(self, trainer, **facts):
-        self.seen.append(trainer.backend.learning_rates(trainer.optimizers)["lr"])
+        self.seen.append(trainer.backend.optimizers.learning_rates(trainer.optimizers)["lr"])
 
 
 def of_torch(name, params, n, entry="lr", **settings):

@@ -57,7 +57,7 @@ class Rates(Callback):
         self.steps, self.epochs = [], []
 
     def _rate(self, trainer):
-        return trainer.backend.learning_rates(trainer.optimizers)["lr"]
+        return trainer.backend.optimizers.learning_rates(trainer.optimizers)["lr"]
 
     def at_epoch_begin(self, trainer, **facts):
         self.epochs.append(self._rate(trainer))

@@ -166,8 +166,8 @@ def test_on_an_accelerator_losses_are_read_together(torch_fit, monkeypatch):
     steps, reads = [], []
     trial = torch_fit.trial(poisoned(1), TerminateOnNaN(), counter(steps), log_freq=2)
     monkeypatch.setattr("delira.training.callbacks.terminate_on_nan._is_free", lambda device: False)
-    read = trial.trainer.backend.read_scalars
-    monkeypatch.setattr(type(trial.trainer.backend), "read_scalars", lambda self, v: reads.append(len(v)) or read(v))
+    read = trial.trainer.backend.arrays.read_scalars
+    monkeypatch.setattr(trial.trainer.backend.arrays, "read_scalars", lambda v: reads.append(len(v)) or read(v))
     trial.run(5)
     assert steps == [0, 1]
     assert 2 in reads

@@ -91,7 +91,9 @@ def test_a_fit_that_goes_on_has_the_layers_of_its_epoch(fit, tmp_path):
     kernel, bias = fit.names(fit.trial())
     trial = fit.trial(FreezeUnfreeze({0: bias, 3: None}))
     trial.run(2)
-    trial.trainer.backend.set_learned_names(trial.trainer.module, frozenset({kernel, bias}))  # as a new process has it
+    trial.trainer.backend.weights.set_learned_names(
+        trial.trainer.module, frozenset({kernel, bias})
+    )  # as a new process has it
     snapshots = Snapshots(fit)
     resumed = fit.trial(snapshots, FreezeUnfreeze({0: bias, 3: None})).load(trial.save(tmp_path / "kept"))
     first = fit.weights(resumed)

@@ -378,7 +378,7 @@ def test_to_write_a_graph_changes_nothing(fit, tmp_path):
         fit.module = make()
         trial = fit.trial(TensorBoard(tmp_path / str(graph), write_graph=graph))
         history = trial.run(2)
-        weights = trial.trainer.backend.named_weights(fit.module)
+        weights = trial.trainer.backend.weights.named(fit.module)
         found.append((history, {name: value.tolist() for name, value in weights.items()}))
     assert found[0] == found[1]
     (folder,) = (tmp_path / "True").iterdir()

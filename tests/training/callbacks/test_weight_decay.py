@@ -102,7 +102,7 @@ def test_the_loss_of_the_validation_is_untouched(fit, by_hand):
 def test_a_weight_of_zeros_has_no_slope_and_stays_finite(fit):
     trial = fit.trial(WeightDecay(RATE))
     backend, module = trial.trainer.backend, trial.trainer.module
-    backend.load_named_weights(module, {n: 0 * w for n, w in backend.named_weights(module).items()})
+    backend.weights.load_named(module, {n: 0 * w for n, w in backend.weights.named(module).items()})
     trial.run(1)
     assert all(np.isfinite(one).all() for one in fit.weights(trial))
 

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from delira.backends.jax.generator import GENERATOR
+from delira.backends.jax.generators import GENERATOR
 from delira.backends.jax.network import AbstractJaxNetwork
 from delira.backends.jax.networks.architectures import UNet
 from delira.backends.jax.networks.classification import LABELS, ReadyJaxNetwork

@@ -6,9 +6,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from delira.backends.tensorflow.learning import of_each_call
 from delira.backends.tensorflow.network import AbstractTfNetwork
 from delira.backends.tensorflow.networks.architectures import Discriminator, Generator
+from delira.backends.tensorflow.step import of_each_call
 from delira.contract import needs_losses
 from delira.contract.ready_steps import gan_inputs, gan_losses, gan_optimizer, gan_results
 from delira.models import ready

@@ -51,7 +51,7 @@ def trains_beside_the_average(bench: Bench) -> None:
     tree = trainer.load_state(trainer.checkpoints.path("last"))
     network = bench.linear()
     for name, expected in zip(("training_model", "model"), _by_hand(bench, 2, 0.8), strict=True):
-        bench.backend.load_state_tree({"model": tree[name]}, network, {})
+        bench.backend.checkpoints.load_state_tree({"model": tree[name]}, network, {})
         bench.assert_layer(network, expected, f"the weight of {name!r} in the checkpoint")
 
 
@@ -61,9 +61,9 @@ def averages_learned_weights_only(bench: Bench) -> None:
     trainer, plain = bench.trainer(bench.mlp(), callbacks=[ExponentialMovingAverage(0.9)]), bench.trainer(bench.mlp())
     for one in (trainer, plain):
         one.train(1, bench.manager(8))
-    learned = bench.backend.learned_names(plain.module)
-    found = bench.backend.to_numpy(bench.backend.state_tree(trainer.module, {})["model"])
-    expected = bench.backend.to_numpy(bench.backend.state_tree(plain.module, {})["model"])
+    learned = bench.backend.weights.learned_names(plain.module)
+    found = bench.backend.arrays.to_numpy(bench.backend.checkpoints.state_tree(trainer.module, {})["model"])
+    expected = bench.backend.arrays.to_numpy(bench.backend.checkpoints.state_tree(plain.module, {})["model"])
     statistics = {name for name in expected if name not in learned and np.asarray(expected[name]).dtype.kind == "f"}
     bench.assert_same(
         {name: found[name] for name in statistics}, {name: expected[name] for name in statistics}, "the statistics"
@@ -73,7 +73,7 @@ def averages_learned_weights_only(bench: Bench) -> None:
 @check("gradients", "average", "mlp")
 def renews_statistics(bench: Bench) -> None:
     """A backend that names running statistics makes them those of the averaged weights, and changes nothing else."""
-    names = sorted(bench.backend.statistics_names(bench.mlp()))
+    names = sorted(bench.backend.weights.statistics_names(bench.mlp()))
     if not names:  # users are told nothing then, so a backend with batch normalisation has them
         return
     trained = []
@@ -81,9 +81,11 @@ def renews_statistics(bench: Bench) -> None:
         average = ExponentialMovingAverage(0.8, warmup=False, update_statistics=renews)
         trainer = bench.trainer(bench.mlp(dropout=0.5), callbacks=[average])
         trainer.train(2, bench.manager(10))
-        trained.append((trainer, bench.backend.to_numpy(bench.backend.state_tree(trainer.module, {})["model"])))
+        trained.append(
+            (trainer, bench.backend.arrays.to_numpy(bench.backend.checkpoints.state_tree(trainer.module, {})["model"]))
+        )
     (trainer, found), (plain, expected) = trained
-    learned = bench.backend.learned_names(trainer.module)
+    learned = bench.backend.weights.learned_names(trainer.module)
     bench.assert_same({n: found[n] for n in learned}, {n: expected[n] for n in learned}, "the averaged weights")
     bench.assert_same(trainer.state.history, plain.state.history, "the history")
     weight, bias = bench.room.read(trainer.module, "body")

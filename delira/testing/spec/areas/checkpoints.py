@@ -24,30 +24,30 @@ def copies_a_state(bench: Bench) -> None:
     """A snapshot of a state is not changed by later training."""
     trainer = _trained(bench)
     backend = bench.backend
-    kept = backend.snapshot(backend.state_tree(trainer.module, trainer.optimizers))
+    kept = backend.arrays.snapshot(backend.checkpoints.state_tree(trainer.module, trainer.optimizers))
     path = bench.folder / f"kept{backend.checkpoint_suffix}"
     with path.open("wb") as file:
-        backend.write_checkpoint(file, kept)
+        backend.checkpoints.write(file, kept)
     if bench.is_differentiable:
         trainer.train(2, bench.manager(8))
     else:
         bench.trainer(trainer.module).train(1, bench.manager(8, seed=1))
     again = bench.folder / f"again{backend.checkpoint_suffix}"
     with again.open("wb") as file:
-        backend.write_checkpoint(file, kept)
-    bench.assert_same(backend.read_checkpoint(path), backend.read_checkpoint(again), "a snapshot after training")
+        backend.checkpoints.write(file, kept)
+    bench.assert_same(backend.checkpoints.read(path), backend.checkpoints.read(again), "a snapshot after training")
 
 
 @check()
 def reuses_snapshots(bench: Bench) -> None:
     """A snapshot into the memory of an older one equals a fresh one."""
     trainer, backend = _trained(bench), bench.backend
-    old = backend.snapshot(backend.state_tree(trainer.module, trainer.optimizers))
+    old = backend.arrays.snapshot(backend.checkpoints.state_tree(trainer.module, trainer.optimizers))
     if bench.is_differentiable:
         trainer.train(2, bench.manager(8))
-    tree = backend.state_tree(trainer.module, trainer.optimizers)
-    fresh = backend.snapshot(tree)
-    bench.assert_same(backend.snapshot(tree, old), fresh, "a snapshot in used memory")
+    tree = backend.checkpoints.state_tree(trainer.module, trainer.optimizers)
+    fresh = backend.arrays.snapshot(tree)
+    bench.assert_same(backend.arrays.snapshot(tree, old), fresh, "a snapshot in used memory")
 
 
 @check()
@@ -55,14 +55,14 @@ def reads_what_it_wrote(bench: Bench) -> None:
     """A state comes back from a file bit for bit: arrays, numbers, texts, nothing."""
     trainer, backend = _trained(bench), bench.backend
     tree = {
-        **backend.state_tree(trainer.module, trainer.optimizers),
+        **backend.checkpoints.state_tree(trainer.module, trainer.optimizers),
         "mine": {"none": None, "number": 0.1, "big": 2**40, "text": "ä", "flags": [True, False], "empty": {}},
     }
     path = bench.folder / f"state{backend.checkpoint_suffix}"
     with path.open("wb") as file:
-        backend.write_checkpoint(file, tree)
-    found = backend.read_checkpoint(path)
-    bench.assert_same(backend.snapshot(tree), found, "a state after writing and reading")
+        backend.checkpoints.write(file, tree)
+    found = backend.checkpoints.read(path)
+    bench.assert_same(backend.arrays.snapshot(tree), found, "a state after writing and reading")
     assert found["mine"] == tree["mine"], f"what was {tree['mine']} is {found['mine']}"
 
 
@@ -71,9 +71,11 @@ def gives_a_state_back(bench: Bench) -> None:
     """A state put into a fresh network and fresh optimizers gives the same predictions and the same further steps."""
     trainer, other = _trained(bench), bench.trainer()
     backend = bench.backend
-    tree = backend.snapshot(backend.state_tree(trainer.module, trainer.optimizers))
-    backend.load_state_tree(tree, other.module, other.optimizers)
-    bench.assert_same(tree, backend.state_tree(other.module, other.optimizers), "a state that was given back")
+    tree = backend.arrays.snapshot(backend.checkpoints.state_tree(trainer.module, trainer.optimizers))
+    backend.checkpoints.load_state_tree(tree, other.module, other.optimizers)
+    bench.assert_same(
+        tree, backend.checkpoints.state_tree(other.module, other.optimizers), "a state that was given back"
+    )
     bench.assert_same(trainer.predict(bench.arrays(4)), other.predict(bench.arrays(4)), "predictions of a given state")
 
 
@@ -105,7 +107,7 @@ def holds_nothing_that_runs(bench: Bench) -> None:
     trainer = _trained(bench)
     tree = trainer.load_state(trainer.checkpoints.path("last"))
     for place, leaf in iterate_leaves(tree):
-        value = bench.backend.to_numpy(leaf)
+        value = bench.backend.arrays.to_numpy(leaf)
         is_plain = value is None or isinstance(value, (bool, int, float, str, bytes, np.ndarray, np.generic))
         assert is_plain, f"{'.'.join(map(str, place))} is a {type(leaf).__name__}"
         assert getattr(value, "dtype", np.dtype(bool)).kind != "O", f"{'.'.join(map(str, place))} holds Python objects"
@@ -162,7 +164,7 @@ def refuses_foreign_weights(bench: Bench) -> None:
     path, other = trainer.save_state(bench.folder / "state"), _trained(bench)
     before = bench.state(other)
     error = caught(CheckpointError, lambda: other.update_state(path))
-    names = bench.backend.learned_names(other.module)
+    names = bench.backend.weights.learned_names(other.module)
     assert any(name in str(error) for name in names), f"the error names none of {sorted(names)}: {error}"
     bench.assert_same(before, bench.state(other), "the state after a checkpoint was refused")
 
@@ -172,12 +174,12 @@ def changes_nothing_that_it_refuses(bench: Bench) -> None:
     """A state that does not fit, in its weights or its optimizers, is refused as a whole."""
     trainer, backend = _trained(bench), bench.backend
     foreign = bench.trainer(bench.linear(n_features=4))
-    alien = backend.snapshot(backend.state_tree(foreign.module, foreign.optimizers))
-    own = backend.snapshot(backend.state_tree(bench.linear(), {}))
+    alien = backend.arrays.snapshot(backend.checkpoints.state_tree(foreign.module, foreign.optimizers))
+    own = backend.arrays.snapshot(backend.checkpoints.state_tree(bench.linear(), {}))
     before = bench.state(trainer)
     trees: tuple[dict[str, Any], ...] = (alien, own, {})
     for tree in trees:
-        ask = functools.partial(backend.load_state_tree, tree, trainer.module, trainer.optimizers)
+        ask = functools.partial(backend.checkpoints.load_state_tree, tree, trainer.module, trainer.optimizers)
         caught(CheckpointError, ask)
         bench.assert_same(before, bench.state(trainer), "the state after another one was refused")
 
@@ -207,7 +209,7 @@ def returns_the_best(bench: Bench) -> None:
     for (_, read), epoch in ((found["rmse"], best), (found[None], 3)):
         network = bench.linear()
         tree = trainer.load_state(trainer.checkpoints.path(f"epoch_{epoch}"))
-        bench.backend.load_state_tree({"model": tree["model"]}, network, {})
+        bench.backend.checkpoints.load_state_tree({"model": tree["model"]}, network, {})
         bench.assert_same(read, bench.room.read(network), f"the returned weights and those of epoch {epoch}")
     arrays = bench.arrays(8)
     bench.assert_close(rmse(arrays["label"], trainer.predict(arrays)["pred"]), min(scores), "the score of the best")

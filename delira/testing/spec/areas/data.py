@@ -156,11 +156,11 @@ def sees_transformed_batches(bench: Bench) -> None:
 def prepares_as_promised(bench: Bench) -> None:
     """``prepare_batch`` keeps entries and values, floats as the room's floats, and gives a new dict."""
     network = bench.linear()
-    devices = bench.backend.devices_of(network)
+    devices = bench.backend.devices.of(network)
     batch = {**bench.arrays(4), "flag": np.array([True, False, True, True])}
     prepared = network.prepare_batch(batch, devices.input, devices.output)
     assert prepared is not batch, "prepare_batch returned the batch itself"
-    found = bench.backend.to_numpy(prepared)
+    found = bench.backend.arrays.to_numpy(prepared)
     assert set(batch) <= set(found), f"prepare_batch lost {sorted(set(batch) - set(found))}"
     for name, value in batch.items():
         bench.assert_close(found[name], value, f"the prepared {name!r}")

@@ -1,5 +1,6 @@
 """Mistakes are refused early, in words that say what to do."""
 
+import copy
 import functools
 import itertools
 from typing import Any
@@ -78,7 +79,7 @@ def refuses_wrong_key_mappings(bench: Bench) -> None:
     def ask() -> None:
         bench.trainer(key_mapping={"no_argument": "data"}).train(1, data)
 
-    if bench.backend.arguments_of(bench.linear()) is not None:
+    if bench.backend.calls.arguments_of(bench.linear()) is not None:
         caught(ConfigError, ask, "no_argument")
 
 
@@ -163,18 +164,19 @@ def refuses_unnamed_outputs(bench: Bench) -> None:
     trainer = bench.trainer()
     trainer.train(1, bench.manager(8))
     network = trainer.module
-    trainer.backend = _Unnamed(bench.backend)
+    trainer.backend = copy.copy(bench.backend)
+    trainer.backend.calls = _Unnamed(bench.backend.calls)
     caught(NetworkError, lambda: trainer.predict(bench.arrays(4)), type(network).__name__)
 
 
 class _Unnamed:
-    """A room whose networks return an array."""
+    """Calls of a backend whose networks return an array."""
 
-    def __init__(self, backend: Any):
-        self._backend = backend
+    def __init__(self, calls: Any):
+        self._calls = calls
 
     def forward(self, network: Any, inputs: Any) -> Any:
-        return next(iter(self._backend.forward(network, inputs).values()))
+        return next(iter(self._calls.forward(network, inputs).values()))
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._backend, name)
+        return getattr(self._calls, name)

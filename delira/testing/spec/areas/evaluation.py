@@ -14,11 +14,11 @@ def predicts_without_learning(bench: Bench) -> None:
     """Predictions leave weights, optimizers and generators as they were, bit for bit."""
     trainer = bench.trainer()
     trainer.train(1, bench.manager(8))
-    before, generators = bench.state(trainer), bench.backend.generator_state()
+    before, generators = bench.state(trainer), bench.backend.generators.state()
     trainer.predict(bench.arrays(4))
     trainer.predict(bench.manager(8))
     bench.assert_same(before, bench.state(trainer), "the state after predictions")
-    bench.assert_same(generators, bench.backend.generator_state(), "the generator after predictions")
+    bench.assert_same(generators, bench.backend.generators.state(), "the generator after predictions")
 
 
 @check("gradients")
@@ -74,14 +74,14 @@ def keeps_statistics_in_prediction(bench: Bench) -> None:
     """Batch normalisation gathers statistics in training steps, and neither in predictions nor in the validation."""
     network = bench.mlp()
     trainer = bench.trainer(network)
-    fresh = bench.backend.snapshot(bench.state(trainer))
+    fresh = bench.backend.arrays.snapshot(bench.state(trainer))
     trainer.predict(bench.arrays(8))
     bench.assert_same(fresh, bench.state(trainer), "the state of a fresh network after a prediction")
     trainer.train(1, bench.manager(8))
     alone = bench.trainer(bench.mlp())
     alone.train(1, bench.manager(8), bench.manager(8, seed=1))
     bench.assert_same(bench.state(trainer)["tree"], bench.state(alone)["tree"], "the state after a validation")
-    names = bench.backend.learned_names(trainer.module)
+    names = bench.backend.weights.learned_names(trainer.module)
     statistics = [name for name in fresh["tree"]["model"] if name not in names]
     changed = bench.differences(fresh["tree"]["model"], bench.state(trainer)["tree"]["model"])
     assert set(statistics) & set(changed), f"no statistic changed in training; the state has {statistics}"
@@ -103,13 +103,13 @@ def learns_only_in_its_scopes(bench: Bench) -> None:
     """The scope of training switches the network to learning, that of evaluation off; each gives the mode back."""
     network, room = bench.linear(dropout=0.5 if "dropout" not in bench.room.lacks else 0.0), bench.room
     before = room.is_learning(network)
-    with bench.backend.training(network):
+    with bench.backend.calls.training(network):
         assert room.is_learning(network), "the network does not learn in the scope of training"
-        with bench.backend.evaluating(network):
+        with bench.backend.calls.evaluating(network):
             assert not room.is_learning(network), "the network learns in the scope of evaluation"
         assert room.is_learning(network), "evaluation inside training did not give the mode back"
     assert room.is_learning(network) is before, "training did not give the mode back"
-    with bench.backend.evaluating(network), bench.backend.training(network):
+    with bench.backend.calls.evaluating(network), bench.backend.calls.training(network):
         assert room.is_learning(network), "the network does not learn in training inside evaluation"
     assert room.is_learning(network) is before, "evaluation did not give the mode back"
 
@@ -120,7 +120,7 @@ def gives_modes_back_after_an_error(bench: Bench) -> None:
     network = bench.linear()
     trainer = bench.trainer(network)
     before = bench.room.is_learning(network)
-    for scope in (bench.backend.training, bench.backend.evaluating):
+    for scope in (bench.backend.calls.training, bench.backend.calls.evaluating):
         try:
             with scope(network):
                 raise KeyboardInterrupt

@@ -35,7 +35,10 @@ def repeats_runs(bench: Bench) -> None:
     """Two runs of an experiment build the same network and train it to the same bits; its parameters stay."""
     experiment = bench.experiment(seed=4)
     before = str(experiment.params)
-    states = [bench.backend.snapshot(bench.backend.state_tree(experiment.run(bench.shuffled(8)), {})) for _ in range(2)]
+    states = [
+        bench.backend.arrays.snapshot(bench.backend.checkpoints.state_tree(experiment.run(bench.shuffled(8)), {}))
+        for _ in range(2)
+    ]
     bench.assert_same(states[0], states[1], "two runs of an experiment")
     assert str(experiment.params) == before, "a run changed the experiment's parameters"
 
@@ -48,7 +51,7 @@ def resumes_runs(bench: Bench) -> None:
     experiment.run(bench.shuffled(8), num_epochs=1)
     folder = experiment.last_trainer.save_path.parent
     continued = experiment.run(bench.shuffled(8), num_epochs=2, resume=folder)
-    states = [bench.backend.state_tree(network, {}) for network in (whole, continued)]
+    states = [bench.backend.checkpoints.state_tree(network, {}) for network in (whole, continued)]
     bench.assert_same(states[0], states[1], "an unbroken run and a continued one")
 
 
@@ -119,7 +122,7 @@ def records_every_fold(bench: Bench) -> None:
         assert not both, f"fold {number} was validated and tested on {sorted(both)}"
         assert "val_rmse" in fold.history[-1], f"fold {number} was not validated: {fold.history[-1]}"
         last = fold.path / "checkpoints" / f"checkpoint_last{bench.backend.checkpoint_suffix}"
-        tree = bench.backend.read_checkpoint(last)
+        tree = bench.backend.checkpoints.read(last)
         assert tree["state"]["fold"] == number, f"the checkpoint of fold {number} says {tree['state']['fold']}"
 
 
@@ -128,7 +131,7 @@ def leaves_no_state_behind(bench: Bench) -> None:
     """A network that experiments trained shares no array with a network of a later run."""
     experiment = bench.experiment(seed=4)
     first = experiment.run(bench.shuffled(8))
-    before = bench.backend.snapshot(bench.backend.state_tree(first, {}))
+    before = bench.backend.arrays.snapshot(bench.backend.checkpoints.state_tree(first, {}))
     experiment.run(bench.shuffled(8), seed=5)
-    bench.assert_same(before, bench.backend.state_tree(first, {}), "a network after a later run")
+    bench.assert_same(before, bench.backend.checkpoints.state_tree(first, {}), "a network after a later run")
     assert list(iterate_leaves(before)), "the state of the network is empty"

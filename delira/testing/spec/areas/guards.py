@@ -69,7 +69,7 @@ def leaves_bad_batches_out(bench: Bench) -> None:
     losses, _ = descend(dense, 2 * good)
     bench.assert_layer(network, dense)
     bench.assert_history(trainer, "mse", [weighted(losses[:2], good), weighted(losses[2:], good)])
-    left_out = bench.backend.count_left_out(trainer.optimizers)
+    left_out = bench.backend.optimizers.count_left_out(trainer.optimizers)
     assert left_out == 2, f"2 batches were left out, {left_out} are counted"
 
 
@@ -96,7 +96,7 @@ def takes_notes_of_bad_batches_back(bench: Bench) -> None:
     for data in (spoiled, batches[1:]):
         trainer = bench.trainer(bench.mlp(), nonfinite="skip")
         trainer.train(1, data)
-        states.append(bench.backend.to_numpy(bench.state(trainer)["tree"]["model"]))
+        states.append(bench.backend.arrays.to_numpy(bench.state(trainer)["tree"]["model"]))
     bench.assert_same(states[0], states[1], "the network after a bad and a good batch, and after the good one")
 
 
@@ -131,16 +131,16 @@ def refuses_bad_weights(bench: Bench) -> None:
 def knows_bad_weights(bench: Bench) -> None:
     """``nonfinite`` names the weights that are not finite, and only these."""
     network = bench.linear()
-    weights = bench.backend.state_tree(network, {})["model"]
-    learned = bench.backend.learned_names(network)
-    bad = bench.backend.nonfinite({name: weights[name] for name in learned})
+    weights = bench.backend.checkpoints.state_tree(network, {})["model"]
+    learned = bench.backend.weights.learned_names(network)
+    bad = bench.backend.arrays.nonfinite({name: weights[name] for name in learned})
     assert not bad, f"finite weights are said not to be: {bad}"
     weight, bias = bench.room.read(network)
-    leaves = [np.asarray(leaf) for _, leaf in iterate_leaves(bench.backend.to_numpy(weights))]
+    leaves = [np.asarray(leaf) for _, leaf in iterate_leaves(bench.backend.arrays.to_numpy(weights))]
     largest = min(np.finfo(leaf.dtype).max for leaf in leaves if leaf.dtype.kind == "f")
     # of the largest numbers the sum is infinite, though none of them is
     for value, number in ((np.nan, 1), (np.inf, 1), (-np.inf, 1), (largest, 0)):
         bench.room.write(network, np.full_like(weight, value), bias)
-        weights = bench.backend.state_tree(network, {})["model"]
-        bad = bench.backend.nonfinite({name: weights[name] for name in learned})
+        weights = bench.backend.checkpoints.state_tree(network, {})["model"]
+        bad = bench.backend.arrays.nonfinite({name: weights[name] for name in learned})
         assert len(bad) == number, f"of weights that are {value}, said to be not finite are {bad}"

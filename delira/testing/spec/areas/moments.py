@@ -83,8 +83,10 @@ def tells_the_values_of_a_step(bench: Bench) -> None:
 
     def look(trainer: Any, event: str, facts: dict[str, Any]) -> None:
         if event == "at_iter_end":
-            loss = bench.backend.read_scalars([facts["losses"]["mse"]])[0]
-            found.append((loss, bench.backend.to_numpy(facts["predictions"])["pred"], bench.room.read(trainer.module)))
+            loss = bench.backend.arrays.read_scalars([facts["losses"]["mse"]])[0]
+            found.append(
+                (loss, bench.backend.arrays.to_numpy(facts["predictions"])["pred"], bench.room.read(trainer.module))
+            )
 
     bench.trainer(callbacks=[Recorder(look)]).train(1, bench.manager(8))
     dense, optimizer = bench.dense(), Sgd(0.1, 0.5)

@@ -188,5 +188,5 @@ def after_a_failure(bench: Bench) -> None:
 @check("resume_inside")
 def says_if_it_cannot(bench: Bench) -> None:
     """A network whose training can be continued inside an epoch says nothing against it."""
-    why = bench.backend.not_resumable(bench.linear())
+    why = bench.backend.generators.not_resumable(bench.linear())
     assert why is None, f"it says: {why}"

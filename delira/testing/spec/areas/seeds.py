@@ -39,7 +39,7 @@ def _noise(**batch: Any) -> dict[str, Any]:
 def _disturb(backend: Backend, seed: int) -> None:
     np.random.seed(seed)  # noqa: NPY002
     random.seed(seed)
-    backend.seed(seed)
+    backend.generators.seed(seed)
 
 
 @check()
@@ -67,17 +67,17 @@ def obeys_its_threads(bench: Bench) -> None:
         """Asks at every step."""
 
         def at_iter_end(self, trainer: Any, **facts: Any) -> None:
-            found.add(trainer.backend.thread_count())
+            found.add(trainer.backend.devices.thread_count())
 
     found: set[int | None] = set()
-    before = bench.backend.thread_count()
+    before = bench.backend.devices.thread_count()
     try:
         bench.trainer(num_threads=1, callbacks=[Count()]).train(1, bench.manager(8))
     except ConfigError:
         assert not found, "it was refused after the first step"
         return
     assert found <= {1, None}, f"num_threads=1, but it trained with {found}"
-    assert bench.backend.thread_count() == before, "the number of threads stays changed after the training"
+    assert bench.backend.devices.thread_count() == before, "the number of threads stays changed after the training"
 
 
 @check()
@@ -150,9 +150,11 @@ def keeps_runs_apart(bench: Bench) -> None:
 def keeps_networks_apart(bench: Bench) -> None:
     """Training a network changes no other one of its class."""
     first, second = bench.linear(), bench.linear()
-    before = bench.backend.snapshot(bench.backend.state_tree(second, {}))
+    before = bench.backend.arrays.snapshot(bench.backend.checkpoints.state_tree(second, {}))
     bench.trainer(first).train(1, bench.manager(8))
-    bench.assert_same(before, bench.backend.state_tree(second, {}), "a network while another one was trained")
+    bench.assert_same(
+        before, bench.backend.checkpoints.state_tree(second, {}), "a network while another one was trained"
+    )
 
 
 @check()
@@ -160,7 +162,7 @@ def seeds_the_framework(bench: Bench) -> None:
     """``seed`` decides what the framework's generator draws next."""
 
     def draw(seed: int) -> list[float]:
-        bench.backend.seed(seed)
+        bench.backend.generators.seed(seed)
         return [bench.room.draw(), bench.room.draw()]
 
     first, again, other = draw(2**62 + 1), draw(2**62 + 1), draw(2**62 + 2)
@@ -173,15 +175,15 @@ def seeds_the_framework(bench: Bench) -> None:
 def continues_generators(bench: Bench) -> None:
     """The state of the generators continues exactly where it was read, from a file too."""
     backend = bench.backend
-    backend.seed(7)
+    backend.generators.seed(7)
     bench.room.draw()
-    state = backend.snapshot(backend.generator_state())
+    state = backend.arrays.snapshot(backend.generators.state())
     expected = [bench.room.draw() for _ in range(3)]
     with (bench.folder / f"state{backend.checkpoint_suffix}").open("wb") as file:
-        backend.write_checkpoint(file, {"generators": state})
-    backend.seed(8)
-    backend.set_generator_state(
-        backend.read_checkpoint(bench.folder / f"state{backend.checkpoint_suffix}")["generators"]
+        backend.checkpoints.write(file, {"generators": state})
+    backend.generators.seed(8)
+    backend.generators.set_state(
+        backend.checkpoints.read(bench.folder / f"state{backend.checkpoint_suffix}")["generators"]
     )
     found = [bench.room.draw() for _ in range(3)]
     assert found == expected, f"the restored generator draws {found}, not {expected}"
@@ -196,7 +198,7 @@ def builds_networks_by_the_seed(bench: Bench) -> None:
             seed_generators(bench.backend, 3, 0, stream="network")
             return bench.room.Linear(n_features=3, n_outputs=1)
 
-    first, second = (bench.backend.state_tree(fresh(), {}) for _ in range(2))
+    first, second = (bench.backend.checkpoints.state_tree(fresh(), {}) for _ in range(2))
     bench.assert_same(first, second, "two networks built after one seeding")
 
 

@@ -230,11 +230,11 @@ def hooks_see_every_step(bench: Bench) -> None:
 
     def note(moment: str) -> Callable[[Step], None]:
         def hook(step: Step) -> None:
-            numbers = bench.backend.to_numpy(step.batch["number"])
+            numbers = bench.backend.arrays.to_numpy(step.batch["number"])
             seen.append((moment, np.asarray(numbers).astype(int).tolist()))
             if moment == "backward":
                 weight, _ = bench.room.read(step.network)
-                losses = bench.backend.read_scalars([step.losses["mse"]])
+                losses = bench.backend.arrays.read_scalars([step.losses["mse"]])
                 seen.append(("values", [weight, float(losses[0])]))
 
         return hook

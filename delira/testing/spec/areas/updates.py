@@ -164,23 +164,25 @@ def leaves_frozen_weights_alone(bench: Bench) -> None:
     """A weight that is not among the learned ones keeps its bits while the others learn, until it is learned again."""
     trainer = bench.trainer()
     backend, network = bench.backend, trainer.module
-    names = backend.learned_names(network)
+    names = backend.weights.learned_names(network)
     frozen = min(names)
-    backend.set_learned_names(network, names - {frozen})
-    assert backend.learned_names(network) == names - {frozen}, f"{frozen} is learned though it was frozen"
+    backend.weights.set_learned_names(network, names - {frozen})
+    assert backend.weights.learned_names(network) == names - {frozen}, f"{frozen} is learned though it was frozen"
     before = _weights(bench, network)
     trainer.train(1, bench.manager(8))
     after = _weights(bench, network)
     assert bench.is_same(before[frozen], after[frozen]), f"{frozen} was frozen and changed"
     for name in names - {frozen}:
         assert not bench.is_same(before[name], after[name]), f"{name} was not frozen and did not change"
-    backend.set_learned_names(network, names)
+    backend.weights.set_learned_names(network, names)
     trainer.train(2, bench.manager(8))
     assert not bench.is_same(after[frozen], _weights(bench, network)[frozen]), f"{frozen} did not learn again"
 
 
 def _weights(bench: Bench, network: Any) -> Any:
-    return bench.backend.to_numpy(bench.backend.snapshot(bench.backend.state_tree(network, {})["model"]))
+    return bench.backend.arrays.to_numpy(
+        bench.backend.arrays.snapshot(bench.backend.checkpoints.state_tree(network, {})["model"])
+    )
 
 
 def _dtypes(bench: Bench, network: Any) -> dict[str, np.dtype]:

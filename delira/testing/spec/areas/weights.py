@@ -90,7 +90,7 @@ def exports_what_it_predicts(bench: Bench) -> None:
     """An exported network predicts without delira what it predicts here, for any number of samples."""
     trainer = bench.trainer()
     network = trainer.train(1, bench.manager(8))
-    before = bench.backend.snapshot(bench.backend.state_tree(network, {}))
+    before = bench.backend.arrays.snapshot(bench.backend.checkpoints.state_tree(network, {}))
     for suffix in bench.room.exports:
         path = export(network, bench.folder / f"exported{suffix}", bench.arrays(4))
         for n in (4, 7, 1):
@@ -98,7 +98,7 @@ def exports_what_it_predicts(bench: Bench) -> None:
             arrays["data"] = arrays["data"].astype(np.float32)
             found = bench.room.run_exported(path, {"x": arrays["data"]})
             bench.assert_close(found["pred"], trainer.predict(arrays)["pred"], f"what {suffix} predicts of {n} samples")
-    bench.assert_same(before, bench.backend.state_tree(network, {}), "the network after its export")
+    bench.assert_same(before, bench.backend.checkpoints.state_tree(network, {}), "the network after its export")
 
 
 @check("gradients", "export", "dropout")

@@ -1,0 +1,156 @@
+"""How networks of JAX are called: in which mode, and compiled if they can be traced."""
+
+import contextlib
+import inspect
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from flax import nnx
+
+from delira.backends.jax import graph
+from delira.backends.jax.generators import GENERATOR, key_of
+from delira.contract import CallsRole
+from delira.errors import DataError, NetworkError
+from delira.models.abstract_network import AbstractNetwork
+
+#: errors of Python that depends on traced values
+UNTRACEABLE = (
+    jax.errors.ConcretizationTypeError,
+    jax.errors.NonConcreteBooleanIndexError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerBoolConversionError,
+    jax.errors.TracerIntegerConversionError,
+)
+
+#: usual names of arguments that say whether a network learns
+_MODES = frozenset({"train", "training", "is_training", "deterministic"})
+
+#: network -> functions compiled for it, each with what the network was then
+_FORWARDS: weakref.WeakKeyDictionary[Any, list[tuple[graph.Mould, Any]]] = weakref.WeakKeyDictionary()
+
+#: networks that are called as they are, operation by operation, in prediction too
+_EAGER: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+class JaxCalls(CallsRole):
+    """Networks are modules of flax with a ``__call__``."""
+
+    method = "__call__"
+
+    def training(self, network: Any) -> contextlib.AbstractContextManager[None]:
+        return graph.mode(network, learns=True)
+
+    def evaluating(self, network: Any) -> contextlib.AbstractContextManager[None]:
+        return graph.mode(network, learns=False)
+
+    def set_evaluating(self, network: Any) -> None:
+        network.eval()
+        graph.forget_parts(network)
+
+    def parameters(self, network: Any) -> Mapping[str, inspect.Parameter]:
+        """Arguments of the call; those of the class above where a class passes on whatever it gets."""
+        if type(network).__call__ is AbstractNetwork.__call__:
+            raise NetworkError(f"{type(network).__name__} has no __call__; write __call__, which is what flax calls")
+        found: Mapping[str, inspect.Parameter] = {}
+        for cls in type(network).__mro__:
+            if "__call__" in vars(cls):
+                own = inspect.signature(vars(cls)["__call__"]).parameters
+                found = dict(list(own.items())[1:])
+                if any(one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD) for one in found.values()):
+                    break
+        return found
+
+    def cure(self, required: Sequence[str]) -> str:
+        if modes := [name for name in required if name in _MODES]:
+            return f"give {modes[0]} a default (layers learn and predict as the trainer says, whatever it is)"
+        return super().cure(required)
+
+    def forward(self, network: Any, inputs: Mapping[str, Any]) -> Any:
+        """Call the network, compiled if it can be traced; its variables stay as they are.
+
+        Random streams begin with the same key in every call, which is no key of a training step.
+        """
+        refuse_texts(inputs)
+        if is_eager(network):
+            return network(**inputs)
+        parts = graph.parts_of(network)
+        words = np.array([GENERATOR.seed & 0xFFFFFFFF, GENERATOR.seed >> 32, 0xFFFFFFFF], dtype=np.uint32)
+        try:
+            return _forward_of(network, parts)(parts.values(), arrays_of(dict(inputs)), words)
+        except UNTRACEABLE:
+            be_eager(network)
+            return network(**inputs)
+
+    def constants_of(self, value: Any) -> list[Any]:
+        if not isinstance(value, nnx.Module):
+            return []
+        return [graph.raw(leaf) for leaf in graph.take_apart(value).leaves]
+
+
+def _forward_of(network: Any, parts: graph.Parts) -> Any:
+    known = _FORWARDS.setdefault(network, [])
+    for mould, function in known:
+        if mould.graphdef == parts.graphdef:
+            return function
+    mould = graph.Mould.of(parts)
+
+    def predict(arrays: Any, inputs: Any, words: Any) -> Any:
+        return mould.build(arrays, key_of(words))(**inputs)
+
+    known.append((mould, jax.jit(predict)))
+    return known[-1][1]
+
+
+def be_eager(network: Any, eager: bool = True) -> None:
+    """Do not compile the predictions of a network; or do."""
+    if eager:
+        _EAGER.add(network)
+    else:
+        _EAGER.discard(network)
+
+
+def is_eager(network: Any) -> bool:
+    """Whether predictions of the network are not compiled."""
+    return network in _EAGER
+
+
+def refuse_texts(inputs: Mapping[str, Any]) -> None:
+    """Refuse texts as arguments of a network.
+
+    Raises
+    ------
+    DataError
+        Naming the argument.
+    """
+    for name, value in inputs.items():
+        if isinstance(value, np.ndarray) and value.size and isinstance(value.flat[0], (str, bytes)):
+            raise DataError(
+                f"the argument {name!r} of the network holds text, and JAX computes with numbers only; make numbers of "
+                "it in the dataset, or name another batch entry in key_mapping"
+            )
+
+
+def arrays_of(batch: dict[str, Any]) -> dict[str, Any]:
+    """The entries of a batch that a compiled step takes: no texts, names or other objects."""
+    if all(isinstance(value, jax.Array) for value in batch.values()):
+        return batch
+    found = {key: _arrays(value) for key, value in batch.items()}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _arrays(value: Any) -> Any:
+    """The value without what is no array; ``None`` if nothing is left."""
+    if isinstance(value, Mapping):
+        kept = {key: part for key, item in value.items() if (part := _arrays(item)) is not None}
+        return kept or None
+    if isinstance(value, (list, tuple)):
+        parts = [_arrays(item) for item in value]
+        if not parts or any(part is None for part in parts):
+            return None
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value if value.dtype.kind in "biufc" else None
+    return value if isinstance(value, (jax.Array, bool, int, float)) else None

@@ -1,0 +1,183 @@
+"""Checkpoints of JAX: the common container, a zip of ``.npy`` arrays and JSON."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import jax
+import numpy as np
+from flax import nnx
+
+from delira.backends.jax import graph
+from delira.backends.jax.arrays import snapshot, to_device, to_host
+from delira.backends.jax.optimizers import JaxOptimizer
+from delira.contract import CheckpointsRole
+from delira.contract.checkpoints import check_fit, optimizer_states
+from delira.errors import CheckpointError
+from delira.io.arguments import check_kept, check_model, check_saved
+from delira.io.container import read_tree, write_tree
+from delira.io.verify import verify_zip
+from delira.utils.files import as_path, as_target, publish
+from delira.utils.trees import map_leaves
+
+
+def state_tree(network: Any, optimizers: Mapping[str, JaxOptimizer]) -> dict[str, Any]:
+    """``{"model": {name: array}, "optimizer": {name: {place: array}}, "pending": {name: …}}``, all on the host."""
+    model = {name: to_host(variable.get_raw_value()) for name, variable in graph.state_variables(network).items()}
+    tree: dict[str, Any] = {"model": model, "optimizer": {}}
+    for name, optimizer in optimizers.items():
+        tree["optimizer"][name] = {place: to_host(leaf) for place, leaf in _placed(optimizer.state["optax"])}
+        tree.setdefault("pending", {})[name] = jax.tree.map(_plain, optimizer.pending_state())
+    return tree
+
+
+def _plain(leaf: Any) -> Any:
+    return to_host(leaf) if isinstance(leaf, jax.Array) else leaf
+
+
+def _placed(tree: Any) -> list[tuple[str, Any]]:
+    """The leaves of a state of optax with names for their places."""
+    leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
+    return [("/".join(map(_step_name, path)), leaf) for path, leaf in leaves]
+
+
+def _step_name(step: Any) -> str:
+    for attribute in ("key", "idx", "name"):
+        if hasattr(step, attribute):
+            return str(getattr(step, attribute))
+    return str(step)
+
+
+def load_state_tree(tree: Mapping[str, Any], network: Any, optimizers: Mapping[str, JaxOptimizer]) -> None:
+    """Put a tree back; optimizers that are not passed are left alone.
+
+    Raises
+    ------
+    CheckpointError
+        If it does not fit the network or an optimizer, naming the entries; nothing is changed then.
+    """
+    weights, variables = tree.get("model", {}), graph.state_variables(network)
+
+    def differs(name: str) -> str | None:
+        found, own = np.shape(weights[name]), _stored_shape(variables[name].get_raw_value())
+        return None if found == own else f"{name} has shape {found} in the checkpoint and {own} in the network"
+
+    check_fit(network, weights, variables, differs)
+    states = optimizer_states(tree, optimizers)
+    pending = tree.get("pending", {})
+    loaded = {name: _loaded(name, optimizer, states[name]) for name, optimizer in optimizers.items()}
+    for name, optimizer in optimizers.items():
+        _check_pending(name, optimizer, pending.get(name, {}))
+    for name, optimizer in optimizers.items():
+        optimizer.state = {**optimizer.state, "optax": loaded[name]}
+        optimizer.load_pending_state(pending.get(name, {}))
+    for name, variable in variables.items():
+        variable.set_raw_value(to_device(weights[name], variable.get_raw_value()))
+
+
+def _stored_shape(value: Any) -> tuple[int, ...]:
+    return to_host(value).shape if _is_key(value) else np.shape(value)
+
+
+def _is_key(value: Any) -> bool:
+    return isinstance(value, jax.Array) and jax.numpy.issubdtype(value.dtype, jax.dtypes.prng_key)
+
+
+def _loaded(name: str, optimizer: JaxOptimizer, state: Mapping[str, Any]) -> Any:
+    """A stored state of optax as arrays of JAX."""
+    own = dict(_placed(optimizer.state["optax"]))
+    wrong = sorted(own.keys() ^ state.keys())
+    wrong += [place for place in own if place in state and np.shape(state[place]) != _stored_shape(own[place])]
+    if wrong:
+        raise CheckpointError(
+            f"the checkpoint does not fit the optimizer {name!r}: {', '.join(wrong[:5])} is missing, unknown or of "
+            "another shape; build the optimizer as it was"
+        )
+    structure = jax.tree.structure(optimizer.state["optax"])
+    return jax.tree.unflatten(structure, [to_device(state[place], leaf) for place, leaf in own.items()])
+
+
+def _check_pending(name: str, optimizer: JaxOptimizer, pending: Mapping[str, Any]) -> None:
+    sums = {weight: np.shape(array) for weight, array in pending.get("sums", {}).items()}
+    if sums and sums != optimizer.shapes:
+        raise CheckpointError(
+            f"the checkpoint does not fit the optimizer {name!r}: its accumulated gradients are not of the weights "
+            f"{', '.join(optimizer.shapes)}; build the network as it was"
+        )
+
+
+class JaxCheckpoints(CheckpointsRole):
+    """States in the common container."""
+
+    state_tree = staticmethod(state_tree)
+    load_state_tree = staticmethod(load_state_tree)
+
+    def write(self, file: BinaryIO, tree: Mapping[str, Any]) -> None:
+        write_tree(file, map_leaves(lambda leaf: to_host(leaf) if isinstance(leaf, jax.Array) else leaf, tree))
+
+
+def save_checkpoint_jax(
+    file: str | Path,
+    model: Any = None,
+    optimizers: Mapping[str, Any] | None = None,
+    epoch: int | None = None,
+    **extra: Any,
+) -> Path:
+    """Write ``{"model", "optimizer", "epoch"}``; the file appears only when it is complete.
+
+    Parameters
+    ----------
+    file
+        Name of the file.
+    model
+        An :class:`AbstractJaxNetwork` or another ``nnx.Module``.
+    optimizers
+        :class:`JaxOptimizer` by name.
+    epoch
+        Number of finished epochs.
+    **extra
+        Further plain values or arrays to keep.
+
+    Raises
+    ------
+    ConfigError
+        If an argument is of no use, e.g. ``file`` is a folder.
+    CheckpointError
+        If there is what a checkpoint cannot hold; it names the place.
+    """
+    check_model("save_checkpoint_jax", model, nnx.Module | None, "a module of flax.nnx")
+    check_saved("save_checkpoint_jax", optimizers, epoch, is_optimizer=_is_optimizer, what="JaxOptimizer")
+    check_kept(extra)
+    path = as_target(file, "file")
+    tree = {"model": {}, "optimizer": {}} if model is None else state_tree(model, optimizers or {})
+    whole = snapshot({**tree, "epoch": epoch or 0, **extra})
+    return publish(path, lambda opened: write_tree(opened, whole))
+
+
+def load_checkpoint_jax(file: str | Path) -> dict[str, Any]:
+    """Verify and read a file of :func:`save_checkpoint_jax`; nothing in it is executed.
+
+    Parameters
+    ----------
+    file
+        Name of the file.
+
+    Returns
+    -------
+    dict
+        ``{"model": {name: array}, "optimizer", "epoch", …}``.
+
+    Raises
+    ------
+    ConfigError
+        If ``file`` is no path.
+    CheckpointError
+        If the file is missing or damaged.
+    """
+    path = as_path(file, "file")
+    verify_zip(path)
+    return read_tree(path)
+
+
+def _is_optimizer(value: Any) -> bool:
+    return isinstance(value, JaxOptimizer)

@@ -1,0 +1,157 @@
+"""Devices of JAX: one, or several that share the samples of a batch."""
+
+import contextlib
+import gc
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from delira.backends.jax import graph
+from delira.contract import Devices, DevicesRole
+from delira.errors import ConfigError
+
+_AXIS = "batch"
+
+#: names of PyTorch and of GPUs in general -> JAX's platform
+_PLATFORMS = {"cuda": "gpu"}
+
+
+class JaxDevices(DevicesRole):
+    """Devices of JAX."""
+
+    def resolve(self, gpu_ids: Sequence[int], device: str | None) -> Devices:
+        """Devices of inputs and targets.
+
+        Parameters
+        ----------
+        gpu_ids
+            Historic spelling: empty for the CPU, ``[i]`` for one GPU, several for a batch that is shared out.
+        device
+            ``"auto"`` (the first accelerator if there is one), ``"cpu"``, ``"gpu"`` or ``"cuda"``, ``"tpu"``; with a
+            number (``"gpu:1"``), or several numbers for a batch that is shared out (``"gpu:0,1"``).
+
+        Returns
+        -------
+        Devices
+            A ``jax.Device``, or the sharding of batches over several.
+
+        Raises
+        ------
+        ConfigError
+            If both are given, or if a device is unknown or not there.
+        """
+        gpu_ids = list(gpu_ids)
+        if gpu_ids and device is not None:
+            raise ConfigError(f"gpu_ids={gpu_ids} and device={device!r} say the same; give only one of them")
+        asked = f"gpu_ids={gpu_ids}" if gpu_ids else f"device={device!r}"
+        if device == "auto":
+            found = jax.devices()[:1]
+        elif gpu_ids:
+            found = _numbered("gpu", gpu_ids, asked)
+        else:
+            platform, _, numbers = (device or "cpu").partition(":")
+            try:
+                wanted = [int(number) for number in numbers.split(",")] if numbers else [0]
+            except ValueError as error:
+                raise ConfigError(f"{asked} is no device of JAX; write e.g. 'gpu', 'gpu:1' or 'gpu:0,1'") from error
+            found = _numbered(_PLATFORMS.get(platform, platform), wanted, asked)
+        place: Any = found[0] if len(found) == 1 else shared_out(found)
+        return Devices(place, place)
+
+    def of(self, network: Any) -> Devices:
+        weight = next((v.get_raw_value() for v in graph.state_variables(network).values()), None)
+        place = jax.local_devices(backend="cpu")[0] if weight is None else batches_for(weight)
+        return Devices(place, place)
+
+    def place(self, network: Any, losses: Mapping[str, Any], devices: Devices) -> Any:
+        place = replicated(devices.input)
+        for leaf in graph.take_apart(network).leaves:
+            if isinstance(leaf, nnx.Variable):
+                leaf.set_raw_value(jax.tree.map(lambda array: jax.device_put(array, place), leaf.get_raw_value()))
+        return network
+
+    @contextlib.contextmanager
+    def threads(self, number: int | None) -> Iterator[None]:
+        if number is not None:
+            raise ConfigError(
+                f"num_threads={number}: JAX chooses its threads when it starts, and cannot change them; leave "
+                f"num_threads out, and start Python on as many CPUs (taskset --cpu-list 0-{number - 1} python …)"
+            )
+        yield
+
+    def synchronize(self, devices: Devices) -> None:
+        for device in _each(devices.input):
+            (jax.device_put(jnp.zeros(()), device) + 0).block_until_ready()
+
+    def memory(self, devices: Devices) -> int | None:
+        told = [stats["bytes_in_use"] for device in _each(devices.input) if (stats := device.memory_stats())]
+        return sum(told) if told else None
+
+    @contextlib.contextmanager
+    def deterministic(self) -> Iterator[None]:
+        if jax.default_backend() == "gpu" and "--xla_gpu_deterministic_ops=true" not in os.environ.get("XLA_FLAGS", ""):
+            raise ConfigError(
+                "deterministic=True: JAX chooses its algorithms for the GPU when it starts; set "
+                "XLA_FLAGS=--xla_gpu_deterministic_ops=true in the environment before Python starts"
+            )
+        yield
+
+    def is_out_of_memory(self, error: BaseException) -> bool:
+        if isinstance(error, jax.errors.JaxRuntimeError):
+            return "RESOURCE_EXHAUSTED" in str(error) or "out of memory" in str(error).lower()
+        return isinstance(error, MemoryError)
+
+    def free_memory(self) -> None:
+        gc.collect()
+
+
+def _each(place: Any) -> list[jax.Device]:
+    return list(place.mesh.devices.flat) if isinstance(place, NamedSharding) else [place]
+
+
+def _numbered(platform: str, numbers: list[int], asked: str) -> list[jax.Device]:
+    try:
+        devices = jax.local_devices(backend=platform)
+    except RuntimeError as error:
+        there = sorted({device.platform for device in jax.devices()} | {"cpu"})
+        raise ConfigError(
+            f"{asked} was asked for, but JAX sees only {', '.join(there)}; leave gpu_ids empty, or use device='cpu' or "
+            "'auto'"
+        ) from error
+    if len(set(numbers)) != len(numbers) or not all(0 <= number < len(devices) for number in numbers):
+        raise ConfigError(f"{asked} was asked for, but JAX sees only {len(devices)} device(s) of that kind")
+    return [devices[number] for number in numbers]
+
+
+def shared_out(devices: Sequence[jax.Device]) -> NamedSharding:
+    """The sharding of arrays whose samples are shared out to devices."""
+    return NamedSharding(Mesh(np.array(devices), (_AXIS,)), PartitionSpec(_AXIS))
+
+
+def replicated(place: Any) -> Any:
+    """Where weights are, for batches that are at ``place``: on every device."""
+    return NamedSharding(place.mesh, PartitionSpec()) if isinstance(place, NamedSharding) else place
+
+
+def batches_for(weight: Any) -> Any:
+    """Where batches go for a weight that is here: the reverse of :func:`replicated`."""
+    sharding = weight.sharding
+    if isinstance(sharding, NamedSharding) and len(sharding.device_set) > 1:
+        return shared_out(list(sharding.mesh.devices.flat))
+    return next(iter(sharding.device_set))
+
+
+def put(array: Any, place: Any) -> jax.Array:
+    """An array of a batch on its device; on several, on each of them whole if the samples cannot be shared out."""
+    if isinstance(place, NamedSharding) and (not array.ndim or len(array) % place.mesh.size):
+        return jax.device_put(array, replicated(place))
+    # where arrays go anyway: half the time of device_put
+    if isinstance(array, np.ndarray) and place == jax.devices()[0]:
+        return jnp.asarray(array)
+    return jax.device_put(array, place)

@@ -1,0 +1,32 @@
+"""How estimators are called: they have no modes."""
+
+import contextlib
+from typing import Any
+
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+from delira.contract import CallsRole
+
+
+class SklearnCalls(CallsRole):
+    """Estimators take ``x``."""
+
+    def training(self, network: Any) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+    def evaluating(self, network: Any) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+    def key_mapping(self, network: Any) -> dict[str, str]:
+        return {"x": "data"}
+
+    def arguments_of(self, network: Any) -> frozenset[str]:
+        return frozenset(["x"])
+
+    def is_ready(self, network: Any) -> bool:
+        try:
+            check_is_fitted(network.estimator)
+        except NotFittedError:
+            return False
+        return True

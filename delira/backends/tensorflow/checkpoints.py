@@ -1,0 +1,219 @@
+"""Checkpoints of TensorFlow in the common container: arrays by the place of each variable in the network."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import keras
+import numpy as np
+
+from delira.backends.tensorflow.arrays import exact
+from delira.backends.tensorflow.names import is_built, layers_of, named_variables
+from delira.backends.tensorflow.optimizers import TfOptimizer
+from delira.backends.tensorflow.runtime import runtime_of
+from delira.backends.tensorflow.weights import assign, refuse_lazy, set_learned_names
+from delira.contract import CheckpointsRole
+from delira.contract.checkpoints import check_fit, optimizer_states
+from delira.errors import CheckpointError, ConfigError
+from delira.io.arguments import check_kept, check_model, check_optimizers, check_saved
+from delira.io.checkpoint import check_format
+from delira.io.container import read_tree, write_tree
+from delira.io.verify import verify_zip
+from delira.utils.files import as_path, as_target, publish
+from delira.utils.trees import map_leaves
+
+
+def state_tree(network: Any, optimizers: Mapping[str, Any]) -> dict[str, Any]:
+    """All variables of the network, states of its generators included, and of the optimizers, as tensors."""
+    refuse_lazy(network, CheckpointError, "so there is no state of them")
+    weights = {name: variable.value.read_value() for name, variable in named_variables(network).items()}
+    return {"model": weights, **_optimizer_tree(optimizers)}
+
+
+def _optimizer_tree(optimizers: Mapping[str, Any]) -> dict[str, Any]:
+    pending = {}
+    states = {}
+    for name, wrapped in optimizers.items():
+        wrapped.build()
+        variables = [variable.value.read_value() for variable in wrapped.optimizer.variables]
+        states[name] = {"class": type(wrapped.optimizer).__name__, "variables": variables}
+        if state := wrapped.pending_state():
+            pending[name] = state
+    return {"optimizer": states, **({"pending": pending} if pending else {})}
+
+
+def load_state_tree(tree: Mapping[str, Any], network: Any, optimizers: Mapping[str, Any]) -> None:
+    """Put a tree back; weights that have no shape yet get theirs with the first batch.
+
+    Raises
+    ------
+    CheckpointError
+        If the tree does not fit, naming the entries; nothing is changed then.
+    """
+    states = optimizer_states(tree, optimizers)
+    if not is_built(network):
+        runtime_of(network).waiting = (map_leaves(exact, tree), dict(optimizers))
+        return
+    variables = named_variables(network)
+    weights = tree.get("model", {})
+    _check_weights(weights, variables, network)
+    for name, wrapped in optimizers.items():
+        _check_optimizer(name, wrapped, states[name], tree.get("pending", {}).get(name, {}))
+    assign(list(variables.values()), [weights[name] for name in variables])
+    for name, wrapped in optimizers.items():
+        assign(wrapped.optimizer.variables, states[name]["variables"])
+        wrapped.load_pending_state(tree.get("pending", {}).get(name, {}))
+    ids = {id(generator.state) for layer in layers_of(network) for generator in layer._seed_generators}
+    found = {name: exact(weights[name]) for name, variable in variables.items() if id(variable) in ids}
+    runtime_of(network).generators = found or None
+
+
+def finish_building(network: Any) -> None:
+    """Load what has waited for the weights to have a shape."""
+    runtime = runtime_of(network)
+    waiting, runtime.waiting = runtime.waiting, None
+    learned, runtime.learned = runtime.learned, None
+    if waiting is not None:
+        load_state_tree(waiting[0], network, waiting[1])
+    if learned is not None:
+        set_learned_names(network, learned)
+
+
+def _check_weights(weights: Mapping[str, Any], variables: Mapping[str, Any], network: Any) -> None:
+    def differs(name: str) -> str | None:
+        found, variable = np.asarray(exact(weights[name])), variables[name]
+        shape, dtype = tuple(variable.shape), variable.dtype
+        if (found.shape, found.dtype.name) == (shape, dtype):
+            return None
+        return (
+            f"{name} has shape {found.shape} and type {found.dtype.name} in the checkpoint, {shape} and {dtype} in the "
+            "network"
+        )
+
+    check_fit(network, weights, variables, differs)
+
+
+def _check_optimizer(name: str, wrapped: Any, state: Any, pending: Mapping[str, Any]) -> None:
+    """Refuse the state of another optimizer."""
+    wrapped.build()
+    own = wrapped.optimizer
+    start = f"the checkpoint does not fit the optimizer {name!r}: "
+    if not isinstance(state, Mapping) or "variables" not in state:
+        raise CheckpointError(f"{start}it is no state of a Keras optimizer")
+    if state.get("class") != type(own).__name__:
+        raise CheckpointError(f"{start}it is of a {state.get('class')}, not of a {type(own).__name__}")
+    shapes = [tuple(np.shape(value)) for value in state["variables"]]
+    expected = [tuple(variable.shape) for variable in own.variables]
+    if shapes != expected:
+        raise CheckpointError(
+            f"{start}it has {len(shapes)} variables of shapes {shapes}, the optimizer {len(expected)} of {expected}; "
+            "build network and optimizer as they were"
+        )
+    sums = [tuple(np.shape(value)) for value in pending.get("sums", ())]
+    if sums and sums != [tuple(variable.shape) for variable in wrapped.variables_of_network]:
+        raise CheckpointError(f"{start}its accumulated gradients have the shapes {sums}")
+
+
+def write_checkpoint(file: BinaryIO, tree: Mapping[str, Any]) -> None:
+    """Write a tree to an open file in the common container."""
+    write_tree(file, map_leaves(exact, tree))
+
+
+class TfCheckpoints(CheckpointsRole):
+    """States in the common container."""
+
+    state_tree = staticmethod(state_tree)
+    load_state_tree = staticmethod(load_state_tree)
+    write = staticmethod(write_checkpoint)
+
+
+_OPTIMIZER = "optimizer of a trainer"
+
+
+def save_checkpoint_tf(
+    file: str | Path,
+    model: Any = None,
+    optimizers: Mapping[str, Any] | None = None,
+    epoch: int | None = None,
+    **extra: Any,
+) -> Path:
+    """Write ``{"model", "optimizer", "epoch"}``; the file appears only when it is complete.
+
+    Parameters
+    ----------
+    file
+        Name of the file.
+    model
+        A Keras model whose weights have a shape.
+    optimizers
+        Optimizers of a trainer by name.
+    epoch
+        Number of finished epochs.
+    **extra
+        Further plain values or arrays to keep.
+
+    Raises
+    ------
+    ConfigError
+        If an argument is of no use, e.g. ``file`` is a folder.
+    CheckpointError
+        If there is what a checkpoint cannot hold; it names the place.
+    """
+    check_model("save_checkpoint_tf", model, keras.Model | None, "a Keras model")
+    check_saved("save_checkpoint_tf", optimizers, epoch, is_optimizer=_is_optimizer, what=_OPTIMIZER)
+    check_kept(extra)
+    path = as_target(file, "file")
+    state: dict[str, Any] = {"model": {}, "optimizer": {}}
+    if model is not None:
+        state |= state_tree(model, optimizers or {})
+    tree = {**state, "epoch": epoch or 0, **extra}
+    return publish(path, lambda opened: write_checkpoint(opened, tree))
+
+
+def load_checkpoint_tf(
+    file: str | Path, model: Any = None, optimizers: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Verify and read a file of :func:`save_checkpoint_tf`, or of a trainer.
+
+    Parameters
+    ----------
+    file
+        Name of the file.
+    model
+        The network that gets the weights, if any.
+    optimizers
+        Optimizers of a trainer that get their state.
+
+    Returns
+    -------
+    dict
+        Everything in the file, with arrays.
+
+    Raises
+    ------
+    ConfigError
+        If an argument is of no use.
+    CheckpointError
+        If the file is missing or damaged, of a later format, or does not fit; nothing is changed then.
+    """
+    path = as_path(file, "file")
+    check_model("load_checkpoint_tf", model, keras.Model | None, "a Keras model")
+    check_optimizers("load_checkpoint_tf", optimizers, _is_optimizer, _OPTIMIZER)
+    if optimizers and model is None:
+        raise ConfigError(f"load_checkpoint_tf: optimizers={sorted(optimizers)} get their state with their model=…")
+    verify_zip(path)
+    tree = read_tree(path)
+    if model is not None:
+        check_format(path, tree)
+        load_state_tree(tree, model, optimizers or {})
+    return tree
+
+
+def _is_optimizer(value: Any) -> bool:
+    return isinstance(value, TfOptimizer)
+
+
+#: historic names
+tf_save_checkpoint = save_checkpoint_tf
+
+tf_load_checkpoint = load_checkpoint_tf

@@ -1,0 +1,306 @@
+"""Steps of TensorFlow: compiled as a whole, with gradients from a tape."""
+
+import functools
+import inspect
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from delira.backends.tensorflow.calls import build, giving_shapes
+from delira.backends.tensorflow.devices import refuse_functions, settle
+from delira.backends.tensorflow.generators import GENERATORS
+from delira.backends.tensorflow.names import is_built, learnable, named_variables
+from delira.backends.tensorflow.optimizers import TfOptimizer
+from delira.backends.tensorflow.replicas import Shares
+from delira.backends.tensorflow.runtime import calls, precision, runtime_of
+from delira.backends.tensorflow.traces import Traces, only_arrays, options_of
+from delira.contract import (
+    NO_HOOKS,
+    CompileConfig,
+    Devices,
+    Step,
+    StepRole,
+    call_metrics,
+    run_hooks,
+    select_inputs,
+)
+from delira.errors import NetworkError
+from delira.training.checks import unpack_closure
+from delira.utils.single_numbers import added
+from delira.utils.trees import map_leaves
+
+_log = logging.getLogger("delira")
+
+_COUNTERS = ("iter_num", "global_iter_num", "batch_nr")
+
+_EAGER = tf.__internal__.EagerTensor  # making one would start the runtime, which could not be set up any more
+
+_LOSS = "computed with TensorFlow on the predictions"
+
+
+class TfStep(StepRole):
+    """Steps are graphs; gradients are those of a tape."""
+
+    def bind(
+        self, closure: Callable[..., Any], network: Any, arguments: Mapping[str, Any], compiling: CompileConfig
+    ) -> Callable[[dict[str, Any], Mapping[str, int]], Any]:
+        return BoundStep(closure, network, arguments, compiling, self.backend.calls.key_mapping)
+
+    def outputs(self, network: Any, outputs: Any) -> Any:
+        return map_leaves(as_float32, outputs) if runtime_of(network).is_mixed else outputs
+
+    def learn(
+        self,
+        optimizer: TfOptimizer,
+        step: Step,
+        compute: Callable[[Step], Step],
+        backward: Sequence[Callable[[Step], None]],
+    ) -> None:
+        with tf.GradientTape() as tape:
+            loss = optimizer.scale_loss(_total(compute(step).losses))
+        variables = optimizer.trainable_variables
+        gradients = tape.gradient(loss, [variable.value for variable in variables])
+        if all(gradient is None for gradient in gradients):
+            if getattr(optimizer.optimizer, "updates_nothing", False):
+                return
+            raise NetworkError(
+                f"the loss ({', '.join(step.losses)}) depends on no weight that is learned, so there is no gradient; a "
+                "loss is computed with TensorFlow on predictions that tf.stop_gradient has not touched"
+            )
+        if backward:
+            names = {id(variable): name for name, variable in named_variables(step.network).items()}
+            places = [names.get(id(variable), variable.path) for variable in variables]
+            step.gradients = {name: one for name, one in zip(places, gradients, strict=True) if one is not None}
+            run_hooks(backward, step)
+            gradients = [step.gradients.get(name) for name in places]
+        optimizer.apply(gradients, variables)
+
+    def measure(
+        self,
+        metrics: Mapping[str, Any],
+        metric_keys: Mapping[str, Sequence[str]],
+        predictions: Mapping[str, Any],
+        batch: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        return call_metrics(of_each_call(metrics), metric_keys, predictions, batch)
+
+    def explain(self, error: BaseException) -> str | None:
+        if isinstance(error, (tf.errors.OpError, RuntimeError)) and "determinis" in str(error).lower():
+            return (
+                "TensorFlow has no deterministic form of this operation on this device: replace it in the network, the "
+                "losses or the closure, or train with deterministic=False"
+            )
+        return None
+
+    def zero_loss(self, devices: Devices) -> Any:
+        return tf.zeros(())
+
+    def differentiate(
+        self, network: Any, optimizer: Any, compute: Callable[[Any], Any]
+    ) -> tuple[Any, Any, dict[str, Any]]:
+        if not is_built(network):
+            compute(network)
+        places = {name: variable for name, variable in learnable(network).items() if variable.trainable}
+        with tf.GradientTape() as tape:
+            loss, more = compute(network)
+            scaled = optimizer.scale_loss(loss)
+        found = tape.gradient(scaled, [variable.value for variable in places.values()])
+        return loss, more, {name: one for name, one in zip(places, found, strict=True) if one is not None}
+
+    def leave_gradients(self, network: Any, optimizer: Any, gradients: Mapping[str, Any]) -> None:
+        optimizer.left = by_variable(network, gradients)
+
+    def update_after(self, optimizers: Mapping[str, Any]) -> None:
+        for optimizer in optimizers.values():
+            if optimizer.left is not None:
+                pairs, optimizer.left = optimizer.left, None
+                optimizer.apply(*pairs)
+
+
+class BoundStep:
+    """The closure as it is called at every step.
+
+    Parameters
+    ----------
+    closure
+        The network's.
+    network
+        The network.
+    arguments
+        What stays the same from step to step.
+    compiling
+        Whether and how it is compiled.
+    key_mapping
+        Says which argument of the network gets the data, if ``arguments`` do not.
+    """
+
+    def __init__(
+        self,
+        closure: Callable[..., Any],
+        network: Any,
+        arguments: Mapping[str, Any],
+        compiling: CompileConfig,
+        key_mapping: Callable[[Any], dict[str, str]],
+    ):
+        self._key_mapping = key_mapping
+        self._closure, self._network, self._arguments = closure, network, dict(arguments)
+        if hasattr(closure, "is_room_default") or hasattr(closure, "needs_losses"):  # others have an order of their own
+            refuse_functions(arguments.get("losses") or {})
+        runtime = runtime_of(network)
+        runtime.compiled, runtime.jit = compiling.compiled, compiling.jit
+        self._optimizers: Mapping[str, Any] = arguments.get("optimizers") or {}
+        self._precision = next((o.update.precision for o in self._optimizers.values()), "32")
+        names = inspect.signature(closure).parameters
+        self._counters = [name for name in _COUNTERS if name in names]
+        self._learnable: list[Any] | None = None
+        self._applied: dict[Any, list[Any]] = {}
+        self._traces = Traces(self._traced, network, options_of(network))
+        hooks = arguments.get("hooks") or NO_HOOKS
+        self._is_compiled = compiling.compiled is not False and hooks.traceable
+        if compiling.compiled is not False and not hooks.traceable:
+            _log.warning(
+                "the step is not compiled, since a hook inside it is not marked traceable (%s); compiled=False says "
+                "the same",
+                ", ".join(hooks.untraceable),
+            )
+
+    def __call__(self, batch: dict[str, Any], counters: Mapping[str, int]) -> Any:
+        """One step."""
+        if self._learnable is None:
+            self._build(batch)
+        if not self._is_compiled:
+            GENERATORS.may_draw = True
+            return self._call(batch, counters)
+        special = tuple(o.role for o in self._optimizers.values() if not o.is_plain)
+        frozen = tuple(variable.trainable for variable in self._learnable or ())
+        kind = self._kind = (special, frozen)
+        arrays = batch if all(type(value) is _EAGER for value in batch.values()) else only_arrays(batch)
+        facts: dict[str, Any] = {name: tf.constant(counters[name], tf.int64) for name in self._counters}
+        if special:
+            samples = next(o.n_samples for o in self._optimizers.values() if not o.is_plain)
+            facts["n_samples"] = tf.constant(samples, tf.float32)
+        result = self._traces((arrays, facts), kind)
+        for optimizer in self._applied[kind]:
+            optimizer.has_stepped = True
+        return result
+
+    def _traced(self, given: tuple[dict[str, Any], dict[str, Any]]) -> Any:
+        """The Python of a step: it runs once for each kind of step."""
+        batch, facts = given
+        counters = dict(facts)
+        samples = counters.pop("n_samples", None)
+        optimizers = list(self._optimizers.values())
+        before = [(optimizer.n_samples, optimizer.has_stepped) for optimizer in optimizers]
+        for optimizer in optimizers:
+            optimizer.n_samples, optimizer.has_stepped = samples, False
+        try:
+            result = unpack_closure(self._call(batch, counters))  # tf.function makes tensors of whatever it is
+            self._applied[self._kind] = [optimizer for optimizer in optimizers if optimizer.has_stepped]
+            return result
+        finally:
+            for optimizer, (number, has_stepped) in zip(optimizers, before, strict=True):
+                optimizer.n_samples, optimizer.has_stepped = number, has_stepped
+
+    def _call(self, batch: Mapping[str, Any], counters: Mapping[str, Any]) -> Any:
+        """The closure, on the device of the network or with a share on each of several."""
+        runtime = runtime_of(self._network)
+        if runtime.strategy is None:
+            with _Scopes(self._network, self._precision):
+                return self._closure(self._network, dict(batch), **self._arguments, **counters)
+
+        def compute(share: dict[str, Any]) -> Any:
+            with calls(self._network, runtime.mode):
+                return unpack_closure(self._closure(self._network, share, **self._arguments, **counters))
+
+        samples = next((optimizer.n_samples for optimizer in self._optimizers.values()), None)
+        shares = Shares(only_arrays(batch), samples, runtime.strategy)
+        for optimizer in self._optimizers.values():
+            optimizer.weights = shares.weights
+        self._network._clear_losses()
+        with precision(self._network, self._precision), tf.device(runtime.device):
+            metrics, losses, predictions = zip(*shares.compute(compute), strict=True)
+            return shares.mean(metrics), shares.mean(losses), shares.join(predictions)
+
+    def _build(self, batch: Mapping[str, Any]) -> None:
+        """Give weights and optimizers their shapes."""
+        if not is_built(self._network):
+            if (call := self._arguments.get("call")) is not None:
+                with giving_shapes(self._network):
+                    call(self._network, batch)
+            else:
+                mapping = self._arguments.get("key_mapping") or self._key_mapping(self._network)
+                build(self._network, select_inputs(mapping, batch))
+        settle(self._network)
+        for optimizer in self._optimizers.values():
+            optimizer.build()
+        self._learnable = list(learnable(self._network).values())
+
+
+class _Scopes:
+    """All scopes of a step; a class, since it is entered at every step that is not compiled."""
+
+    def __init__(self, network: Any, name: str):
+        self._network, self._name = network, name
+
+    def __enter__(self) -> None:
+        runtime = runtime_of(self._network)
+        self._entered = [
+            calls(self._network, runtime.mode),
+            precision(self._network, self._name),
+            tf.device(runtime.device),
+        ]
+        for scope in self._entered:
+            scope.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        for scope in reversed(self._entered):
+            scope.__exit__(*error)
+
+
+def of_each_call(metrics: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Metrics that forget what they have seen: a value is of one call, not of all calls so far."""
+
+    def forget_and_call(metric: Any, target: Any, prediction: Any) -> Any:
+        metric.reset_state()
+        return metric(target, prediction)
+
+    return {
+        name: functools.partial(forget_and_call, metric) if isinstance(metric, keras.metrics.Metric) else metric
+        for name, metric in (metrics or {}).items()
+    }
+
+
+def _total(losses: Mapping[str, Any]) -> Any:
+    total = added(losses, (tf.Tensor, tf.Variable), _LOSS)
+    if not tf.is_tensor(total):
+        raise NetworkError(
+            f"the loss ({', '.join(losses)}) is a {type(total).__name__}, so there is no gradient; a loss is {_LOSS}"
+        )
+    if total.shape.rank is not None and total.shape.num_elements() != 1:  # one for each sample of a batch of any size
+        raise NetworkError(
+            f"the loss ({', '.join(losses)}) has the shape {tuple(total.shape)}; a loss is a single number (e.g. "
+            "keras.losses.MeanSquaredError() or tf.reduce_mean, not keras.losses.mean_squared_error)"
+        )
+    if total.dtype.is_complex:
+        raise NetworkError(f"the loss ({', '.join(losses)}) is complex; a loss is a single real number")
+    return total
+
+
+def as_float32(value: Any) -> Any:
+    """A tensor of half precision in float32; other values as they are."""
+    is_half = tf.is_tensor(value) and value.dtype in (tf.bfloat16, tf.float16)
+    if not is_half:
+        return value
+    precise = tf.cast(value, tf.float32)
+    if (mask := getattr(value, "_keras_mask", None)) is not None:  # which of its entries a loss of Keras counts
+        precise._keras_mask = mask
+    return precise
+
+
+def by_variable(network: Any, gradients: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
+    """Gradients by name, and the variables of these names."""
+    places = learnable(network)
+    return list(gradients.values()), [places[name] for name in gradients]

@@ -1,0 +1,141 @@
+"""Functions of trees of tensors as graphs: traced once for each kind of tree."""
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from delira.backends.tensorflow.generators import GENERATORS
+from delira.backends.tensorflow.runtime import runtime_of
+from delira.errors import ConfigError, DeliraError
+
+#: kinds of batches that differ in more than their number of samples, before every axis may differ
+_MOST_KINDS = 8
+
+#: operations whose random numbers are a state that nobody can read
+_DRAWING = frozenset(
+    (
+        "Multinomial",
+        "ParameterizedTruncatedNormal",
+        "RandomGamma",
+        "RandomPoisson",
+        "RandomPoissonV2",
+        "RandomShuffle",
+        "RandomStandardNormal",
+        "RandomUniform",
+        "RandomUniformInt",
+        "TruncatedNormal",
+    )
+)
+
+
+class Traces:
+    """A function of a tree of tensors, compiled for each kind of tree.
+
+    The number of samples is open from the first trace on: a graph for a fixed number rounds otherwise, and a run that
+    is continued would not see the same kinds of batches in the same order.
+
+    Parameters
+    ----------
+    function
+        ``function(tree)`` in TensorFlow.
+    network
+        Whose step it is.
+    options
+        Of ``tf.function``.
+    """
+
+    def __init__(self, function: Callable[[Any], Any], network: Any, options: Mapping[str, Any]):
+        self._function, self._network, self._options = function, network, {"autograph": False, **options}
+        self._made: dict[Any, Callable[[Any], Any]] = {}
+        self._seeding = 0
+
+    def __call__(self, tree: Any, kind: Any = None) -> Any:
+        """Compute; ``kind`` says what else the graph depends on."""
+        runtime = runtime_of(self._network)
+        if runtime.draws and self._seeding != GENERATORS.seeding:  # the seeds of a graph are fixed when it is made
+            self._made.clear()
+        leaves = tf.nest.flatten(tree)
+        key: Any = (kind, _structure(tree), *((leaf.dtype, leaf.shape.rank, leaf.shape[1:]) for leaf in leaves))
+        try:
+            graph = self._made.get(key)
+        except TypeError:  # an unknown shape has no hash
+            graph = None
+        if graph is None and len(self._made) >= _MOST_KINDS:  # one graph for all shapes
+            key = (kind, _structure(tree), *((leaf.dtype, leaf.shape.rank) for leaf in leaves))
+            graph = self._made.get(key)
+        if graph is None:
+            self._seeding = GENERATORS.seeding
+            graph = self._made[key] = self._trace(tree)
+        GENERATORS.may_draw = GENERATORS.may_draw or runtime.draws
+        return graph(tree)
+
+    def _trace(self, tree: Any) -> Callable[[Any], Any]:
+        is_open = len(self._made) >= _MOST_KINDS
+        specs = tf.nest.map_structure(lambda leaf: _spec(leaf, is_open), tree)
+        runtime = runtime_of(self._network)
+        try:
+            graph = tf.function(self._function, **self._options).get_concrete_function(specs)
+        except DeliraError:  # says what to do
+            raise
+        except Exception as error:
+            error.add_note(
+                "This happened while a step was compiled by tf.function, which calls Python once, with tensors that "
+                "have no values and an open number of samples (tf.shape(x)[0]); compiled=False runs it as it is"
+            )
+            raise
+        runtime.draws = runtime.draws or any(kind in _DRAWING for kind in _operations(graph.graph))
+        return graph
+
+
+def _operations(graph: Any) -> Iterator[str]:
+    yield from (operation.type for operation in graph.get_operations())
+    for function in graph.as_graph_def().library.function:
+        yield from (node.op for node in function.node_def)
+
+
+def _structure(tree: Any) -> Any:
+    if isinstance(tree, Mapping):
+        return tuple((key, _structure(value)) for key, value in tree.items())
+    if isinstance(tree, (list, tuple)):
+        return tuple(map(_structure, tree))
+    return None
+
+
+def _spec(leaf: Any, is_open: bool) -> tf.TensorSpec:
+    if not leaf.shape.rank:
+        return tf.TensorSpec((), leaf.dtype)
+    rest = [None] * (leaf.shape.rank - 1) if is_open else leaf.shape[1:]
+    return tf.TensorSpec([None, *rest], leaf.dtype)
+
+
+def only_arrays(tree: Any) -> Any:
+    """A batch without what is no array, e.g. names; arrays become tensors."""
+    if isinstance(tree, Mapping):
+        found = {key: only_arrays(value) for key, value in tree.items()}
+        return {key: value for key, value in found.items() if value is not None}
+    if isinstance(tree, (list, tuple)):
+        items = [only_arrays(item) for item in tree]
+        if any(item is None for item in items):
+            return None
+        return type(tree)(*items) if hasattr(tree, "_fields") else type(tree)(items)
+    if isinstance(tree, tf.Tensor):
+        return None if tree.dtype is tf.string else tree
+    if isinstance(tree, (np.ndarray, np.generic, bool, int, float)) and np.asarray(tree).dtype.kind in "biufc":
+        return tf.convert_to_tensor(tree)
+    return None
+
+
+def options_of(network: Any) -> dict[str, Any]:
+    """Options of ``tf.function`` for what is compiled of a network."""
+    runtime = runtime_of(network)
+    options = dict(runtime.compiled) if isinstance(runtime.compiled, Mapping) else {}
+    if runtime.jit:
+        options["jit_compile"] = True
+    if runtime.strategy is not None and options.get("jit_compile"):
+        raise ConfigError("jit_compile=True does not work with several devices; leave it out, or use one device")
+    if unknown := options.keys() - inspect.signature(tf.function).parameters.keys():
+        raise ConfigError(f"tf.function has no option {sorted(unknown)[0]!r} (compiled={dict(options)})")
+    return options

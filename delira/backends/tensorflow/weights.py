@@ -1,0 +1,228 @@
+"""Weights of TensorFlow by name: learned, averaged, as arrays and in other layouts, and the layers that hold them."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from delira.backends.tensorflow import statistics
+from delira.backends.tensorflow.arrays import exact
+from delira.backends.tensorflow.names import (
+    is_built,
+    layers_of,
+    learnable,
+    named_variables,
+)
+from delira.backends.tensorflow.runtime import runtime_of
+from delira.contract import (
+    WeightsRole,
+)
+from delira.errors import NetworkError
+from delira.models.layer_settings import Settings, conv_settings
+from delira.models.weights import check_named_weights
+
+_NORMALISED = {"gamma": "weight", "beta": "bias", "moving_mean": "running_mean", "moving_variance": "running_var"}
+
+_NORMALISATIONS = (
+    keras.layers.BatchNormalization,
+    keras.layers.LayerNormalization,
+    keras.layers.GroupNormalization,
+)
+
+_CONVOLUTIONS = (keras.layers.Conv1D, keras.layers.Conv2D, keras.layers.Conv3D)
+
+_TRANSPOSED = (keras.layers.Conv1DTranspose, keras.layers.Conv2DTranspose, keras.layers.Conv3DTranspose)
+
+_DEPTHWISE = (keras.layers.DepthwiseConv1D, keras.layers.DepthwiseConv2D)
+
+_Change = Callable[[np.ndarray], np.ndarray]
+
+
+def refuse_lazy(network: Any, error: type[Exception], consequence: str) -> None:
+    """Refuse a network whose layers have not seen a batch."""
+    if not is_built(network):
+        lazy = [layer.name for layer in layers_of(network)[1:] if not layer.built]
+        raise error(
+            f"the layers {', '.join(lazy)} of {type(network).__name__} have no weights yet, {consequence}; call the "
+            "network once with a batch first"
+        )
+
+
+def assign(variables: Sequence[Any], values: Sequence[Any]) -> None:
+    """Give variables values."""
+    for variable, value in zip(variables, values, strict=True):
+        variable.value.assign(exact(value))
+
+
+def learned_names(network: Any) -> frozenset[str]:
+    """Names of the variables that training changes by gradients; none as long as some of them have no shape."""
+    if not is_built(network):
+        return frozenset()
+    ids = {id(variable) for variable in learnable(network).values()}
+    return frozenset(name for name, v in named_variables(network).items() if id(v) in ids and v.trainable)
+
+
+def set_learned_names(network: Any, names: frozenset[str]) -> None:
+    """Freeze and unfreeze variables; a layer that has none left that learns is frozen as a whole.
+
+    Weights that have no shape yet follow when they get theirs.
+    """
+    if not is_built(network):
+        runtime_of(network).learned = names
+        return
+    learned = {id(variable) for name, variable in named_variables(network).items() if name in names}
+    for layer in layers_of(network):
+        inside = [v for part in layer._flatten_layers() for v in part._trainable_variables]
+        if inside:
+            layer._trainable = any(id(variable) in learned for variable in inside)
+        for variable in layer._trainable_variables:
+            variable.trainable = id(variable) in learned
+
+
+class TfWeights(WeightsRole):
+    """Variables of layers by name."""
+
+    statistics_names = staticmethod(statistics.statistics_names)
+    renew_statistics = staticmethod(statistics.renew_statistics)
+    learned_names = staticmethod(learned_names)
+    set_learned_names = staticmethod(set_learned_names)
+
+    def average(self, average: Mapping[str, Any] | None, network: Any, decay: float) -> dict[str, Any]:
+        """Take the weights of a network into their exponential moving average.
+
+        Parameters
+        ----------
+        average
+            The average so far, tensors by name; ``None``: begin with the weights.
+        network
+            Its floating trainable variables, frozen ones included, are averaged in their own type.
+        decay
+            Part of the old average that is kept, in [0, 1].
+
+        Raises
+        ------
+        NetworkError
+            If the variables of the network are not those of the average, or have no shape yet.
+        """
+        refuse_lazy(network, NetworkError, "so they have no average")
+        ids = {id(variable) for variable in learnable(network).values()}
+        weights = {
+            name: variable.value.read_value()
+            for name, variable in named_variables(network).items()
+            if id(variable) in ids and variable.value.dtype.is_floating
+        }
+        if average is None:
+            return weights
+        if average.keys() != weights.keys():
+            raise NetworkError(
+                f"the average of the weights does not fit the network {type(network).__name__}: "
+                f"{', '.join(sorted(average.keys() ^ weights.keys()))} is in one of them only; begin a new average"
+            )
+        moved = _move(list(average.values()), list(weights.values()), tf.constant(1.0 - decay, tf.float32))
+        return dict(zip(weights, moved, strict=True))
+
+    def named(self, network: Any) -> dict[str, np.ndarray]:
+        refuse_lazy(network, NetworkError, "so there is nothing to show")
+        return {name: np.array(exact(variable)) for name, variable in _weights(network).items()}
+
+    def load_named(self, network: Any, weights: Mapping[str, np.ndarray]) -> None:
+        refuse_lazy(network, NetworkError, "so they cannot get values")
+        own = _weights(network)
+        shapes = {name: (tuple(variable.shape), variable.dtype) for name, variable in own.items()}
+        check_named_weights(network, shapes, weights, {name: id(variable) for name, variable in own.items()})
+        assign(list(own.values()), [weights[name] for name in own])
+
+    def portable(self, network: Any) -> dict[str, np.ndarray]:
+        return {name: part.out(part.variable.numpy().copy()) for name, part in _parts(network)}
+
+    def load_portable(self, network: Any, weights: Mapping[str, np.ndarray]) -> None:
+        for name, part in _parts(network):
+            part.variable.assign(part.back(weights[name]))
+
+    def layers(self, network: Any) -> dict[str, Any]:
+        owners = _owners(network)
+        return {
+            name.rpartition(".")[0]: owners[id(variable)]
+            for name, variable in named_variables(network).items()
+            if id(variable) in owners
+        }
+
+    def layer_settings(self, layer: Any) -> Settings:
+        if isinstance(layer, keras.layers.GroupNormalization):
+            return {"epsilon": float(layer.epsilon), "groups": int(layer.groups)}
+        if isinstance(layer, _NORMALISATIONS):
+            return {"epsilon": float(layer.epsilon)}
+        if not isinstance(layer, (*_CONVOLUTIONS, *_TRANSPOSED, *_DEPTHWISE)):
+            return {}
+        is_transposed = isinstance(layer, _TRANSPOSED)
+        how = layer.kernel_size, layer.strides, layer.dilation_rate, layer.padding
+        found = conv_settings(*how, is_transposed=is_transposed)
+        return {**found, "groups": int(layer.groups)} if isinstance(layer, _CONVOLUTIONS) else found
+
+
+def _weights(network: Any) -> dict[str, Any]:
+    """All variables but the states of generators."""
+    ids = {id(generator.state) for layer in layers_of(network) for generator in layer._seed_generators}
+    return {name: variable for name, variable in named_variables(network).items() if id(variable) not in ids}
+
+
+@tf.function(autograph=False, reduce_retracing=True)
+def _move(averages: list[Any], weights: list[Any], share: Any) -> list[Any]:
+    return [old + (new - old) * tf.cast(share, old.dtype) for old, new in zip(averages, weights, strict=True)]
+
+
+class _Portable(NamedTuple):
+    """One weight: its variable, and the way from its array to the portable one and back."""
+
+    variable: Any
+    out: _Change
+    back: _Change
+
+
+def _owners(network: Any) -> dict[int, Any]:
+    """Each variable's layer, by the id of the variable."""
+    return {
+        id(variable): layer
+        for layer in layers_of(network)
+        for variable in [*layer._trainable_variables, *layer._non_trainable_variables]
+    }
+
+
+def _parts(network: Any) -> Iterator[tuple[str, _Portable]]:
+    owners = _owners(network)
+    for name, variable in named_variables(network).items():
+        if id(variable) in owners:  # states of generators have no layer
+            prefix, _, entry = name.rpartition(".")
+            entry, out, back = _layout(owners[id(variable)], entry, tuple(variable.shape))
+            yield f"{prefix}.{entry}" if prefix else entry, _Portable(variable, out, back)
+
+
+def _layout(layer: Any, entry: str, shape: tuple[int, ...]) -> tuple[str, _Change, _Change]:
+    if isinstance(layer, _NORMALISATIONS):
+        return _NORMALISED.get(entry, entry), _same, _same
+    if isinstance(layer, keras.layers.Embedding) and entry == "embeddings":
+        return "weight", _same, _same
+    if entry == "kernel":
+        if isinstance(layer, keras.layers.Dense):
+            return "weight", np.transpose, np.transpose
+        if isinstance(layer, _DEPTHWISE):  # (kernel axes, in, multiplier) -> (in * multiplier, 1, kernel axes)
+            *size, _, _ = shape
+            return "weight", _depthwise, lambda array: np.moveaxis(array.reshape(*shape[-2:], *size), (0, 1), (-2, -1))
+        if isinstance(layer, (*_CONVOLUTIONS, *_TRANSPOSED)):  # the last axis first, the one before it second
+            return "weight", _axes_first, lambda array: np.moveaxis(array, (0, 1), (-1, -2))
+    return entry, _same, _same
+
+
+def _same(array: np.ndarray) -> np.ndarray:
+    return array
+
+
+def _axes_first(array: np.ndarray) -> np.ndarray:
+    return np.moveaxis(array, (-1, -2), (0, 1))
+
+
+def _depthwise(array: np.ndarray) -> np.ndarray:
+    return np.moveaxis(array, (-2, -1), (0, 1)).reshape(math.prod(array.shape[-2:]), 1, *array.shape[:-2])

@@ -1,0 +1,156 @@
+"""Devices of PyTorch, their memory and threads, and deterministic algorithms on them."""
+
+import contextlib
+import gc
+import inspect
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from delira.contract import (
+    Devices,
+    DevicesRole,
+)
+from delira.errors import ConfigError
+from delira.utils.seeding import CUBLAS_SETTING, choose_cublas_workspace, make_torch_deterministic
+
+#: in the messages of errors that are no ``OutOfMemoryError``: of CUDA itself, cuBLAS, and the host
+_OUT_OF_MEMORY = ("out of memory", "CUBLAS_STATUS_ALLOC_FAILED", "can't allocate memory")
+
+
+class TorchDevices(DevicesRole):
+    """Devices of PyTorch: the CPU, one GPU, or Apple's."""
+
+    def resolve(self, gpu_ids: Sequence[int], device: str | None) -> Devices:
+        """Devices of inputs and targets.
+
+        Parameters
+        ----------
+        gpu_ids
+            Historic spelling: empty for the CPU, ``[i]`` for one GPU.
+        device
+            ``"auto"`` (the first GPU if there is one), ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"mps"``.
+
+        Raises
+        ------
+        ConfigError
+            If both are given, if the device is unknown or not there, or if several GPUs are asked for.
+        """
+        gpu_ids = list(gpu_ids)
+        if gpu_ids and device is not None:
+            raise ConfigError(f"gpu_ids={gpu_ids} and device={device!r} say the same; give only one of them")
+        if len(gpu_ids) > 1:
+            raise ConfigError(
+                f"gpu_ids={gpu_ids} asks for several GPUs, which arrives with distributed training; "
+                f"use gpu_ids=[{gpu_ids[0]}]"
+            )
+        if gpu_ids:
+            device = f"cuda:{gpu_ids[0]}"
+        if device is None:
+            device = "cpu"
+        if device == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        chosen = _checked(device, f"gpu_ids={gpu_ids}" if gpu_ids else f"device={device!r}")
+        return Devices(chosen, chosen)
+
+    def of(self, network: torch.nn.Module) -> Devices:
+        first = next(network.parameters(), None)
+        device = torch.device("cpu") if first is None else first.device
+        return Devices(device, device)
+
+    def place(self, network: torch.nn.Module, losses: Mapping[str, Any], devices: Devices) -> torch.nn.Module:
+        for loss in map(inspect.unwrap, losses.values()):  # one may be inside of another
+            if isinstance(loss, torch.nn.Module):
+                loss.to(devices.output)
+        return network.to(devices.input)
+
+    def move(self, network: Any, optimizers: Mapping[str, Any], devices: Devices, dtype: Any) -> None:
+        if dtype is not None and not getattr(dtype, "is_floating_point", False):
+            raise ConfigError(f"a network computes in a floating-point dtype of PyTorch, got {dtype!r}")
+        network.to(devices.input, dtype)
+        for optimizer in optimizers.values():  # loading brings its state to the weights
+            optimizer.optimizer.load_state_dict(optimizer.optimizer.state_dict())
+
+    @contextlib.contextmanager
+    def threads(self, number: int | None) -> Iterator[None]:
+        if number is None:
+            yield
+            return
+        before = torch.get_num_threads()
+        torch.set_num_threads(number)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
+
+    def thread_count(self) -> int:
+        return torch.get_num_threads()
+
+    def synchronize(self, devices: Devices) -> None:
+        if devices.input.type != "cpu":
+            torch.accelerator.synchronize(devices.input)
+
+    def memory(self, devices: Devices) -> int | None:
+        return torch.cuda.memory_reserved(devices.input) if devices.input.type == "cuda" else None
+
+    def prepare_deterministic(self) -> None:
+        """Choose what has to be chosen before CUDA is used: the workspace of cuBLAS, by an environment variable."""
+        choose_cublas_workspace(torch)
+
+    @contextlib.contextmanager
+    def deterministic(self) -> Iterator[None]:
+        """Scope in which an operation gives the same bits every time, or raises; all settings are restored on exit.
+
+        Warns in the log if CUDA was initialised without ``CUBLAS_WORKSPACE_CONFIG``: that cannot be made up for.
+        """
+        cudnn = torch.backends.cudnn
+        is_on, only_warns = (
+            torch.are_deterministic_algorithms_enabled(),
+            torch.is_deterministic_algorithms_warn_only_enabled(),
+        )
+        chosen, searches, workspace = cudnn.deterministic, cudnn.benchmark, os.environ.get(CUBLAS_SETTING)
+        try:
+            make_torch_deterministic(torch)
+            yield
+        finally:
+            torch.use_deterministic_algorithms(is_on, warn_only=only_warns)
+            cudnn.deterministic, cudnn.benchmark = chosen, searches
+            if not torch.cuda.is_initialized():  # else cuBLAS has read it, and goes on with it
+                os.environ.pop(CUBLAS_SETTING, None)
+                if workspace is not None:
+                    os.environ[CUBLAS_SETTING] = workspace
+
+    def is_out_of_memory(self, error: BaseException) -> bool:
+        if isinstance(error, (torch.cuda.OutOfMemoryError, MemoryError)):
+            return True
+        return isinstance(error, RuntimeError) and any(text in str(error) for text in _OUT_OF_MEMORY)
+
+    def free_memory(self) -> None:
+        """Give memory that nothing holds any more back to the devices.
+
+        The traceback of an error holds the tensors of the step that it broke off: leave the ``except`` clause first.
+        """
+        gc.collect()
+        if torch.cuda.is_available() and torch.cuda.is_initialized():
+            torch.cuda.empty_cache()
+        if torch.backends.mps.is_available():
+            torch.mps.empty_cache()
+
+
+def _checked(device: str, asked: str) -> torch.device:
+    try:
+        chosen = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise ConfigError(f"{asked} is no device of PyTorch: {error}") from error
+    if chosen.type == "cuda":
+        if not torch.cuda.is_available():
+            raise ConfigError(
+                f"{asked} was asked for, but PyTorch sees no GPU; leave gpu_ids empty, or use device='cpu' or 'auto'"
+            )
+        if (chosen.index or 0) >= torch.cuda.device_count():
+            raise ConfigError(f"{asked} was asked for, but PyTorch sees only {torch.cuda.device_count()} GPU(s)")
+    if chosen.type == "mps" and not torch.backends.mps.is_available():
+        raise ConfigError(f"{asked} was asked for, but PyTorch sees no MPS device; use device='cpu' or 'auto'")
+    return chosen

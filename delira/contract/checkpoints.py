@@ -1,0 +1,103 @@
+"""The role of a backend that takes and gives back the state of a training."""
+
+import abc
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from delira.contract.role import Role
+from delira.errors import CheckpointError
+from delira.io.container import read_tree, write_tree
+
+
+class CheckpointsRole(Role):
+    """States of networks and optimizers as trees, and trees as files: in the plain case the common container."""
+
+    role = "checkpoints"
+
+    @abc.abstractmethod
+    def state_tree(self, network: Any, optimizers: Mapping[str, Any]) -> dict[str, Any]:
+        """``{"model": …, "optimizer": {name: …}}`` and whatever else the room must keep, as a tree.
+
+        It may hold the arrays of the network themselves: where they must not change, the trainer takes a snapshot.
+        Generators that belong to a layer are part of ``"model"``.
+        """
+
+    @abc.abstractmethod
+    def load_state_tree(self, tree: Mapping[str, Any], network: Any, optimizers: Mapping[str, Any]) -> None:
+        """Put a tree back; optimizers that are not passed are left alone.
+
+        Raises
+        ------
+        CheckpointError
+            If the weights do not fit the network, naming the entries; nothing is changed then.
+        """
+
+    def write(self, file: BinaryIO, tree: Mapping[str, Any]) -> None:
+        """Serialise a checkpoint tree."""
+        write_tree(file, tree)
+
+    def read(self, path: Path) -> dict[str, Any]:
+        """Read a checkpoint tree whose file was verified; executes nothing that the file says."""
+        return read_tree(path)
+
+    def further_files(self, network: Any) -> Mapping[str, Callable[[BinaryIO, Mapping[str, Any]], None]]:
+        """What is written beside each checkpoint, for other programs: ending of the file -> writer of a tree.
+
+        Nothing is continued from these files: the checkpoint alone holds all.
+        """
+        return {}
+
+
+def optimizer_states(tree: Mapping[str, Any], optimizers: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The states of optimizers in a tree.
+
+    Parameters
+    ----------
+    tree
+        A checkpoint tree.
+    optimizers
+        Those that get their states.
+
+    Raises
+    ------
+    CheckpointError
+        Naming the optimizers that it lacks.
+    """
+    states: Mapping[str, Any] = tree.get("optimizer", {})
+    if missing := sorted(optimizers.keys() - states.keys()):
+        raise CheckpointError(f"the checkpoint has no optimizer {missing}; it has {sorted(states)}")
+    return states
+
+
+def check_fit(
+    network: Any, weights: Mapping[str, Any], own: Mapping[str, Any], differs: Callable[[str], str | None]
+) -> None:
+    """Refuse weights of another network.
+
+    Parameters
+    ----------
+    network
+        Whose weights they should be.
+    weights
+        Those of a checkpoint by name.
+    own
+        Those of the network by name.
+    differs
+        Says of the name of a weight that both have how it differs, if it does.
+
+    Raises
+    ------
+    CheckpointError
+        Naming the entries.
+    """
+    complaints = []
+    if missing := [name for name in own if name not in weights]:
+        complaints.append(f"missing in the checkpoint: {', '.join(missing)}")
+    if unknown := [str(name) for name in weights if name not in own]:
+        complaints.append(f"unknown to the network: {', '.join(unknown)}")
+    complaints += [complaint for name in own if name in weights and (complaint := differs(name))]
+    if complaints:
+        raise CheckpointError(
+            f"the checkpoint does not fit the network {type(network).__name__}: " + "; ".join(complaints)
+        )

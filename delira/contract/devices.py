@@ -1,0 +1,76 @@
+"""The role of a backend that knows where it computes, and with what."""
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from delira.contract.role import Role
+from delira.contract.settings import Devices
+from delira.errors import ConfigError
+
+
+class DevicesRole(Role):
+    """Devices, their memory and threads. The plain case computes on the CPU only."""
+
+    role = "devices"
+
+    def resolve(self, gpu_ids: Sequence[int], device: str | None) -> Devices:
+        """Resolve the historic ``gpu_ids`` or the modern ``device``; an absent GPU is an error."""
+        if gpu_ids or device not in (None, "auto", "cpu"):
+            raise ConfigError(
+                f"{self.backend.title} computes on the CPU only, got gpu_ids={list(gpu_ids)}, device={device!r}"
+            )
+        return Devices("cpu", "cpu")
+
+    def of(self, network: Any) -> Devices:
+        """Where the network is."""
+        return Devices("cpu", "cpu")
+
+    def place(self, network: Any, losses: Mapping[str, Any], devices: Devices) -> Any:
+        """Move the network, and losses that hold arrays, to their devices."""
+        return network
+
+    def move(self, network: Any, optimizers: Mapping[str, Any], devices: Devices, dtype: Any) -> None:
+        """Bring a network and the states of its optimizers to devices and, if that is not None, into a dtype."""
+        if dtype is not None:
+            raise ConfigError(
+                f"the room {self.backend.name!r} cannot change the number format of a network; build it with the dtype"
+            )
+        self.place(network, {}, devices)
+
+    def threads(self, number: int | None) -> AbstractContextManager[None]:
+        """Scope in which the framework computes with ``number`` threads (``None``: leave it alone)."""
+        if number is not None:
+            raise ConfigError(
+                f"the room {self.backend.name!r} cannot choose the number of threads; leave num_threads out"
+            )
+        return contextlib.nullcontext()
+
+    def thread_count(self) -> int | None:
+        """Number of CPU threads the framework computes with, if it can tell."""
+        return None
+
+    def synchronize(self, devices: Devices) -> None:
+        """Return when the devices have done what they were given: only then does a clock tell what it took."""
+        return
+
+    def memory(self, devices: Devices) -> int | None:
+        """Bytes that the framework holds on an accelerator; ``None`` on the CPU, or if it cannot tell."""
+        return None
+
+    def prepare_deterministic(self) -> None:
+        """Choose what :meth:`deterministic` needs and has to be chosen before the device is used."""
+        return
+
+    def deterministic(self) -> AbstractContextManager[None]:
+        """Scope in which the framework uses only algorithms that give the same bits every time."""
+        return contextlib.nullcontext()
+
+    def is_out_of_memory(self, error: BaseException) -> bool:
+        """Return True if an error says that the memory of the device did not suffice."""
+        return isinstance(error, MemoryError)
+
+    def free_memory(self) -> None:
+        """Give memory that is kept for later back to the device."""
+        return

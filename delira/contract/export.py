@@ -1,0 +1,78 @@
+"""The role of a backend that writes networks as programs of their own."""
+
+import contextlib
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from delira.contract.role import Role
+from delira.errors import ConfigError, DataError
+from delira.utils.trees import iterate_leaves
+
+
+class ExportRole(Role):
+    """Networks for other programs. In the plain case there is no format for them."""
+
+    role = "export"
+
+    def write(self, network: Any, path: Path, example: Mapping[str, Any]) -> None:
+        """Write the network as a program that runs without delira; ``path`` says the format by its ending.
+
+        ``example`` holds arguments of the network by name.
+        """
+        raise ConfigError(f"networks of the room {self.backend.name!r} cannot be exported")
+
+
+def check_samples(inputs: Mapping[str, Any], kinds: tuple[type[Any], ...]) -> None:
+    """Refuse inputs that are no arrays with the same number of samples first.
+
+    Parameters
+    ----------
+    inputs
+        A tree of arguments.
+    kinds
+        Classes of arrays.
+
+    Raises
+    ------
+    DataError
+        Naming the inputs.
+    """
+    lengths = {}
+    for place, leaf in iterate_leaves(inputs):
+        name = ".".join(map(str, place))
+        if not isinstance(leaf, kinds):
+            raise DataError(f"input {name!r} of the example is a {type(leaf).__name__}; an array is needed")
+        lengths[name] = leaf.shape[0] if len(leaf.shape) else None
+    if len(set(lengths.values())) != 1 or not all(lengths.values()):
+        raise DataError(
+            "the inputs of the example need the samples first, at least one and in each the same number; "
+            f"their first axes are {lengths}"
+        )
+
+
+@contextlib.contextmanager
+def noting(note: str, spared: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+    """Scope whose errors say what was done; those of ``spared`` classes say it already."""
+    try:
+        yield
+    except spared:
+        raise
+    except Exception as error:
+        error.add_note(note)
+        raise
+
+
+@contextlib.contextmanager
+def quiet(loggers: Sequence[str]) -> Iterator[None]:
+    """Scope in which the loggers of a framework tell errors only."""
+    found = [logging.getLogger(name) for name in loggers]
+    levels = [logger.level for logger in found]
+    try:
+        for logger in found:
+            logger.setLevel(logging.ERROR)
+        yield
+    finally:
+        for logger, level in zip(found, levels, strict=True):
+            logger.setLevel(level)

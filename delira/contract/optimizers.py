@@ -1,0 +1,130 @@
+"""The role of a backend that makes optimizers, and says when they update."""
+
+import abc
+import contextlib
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+from delira.contract.role import Role
+from delira.contract.settings import UpdateConfig
+from delira.errors import ConfigError
+
+
+class OptimizersRole(Role):
+    """Optimizers, their updates and rates. In the plain case every batch updates, with those of the framework."""
+
+    role = "optimizers"
+
+    @abc.abstractmethod
+    def build(
+        self,
+        network: Any,
+        builder: Callable[..., dict[str, Any]] | None,
+        optimizer_cls: Any,
+        optimizer_params: Mapping[str, Any],
+        update: UpdateConfig,
+    ) -> dict[str, Any]:
+        """Create the named optimizers of the network."""
+
+    def build_schedules(self, optimizers: Mapping[str, Any], cls: Any, params: Mapping[str, Any]) -> list[Any]:
+        """One schedule callback for each optimizer."""
+        raise ConfigError(f"the room {self.backend.name!r} has no learning-rate schedules; leave lr_scheduler_cls out")
+
+    def check(self, network: Any, optimizers: Mapping[str, Any]) -> None:
+        """Refuse optimizers of other weights than the network's; those that keep no weights go on with any."""
+        return
+
+    def copy(self, optimizer: Any, network: Any, twin: Any) -> Any:
+        """An optimizer as one of the framework is, with no state yet, for a network that is a copy of its own."""
+        raise ConfigError(f"the room {self.backend.name!r} cannot copy optimizers")
+
+    def none(self) -> Any:
+        """An optimizer that updates nothing, for :meth:`build`."""
+        raise ConfigError(f"the room {self.backend.name!r} cannot train without an optimizer")
+
+    def scope(
+        self, optimizers: Mapping[str, Any], n_samples: int, is_last: bool, part: bool = False
+    ) -> AbstractContextManager[None]:
+        """Scope of one closure call: number format, place in the accumulation.
+
+        ``n_samples`` is the size of the batch; ``is_last`` says that the epoch ends with it; ``part`` that it is a
+        part of a batch with more to come, so that no optimizer updates yet. Each part has a scope of its own.
+        """
+        return contextlib.nullcontext()
+
+    def leaving_out(self, network: Any, optimizers: Mapping[str, Any]) -> AbstractContextManager[None]:
+        """Scope of one step that may be left out (``nonfinite="skip"``): what the network notes of a batch is taken
+        back then.
+        """
+        return contextlib.nullcontext()
+
+    def count_left_out(self, optimizers: Mapping[str, Any]) -> int:
+        """Batches so far that were left out of updates, because of numbers that are not finite."""
+        return 0
+
+    def discard_parts(self, optimizers: Mapping[str, Any]) -> bool:
+        """Forget the gradients of the parts of the batch at hand.
+
+        Returns whether the batch can be computed again: not if an optimizer has updated with it.
+        """
+        return False
+
+    def finish_epoch(self, optimizers: Mapping[str, Any]) -> None:
+        """Apply what is still accumulated, for epochs whose length was not known."""
+        return
+
+    def learning_rates(self, optimizers: Mapping[str, Any]) -> dict[str, float]:
+        """``{"lr": …}``, or ``{"lr_<name>": …}`` where there are several optimizers.
+
+        The history has them, so a room with optimizers writes this.
+        """
+        return {}
+
+    def scale_rates(self, optimizers: Mapping[str, Any], factor: float) -> None:
+        """Multiply the learning rates."""
+        raise ConfigError(
+            f"the room {self.backend.name!r} cannot change learning rates, so nonfinite='rollback' does not work"
+        )
+
+
+class WrappedOptimizers(OptimizersRole):
+    """Optimizers in wrappers that add up gradients: ``discard_parts()``, ``flush()``, ``num_skipped``, ``rate``."""
+
+    def count_left_out(self, optimizers: Mapping[str, Any]) -> int:
+        """Those that the wrappers count."""
+        return sum(optimizer.num_skipped for optimizer in optimizers.values())
+
+    def discard_parts(self, optimizers: Mapping[str, Any]) -> bool:
+        """Forget them in every wrapper."""
+        answers = [optimizer.discard_parts() for optimizer in optimizers.values()]  # asks every one of them
+        return all(answers)
+
+    def finish_epoch(self, optimizers: Mapping[str, Any]) -> None:
+        """Flush every wrapper."""
+        for optimizer in optimizers.values():
+            optimizer.flush()
+
+    def learning_rates(self, optimizers: Mapping[str, Any]) -> dict[str, float]:
+        """The rates that wrappers show."""
+        rates = {name: rate for name, optimizer in optimizers.items() if (rate := optimizer.rate) is not None}
+        return {"lr" if len(optimizers) == 1 else f"lr_{name}": rate for name, rate in rates.items()}
+
+    def scale_rates(self, optimizers: Mapping[str, Any], factor: float) -> None:
+        """Multiply the rates of the wrappers."""
+        for optimizer in optimizers.values():
+            optimizer.rate = (optimizer.rate or 0.0) * factor
+
+
+def checked_optimizers(made: Any) -> Mapping[str, Any]:
+    """Refuse what a builder of optimizers returned if it is no dict of them.
+
+    Raises
+    ------
+    ConfigError
+        Saying what it is.
+    """
+    if not isinstance(made, Mapping) or not made:
+        found = "an empty dict" if isinstance(made, Mapping) else f"a {type(made).__name__}"
+        raise ConfigError(f"optim_fn returned {found}; it returns a dict, e.g. {{'default': optimizer}}")
+    return made

@@ -1,0 +1,100 @@
+"""A backend is a handful of roles: made, replaced, added to, and refused in its old form."""
+
+import pytest
+
+from delira.contract import ArraysRole, Backend, CallsRole, DevicesRole, Role
+from delira.contract.backend import PLAIN, RENAMED, place_of
+from delira.errors import ConfigError
+from delira.testing import ToyBackend
+from delira.testing.toy.backend import BACKEND
+
+
+class Mesh(Role):
+    """A role that no other backend has."""
+
+    role = "mesh"
+
+    def size(self) -> int:
+        return len(self.backend.name)
+
+
+class Loud(ArraysRole):
+    def to_numpy(self, tree):
+        return "loud"
+
+
+class Wider(ToyBackend):
+    """The toy with one role more, and one replaced."""
+
+    name = "wider"
+    roles = (*ToyBackend.roles, Mesh, Loud)
+
+
+def test_every_role_is_reached_by_its_name_and_knows_its_backend():
+    backend = ToyBackend()
+    for plain in PLAIN:
+        role = getattr(backend, plain.role)
+        assert isinstance(role, plain)
+        assert role.backend is backend
+
+
+def test_a_role_may_be_added_without_touching_the_others():
+    assert Wider().mesh.size() == 5
+    assert not hasattr(BACKEND, "mesh")
+    assert {name: type(role) for name, role in vars(Wider()).items() if name in ("calls", "weights")} == {
+        "calls": type(BACKEND.calls),
+        "weights": type(BACKEND.weights),
+    }
+
+
+def test_of_two_classes_for_one_role_the_last_counts():
+    assert Wider().arrays.to_numpy([1]) == "loud"
+    assert ToyBackend().arrays.to_numpy([1]) == [1]
+
+
+def test_the_plain_case_computes_on_the_cpu():
+    backend = ToyBackend()
+    assert type(backend.devices) is DevicesRole
+    assert backend.devices.resolve((), "auto") == ("cpu", "cpu")
+    with pytest.raises(ConfigError, match=r"the toy room computes on the CPU only, got gpu_ids=\[1\]"):
+        backend.devices.resolve([1], None)
+
+
+def test_a_role_without_what_it_needs_cannot_be_made():
+    class Unfinished(ToyBackend):
+        roles = (*ToyBackend.roles, CallsRole)
+
+    with pytest.raises(TypeError, match=r"CallsRole.*evaluating"):
+        Unfinished()
+
+
+def test_a_backend_of_the_older_contract_is_told_what_to_rename():
+    text = r"Old are methods of its roles now.*devices -> devices\.resolve, to_numpy -> arrays\.to_numpy, bind_step -> "
+    with pytest.raises(ConfigError, match=text):
+
+        class Old(Backend):
+            name = "old"
+
+            def devices(self, gpu_ids, device):
+                """The CPU."""
+
+            def to_numpy(self, tree):
+                return tree
+
+            def bind_step(self, closure, network, arguments, compiling):
+                return closure
+
+            def helper(self):
+                """Of no role."""
+
+
+@pytest.mark.parametrize("verb", [*RENAMED, "state_tree", "seed", "forward", "learned_names"])
+def test_old_verbs_have_a_place_that_is_there(verb):
+    role, _, name = place_of(verb).partition(".")
+    assert callable(getattr(getattr(BACKEND, role), name))
+
+
+def test_other_names_have_none():
+    assert place_of("generator") is None
+    with pytest.raises(AttributeError, match="'ToyBackend' object has no attribute 'nonsense'"):
+        BACKEND.nonsense  # noqa: B018
