@@ -23,6 +23,7 @@ SPECIFICATION = "tests/test_specification.py"
 #: what the path of a file begins with -> tests of what many files make together
 ACROSS = {
     "delira/training/": ["tests/training/test_events.py", "tests/training/test_every_room.py"],
+    "delira/experiments/": ["tests/training/test_events.py"],
     "delira/training/callbacks/": ["tests/test_callbacks_page.py"],
     "delira/contract/": [SPECIFICATION, "tests/training/test_every_room.py"],
     "delira/backends/": [SPECIFICATION],
