@@ -19,6 +19,10 @@ PACKAGES = {
 
 #: packages in which frameworks define their networks, losses, optimizers and arrays
 LIBRARIES = frozenset({"torch", "tensorflow", "keras", "jax", "jaxlib", "flax", "optax"})
+#: those of them in which functions and classes are written: a function of the user's that JAX compiled is of jaxlib
+WRITTEN_IN = LIBRARIES - {"jaxlib"}
+#: package and name of the classes that networks are of
+NETWORKS = {("torch", "Module"), ("keras", "Layer"), ("flax", "Module")}
 
 #: endings of the names of classes that frameworks have alike
 ENDINGS = ("PyTorch", "Tf", "Jax")

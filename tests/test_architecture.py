@@ -16,7 +16,7 @@ SOURCE = Path(delira.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
 
 BELOW_CONTRACT = {"errors", "state", "utils", "data_loading", "models", "logging", "metrics", "io"}
-BELOW_TRAINING = BELOW_CONTRACT | {"contract", "settings", "runs"}
+BELOW_TRAINING = BELOW_CONTRACT | {"frameworks", "contract", "settings", "runs"}
 UP_TO_EXPERIMENTS = BELOW_TRAINING | {"training", "report", "experiments"}
 
 #: part of delira -> parts it may import, at the top of a file or inside a function
@@ -32,17 +32,17 @@ ALLOWED = {
     "logging": {"errors", "utils"},
     "metrics": {"errors", "state", "utils"},
     "io": {"errors", "utils"},
-    "contract": {"errors", "state", "models", "io", "utils"},
+    "contract": {"errors", "frameworks", "state", "models", "io", "utils"},
     "settings": {"errors", "utils", "metrics", "logging", "contract"},
     "runs": {"errors", "frameworks", "utils", "metrics", "io", "settings"},
     "training": BELOW_TRAINING,
     "report": {"errors", "utils", "metrics", "runs"},
-    "experiments": BELOW_TRAINING | {"frameworks", "training", "report"},
-    "trial": BELOW_TRAINING | {"frameworks", "training"},
+    "experiments": BELOW_TRAINING | {"training", "report"},
+    "trial": BELOW_TRAINING | {"training"},
     "execution": UP_TO_EXPERIMENTS,
     "testing": UP_TO_EXPERIMENTS,
     "backends": UP_TO_EXPERIMENTS,
-    "cli": UP_TO_EXPERIMENTS | {"__init__", "frameworks", "execution"},
+    "cli": UP_TO_EXPERIMENTS | {"__init__", "execution"},
 }
 #: the same for imports inside functions only: small interfaces to what knows the importing part
 ALLOWED_LATE = {

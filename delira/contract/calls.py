@@ -6,6 +6,7 @@ from typing import Any
 
 from delira import state as keys
 from delira.errors import ConfigError, DataError
+from delira.frameworks import NETWORKS, WRITTEN_IN
 from delira.state import State, StateKey, StateView
 from delira.utils.binding import TARGET_FIRST, order_of, role_of, target_position, tell_criterion_order
 from delira.utils.parameters import has_more, needed, parameters_of_method, positional
@@ -13,7 +14,6 @@ from delira.utils.trees import iterate_leaves, spread
 
 #: what frameworks raise of values that are no arrays
 _OF_WRONG_TYPES = (TypeError, AttributeError, ValueError, RuntimeError)
-_FRAMEWORKS = ("torch", "keras", "tensorflow", "jax", "flax", "optax")
 
 
 def refuse_no_arrays(called: Any, given: Mapping[str, Sequence[Any]], error: Exception) -> None:
@@ -36,7 +36,7 @@ def refuse_no_arrays(called: Any, given: Mapping[str, Sequence[Any]], error: Exc
         Naming the first part that is none.
     """
     owner = called if inspect.isroutine(called) else type(called)
-    if str(getattr(owner, "__module__", "")).partition(".")[0] not in _FRAMEWORKS:
+    if str(getattr(owner, "__module__", "")).partition(".")[0] not in WRITTEN_IN:
         return
     for what, values in given.items():
         for _, leaf in iterate_leaves(list(values)):
@@ -185,10 +185,6 @@ def wrapped(model: Any, own: Mapping[str, inspect.Parameter]) -> Any:
     return found[0] if len(found) == 1 else None
 
 
-#: what networks are of: package and class
-_NETWORKS = {("torch", "Module"), ("keras", "Layer"), ("flax", "Module")}
-
-
 def _parts_of(model: Any) -> dict[str, Any]:
     """The networks that are attributes of a network."""
     held = {**getattr(model, "__dict__", {}), **(getattr(model, "_modules", None) or {})}
@@ -196,7 +192,7 @@ def _parts_of(model: Any) -> dict[str, Any]:
 
 
 def _is_network(value: Any) -> bool:
-    return any((base.__module__.partition(".")[0], base.__name__) in _NETWORKS for base in type(value).__mro__)
+    return any((base.__module__.partition(".")[0], base.__name__) in NETWORKS for base in type(value).__mro__)
 
 
 def advice_about_state(model: Any) -> str | None:

@@ -11,6 +11,7 @@ from delira.contract import DEFAULT_LOSS_KEYS, DEFAULT_METRIC_KEYS, Backend, cal
 from delira.contract.step import describe_value
 from delira.data_loading import AbstractDataset
 from delira.errors import CheckpointError, ConfigError, DataError, NetworkError
+from delira.frameworks import WRITTEN_IN
 from delira.metrics import MetricSet
 from delira.models.abstract_network import AbstractNetwork
 from delira.settings.config import TrainerConfig
@@ -65,15 +66,11 @@ def _check_frameworks(config: TrainerConfig, backend: Backend) -> None:
     for setting, value in given.items():
         named = value if hasattr(value, "__name__") else type(value)
         package = str(getattr(named, "__module__", "")).split(".", 1)[0]
-        if backend.packages and package in _PACKAGES and package not in backend.packages:
+        if backend.packages and package in WRITTEN_IN and package not in backend.packages:
             raise ConfigError(
                 f"{setting} is {named.__name__} of the package {package!r}, but the network is of the room "
                 f"{backend.name!r}, which takes those of {' and '.join(backend.packages)}"
             )
-
-
-#: packages of frameworks
-_PACKAGES = frozenset({"torch", "tensorflow", "keras", "jax", "flax", "optax"})
 
 
 def report_at_start(run: "Run", plan: "TrainingPlan") -> None:
