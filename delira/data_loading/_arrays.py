@@ -11,7 +11,7 @@ from delira.errors import DataError
 _PLAIN = (str, bytes, bool, int, float, complex, np.ndarray, np.generic)
 
 
-def as_array(value: Any) -> np.ndarray:
+def as_array(value: object) -> np.ndarray:
     """Make an array of a CPU tensor, an image or a list; shares memory where it can.
 
     Raises
@@ -25,7 +25,7 @@ def as_array(value: Any) -> np.ndarray:
     return np.asarray(value.detach() if hasattr(value, "detach") else value)
 
 
-def convert_entry(value: Any, name: str, index: int) -> Any:
+def convert_entry(value: object, name: str, index: int) -> Any:
     """Turn what libraries put into samples into arrays; numbers, strings and arrays stay as they are.
 
     Parameters
@@ -49,7 +49,7 @@ def convert_entry(value: Any, name: str, index: int) -> Any:
         raise
 
 
-def as_rows(values: Any, what: str) -> np.ndarray:
+def as_rows(values: object, what: str) -> np.ndarray:
     """Samples of shape (B, ...) as scikit-learn takes them: one row of features each; texts stay a list of texts.
 
     Raises

@@ -41,7 +41,7 @@ def build_dataset(data: Any, dataset_cls: Any, load_fn: Any, from_disc: bool, kw
     return as_dataset(data)
 
 
-def _check_builds(dataset_cls: Any, data: Any, load_fn: Any, kwargs: Mapping[str, Any]) -> None:
+def _check_builds(dataset_cls: object, data: object, load_fn: object, kwargs: Mapping[str, Any]) -> None:
     """Refuse what makes no dataset of data, a function that loads, and keywords."""
     if not callable(dataset_cls) or (isinstance(dataset_cls, type) and not hasattr(dataset_cls, "__getitem__")):
         raise ConfigError(f"dataset_cls must be a class of datasets, e.g. BaseCacheDataset, got {dataset_cls!r}")
@@ -71,7 +71,7 @@ class NamedSampler:
     """None if the user passed a finished sampler."""
     kwargs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
-    def for_part(self, indices: Any, length: int) -> "NamedSampler":
+    def for_part(self, indices: object, length: int) -> "NamedSampler":
         """Take of arguments with a value for each of ``length`` samples those at ``indices``."""
         kwargs = {
             name: np.asarray(value)[np.asarray(indices)]
@@ -106,7 +106,7 @@ class NamedSampler:
 
 
 def name_sampler(
-    sampler: Any, sampler_cls: Any, kwargs: Mapping[str, Any] | None, dataset: AbstractDataset
+    sampler: object, sampler_cls: object, kwargs: Mapping[str, Any] | None, dataset: AbstractDataset
 ) -> NamedSampler | None:
     """Build the sampler that the user named, or return None if there is none.
 

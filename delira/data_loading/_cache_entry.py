@@ -31,7 +31,7 @@ class DamagedEntryError(Exception):
     """A file is not what was written; says what is wrong with it."""
 
 
-def pack(sample: Any, index: int, content: str, read: Mapping[str, str] | None = None) -> list[bytes | memoryview]:
+def pack(sample: object, index: int, content: str, read: Mapping[str, str] | None = None) -> list[bytes | memoryview]:
     """Turn a sample into the pieces of a file, to be written one behind the other.
 
     Parameters
@@ -54,7 +54,7 @@ def pack(sample: Any, index: int, content: str, read: Mapping[str, str] | None =
     pieces: list[bytes | memoryview] = []
     size = 0
 
-    def add(value: Any, name: str) -> Any:
+    def add(value: object, name: str) -> Any:
         nonlocal size
         if isinstance(value, Mapping):
             return {_check_name(key, name, index): add(inner, f"{name}/{key}") for key, inner in value.items()}
@@ -181,14 +181,14 @@ def _leaves(entries: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, A
             yield f"{path}{key}", value
 
 
-def _check_name(key: Any, name: str, index: int) -> str:
+def _check_name(key: object, name: str, index: int) -> str:
     if not isinstance(key, str):
         where = f"entry {name[1:]!r} of sample {index}" if name else f"sample {index}"
         raise DataError(f"{where} has an entry named {key!r}; a cached sample needs names that are strings")
     return key
 
 
-def _to_array(value: Any, name: str, index: int) -> np.ndarray:
+def _to_array(value: object, name: str, index: int) -> np.ndarray:
     try:
         array = np.asarray(as_array(value), order="C")
     except Exception as error:

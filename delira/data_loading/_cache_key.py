@@ -65,7 +65,7 @@ def locate(dataset: AbstractDataset, index: int) -> tuple[AbstractDataset, int]:
             return dataset, index
 
 
-def preprocessing_key(root: AbstractDataset, version: Any, hash_funcs: HashFunctions | None = None) -> str:
+def preprocessing_key(root: AbstractDataset, version: object, hash_funcs: HashFunctions | None = None) -> str:
     """Return 16 hex digits for everything but the items: code, parameters, ``version``.
 
     The items too, with their files, unless a sample certainly looks at its own alone.
@@ -167,7 +167,7 @@ class Describer:
         if root is not None:
             self.enter(root)  # a load_fn may be a method of it
 
-    def __call__(self, value: Any) -> Any:
+    def __call__(self, value: object) -> Any:
         """Describe any value."""
         if isinstance(value, _PLAIN):
             return value
@@ -195,14 +195,14 @@ class Describer:
             return self._array(value)
         return self._code_or_object(value)
 
-    def _inside(self, name: str, value: Any) -> Any:
+    def _inside(self, name: str, value: object) -> Any:
         try:
             return self(value)
         except OpaqueError as error:
             error.where.insert(0, name)
             raise
 
-    def _is_own_container(self, value: Any) -> bool:
+    def _is_own_container(self, value: object) -> bool:
         kinds = (dict, list, tuple, set, frozenset, np.ndarray)
         return isinstance(value, kinds) and id(value) not in self._seen and is_own(type(value))
 
@@ -230,11 +230,11 @@ class Describer:
         # e.g. an affine matrix, or a unit
         return values if is_plain else [type(value).__qualname__, values, self(self.attributes(value))]
 
-    def enter(self, value: Any) -> None:
+    def enter(self, value: object) -> None:
         """Remember an object, so that what refers to itself ends."""
         self._seen[id(value)] = (len(self._seen), value)
 
-    def attributes(self, value: Any) -> dict[str, Any]:
+    def attributes(self, value: object) -> dict[str, Any]:
         """Return the attributes of an object, without what delira or a thread keeps in it."""
         slots = {name: getattr(value, name, None) for cls in type(value).__mro__ for name in _slots(cls)}
         state = slots | getattr(value, "__dict__", {})
@@ -244,7 +244,7 @@ class Describer:
             if not (name.startswith("_delira_") or isinstance(inner, threading.local))
         }
 
-    def _code_or_object(self, value: Any) -> Any:
+    def _code_or_object(self, value: object) -> Any:
         if isinstance(value, types.CodeType):
             return self._code(value)
         if isinstance(value, types.MethodType):
@@ -273,7 +273,7 @@ class Describer:
             return [self(type(value)), _parameters(value, self, with_items=True)]
         return self._object(value)
 
-    def _object(self, value: Any) -> Any:
+    def _object(self, value: object) -> Any:
         cls = type(value)
         if isinstance(known := getattr(value, "_fingerprint", None), str):  # Hugging Face: of data and transforms
             return [self(cls), known]
@@ -308,14 +308,14 @@ class Describer:
             self._imports(function.__code__, function.__globals__.get("__package__") or ""),
         ]
 
-    def _named_global(self, name: str, value: Any, used: set[str]) -> Any:
+    def _named_global(self, name: str, value: object, used: set[str]) -> Any:
         try:
             return self._global(value, used)
         except OpaqueError as error:
             error.where.insert(0, name)
             raise
 
-    def _global(self, value: Any, used: set[str], above: tuple[Any, ...] = ()) -> Any:
+    def _global(self, value: object, used: set[str], above: tuple[Any, ...] = ()) -> Any:
         """Describe a global value; of a module of the user's the attributes that have a name in ``used``."""
         if not isinstance(value, types.ModuleType) or not is_own_module(value) or value in above:
             return self(value)
@@ -357,7 +357,7 @@ def _stamps(path: str) -> list[Any]:
     return [[name, status.st_size, status.st_mtime_ns, status.st_ctime_ns] for name, status in found]
 
 
-def _unwrapped(value: Any) -> Any:
+def _unwrapped(value: object) -> Any:
     if isinstance(value, (staticmethod, classmethod)):
         return value.__func__
     if isinstance(value, functools.cached_property):
@@ -365,7 +365,7 @@ def _unwrapped(value: Any) -> Any:
     return value.fget if isinstance(value, property) else value
 
 
-def _counts(name: str, value: Any) -> bool:
+def _counts(name: str, value: object) -> bool:
     """Whether an attribute of a class is code or a constant, and not what Python keeps there."""
     is_code = isinstance(_unwrapped(value), types.FunctionType)
     return is_code or not (name.startswith(("__", "_abc_")) or isinstance(value, types.MemberDescriptorType))

@@ -14,7 +14,7 @@ NO_INDEX = (bool, np.bool_, type(None))
 """Lists take the first for numbers, arrays take all for an axis more."""
 
 
-def check_count(value: Any, name: str, minimum: int) -> int:
+def check_count(value: object, name: str, minimum: int) -> int:
     """Refuse anything but an integer of at least ``minimum``; a float is never rounded."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < minimum:
         raise ConfigError(f"{name} must be an integer of at least {minimum}, got {value!r}")
@@ -105,7 +105,7 @@ def at(kept: Any, index: Any, owner: Any) -> Any:
         raise
 
 
-def refuse_outside(indices: np.ndarray, length: int, owner: Any) -> None:
+def refuse_outside(indices: np.ndarray, length: int, owner: object) -> None:
     """Refuse indices, which may count from the end, of which one names no sample; as :func:`to_index`."""
     for index in indices[(indices < -length) | (indices >= length)][:1].tolist():
         to_index(index, length, owner)  # raises

@@ -50,7 +50,7 @@ def collate(samples: Sequence[Any], indices: Sequence[int], entry: str = "") -> 
     return batch
 
 
-def check_mapping(sample: Any, what: str) -> None:
+def check_mapping(sample: object, what: str) -> None:
     """Refuse a sample that is no dict; ``what`` names it."""
     if type(sample) is not dict and not isinstance(sample, Mapping):
         raise DataError(

@@ -11,19 +11,19 @@ import numpy as np
 _CHUNK = 2**24  # bytes hashed at once, so that memory-mapped arrays need not fit into memory
 
 
-def fingerprint_of(content: Any) -> str:
+def fingerprint_of(content: object) -> str:
     """Return the sha256 (hex) of a tree of mappings, lists, arrays and plain values."""
     digest = hashlib.sha256()
     _add(digest, content)
     return digest.hexdigest()
 
 
-def describe_callable(function: Any) -> str:
+def describe_callable(function: object) -> str:
     """Name a function so that moving it to another module does not change the name."""
     return str(getattr(function, "__qualname__", None) or _stable_repr(function))
 
 
-def describe_item(item: Any) -> tuple[Any, ...]:
+def describe_item(item: object) -> tuple[Any, ...]:
     """Describe what a lazy dataset loads from: the item, and the size of the file or files it names.
 
     Tuples, lists and dicts of items are described one by one. Modification times are left out, because a
@@ -77,6 +77,6 @@ def _add_array(digest: Any, array: np.ndarray) -> None:
         digest.update(chunk.reshape(-1).view(np.uint8).data)
 
 
-def _stable_repr(value: Any) -> str:
+def _stable_repr(value: object) -> str:
     """``repr`` without memory addresses, which differ from process to process."""
     return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))

@@ -1,7 +1,6 @@
 """Values become arrays and keep what they are: no mask, no digit and no type is lost on the way."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +12,7 @@ _TEXT = "UST"
 _CURE = "give all samples one type, e.g. str(value) for names and ids"
 
 
-def refuse_masked(value: Any, what: str) -> None:
+def refuse_masked(value: object, what: str) -> None:
     """Refuse a masked array that masks something: an array would hold what lies under the mask.
 
     Raises
@@ -31,7 +30,7 @@ def refuse_masked(value: Any, what: str) -> None:
             )
 
 
-def exact_array(values: Any, what: str) -> np.ndarray:
+def exact_array(values: object, what: str) -> np.ndarray:
     """Make an array of a list of values, one for each sample; arrays stay as they are.
 
     Parameters

@@ -16,7 +16,7 @@ _COLOURS = {"CMYK": "RGB", "YCbCr": "RGB", "HSV": "RGB", "P": "RGB", "PA": "RGBA
 _ORIENTATION, _PHOTOMETRIC = 274, 262  # tags of EXIF and TIFF
 
 
-def check_size(owner: Any, img_shape: Any) -> tuple[int, int]:
+def check_size(owner: object, img_shape: object) -> tuple[int, int]:
     """Refuse what is no height and width; ``owner`` is as in :mod:`delira.utils.checks`."""
     sizes = tuple(img_shape) if isinstance(img_shape, Iterable) and not isinstance(img_shape, (str, bytes)) else ()
     if len(sizes) != 2:
@@ -135,7 +135,7 @@ def _with_opacity(image: np.ndarray, clear: int | tuple[int, ...], name: str) ->
     return np.dstack([image, opacity.astype(image.dtype)])
 
 
-def _upright(image: np.ndarray, orientation: Any) -> np.ndarray:
+def _upright(image: np.ndarray, orientation: object) -> np.ndarray:
     """Turn an image as its EXIF orientation says, 1 to 8; other values mean nothing."""
     if orientation in (5, 6, 7, 8):
         image = image.swapaxes(0, 1)

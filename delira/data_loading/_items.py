@@ -13,7 +13,7 @@ from delira.errors import ConfigError, DataError
 _SHOWN = 10  # files or endings named in one message
 
 
-def list_items(path: Any) -> list[Any]:
+def list_items(path: object) -> list[Any]:
     """List the entries of a directory in sorted order, or the items of an iterable.
 
     Raises
@@ -33,7 +33,7 @@ def list_items(path: Any) -> list[Any]:
     return list(path)
 
 
-def list_pairs(path: Any, img_extensions: Any, gt_extensions: Any) -> list[Any]:
+def list_pairs(path: object, img_extensions: object, gt_extensions: object) -> list[Any]:
     """Search a directory for images, and pair each with its ground truth; parameters as in ``BaseLazyDataset``.
 
     Returns
@@ -158,7 +158,7 @@ def _listed(endings: list[str]) -> str:
     return " or ".join(endings)
 
 
-def strings_in(item: Any) -> dict[tuple[Any, ...], str]:
+def strings_in(item: object) -> dict[tuple[Any, ...], str]:
     """Find strings and paths in an item: where in its tuples, lists and dicts they are -> what they are."""
     if isinstance(item, (str, os.PathLike)):
         return {(): os.fsdecode(item)}

@@ -131,7 +131,7 @@ class ManagerSettings:
         return self._dataset
 
     @dataset.setter
-    def dataset(self, dataset: Any) -> None:
+    def dataset(self, dataset: object) -> None:
         changed = copy.copy(self)
         changed._dataset = not_empty(as_dataset(dataset))
         changed._named = self._named and self._named.for_dataset(changed._dataset)

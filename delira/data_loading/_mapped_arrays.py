@@ -162,7 +162,7 @@ class ZarrRows:
             raise
 
 
-def open_rows(key: str, source: Any) -> Rows:
+def open_rows(key: str, source: object) -> Rows:
     """Open what a user names as an array; parameters as the items of ``MappedDataset``'s ``arrays``.
 
     Raises
@@ -223,7 +223,7 @@ def _of_memmap(key: str, array: np.memmap) -> FileRows:
     return FileRows(os.fsdecode(array.filename), array.dtype, array.shape, offset, order)
 
 
-def _root(array: Any) -> Any:
+def _root(array: object) -> Any:
     """What owns the memory of an array."""
     while isinstance(array, np.ndarray):
         array = array.base
@@ -239,14 +239,14 @@ def _open_zarr(key: str, path: str) -> ZarrRows:
     return _of_zarr(key, opened, path)
 
 
-def _of_zarr(key: str, array: Any, path: str | None) -> ZarrRows:
+def _of_zarr(key: str, array: object, path: str | None) -> ZarrRows:
     if not hasattr(array, "shape"):
         names: Sequence[str] = sorted(array.array_keys()) if hasattr(array, "array_keys") else []
         raise DataError(f"entry {key!r} of a MappedDataset is a group of zarr arrays, {array}; pass one of {names}")
     return ZarrRows(array, path)
 
 
-def _to_array(key: str, source: Any) -> np.ndarray:
+def _to_array(key: str, source: object) -> np.ndarray:
     try:
         return exact_array(source, f"the values of {key!r}")
     except Exception as error:

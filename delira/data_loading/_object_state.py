@@ -35,7 +35,7 @@ class OpaqueError(Exception):
         The way to it from the dataset, added on the way back.
     """
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: object) -> None:
         super().__init__(value)
         self.value = value
         self.where: list[str] = []
@@ -53,7 +53,7 @@ class OpaqueError(Exception):
         )
 
 
-def check_hash_functions(functions: Any) -> HashFunctions:
+def check_hash_functions(functions: object) -> HashFunctions:
     """Refuse ``hash_funcs`` that name no types or are no functions."""
     wanted = "hash_funcs must be a dict {type: function, or None to pass over such objects}"
     if not isinstance(functions, Mapping):
@@ -91,7 +91,7 @@ def parts_of(value: Any) -> Any:
     return _pickled(value)
 
 
-def is_generator(value: Any) -> bool:
+def is_generator(value: object) -> bool:
     """Whether it is a generator of random numbers of Python, numpy or torch."""
     cls = type(value)
     is_known = cls.__name__ in _GENERATORS
@@ -100,14 +100,14 @@ def is_generator(value: Any) -> bool:
     )
 
 
-def _seed_of(value: Any) -> Any:
+def _seed_of(value: object) -> Any:
     """The seed that a generator was made with, as far as it tells: what it has drawn since makes no difference."""
     sequence = getattr(getattr(value, "bit_generator", value), "seed_seq", None)
     entropy = getattr(sequence, "entropy", None)
     return entropy if isinstance(entropy, int) and entropy < 2**64 else None  # larger ones come from the system
 
 
-def _pickled(value: Any) -> Any:
+def _pickled(value: object) -> Any:
     if isinstance(value, types.GeneratorType | types.CoroutineType | types.FrameType):
         raise OpaqueError(value)
     reduce = copyreg.dispatch_table.get(type(value))
@@ -132,6 +132,6 @@ def has_hidden_state(cls: type) -> bool:
     return any(not base.__flags__ & heap_type and base not in known for base in cls.__mro__)
 
 
-def is_foreign_array(value: Any) -> bool:
+def is_foreign_array(value: object) -> bool:
     """Return True if it is an array of another library, of which the values are all there is."""
     return package_of(type(value)) in ARRAYS and hasattr(value, "__array__")

@@ -65,7 +65,7 @@ def _item_getters(cls: type) -> Iterator[Any]:
                 return
 
 
-def _calls_super(function: Any) -> bool:
+def _calls_super(function: object) -> bool:
     return "super" in getattr(getattr(function, "__code__", None), "co_names", ())
 
 

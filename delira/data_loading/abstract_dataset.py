@@ -43,12 +43,12 @@ class AbstractDataset(abc.ABC):
 
     def __init__(
         self,
-        data_path: Any = None,
+        data_path: object = None,
         load_fn: LoadFunction | None = None,
         img_extensions: str | Iterable[str] | None = None,
         gt_extensions: str | Iterable[str] | None = None,
     ) -> None:
-        self.data_path = data_path
+        self.data_path: Any = data_path
         self._load_fn = load_fn
         self._img_extensions = img_extensions
         self._gt_extensions = gt_extensions
@@ -74,7 +74,7 @@ class AbstractDataset(abc.ABC):
     def __iter__(self) -> Iterator[Sample]:
         return (self[index] for index in range(len(self)))
 
-    def _make_dataset(self, path: Any) -> list[Any]:
+    def _make_dataset(self, path: object) -> list[Any]:
         """Return what ``data`` shall hold for ``path``: paths if lazy, samples if cached."""
         name = type(self).__name__
         raise NotImplementedError(f"{name} has no _make_dataset; write it, or fill self.data in __init__")
@@ -140,7 +140,7 @@ class AbstractDataset(abc.ABC):
             kept = known[key] = (marks, labels)
         return kept[1]
 
-    def set_labels(self, key: str, values: Any) -> None:
+    def set_labels(self, key: str, values: object) -> None:
         """Say what :meth:`labels` returns, so that no sample has to be loaded for it.
 
         Stratified and grouped cross-validation, samplers that balance classes and subsets ask for labels;
@@ -367,7 +367,7 @@ def name_sample(dataset: AbstractDataset, index: int) -> str:
     return f"sample {index} of {type(dataset).__name__}{f' ({called})' if called else ''}"
 
 
-def numbers_of(dataset: Any, indices: np.ndarray) -> np.ndarray:
+def numbers_of(dataset: object, indices: np.ndarray) -> np.ndarray:
     """Numbers of samples in the dataset of the user, which a subset looks at; for messages."""
     while isinstance(dataset, Subset):
         indices, dataset = dataset.indices[indices], dataset.parent

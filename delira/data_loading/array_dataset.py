@@ -130,7 +130,7 @@ class IterableDataset(AbstractDataset):
         return type(self).__getitem__ is IterableDataset.__getitem__
 
 
-def as_dataset(data: Any) -> AbstractDataset:
+def as_dataset(data: object) -> AbstractDataset:
     """Make a dataset of what is in memory, or of another library's dataset.
 
     Parameters
@@ -162,7 +162,7 @@ def as_dataset(data: Any) -> AbstractDataset:
     )
 
 
-def _to_array(key: str, values: Any) -> np.ndarray:
+def _to_array(key: str, values: object) -> np.ndarray:
     if is_wrappable(values) and not hasattr(values, "toarray"):
         raise DataError(
             f"{key!r} is a dataset (a {type(values).__name__}), not an array; this dict holds several datasets: "

@@ -112,10 +112,10 @@ class CachedDataset(AbstractDataset):
 
     def __init__(
         self,
-        dataset: Any,
+        dataset: object,
         path: str | os.PathLike[str],
         *,
-        version: Any = None,
+        version: object = None,
         hash_funcs: HashFunctions | None = None,
     ) -> None:
         super().__init__()

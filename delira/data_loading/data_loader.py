@@ -45,7 +45,7 @@ class BaseDataLoader:
 
     def __init__(
         self,
-        dataset: Any,
+        dataset: object,
         batch_size: int = 1,
         num_batches: int | None = None,
         seed: int = 1,

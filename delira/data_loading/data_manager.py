@@ -81,7 +81,7 @@ class BaseDataManager(ManagerSettings):
 
     def __init__(  # noqa: PLR0913  historic signature
         self,
-        data: Any,
+        data: object,
         batch_size: int = 1,
         n_process_augmentation: int = 0,
         transforms: Transform | None = None,

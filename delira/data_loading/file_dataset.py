@@ -15,7 +15,7 @@ class _LoadingDataset(AbstractDataset):
 
     def __init__(
         self,
-        data_path: Any,
+        data_path: object,
         load_fn: LoadFunction | None,
         img_extensions: str | Iterable[str] | None = None,
         gt_extensions: str | Iterable[str] | None = None,
@@ -29,7 +29,7 @@ class _LoadingDataset(AbstractDataset):
         self._load_kwargs = load_kwargs
         self.data = self._make_dataset(data_path)
 
-    def _list(self, path: Any) -> list[Any]:
+    def _list(self, path: object) -> list[Any]:
         if self._img_extensions is None and not self._gt_extensions:
             return list_items(path)
         return list_pairs(path, self._img_extensions, self._gt_extensions)
@@ -67,7 +67,7 @@ class BaseLazyDataset(_LoadingDataset):
         no image, or two images have one name.
     """
 
-    def _make_dataset(self, path: Any) -> list[Any]:
+    def _make_dataset(self, path: object) -> list[Any]:
         return self._list(path)
 
     def __getitem__(self, index: int) -> Sample:
@@ -88,7 +88,7 @@ class BaseCacheDataset(_LoadingDataset):
     _sources: Sequence[Any] = ()
     """What each sample was loaded from; empty if a subclass lists its items itself."""
 
-    def _make_dataset(self, path: Any) -> list[Any]:
+    def _make_dataset(self, path: object) -> list[Any]:
         items = self._list(path)
         self._sources = [strings_in(item) for item in items]
         return [_load(self, item, index) for index, item in enumerate(with_progress(items))]
@@ -119,7 +119,7 @@ class BaseExtendCacheDataset(BaseCacheDataset):
         If ``load_fn`` returns one sample, or nothing that can be iterated over.
     """
 
-    def _make_dataset(self, path: Any) -> list[Any]:
+    def _make_dataset(self, path: object) -> list[Any]:
         items = self._list(path)
         sources: list[Any] = []
         samples: list[Sample] = []

@@ -84,7 +84,7 @@ def _scale(low: float, high: float, data: np.ndarray) -> np.ndarray:
     return (values - minimum) / (maximum - minimum) * (high - low) + low
 
 
-def _as_float(data: Any) -> np.ndarray:
+def _as_float(data: object) -> np.ndarray:
     array = exact_array(data, "the values to be normalised")
     if array.dtype.kind not in "biuf":
         raise DataError(f"what is normalised must be an array of numbers, got {data!r:.100} ({array.dtype})")
@@ -153,7 +153,7 @@ def default_load_fn_2d(
     return sample | {f"label_{number}": read_numbers(file) for number, file in enumerate(label_files)}
 
 
-def _files_of(sample_ext: Any) -> dict[str, list[str]]:
+def _files_of(sample_ext: object) -> dict[str, list[str]]:
     """Names of files by entry, at least one for each."""
     if isinstance(sample_ext, Mapping) and sample_ext:
         with contextlib.suppress(TypeError):  # of what is no list
@@ -334,7 +334,7 @@ class LoadSampleLabel(LoadSample):
         return f"{super().__repr__()} and ({own})"
 
 
-def is_valid_image_file(fname: str, img_extensions: str | Iterable[str], gt_extensions: Any) -> bool:
+def is_valid_image_file(fname: str, img_extensions: str | Iterable[str], gt_extensions: object) -> bool:
     """Whether a file is an image that has ground truth next to it. Deprecated.
 
     Parameters

@@ -17,7 +17,7 @@ class _CaseDataset(_LoadingDataset):
 
     def __init__(
         self,
-        data_path: Any,
+        data_path: object,
         load_fn: LoadFunction,
         img_files: str | Iterable[str],
         label_file: str,
@@ -36,7 +36,7 @@ class _CaseDataset(_LoadingDataset):
             raise ConfigError(f"{type(self).__name__}: img_files must name the volumes of a case, got {img_files!r}")
         super().__init__(data_path, load_fn, **load_kwargs)
 
-    def _list(self, path: Any) -> list[Any]:
+    def _list(self, path: object) -> list[Any]:
         return _list_cases(path, *self._names)
 
 
@@ -84,7 +84,7 @@ Nii3DCacheDatset = Nii3DCacheDataset
 """The name as it was spelt."""
 
 
-def _list_cases(path: Any, img_files: list[str], label_file: str) -> list[Any]:
+def _list_cases(path: object, img_files: list[str], label_file: str) -> list[Any]:
     if not isinstance(path, (str, os.PathLike)) or not os.path.isdir(path):
         raise ConfigError(f"data_path={path!r} is no directory; pass one with a folder for each case")
     cases: list[dict[str, Any]] = [

@@ -116,7 +116,7 @@ def load_sample_nii(files: Mapping[str, Any], label_load_cls: Callable[[Any], "B
     return sample | dict(labels.get_labels())
 
 
-def _paths_of(files: Any) -> list[str]:
+def _paths_of(files: object) -> list[str]:
     """Paths of the volumes, that of the mask checked; what the label is, the user's own class knows."""
     if not isinstance(files, Mapping) or not {"img", "label"} <= files.keys():
         raise ConfigError(f"files of load_sample_nii must be a dict with 'img' and 'label', got {files!r}")

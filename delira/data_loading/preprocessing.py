@@ -102,13 +102,13 @@ class FittedPreprocessing:
         return f"FittedPreprocessing({{{kinds}}})"
 
 
-def attach(network: Any, fitted: FittedPreprocessing) -> None:
+def attach(network: object, fitted: FittedPreprocessing) -> None:
     """Let a network know what its inputs have gone through; predictors and experiments ask it."""
     # past what frameworks do with attributes: it is no part of the network's state
     object.__setattr__(network, _ATTRIBUTE, fitted)
 
 
-def attached(network: Any) -> FittedPreprocessing | None:
+def attached(network: object) -> FittedPreprocessing | None:
     """What the inputs of a network have gone through; ``None`` if nothing is known."""
     return vars(network).get(_ATTRIBUTE) if hasattr(network, "__dict__") else None
 
@@ -118,13 +118,13 @@ def missing(entry: str, batch: Mapping[str, Any]) -> str:
     return f"preprocessing names {entry!r}, but a batch has only {[*batch]}{did_you_mean(entry, map(str, batch))}"
 
 
-def works_in_place(transformer: Any) -> bool:
+def works_in_place(transformer: object) -> bool:
     """Whether a transformer, or one inside of it, was told not to copy what it is given."""
     parameters = transformer.get_params(deep=True) if hasattr(transformer, "get_params") else {}
     return any(name.rpartition("__")[2] == "copy" and value is False for name, value in parameters.items())
 
 
-def _state(value: Any) -> Any:
+def _state(value: object) -> Any:
     """What a transformer is and has learned, with those inside of it."""
     if isinstance(value, (list, tuple)):
         return [_state(item) for item in value]

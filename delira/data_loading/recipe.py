@@ -118,7 +118,7 @@ class BatchRecipe:
         return Made(self.loader(good) if good.size else None, tuple(bad))
 
 
-def describe_task(task: BatchTask, dataset: Any = None) -> str:
+def describe_task(task: BatchTask, dataset: object = None) -> str:
     """Name a batch and its samples for messages: by their numbers in the user's dataset, batches and epochs from 1.
 
     Parameters
@@ -150,12 +150,12 @@ def _transformed(transform: TransformCall, batch: Batch, task: BatchTask, size: 
     return result
 
 
-def _length(value: Any) -> int | None:
+def _length(value: object) -> int | None:
     shape = getattr(value, "shape", ())  # of arrays, and of tensors that a transform may make of them
     return int(shape[0]) if shape else None
 
 
-def _compact(value: Any) -> Any:
+def _compact(value: object) -> Any:
     """An array in the order that it would have after a journey between processes: sums depend on it."""
     return value.copy(order="C") if isinstance(value, np.ndarray) and not value.flags.c_contiguous else value
 

@@ -102,7 +102,7 @@ class TorchvisionClassificationDataset(AbstractDataset):
     def _read_labels(self, key: str) -> np.ndarray:
         return self._to_labels(self.data.targets) if key == "label" else super()._read_labels(key)
 
-    def _to_labels(self, numbers: Any) -> np.ndarray:
+    def _to_labels(self, numbers: object) -> np.ndarray:
         """Turn class numbers, n of them, into labels of shape (n, 1) or (n, num_classes)."""
         classes = np.asarray(numbers, dtype=np.int64)
         if self.one_hot:
@@ -110,6 +110,6 @@ class TorchvisionClassificationDataset(AbstractDataset):
         return classes[:, np.newaxis].astype(np.float32)
 
 
-def _to_channels_first(picture: Any, img_shape: tuple[int, int]) -> np.ndarray:
+def _to_channels_first(picture: object, img_shape: tuple[int, int]) -> np.ndarray:
     image = np.asarray(picture)
     return to_channels_first(image, img_shape, n_channels=1 if image.ndim == 2 else image.shape[-1])

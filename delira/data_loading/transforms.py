@@ -124,7 +124,7 @@ class PerSampleTransform:
             value = np.ascontiguousarray(np.moveaxis(value, 0, -1))
         return self.convert(value) if self.convert and isinstance(value, np.ndarray) else value
 
-    def _taken(self, value: Any, position: int, name: str) -> np.ndarray:
+    def _taken(self, value: object, position: int, name: str) -> np.ndarray:
         try:
             array = np.asarray(value)
         except Exception as error:
@@ -161,12 +161,12 @@ class Compose:
         return batch
 
 
-def _are_names(keys: Any) -> bool:
+def _are_names(keys: object) -> bool:
     names = list(keys.values()) if isinstance(keys, Mapping) else []
     return bool(names) and all(isinstance(name, str) for name in names) and len({*names}) == len(names)
 
 
-def _set_generators(transform: Any, rng: np.random.Generator) -> None:
+def _set_generators(transform: object, rng: np.random.Generator) -> None:
     """Set the generators that a transform keeps, or else those that its parts keep."""
     setter = getattr(transform, "set_random_state", None)
     if setter is None:

@@ -48,7 +48,7 @@ class WrappedDataset(AbstractDataset):
     ['data', 'label']
     """
 
-    def __init__(self, dataset: Any, keys: Iterable[str] | Mapping[str, str] | None = None) -> None:
+    def __init__(self, dataset: object, keys: Iterable[str] | Mapping[str, str] | None = None) -> None:
         super().__init__()
         _check_wrappable(dataset)
         self.data = dataset
@@ -86,7 +86,7 @@ class WrappedDataset(AbstractDataset):
             return ""
         return case_in({name: self.data[name] for name in columns if is_case(name)}, index)
 
-    def _named(self, sample: Any, index: int) -> Mapping[str, Any]:
+    def _named(self, sample: object, index: int) -> Mapping[str, Any]:
         if isinstance(sample, Mapping):
             return self._select(sample, index)
         parts = sample if isinstance(sample, (tuple, list)) else (sample,)
@@ -172,7 +172,7 @@ def _to_compare(targets: np.ndarray) -> list[int]:
     return np.concatenate([spread, firsts[~np.isin(seen, classes[spread])]]).tolist()
 
 
-def is_wrappable(obj: Any) -> bool:
+def is_wrappable(obj: object) -> bool:
     """Whether an object is a dataset of another library: it has a length and an index, and is no plain data."""
     plain = (str, bytes, bytearray, Mapping, list, tuple, range, collections.deque, AbstractDataset)
     if isinstance(obj, (type, *plain)) or hasattr(obj, "__array__") or _is_stream(obj):
@@ -180,7 +180,7 @@ def is_wrappable(obj: Any) -> bool:
     return hasattr(obj, "__len__") and hasattr(obj, "__getitem__")
 
 
-def _check_wrappable(dataset: Any) -> None:
+def _check_wrappable(dataset: object) -> None:
     name = type(dataset).__name__
     if isinstance(dataset, Mapping):
         raise ConfigError(
@@ -201,12 +201,12 @@ def _check_wrappable(dataset: Any) -> None:
         raise ConfigError(f"the length of the wrapped {name} is unknown; give it a __len__ that returns it") from error
 
 
-def _is_stream(dataset: Any) -> bool:
+def _is_stream(dataset: object) -> bool:
     # PyTorch's base class has __getitem__, which raises, and may have a length
     return any(cls.__name__ == "IterableDataset" and is_of_framework(cls) for cls in type(dataset).__mro__)
 
 
-def _check_keys(keys: Any) -> tuple[str, ...] | dict[str, str] | None:
+def _check_keys(keys: object) -> tuple[str, ...] | dict[str, str] | None:
     if keys is None:
         return None
     names = None if isinstance(keys, str) or not isinstance(keys, Iterable) else list(keys)
@@ -228,7 +228,7 @@ def _file_in(dataset: Any, index: int) -> str:
     return ""
 
 
-def _targets_of(dataset: Any) -> np.ndarray | None:
+def _targets_of(dataset: object) -> np.ndarray | None:
     """Find ``targets`` of a torchvision dataset, or of the one that PyTorch's ``Subset`` looks at."""
     if (targets := getattr(dataset, "targets", None)) is not None:
         try:

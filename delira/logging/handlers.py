@@ -13,7 +13,7 @@ from delira.logging.values import read
 _log = logging.getLogger("delira")
 
 
-def check_level(owner: Any, level: int | str) -> None:
+def check_level(owner: object, level: int | str) -> None:
     """Refuse what is no level of Python's logging.
 
     Raises
@@ -123,7 +123,7 @@ class MessageHandler(logging.Handler):
     def __repr__(self) -> str:
         return type(self).__name__
 
-    def __deepcopy__(self, memo: Any) -> "MessageHandler":
+    def __deepcopy__(self, memo: object) -> "MessageHandler":
         return self  # open files and connections are not doubled
 
     def _placed(self, message: Message, place: Place | None) -> Message:
@@ -153,7 +153,7 @@ class _SeveralHandlers(logging.Handler):
             handler.close()
         super().close()
 
-    def __deepcopy__(self, memo: Any) -> Any:
+    def __deepcopy__(self, memo: object) -> Any:
         return self
 
 

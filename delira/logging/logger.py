@@ -234,7 +234,7 @@ def reduction_of(reductions: Reductions, name: str) -> Reduction:
     return reductions.get(name, "last") if isinstance(reductions, Mapping) else reductions
 
 
-def check_frequencies(frequencies: Any, setting: str = "frequencies") -> None:
+def check_frequencies(frequencies: object, setting: str = "frequencies") -> None:
     """Refuse anything but a positive integer, or several by name."""
     given = frequencies if isinstance(frequencies, Mapping) else {"": frequencies}
     for name, value in given.items():
@@ -243,7 +243,7 @@ def check_frequencies(frequencies: Any, setting: str = "frequencies") -> None:
             raise ConfigError(f"{where} must be an integer of at least 1 (of how many one is shown), got {value!r}")
 
 
-def check_reductions(reductions: Any, setting: str = "reductions") -> None:
+def check_reductions(reductions: object, setting: str = "reductions") -> None:
     """Refuse anything but the name of a reduction, or a function, or several by name."""
     given = reductions if isinstance(reductions, Mapping) else {"": reductions}
     for name, how in given.items():

@@ -101,7 +101,7 @@ def _content(message: Message) -> dict[str, Any]:
     return {"value": _plain(value), **shown}
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """What JSON can say of a value."""
     if isinstance(value, Mapping):
         return {str(name): _plain(part) for name, part in value.items()}

@@ -77,7 +77,7 @@ class Message:
     appendix: str = ""
     """``env_appendix`` of the message, e.g. ``"_00"`` of fold 0."""
 
-    def given(self, *names: str, default: Any = None) -> Any:
+    def given(self, *names: str, default: object = None) -> Any:
         """The first of some keywords that the message has."""
         return next((self.options[name] for name in names if name in self.options), default)
 
@@ -99,7 +99,7 @@ def read_messages(message: Mapping[str, Any]) -> list[Message]:
     return [_read(key, content) for key, content in message.items()]
 
 
-def split(content: Any) -> tuple[list[Any], dict[str, Any]]:
+def split(content: object) -> tuple[list[Any], dict[str, Any]]:
     """Arguments without and with a name of what a message has under a key."""
     if isinstance(content, Mapping):
         named = {key: value for key, value in content.items() if key not in ("args", "kwargs")}

@@ -27,14 +27,14 @@ DEFAULT = "tensorboardx"
 _FORMS = "None, a handler of Python's logging, a logger of trixi, the class of one, or a list of these"
 
 
-def as_list(targets: Any) -> list[Any]:
+def as_list(targets: object) -> list[Any]:
     """The targets of ``logging_type``: none, one, or those of a list."""
     if targets is None:
         return []
     return list(targets) if isinstance(targets, (list, tuple)) else [targets]
 
 
-def check_targets(targets: Any, kwargs: Mapping[str, Any]) -> None:
+def check_targets(targets: object, kwargs: Mapping[str, Any]) -> None:
     """Refuse what cannot be a ``logging_type``, or is not installed, and arguments that nobody takes.
 
     Raises
@@ -63,7 +63,7 @@ def check_targets(targets: Any, kwargs: Mapping[str, Any]) -> None:
 
 
 def make_handlers(
-    targets: Any, kwargs: Mapping[str, Any], folder: Path | None, fold: int, identities: Mapping[str, str]
+    targets: object, kwargs: Mapping[str, Any], folder: Path | None, fold: int, identities: Mapping[str, str]
 ) -> list[logging.Handler]:
     """The handlers of a run.
 
@@ -109,13 +109,13 @@ def identities_of(handlers: Sequence[logging.Handler]) -> dict[str, str]:
     return {name: one.run_id for name, kind in kinds.items() for one in handlers if isinstance(one, kind)}
 
 
-def given_handlers(targets: Any, handlers: Sequence[logging.Handler]) -> list[logging.Handler]:
+def given_handlers(targets: object, handlers: Sequence[logging.Handler]) -> list[logging.Handler]:
     """Those of the handlers that were given ready-made, or around such a logger: they are not ours to close."""
     given = {id(target) for target in as_list(targets)}
     return [one for one in handlers if id(one) in given or id(getattr(one, "logger", None)) in given]
 
 
-def _paired(targets: Any, kwargs: Mapping[str, Any]) -> list[tuple[Any, Mapping[str, Any]]]:
+def _paired(targets: object, kwargs: Mapping[str, Any]) -> list[tuple[Any, Mapping[str, Any]]]:
     """Each target with its arguments."""
     listed = as_list(targets)
     if not isinstance(targets, (list, tuple)):
@@ -137,12 +137,12 @@ def _paired(targets: Any, kwargs: Mapping[str, Any]) -> list[tuple[Any, Mapping[
     return [(target, kwargs.get(name, {})) for target, name in zip(listed, names, strict=True)]
 
 
-def _label(target: Any) -> str:
+def _label(target: object) -> str:
     name = _named(target) or (target if isinstance(target, str) else None)
     return name or (target.__name__ if isinstance(target, type) else f"{type(target).__name__} {id(target)}")
 
 
-def _named(target: Any) -> str | None:
+def _named(target: object) -> str | None:
     """The name of a target that has one, as a string or as the class of the handler."""
     if isinstance(target, str):
         return target if target in TARGETS else None

@@ -66,7 +66,7 @@ class TrixiHandler(MessageHandler):
 
     takes_any_kind = True
 
-    def __init__(self, logging_cls: Any, level: int | str = logging.NOTSET, *args: Any, **kwargs: Any):
+    def __init__(self, logging_cls: object, level: int | str = logging.NOTSET, *args: Any, **kwargs: Any):
         if not is_trixi(logging_cls):
             raise ConfigError(f"TrixiHandler takes a logger with methods like show_value, or its class; {logging_cls!r}"
                               " has none")  # fmt: skip
@@ -126,12 +126,12 @@ class TrixiHandler(MessageHandler):
         return f"{type(self).__name__}({type(self.logger).__name__})"
 
 
-def is_trixi(candidate: Any) -> bool:
+def is_trixi(candidate: object) -> bool:
     """Whether something has methods like ``show_value``."""
     return any(name.startswith("show_") and callable(getattr(candidate, name, None)) for name in dir(candidate))
 
 
-def _readable(value: Any) -> Any:
+def _readable(value: object) -> Any:
     """As loggers of old know it: an array of a framework as one of numpy, one of a single number as that number."""
     value = plain(value)
     return value.item() if isinstance(value, np.ndarray) and not value.shape else value

@@ -64,7 +64,7 @@ def read(message: Message) -> Message:
     return dataclasses.replace(message, value=value, options=options, args=[plain(each) for each in message.args])
 
 
-def array(value: Any) -> np.ndarray:
+def array(value: object) -> np.ndarray:
     """An array of any framework, or nested lists, as one of numpy."""
     if isinstance(value, (list, tuple)) and any(hasattr(each, "shape") for each in value):
         return np.stack([array(each) for each in value])
@@ -72,7 +72,7 @@ def array(value: Any) -> np.ndarray:
     return found
 
 
-def number(value: Any) -> Any:
+def number(value: object) -> Any:
     """A number; nested lists of several."""
     if isinstance(value, Lazy):
         value = value.item()
@@ -86,7 +86,7 @@ def number(value: Any) -> Any:
     return to_plain(found.astype(np.float64))
 
 
-def kept(value: Any) -> Any:
+def kept(value: object) -> Any:
     """A number, or a device value of one, as it is now: it may wait for others, and nothing is read."""
     if isinstance(value, (Lazy, bool, int, float)):
         return value
@@ -113,7 +113,7 @@ def reduce_array(values: np.ndarray, how: Reduction) -> float:
     return float((REDUCTIONS[how] if isinstance(how, str) else how)(values))
 
 
-def picture(value: Any, channels_last: bool | None = None) -> np.ndarray:
+def picture(value: object, channels_last: bool | None = None) -> np.ndarray:
     """One picture of any framework: float32 of shape ``(c, h, w)``, bytes in [0, 1].
 
     Parameters
@@ -131,7 +131,7 @@ def picture(value: Any, channels_last: bool | None = None) -> np.ndarray:
     return as_numbers(_channels_first(pixels, value, channels_last))
 
 
-def grid(value: Any, message: Message) -> np.ndarray:
+def grid(value: object, message: Message) -> np.ndarray:
     """Several pictures side by side: float32 of shape ``(c, H, W)``."""
     pictures = array(value)
     if pictures.ndim not in (2, 3, 4):
@@ -147,7 +147,7 @@ def grid(value: Any, message: Message) -> np.ndarray:
     return side_by_side(as_numbers(pictures), int(columns), int(message.given("padding", default=2)))
 
 
-def _channels_first(pixels: np.ndarray, original: Any, channels_last: bool | None) -> np.ndarray:
+def _channels_first(pixels: np.ndarray, original: object, channels_last: bool | None) -> np.ndarray:
     if pixels.ndim == 2:
         return pixels[None]
     if channels_last is None:
@@ -159,6 +159,6 @@ def _channels_first(pixels: np.ndarray, original: Any, channels_last: bool | Non
     return np.moveaxis(pixels, -1, 0) if channels_last else pixels
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """A value that may be an array of a framework, then as one of numpy."""
     return array(value) if ops_of(value) is not ops_of(None) else value

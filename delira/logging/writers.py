@@ -185,7 +185,7 @@ _OPEN: dict[Any, _Shared] = {}
 
 
 def get_writer(
-    log_dir: str | Path, user: Any, visdom: bool = False, visdom_params: VisdomParams | None = None, **kwargs: Any
+    log_dir: str | Path, user: object, visdom: bool = False, visdom_params: VisdomParams | None = None, **kwargs: Any
 ) -> Any:
     """The writer of a folder: one for all its users.
 
@@ -256,7 +256,7 @@ def close_writer(log_dir: str | Path, user: Any, visdom: bool = False) -> None:
         shared.writer.close()
 
 
-def _key(log_dir: str | Path, user: Any, visdom: bool) -> tuple[Path, bool]:
+def _key(log_dir: str | Path, user: object, visdom: bool) -> tuple[Path, bool]:
     """Under which a writer is found; users are told apart, too."""
     check_flags("a writer", visdom=visdom)
     if not isinstance(user, Hashable):

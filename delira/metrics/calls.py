@@ -21,6 +21,7 @@ from delira.metrics.tree.counts import (
 )
 from delira.metrics.tree.curves import R2, PrAuc, RocAuc
 from delira.metrics.tree.seen import LOST
+from delira.utils.arrays import Array
 
 #: metrics of a tree that count labels -> the function of scikit-learn that they are
 _COUNTING = {
@@ -46,7 +47,7 @@ class Call(NamedTuple):
     """By keyword."""
 
 
-def call_of(metric: Any, arrays: Sequence[Any]) -> Call | None:
+def call_of(metric: object, arrays: Sequence[Any]) -> Call | None:
     """The call that computes a metric of arrays; None if it is no single one of a function that is known.
 
     Parameters
@@ -74,7 +75,7 @@ def call_of(metric: Any, arrays: Sequence[Any]) -> Call | None:
     return calls[0] if len(calls) == 1 and name else None
 
 
-def function_of(metric: Any) -> tuple[str, dict[str, Any]]:
+def function_of(metric: object) -> tuple[str, dict[str, Any]]:
     """Name and settings of the function of scikit-learn that a metric calls; an empty name if it is none."""
     if isinstance(metric, SklearnClassificationMetric):
         name = getattr(metric, "function", "")
@@ -100,7 +101,7 @@ def _recorder(function: Any, name: str, settings: dict[str, Any], calls: list[Ca
     while isinstance(function, functools.partial):
         function = function.func
 
-    def record(y_true: Any, y_pred: Any, **further: Any) -> float:
+    def record(y_true: Array, y_pred: Array, **further: Any) -> float:
         calls.append(Call(name, np.asarray(y_true), np.asarray(y_pred), {**settings, **further}))
         return 0.0
 

@@ -67,7 +67,7 @@ _WHOLE_NAMES = {
 }  # fmt: skip
 
 
-def as_mode(mode: Any, setting: str) -> str:
+def as_mode(mode: object, setting: str) -> str:
     """``"lowest"``, ``"highest"`` or ``"auto"`` of any spelling.
 
     Raises
@@ -82,7 +82,7 @@ def as_mode(mode: Any, setting: str) -> str:
     return MODES[mode]
 
 
-def higher_is_better(metric: Any, name: str = "") -> bool | None:
+def higher_is_better(metric: object, name: str = "") -> bool | None:
     """Whether large values of a metric are good; ``None`` if nobody said so.
 
     What a metric says of itself, by a ``higher_is_better`` as torchmetrics' have, goes first. Those of delira,
@@ -147,7 +147,7 @@ def _words(name: str) -> list[str]:
 # ------------------------------------------------------------------ what is known of objects
 
 
-def _of_metric(metric: Any, name: str) -> bool | None:
+def _of_metric(metric: object, name: str) -> bool | None:
     metric = _inner(metric)
     if isinstance(metric, str):
         metric = _inner(default_metric(metric)) if metric in known_keys() else None
@@ -167,7 +167,7 @@ def _of_metric(metric: Any, name: str) -> bool | None:
     return _of_library(metric, name)
 
 
-def _inner(metric: Any) -> Any:
+def _inner(metric: object) -> Any:
     """What is computed, out of the forms that give the same number."""
     while True:
         if isinstance(metric, functools.partial):
@@ -197,7 +197,7 @@ def _made(cls: Any) -> Any:
         return None
 
 
-def _of_library(metric: Any, name: str) -> bool | None:
+def _of_library(metric: object, name: str) -> bool | None:
     if hasattr(metric, "_score_func") and hasattr(metric, "_sign"):
         return True  # a scorer of scikit-learn, which turns errors and losses round
     own = getattr(metric, "__name__", "") or type(metric).__name__
@@ -216,7 +216,7 @@ def _of_library(metric: Any, name: str) -> bool | None:
     return False if has_losses and is_loss and _is_original(metric, module, own) else None
 
 
-def _function_of_sklearn(name: Any) -> Any:
+def _function_of_sklearn(name: object) -> Any:
     """A function of ``sklearn.metrics``; by identity, since what wraps one has its name, too."""
     return getattr(sys.modules.get("sklearn.metrics"), name, None) if isinstance(name, str) else None
 
@@ -225,7 +225,7 @@ def _collections() -> Any:
     return getattr(sys.modules.get("torchmetrics"), "MetricCollection", Mapping)
 
 
-def _of_torchmetrics_function(function: Any, name: str) -> bool | None:
+def _of_torchmetrics_function(function: object, name: str) -> bool | None:
     """What the class says that computes the same, e.g. ``MulticlassAccuracy`` of ``multiclass_accuracy``."""
     if getattr(sys.modules.get("torchmetrics.functional"), name, None) is not function and not _is_original(
         function, str(function.__module__), name
@@ -239,7 +239,7 @@ def _of_torchmetrics_function(function: Any, name: str) -> bool | None:
     return named_direction(name)
 
 
-def _is_original(metric: Any, module: str, name: str) -> bool:
+def _is_original(metric: object, module: str, name: str) -> bool:
     """Whether it is the library's own: what is wrapped, by ``functools.wraps``, only looks like it."""
     if not isinstance(getattr(metric, "__name__", None), str):  # an object
         return True

@@ -17,7 +17,7 @@ from delira.metrics.tree.metric import Metric
 from delira.metrics.tree.metric_list import MetricList
 from delira.metrics.tree.roots import KeyMetric
 from delira.state import CRITERION, EPOCH, MODEL, VALIDATION_DATA, Y_PRED, Y_TRUE, State, X
-from delira.utils.arrays import ops_of
+from delira.utils.arrays import Array, ops_of
 
 
 class SklearnFunction:
@@ -33,7 +33,7 @@ class SklearnFunction:
 
     takes_target_first = True
 
-    def __init__(self, function: Callable[..., Any], criterion: Any = None):
+    def __init__(self, function: Callable[..., Any], criterion: object = None):
         self.function, self.criterion = function, describe_criterion(criterion)
 
     def __call__(self, *arrays: Any) -> Any:
@@ -92,7 +92,7 @@ class TreeMetric:
         If it reads what only a trial has, or is chosen by a criterion that is not known.
     """
 
-    def __init__(self, metric: Any, criterion: Any = None, model: Any = None):
+    def __init__(self, metric: object, criterion: object = None, model: object = None):
         self.given = metric
         self.metrics = MetricList([metric])
         root = self.metrics.trees[0].root
@@ -112,11 +112,11 @@ class TreeMetric:
         self.metrics.eval(VALIDATION_DATA)
         self.metrics.reset(self._state)
 
-    def update(self, target: Any, prediction: Any, *further: Any) -> None:
+    def update(self, target: Array, prediction: Array, *further: Any) -> None:
         """Take in a batch."""
         self.metrics.process(self.state_of(target, prediction, *further))
 
-    def state_of(self, target: Any, prediction: Any, *further: Any) -> State:
+    def state_of(self, target: Array, prediction: Array, *further: Any) -> State:
         """The state in which the metric finds a batch."""
         refuse_texts(self.metrics.names[0], target, prediction)
         self._state.update({X: target, Y_TRUE: target, Y_PRED: prediction})
@@ -179,7 +179,7 @@ def in_form(metric: Any, name: str = "metric", criterion: Any = None, model: Any
     return with_known(metric, describe_criterion(criterion))
 
 
-def settled(metric: Any, name: str, criterion: Any) -> Any:
+def settled(metric: object, name: str, criterion: object) -> Any:
     """A metric in form, with what was settled of its predictions since it was brought into form.
 
     Parameters
@@ -198,16 +198,16 @@ def settled(metric: Any, name: str, criterion: Any) -> Any:
     return in_form(metric, name, criterion)
 
 
-def is_in_reach(metric: Any) -> bool:
+def is_in_reach(metric: object) -> bool:
     """Whether something that is no function and no object with ``update`` can be put in form."""
     return is_torchmetrics(metric) or _is_of_tree(metric)
 
 
-def _is_of_tree(metric: Any) -> bool:
+def _is_of_tree(metric: object) -> bool:
     return isinstance(metric, (str, Metric)) or (isinstance(metric, type) and issubclass(metric, Metric))
 
 
-def kind_of(metric: Any, name: str = "metric") -> Kind:
+def kind_of(metric: object, name: str = "metric") -> Kind:
     """``"stream"``, ``"sample"`` or ``"dataset"``: how a metric is computed.
 
     Raises
@@ -243,7 +243,7 @@ def evaluator(metric: Any, name: str = "metric") -> Callable[..., float]:
     return evaluate
 
 
-def score(metric: Any, arrays: Sequence[Any], name: str = "metric") -> float:
+def score(metric: object, arrays: Sequence[Any], name: str = "metric") -> float:
     """Evaluate a metric once over whole arrays.
 
     Parameters
@@ -280,7 +280,7 @@ def _is_yes_or_no(array: np.ndarray) -> bool:
     return array.dtype.kind in "biuf" and bool(np.all((array == 0) | (array == 1)))
 
 
-def refuse_texts(name: str, true: Any, pred: Any) -> None:
+def refuse_texts(name: str, true: Array, pred: Array) -> None:
     """Refuse texts as labels where predictions are scores: nobody knows which column stands for which.
 
     Raises

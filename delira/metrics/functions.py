@@ -8,12 +8,13 @@ from delira.errors import ConfigError, DataError
 from delira.metrics.scoring import per_sample
 from delira.metrics.tree.labels import check_types
 from delira.metrics.tree.seen import refuse_label, wrong_labels
+from delira.utils.arrays import Array
 from delira.utils.checks import check_whole
 
 MAX_CLASSES = 1 << 16
 
 
-def accuracy(y_true: Any, y_pred: Any, class_axis: int = 1) -> float:
+def accuracy(y_true: Array, y_pred: Array, class_axis: int = 1) -> float:
     """Share of labels predicted correctly.
 
     Parameters
@@ -41,7 +42,7 @@ def accuracy(y_true: Any, y_pred: Any, class_axis: int = 1) -> float:
     return float("nan") if is_lost.any() else float(np.mean(same))
 
 
-def hits(y_true: Any, y_pred: Any, class_axis: int = 1) -> np.ndarray:
+def hits(y_true: Array, y_pred: Array, class_axis: int = 1) -> np.ndarray:
     """Which labels are predicted correctly: 1, 0, or NaN where a prediction is not finite; float64 of their shape.
 
     Parameters
@@ -53,7 +54,7 @@ def hits(y_true: Any, y_pred: Any, class_axis: int = 1) -> np.ndarray:
     return np.where(is_lost, np.nan, same)
 
 
-def _compared(y_true: Any, y_pred: Any, class_axis: int) -> tuple[np.ndarray, np.ndarray]:
+def _compared(y_true: Array, y_pred: Array, class_axis: int) -> tuple[np.ndarray, np.ndarray]:
     """Which labels are predicted correctly, and where predictions are not finite."""
     true, pred = np.asarray(y_true), np.asarray(y_pred)
     axis = _axis("accuracy", class_axis, pred)
@@ -66,7 +67,7 @@ def _compared(y_true: Any, y_pred: Any, class_axis: int) -> tuple[np.ndarray, np
 
 
 @per_sample
-def dice(y_true: Any, y_pred: Any, class_axis: int = 0) -> float:
+def dice(y_true: Array, y_pred: Array, class_axis: int = 0) -> float:
     """Sørensen-Dice coefficient of one sample, the mean over its foreground classes.
 
     For each class but the background 0 that occurs in the label or in the prediction,

@@ -10,9 +10,10 @@ import numpy as np
 from delira.metrics.functions import accuracy, dice
 from delira.metrics.sklearn_metrics import AurocMetric, SklearnLogLoss
 from delira.metrics.tree.criteria import Criterion
+from delira.utils.arrays import Array
 
 
-def with_known(metric: Any, known: Criterion) -> Any:
+def with_known(metric: object, known: Criterion) -> Any:
     """A metric of delira that is told whether scores are logits, and where their classes lie; any other as it is."""
     if isinstance(metric, (SklearnLogLoss, AurocMetric)) and metric.output is None and known.output is not None:
         metric = copy.copy(metric)
@@ -39,7 +40,7 @@ class AlongAxis:
         #: ``"sample"`` or ``"dataset"``, as the function has it
         self.over = getattr(function, "over", "dataset")
 
-    def __call__(self, y_true: Any, y_pred: Any) -> Any:
+    def __call__(self, y_true: Array, y_pred: Array) -> Any:
         """The value for labels and predictions."""
         true, pred = np.asarray(y_true), np.asarray(y_pred)
         first = 0 if self.over == "sample" else 1

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from delira.utils.arrays import Array
 from delira.utils.frameworks import LIBRARIES, is_of_framework
 
 #: what counts, of a batch, by its targets; None: its samples
@@ -67,7 +68,7 @@ def _is_of_torch(place: str, name: str) -> bool:
     return package in LIBRARIES and name in _OF_TORCH.get(module, ())
 
 
-def _compiled_of(loss: Any) -> Any:
+def _compiled_of(loss: object) -> Any:
     """What ``torch.compile`` made a loss of; ``None`` if it is none of it."""
     held = getattr(loss, "__dict__", {})
     if (module := (held.get("_modules") or {}).get("_orig_mod")) is not None:
@@ -98,7 +99,7 @@ def _weigh(settings: Mapping[str, Any]) -> Weigh | None:
     return functools.partial(_sum_of, ignored=ignored, weights=weights)
 
 
-def _number_of(target: Any, ignored: int | None) -> Any:
+def _number_of(target: Array, ignored: int | None) -> Any:
     """How many targets of PyTorch count; ``None`` for probabilities, of which all do."""
     if not hasattr(target, "is_floating_point") or target.is_floating_point():
         return None
@@ -117,6 +118,6 @@ def _sum_of(target: Any, ignored: int | None, weights: Any) -> Any:
     return (weights.detach()[target.long() * counts] * counts).double().sum()
 
 
-def _counted(target: Any, ignored: int) -> Any:
+def _counted(target: Array, ignored: int) -> Any:
     """How many targets of Keras count."""
     return np.count_nonzero(np.asarray(target) != ignored)

@@ -12,6 +12,7 @@ from delira.metrics.forms import in_form
 from delira.metrics.gather import LIMIT_BYTES, Gatherer
 from delira.metrics.scoring import as_number, as_only_number, feed, is_torchmetrics, keys_of, lookup, raw_kind_of
 from delira.metrics.stream_state import is_plain, load_stream_state, merge_streams, stream_state
+from delira.utils.arrays import Array
 from delira.utils.binding import tell_order
 from delira.utils.checks import check_mappings, check_whole
 from delira.utils.trees import iterate_leaves, map_leaves
@@ -283,7 +284,7 @@ def _told(name: str, keys: Sequence[str], arrays: Sequence[Any]) -> Iterator[Non
         raise
 
 
-def _describe(array: Any) -> str:
+def _describe(array: Array) -> str:
     leaves = [f"{np.asarray(leaf).dtype}{np.shape(leaf)}" for _, leaf in iterate_leaves(array)]
     return leaves[0] if len(leaves) == 1 else f"[{', '.join(leaves)}]"
 

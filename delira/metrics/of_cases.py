@@ -56,7 +56,7 @@ class CaseValues(NamedTuple):
         return float(np.sum(self.values[counted] * self.weights[counted]) / total) if total else float("nan")
 
 
-def is_mean_of_cases(metric: Any) -> bool:
+def is_mean_of_cases(metric: object) -> bool:
     """Whether it is known that a metric is a mean over cases: then a case may be drawn whatever its fold.
 
     Parameters

@@ -21,7 +21,7 @@ MAX_PAIRS = 1 << 24
 _TOLERANCE = 1e-6
 
 
-def statistic_of(metric: Any, arrays: Sequence[Any], evaluate: Callable[..., float]) -> Statistic | None:
+def statistic_of(metric: object, arrays: Sequence[Any], evaluate: Callable[..., float]) -> Statistic | None:
     """A metric of many draws at once; None if it has to be evaluated draw by draw.
 
     What it gives is compared with the metric itself for all cases and for three draws. A draw that lacks a class of

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from delira.errors import ConfigError, DataError, MissingKeyError
-from delira.utils.arrays import as_tensor
+from delira.utils.arrays import Array, as_tensor
 from delira.utils.binding import Order, order_of, ordered
 from delira.utils.checks import check_functions
 from delira.utils.parameters import needed
@@ -110,7 +110,7 @@ def keys_of(metrics: Mapping[str, Any], metric_keys: Mapping[str, Sequence[str]]
     return {name: tuple(given.get(name, default_keys(metric))) for name, metric in metrics.items()}
 
 
-def default_keys(metric: Any) -> tuple[str, ...]:
+def default_keys(metric: object) -> tuple[str, ...]:
     """The entries that a metric reads unless it is told others."""
     target, prediction = DEFAULT_KEYS
     if is_torchmetrics(metric) and takes_one(metric):
@@ -120,12 +120,12 @@ def default_keys(metric: Any) -> tuple[str, ...]:
     return ordered(metric, prediction, target, documented_order(metric))
 
 
-def documented_order(metric: Any) -> Order:
+def documented_order(metric: object) -> Order:
     """Which argument of a metric is the prediction, where names do not tell."""
     return "prediction first" if is_torchmetrics(metric) else "target first"
 
 
-def predicted_key(metric: Any, keys: Sequence[str]) -> str | None:
+def predicted_key(metric: object, keys: Sequence[str]) -> str | None:
     """Of the entries that a metric reads, the one that a network predicts."""
     if not keys:
         return None
@@ -133,7 +133,7 @@ def predicted_key(metric: Any, keys: Sequence[str]) -> str | None:
     return keys[0 if is_first else min(1, len(keys) - 1)]
 
 
-def is_torchmetrics(metric: Any) -> bool:
+def is_torchmetrics(metric: object) -> bool:
     """Whether a metric is an object, or a class, of the package torchmetrics, or derived from one."""
     cls = metric if isinstance(metric, type) else type(metric)
     return any(parent.__module__.partition(".")[0] == "torchmetrics" for parent in cls.__mro__)
@@ -166,7 +166,7 @@ def lookup(values: Mapping[str, Any], key: str) -> Any:
     return node
 
 
-def as_number(value: Any, name: str, where: str = "") -> float:
+def as_number(value: object, name: str, where: str = "") -> float:
     """Read what a metric returned: a number, or an array or device value of shape ``()`` or ``(1,)``.
 
     Raises
@@ -187,7 +187,7 @@ def as_number(value: Any, name: str, where: str = "") -> float:
     )
 
 
-def as_only_number(value: Any, name: str) -> float:
+def as_only_number(value: object, name: str) -> float:
     """Read what an object computed, see :func:`as_number`: of values by name the only one, or the one of that name.
 
     Raises
@@ -210,7 +210,7 @@ def feed(metric: Any, arrays: Sequence[Any]) -> None:
     metric.update(*(_as_tensor(a, metric) for a in arrays) if is_torchmetrics(metric) else arrays)
 
 
-def _as_tensor(array: Any, metric: Any) -> Any:
+def _as_tensor(array: Array, metric: object) -> Any:
     if not isinstance(array, (np.ndarray, np.generic)):
         return array
     return as_tensor(array, getattr(metric, "device", "cpu"))

@@ -11,6 +11,7 @@ import numpy as np
 from delira.errors import ConfigError, DataError, DeliraError
 from delira.metrics.tree.scores import class_scores, one_score, probabilities
 from delira.metrics.tree.seen import refuse_label, wrong_labels
+from delira.utils.arrays import Array
 from delira.utils.checks import check_choice, check_flags, check_functions
 from delira.utils.suggest import did_you_mean
 
@@ -47,7 +48,7 @@ class SklearnClassificationMetric:
         self.gt_logits, self.pred_logits = gt_logits, pred_logits
         self.kwargs = kwargs
 
-    def __call__(self, y_true: Any, y_pred: Any, **kwargs: Any) -> float:
+    def __call__(self, y_true: Array, y_pred: Array, **kwargs: Any) -> float:
         """Evaluate on arrays of shape ``(N, ...)`` or, where their flag is set, ``(N, ..., C)``.
 
         Raises
@@ -64,7 +65,7 @@ class SklearnClassificationMetric:
         with told(self, y_true, y_pred) if self._is_of_sklearn else contextlib.nullcontext():
             return float(self.score_fn(y_true=true, y_pred=pred, **{**self.kwargs, **kwargs}))
 
-    def _true(self, y_true: Any) -> np.ndarray:
+    def _true(self, y_true: Array) -> np.ndarray:
         """The labels."""
         if not self.gt_logits:
             return _flat(np.asarray(y_true))
@@ -147,7 +148,7 @@ class SklearnLogLoss(_Named):
     #: what the loss of the predictions, or a setting, says that they are; None: what their values say
     output: str | None = None
 
-    def __call__(self, y_true: Any, y_pred: Any, **kwargs: Any) -> float:
+    def __call__(self, y_true: Array, y_pred: Array, **kwargs: Any) -> float:
         """Evaluate on labels of shape ``(N, ...)`` and scores ``(N, ..., C)`` or (binary) ``(N,)``."""
         import sklearn.metrics
 
@@ -226,7 +227,7 @@ class AurocMetric:
         check_keywords(self, "roc_auc_score", kwargs)
         self.classes, self.kwargs = tuple(classes), kwargs
 
-    def __call__(self, y_true: Any, y_pred: Any, **kwargs: Any) -> float:
+    def __call__(self, y_true: Array, y_pred: Array, **kwargs: Any) -> float:
         """Evaluate.
 
         Parameters
@@ -273,7 +274,7 @@ class AurocMetric:
 
 
 @contextlib.contextmanager
-def told(metric: Any, y_true: Any, y_pred: Any) -> Iterator[None]:
+def told(metric: object, y_true: Array, y_pred: Array) -> Iterator[None]:
     """Let scikit-learn's refusals be those of a metric, which say what it was given.
 
     Raises
@@ -296,14 +297,14 @@ def told(metric: Any, y_true: Any, y_pred: Any) -> Iterator[None]:
         ) from error
 
 
-def is_of_sklearn(function: Any) -> bool:
+def is_of_sklearn(function: object) -> bool:
     """Whether a function, or what a partial calls, is one of scikit-learn."""
     while isinstance(function, functools.partial):
         function = function.func
     return str(getattr(function, "__module__", "")).partition(".")[0] == "sklearn"
 
 
-def check_keywords(metric: Any, name: str, settings: Mapping[str, Any]) -> None:
+def check_keywords(metric: object, name: str, settings: Mapping[str, Any]) -> None:
     """Refuse settings that a function of scikit-learn does not take, and averages that are no single number.
 
     Raises
@@ -330,7 +331,7 @@ def _check_numbers(what: str, array: np.ndarray) -> None:
         raise DataError(f"{what} must be numbers, got an array of shape {array.shape} and type {array.dtype}")
 
 
-def _argmax(what: str, flag: str, scores: Any) -> np.ndarray:
+def _argmax(what: str, flag: str, scores: Array) -> np.ndarray:
     scores = np.asarray(scores)
     _check_numbers(what, scores)
     if scores.ndim < 2:
@@ -347,7 +348,7 @@ def _flat(labels: np.ndarray) -> np.ndarray:
     return labels if labels.ndim == 1 or (labels.ndim == 2 and labels.shape[1] > 1) else labels.ravel()
 
 
-def _is_lost(pred: Any, *, is_scores: bool) -> bool:
+def _is_lost(pred: Array, *, is_scores: bool) -> bool:
     """Whether a prediction is no finite number; of scores on the last axis the highest has to be one."""
     pred = np.asarray(pred)
     if pred.dtype.kind != "f" or not pred.size:

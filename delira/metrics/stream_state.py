@@ -12,7 +12,7 @@ from delira.utils.arrays import as_tensor, ops_of
 from delira.utils.trees import iterate_leaves, map_leaves
 
 
-def stream_state(metric: Any) -> dict[str, Any] | None:
+def stream_state(metric: object) -> dict[str, Any] | None:
     """The state of a streaming metric; ``None`` if it cannot be told.
 
     A metric with ``state_dict`` and ``load_state_dict`` is asked, one of torchmetrics shows its states, and of
@@ -94,7 +94,7 @@ def _joined(how: str, own: Any, theirs: Any) -> Any:
     return known[how](own, theirs) if how in known else None
 
 
-def is_plain(tree: Any) -> bool:
+def is_plain(tree: object) -> bool:
     """Whether a tree holds only numbers, texts, ``None`` and arrays of numbers."""
     for _, leaf in iterate_leaves(tree):
         if isinstance(leaf, (np.ndarray, np.generic)):

@@ -8,10 +8,12 @@ import math
 import sys
 import types
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
+#: an array of numpy or of a framework, which have no type in common
+Array: TypeAlias = Any
 #: package in which the type of an array is defined -> framework
 _ROOTS = {"torch": "torch", "tensorflow": "tensorflow", "jax": "jax", "jaxlib": "jax"}
 #: packages whose variables hold an array

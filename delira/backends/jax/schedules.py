@@ -59,7 +59,7 @@ class OptaxScheduleCallbackJax(DefaultJaxSchedulerCallback):
 
     def __init__(
         self,
-        optimizer: Any = "default",
+        optimizer: object = "default",
         schedule: Callable[[int], Any] | None = None,
         step_on: str | None = None,
     ):
@@ -77,7 +77,7 @@ class OptaxScheduleCallbackJax(DefaultJaxSchedulerCallback):
 SCHEDULES = {**schedule.by_name(DefaultJaxSchedulerCallback, "CallbackJax"), "CyclicLR": rates.CyclicRate}
 
 
-def _native(cls: Any, params: Mapping[str, Any]) -> Callable[[Any], AbstractCallback]:
+def _native(cls: object, params: Mapping[str, Any]) -> Callable[[Any], AbstractCallback]:
     if not callable(cls):
         raise ConfigError(
             f"lr_scheduler_cls must be a schedule of this room, e.g. StepLRCallbackJax, or one of optax, got {cls!r}"

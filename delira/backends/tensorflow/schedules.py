@@ -35,7 +35,7 @@ class TfSchedulerCallback(rates.RateSchedule):
     """
 
     def __init__(
-        self, optimizer: Any = "default", scheduler_cls: Any = None, step_on: str | None = None, **params: Any
+        self, optimizer: object = "default", scheduler_cls: object = None, step_on: str | None = None, **params: Any
     ):
         super().__init__(optimizer, step_on=step_on)
         if not callable(scheduler_cls):
@@ -115,7 +115,7 @@ class ReduceLROnPlateauCallbackTf(rates.PlateauRate, DefaultTfSchedulerCallback)
 SCHEDULES = {**schedule.by_name(DefaultTfSchedulerCallback, "CallbackTf"), "CyclicLR": rates.CyclicRate}
 
 
-def _native(cls: Any, params: Mapping[str, Any]) -> Callable[[Any], AbstractCallback]:
+def _native(cls: object, params: Mapping[str, Any]) -> Callable[[Any], AbstractCallback]:
     if not (isinstance(cls, type) and issubclass(cls, keras.optimizers.schedules.LearningRateSchedule)):
         raise ConfigError(
             "lr_scheduler_cls must be a schedule class, e.g. keras.optimizers.schedules.CosineDecay or "

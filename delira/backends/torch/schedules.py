@@ -46,8 +46,8 @@ class TorchSchedulerCallback(schedule.OptimizerSchedule):
 
     def __init__(
         self,
-        optimizer: Any = "default",
-        scheduler_cls: Any = None,
+        optimizer: object = "default",
+        scheduler_cls: object = None,
         step_on: str | None = None,
         monitor: str | None = None,
         **params: Any,
@@ -73,7 +73,7 @@ class TorchSchedulerCallback(schedule.OptimizerSchedule):
                 )
             self._build(optimizer)
 
-    def _build(self, optimizer: Any) -> None:
+    def _build(self, optimizer: object) -> None:
         self.optimizer = optimizer
         try:
             self.scheduler = self.scheduler_cls(getattr(optimizer, "optimizer", optimizer), **self.params)
@@ -154,7 +154,7 @@ def _is_better(schedule: Any, value: float, best: float) -> bool:
 _RATES = ("base_lrs", "max_lrs", "min_lrs", "eta_min", "_last_lr")
 
 
-def _scale_rates(schedule: Any, factor: float) -> None:
+def _scale_rates(schedule: object, factor: float) -> None:
     for name in _RATES:
         if (rates := getattr(schedule, name, None)) is not None:
             # not in place: schedules of one sequence share their list of last rates
@@ -174,7 +174,7 @@ def _counted(state: Any, own: Any) -> Any:
     return state
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain(value: object) -> bool:
     if isinstance(value, (list, tuple)):
         return all(map(_is_plain, value))
     if isinstance(value, Mapping):
@@ -188,7 +188,7 @@ class DefaultPyTorchSchedulerCallback(TorchSchedulerCallback):
     #: names of the historic positional arguments
     _names: tuple[str, ...] = ()
 
-    def __init__(self, optimizer: Any = "default", *args: Any, monitor: str | None = None, **params: Any):
+    def __init__(self, optimizer: object = "default", *args: Any, monitor: str | None = None, **params: Any):
         super().__init__(optimizer, monitor=monitor, **self._by_name(args), **params)
 
     def _by_name(self, args: Sequence[Any]) -> dict[str, Any]:
@@ -216,7 +216,7 @@ class ReduceLROnPlateauCallbackPyTorch(DefaultPyTorchSchedulerCallback):
         "eps",
     )
 
-    def __init__(self, optimizer: Any = "default", *args: Any, monitor: str | None = None, **params: Any):
+    def __init__(self, optimizer: object = "default", *args: Any, monitor: str | None = None, **params: Any):
         params = {**self._by_name(args), **params}
         params.pop("verbose", None)  # gone from torch
         if "mode" in params:
@@ -284,7 +284,7 @@ SCHEDULES = {
 }
 
 
-def _native(cls: Any, params: Mapping[str, Any]) -> Callable[[Any], AbstractCallback]:
+def _native(cls: object, params: Mapping[str, Any]) -> Callable[[Any], AbstractCallback]:
     if not callable(cls):
         raise ConfigError(
             f"lr_scheduler_cls must be a schedule class, e.g. torch.optim.lr_scheduler.StepLR, got {cls!r}"

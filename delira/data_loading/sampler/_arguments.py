@@ -1,14 +1,12 @@
 """Checks of arguments that several samplers take."""
 
-from typing import Any
-
 import numpy as np
 
 from delira.data_loading._checks import check_count
 from delira.errors import ConfigError
 
 
-def check_flag(value: Any, name: str) -> bool:
+def check_flag(value: object, name: str) -> bool:
     """Refuse anything but True and False."""
     if not isinstance(value, (bool, np.bool_)):
         raise ConfigError(f"{name} must be True or False, got {value!r}")

@@ -40,7 +40,7 @@ class Classes:
         If there is not exactly one class for each sample.
     """
 
-    def __init__(self, values: Any, owner: str, what: str = "class") -> None:
+    def __init__(self, values: object, owner: str, what: str = "class") -> None:
         classes = _one_for_each(exact_array(values, f"{what} of {owner}"), f"{owner} needs one {what} for each sample")
         try:
             self.names, self.numbers, self.counts = np.unique(classes, return_inverse=True, return_counts=True)

@@ -32,7 +32,7 @@ class GroupRandomSampler(AbstractSampler):
         If ``groups`` are not one for each sample.
     """
 
-    def __init__(self, groups: Any, samples_per_group: int | None = None, seed: int = 0) -> None:
+    def __init__(self, groups: object, samples_per_group: int | None = None, seed: int = 0) -> None:
         self._groups = Classes(groups, type(self).__name__, "group")
         super().__init__(len(self._groups.numbers), seed)
         if samples_per_group is None:
@@ -42,7 +42,7 @@ class GroupRandomSampler(AbstractSampler):
         self.samples_per_group = samples_per_group
 
     @classmethod
-    def from_dataset(cls, dataset: Any, key: str | None = None, groups: Any = None, **kwargs: Any) -> Self:
+    def from_dataset(cls, dataset: object, key: str | None = None, groups: object = None, **kwargs: Any) -> Self:
         """Build a sampler over all samples of a dataset.
 
         Parameters

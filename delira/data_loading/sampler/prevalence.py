@@ -18,13 +18,13 @@ class _PrevalenceSampler(AbstractSampler):
     _is_random: ClassVar[bool]
     _stops: ClassVar[bool]
 
-    def __init__(self, indices: Any, shuffle_batch: bool = True, seed: int = 0) -> None:
+    def __init__(self, indices: object, shuffle_batch: bool = True, seed: int = 0) -> None:
         self._classes = Classes(indices, type(self).__name__)
         super().__init__(len(self._classes.numbers), seed)
         self.shuffle_batch = check_flag(shuffle_batch, "shuffle_batch")
 
     @classmethod
-    def from_dataset(cls, dataset: Any, key: str = "label", labels: Any = None, **kwargs: Any) -> Self:
+    def from_dataset(cls, dataset: object, key: str = "label", labels: object = None, **kwargs: Any) -> Self:
         """Build a sampler over all samples of a dataset.
 
         Parameters

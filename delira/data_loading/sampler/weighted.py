@@ -39,7 +39,7 @@ class WeightedRandomSampler(AbstractSampler):
     def __init__(
         self,
         indices: int | Indices,
-        weights: Any = None,
+        weights: object = None,
         num_samples: int | None = None,
         replacement: bool = True,
         seed: int = 0,
@@ -127,7 +127,7 @@ class WeightedPrevalenceRandomSampler(WeightedRandomSampler):
         If ``indices`` are not one class for each sample.
     """
 
-    def __init__(self, indices: Any, num_samples: int | None = None, seed: int = 0) -> None:
+    def __init__(self, indices: object, num_samples: int | None = None, seed: int = 0) -> None:
         classes = Classes(indices, type(self).__name__)
         weights = 1 / classes.counts[classes.numbers]
         super().__init__(len(weights), weights, num_samples, seed=seed)

@@ -39,7 +39,7 @@ class Place(NamedTuple):
         return [self.keeper.get(name) for name in self.names]
 
 
-def places_in(value: Any) -> list[Place] | None:
+def places_in(value: object) -> list[Place] | None:
     """Where the parts of an object are; None if only its identity can tell it from another.
 
     Arrays have none, and neither have long containers.
@@ -87,7 +87,7 @@ def own_state(value: Any) -> Any:
     return value.get_state().numpy().tobytes()  # of torch
 
 
-def as_memory(value: Any) -> np.ndarray | None:
+def as_memory(value: object) -> np.ndarray | None:
     """An array or a CPU tensor as an array on the same memory; None for others, and for those in mapped files."""
     if type(value) is not np.ndarray and not isinstance(value, tensor_class()):
         return None
@@ -126,7 +126,7 @@ def _fixed(*values: Any) -> Place:
     return Place(values, None)
 
 
-def _attributes(value: Any) -> list[Place]:
+def _attributes(value: object) -> list[Place]:
     places = []
     own: Any = getattr(value, "__dict__", ())
     # of the user's an empty one too, to which something may be added

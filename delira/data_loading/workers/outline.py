@@ -63,7 +63,7 @@ class Outline:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def _look_into(self, value: Any) -> list[Any] | None:
+    def _look_into(self, value: object) -> list[Any] | None:
         """What a value consists of; None if only its identity can tell."""
         try:
             if (array := as_memory(value)) is not None:
@@ -151,7 +151,7 @@ class StepWatch:
         How many places are watched: those that are nearest.
     """
 
-    def __init__(self, value: Any, most: int) -> None:
+    def __init__(self, value: object, most: int) -> None:
         self._checks: list[tuple[Any, tuple[Any, ...] | None, list[Any], int]] = []
         self._arrays: list[tuple[np.ndarray, int]] = []
         seen: dict[int, Any] = {}

@@ -38,7 +38,7 @@ class WorkerTraceback(Exception):
 class Worker:
     """One worker process as the main process sees it."""
 
-    def __init__(self, starter: Starter, name: str, dataset: Any = None) -> None:
+    def __init__(self, starter: Starter, name: str, dataset: object = None) -> None:
         self._dataset = dataset  # for messages
         self.process, self.connection, self.progress, self._dump = starter.start(name)
         self.is_ready = False

@@ -185,7 +185,7 @@ def _answer(connection: socket.socket, session: int, number: int, result: Made |
         send(connection, (session, number, Failure.of(error)))
 
 
-def _unsendable(result: Any) -> str:
+def _unsendable(result: object) -> str:
     """Say which entries of a batch cannot be pickled."""
     wrong = []
     for key, value in ((result.batch or {}) if isinstance(result, Made) else {}).items():
@@ -218,7 +218,7 @@ def _settle_in(dies_with: int | None) -> None:
     threading.Thread(target=_watch_parent, args=(os.getppid(),), daemon=True).start()
 
 
-def _leave_to_main(number: int, frame: Any) -> None:
+def _leave_to_main(number: int, frame: object) -> None:
     pass
 
 

@@ -54,7 +54,7 @@ class Packed:
         label of a batch does not keep its images in memory.
     """
 
-    def __init__(self, value: Any, *, dumps: Callable[..., bytes] = pickle.dumps, together: bool = False) -> None:
+    def __init__(self, value: object, *, dumps: Callable[..., bytes] = pickle.dumps, together: bool = False) -> None:
         buffers: list[memoryview] = []
 
         def stays_inside(buffer: pickle.PickleBuffer) -> bool:
@@ -100,7 +100,7 @@ class Packed:
             os.close(self._files.pop())
 
 
-def send(connection: socket.socket, value: Any, tag: tuple[int, int] = (0, 0)) -> None:
+def send(connection: socket.socket, value: object, tag: tuple[int, int] = (0, 0)) -> None:
     """Send one object; raises OSError if nobody is there to receive it any more."""
     packed = Packed(value)
     try:

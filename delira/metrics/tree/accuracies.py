@@ -19,8 +19,8 @@ from delira.metrics.tree.metric import Metric, MetricTree, as_tree
 from delira.metrics.tree.moments import Weighted
 from delira.metrics.tree.registry import default_for_key, default_metric
 from delira.metrics.tree.seen import YES_OR_NO, Seen
-from delira.state import CRITERION, MIXUP_LAMBDA, MODEL, OUTPUT, Y_PRED, Y_TRUE
-from delira.utils.arrays import as_array, ops_of
+from delira.state import CRITERION, MIXUP_LAMBDA, MODEL, OUTPUT, Y_PRED, Y_TRUE, State
+from delira.utils.arrays import Array, as_array, ops_of
 
 
 class Stateless(Metric):
@@ -38,11 +38,11 @@ class Stateless(Metric):
     #: looks at targets and scores of the pass, once it is needed
     _seen: Seen | None = None
 
-    def __init__(self, name: str, pred_key: Any = Y_PRED, target_key: Any = Y_TRUE):
+    def __init__(self, name: str, pred_key: object = Y_PRED, target_key: object = Y_TRUE):
         super().__init__(name)
         self.pred_key, self.target_key = pred_key, target_key
 
-    def pair(self, state: Any) -> tuple[Any, Any]:
+    def pair(self, state: State) -> tuple[Any, Any]:
         """Prediction and target."""
         return pair_of(self.name, state, self.pred_key, self.target_key)
 
@@ -61,14 +61,14 @@ class Stateless(Metric):
     #: a criterion and a setting, and what they say of predictions
     _described: tuple[Any, Any, Criterion] | None = None
 
-    def known_in(self, state: Any) -> Criterion:
+    def known_in(self, state: Mapping[Any, Any]) -> Criterion:
         """What a state says of its predictions; looked up again only when criterion or setting are others."""
         criterion, output = state.get(CRITERION), state.get(OUTPUT)
         if self._described is None or self._described[0] is not criterion or self._described[1] != output:
             self._described = (criterion, output, known_of(state))
         return self._described[2]
 
-    def reset(self, state: Any) -> None:
+    def reset(self, state: State) -> None:
         """Begin a pass."""
         self._seen = self._described = None
 
@@ -113,8 +113,8 @@ class CategoricalAccuracy(Stateless):
 
     def __init__(
         self,
-        pred_key: Any = Y_PRED,
-        target_key: Any = Y_TRUE,
+        pred_key: object = Y_PRED,
+        target_key: object = Y_TRUE,
         ignore_index: int | None = -100,
         class_axis: int | None = None,
     ):
@@ -123,7 +123,7 @@ class CategoricalAccuracy(Stateless):
         self.ignore_index, self.class_axis = ignore_index, class_axis
         self._usual: tuple[Any, int] = (None, 0)
 
-    def reset(self, state: Any) -> None:
+    def reset(self, state: State) -> None:
         """Begin a pass."""
         super().reset(state)
         self._usual = (None, 0)  # the criterion may be another one
@@ -146,27 +146,27 @@ class CategoricalAccuracy(Stateless):
                 self._usual = (kind, axis)
         return self._right(pred, true, axis)
 
-    def _right(self, pred: Any, true: Any, axis: int, *, is_one_hot: bool = False) -> Any:
+    def _right(self, pred: Array, true: Array, axis: int, *, is_one_hot: bool = False) -> Any:
         ops = ops_of(pred)
         top, found = ops.best(pred, axis)
         kept = self.seen.add(true, top, 0 if is_one_hot else int(pred.shape[axis]), self.ignore_index)
         return self._weighted(ops.equal(found, true), true, top, kept)
 
-    def _weighted(self, right: Any, true: Any, top: Any = None, kept: Any = None) -> Any:
+    def _weighted(self, right: object, true: Array, top: object = None, kept: object = None) -> Any:
         mask = counted(true, self.ignore_index, kept)
         if mask is not None:
             return Weighted(right, mask, top)
         return right if top is None else ops_of(right).as_float(right) + ops_of(top).doubt(top)
 
 
-def _axis_of(given: int | None, state: Any) -> int | None:
+def _axis_of(given: int | None, state: State) -> int | None:
     """Where the metric, or what is known of the predictions, says that the classes are."""
     if given is not None or CRITERION not in state:
         return given
     return describe_criterion(state[CRITERION]).class_axis
 
 
-def _kind_of(pred: Any, true: Any) -> Any:
+def _kind_of(pred: Array, true: Array) -> Any:
     """What decides how two arrays of one framework are compared; None for anything else."""
     if type(pred) is not type(true) or not hasattr(pred, "dtype"):
         return None
@@ -201,8 +201,8 @@ class TopKCategoricalAccuracy(Stateless):
     def __init__(
         self,
         k: int = 5,
-        pred_key: Any = Y_PRED,
-        target_key: Any = Y_TRUE,
+        pred_key: object = Y_PRED,
+        target_key: object = Y_TRUE,
         ignore_index: int | None = -100,
         class_axis: int | None = None,
     ):
@@ -251,7 +251,7 @@ class BinaryAccuracy(Stateless):
 
     reads_outputs = True
 
-    def __init__(self, pred_key: Any = Y_PRED, target_key: Any = Y_TRUE, threshold: float | None = None):
+    def __init__(self, pred_key: object = Y_PRED, target_key: object = Y_TRUE, threshold: float | None = None):
         super().__init__("binary_acc", pred_key, target_key)
         check_settings(self.name, threshold=threshold)
         self.threshold = threshold
@@ -288,7 +288,7 @@ class MixupAcc(CategoricalAccuracy):
     H. Zhang, M. Cisse, Y. N. Dauphin, D. Lopez-Paz, "mixup: Beyond Empirical Risk Minimization", ICLR 2018.
     """
 
-    def __init__(self, pred_key: Any = Y_PRED, target_key: Any = Y_TRUE, class_axis: int | None = None):
+    def __init__(self, pred_key: object = Y_PRED, target_key: object = Y_TRUE, class_axis: int | None = None):
         super().__init__(pred_key, target_key, None, class_axis)
         self.name = "mixup_acc"
 
@@ -333,7 +333,7 @@ class DefaultAccuracy(Metric):
         """Those of the chosen metric."""
         return [] if self._tree is None else self._tree.lost
 
-    def reset(self, state: Any) -> None:
+    def reset(self, state: State) -> None:
         """Begin a pass: choose by the criterion."""
         self._tree = self.delegate = as_tree(accuracy_for(state.get(CRITERION), state.get(MODEL)))
         if self.is_training:
@@ -348,7 +348,7 @@ class DefaultAccuracy(Metric):
         if self._tree is not None:
             self._tree.train()
 
-    def eval(self, data_key: Any = None) -> None:
+    def eval(self, data_key: object = None) -> None:
         """What follows is an evaluation."""
         super().eval(data_key)
         self._data_key = data_key
@@ -383,7 +383,7 @@ class DefaultAccuracy(Metric):
             self._chosen().merge(other._tree)
 
 
-def accuracy_for(criterion: Any, model: Any = None) -> Metric:
+def accuracy_for(criterion: object, model: object = None) -> Metric:
     """A new accuracy that fits a criterion; for an estimator of scikit-learn what it is made for.
 
     Raises

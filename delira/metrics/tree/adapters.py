@@ -20,7 +20,7 @@ from delira.metrics.tree.labels import class_axis, labels_of, same_shape, scores
 from delira.metrics.tree.metric import Metric
 from delira.metrics.tree.scores import difference_of_two, one_score, probabilities, second_of_two
 from delira.metrics.tree.seen import YES_OR_NO
-from delira.utils.arrays import ops_of, read_arrays, shape_of
+from delira.utils.arrays import Array, ops_of, read_arrays, shape_of
 from delira.utils.binding import ordered
 from delira.utils.checks import check_functions
 from delira.utils.trees import map_leaves
@@ -109,7 +109,7 @@ class SklearnMetric(OverDataset):
         """The target that the criterion does not count; numbers all count."""
         return None if self.kind in OF_NUMBERS else self.known.ignore_index
 
-    def prepare(self, pred: Any, true: Any, state: Any) -> tuple[Any, Any]:
+    def prepare(self, pred: Array, true: Array, state: Mapping[Any, Any]) -> tuple[Any, Any]:
         """Labels for a function of labels; scores with the classes on the last axis, or one-dimensional ones."""
         self.known = known = self.known_in(state)
         if self.kind in OF_NUMBERS:
@@ -214,7 +214,7 @@ def _of_logits(known: Criterion) -> set[str]:
     return {"top_k_accuracy_score"} if known.output == "logits" else set()
 
 
-def _lacks_positives(true: np.ndarray, positive: Any) -> bool:
+def _lacks_positives(true: np.ndarray, positive: object) -> bool:
     """Whether there is nothing to be found: no positive target, or none in a column."""
     return bool(true.dtype.kind in "biuf" and true.size and not np.all(np.any(true == positive, axis=0)))
 
@@ -239,7 +239,7 @@ class ArrayMetric(OverDataset):
         super().__init__(name)
         self.function = function
 
-    def prepare(self, pred: Any, true: Any, state: Any) -> tuple[Any, Any]:
+    def prepare(self, pred: Array, true: Array, state: Mapping[Any, Any]) -> tuple[Any, Any]:
         """Both as they are; what is known of the prediction is kept for the end."""
         known, ops = self.known_in(state), ops_of(pred)
         if known.class_axis is None and ops.is_of_framework:
@@ -365,7 +365,7 @@ def adapted(metric: Any) -> Metric | None:
     return None
 
 
-def made(metric: Any) -> Any:
+def made(metric: object) -> Any:
     """An object of a class of torchmetrics; an object as it is.
 
     Raises
@@ -382,7 +382,7 @@ def made(metric: Any) -> Any:
         raise ConfigError(f"{name} is a class that needs arguments: pass an object, {name}(...) ({error})") from error
 
 
-def is_known(metric: Any) -> bool:
+def is_known(metric: object) -> bool:
     """Whether something is a function of scikit-learn, or a partial of one, of which it is known what it compares."""
     function = _innermost(metric)
     name = getattr(function, "__name__", None)
@@ -390,19 +390,19 @@ def is_known(metric: Any) -> bool:
     return name in KNOWN_FUNCTIONS and getattr(sys.modules.get("sklearn.metrics"), name, None) is function
 
 
-def _is_unknown(metric: Any) -> bool:
+def _is_unknown(metric: object) -> bool:
     function = _innermost(metric)
     is_of_sklearn = str(getattr(function, "__module__", "")).startswith("sklearn.") and hasattr(function, "__name__")
     return is_of_sklearn and function.__name__ not in KNOWN_FUNCTIONS
 
 
-def _innermost(metric: Any) -> Any:
+def _innermost(metric: object) -> Any:
     while isinstance(metric, functools.partial):
         metric = metric.func
     return metric
 
 
-def numbers(value: Any, name: str) -> Any:
+def numbers(value: object, name: str) -> Any:
     """What a metric returned, as numbers.
 
     Raises

@@ -7,6 +7,7 @@ import numpy as np
 
 from delira.metrics.tree.metric import Metric
 from delira.metrics.tree.moments import Batch, Moments, Waiting, check_dim
+from delira.state import State
 from delira.utils.arrays import to_plain
 from delira.utils.checks import check_flags, check_texts
 
@@ -51,7 +52,7 @@ class _Aggregator(Metric):
         self._moments = Moments()
         self._waiting = Waiting(self.is_weighted)
 
-    def reset(self, state: Any) -> None:
+    def reset(self, state: State) -> None:
         """Begin a pass."""
         self._clear()
 

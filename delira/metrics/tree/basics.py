@@ -11,7 +11,7 @@ from delira.metrics.tree.metric import Metric
 from delira.metrics.tree.moments import Weighted
 from delira.metrics.tree.registry import default_for_key
 from delira.metrics.tree.roots import for_samples
-from delira.state import CRITERION, EPOCH, LOSS, OPTIMIZER, SELF, Y_TRUE
+from delira.state import CRITERION, EPOCH, LOSS, OPTIMIZER, SELF, Y_TRUE, State
 from delira.utils.arrays import as_array, ops_of, read_arrays
 
 
@@ -106,7 +106,7 @@ class LR(Metric):
         return {}
 
 
-def _rates(state: Any) -> Any:
+def _rates(state: State) -> Any:
     rates = _own_rates(state)
     return rates[0] if len(rates) == 1 else rates
 

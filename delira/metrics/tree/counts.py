@@ -13,6 +13,7 @@ from delira.metrics.tree.moments import LARGE
 from delira.metrics.tree.pending import Pending
 from delira.metrics.tree.registry import default_for_key
 from delira.metrics.tree.seen import LOST, refuse_label, wrong_labels
+from delira.state import State
 from delira.utils.arrays import as_array, ops_of, shape_of, to_plain
 from delira.utils.checks import check_choice, check_numbers
 
@@ -56,7 +57,7 @@ class Counting(Stateless):
         """Positions in the pass of samples whose prediction is not finite."""
         return self._lost
 
-    def reset(self, state: Any) -> None:
+    def reset(self, state: State) -> None:
         """Begin a pass."""
         super().reset(state)
         self._clear()
@@ -82,7 +83,7 @@ class Counting(Stateless):
         if self._pending.is_full:
             self._read()
 
-    def labels(self, state: Any) -> Labels:
+    def labels(self, state: State) -> Labels:
         """Predicted and true labels of a batch, of one shape."""
         return labels_of(self.name, *self.pair(state), self.known_in(state), self.threshold)
 

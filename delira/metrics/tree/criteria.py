@@ -171,7 +171,7 @@ def _innermost(criterion: Any) -> tuple[Any, dict[str, Any]]:
     return criterion, settings
 
 
-def _is_of_package(owner: Any) -> bool:
+def _is_of_package(owner: object) -> bool:
     return str(getattr(owner, "__module__", "")).partition(".")[0] in _PACKAGES
 
 
@@ -240,7 +240,7 @@ def one_of_each_row(table: np.ndarray) -> bool:
     return bool(np.all((table == 0) | (table == 1)) and np.all(table.sum(-1) == 1))
 
 
-def threshold_of(criterion: Any) -> float:
+def threshold_of(criterion: object) -> float:
     """Above it a prediction means yes: 0 for logits, 0.5 for probabilities and for anything else."""
     known = describe_criterion(criterion)
     return 0.0 if known.output == "logits" and not known.is_exclusive else 0.5

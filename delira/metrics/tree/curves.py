@@ -13,14 +13,15 @@ from delira.metrics.tree.labels import same_shape, scores_of
 from delira.metrics.tree.registry import default_for_key
 from delira.metrics.tree.scores import class_scores, one_score, probabilities
 from delira.metrics.tree.seen import YES_OR_NO
-from delira.utils.arrays import ops_of, shape_of
+from delira.state import State
+from delira.utils.arrays import Array, ops_of, shape_of
 from delira.utils.checks import check_flags, check_whole
 
 
 class _OfScores(OverDataset):
     """A metric of scores and labels, averaged over the classes that occur, each against all others."""
 
-    def prepare(self, pred: Any, true: Any, state: Any) -> tuple[Any, Any]:
+    def prepare(self, pred: Array, true: Array, state: State) -> tuple[Any, Any]:
         """Scores with the classes on the last axis, or one-dimensional ones."""
         self.known = self.known_in(state)
         return scores_of(self.name, pred, true, self.known.class_axis)
@@ -118,7 +119,7 @@ class RocAucScore(RocAuc):
             check_whole(self, at_least=1, one_hot_classes=one_hot_classes)
         self.one_hot_labels, self.one_hot_offset, self.one_hot_classes = one_hot_labels, one_hot_offset, one_hot_classes
 
-    def prepare(self, pred: Any, true: Any, state: Any) -> tuple[Any, Any]:
+    def prepare(self, pred: Array, true: Array, state: State) -> tuple[Any, Any]:
         """Labels that begin with 0, or the table."""
         pred, true = super().prepare(pred, true, state)
         n_columns = int(pred.shape[1]) if len(pred.shape) > 1 else 1
@@ -207,7 +208,7 @@ class R2(OverDataset):
     def __init__(self, **keys: Any):
         super().__init__("r2", **keys)
 
-    def prepare(self, pred: Any, true: Any, state: Any) -> tuple[Any, Any]:
+    def prepare(self, pred: Array, true: Array, state: State) -> tuple[Any, Any]:
         """Both in one shape, ``(B, outputs)``."""
         pred, true = same_shape(self.name, pred, true)
         ops, (n_samples, *rest) = ops_of(pred), shape_of(pred)

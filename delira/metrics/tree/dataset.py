@@ -10,7 +10,8 @@ from delira.metrics.tree.accuracies import Stateless
 from delira.metrics.tree.criteria import Criterion
 from delira.metrics.tree.pending import Pending
 from delira.metrics.tree.seen import LOST, by_sample, refuse_label, wrong_labels
-from delira.utils.arrays import ops_of, shape_of, to_plain
+from delira.state import State
+from delira.utils.arrays import Array, ops_of, shape_of, to_plain
 
 
 class OverDataset(Stateless):
@@ -45,7 +46,7 @@ class OverDataset(Stateless):
         """Positions in the pass of samples whose prediction is not finite."""
         return self._lost
 
-    def reset(self, state: Any) -> None:
+    def reset(self, state: State) -> None:
         """Begin a pass."""
         super().reset(state)
         self._clear()
@@ -69,7 +70,7 @@ class OverDataset(Stateless):
             return float("nan")
         return to_plain(np.asarray(self.compute(found["true"], found["pred"])))
 
-    def prepare(self, pred: Any, true: Any, state: Any) -> tuple[Any, Any]:
+    def prepare(self, pred: Array, true: Array, state: State) -> tuple[Any, Any]:
         """What is to be kept of a batch, on its device."""
         return pred, true
 

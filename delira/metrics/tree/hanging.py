@@ -9,6 +9,7 @@ from delira.metrics.tree.metric import Metric, MetricTree, as_tree
 from delira.metrics.tree.roots import root_of
 from delira.metrics.tree.running import RunningMean
 from delira.state import StateKey
+from delira.utils.arrays import Array
 
 M = TypeVar("M", bound=Metric)
 #: what is no class, and on which something hangs: a metric, a state key, or a function of the state or of a batch
@@ -38,7 +39,7 @@ def mean(target: Target, *, dim: Dim = None) -> MetricTree: ...
 def mean(target: None = None, *, dim: Dim = None) -> Hanging: ...
 
 
-def mean(target: Any = None, *, dim: Dim = None) -> Any:
+def mean(target: Array = None, *, dim: Dim = None) -> Any:
     """Hang a :class:`Mean` on a metric.
 
     Parameters
@@ -69,7 +70,7 @@ def running_mean(target: Target, *, batch_size: int = 50, step_size: int = 10, d
 def running_mean(target: None = None, *, batch_size: int = 50, step_size: int = 10, dim: Dim = None) -> Hanging: ...
 
 
-def running_mean(target: Any = None, *, batch_size: int = 50, step_size: int = 10, dim: Dim = None) -> Any:
+def running_mean(target: Array = None, *, batch_size: int = 50, step_size: int = 10, dim: Dim = None) -> Any:
     """Hang a :class:`RunningMean` on a metric; ``batch_size``, ``step_size`` and ``dim`` as there.
 
     Parameters
@@ -92,7 +93,7 @@ def var(target: Target, *, unbiased: bool = True, dim: Dim = None) -> MetricTree
 def var(target: None = None, *, unbiased: bool = True, dim: Dim = None) -> Hanging: ...
 
 
-def var(target: Any = None, *, unbiased: bool = True, dim: Dim = None) -> Any:
+def var(target: Array = None, *, unbiased: bool = True, dim: Dim = None) -> Any:
     """Hang a :class:`Var` on a metric; ``unbiased`` and ``dim`` as there.
 
     Parameters
@@ -115,7 +116,7 @@ def std(target: Target, *, unbiased: bool = True, dim: Dim = None) -> MetricTree
 def std(target: None = None, *, unbiased: bool = True, dim: Dim = None) -> Hanging: ...
 
 
-def std(target: Any = None, *, unbiased: bool = True, dim: Dim = None) -> Any:
+def std(target: Array = None, *, unbiased: bool = True, dim: Dim = None) -> Any:
     """Hang a :class:`Std` on a metric; ``unbiased`` and ``dim`` as there.
 
     Parameters
@@ -138,7 +139,7 @@ def max_(target: Target, *, dim: Dim = None) -> MetricTree: ...
 def max_(target: None = None, *, dim: Dim = None) -> Hanging: ...
 
 
-def max_(target: Any = None, *, dim: Dim = None) -> Any:
+def max_(target: Array = None, *, dim: Dim = None) -> Any:
     """Hang a :class:`Max` on a metric; ``dim`` as there.
 
     Parameters
@@ -161,7 +162,7 @@ def min_(target: Target, *, dim: Dim = None) -> MetricTree: ...
 def min_(target: None = None, *, dim: Dim = None) -> Hanging: ...
 
 
-def min_(target: Any = None, *, dim: Dim = None) -> Any:
+def min_(target: Array = None, *, dim: Dim = None) -> Any:
     """Hang a :class:`Min` on a metric; ``dim`` as there.
 
     Parameters
@@ -184,7 +185,7 @@ def to_dict(target: Target) -> MetricTree: ...
 def to_dict(target: None = None) -> Hanging: ...
 
 
-def to_dict(target: Any = None) -> Any:
+def to_dict(target: Array = None) -> Any:
     """Hang a :class:`ToDict` on a metric.
 
     Parameters
@@ -195,7 +196,7 @@ def to_dict(target: Any = None) -> Any:
     return _hang(ToDict, target)
 
 
-def _hang(make: Callable[[str], Metric], target: Any) -> Any:
+def _hang(make: Callable[[str], Metric], target: Array) -> Any:
     if target is None:
         return functools.partial(_hang, make)
     if isinstance(target, type) and issubclass(target, Metric):

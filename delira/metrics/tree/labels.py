@@ -8,11 +8,12 @@ from delira.errors import ConfigError, DataError
 from delira.metrics.tree.criteria import describe_criterion, threshold_of
 from delira.metrics.tree.moments import Unlike
 from delira.metrics.tree.seen import LOST, YES_OR_NO
-from delira.utils.arrays import as_array, ops_of
+from delira.state import State
+from delira.utils.arrays import Array, as_array, ops_of
 from delira.utils.checks import check_numbers, check_whole
 
 
-def check_settings(owner: str, *, class_axis: Any = None, **given: Any) -> None:
+def check_settings(owner: str, *, class_axis: object = None, **given: Any) -> None:
     """Refuse settings of metrics that are none; None is left out, it stands for what a metric finds itself.
 
     Parameters
@@ -42,7 +43,7 @@ def check_settings(owner: str, *, class_axis: Any = None, **given: Any) -> None:
             raise ConfigError(f"{owner}: class_axis=0 is the axis of the samples; give that of the classes, 1 or -1")
 
 
-def pair_of(metric: str, state: Any, pred_key: Any, target_key: Any) -> tuple[Any, Any]:
+def pair_of(metric: str, state: State, pred_key: object, target_key: object) -> tuple[Any, Any]:
     """Prediction and target of a metric, as arrays of the framework of the prediction.
 
     Raises
@@ -65,7 +66,7 @@ def pair_of(metric: str, state: Any, pred_key: Any, target_key: Any) -> tuple[An
     return pred, as_array(pair[1], pred)
 
 
-def check_types(metric: str, pred: Any, true: Any) -> None:
+def check_types(metric: str, pred: Array, true: Array) -> None:
     """Refuse predictions and targets of types that cannot be compared: both are numbers, or both are labels as texts.
 
     Raises
@@ -88,7 +89,7 @@ def check_types(metric: str, pred: Any, true: Any) -> None:
 
 
 @functools.cache
-def _kind_of_type(dtype: Any) -> str:
+def _kind_of_type(dtype: object) -> str:
     """``"numbers"`` (also of Python's own, which have no type here), ``"texts"`` or ``"other"``."""
     if dtype is None or getattr(dtype, "kind", "") in ("b", "i", "u", "f"):
         return "numbers"
@@ -98,7 +99,7 @@ def _kind_of_type(dtype: Any) -> str:
     return "numbers" if name.startswith(("bool", "int", "uint", "float", "bfloat")) else "other"
 
 
-def class_axis(metric: str, pred: Any, true: Any, axis: int | None = None) -> int:
+def class_axis(metric: str, pred: Array, true: Array, axis: int | None = None) -> int:
     """On which axis of scores the classes lie, so that the other axes are those of the target.
 
     Parameters
@@ -151,7 +152,7 @@ def _fitting(pred: tuple[int, ...], true: tuple[int, ...], tried: tuple[int, ...
     return None
 
 
-def categorical_labels(metric: str, pred: Any, true: Any, axis: int | None = None) -> tuple[Any, Any, int | None]:
+def categorical_labels(metric: str, pred: Array, true: Array, axis: int | None = None) -> tuple[Any, Any, int | None]:
     """Predicted and true labels, and how many classes there are (``None`` if predictions are labels already).
 
     Of scores whose largest is infinite, or not a number, the label is ``LOST``.
@@ -178,26 +179,26 @@ def categorical_labels(metric: str, pred: Any, true: Any, axis: int | None = Non
     return ops.where(ops.is_finite(top), found, LOST), true, int(pred.shape[axis])
 
 
-def binary_labels(metric: str, pred: Any, true: Any, threshold: float) -> tuple[Any, Any]:
+def binary_labels(metric: str, pred: Array, true: Array, threshold: float) -> tuple[Any, Any]:
     """Yes or no, predicted and true, for every value of the prediction; targets above 0.5 mean yes."""
     pred, true = same_shape(metric, pred, true)
     is_label = not ops_of(pred).is_float(pred)
     return (as_integer(pred) > 0 if is_label else pred > threshold), is_yes(true)
 
 
-def is_yes(true: Any) -> Any:
+def is_yes(true: Array) -> Any:
     """Whether targets mean yes: above 0.5, of whole numbers above 0."""
     return true > 0.5 if ops_of(true).is_float(true) else as_integer(true) > 0
 
 
-def without_last(pred: Any, true: Any) -> Any:
+def without_last(pred: Array, true: Array) -> Any:
     """Targets of shape ``(B, 1)`` as ``(B,)``, where the scores are ``(B, C)``."""
     if len(true.shape) == len(pred.shape) and true.shape[-1] == 1 != pred.shape[-1]:
         return ops_of(true).reshape(true, tuple(true.shape)[:-1])
     return true
 
 
-def counted(true: Any, ignore_index: int | None, kept: Any = None) -> Any:
+def counted(true: Array, ignore_index: int | None, kept: object = None) -> Any:
     """Which targets count; ``None`` if all do: a type without negative numbers has no -100.
 
     With ``kept``, the same targets, which nothing changes any more, they are compared when they are read.
@@ -208,16 +209,16 @@ def counted(true: Any, ignore_index: int | None, kept: Any = None) -> Any:
 
 
 @functools.cache
-def _is_without_sign(dtype: Any) -> bool:
+def _is_without_sign(dtype: object) -> bool:
     return str(dtype).rpartition(".")[2].startswith(("uint", "bool"))
 
 
-def as_integer(array: Any) -> Any:
+def as_integer(array: Array) -> Any:
     """Truth values as numbers, which can be compared with numbers; anything else as it is."""
     return ops_of(array).to_integer(array) if "bool" in str(array.dtype) else array
 
 
-def same_shape(metric: str, pred: Any, true: Any) -> tuple[Any, Any]:
+def same_shape(metric: str, pred: Array, true: Array) -> tuple[Any, Any]:
     """Both, the target in the shape of the prediction; refused where that is more than axes of length 1.
 
     Raises
@@ -250,7 +251,7 @@ class Labels(NamedTuple):
     """What they may be: ``n_classes``, or ``YES_OR_NO``."""
 
 
-def labels_of(metric: str, pred: Any, true: Any, criterion: Any, threshold: float | None = None) -> Labels:
+def labels_of(metric: str, pred: Array, true: Array, criterion: object, threshold: float | None = None) -> Labels:
     """Predicted and true labels of one shape, and the number of classes.
 
     Scores with an axis more than the target are argmaxed over it. Those of the shape of the target say yes or no by
@@ -279,7 +280,7 @@ def labels_of(metric: str, pred: Any, true: Any, criterion: Any, threshold: floa
     return Labels(pred, as_integer(true), n_classes or 0, None if is_one_hot else true, n_classes or 0)
 
 
-def scores_of(metric: str, pred: Any, true: Any, axis: int | None = None) -> tuple[Any, Any]:
+def scores_of(metric: str, pred: Array, true: Array, axis: int | None = None) -> tuple[Any, Any]:
     """Scores of shape ``(N, C)`` with labels ``(N,)``; both of shape ``(N,)``; or both ``(N, L)``, L yes or no's."""
     ops = ops_of(pred)
     sizes = [size for size in pred.shape if size != 1]

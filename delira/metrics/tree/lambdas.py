@@ -5,7 +5,7 @@ from typing import Any, Self
 
 from delira.metrics.tree.metric import Metric
 from delira.metrics.tree.roots import BatchLambda, check_takes_two, check_value
-from delira.state import Y_PRED, Y_TRUE
+from delira.state import Y_PRED, Y_TRUE, State
 from delira.utils.arrays import as_array, ops_of, read_arrays, to_plain
 from delira.utils.binding import ordered
 from delira.utils.checks import check_flags, check_texts, check_whole
@@ -43,7 +43,7 @@ class EpochLambda(Metric):
         self._n_batches = 0
         self._value: Any = None
 
-    def reset(self, state: Any) -> None:
+    def reset(self, state: State) -> None:
         """Begin a pass."""
         self._clear()
 
@@ -88,12 +88,12 @@ class EpochLambda(Metric):
         self._value = other._value if other._n_batches else self._value
 
 
-def _read(value: Any) -> Any:
+def _read(value: object) -> Any:
     """A lazy number read; anything else as it is."""
     return value.item() if isinstance(value, Lazy) else value
 
 
-def _kept(leaf: Any) -> Any:
+def _kept(leaf: object) -> Any:
     array = as_array(leaf)
     return ops_of(array).keep(array)
 

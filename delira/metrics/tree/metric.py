@@ -8,7 +8,7 @@ from delira.metrics.stream_state import is_plain
 from delira.metrics.tree.criteria import Criterion, known_of
 from delira.metrics.tree.moments import Batch, Weighted, with_mask
 from delira.metrics.tree.readings import Readings, Told, as_read
-from delira.state import TEST_DATA, TRAIN_DATA, VALIDATION_DATA
+from delira.state import TEST_DATA, TRAIN_DATA, VALIDATION_DATA, State
 from delira.utils.arrays import as_array, ops_of, read_arrays, to_plain
 from delira.utils.checks import check_texts
 from delira.utils.lazy_value import Lazy
@@ -106,7 +106,7 @@ class Metric:
         """
         self.is_training, self.prefix = False, PREFIXES.get(data_key, "val_")
 
-    def reset(self, state: Any) -> None:
+    def reset(self, state: State) -> None:
         """Begin a pass: forget what was seen in the one before.
 
         Parameters
@@ -158,7 +158,7 @@ class Metric:
         return f"{type(self).__name__}({self.name!r})"
 
 
-def _copied(leaf: Any) -> Any:
+def _copied(leaf: object) -> Any:
     return leaf.copy() if hasattr(leaf, "copy") else leaf
 
 
@@ -316,13 +316,13 @@ class MetricTree(Metric):
         for metric in (self.root, *self.children):
             metric.train()
 
-    def eval(self, data_key: Any = None) -> None:
+    def eval(self, data_key: object = None) -> None:
         """What follows is an evaluation."""
         super().eval(data_key)
         for metric in (self.root, *self.children):
             metric.eval(data_key)
 
-    def reset(self, state: Any) -> None:
+    def reset(self, state: State) -> None:
         """Begin a pass."""
         self._readings, self._has_seen = None, False
         for metric in (self.root, *self.children):
@@ -423,14 +423,14 @@ def as_tree(metric: Metric) -> MetricTree:
     return MetricTree(metric, [make(metric.name) for make in metric.aggregates])
 
 
-def _first(value: Any) -> Any:
+def _first(value: object) -> Any:
     """What is given to whatever hangs on a root."""
     if type(value) is Weighted or not isinstance(value, Mapping):
         return value
     return next(iter(value.values()), None)
 
 
-def by_name(metric: Metric, value: Any) -> dict[str, Any]:
+def by_name(metric: Metric, value: object) -> dict[str, Any]:
     """What a metric returned, by name; what is on a device as lazy numbers."""
     if value is None:
         return {}
@@ -439,7 +439,7 @@ def by_name(metric: Metric, value: Any) -> dict[str, Any]:
     return {f"{metric.prefix}{metric.name}": reported(value)}
 
 
-def reported(value: Any) -> Any:
+def reported(value: object) -> Any:
     """A number as it is; an array as a lazy number."""
     if type(value) is Lazy:
         return value

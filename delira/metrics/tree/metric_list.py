@@ -10,7 +10,7 @@ from delira.metrics.tree.aggregators import Mean, ToDict
 from delira.metrics.tree.metric import Metric, MetricTree, as_tree
 from delira.metrics.tree.registry import default_metric
 from delira.metrics.tree.roots import BatchLambda, KeyMetric, root_of
-from delira.state import StateKey
+from delira.state import State, StateKey
 from delira.utils.lazy_value import read_lazy
 
 _log = logging.getLogger("delira")
@@ -49,7 +49,7 @@ class MetricList:
     {'loss': 2.0}
     """
 
-    def __init__(self, metrics: Any = ()):
+    def __init__(self, metrics: object = ()):
         self.trees: list[MetricTree] = []
         for tree in map(_resolved, _flat(metrics)):
             same = next((other for other in self.trees if other.root is tree.root), None)
@@ -86,7 +86,7 @@ class MetricList:
         """Of the metrics, in their order."""
         return [tree.root.name for tree in self.trees]
 
-    def process(self, state: Any) -> dict[str, Any]:
+    def process(self, state: State) -> dict[str, Any]:
         """Take in the batch that the state has.
 
         Returns
@@ -100,7 +100,7 @@ class MetricList:
             values.update(tree.process(state))
         return values
 
-    def process_final(self, state: Any) -> dict[str, Any]:
+    def process_final(self, state: State) -> dict[str, Any]:
         """End the pass.
 
         Returns
@@ -118,7 +118,7 @@ class MetricList:
         for tree in self.trees:
             tree.train()
 
-    def eval(self, data_key: Any = None) -> None:
+    def eval(self, data_key: object = None) -> None:
         """What follows is an evaluation.
 
         Parameters
@@ -129,7 +129,7 @@ class MetricList:
         for tree in self.trees:
             tree.eval(data_key)
 
-    def reset(self, state: Any) -> None:
+    def reset(self, state: State) -> None:
         """Begin a pass.
 
         Parameters
@@ -189,7 +189,7 @@ class MetricList:
         return f"MetricList({self.names})"
 
 
-def _flat(metrics: Any) -> Iterator[Any]:
+def _flat(metrics: object) -> Iterator[Any]:
     if isinstance(metrics, Iterable) and not isinstance(metrics, (str, Mapping)) and not hasattr(metrics, "compute"):
         for metric in metrics:
             yield from _flat(metric)
@@ -197,7 +197,7 @@ def _flat(metrics: Any) -> Iterator[Any]:
         yield metrics
 
 
-def _resolved(metric: Any) -> MetricTree:
+def _resolved(metric: object) -> MetricTree:
     if isinstance(metric, str) and not isinstance(metric, StateKey):
         metric = default_metric(metric)
     if isinstance(metric, type) and issubclass(metric, Metric):
@@ -212,7 +212,7 @@ def _resolved(metric: Any) -> MetricTree:
     return tree
 
 
-def _adapted(metric: Any) -> Metric:
+def _adapted(metric: object) -> Metric:
     if (found := adapted(metric)) is not None:
         return found
     name = getattr(metric, "__name__", type(metric).__name__)
@@ -222,7 +222,7 @@ def _adapted(metric: Any) -> Metric:
     )
 
 
-def _are_twins(one: Any, other: Any) -> bool:
+def _are_twins(one: object, other: object) -> bool:
     """Whether two metrics are of one class, with the same settings: aliases of one default."""
     try:
         return type(one) is type(other) and bool(vars(one) == vars(other))

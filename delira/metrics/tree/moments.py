@@ -48,7 +48,7 @@ class Weighted(NamedTuple):
     """Numbers on which the values rest, of the same shape: where one is not finite the value is not a number."""
 
 
-def with_mask(value: Any) -> Any:
+def with_mask(value: object) -> Any:
     """What a metric returned, with a mask in the place of :class:`Unlike`."""
     if type(value) is Weighted and type(value.weight) is Unlike:
         return value._replace(weight=value.weight.mask)
@@ -111,7 +111,7 @@ class Moments:
             setattr(self, name, array if array.shape else array.item())
 
 
-def check_dim(owner: Any, dim: Any) -> None:
+def check_dim(owner: object, dim: object) -> None:
     """Refuse what is neither an axis, nor axes in a tuple, nor None; see :func:`delira.utils.checks.check_numbers`."""
     for axis in dim if isinstance(dim, tuple) else () if dim is None else (dim,):
         check_whole(owner, dim=axis)
@@ -132,7 +132,7 @@ class Batch:
 
     __slots__ = ("arrays", "axis", "count", "has_doubt", "is_reduced", "row", "shape", "size", "unlike", "weight")
 
-    def __init__(self, value: Any, axis: Any = None):
+    def __init__(self, value: object, axis: object = None):
         mask: Any = None
         doubt: Any = None
         #: of how many samples a single number is the mean, if the metric said so; perhaps on its device
@@ -182,7 +182,7 @@ class Batch:
             self.shape = self.arrays[0].shape
 
     @classmethod
-    def of_mean(cls, mean: Any, count: int = 1) -> Self:
+    def of_mean(cls, mean: object, count: int = 1) -> Self:
         """One of which only the mean is known, and whether there was any number."""
         batch = cls(0.0)
         batch.row = (count, mean, 0.0, mean, mean)

@@ -14,7 +14,8 @@ from delira.metrics.tree.moments import Weighted
 from delira.metrics.tree.pending import Pending
 from delira.metrics.tree.registry import default_for_key
 from delira.metrics.tree.seen import LOST, Seen
-from delira.utils.arrays import as_array, ops_of, shape_of
+from delira.state import State
+from delira.utils.arrays import Array, as_array, ops_of, shape_of
 from delira.utils.checks import check_flags, check_numbers
 
 
@@ -44,7 +45,7 @@ class OfMasks(Stateless):
         self.num_classes, self.threshold = num_classes, threshold
         self._seen_labels = Seen(name, "prediction")
 
-    def reset(self, state: Any) -> None:
+    def reset(self, state: State) -> None:
         """Begin a pass."""
         super().reset(state)
         self._seen_labels = Seen(self.name, "prediction")
@@ -69,7 +70,7 @@ class OfMasks(Stateless):
         super().merge(other)
         self._seen_labels.merge(other._seen_labels)
 
-    def masks(self, state: Any, ignore_index: int | None = None) -> tuple[Any, Any, int]:
+    def masks(self, state: State, ignore_index: int | None = None) -> tuple[Any, Any, int]:
         """Predicted and true labels of shape ``(B, n)``, and the number of classes."""
         pred, true = self.pair(state)
         shape = shape_of(true)
@@ -133,7 +134,7 @@ class _Overlap(OfMasks):
         is_right = ops.sum(ops.to_integer(is_known), 1) == shape_of(pred)[1]
         return Weighted(ops.where(is_right, some, np.nan), (n_counted > 0) | ~is_right)
 
-    def value(self, both: Any, sizes: Any) -> Any:
+    def value(self, both: Array, sizes: object) -> Any:
         """From the size of the intersection, and the sum of both sizes."""
         raise NotImplementedError
 
@@ -179,7 +180,7 @@ class Dice(_Overlap):
     ):
         super().__init__("dice", num_classes, ignore_empty, include_background, **settings)
 
-    def value(self, both: Any, sizes: Any) -> Any:
+    def value(self, both: Array, sizes: object) -> Any:
         """The coefficient."""
         return 2 * both / sizes
 
@@ -211,7 +212,7 @@ class IoU(_Overlap):
     ):
         super().__init__("iou", num_classes, ignore_empty, include_background, **settings)
 
-    def value(self, both: Any, sizes: Any) -> Any:
+    def value(self, both: Array, sizes: object) -> Any:
         """The share."""
         return both / (sizes - both)
 
@@ -274,7 +275,7 @@ class Hausdorff(OfMasks):
         #: whether each counts: one without any foreground does not
         self._counts: list[bool] = []
 
-    def reset(self, state: Any) -> None:
+    def reset(self, state: State) -> None:
         """Begin a pass."""
         super().reset(state)
         self._clear()
@@ -315,7 +316,7 @@ class Hausdorff(OfMasks):
                 )
         return [row.item() if row.size == 1 else tuple(row.tolist()) for row in rows.astype(np.float64)]
 
-    def _distance(self, one: np.ndarray, other: np.ndarray, spacing: Any) -> float | None:
+    def _distance(self, one: np.ndarray, other: np.ndarray, spacing: object) -> float | None:
         if not one.any() or not other.any():
             return None if one.any() == other.any() else np.inf
         from scipy.ndimage import binary_erosion, distance_transform_edt
@@ -361,7 +362,7 @@ class Hausdorff(OfMasks):
         self._counts += counts.tolist()
 
 
-def _is_spacing(value: Any) -> bool:
+def _is_spacing(value: object) -> bool:
     """Whether something is positive numbers, one or as many as axes."""
     if isinstance(value, (bool, bytes, Mapping)):
         return False

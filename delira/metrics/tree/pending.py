@@ -19,7 +19,7 @@ class Pending:
         self._groups: list[tuple[Any, Sequence[Any]]] = []
         self._n_numbers = 0
 
-    def append(self, arrays: Sequence[Any], note: Any = None) -> None:
+    def append(self, arrays: Sequence[Any], note: object = None) -> None:
         """Add one group; nothing is read."""
         self._groups.append((note, arrays))
         self._n_numbers += sum(math.prod(shape_of(array)) for array in arrays)

@@ -7,7 +7,7 @@ from typing import Any
 from delira.metrics.tree.criteria import Criterion
 from delira.metrics.tree.pending import Pending
 from delira.state import CRITERION, OUTPUT, State
-from delira.utils.arrays import as_array, ops_of, shape_of
+from delira.utils.arrays import Array, as_array, ops_of, shape_of
 
 #: in what ways predictions of the shape of the target may be read -> what of the criterion is known then
 WAYS: dict[str, dict[str, Any]] = {
@@ -25,7 +25,7 @@ class Told:
         #: whether a score was below 0 or above 1, and whether targets were no one-hot labels
         self.is_outside, self.is_not_one_hot = False, False
 
-    def ways(self, known: Criterion, pred: Any, true: Any) -> list[str]:
+    def ways(self, known: Criterion, pred: Array, true: Array) -> list[str]:
         """In which ways predictions may still be read; the first is that of now.
 
         Parameters
@@ -84,7 +84,7 @@ class Readings:
             copied.is_read = True
         return cls(told, trees)
 
-    def process(self, state: Any, known: Criterion, pred: Any, true: Any) -> dict[str, Any]:
+    def process(self, state: State, known: Criterion, pred: Array, true: Array) -> dict[str, Any]:
         """Take in a batch; what it gave is that of the way that is likely by now."""
         self._flags.append(_flags(as_array(pred), as_array(true)))
         if self._is_first or self._flags.is_full:  # nearly always the first batch tells
@@ -93,7 +93,7 @@ class Readings:
         given = {way: tree.process(as_read(state, known, way)) for way, tree in self._trees.items()}
         return given[self._told.pick(self._trees)]
 
-    def process_final(self, state: Any, known: Criterion) -> dict[str, Any]:
+    def process_final(self, state: State, known: Criterion) -> dict[str, Any]:
         """End the pass."""
         way = self.way
         found: dict[str, Any] = self._trees[way].process_final(as_read(state, known, way))
@@ -146,12 +146,12 @@ class Readings:
             self._trees[way].load_state_dict(kept)
 
 
-def as_read(state: Any, known: Criterion, way: str) -> State:
+def as_read(state: State, known: Criterion, way: str) -> State:
     """The state with predictions that are read in one way."""
     return State({**state, CRITERION: known._replace(**WAYS[way]), OUTPUT: None})
 
 
-def _flags(pred: Any, true: Any) -> list[Any]:
+def _flags(pred: Array, true: Array) -> list[Any]:
     """Whether any finite score is below 0 or above 1; whether any row of the target is no one-hot label."""
     if 0 in (*shape_of(pred), *shape_of(true)):
         return []  # of an empty batch nothing can be told

@@ -12,7 +12,7 @@ from delira.metrics.tree.labels import same_shape
 from delira.metrics.tree.metric import MetricTree
 from delira.metrics.tree.moments import Batch, Moments
 from delira.metrics.tree.registry import default_for_key
-from delira.state import Y_PRED, Y_TRUE
+from delira.state import Y_PRED, Y_TRUE, State
 from delira.utils.arrays import ops_of, shape_of
 
 
@@ -28,7 +28,7 @@ class MeanAbsoluteError(Stateless):
         Keys of the state: two arrays of one shape.
     """
 
-    def __init__(self, pred_key: Any = Y_PRED, target_key: Any = Y_TRUE):
+    def __init__(self, pred_key: object = Y_PRED, target_key: object = Y_TRUE):
         super().__init__("mae", pred_key, target_key)
 
     def process(self, *args: Any) -> Any:
@@ -64,7 +64,7 @@ class MeanSquaredError(SquaredError):
         Keys of the state: two arrays of one shape.
     """
 
-    def __init__(self, pred_key: Any = Y_PRED, target_key: Any = Y_TRUE):
+    def __init__(self, pred_key: object = Y_PRED, target_key: object = Y_TRUE):
         super().__init__("mse", pred_key, target_key)
 
 
@@ -104,7 +104,7 @@ class RootMeanSquaredError(MetricTree):
         If ``multioutput`` is neither.
     """
 
-    def __init__(self, pred_key: Any = Y_PRED, target_key: Any = Y_TRUE, multioutput: str = "uniform_average"):
+    def __init__(self, pred_key: object = Y_PRED, target_key: object = Y_TRUE, multioutput: str = "uniform_average"):
         if multioutput not in ("uniform_average", "raw_values"):
             raise ConfigError(f"rmse: multioutput must be 'uniform_average' or 'raw_values', got {multioutput!r}")
         super().__init__(SquaredError("rmse", pred_key, target_key), [_RootOfOutputs("rmse", multioutput)])
@@ -113,7 +113,7 @@ class RootMeanSquaredError(MetricTree):
 default_for_key("rmse")(RootMeanSquaredError)
 
 
-def difference(metric: Stateless, state: Any) -> Any:
+def difference(metric: Stateless, state: State) -> Any:
     """Prediction less target, at least as exact as float32."""
     pred, true = same_shape(metric.name, *metric.pair(state))
     return ops_of(pred).as_float(pred) - ops_of(true).as_float(true)

@@ -8,7 +8,7 @@ from delira.errors import ConfigError, DataError
 from delira.metrics.tree.metric import Metric
 from delira.metrics.tree.moments import Weighted
 from delira.state import Y_PRED, Y_TRUE, StateKey, X
-from delira.utils.arrays import as_array, shape_of
+from delira.utils.arrays import Array, as_array, shape_of
 from delira.utils.binding import ordered
 from delira.utils.checks import check_functions
 from delira.utils.parameters import has_more, needed, positional
@@ -55,7 +55,7 @@ class BatchLambda(Metric):
         self.check(function)
         self.function = function
 
-    def check(self, function: Any) -> None:
+    def check(self, function: object) -> None:
         """Refuse what is no function of a prediction and a target."""
         check_takes_two(self, function)
 
@@ -77,7 +77,7 @@ class BatchLambda(Metric):
 class StateLambda(BatchLambda):
     """A function of the state; ``name`` and ``function`` as for :class:`BatchLambda`."""
 
-    def check(self, function: Any) -> None:
+    def check(self, function: object) -> None:
         """Refuse what is no function."""
         check_functions(self, function=function)
 
@@ -104,7 +104,7 @@ def check_takes_two(owner: Any, function: Any) -> None:
         raise ConfigError(f"{type(owner).__name__}: function is f(y_pred, y_true), but {name} takes other arguments")
 
 
-def check_value(name: str, value: Any) -> Any:
+def check_value(name: str, value: object) -> Any:
     """A value as it is; refused if it is a text, which is no number.
 
     Raises
@@ -117,7 +117,7 @@ def check_value(name: str, value: Any) -> Any:
     return value
 
 
-def for_samples(value: Any, state: Mapping[Any, Any]) -> Any:
+def for_samples(value: object, state: Mapping[Any, Any]) -> Any:
     """A single number of a batch with the number of its samples; any other value as it is."""
     if getattr(value, "shape", None) == ():
         return Weighted(value, n_samples(state))
@@ -131,7 +131,7 @@ def n_samples(state: Mapping[Any, Any]) -> int:
     return n_rows(state.get(Y_TRUE), state.get(X))
 
 
-def root_of(target: Any) -> Metric:
+def root_of(target: Array) -> Metric:
     """The metric that something stands for.
 
     Raises

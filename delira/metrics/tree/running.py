@@ -9,6 +9,7 @@ import numpy as np
 
 from delira.metrics.tree.metric import Metric
 from delira.metrics.tree.moments import Batch, check_dim, read_rows, which_count
+from delira.state import State
 from delira.utils.arrays import to_plain
 from delira.utils.checks import check_texts, check_whole
 from delira.utils.lazy_value import Lazy
@@ -50,7 +51,7 @@ class RunningMetric(Metric):
         self._n_batches = 0
         self._value: Any = np.nan
 
-    def reset(self, state: Any) -> None:
+    def reset(self, state: State) -> None:
         """Begin a pass."""
         self._clear()
 

@@ -9,7 +9,7 @@ import numpy as np
 from delira.errors import DataError
 from delira.metrics.tree.moments import LARGE
 from delira.metrics.tree.pending import MOST_BATCHES
-from delira.utils.arrays import ops_of, read_arrays, read_flat, shape_of
+from delira.utils.arrays import Array, ops_of, read_arrays, read_flat, shape_of
 
 #: in the place of a predicted label where the scores are no finite numbers
 LOST = int(np.iinfo(np.int32).min)
@@ -37,7 +37,7 @@ class Seen:
         #: positions in the pass, from 0, of samples whose prediction is not finite
         self.lost: list[int] = []
 
-    def add(self, true: Any, scores: Any, n_classes: int, ignore_index: int | None = None) -> Any:
+    def add(self, true: Array, scores: Array, n_classes: int, ignore_index: int | None = None) -> Any:
         """Take in a batch.
 
         Parameters
@@ -210,14 +210,14 @@ def by_sample(flags: np.ndarray) -> np.ndarray:
     return np.asarray(flags.reshape(len(flags), -1).any(axis=1)) if flags.ndim else flags.reshape(1)
 
 
-def named_samples(positions: Any) -> str:
+def named_samples(positions: Array) -> str:
     """Positions as a text, the first of them if there are many."""
     numbers = [int(position) for position in positions]
     more = f" and {len(numbers) - MOST_NAMED:,} more" if len(numbers) > MOST_NAMED else ""
     return ", ".join(map(str, numbers[:MOST_NAMED])) + more
 
 
-def _reduced_labels(true: Any, n_classes: int, ignore_index: int | None) -> Any:
+def _reduced_labels(true: Array, n_classes: int, ignore_index: int | None) -> Any:
     """Of each sample whether a target is wrong, on the device, shape ``(B,)``; many numbers are not brought over."""
     ops = ops_of(true)
     shape = shape_of(true)
@@ -235,7 +235,7 @@ def _reduced_labels(true: Any, n_classes: int, ignore_index: int | None) -> Any:
     return ops.largest(ops.to_integer(ops.reshape(is_wrong, (shape[0], -1))), 1)
 
 
-def _reduced_scores(scores: Any) -> Any:
+def _reduced_scores(scores: Array) -> Any:
     ops = ops_of(scores)
     rows = ops.reshape(~ops.is_finite(scores), (shape_of(scores)[0], -1))
     return ops.largest(ops.to_integer(rows), 1)

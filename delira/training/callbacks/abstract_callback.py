@@ -4,12 +4,15 @@ import functools
 import importlib
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from delira.errors import ConfigError
-from delira.state import PHASE
+from delira.state import PHASE, State
 from delira.training.callbacks.events import EVENTS, HOOKS
 from delira.utils.suggest import did_you_mean
+
+if TYPE_CHECKING:
+    from delira.training.trainer import BaseNetworkTrainer
 
 
 class AbstractCallback:
@@ -34,34 +37,34 @@ class AbstractCallback:
 
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
 
-    def attach(self, trainer: Any) -> None:
+    def attach(self, trainer: "BaseNetworkTrainer") -> None:
         """Called once with the complete trainer, before a checkpoint is read."""
 
-    def at_training_begin(self, trainer: Any, **facts: Any) -> Any:
+    def at_training_begin(self, trainer: "BaseNetworkTrainer", **facts: Any) -> Any:
         """Called before the first epoch. Facts: ``num_epochs``, ``num_batches`` (``None`` if not known)."""
 
-    def at_training_end(self, trainer: Any, **facts: Any) -> Any:
+    def at_training_end(self, trainer: "BaseNetworkTrainer", **facts: Any) -> Any:
         """Called after the last epoch, also if the training failed. Facts: ``error`` (``None`` if it did not)."""
 
-    def at_epoch_begin(self, trainer: Any, **facts: Any) -> Any:
+    def at_epoch_begin(self, trainer: "BaseNetworkTrainer", **facts: Any) -> Any:
         """Called before each epoch. Facts: ``curr_epoch``, ``num_epochs``, ``val_metrics``, ``val_score_key``.
 
         Not again where a run continues inside an epoch: what it set then belongs into ``state_dict``.
         """
 
-    def at_epoch_end(self, trainer: Any, **facts: Any) -> Any:
+    def at_epoch_end(self, trainer: "BaseNetworkTrainer", **facts: Any) -> Any:
         """Called after each epoch.
 
         Facts: ``curr_epoch``, ``num_epochs``, ``metrics`` (every value of the epoch; also under the
         historic name ``val_metrics``), ``val_score_key`` and ``is_best``.
         """
 
-    def at_iter_begin(self, trainer: Any, **facts: Any) -> Any:
+    def at_iter_begin(self, trainer: "BaseNetworkTrainer", **facts: Any) -> Any:
         """Called before each step. Facts: ``iter_num`` (in the epoch, from 0), ``global_iter_num``,
         ``curr_epoch``, ``data_dict`` (the batch), ``train``.
         """
 
-    def at_iter_end(self, trainer: Any, **facts: Any) -> Any:
+    def at_iter_end(self, trainer: "BaseNetworkTrainer", **facts: Any) -> Any:
         """Called after each step. Facts: those of its begin, ``losses``, ``metrics`` and ``predictions``
         (device values: reading them waits for the device).
         """
@@ -173,7 +176,7 @@ class CallbackList:
         """The callbacks that listen to a hook."""
         return [callback for callback, _ in self._listeners[hook]]
 
-    def fire(self, hook: str, state: Any, phase: str) -> None:
+    def fire(self, hook: str, state: State, phase: str) -> None:
         """Call a hook of every callback that listens to it, and acts in this phase."""
         self.called.add(hook)
         for callback, method in self._listeners[hook]:
@@ -185,14 +188,14 @@ class CallbackList:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {hook!r}")
         return lambda state: self.fire(hook, state, state.get(PHASE, "fit"))
 
-    def notify(self, event: str, trainer: Any, **facts: Any) -> None:
+    def notify(self, event: str, trainer: "BaseNetworkTrainer", **facts: Any) -> None:
         """Call ``event`` of every callback that listens to it."""
         for callback, method in self._listeners[event]:
             returned = method(trainer, **facts)
             if returned:
                 _apply(trainer, callback, event, returned)
 
-    def conclude(self, trainer: Any, error: BaseException | None) -> None:
+    def conclude(self, trainer: "BaseNetworkTrainer", error: BaseException | None) -> None:
         """Call ``at_training_end`` and ``on_end`` of every callback, whatever fails; the first error is raised."""
         first = error
         for callback, method in self._listeners["at_training_end"]:
@@ -205,7 +208,7 @@ class CallbackList:
         if first is not None and first is not error:
             raise first
 
-    def end(self, state: Any, phase: str, error: BaseException | None) -> BaseException | None:
+    def end(self, state: State, phase: str, error: BaseException | None) -> BaseException | None:
         """Call ``on_end`` of every callback, whatever fails; returns the first error."""
         for callback, method in self._listeners["on_end"]:
             if phase in getattr(callback, "phases", (phase,)):
@@ -215,7 +218,7 @@ class CallbackList:
                     error = _first_of(error, failure, f"{type(callback).__name__}.on_end")
         return error
 
-    def attach(self, trainer: Any) -> None:
+    def attach(self, trainer: "BaseNetworkTrainer") -> None:
         """Show every callback the complete trainer.
 
         Raises
@@ -237,7 +240,7 @@ class CallbackList:
         named = [(name, callback) for name, callback in self._named() if _has_state(callback)]
         return {name: {**callback.state_dict(), **_memory_of(callback)} for name, callback in named}
 
-    def state_of(self, callback: Any, states: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    def state_of(self, callback: object, states: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """The state of one callback among states by name, if there is one."""
         return next((states.get(name) for name, one in self._named() if one is callback), None)
 
@@ -274,7 +277,7 @@ def _has_state(callback: Any) -> bool:
     return not is_default or bool(_memory_of(callback))
 
 
-def _memory_of(callback: Any) -> dict[str, Any]:
+def _memory_of(callback: object) -> dict[str, Any]:
     memory = getattr(callback, "__dict__", {}).get(MEMORY)
     return {MEMORY: memory} if memory else {}
 
@@ -310,7 +313,7 @@ def _decorated_methods(cls: type) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _check_names(callback: Any, decorated: Iterable[str]) -> None:
+def _check_names(callback: object, decorated: Iterable[str]) -> None:
     """Refuse methods that look like moments and are none: they would never be called."""
     known = {*EVENTS, *HOOKS, *getattr(callback, "not_hooks", ()), *decorated}
     for name in dir(type(callback)):
@@ -321,7 +324,7 @@ def _check_names(callback: Any, decorated: Iterable[str]) -> None:
             )
 
 
-def _advice(callback: Any) -> str:
+def _advice(callback: object) -> str:
     """How something becomes a callback; many callbacks of other libraries are here, too."""
     if isinstance(callback, type):
         return ": it is a class, pass an instance"
@@ -333,7 +336,7 @@ def _advice(callback: Any) -> str:
     return f": it has none of the methods {', '.join((*EVENTS, *HOOKS))}{here}"
 
 
-def _apply(trainer: Any, callback: Any, event: str, returned: Any) -> None:
+def _apply(trainer: "BaseNetworkTrainer", callback: object, event: str, returned: object) -> None:
     """Set what an old callback returned, if it is one of a few known names."""
     if not isinstance(returned, Mapping) or (unknown := [name for name in returned if name not in _RETURNABLE]):
         what = f"the unknown entries {unknown}" if isinstance(returned, Mapping) else f"a {type(returned).__name__}"

@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from delira import state as keys
 from delira.state import State
@@ -20,6 +20,10 @@ from delira.training.callbacks.names import path_of
 from delira.utils.checks import check_flags, check_numbers, check_paths, check_whole
 from delira.utils.files import publish
 from delira.utils.optional import import_optional
+
+if TYPE_CHECKING:
+    from delira.training.trainer import BaseNetworkTrainer
+
 
 #: works without validation; the ending of the framework's checkpoints is added
 DEFAULT_PATH = "model.{epoch:02d}"
@@ -63,7 +67,7 @@ class _Checkpointer(Callback):
         self.newest = None
 
 
-def _write_weights(trainer: Any, path: Path) -> Path:
+def _write_weights(trainer: "BaseNetworkTrainer", path: Path) -> Path:
     """The weights alone, as other programs read them; those that are validated, if weights are averaged."""
     backend = trainer.backend
     with trainer.averages.in_use():
@@ -75,7 +79,7 @@ def _write_weights(trainer: Any, path: Path) -> Path:
     return publish(path, lambda file: file.write(content))
 
 
-def _ending(trainer: Any, is_of_weights: bool) -> str:
+def _ending(trainer: "BaseNetworkTrainer", is_of_weights: bool) -> str:
     suffix: str = trainer.backend.checkpoint_suffix
     return ".safetensors" if is_of_weights and suffix != ".pt" else suffix
 

@@ -16,6 +16,7 @@ from delira.training.callbacks.hooks import Callback
 from delira.training.callbacks.monitor import trainer_of
 from delira.training.callbacks.names import fill_in, path_of
 from delira.training.callbacks.pass_choice import PassChoice, check_name
+from delira.utils.arrays import Array
 from delira.utils.checks import check_whole
 from delira.utils.optional import import_optional
 from delira.utils.suggest import did_you_mean
@@ -69,8 +70,8 @@ class PyCM(PassChoice, Callback):
         self,
         num_classes: int | None = None,
         ignore_index: int | None = -100,
-        pred_key: Any = Y_PRED,
-        target_key: Any = Y_TRUE,
+        pred_key: object = Y_PRED,
+        target_key: object = Y_TRUE,
         **kwargs: Any,
     ):
         if taken := [name for name in _NOT_GIVEN if name in kwargs]:
@@ -103,7 +104,7 @@ class PyCM(PassChoice, Callback):
         self._handlers.append(handler)
         return self
 
-    def to_state(self, key: Any) -> Self:
+    def to_state(self, key: object) -> Self:
         """Put each matrix into the state; returns the callback.
 
         Parameters
@@ -122,7 +123,7 @@ class PyCM(PassChoice, Callback):
             Whether its statistics follow, 170 lines.
         """
 
-        def show(matrix: Any, state: State) -> None:
+        def show(matrix: Array, state: State) -> None:
             text = str(matrix)
             sys.stderr.write(f"{text if statistics else text.partition('Overall Statistics')[0].rstrip()}\n")
 
@@ -188,7 +189,7 @@ class PyCM(PassChoice, Callback):
             Further arguments of ``pycm.ConfusionMatrix.plot``, e.g. ``normalized=True``.
         """
 
-        def show(matrix: Any, state: State) -> None:
+        def show(matrix: Array, state: State) -> None:
             pyplot = import_optional("matplotlib.pyplot", "PyCM.to_pyplot", "matplotlib")
             matrix.plot(**{"number_label": True, "title": fill_in(title, state, "PyCM.to_pyplot"), **kwargs})
             pyplot.show()
@@ -198,7 +199,7 @@ class PyCM(PassChoice, Callback):
     def _to_file(self, method: str, filename: str | Path, kwargs: Mapping[str, Any]) -> Self:
         template = str(filename)
 
-        def write(matrix: Any, state: State) -> None:
+        def write(matrix: Array, state: State) -> None:
             path = self.file_of(template, path_of(template, state, "PyCM"), state)
             path.parent.mkdir(parents=True, exist_ok=True)
             with warnings.catch_warnings():

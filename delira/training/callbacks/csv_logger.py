@@ -90,7 +90,7 @@ class CSVLogger(Callback):
             self._file.close()
             self._file = None
 
-    def _write(self, state: State, batch: Any) -> None:
+    def _write(self, state: State, batch: object) -> None:
         values = {name: value for name, value in state[keys.METRICS].items() if name not in self._first}
         row = {"epoch": state[keys.EPOCH] + 1, "batch": batch, **plain_values(values)}
         if new := [name for name in values if name not in self._columns]:

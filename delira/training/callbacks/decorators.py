@@ -44,12 +44,12 @@ class FunctionCallback(Callback):
             setattr(self, name, self.__call__)
 
     @overload
-    def __get__(self, instance: AbstractCallback, owner: Any = None) -> Callable[..., Any]: ...
+    def __get__(self, instance: AbstractCallback, owner: object = None) -> Callable[..., Any]: ...
 
     @overload
-    def __get__(self, instance: object, owner: Any = None) -> "FunctionCallback": ...
+    def __get__(self, instance: object, owner: object = None) -> "FunctionCallback": ...
 
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
+    def __get__(self, instance: object, owner: object = None) -> Any:
         return types.MethodType(self.function, instance) if isinstance(instance, AbstractCallback) else self
 
     def __call__(self, state: State) -> Any:
@@ -160,13 +160,13 @@ def once(function: FunctionCallback) -> FunctionCallback: ...  # type: ignore[ov
 def once(function: Callable[P, R]) -> Callable[P, R | None]: ...
 
 
-def once(function: Any) -> Any:
+def once(function: object) -> Any:
     """Let a function, a method of a callback or a decorated callback run at the first of its moments only.
 
     A method remembers for each object, a function for good; a checkpoint keeps it.
     """
 
-    def is_due(memory: dict[str, Any], owner: Any, state: State) -> bool:
+    def is_due(memory: dict[str, Any], owner: object, state: State) -> bool:
         is_first, memory["done"] = not memory.get("done"), True
         return is_first
 
@@ -181,10 +181,10 @@ def once_per_epoch(function: FunctionCallback) -> FunctionCallback: ...  # type:
 def once_per_epoch(function: Callable[P, R]) -> Callable[P, R | None]: ...
 
 
-def once_per_epoch(function: Any) -> Any:
+def once_per_epoch(function: object) -> Any:
     """Let a function, a method of a callback or a decorated callback run at the first of its moments in an epoch."""
 
-    def is_due(memory: dict[str, Any], owner: Any, state: State) -> bool:
+    def is_due(memory: dict[str, Any], owner: object, state: State) -> bool:
         # of an evaluation or a prediction the epoch is always 0: each of them counts as one of its own
         epoch = state[EPOCH] if state.get(PHASE, "fit") in ("fit", "replay") else -state.n_asides
         is_first, memory["epoch"] = memory.get("epoch") != epoch, epoch
@@ -214,7 +214,7 @@ def only_if(condition: Function) -> Conditional:
     check_functions("only_if", condition=condition)
     takes_owner = len(inspect.signature(condition).parameters) == 2
 
-    def is_due(memory: dict[str, Any], owner: Any, state: State) -> bool:
+    def is_due(memory: dict[str, Any], owner: object, state: State) -> bool:
         arguments = (owner, state) if takes_owner else (state,)
         return bool(condition(*arguments))
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from delira import state as keys
 from delira.errors import MissingKeyError
@@ -10,6 +10,9 @@ from delira.state import State
 from delira.training.callbacks.hooks import Callback
 from delira.training.callbacks.monitor import check_watched, number, refuse_unknown, sign_of, watched_value
 from delira.utils.checks import check_flags, check_numbers, check_whole
+
+if TYPE_CHECKING:
+    from delira.training.trainer import BaseNetworkTrainer
 
 
 class EarlyStopping(Callback):
@@ -79,7 +82,7 @@ class EarlyStopping(Callback):
                 f"{sorted(state[keys.METRICS])}, some of them at the end of an epoch only"
             )
 
-    def at_epoch_end(self, trainer: Any, *, metrics: Mapping[str, float], **facts: Any) -> None:
+    def at_epoch_end(self, trainer: "BaseNetworkTrainer", *, metrics: Mapping[str, float], **facts: Any) -> None:
         """Look at the value of an epoch, which is recorded already."""
         state = State({**trainer.facts, keys.METRICS: metrics})
         self._look_at_epoch(state)

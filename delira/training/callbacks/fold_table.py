@@ -7,11 +7,15 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from delira.training.callbacks.live_plot import LiveLossPlot
 from delira.training.callbacks.notebook_view import Panel, table_html
 from delira.training.callbacks.progress import PAUSE, ProgressBar, clock, in_notebook, in_terminal
+
+if TYPE_CHECKING:
+    from delira.training.trainer import BaseNetworkTrainer
+
 
 #: lines of the table that are no folds
 _FRAME = 7
@@ -66,7 +70,7 @@ class FoldTable:
         self._signals: Any = None
         self._plot = LiveLossPlot()
 
-    def begin(self, number: int, trainer: Any) -> None:
+    def begin(self, number: int, trainer: "BaseNetworkTrainer") -> None:
         """A fold begins, and its trainer tells the table in place of a bar; its curves replace those before."""
         self.number, self._signals = number, trainer.stop_signals
         self.rows[number] = _Row(state="runs", began_at=perf_counter())
@@ -231,10 +235,10 @@ class _Notebook:
 class NoTable:
     """Where no table can be drawn: each fold has the bar, or the lines, of a training."""
 
-    def begin(self, number: int, trainer: Any) -> None:
+    def begin(self, number: int, trainer: "BaseNetworkTrainer") -> None:
         """A fold begins."""
 
-    def end(self, fold: Any, *, was_read: bool = False) -> None:
+    def end(self, fold: object, *, was_read: bool = False) -> None:
         """A fold has ended."""
 
     def leave_out(self, number: int) -> None:

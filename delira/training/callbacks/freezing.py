@@ -1,7 +1,7 @@
 """Which layers learn, epoch by epoch."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from delira import state as keys
 from delira.errors import ConfigError
@@ -10,6 +10,9 @@ from delira.training.callbacks.hooks import Callback
 from delira.training.callbacks.monitor import trainer_of
 from delira.utils.checks import check_names, check_whole
 from delira.utils.suggest import did_you_mean
+
+if TYPE_CHECKING:
+    from delira.training.trainer import BaseNetworkTrainer
 
 
 class FreezeUnfreeze(Callback):
@@ -46,7 +49,7 @@ class FreezeUnfreeze(Callback):
         self.schedule = {epoch: _listed(schedule[epoch]) for epoch in sorted(schedule)}
         self._all: frozenset[str] = frozenset()
 
-    def attach(self, trainer: Any) -> None:
+    def attach(self, trainer: "BaseNetworkTrainer") -> None:
         """Remember what learns without the schedule."""
         self._all = trainer.learned_names
 

@@ -3,7 +3,7 @@
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from delira import state as keys
 from delira.errors import ConfigError
@@ -14,6 +14,9 @@ from delira.utils.array_functions import cast
 from delira.utils.arrays import ops_of
 from delira.utils.checks import check_numbers, check_order
 
+if TYPE_CHECKING:
+    from delira.training.trainer import BaseNetworkTrainer
+
 
 class _Clipping(Callback):
     """What limits gradients: only learning has any."""
@@ -23,7 +26,7 @@ class _Clipping(Callback):
     needs_gradients = True
     _setting = ""
 
-    def attach(self, trainer: Any) -> None:
+    def attach(self, trainer: "BaseNetworkTrainer") -> None:
         """Refuse gradients that are not yet what they are updated with."""
         update = trainer.config.update
         if update.precision == "fp16" or update.accumulation_steps > 1:
@@ -115,7 +118,7 @@ class GradientClipping(_Clipping):
         state[keys.GRADIENTS] = gradients
 
 
-def _dense(gradient: Any) -> Any:
+def _dense(gradient: object) -> Any:
     """The gradient as an array: that of an embedding of TensorFlow has only the rows that were used."""
     return ops_of(gradient).xp.convert_to_tensor(gradient) if hasattr(gradient, "dense_shape") else gradient
 

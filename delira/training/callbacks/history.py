@@ -5,13 +5,17 @@ import io
 import json
 import logging
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from delira.training.callbacks.abstract_callback import AbstractCallback
 from delira.utils.cells import as_text
 from delira.utils.checks import check_paths
 from delira.utils.files import publish_text
 from delira.utils.seal import KEY, sealed
+
+if TYPE_CHECKING:
+    from delira.training.trainer import BaseNetworkTrainer
+
 
 _log = logging.getLogger("delira")
 
@@ -31,16 +35,16 @@ class HistoryWriter(AbstractCallback):
         self._columns: list[str] = []
         self._n_rows: int | None = None  # in the files; None: not known
 
-    def at_training_begin(self, trainer: Any, **facts: Any) -> None:
+    def at_training_begin(self, trainer: "BaseNetworkTrainer", **facts: Any) -> None:
         """Write what was there before."""
         self._n_rows = None
         self._write(trainer.state.history)
 
-    def at_epoch_end(self, trainer: Any, **facts: Any) -> None:
+    def at_epoch_end(self, trainer: "BaseNetworkTrainer", **facts: Any) -> None:
         """Append the epoch's row."""
         self._write(trainer.state.history)
 
-    def at_training_end(self, trainer: Any, **facts: Any) -> None:
+    def at_training_end(self, trainer: "BaseNetworkTrainer", **facts: Any) -> None:
         """Make sure that the rows are on disk: nobody writes those of a finished fold again."""
         try:
             self._rewrite(trainer.state.history, durable=True)

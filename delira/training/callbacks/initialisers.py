@@ -60,7 +60,7 @@ class LayerInit(Callback):
             )
         return found
 
-    def _is_meant(self, name: str, layer: Any) -> bool:
+    def _is_meant(self, name: str, layer: object) -> bool:
         is_named = self.modules is None or any(one is layer or one == name for one in self.modules)
         return is_named and any(target in _class_of(layer) for target in self.targets)
 
@@ -260,6 +260,6 @@ class XavierUniform(XavierNormal):
     is_normal = False
 
 
-def _class_of(layer: Any) -> str:
+def _class_of(layer: object) -> str:
     name: str = getattr(layer, "original_name", type(layer).__name__)  # of TorchScript
     return "Linear" if name == "Dense" else name

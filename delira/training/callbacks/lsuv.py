@@ -55,7 +55,7 @@ class LsuvInit(LayerInit):
 
     def __init__(
         self,
-        data_item: Any,
+        data_item: object,
         weight_lambda: Callable[[Any], Any] | None = None,
         needed_std: float = 1.0,
         std_tol: float = 0.1,
@@ -97,7 +97,7 @@ class LsuvInit(LayerInit):
         if getattr(layer, "bias", None) is not None:
             layer.bias.zero_()
 
-    def _scale(self, state: State, name: str, layer: Any) -> None:
+    def _scale(self, state: State, name: str, layer: object) -> None:
         """Scale one layer's weight until what it gives has the wanted deviation."""
         deviation = 0.0
         for attempt in range(self.max_attempts + 1):
@@ -111,7 +111,7 @@ class LsuvInit(LayerInit):
             self.max_attempts, name, deviation, self.needed_std,
         )  # fmt: skip
 
-    def _deviation(self, state: State, name: str, layer: Any) -> float:
+    def _deviation(self, state: State, name: str, layer: object) -> float:
         seen: list[Any] = []
         with _watching({name: layer}, lambda _, output: seen.append(output)):
             self._call(state)
@@ -141,7 +141,7 @@ def _watching(layers: Mapping[str, Any], see: Callable[[str, Any], Any]) -> Iter
     """Scope in which what the layers give is shown, with their names."""
 
     def hook(name: str) -> Callable[..., None]:
-        def show(layer: Any, args: Any, output: Any) -> None:
+        def show(layer: object, args: object, output: object) -> None:
             see(name, output)
 
         return show

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from delira import state as keys
 from delira.errors import ConfigError, MissingKeyError
@@ -12,8 +12,11 @@ from delira.utils.arrays import read_arrays, to_plain
 from delira.utils.lazy_value import Lazy
 from delira.utils.trees import iterate_leaves, map_leaves
 
+if TYPE_CHECKING:
+    from delira.training.trainer import BaseNetworkTrainer
 
-def check_watched(mode: Any, monitor: Any, who: str) -> None:
+
+def check_watched(mode: object, monitor: object, who: str) -> None:
     """Refuse what cannot be watched.
 
     Parameters
@@ -35,7 +38,7 @@ def check_watched(mode: Any, monitor: Any, who: str) -> None:
     as_mode(mode, f"{who}: mode")
 
 
-def sign_of(mode: str, monitor: str, who: str, owner: Any = None) -> float:
+def sign_of(mode: str, monitor: str, who: str, owner: object = None) -> float:
     """1.0 where small values are good, -1.0 where large ones are.
 
     Parameters
@@ -64,7 +67,7 @@ def sign_of(mode: str, monitor: str, who: str, owner: Any = None) -> float:
     return -1.0 if known == "highest" else 1.0
 
 
-def _direction_of(monitor: str, owner: Any) -> bool | None:
+def _direction_of(monitor: str, owner: object) -> bool | None:
     name = monitor.removeprefix("val_")
     trainer = getattr(owner, "trainer", owner)
     config = getattr(trainer, "config", None)
@@ -103,7 +106,7 @@ def refuse_unknown(state: State, mode: str, monitor: str, who: str) -> None:
         sign_of(mode, monitor, who, owner)
 
 
-def mode_of_plateau(trainer: Any, monitor: str | None) -> str:
+def mode_of_plateau(trainer: "BaseNetworkTrainer", monitor: str | None) -> str:
     """``"min"`` or ``"max"``, for a schedule that was not told: as for the score of the run, or as known of a value."""
     if monitor is None:
         return "max" if trainer.score_mode == "highest" else "min"
@@ -131,7 +134,7 @@ def plain_values(values: Mapping[str, Any]) -> dict[str, Any]:
     """
     arrays = iter(read_arrays([leaf for _, leaf in iterate_leaves(values) if hasattr(leaf, "dtype")]))
 
-    def plain(leaf: Any) -> Any:
+    def plain(leaf: object) -> Any:
         if isinstance(leaf, Lazy):
             return leaf.item()
         return to_plain(next(arrays)) if hasattr(leaf, "dtype") else leaf
@@ -140,7 +143,7 @@ def plain_values(values: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def number(value: Any) -> float:
+def number(value: object) -> float:
     """A number of Python out of one of any framework; waits for the device."""
     return float(plain_values({"": value})[""])
 

@@ -3,6 +3,7 @@
 import math
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 from delira import state as keys
@@ -78,7 +79,7 @@ class Tqdm(_Printer):
 
     def __init__(
         self,
-        tqdm_module: Any = None,
+        tqdm_module: Callable[..., Any] | None = None,
         validation_label_letter: str = "v",
         precision: int = 4,
         on_epoch: bool = False,

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from delira import state as keys
 from delira.errors import ConfigError
@@ -17,6 +17,10 @@ from delira.training.callbacks.hooks import Callback
 from delira.training.callbacks.monitor import trainer_of
 from delira.utils.checks import check_flags, check_paths, check_whole
 from delira.utils.suggest import did_you_mean
+
+if TYPE_CHECKING:
+    from delira.training.trainer import BaseNetworkTrainer
+
 
 #: parts that belong to steps
 STEP_PARTS = ("data", "prepare", "forward", "criterion", "backward", "update", "step", "compile", "callbacks")
@@ -132,7 +136,7 @@ class Profiler(Callback):
         self._clock = _Clock(_nothing)
         self._traces = contextlib.ExitStack()
 
-    def attach(self, trainer: Any) -> None:
+    def attach(self, trainer: "BaseNetworkTrainer") -> None:
         """Measure what this trainer does from now on."""
         if self._attached() is trainer:
             return
@@ -158,7 +162,7 @@ class Profiler(Callback):
             self._traces.close()
 
     @contextlib.contextmanager
-    def _step(self, trainer: Any) -> Iterator[None]:
+    def _step(self, trainer: "BaseNetworkTrainer") -> Iterator[None]:
         self._has_marks = False
         with self._clock.part("step"):
             yield
@@ -275,7 +279,7 @@ class TimerMetric(Profiler, Metric):
         Metric.__init__(self, "timer")
         self.parts, self.prints = parts, prints
 
-    def reset(self, state: Any) -> None:
+    def reset(self, state: State) -> None:
         """Become a callback, where it is none yet."""
         if state.get(keys.PHASE) == "fit" and not any(one is self for one in state[keys.CALLBACK_LIST]):
             trainer_of(state).register_callback(self)
@@ -297,7 +301,7 @@ class TimerMetric(Profiler, Metric):
         """Nothing: seconds are those of one process."""
         return {}
 
-    def load_state_dict(self, state: Any) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Nothing."""
 
     def __repr__(self) -> str:

@@ -8,12 +8,16 @@ import os
 import sys
 from collections.abc import Mapping
 from time import perf_counter
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from delira.errors import ConfigError
 from delira.training.callbacks.abstract_callback import AbstractCallback
 from delira.training.callbacks.notebook_view import NotebookBar, PassBar
 from delira.utils.checks import check_texts
+
+if TYPE_CHECKING:
+    from delira.training.trainer import BaseNetworkTrainer
+
 
 #: a small bar, so that the values beside it have their place within 80 columns
 _LAYOUT = "{desc} |{bar:6}| {elapsed}<{remaining}{postfix}"
@@ -57,7 +61,7 @@ def _bar_class() -> Any:
     return None
 
 
-def check_label(owner: Any, label: Any) -> None:
+def check_label(owner: object, label: object) -> None:
     """Refuse a label that is no text; it may be empty."""
     if label != "":
         check_texts(owner, label=label)
@@ -107,7 +111,9 @@ class ProgressBar(AbstractCallback):
 
     # ------------------------------------------------------------------ moments
 
-    def at_training_begin(self, trainer: Any, *, num_epochs: int, num_batches: int | None = None, **facts: Any) -> None:
+    def at_training_begin(
+        self, trainer: "BaseNetworkTrainer", *, num_epochs: int, num_batches: int | None = None, **facts: Any
+    ) -> None:
         """Open the bar."""
         done, step = trainer.state.epoch, trainer.state.step_in_epoch
         if done or step:
@@ -130,7 +136,7 @@ class ProgressBar(AbstractCallback):
             if step:
                 self._name_epoch()
 
-    def at_epoch_begin(self, trainer: Any, *, curr_epoch: int, num_epochs: int, **facts: Any) -> None:
+    def at_epoch_begin(self, trainer: "BaseNetworkTrainer", *, curr_epoch: int, num_epochs: int, **facts: Any) -> None:
         """Name the epoch."""
         self.epoch, self.num_epochs = curr_epoch, num_epochs
         self._name_epoch()
@@ -139,7 +145,9 @@ class ProgressBar(AbstractCallback):
         if self._bar is not None:
             self._bar.set_description_str(f"{self.label}epoch {self.epoch}/{self.num_epochs}", refresh=False)
 
-    def at_iter_end(self, trainer: Any, *, losses: Mapping[str, Any], metrics: Mapping[str, Any], **facts: Any) -> None:
+    def at_iter_end(
+        self, trainer: "BaseNetworkTrainer", *, losses: Mapping[str, Any], metrics: Mapping[str, Any], **facts: Any
+    ) -> None:
         """Move on by one step."""
         self.steps += 1
         if self._bar is not None:
@@ -151,7 +159,13 @@ class ProgressBar(AbstractCallback):
             self._draw(at_once=False)
 
     def at_epoch_end(
-        self, trainer: Any, *, metrics: Mapping[str, float], curr_epoch: int, num_epochs: int, **facts: Any
+        self,
+        trainer: "BaseNetworkTrainer",
+        *,
+        metrics: Mapping[str, float],
+        curr_epoch: int,
+        num_epochs: int,
+        **facts: Any,
     ) -> None:
         """Show the values of the epoch."""
         self.values = {name: value for name, value in metrics.items() if not name.startswith("lr")}
@@ -163,7 +177,7 @@ class ProgressBar(AbstractCallback):
         else:
             self._draw(at_once=False)  # epochs may be faster than a terminal
 
-    def at_training_end(self, trainer: Any, **facts: Any) -> None:
+    def at_training_end(self, trainer: "BaseNetworkTrainer", **facts: Any) -> None:
         """Close the bar."""
         if self._bar is not None:
             self._bar.close()
@@ -223,7 +237,7 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
-def shown_memory(trainer: Any) -> str:
+def shown_memory(trainer: "BaseNetworkTrainer") -> str:
     """Memory of this process, and what the framework holds on an accelerator, as text.
 
     Parameters

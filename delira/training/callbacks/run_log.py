@@ -16,6 +16,7 @@ from delira.utils.trees import iterate_leaves
 
 if TYPE_CHECKING:
     from delira.training.run import Run
+    from delira.training.trainer import BaseNetworkTrainer
 
 _log = logging.getLogger("delira")
 
@@ -35,7 +36,7 @@ def facts_of(run: "Run", given_settings: Mapping[str, Any]) -> dict[str, str | f
     return {".".join(map(str, path)): _as_fact(leaf) for path, leaf in iterate_leaves(tree)}
 
 
-def _as_fact(value: Any) -> str | float | int | bool:
+def _as_fact(value: object) -> str | float | int | bool:
     if isinstance(value, (bool, int, float, str)):
         return value
     name = getattr(value, "__qualname__", None)
@@ -125,7 +126,9 @@ class RunLog(AbstractCallback):
         epoch = run.state.epoch + (run.running is not None)
         return Place("step", run.begun_step, epoch, run.fold)
 
-    def at_epoch_end(self, trainer: Any, *, metrics: Mapping[str, Any], curr_epoch: int, **facts: Any) -> None:
+    def at_epoch_end(
+        self, trainer: "BaseNetworkTrainer", *, metrics: Mapping[str, Any], curr_epoch: int, **facts: Any
+    ) -> None:
         """Log the epoch."""
         if not self.logger.handlers:
             return
@@ -134,7 +137,9 @@ class RunLog(AbstractCallback):
             self.logger.log(message_of(name, value, curr_epoch, trainer.fold), place=place)
         self.logger.flush()
 
-    def at_training_end(self, trainer: Any, *, error: BaseException | None = None, **facts: Any) -> None:
+    def at_training_end(
+        self, trainer: "BaseNetworkTrainer", *, error: BaseException | None = None, **facts: Any
+    ) -> None:
         """Tell frequencies that no name had."""
         wanted, seen = self.logger.frequencies, self.logger.seen
         if error is None and isinstance(wanted, Mapping) and seen:
@@ -171,7 +176,7 @@ class StepLog(AbstractCallback):
     def __init__(self, log: RunLog):
         self.log = log
 
-    def at_iter_end(self, trainer: Any, **facts: Any) -> None:
+    def at_iter_end(self, trainer: "BaseNetworkTrainer", **facts: Any) -> None:
         """Log what is due: what the values since the last time have become."""
         logger, running, state = self.log.logger, trainer.run.running, trainer.state
         if running is None or not logger.handlers:
@@ -190,7 +195,7 @@ class StepLog(AbstractCallback):
                     logger.log(message, place=place)
 
 
-def message_of(name: str, value: Any, step: int, fold: int) -> dict[str, Any]:
+def message_of(name: str, value: object, step: int, fold: int) -> dict[str, Any]:
     """The message of a number, as the old library wrote it.
 
     Parameters

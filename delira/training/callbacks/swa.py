@@ -1,13 +1,16 @@
 """The mean of the weights over the last epochs of a training."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from delira import state as keys
 from delira.state import State
 from delira.training.callbacks.hooks import Callback
 from delira.training.callbacks.weight_average import set_average
 from delira.utils.checks import check_flags, check_whole
+
+if TYPE_CHECKING:
+    from delira.training.trainer import BaseNetworkTrainer
 
 
 class SWA(Callback):
@@ -53,12 +56,12 @@ class SWA(Callback):
         self._average: Any = None
         self._trainer: Any = None
 
-    def attach(self, trainer: Any) -> None:
+    def attach(self, trainer: "BaseNetworkTrainer") -> None:
         """Become the average of this trainer; its room must be able to average."""
         set_average(trainer, self)
         self._trainer = trainer
 
-    def at_training_begin(self, trainer: Any, **facts: Any) -> None:
+    def at_training_begin(self, trainer: "BaseNetworkTrainer", **facts: Any) -> None:
         """Nothing: epochs are counted, not updates."""
 
     def on_end_training(self, state: State) -> None:
@@ -74,7 +77,7 @@ class SWA(Callback):
         """The mean, by the names of the weights; None before the first epoch that counts."""
         return dict(self._average) if self.n_averaged else None
 
-    def take(self, network: Any) -> None:
+    def take(self, network: object) -> None:
         """Let the weights of ``network``, which a checkpoint held, be the mean so far."""
         self._average = self._trainer.backend.weights.average(None, network, 0.0)
 

@@ -2,11 +2,14 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from delira.logging.writers import open_events, since, write_values
 from delira.training.callbacks.abstract_callback import AbstractCallback
 from delira.utils.files import as_path
+
+if TYPE_CHECKING:
+    from delira.training.trainer import BaseNetworkTrainer
 
 
 class TensorBoardWriter(AbstractCallback):
@@ -31,21 +34,23 @@ class TensorBoardWriter(AbstractCallback):
         self.folder, self.kwargs = as_path(folder, "folder"), kwargs
         self._writer: Any = None
 
-    def at_training_begin(self, trainer: Any, *, num_epochs: int, **facts: Any) -> None:
+    def at_training_begin(self, trainer: "BaseNetworkTrainer", *, num_epochs: int, **facts: Any) -> None:
         """Open the file; a resumed run hides what came after its checkpoint."""
         if trainer.state.epoch >= num_epochs:
             return
         place = since(trainer.state.epoch, trainer.state.global_step)
         self._writer = open_events(self.folder, **{**place, **self.kwargs})
 
-    def at_epoch_end(self, trainer: Any, *, metrics: Mapping[str, float], curr_epoch: int, **facts: Any) -> None:
+    def at_epoch_end(
+        self, trainer: "BaseNetworkTrainer", *, metrics: Mapping[str, float], curr_epoch: int, **facts: Any
+    ) -> None:
         """Write the epoch."""
         if self._writer is not None:
             for name, value in metrics.items():
                 write_values(self._writer, name, value, curr_epoch)
             self._writer.flush()
 
-    def at_training_end(self, trainer: Any, **facts: Any) -> None:
+    def at_training_end(self, trainer: "BaseNetworkTrainer", **facts: Any) -> None:
         """Close the file."""
         if self._writer is not None:
             self._writer.close()

@@ -4,17 +4,21 @@ import contextlib
 import functools
 import logging
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from delira import state as keys
 from delira.state import State
 from delira.training.callbacks.monitor import trainer_of
 from delira.utils.trees import iterate_leaves, map_leaves
 
+if TYPE_CHECKING:
+    from delira.training.trainer import BaseNetworkTrainer
+
+
 _log = logging.getLogger("delira")
 
 
-def write_graph(writer: Any, state: State, is_asked_for: bool) -> None:
+def write_graph(writer: object, state: State, is_asked_for: bool) -> None:
     """Write the graph of the network for the input of the state; where that cannot be, say why in one warning.
 
     Parameters
@@ -43,7 +47,7 @@ def write_graph(writer: Any, state: State, is_asked_for: bool) -> None:
         _log.warning("no graph of the network was written: %s: %s", type(error).__name__, text)
 
 
-def _call(trainer: Any, state: State, leaves: Sequence[Any]) -> list[Any]:
+def _call(trainer: "BaseNetworkTrainer", state: State, leaves: Sequence[Any]) -> list[Any]:
     """Outputs of the network for arrays in the place of those of the input."""
     given = iter(leaves)
     x = map_leaves(lambda leaf: leaf if leaf is None else next(given), state[keys.X])
@@ -52,7 +56,7 @@ def _call(trainer: Any, state: State, leaves: Sequence[Any]) -> list[Any]:
 
 
 @contextlib.contextmanager
-def _untouched(trainer: Any, state: State) -> Iterator[None]:
+def _untouched(trainer: "BaseNetworkTrainer", state: State) -> Iterator[None]:
     """Scope in which the network predicts; the state and the generators of random numbers are as before after it."""
     before, generators = dict(state), trainer.backend.generators.state()
     try:

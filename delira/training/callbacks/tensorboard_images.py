@@ -61,7 +61,7 @@ class TensorBoardImages(AbstractTensorBoard):
         log_dir: str | Path = "./logs",
         comment: str = "delira",
         name: str = "Image",
-        key: Any = Y_PRED,
+        key: object = Y_PRED,
         write_each_epoch: bool = True,
         num_images: int = 16,
         visdom: bool = False,
@@ -104,7 +104,7 @@ class TensorBoardImages(AbstractTensorBoard):
         self._is_written = bool(state["is_written"])
 
 
-def read_images(who: str, state: State, key: Any, number: int) -> np.ndarray:
+def read_images(who: str, state: State, key: object, number: int) -> np.ndarray:
     """The first images of a batch.
 
     Parameters

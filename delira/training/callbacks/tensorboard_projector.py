@@ -68,7 +68,7 @@ class TensorBoardProjector(AbstractTensorBoard):
         avg_data_channels: bool = True,
         write_data: bool = True,
         write_features: bool = True,
-        features_key: Any = Y_PRED,
+        features_key: object = Y_PRED,
     ):
         super().__init__(log_dir, comment)
         check_whole(self, at_least=1, num_images=num_images, avg_pool_size=avg_pool_size)
@@ -142,7 +142,7 @@ class TensorBoardProjector(AbstractTensorBoard):
         self._has_data = bool(state["has_data"])
 
 
-def _array(state: State, key: Any, number: int) -> np.ndarray:
+def _array(state: State, key: object, number: int) -> np.ndarray:
     value = state[key]
     if not shape_of(value):
         raise DataError(
@@ -164,7 +164,7 @@ def _labels(state: State, number: int) -> np.ndarray | None:
     return labels[:, 0] if labels.shape[1] == 1 else labels.argmax(axis=1)
 
 
-def _channels_first(images: np.ndarray, original: Any) -> np.ndarray:
+def _channels_first(images: np.ndarray, original: object) -> np.ndarray:
     is_last = images.ndim == 4 and ops_of(as_array(original)).class_axis == -1
     return np.moveaxis(images, -1, 1) if is_last else images
 

@@ -101,7 +101,7 @@ def table(values: Mapping[str, Any]) -> str:
     return f"<table>{rows}</table>"
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     # a reader of Markdown takes an empty line for the end of the table, and leading spaces for code
@@ -109,6 +109,6 @@ def _cell(value: Any) -> str:
     return "<br/>".join(lines)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     """A line for each of several, such as callbacks."""
     return "\n".join(map(str, value)) if hasattr(value, "__iter__") and not callable(value) else str(value)

@@ -90,6 +90,6 @@ class TerminateOnNaN(Callback):
                 state[keys.STOP_TRAINING] = True
 
 
-def _is_free(device: Any) -> bool:
+def _is_free(device: object) -> bool:
     """Whether to read a value of the device makes nobody wait."""
     return "cpu" in str(device).lower()

@@ -1,11 +1,14 @@
 """Averages of the weights over the steps of a training."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from delira.errors import ConfigError
 from delira.training.callbacks.abstract_callback import AbstractCallback
 from delira.utils.checks import check_flags, check_numbers
+
+if TYPE_CHECKING:
+    from delira.training.trainer import BaseNetworkTrainer
 
 
 class ExponentialMovingAverage(AbstractCallback):
@@ -51,17 +54,17 @@ class ExponentialMovingAverage(AbstractCallback):
         self._trainer: Any = None
         self._seen = 0
 
-    def attach(self, trainer: Any) -> None:
+    def attach(self, trainer: "BaseNetworkTrainer") -> None:
         """Become the average of this trainer; its room must be able to average."""
         set_average(trainer, self)
         self._trainer = trainer
         self.take(trainer.module)
 
-    def at_training_begin(self, trainer: Any, **facts: Any) -> None:
+    def at_training_begin(self, trainer: "BaseNetworkTrainer", **facts: Any) -> None:
         """Count updates from here on."""
         self._seen = self._count()
 
-    def at_iter_end(self, trainer: Any, **facts: Any) -> None:
+    def at_iter_end(self, trainer: "BaseNetworkTrainer", **facts: Any) -> None:
         """Follow the weights, if they were updated."""
         self._follow()
 
@@ -70,7 +73,7 @@ class ExponentialMovingAverage(AbstractCallback):
         self._follow()  # the end of an epoch may bring one more update
         return dict(self._average)
 
-    def take(self, network: Any) -> None:
+    def take(self, network: object) -> None:
         """Let the weights of ``network`` be the average."""
         self._average = self._trainer.backend.weights.average(None, network, 0.0)
         self._seen = self._count()
@@ -99,7 +102,7 @@ class ExponentialMovingAverage(AbstractCallback):
         self.n_updates = state["n_updates"]
 
 
-def set_average(trainer: Any, average: Any) -> None:
+def set_average(trainer: "BaseNetworkTrainer", average: object) -> None:
     """Let a callback average the weights of a trainer.
 
     Raises

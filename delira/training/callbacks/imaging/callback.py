@@ -138,7 +138,7 @@ class ImagingCallback(PictureOutputs, PassChoice, Callback):
         """What is left at the end of a pass."""
         return []
 
-    def _handled(self, made: Any, state: State) -> list[np.ndarray]:
+    def _handled(self, made: object, state: State) -> list[np.ndarray]:
         """Pictures with numbers as they are, beyond [0, 1] too; handlers get them cut off."""
         if made is None:
             return []
@@ -175,7 +175,7 @@ class FromState(ImagingCallback):
 
     def __init__(
         self,
-        key: Any,
+        key: object,
         transform: Callable[[np.ndarray], np.ndarray] | None = None,
         channels_last: bool | None = None,
     ):

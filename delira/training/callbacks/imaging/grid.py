@@ -5,6 +5,7 @@ from typing import Any, TypedDict
 import numpy as np
 
 from delira.errors import ConfigError
+from delira.utils.arrays import Array
 from delira.utils.checks import check_flags, check_numbers, check_whole
 from delira.utils.pixels import as_numbers, side_by_side
 from delira.utils.suggest import did_you_mean
@@ -22,7 +23,7 @@ class GridLayout(TypedDict, total=False):
 
 
 def make_grid(
-    images: Any,
+    images: Array,
     nrow: int = 8,
     padding: int = 2,
     normalize: bool = False,

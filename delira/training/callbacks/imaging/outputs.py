@@ -68,7 +68,7 @@ class _Place:
     visdom: bool = False
     params: "VisdomParams | None" = None
 
-    def open(self, user: Any, state: State) -> None:
+    def open(self, user: object, state: State) -> None:
         """Be there before the first picture is, and say what is missing."""
         fitted = trainer_of(state).state
         # files are named, and read in the order of, seconds: another run within one would write over the file before
@@ -77,7 +77,7 @@ class _Place:
             arguments["purge_step"] = fitted.epoch + 1  # hides what was written before it was broken off
         get_writer(self.log_dir, user, self.visdom, self.params, **arguments)
 
-    def write(self, user: Any, name: str, picture: np.ndarray, state: State) -> None:
+    def write(self, user: object, name: str, picture: np.ndarray, state: State) -> None:
         """Write a picture, in a fit at the number of the running epoch, else of the last one."""
         writer = get_writer(self.log_dir, user, self.visdom, self.params)
         pixels = np.round(picture * 255).astype(np.uint8)
@@ -140,7 +140,7 @@ class PictureOutputs:
         """
         return self._add(lambda owner, picture, state, number: handler(picture, state), index)
 
-    def to_state(self, key: Any, index: Index = None) -> Self:
+    def to_state(self, key: object, index: Index = None) -> Self:
         """Put each picture into the state; returns the callback.
 
         Parameters

@@ -1,7 +1,5 @@
 """What a callback shows, as arrays of numpy."""
 
-from typing import Any
-
 import numpy as np
 
 from delira.errors import ConfigError
@@ -9,7 +7,7 @@ from delira.utils.arrays import as_array, ops_of, read_arrays
 from delira.utils.pixels import as_numbers
 
 
-def as_pictures(value: Any, channels_last: bool | None, who: str) -> np.ndarray:
+def as_pictures(value: object, channels_last: bool | None, who: str) -> np.ndarray:
     """Pictures of any framework.
 
     Parameters

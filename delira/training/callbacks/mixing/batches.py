@@ -10,7 +10,7 @@ from delira import state as keys
 from delira.errors import ConfigError, DataError
 from delira.state import State
 from delira.utils.array_functions import take
-from delira.utils.arrays import ops_of, shape_of
+from delira.utils.arrays import Array, ops_of, shape_of
 from delira.utils.checks import check_numbers
 from delira.utils.trees import iterate_leaves, map_leaves, n_rows
 
@@ -58,29 +58,29 @@ def images_of(state: State, who: str) -> Any:
     return images
 
 
-def channels_are_first(images: Any, channels_first: bool | None) -> bool:
+def channels_are_first(images: Array, channels_first: bool | None) -> bool:
     """Where the channels of images are, by the framework if it is not said: only PyTorch and numpy have them first."""
     return ops_of(images).class_axis == 1 if channels_first is None else channels_first
 
 
-def spatial_shape(images: Any, channels_first: bool | None) -> tuple[int, ...]:
+def spatial_shape(images: Array, channels_first: bool | None) -> tuple[int, ...]:
     """The shape of an image without its channels."""
     shape = tuple(map(int, images.shape))
     return shape[2:] if channels_are_first(images, channels_first) else shape[1:-1]
 
 
-def mask_for(mask: np.ndarray, images: Any, channels_first: bool | None) -> Any:
+def mask_for(mask: np.ndarray, images: Array, channels_first: bool | None) -> Any:
     """A mask of shape ``(B, ...)``, or ``(1, ...)``, as an array of the images' framework with an axis for channels."""
     mask = np.expand_dims(mask, 1 if channels_are_first(images, channels_first) else -1)
     return ops_of(images).asarray(mask, images)
 
 
-def rows_of(tree: Any, rows: Any) -> Any:
+def rows_of(tree: object, rows: object) -> Any:
     """Samples of every array, by an array of their numbers on the host."""
     return map_leaves(lambda leaf: take(leaf, ops_of(leaf).asarray(rows, leaf)), tree)
 
 
-def blend(first: Any, second: Any, share: float) -> Any:
+def blend(first: object, second: object, share: float) -> Any:
     """``share * first + (1 - share) * second`` for every array of two trees of one structure."""
     others = iter([leaf for _, leaf in iterate_leaves(second)])
     return map_leaves(lambda leaf: share * leaf + (1.0 - share) * next(others), first)
@@ -108,13 +108,13 @@ def target_of(state: State, who: str) -> Any:
     return target
 
 
-def set_target(state: State, target: Any) -> None:
+def set_target(state: State, target: Array) -> None:
     """Put another target into the place of :func:`target_of`'s."""
     all_ = state[keys.Y_TRUE]
     state[keys.Y_TRUE] = {**all_, _LABEL: target} if isinstance(all_, Mapping) else target
 
 
-def one_hot(target: Any, classes: int, who: str) -> Any:
+def one_hot(target: Array, classes: int, who: str) -> Any:
     """Targets as a probability for each class.
 
     Parameters

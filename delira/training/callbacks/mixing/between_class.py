@@ -18,11 +18,11 @@ from delira.training.callbacks.mixing.batches import (
 from delira.training.callbacks.mixing.mixed import MixingCallback
 from delira.training.callbacks.mixing.smoothing import harden
 from delira.utils.array_functions import cast, log, log_softmax
-from delira.utils.arrays import ops_of, shape_of
+from delira.utils.arrays import Array, ops_of, shape_of
 from delira.utils.checks import check_flags
 
 
-def bc_loss(prediction: Any, target: Any) -> Any:
+def bc_loss(prediction: Array, target: Array) -> Any:
     """The Kullback-Leibler divergence of predicted classes from the targets, a mean over the samples.
 
     Parameters
@@ -130,13 +130,13 @@ class BCPlus(MixingCallback):
             harden(state, self.classes, "BCPlus")
 
 
-def _centred(images: Any) -> Any:
+def _centred(images: Array) -> Any:
     """Images of zero mean, exact enough to calculate with."""
     images = ops_of(images).as_float(images)
     return images - _per_image(_mean(images), images)
 
 
-def _mixed(images: Any, rows: np.ndarray, shares: np.ndarray) -> Any:
+def _mixed(images: Array, rows: np.ndarray, shares: np.ndarray) -> Any:
     ops, first = ops_of(images), _centred(images)
     deviation = _mean(first**2) ** 0.5
     share = cast(ops.asarray(shares.astype(np.float32), first), first)
@@ -147,11 +147,11 @@ def _mixed(images: Any, rows: np.ndarray, shares: np.ndarray) -> Any:
     return cast(mixed / (weight**2 + (1.0 - weight) ** 2) ** 0.5, images)
 
 
-def _mean(images: Any) -> Any:
+def _mean(images: Array) -> Any:
     """Of each image, shape ``(B,)``."""
     flat = ops_of(images).reshape(images, (len(images), -1))
     return ops_of(flat).sum(flat, 1) / float(flat.shape[1])
 
 
-def _per_image(values: Any, images: Any) -> Any:
+def _per_image(values: object, images: Array) -> Any:
     return ops_of(values).reshape(values, (len(images), *(1 for _ in images.shape[1:])))

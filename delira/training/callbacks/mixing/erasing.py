@@ -20,7 +20,7 @@ from delira.training.callbacks.mixing.mixed import MixingCallback
 from delira.training.callbacks.mixing.randomness import RandomCallback
 from delira.training.callbacks.mixing.smoothing import harden
 from delira.utils.array_functions import cast
-from delira.utils.arrays import ops_of
+from delira.utils.arrays import Array, ops_of
 from delira.utils.checks import check_flags, check_numbers, check_whole
 
 
@@ -51,7 +51,7 @@ def boxes(rng: np.random.Generator, n: int, shape: Sequence[int], lengths: Any) 
     return inside
 
 
-def check_places(owner: Any, channels_first: bool | None) -> None:
+def check_places(owner: object, channels_first: bool | None) -> None:
     """Refuse anything but True, False and None."""
     if channels_first is not None:
         check_flags(owner, channels_first=channels_first)
@@ -102,7 +102,7 @@ class Cutout(RandomCallback):
         keep = mask_for(~mask, images, self.channels_first)
         state[keys.X] = ops_of(images).where(keep, images, self._fill(rng, mask, images))
 
-    def _fill(self, rng: np.random.Generator, mask: np.ndarray, images: Any) -> Any:
+    def _fill(self, rng: np.random.Generator, mask: np.ndarray, images: Array) -> Any:
         return self.constant
 
 
@@ -122,7 +122,7 @@ class RandomErase(Cutout):
     def __init__(self, n_holes: int, length: int, *, channels_first: bool | None = None):
         super().__init__(n_holes, length, channels_first=channels_first)
 
-    def _fill(self, rng: np.random.Generator, mask: np.ndarray, images: Any) -> Any:
+    def _fill(self, rng: np.random.Generator, mask: np.ndarray, images: Array) -> Any:
         is_first = channels_are_first(images, self.channels_first)
         n_channels = int(images.shape[1 if is_first else -1])
         noise = np.zeros((*mask.shape, n_channels), dtype=np.float32)

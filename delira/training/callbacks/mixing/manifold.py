@@ -131,7 +131,7 @@ class ManifoldMixup(MixingCallback):
             raise ConfigError(f"ManifoldMixup: no layer is left; there are {', '.join(known)}")
         return chosen
 
-    def _is_selected(self, name: str, layer: Any) -> bool:
+    def _is_selected(self, name: str, layer: object) -> bool:
         if self._names is not None:
             is_wanted = name in self._names
         else:

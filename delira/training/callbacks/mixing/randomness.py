@@ -17,7 +17,7 @@ def seed_and_fold(state: State) -> tuple[int, int]:
     return owner.seed, owner.fold
 
 
-def step_generator(state: State, callback: Any) -> np.random.Generator:
+def step_generator(state: State, callback: object) -> np.random.Generator:
     """The generator of a callback at the step at hand.
 
     Parameters
@@ -36,7 +36,7 @@ def step_generator(state: State, callback: Any) -> np.random.Generator:
     return np.random.default_rng(derive(*counters, stream=_name_of(callback, state.get(keys.CALLBACK_LIST, ()))))
 
 
-def _name_of(callback: Any, callbacks: Iterable[Any]) -> str:
+def _name_of(callback: object, callbacks: Iterable[Any]) -> str:
     same = [one for one in callbacks if type(one) is type(callback)]
     number = next((at for at, one in enumerate(same) if one is callback), 0)
     return f"callback {type(callback).__name__} {number}"

@@ -61,14 +61,14 @@ def _each(limits: Mapping[str, float]) -> Callable[..., None]:
     return check
 
 
-def _check_milestones(owner: object, milestones: Any) -> None:
+def _check_milestones(owner: object, milestones: object) -> None:
     if not isinstance(milestones, Iterable) or isinstance(milestones, (str, bytes, Mapping, Iterator)):
         raise ConfigError(f"{_name_of(owner)}: milestones is a list of steps, got {milestones!r}")
     for step in milestones:
         check_whole(owner, at_least=1, milestones=step)
 
 
-def _check_functions(owner: object, lr_lambda: Any) -> None:
+def _check_functions(owner: object, lr_lambda: object) -> None:
     if not as_list(lr_lambda) or not all(map(callable, as_list(lr_lambda))):
         raise ConfigError(f"{_name_of(owner)}: lr_lambda is a function of the steps so far, got {lr_lambda!r}")
 
@@ -94,7 +94,7 @@ def plain_counts(params: Mapping[str, Any]) -> dict[str, Any]:
     return {name: int(value) if name in _COUNTS and value is not None else value for name, value in params.items()}
 
 
-def as_list(value: Any) -> list[Any]:
+def as_list(value: object) -> list[Any]:
     """The values of a list; anything else as the only one."""
     return list(value) if isinstance(value, (list, tuple)) else [value]
 

@@ -70,7 +70,7 @@ class RoomSchedule(Callback):
             )
         return found
 
-    def begin_anew(self, trainer: Any) -> None:
+    def begin_anew(self, trainer: "BaseNetworkTrainer") -> None:
         """Make schedules for other optimizers than before."""
         self.attach(trainer)
         self.at_training_begin(trainer, **self._begun)
@@ -114,7 +114,7 @@ class RoomSchedule(Callback):
         return f"{type(self).__name__}({', '.join(plain)})"
 
 
-def _is_for_groups(name: str, value: Any) -> bool:
+def _is_for_groups(name: str, value: object) -> bool:
     return name in (*FOR_GROUPS, "lr_lambda") and isinstance(value, (list, tuple))
 
 

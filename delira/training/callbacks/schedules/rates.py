@@ -42,7 +42,7 @@ class RateSchedule(OptimizerSchedule):
     #: arguments after the optimizer, in order, and what they are by default; ``...`` where one must be given
     arguments: ClassVar[Mapping[str, Any]] = {}
 
-    def __init__(self, optimizer: Any = "default", *args: Any, step_on: str | None = None, **params: Any):
+    def __init__(self, optimizer: object = "default", *args: Any, step_on: str | None = None, **params: Any):
         super().__init__(optimizer, step_on)
         self.params = self._named(args, params)
         check_rates(self, self.params)
@@ -142,7 +142,7 @@ class LambdaRate(RateSchedule):
 
     arguments: ClassVar[Mapping[str, Any]] = {"lr_lambda": ...}
 
-    def __init__(self, optimizer: Any = "default", *args: Any, step_on: str | None = None, **params: Any):
+    def __init__(self, optimizer: object = "default", *args: Any, step_on: str | None = None, **params: Any):
         super().__init__(optimizer, *args, step_on=step_on, **params)
         check_functions(self, lr_lambda=self.params["lr_lambda"])  # no list: there are no groups
 
@@ -180,7 +180,7 @@ class OneCycleRate(RateSchedule):
         "div_factor": 25.0, "final_div_factor": 1e4, "anneal_strategy": "cos", "three_phase": False,
     }  # fmt: skip
 
-    def __init__(self, optimizer: Any = "default", *args: Any, step_on: str | None = None, **params: Any):
+    def __init__(self, optimizer: object = "default", *args: Any, step_on: str | None = None, **params: Any):
         super().__init__(optimizer, *args, step_on=step_on, **params)
         total, epochs, steps = (self.params[name] for name in ("total_steps", "epochs", "steps_per_epoch"))
         if total is None and epochs is not None and steps is not None:
@@ -286,7 +286,7 @@ class PlateauRate(RateSchedule):
 
     is_plateau = True
 
-    def __init__(self, optimizer: Any = "default", *args: Any, step_on: str | None = None, **params: Any):
+    def __init__(self, optimizer: object = "default", *args: Any, step_on: str | None = None, **params: Any):
         super().__init__(optimizer, *args, step_on=step_on, **params)
         mode = AUTO if self.params["mode"] is None else as_mode(self.params["mode"], "mode")
         check_lowering(self, self.params["factor"])

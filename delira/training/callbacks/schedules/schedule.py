@@ -38,8 +38,9 @@ class OptimizerSchedule(AbstractCallback):
     is_plateau: bool = False
     step_on = "epoch"
 
-    def __init__(self, optimizer: Any = "default", step_on: str | None = None, monitor: str | None = None):
-        self.optimizer, self.step_on = optimizer, self.step_on if step_on is None else step_on
+    def __init__(self, optimizer: object = "default", step_on: str | None = None, monitor: str | None = None):
+        self.optimizer: Any = optimizer
+        self.step_on = self.step_on if step_on is None else step_on
         check_choice(self, STEP_ON, step_on=self.step_on)
         if self.is_plateau and self.step_on == "iter":
             raise ConfigError(f"{type(self).__name__} looks at values of epochs; leave step_on out")
@@ -48,7 +49,7 @@ class OptimizerSchedule(AbstractCallback):
         self.monitor = monitor
         self._updates = 0
 
-    def begin(self, optimizer: Any, trainer: "BaseNetworkTrainer") -> None:
+    def begin(self, optimizer: object, trainer: "BaseNetworkTrainer") -> None:
         """Set the first rate of the optimizer."""
 
     def advance(self) -> None:
@@ -120,7 +121,7 @@ def by_name(base: type[OptimizerSchedule], ending: str) -> dict[str, type[Optimi
 def build_schedules(
     native: Callable[[Any, Mapping[str, Any]], Callable[[Any], AbstractCallback]],
     optimizers: Mapping[str, Any],
-    cls: Any,
+    cls: object,
     params: Mapping[str, Any],
 ) -> list[AbstractCallback]:
     """Make one schedule for each optimizer.
