@@ -8,6 +8,7 @@ from delira.errors import ConfigError
 from delira.training.callbacks.abstract_callback import CallbackList
 from delira.training.callbacks.hooks import IN_STEP
 from delira.utils import yaml_codec
+from delira.utils.references import class_on_disk, module_on_disk
 
 _OURS = "delira.training.callbacks."
 #: modules of our callbacks that show and store, and change no number
@@ -44,7 +45,7 @@ def _flat(callbacks: Iterable[Any]) -> Iterable[Any]:
 def _only_watches(callback: Any) -> bool:
     if getattr(callback, "only_watches", False):
         return True
-    module = type(callback).__module__
+    module = module_on_disk(type(callback).__module__)
     return module.startswith(_OURS) and module.removeprefix(_OURS).partition(".")[0] in _WATCHING
 
 
@@ -64,7 +65,7 @@ def _describe(callback: Any) -> dict[str, Any]:
         arguments = {"function": getattr(kept.get("function"), "__qualname__", ""), "hooks": yaml_codec.encode(hooks)}
         name = f"{getattr(kept.get('function'), '__module__', '')}:callback"
     else:
-        name = f"{cls.__module__}:{cls.__qualname__}"
+        name = class_on_disk(cls)
     return {"$call": name, "arguments": arguments, "in_step": _acts_in_step(callback)}
 
 

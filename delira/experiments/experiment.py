@@ -50,6 +50,7 @@ from delira.training.trainer import BaseNetworkTrainer
 from delira.utils import yaml_codec
 from delira.utils.files import as_path, writable_folder
 from delira.utils.notes import noting
+from delira.utils.references import class_on_disk
 from delira.utils.suggest import did_you_mean
 
 _SPLIT_NAMES = tuple(field.name for field in dataclasses.fields(SplitConfig))
@@ -441,7 +442,7 @@ class BaseExperiment(Generic[NetworkT]):
         request.warn_of_no_epochs()
         stated = {
             "name": self.name,
-            "model": f"{self.model_cls.__module__}:{self.model_cls.__qualname__}",
+            "model": class_on_disk(self.model_cls),
             "code": code_of(self.model_cls, request.params.model_kwargs().values()),
             "functions": code_of_functions([*request.functions(data), *called]),
             **request.facts(data, self.trainer_cls.backend),

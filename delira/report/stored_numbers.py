@@ -18,6 +18,7 @@ from delira.runs.function_identity import function_identity
 from delira.utils import yaml_codec
 from delira.utils.files import publish_text
 from delira.utils.foreign import read_json
+from delira.utils.references import class_on_disk
 from delira.utils.seal import sealed, unsealed
 from delira.utils.trees import iterate_leaves
 
@@ -159,7 +160,7 @@ def _of_tree(metric: TreeMetric) -> str | None:
         function = yaml_codec.encode(getattr(part, "function", ""))
         if not _is_known(function) and (function := function_identity(part.function)) is None:
             return None
-        described.append([f"{type(part).__module__}:{type(part).__qualname__}", settings, function])
+        described.append([class_on_disk(type(part)), settings, function])
     return json.dumps(described, sort_keys=True, default=str)
 
 

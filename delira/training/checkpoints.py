@@ -22,6 +22,7 @@ from delira.training.phase_times import PhaseTimes
 from delira.training.run import Run, Tree
 from delira.training.saving import Saver
 from delira.training.state import TrainingState
+from delira.utils.references import class_on_disk
 from delira.utils.trees import iterate_leaves
 
 _log = logging.getLogger("delira")
@@ -440,4 +441,4 @@ def _describe(network: Any) -> dict[str, Any]:
         arguments = json.loads(json.dumps(arguments))
     except (TypeError, ValueError):
         arguments = {}
-    return {"class": f"{type(network).__module__}:{type(network).__qualname__}", "init_kwargs": arguments}
+    return {"class": class_on_disk(type(network)), "init_kwargs": arguments}

@@ -115,6 +115,5 @@ def _network_class(base: Any, module: Any) -> type:
         output = self.module(x)
         return {"pred": single_output(output) if is_ours(self.module) else output}
 
-    # the name that files on disk know it by
-    parts = {"__init__": __init__, method: compute, "__module__": "delira.training.trial.bridge", "made_of": (module,)}
+    parts = {"__init__": __init__, method: compute, "__module__": __name__, "made_of": (module,)}
     return type(type(module).__name__, (base,), parts)

@@ -15,6 +15,26 @@ from delira.errors import ConfigError
 
 NOTHING: Any = object()
 
+#: module of today -> the one that files on disk know its classes and functions by, since runs go on for longer than
+#: modules stay where they are
+_ON_DISK = {
+    "delira.experiments.experiment": "delira.training.base_experiment",
+    "delira.experiments.parameters": "delira.training.parameters",
+    "delira.experiments.preprocessing": "delira.training.preprocessing",
+    "delira.experiments.result": "delira.training.result",
+    "delira.runs.fold_result": "delira.training.result",
+    "delira.settings.config": "delira.training.config",
+    "delira.settings.signatures": "delira.training.signatures",
+    "delira.training.callbacks.schedules.cycles": "delira.training.callbacks.cycles",
+    "delira.training.callbacks.schedules.for_all": "delira.training.callbacks.schedules",
+    "delira.training.trainer": "delira.training.base_trainer",
+    "delira.trial.bridge": "delira.training.trial.bridge",
+    "delira.trial.class_appearance": "delira.training.callbacks.imaging.appearance",
+    "delira.trial.closures": "delira.training.trial.closures",
+    "delira.trial.moving": "delira.training.trial.moving",
+    "delira.trial.trial": "delira.training.trial.trial",
+}
+
 
 class Unresolved:
     """What was written about an object that could not be made from a file.
@@ -104,11 +124,21 @@ def name_of(value: Any) -> str | None:
         return _name_on_top(value)
     if "<" in name:
         return None
-    found = walk(module, name)
+    found, on_disk = walk(module, name), f"{module_on_disk(module)}:{name}"
     if found is NOTHING:
-        return f"{module}:{name}" if isinstance(value, (type, types.FunctionType)) else _name_on_top(value)
+        return on_disk if isinstance(value, (type, types.FunctionType)) else _name_on_top(value)
     same = found is value or (isinstance(value, types.MethodType) and found == value)  # made anew at each access
-    return f"{module}:{name}" if same else _name_on_top(value)
+    return on_disk if same else _name_on_top(value)
+
+
+def module_on_disk(module: str) -> str:
+    """Return the name under which files know a module of delira that has moved."""
+    return _ON_DISK.get(module, module)
+
+
+def class_on_disk(cls: type) -> str:
+    """Return ``module:qualname`` of a class, as files know it."""
+    return f"{module_on_disk(cls.__module__)}:{cls.__qualname__}"
 
 
 def _name_on_top(value: Any) -> str | None:
@@ -130,6 +160,12 @@ def walk(module: str, qualname: str) -> Any:
 
     Neither lazy modules nor module-level ``__getattr__`` are triggered: nothing is imported.
     """
+    found = _walk(module, qualname)
+    moved = (_walk(today, qualname) for today, before in _ON_DISK.items() if before == module)
+    return found if found is not NOTHING else next((each for each in moved if each is not NOTHING), NOTHING)
+
+
+def _walk(module: str, qualname: str) -> Any:
     place = sys.modules.get(module, NOTHING)
     for name in qualname.split("."):
         if issubclass(type(place), types.ModuleType):

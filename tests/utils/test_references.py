@@ -1,0 +1,30 @@
+"""Names of classes and functions on disk stay, wherever in the source these lie."""
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+from delira.utils.references import class_on_disk, module_on_disk, name_of, walk
+
+#: public name, and what version 1.0 wrote of it
+NAMES = [line.split() for line in (Path(__file__).parents[1] / "golden" / "names.txt").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("package", sorted({public.rpartition(".")[0] for public, _ in NAMES}))
+def test_what_is_public_is_written_as_before_and_found_again(package):
+    for public, written in NAMES:
+        home, _, name = public.rpartition(".")
+        if home != package or written == "None":
+            continue
+        found = getattr(importlib.import_module(home), name)
+        assert name_of(found) == written, public
+        assert walk(*written.split(":")) is found, public
+
+
+def test_users_own_classes_keep_their_module():
+    class Own:
+        pass
+
+    assert module_on_disk("mine.models") == "mine.models"
+    assert class_on_disk(Own) == f"{__name__}:{Own.__qualname__}"
