@@ -6,7 +6,6 @@ The statement of the names is the package itself; ``tests/test_exports.py`` hold
 """
 
 import ast
-import importlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,19 +26,24 @@ def _is_lazy(path: Path) -> bool:
 
 
 def stub(path: Path) -> str:
-    """The text of one stub."""
+    """The text of one stub, read off its file; nothing is imported."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     parts = ["delira", *path.relative_to(SOURCE).with_suffix("").parts]
     module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
     (call,) = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and "_names" in ast.unparse(node.func))
-    lines = [*_imports(tree), *_tables(call), *_of_backends(module.removeprefix("delira."))]
-    text = "\n".join(sorted(set(lines), key=lambda line: (line.lower(), line)))
-    listed = getattr(importlib.import_module(module), "__all__", None)
-    if "__version__" in (listed or ()):
-        text += "\n\n__version__: str"
-    if listed and "import *" not in text:
-        text += "\n\n__all__ = [\n" + "".join(f'    "{name}",\n' for name in listed) + "]"
-    return text + "\n"
+    own = {*_imports(tree), *_tables(call)}
+    lines = sorted({*own, *_of_backends(module.removeprefix("delira."))}, key=lambda line: (line.lower(), line))
+    listed = [line.rpartition(" as ")[2] for line in own]
+    if any(isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__version__" for node in tree.body):
+        lines += ["", "__version__: str"]
+        listed.append("__version__")
+    if ast.unparse(call.func) == "public_names":
+        lines += ["", "__all__ = [", *(f'    "{name}",' for name in sorted(listed, key=_order)), "]"]
+    return "\n".join(lines) + "\n"
+
+
+def _order(name: str) -> tuple[bool, bool, str]:
+    return not name.isupper(), not name[0].isupper(), name
 
 
 def _imports(tree: ast.Module) -> Iterator[str]:

@@ -215,6 +215,11 @@ def test_every_listed_name_is_there(module):
 
 
 @pytest.mark.parametrize("module", LISTED)
+def test_the_list_of_a_package_is_what_editors_see(module):
+    assert list(import_or_skip(module).__all__) == list(LISTED[module])
+
+
+@pytest.mark.parametrize("module", LISTED)
 def test_lists_of_names_are_sorted_and_name_nothing_twice(module):
     assert LISTED[module] == sorted(set(LISTED[module]), key=ruff_order)
 

@@ -13,21 +13,6 @@ from delira.report.section import Section
 from delira.report.summary import summarise
 from delira.report.table import Table
 from delira.report.tables import fold_table
+from delira.utils.lazy import public_names
 
-__all__ = [
-    "Example",
-    "Examples",
-    "Interval",
-    "Resampling",
-    "Section",
-    "Table",
-    "export",
-    "fold_table",
-    "learning_curves",
-    "mean_interval",
-    "result_page",
-    "run_names",
-    "runs_page",
-    "score_interval",
-    "summarise",
-]
+__getattr__, __dir__, __all__ = public_names(__name__)

@@ -3,5 +3,6 @@
 from delira.trial.closures import Closure, base_closure, combined_closure, standard_closure
 from delira.trial.moving import deep_to
 from delira.trial.trial import Trial
+from delira.utils.lazy import public_names
 
-__all__ = ["Closure", "Trial", "base_closure", "combined_closure", "deep_to", "standard_closure"]
+__getattr__, __dir__, __all__ = public_names(__name__)

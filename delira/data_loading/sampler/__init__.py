@@ -13,20 +13,6 @@ from delira.data_loading.sampler.prevalence import (
 from delira.data_loading.sampler.random import RandomSampler, RandomSamplerNoReplacement, RandomSamplerWithReplacement
 from delira.data_loading.sampler.sequential import SequentialSampler
 from delira.data_loading.sampler.weighted import WeightedPrevalenceRandomSampler, WeightedRandomSampler
+from delira.utils.lazy import public_names
 
-__all__ = [
-    "AbstractSampler",
-    "BatchSampler",
-    "GroupRandomSampler",
-    "LambdaSampler",
-    "PrevalenceRandomSampler",
-    "PrevalenceSequentialSampler",
-    "RandomSampler",
-    "RandomSamplerNoReplacement",
-    "RandomSamplerWithReplacement",
-    "SequentialSampler",
-    "StoppingPrevalenceRandomSampler",
-    "StoppingPrevalenceSequentialSampler",
-    "WeightedPrevalenceRandomSampler",
-    "WeightedRandomSampler",
-]
+__getattr__, __dir__, __all__ = public_names(__name__)

@@ -2,9 +2,6 @@
 
 from delira.training.finders.batch_size import find_batch_size
 from delira.training.finders.learning_rate import RateSearch, find_learning_rate
+from delira.utils.lazy import public_names
 
-__all__ = [
-    "RateSearch",
-    "find_batch_size",
-    "find_learning_rate",
-]
+__getattr__, __dir__, __all__ = public_names(__name__)

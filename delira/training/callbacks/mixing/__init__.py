@@ -7,20 +7,6 @@ from delira.training.callbacks.mixing.manifold import ManifoldMixup
 from delira.training.callbacks.mixing.mixed import MixupLoss, mixup_loss
 from delira.training.callbacks.mixing.mixup import RANDOM, Mixup, SamplePairing, default_policy
 from delira.training.callbacks.mixing.smoothing import LabelSmoothingRegularisation
+from delira.utils.lazy import public_names
 
-__all__ = [
-    "RANDOM",
-    "BCPlus",
-    "CutMix",
-    "Cutout",
-    "LabelSmoothingRegularisation",
-    "ManifoldMixup",
-    "MixedTargets",
-    "Mixup",
-    "MixupLoss",
-    "RandomErase",
-    "SamplePairing",
-    "bc_loss",
-    "default_policy",
-    "mixup_loss",
-]
+__getattr__, __dir__, __all__ = public_names(__name__)

@@ -1,0 +1,5 @@
+from delira.data_loading.workers.settings import WorkerSettings as WorkerSettings
+
+__all__ = [
+    "WorkerSettings",
+]

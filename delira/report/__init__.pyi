@@ -1,0 +1,33 @@
+from delira.report.bootstrap import Interval as Interval
+from delira.report.bootstrap import mean_interval as mean_interval
+from delira.report.bootstrap import Resampling as Resampling
+from delira.report.bootstrap import score_interval as score_interval
+from delira.report.examples import Example as Example
+from delira.report.examples import Examples as Examples
+from delira.report.export import export as export
+from delira.report.page import result_page as result_page
+from delira.report.plots import learning_curves as learning_curves
+from delira.report.runs import run_names as run_names
+from delira.report.runs import runs_page as runs_page
+from delira.report.section import Section as Section
+from delira.report.summary import summarise as summarise
+from delira.report.table import Table as Table
+from delira.report.tables import fold_table as fold_table
+
+__all__ = [
+    "Example",
+    "Examples",
+    "Interval",
+    "Resampling",
+    "Section",
+    "Table",
+    "export",
+    "fold_table",
+    "learning_curves",
+    "mean_interval",
+    "result_page",
+    "run_names",
+    "runs_page",
+    "score_interval",
+    "summarise",
+]
