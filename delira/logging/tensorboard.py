@@ -6,7 +6,7 @@ from typing import Any
 
 from delira.logging.handlers import MessageHandler, Place, as_picture, own_appendix
 from delira.logging.messages import PASSED_ON, Message
-from delira.logging.writers import open_events, since, write_values
+from delira.logging.writers import EventFiles, since, write_values
 from delira.utils.checks import check_paths
 from delira.utils.optional import import_optional
 
@@ -43,17 +43,15 @@ class TensorboardXLoggingHandler(MessageHandler):
         super().__init__(level)
         check_paths(self, log_dir=log_dir)
         self.log_dir, self.kwargs = Path(log_dir).absolute(), kwargs
-        self._writers: dict[str, Any] = {}
-        self._places: dict[str, dict[str, Any]] = {}
+        self._files = EventFiles(self.log_dir, **kwargs)
 
     def continue_from(self, epoch: int, step: int) -> None:
         """Hide what was written after a checkpoint: in files that are opened from now on."""
-        self._close_writers()
-        self._places = {"": since(epoch, step), "steps": since(step, epoch)}
+        self._files.continue_at({"": since(epoch, step), "steps": since(step, epoch)})
 
     def show(self, message: Message, place: Place | None) -> None:
         """Write one message."""
-        writer = self._writer("steps" if place is not None and place.axis == "step" else "")
+        writer = self._files.writer("steps" if place is not None and place.axis == "step" else "")
         name, step = message.name + own_appendix(message, place), message.step or 0
         picture = None if message.kind == "histogram" else as_picture(message)
         if message.kind in PASSED_ON:
@@ -67,25 +65,14 @@ class TensorboardXLoggingHandler(MessageHandler):
         else:
             writer.add_image(name, picture, step)
 
-    def _writer(self, folder: str) -> Any:
-        if folder not in self._writers:
-            place = self._places.get(folder, {})
-            self._writers[folder] = open_events(self.log_dir / folder, **{**place, **self.kwargs})
-        return self._writers[folder]
-
     def flush(self) -> None:
         """Let readers see what was written."""
-        for writer in self._writers.values():
-            writer.flush()
+        self._files.flush()
 
     def close(self) -> None:
         """Close the files."""
-        self._close_writers()
+        self._files.close()
         super().close()
-
-    def _close_writers(self) -> None:
-        while self._writers:
-            self._writers.popitem()[1].close()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self.log_dir)!r})"

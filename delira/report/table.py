@@ -1,13 +1,11 @@
 """A table of texts and numbers: HTML for the page, CSV for programs, LaTeX for papers."""
 
-import csv
-import io
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from delira.utils.cells import as_text
+from delira.utils.cells import as_text, csv_text
 
 DASH = "–"
 _LATEX = {
@@ -61,11 +59,7 @@ class Table(NamedTuple):
         """Comma-separated values with all digits; what is missing is empty, and what a spreadsheet would calculate
         has an apostrophe before it.
         """
-        stream = io.StringIO()
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(map(_plain, self.header))
-        writer.writerows([[_plain(cell) for cell in row] for row in self.rows])
-        return stream.getvalue()
+        return csv_text(map(_plain, row) for row in (self.header, *self.rows))
 
     def latex(self) -> str:
         """A ``tabular`` for the package booktabs."""

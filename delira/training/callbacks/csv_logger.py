@@ -1,7 +1,6 @@
 """The metrics as rows of a CSV file."""
 
 import csv
-import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from delira.state import State
 from delira.training.callbacks.hooks import Callback
 from delira.training.callbacks.monitor import plain_values, trainer_of
 from delira.training.callbacks.names import of_fold
+from delira.utils.cells import csv_text
 from delira.utils.checks import check_flags, check_paths
 from delira.utils.files import publish_text
 
@@ -98,7 +98,7 @@ class CSVLogger(Callback):
             rows = self._read()
             self._columns += new
             self._open_with(rows)
-        self._file.write(self._line([row.get(name, "") for name in self._columns]))
+        self._file.write(csv_text([[row.get(name, "") for name in self._columns]], self.separator))
         self._file.flush()
 
     def _read(self) -> list[list[str]]:
@@ -117,13 +117,8 @@ class CSVLogger(Callback):
         """Begin the file with these rows, each as wide as the header."""
         header = [self._columns] if self.write_header else []
         padded = [row + [""] * (len(self._columns) - len(row)) for row in rows]
-        publish_text(self.path, "".join(map(self._line, [*header, *padded])))
+        publish_text(self.path, csv_text([*header, *padded], self.separator))
         self._file = self.path.open("a", newline="", encoding="utf-8")
-
-    def _line(self, row: list[Any]) -> str:
-        text = io.StringIO()
-        csv.writer(text, delimiter=self.separator, lineterminator="\n").writerow(row)
-        return text.getvalue()
 
     def _is_before(self, row: list[str], done: int, step: int) -> bool:
         """Whether a row was written before a place in the fit: epochs that are done, and steps of the next."""

@@ -1,14 +1,12 @@
 """The history files of a run: one row for each epoch, as CSV and as JSON lines."""
 
-import csv
-import io
 import json
 import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from delira.training.callbacks.abstract_callback import AbstractCallback
-from delira.utils.cells import as_text
+from delira.utils.cells import as_text, csv_text
 from delira.utils.checks import check_paths
 from delira.utils.files import publish_text
 from delira.utils.seal import KEY, sealed
@@ -77,9 +75,7 @@ class HistoryWriter(AbstractCallback):
         publish_text(self.folder / "history.jsonl", "".join(map(_line_of, history)), durable=durable)
 
     def _rows(self, records: list[dict[str, Any]]) -> str:
-        text = io.StringIO(newline="")
-        csv.DictWriter(text, self._columns, restval="").writerows(records)
-        return text.getvalue()
+        return csv_text(([record.get(name, "") for name in self._columns] for record in records), line_end="\r\n")
 
 
 def _line_of(record: dict[str, float]) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from delira.logging.writers import open_events, since, write_values
+from delira.logging.writers import EventFiles, since, write_values
 from delira.training.callbacks.abstract_callback import AbstractCallback
 from delira.utils.files import as_path
 
@@ -32,26 +32,27 @@ class TensorBoardWriter(AbstractCallback):
 
     def __init__(self, folder: str | Path, **kwargs: Any):
         self.folder, self.kwargs = as_path(folder, "folder"), kwargs
-        self._writer: Any = None
+        self._files: EventFiles | None = None
 
     def at_training_begin(self, trainer: "BaseNetworkTrainer", *, num_epochs: int, **facts: Any) -> None:
         """Open the file; a resumed run hides what came after its checkpoint."""
         if trainer.state.epoch >= num_epochs:
             return
-        place = since(trainer.state.epoch, trainer.state.global_step)
-        self._writer = open_events(self.folder, **{**place, **self.kwargs})
+        self._files = EventFiles(self.folder, **self.kwargs)
+        self._files.continue_at({"": since(trainer.state.epoch, trainer.state.global_step)})
+        self._files.writer()  # says what is missing
 
     def at_epoch_end(
         self, trainer: "BaseNetworkTrainer", *, metrics: Mapping[str, float], curr_epoch: int, **facts: Any
     ) -> None:
         """Write the epoch."""
-        if self._writer is not None:
+        if self._files is not None:
             for name, value in metrics.items():
-                write_values(self._writer, name, value, curr_epoch)
-            self._writer.flush()
+                write_values(self._files.writer(), name, value, curr_epoch)
+            self._files.flush()
 
     def at_training_end(self, trainer: "BaseNetworkTrainer", **facts: Any) -> None:
         """Close the file."""
-        if self._writer is not None:
-            self._writer.close()
-            self._writer = None
+        if self._files is not None:
+            self._files.close()
+            self._files = None
