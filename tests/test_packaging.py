@@ -80,8 +80,10 @@ def wheel_files(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     pytest.importorskip("build")
     folder = tmp_path_factory.mktemp("packaging")
     source, built = folder / "source", folder / "built"
-    left_out = shutil.ignore_patterns(".*", "build", "dist", "runs", "*.egg-info", "__pycache__")
-    shutil.copytree(ROOT, source, ignore=left_out)
+    left_out = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__")
+    shutil.copytree(
+        ROOT, source, ignore=lambda path, names: left_out(path, names) | ({"runs"} if Path(path) == ROOT else set())
+    )
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(built), str(source)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
@@ -98,7 +100,7 @@ def test_the_wheel_holds_delira_and_nothing_else(wheel_files):
 
 @pytest.mark.slow
 def test_the_wheel_holds_every_module_every_template_and_the_type_marker(wheel_files):
-    files = {path for pattern in ("*.py", "*.j2") for path in (ROOT / "delira").rglob(pattern)}
+    files = {path for pattern in ("*.py", "*.pyi", "*.j2") for path in (ROOT / "delira").rglob(pattern)}
     expected = {path.relative_to(ROOT).as_posix() for path in files} | {"delira/py.typed"}
     missing = sorted(expected - wheel_files)
     assert not missing, f"the wheel lacks {missing}; has each folder an __init__.py?"
