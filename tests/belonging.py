@@ -17,6 +17,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 #: how many test files are taken because they say the names of a source the most
 BY_NAMES = 3
+#: of more test files than these, a helper that they import has none
+BY_IMPORT = 5
 #: folder of a backend -> what the names of its tests begin with
 SHORT = {"tensorflow": "tf"}
 SPECIFICATION = "tests/test_specification.py"
@@ -92,7 +94,7 @@ class Belonging:
     def own(self, path: str) -> list[str]:
         """Test files that a file does not share with all others of its folder."""
         if path not in self.trees:
-            return [path] if path in self.texts else []
+            return [path] if path in self.texts else self._by_import(path)
         seen, queue = {path}, [path]
         for source in queue:
             if found := [*self._by_stem(source), *self._by_names(source)]:
@@ -101,6 +103,12 @@ class Belonging:
             seen.update(users)
             queue += users
         return []
+
+    def _by_import(self, path: str) -> list[str]:
+        """The test files that import a helper of the tests; of one that half of them import, that is make test."""
+        helper = re.compile(rf"^(from|import) {re.escape(Path(path).stem)}\b", re.MULTILINE)
+        found = [name for name, text in self.texts.items() if path.endswith(".py") and helper.search(text)]
+        return found if len(found) <= BY_IMPORT else []
 
     def _by_stem(self, path: str) -> list[str]:
         """Test files whose name begins with that of a source, or of its folder and it."""

@@ -128,7 +128,7 @@ class Copy:
             return "no end"
         if not done.returncode:
             return None
-        first = re.search(r"^(?:FAILED|ERROR) (\S+?)(?: - |$)", done.stdout, re.MULTILINE)
+        first = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", done.stdout, re.MULTILINE)
         return first[1] if first else f"exit status {done.returncode}"
 
 

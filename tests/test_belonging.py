@@ -47,6 +47,7 @@ def test_what_is_across_exists(belonging):
         ("delira/data_loading/_preview.py", "tests/data_loading/test_preview.py"),
         ("delira/metrics/tree/moments.py", "tests/metrics/test_tree_moments.py"),
         ("tests/io/test_container.py", "tests/io/test_container.py"),
+        ("tests/mutants.py", "tests/test_belonging.py"),
         ("docs/design.md", "tests/test_every_block.py"),
     ],
 )
