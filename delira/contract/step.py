@@ -2,6 +2,7 @@
 
 import contextvars
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -495,8 +496,8 @@ class StepRole(Role):
 
     def bind(
         self, closure: Callable[..., Any], network: Any, arguments: Mapping[str, Any], compiling: CompileConfig
-    ) -> Callable[[dict[str, Any], Mapping[str, int]], Any]:
-        """The closure as it is called at every step, ``step(batch, counters)``, compiled where the room does so.
+    ) -> Callable[..., Any]:
+        """The closure as it is called at every step, ``step(batch, **counters)``, compiled where the room does so.
 
         ``arguments`` (optimizers, losses, hooks, …) stay the same; only those the closure takes are there. A
         compiled step contains Python as it was when it was traced: the room leaves out what is no array of a
@@ -507,11 +508,7 @@ class StepRole(Role):
             raise ConfigError(
                 f"the room {self.backend.name!r} does not compile steps; leave compile and jit_compile out"
             )
-
-        def step(batch: dict[str, Any], counters: Mapping[str, int]) -> Any:
-            return closure(network, batch, **arguments, **counters)
-
-        return step
+        return functools.partial(closure, network, **arguments)
 
     def explain(self, error: BaseException) -> str | None:
         """What a user can do about an error of the framework, if the room knows."""

@@ -141,8 +141,8 @@ class TrainingStep:
                 bound = self.bound
                 with run.backend.optimizers.scope(run.optimizers, n_samples, is_last):
                     if run.has_default_closure:  # calls the network apart by itself
-                        return checks.unpack_closure(bound(prepared, counters))
-                    step = functools.partial(bound, counters=counters)
+                        return checks.unpack_closure(bound(prepared, **counters))
+                    step = functools.partial(bound, **counters)
                     return checks.unpack_closure(run.backend.calls.call_apart(run.network, prepared, step))
         except BaseException as error:
             if isinstance(error, Exception):
@@ -170,7 +170,7 @@ class TrainingStep:
             Keywords of the closure that count steps.
         """
         with self._run.backend.optimizers.scope(self._run.optimizers, n_samples, is_last, has_more):
-            return checks.unpack_closure(self.bound(part, counters))
+            return checks.unpack_closure(self.bound(part, **counters))
 
     def loss_weights(self, prepared: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return what the means of losses count in a batch, where that is not its samples."""

@@ -317,7 +317,7 @@ def test_a_strategy_of_one_device_computes_what_the_device_does():
         found = {}
         for number in range(3):
             with BACKEND.calls.training(network), BACKEND.optimizers.scope(optimizers, 4, number == 2):
-                metrics, losses, predictions = step(batch, {})
+                metrics, losses, predictions = step(batch)
             found |= {
                 f"{name}{number}": value for name, value in BACKEND.arrays.to_numpy({**metrics, **losses}).items()
             }

@@ -34,7 +34,7 @@ class JaxStep(StepRole):
 
     def bind(
         self, closure: Callable[..., Any], network: Any, arguments: Mapping[str, Any], compiling: CompileConfig
-    ) -> Callable[[dict[str, Any], Mapping[str, int]], Any]:
+    ) -> Callable[..., Any]:
         """The closure as it is called at every step, compiled unless that is not wanted, or a hook cannot be traced.
 
         Parameters
@@ -168,7 +168,7 @@ class EagerStep:
         self._dtype = _dtype_of(self._optimizers)
         be_eager(network)
 
-    def __call__(self, batch: dict[str, Any], counters: Mapping[str, int]) -> Any:
+    def __call__(self, batch: dict[str, Any], **counters: int) -> Any:
         for optimizer in self._optimizers.values():
             optimizer.begin_call()
         graph.reseed(self._network, GENERATOR.next_key())
@@ -201,7 +201,7 @@ class CompiledStep:
         self._moulds: list[tuple[graph.Mould, dict[Any, Any]]] = []
         self._functions: dict[Any, Any] = {}
 
-    def __call__(self, batch: dict[str, Any], counters: Mapping[str, int]) -> Any:
+    def __call__(self, batch: dict[str, Any], **counters: int) -> Any:
         parts = graph.parts_of(self._network)
         if parts is not self._parts:
             self._parts, self._functions, self._arrays = parts, self._functions_of(parts), parts.arrays()

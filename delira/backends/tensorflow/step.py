@@ -46,7 +46,7 @@ class TfStep(StepRole):
 
     def bind(
         self, closure: Callable[..., Any], network: Any, arguments: Mapping[str, Any], compiling: CompileConfig
-    ) -> Callable[[dict[str, Any], Mapping[str, int]], Any]:
+    ) -> Callable[..., Any]:
         return BoundStep(closure, network, arguments, compiling, self.backend.calls.key_mapping)
 
     def outputs(self, network: Any, outputs: Any) -> Any:
@@ -167,7 +167,7 @@ class BoundStep:
                 ", ".join(hooks.untraceable),
             )
 
-    def __call__(self, batch: dict[str, Any], counters: Mapping[str, int]) -> Any:
+    def __call__(self, batch: dict[str, Any], **counters: int) -> Any:
         """One step."""
         if self._learnable is None:
             self._build(batch)

@@ -11,7 +11,7 @@ from delira.contract import CompileConfig
 from delira.errors import ConfigError
 from delira.utils.suggest import did_you_mean
 
-Step = Callable[[dict[str, Any], Mapping[str, int]], Any]
+Step = Callable[..., Any]
 
 
 def bind_step(
@@ -43,11 +43,7 @@ def bind_step(
     if compiling.jit:
         raise ConfigError("jit_compile is a setting of TensorFlow; in PyTorch set compile=True")
 
-    bound = functools.partial(closure, network, **arguments)
-
-    def step(batch: dict[str, Any], counters: Mapping[str, int]) -> Any:
-        return bound(batch, **counters)
-
+    step = functools.partial(closure, network, **arguments)
     if compiling.compiled is None or compiling.compiled is False:
         return step
     options = _options({} if compiling.compiled is True else compiling.compiled)
@@ -56,12 +52,12 @@ def bind_step(
     # else a hook that a module gets after the first step is silently never called
     watching_hooks = torch._dynamo.config.patch(skip_nnmodule_hook_guards=False)
 
-    def compiled_step(batch: dict[str, Any], counters: Mapping[str, int]) -> Any:
+    def compiled_step(batch: dict[str, Any], **counters: int) -> Any:
         try:
             for part in parts:
                 part.switch_on()
             with watching_hooks:
-                return step(batch, counters)
+                return step(batch, **counters)
         finally:
             for part in parts:
                 part.switch_off()
