@@ -33,40 +33,6 @@ from delira.contract.step import (
     validation_names,
 )
 from delira.contract.weights import WeightsRole
+from delira.utils.lazy import public_names
 
-__all__ = [
-    "DEFAULT_LOSS_KEYS",
-    "DEFAULT_METRIC_KEYS",
-    "NO_HOOKS",
-    "TARGET_FIRST",
-    "ArraysRole",
-    "Backend",
-    "CallsRole",
-    "CheckpointsRole",
-    "CompileConfig",
-    "Devices",
-    "DevicesRole",
-    "ExportRole",
-    "GeneratorsRole",
-    "OptimizersRole",
-    "Role",
-    "Step",
-    "StepHooks",
-    "StepRole",
-    "UpdateConfig",
-    "WeightsRole",
-    "WrappedOptimizers",
-    "call_losses",
-    "call_metrics",
-    "default_closure",
-    "default_optimizer",
-    "look_up",
-    "mark",
-    "named_outputs",
-    "needs_losses",
-    "room_default",
-    "run_hooks",
-    "select_inputs",
-    "tell_marks",
-    "validation_names",
-]
+__getattr__, __dir__, __all__ = public_names(__name__)

@@ -9,16 +9,6 @@ from delira.testing.toy import (
     ToyTrainer,
     mean_squared_error,
 )
+from delira.utils.lazy import public_names
 
-__all__ = [
-    "RoomUnderTest",
-    "SpecReport",
-    "ToyBackend",
-    "ToyExperiment",
-    "ToyNetwork",
-    "ToySGD",
-    "ToyTrainer",
-    "check_backend",
-    "mean_squared_error",
-    "spec_checks",
-]
+__getattr__, __dir__, __all__ = public_names(__name__)

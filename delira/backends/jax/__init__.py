@@ -37,36 +37,6 @@ from delira.backends.jax.schedules import (
     StepLRCallbackJax,
 )
 from delira.backends.jax.training import JaxExperiment, JaxNetworkTrainer
+from delira.utils.lazy import public_names
 
-__all__ = [
-    "AbstractJaxNetwork",
-    "BCEFocalLossJax",
-    "BCEFocalLossLogitJax",
-    "ClassificationNetworkBaseJax",
-    "CosineAnnealingLRCallbackJax",
-    "DefaultJaxSchedulerCallback",
-    "DiceCELossJax",
-    "DiceLossJax",
-    "ExponentialLRCallbackJax",
-    "GenerativeAdversarialNetworkBaseJax",
-    "JaxExperiment",
-    "JaxNetworkTrainer",
-    "JaxOptimizer",
-    "LambdaLRCallbackJax",
-    "MultiStepLRCallbackJax",
-    "OneCycleLRCallbackJax",
-    "OptaxScheduleCallbackJax",
-    "ReduceLROnPlateauCallbackJax",
-    "RegressionNetworkBaseJax",
-    "StepLRCallbackJax",
-    "TverskyLossJax",
-    "UNet2dJax",
-    "UNet3dJax",
-    "VGG3DClassificationNetworkJax",
-    "VariationalAutoencoderJax",
-    "convert_jax_array_to_npy",
-    "create_optims_default_jax",
-    "create_optims_gan_default_jax",
-    "load_checkpoint_jax",
-    "save_checkpoint_jax",
-]
+__getattr__, __dir__, __all__ = public_names(__name__)

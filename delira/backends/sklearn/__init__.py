@@ -8,11 +8,6 @@ all of its samples. skops writes estimators without pickle.
 from delira.backends.sklearn.io import load_checkpoint_sklearn, save_checkpoint_sklearn
 from delira.backends.sklearn.network import SklearnEstimator
 from delira.backends.sklearn.training import SklearnExperiment, SklearnNetworkTrainer
+from delira.utils.lazy import public_names
 
-__all__ = [
-    "SklearnEstimator",
-    "SklearnExperiment",
-    "SklearnNetworkTrainer",
-    "load_checkpoint_sklearn",
-    "save_checkpoint_sklearn",
-]
+__getattr__, __dir__, __all__ = public_names(__name__)

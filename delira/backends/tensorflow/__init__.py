@@ -47,37 +47,6 @@ from delira.backends.tensorflow.schedules import (
     TfSchedulerCallback,
 )
 from delira.backends.tensorflow.training import TfExperiment, TfNetworkTrainer
+from delira.utils.lazy import public_names
 
-__all__ = [
-    "AbstractTfNetwork",
-    "BCEFocalLossLogitTf",
-    "BCEFocalLossTf",
-    "ClassificationNetworkBaseTf",
-    "CosineAnnealingLRCallbackTf",
-    "DefaultTfSchedulerCallback",
-    "DiceCELossTf",
-    "DiceLossTf",
-    "ExponentialLRCallbackTf",
-    "GenerativeAdversarialNetworkBaseTf",
-    "LambdaLRCallbackTf",
-    "MultiStepLRCallbackTf",
-    "OneCycleLRCallbackTf",
-    "ReduceLROnPlateauCallbackTf",
-    "RegressionNetworkBaseTf",
-    "StepLRCallbackTf",
-    "TfExperiment",
-    "TfNetworkTrainer",
-    "TfSchedulerCallback",
-    "TverskyLossTf",
-    "UNet2dTf",
-    "UNet3dTf",
-    "VGG3DClassificationNetworkTf",
-    "VariationalAutoencoderTf",
-    "convert_tf_tensor_to_npy",
-    "create_optims_default_tf",
-    "create_optims_gan_default_tf",
-    "load_checkpoint_tf",
-    "save_checkpoint_tf",
-    "tf_load_checkpoint",
-    "tf_save_checkpoint",
-]
+__getattr__, __dir__, __all__ = public_names(__name__)

@@ -45,37 +45,6 @@ from delira.backends.torch.schedules import (
     TorchSchedulerCallback,
 )
 from delira.backends.torch.training import PyTorchExperiment, PyTorchNetworkTrainer
+from delira.utils.lazy import public_names
 
-__all__ = [
-    "AbstractPyTorchNetwork",
-    "BCEFocalLossLogitPyTorch",
-    "BCEFocalLossPyTorch",
-    "ClassificationNetworkBasePyTorch",
-    "CosineAnnealingLRCallbackPyTorch",
-    "DefaultPyTorchSchedulerCallback",
-    "DiceCELossPyTorch",
-    "DiceLossPyTorch",
-    "ExponentialLRCallbackPyTorch",
-    "GenerativeAdversarialNetworkBasePyTorch",
-    "LambdaLRCallbackPyTorch",
-    "MultiStepLRCallbackPyTorch",
-    "OneCycleLRCallbackPyTorch",
-    "PyTorchExperiment",
-    "PyTorchNetworkTrainer",
-    "ReduceLROnPlateauCallbackPyTorch",
-    "RegressionNetworkBasePyTorch",
-    "StepLRCallbackPyTorch",
-    "TorchSchedulerCallback",
-    "TverskyLossPyTorch",
-    "UNet2dPyTorch",
-    "UNet3dPyTorch",
-    "VGG3DClassificationNetworkPyTorch",
-    "VariationalAutoencoderPyTorch",
-    "convert_torch_tensor_to_npy",
-    "create_optims_default_pytorch",
-    "create_optims_gan_default_pytorch",
-    "load_checkpoint_torch",
-    "save_checkpoint_torch",
-    "torch_load_checkpoint",
-    "torch_save_checkpoint",
-]
+__getattr__, __dir__, __all__ = public_names(__name__)

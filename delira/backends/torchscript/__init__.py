@@ -17,18 +17,6 @@ from delira.backends.torchscript.networks import (
     VGG3DClassificationNetworkTorchScript,
 )
 from delira.backends.torchscript.training import TorchScriptExperiment, TorchScriptNetworkTrainer
+from delira.utils.lazy import public_names
 
-__all__ = [
-    "AbstractTorchScriptNetwork",
-    "ClassificationNetworkBaseTorchScript",
-    "GenerativeAdversarialNetworkBaseTorchScript",
-    "RegressionNetworkBaseTorchScript",
-    "TorchScriptExperiment",
-    "TorchScriptNetworkTrainer",
-    "UNet2dTorchScript",
-    "UNet3dTorchScript",
-    "VGG3DClassificationNetworkTorchScript",
-    "VariationalAutoencoderTorchScript",
-    "load_checkpoint_torchscript",
-    "save_checkpoint_torchscript",
-]
+__getattr__, __dir__, __all__ = public_names(__name__)

@@ -7,5 +7,6 @@ from delira.testing.spec.check import Check
 from delira.testing.spec.report import Outcome, SpecReport
 from delira.testing.spec.room import FEATURES, RoomUnderTest
 from delira.testing.spec.runner import check_backend, spec_checks
+from delira.utils.lazy import public_names
 
-__all__ = ["FEATURES", "Check", "Outcome", "RoomUnderTest", "SpecReport", "check_backend", "spec_checks"]
+__getattr__, __dir__, __all__ = public_names(__name__)

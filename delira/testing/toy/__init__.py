@@ -8,5 +8,6 @@ from delira.testing.toy.backend import ToyBackend
 from delira.testing.toy.network import ToyNetwork, mean_squared_error
 from delira.testing.toy.optimizers import ToySGD
 from delira.testing.toy.training import ToyExperiment, ToyTrainer
+from delira.utils.lazy import public_names
 
-__all__ = ["ToyBackend", "ToyExperiment", "ToyNetwork", "ToySGD", "ToyTrainer", "mean_squared_error"]
+__getattr__, __dir__, __all__ = public_names(__name__)

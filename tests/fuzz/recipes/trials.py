@@ -64,7 +64,7 @@ def fitted(trial, folder=None):
 def entry(what, good, use, **more):
     """An entry of what follows the making of a trial."""
     return Entry(
-        name=f"delira.trial.Trial#{what}",
+        name=f"delira.Trial#{what}",
         good=lambda folder: dict(good),
         make=lambda **arguments: arguments,
         use=use,
@@ -229,7 +229,7 @@ METRICS = [
 
 ENTRIES = [
     Entry(
-        name="delira.trial.Trial",
+        name="delira.Trial",
         good=parts,
         use=fitted,
         expected=lambda arguments: by_hand(),

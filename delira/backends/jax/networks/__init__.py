@@ -8,13 +8,6 @@ from delira.backends.jax.networks.classification import (
 from delira.backends.jax.networks.gan import GenerativeAdversarialNetworkBaseJax
 from delira.backends.jax.networks.segmentation import UNet2dJax, UNet3dJax
 from delira.backends.jax.networks.vae import VariationalAutoencoderJax
+from delira.utils.lazy import public_names
 
-__all__ = [
-    "ClassificationNetworkBaseJax",
-    "GenerativeAdversarialNetworkBaseJax",
-    "RegressionNetworkBaseJax",
-    "UNet2dJax",
-    "UNet3dJax",
-    "VGG3DClassificationNetworkJax",
-    "VariationalAutoencoderJax",
-]
+__getattr__, __dir__, __all__ = public_names(__name__)

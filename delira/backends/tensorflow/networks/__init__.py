@@ -8,13 +8,6 @@ from delira.backends.tensorflow.networks.classification import (
 from delira.backends.tensorflow.networks.gan import GenerativeAdversarialNetworkBaseTf
 from delira.backends.tensorflow.networks.segmentation import UNet2dTf, UNet3dTf
 from delira.backends.tensorflow.networks.vae import VariationalAutoencoderTf
+from delira.utils.lazy import public_names
 
-__all__ = [
-    "ClassificationNetworkBaseTf",
-    "GenerativeAdversarialNetworkBaseTf",
-    "RegressionNetworkBaseTf",
-    "UNet2dTf",
-    "UNet3dTf",
-    "VGG3DClassificationNetworkTf",
-    "VariationalAutoencoderTf",
-]
+__getattr__, __dir__, __all__ = public_names(__name__)

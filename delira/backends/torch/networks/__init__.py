@@ -8,13 +8,6 @@ from delira.backends.torch.networks.classification import (
 from delira.backends.torch.networks.gan import GenerativeAdversarialNetworkBasePyTorch
 from delira.backends.torch.networks.segmentation import UNet2dPyTorch, UNet3dPyTorch
 from delira.backends.torch.networks.vae import VariationalAutoencoderPyTorch
+from delira.utils.lazy import public_names
 
-__all__ = [
-    "ClassificationNetworkBasePyTorch",
-    "GenerativeAdversarialNetworkBasePyTorch",
-    "RegressionNetworkBasePyTorch",
-    "UNet2dPyTorch",
-    "UNet3dPyTorch",
-    "VGG3DClassificationNetworkPyTorch",
-    "VariationalAutoencoderPyTorch",
-]
+__getattr__, __dir__, __all__ = public_names(__name__)

@@ -1,0 +1,15 @@
+from delira.testing.toy.backend import ToyBackend as ToyBackend
+from delira.testing.toy.network import mean_squared_error as mean_squared_error
+from delira.testing.toy.network import ToyNetwork as ToyNetwork
+from delira.testing.toy.optimizers import ToySGD as ToySGD
+from delira.testing.toy.training import ToyExperiment as ToyExperiment
+from delira.testing.toy.training import ToyTrainer as ToyTrainer
+
+__all__ = [
+    "ToyBackend",
+    "ToyExperiment",
+    "ToyNetwork",
+    "ToySGD",
+    "ToyTrainer",
+    "mean_squared_error",
+]
