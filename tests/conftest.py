@@ -28,8 +28,9 @@ JAX_CACHE = tempfile.TemporaryDirectory(prefix="delira-tests-jax-", ignore_clean
 
 # No test is timed: another program on the machine would make it fail. A test draws the same cases in every run, so that
 # a change is not blamed for what others did; DELIRA_FUZZ_SEED draws others, as it does in tests/fuzz.
-hypothesis.settings.register_profile("delira", deadline=None, derandomize="DELIRA_FUZZ_SEED" not in os.environ)
-hypothesis.settings.load_profile("delira")
+EVERY_RUN = {"deadline": None, "derandomize": "DELIRA_FUZZ_SEED" not in os.environ}
+hypothesis.settings.register_profile("full", **EVERY_RUN)
+hypothesis.settings.register_profile("fast", **EVERY_RUN, max_examples=40)
 
 SPECIFICATION_MARKS = {"passed": ".", "refused": "r", "not offered": "-", "failed": "F"}
 
@@ -42,7 +43,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--forks", choices=["only", "no"], help="only the test files that are marked 'forks', or no such")
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    hypothesis.settings.load_profile("fast" if "not slow" in config.option.markexpr else "full")
     # a shell's background job ignores Ctrl-C, and so would every program that a test starts and interrupts
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -54,7 +54,8 @@ def leave_out(items: Sequence[pytest.Item]) -> None:
 def take_turns(items: Sequence[pytest.Item]) -> None:
     """Mark as slow half of the cases of TensorFlow and the other half of JAX, of tests that PyTorch runs, too.
 
-    Which it is depends on the name of the test alone.
+    And, of tests marked ``turns``, half of those of the toy backend and the other half of PyTorch. Which half a case is
+    in depends on its name alone.
     """
     tests: dict[str, dict[str, pytest.Item]] = {}
     for item in items:
@@ -62,12 +63,15 @@ def take_turns(items: Sequence[pytest.Item]) -> None:
             continue
         for name in FRAMEWORK:
             value = item.callspec.params.get(name)
-            if isinstance(value, str) and value in ("torch", *TURNS):
+            if isinstance(value, str) and value in ("toy", "torch", *TURNS):
                 parts = [part for part in item.callspec.id.split("-") if part != value]
                 tests.setdefault("-".join([item.nodeid.partition("[")[0], *parts]), {})[value] = item
     for test, cases in tests.items():
-        if len(cases) == 3:
-            cases[TURNS[zlib.crc32(test.encode()) % 2]].add_marker("slow")
+        turn = zlib.crc32(test.rpartition("/")[2].encode()) % 2
+        if cases.keys() >= {"torch", *TURNS}:
+            cases[TURNS[turn]].add_marker("slow")
+        elif cases.keys() == {"toy", "torch"} and cases["toy"].get_closest_marker("turns"):
+            cases[("toy", "torch")[turn]].add_marker("slow")
 
 
 def _values(case: pytest.Item) -> dict[str, Hashable]:

@@ -22,7 +22,7 @@ from delira.training.callbacks import AbstractCallback
 from delira.utils.files import sweep_partials
 from delira.utils.seal import unsealed
 
-pytestmark = pytest.mark.forks
+pytestmark = [pytest.mark.forks, pytest.mark.turns]
 
 N = 24
 CLASSES = np.arange(N) % 4 == 0  # 6 of one class, 18 of the other

@@ -23,7 +23,7 @@ from delira.training.callbacks import AbstractCallback, EarlyStopping
 from delira.utils import lock
 from delira.utils.trees import iterate_leaves
 
-pytestmark = pytest.mark.forks
+pytestmark = [pytest.mark.forks, pytest.mark.turns]
 
 
 def rmse(y_true, y_pred):

@@ -6,7 +6,7 @@ import pytest
 from delira.data_loading import BaseDataManager, BaseLazyDataset
 from delira.training.callbacks import AbstractCallback
 
-pytestmark = pytest.mark.forks
+pytestmark = [pytest.mark.forks, pytest.mark.turns]
 
 N = 24
 BROKEN = {3: "torn", 7: "torn", 20: "torn"}

@@ -14,7 +14,7 @@ import pytest
 from everything import BATCH_SIZE, EPOCHS, FEATURES, N_SAMPLES, SAMPLERS, STEPS, outcome, train
 from small_rooms import NORMAL_ROOMS
 
-pytestmark = pytest.mark.forks
+pytestmark = [pytest.mark.forks, pytest.mark.turns]
 
 WORKERS = (0, 1, 3)
 #: where a run is broken off: after a step; after two steps of one epoch; between the last step of an epoch and its

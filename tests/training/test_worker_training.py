@@ -9,7 +9,7 @@ from delira.data_loading import BaseDataManager, BaseLazyDataset
 from delira.errors import WorkerError
 from delira.training.callbacks import AbstractCallback
 
-pytestmark = pytest.mark.forks
+pytestmark = [pytest.mark.forks, pytest.mark.turns]
 
 N = 24
 PATIENT = {"time_limit": 0.5}
