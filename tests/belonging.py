@@ -1,6 +1,6 @@
 """Which tests belong to a file: ``python tests/belonging.py [file ...]``; without a file, to those changed since main.
 
-Three things say so: the name of a test file (``training/guards.py`` has ``test_guards.py`` and ``test_guard_log.py``),
+Three things say so: the name of a test file (``training/saving.py`` has ``test_saving.py``),
 the classes and functions that the file defines (the test files that say them most), and ACROSS. A file that no test
 names has the tests of those that import it.
 """
@@ -24,10 +24,10 @@ SHORT = {"tensorflow": "tf"}
 SPECIFICATION = "tests/test_specification.py"
 #: what the path of a file begins with -> tests of what many files make together
 ACROSS = {
-    "delira/training/": ["tests/training/test_events.py", "tests/training/test_every_room.py"],
+    "delira/training/": ["tests/training/test_events.py", "tests/training/test_trainer.py"],
     "delira/experiments/": ["tests/training/test_events.py"],
     "delira/training/callbacks/": ["tests/test_callbacks_page.py"],
-    "delira/contract/": [SPECIFICATION, "tests/training/test_every_room.py"],
+    "delira/contract/": [SPECIFICATION, "tests/training/test_trainer.py"],
     "delira/backends/": [SPECIFICATION],
     "delira/testing/": [SPECIFICATION, "tests/test_own_backend.py"],
     "delira/io/": ["tests/io/test_golden_checkpoints.py"],

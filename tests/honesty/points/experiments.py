@@ -50,7 +50,7 @@ POINTS = [
         file="delira/settings/parts.py",
         old="        if self.params and self.cls is None:\n",
         new="        if self.params is None and self.cls is None:\n",
-        test="tests/training/test_without_files.py::test_parameters_of_a_schedule_that_is_not_there_are_refused",
+        test="tests/training/test_run_files.py::test_parameters_of_a_schedule_that_is_not_there_are_refused",
     ),
     PutBack(
         point="12",

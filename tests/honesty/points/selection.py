@@ -163,7 +163,7 @@ POINTS = [
         file="delira/training/trainer.py",
         old="            run.backend.calls.set_evaluating(run.network)\n",
         new="",
-        test="tests/training/test_evaluation_mode.py::test_one_sample_is_enough_for_batch_statistics",
+        test="tests/training/test_evaluation.py::test_one_sample_is_enough_for_batch_statistics",
     ),
     PutBack(
         point="4",

@@ -1,4 +1,4 @@
-"""What a review found about going on from checkpoints: each of these once lost steps, weights or a result."""
+"""Going on from checkpoints loses no step, no weights and no result, whatever happened between."""
 
 import os
 import pickle
