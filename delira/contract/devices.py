@@ -74,3 +74,21 @@ class DevicesRole(Role):
     def free_memory(self) -> None:
         """Give memory that is kept for later back to the device."""
         return
+
+
+def asked_for(gpu_ids: Sequence[int], device: str | None) -> str:
+    """What a user has asked for, for messages.
+
+    Parameters
+    ----------
+    gpu_ids, device
+        The historic and the modern spelling.
+
+    Raises
+    ------
+    ConfigError
+        If both are given.
+    """
+    if gpu_ids and device is not None:
+        raise ConfigError(f"gpu_ids={gpu_ids} and device={device!r} say the same; give only one of them")
+    return f"gpu_ids={gpu_ids}" if gpu_ids else f"device={device!r}"

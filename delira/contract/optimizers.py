@@ -2,13 +2,15 @@
 
 import abc
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, ClassVar
 
 from delira.contract.role import Role
 from delira.contract.settings import UpdateConfig
 from delira.errors import ConfigError
+
+_NOTHING = contextlib.nullcontext()
 
 
 class OptimizersRole(Role):
@@ -89,7 +91,75 @@ class OptimizersRole(Role):
 
 
 class WrappedOptimizers(OptimizersRole):
-    """Optimizers in wrappers that add up gradients: ``discard_parts()``, ``flush()``, ``num_skipped``, ``rate``."""
+    """Optimizers in wrappers of the backend, which add up gradients until there is an update.
+
+    A wrapper has ``begin_batch(n_samples, is_last, part)`` and ``end_batch()`` around each closure call,
+    ``discard_parts()``, ``flush()``, the count ``num_skipped``, the ``rate``, and ``is_plain`` if it does nothing of
+    all that.
+    """
+
+    cure: ClassVar[str] = ""
+    """What to pass if no optimizer is set."""
+
+    @abc.abstractmethod
+    def make(self, network: Any, optimizer_cls: Any, **params: Any) -> dict[str, Any]:
+        """Optimizers of the framework, where users give no builder of their own."""
+
+    @abc.abstractmethod
+    def wrap(self, network: Any, made: Mapping[str, Any], update: UpdateConfig) -> dict[str, Any]:
+        """The wrappers of optimizers of the framework."""
+
+    def noted(self, network: Any) -> Callable[[], None]:
+        """A function that takes back what the network notes of batches from now on, besides its weights."""
+        return lambda: None
+
+    def build(
+        self,
+        network: Any,
+        builder: Callable[..., dict[str, Any]] | None,
+        optimizer_cls: Any,
+        optimizer_params: Mapping[str, Any],
+        update: UpdateConfig,
+    ) -> dict[str, Any]:
+        """Create the optimizers and wrap each.
+
+        Raises
+        ------
+        ConfigError
+            If no optimizer is set, or the builder returns no dict of optimizers.
+        """
+        if builder is None and optimizer_cls is None:
+            raise ConfigError(f"no optimizer is set; {self.cure}")
+        made: Any = (builder or self.make)(network, optimizer_cls, **optimizer_params)
+        if not isinstance(made, Mapping) or not made:
+            found = "an empty dict" if isinstance(made, Mapping) else f"a {type(made).__name__}"
+            raise ConfigError(f"optim_fn returned {found}; it returns a dict, e.g. {{'default': optimizer}}")
+        return self.wrap(network, made, update)
+
+    def scope(
+        self, optimizers: Mapping[str, Any], n_samples: int, is_last: bool, part: bool = False
+    ) -> AbstractContextManager[None]:
+        """Tell every wrapper; most runs need nothing here, and this is called at every step."""
+        if all(optimizer.is_plain for optimizer in optimizers.values()):
+            return _NOTHING
+        return self.batch(optimizers, n_samples, is_last, part)
+
+    @contextlib.contextmanager
+    def batch(self, optimizers: Mapping[str, Any], n_samples: int, is_last: bool, part: bool) -> Iterator[None]:
+        """Scope of one closure call of wrappers of which some are not plain."""
+        for optimizer in optimizers.values():
+            optimizer.begin_batch(n_samples, is_last, part)
+        yield
+        for optimizer in optimizers.values():
+            optimizer.end_batch()
+
+    @contextlib.contextmanager
+    def leaving_out(self, network: Any, optimizers: Mapping[str, Any]) -> Iterator[None]:
+        """Take back what the network notes of a batch that a wrapper leaves out."""
+        before, restore = self.count_left_out(optimizers), self.noted(network)
+        yield
+        if self.count_left_out(optimizers) != before:
+            restore()
 
     def count_left_out(self, optimizers: Mapping[str, Any]) -> int:
         """Those that the wrappers count."""
@@ -114,17 +184,3 @@ class WrappedOptimizers(OptimizersRole):
         """Multiply the rates of the wrappers."""
         for optimizer in optimizers.values():
             optimizer.rate = (optimizer.rate or 0.0) * factor
-
-
-def checked_optimizers(made: Any) -> Mapping[str, Any]:
-    """Refuse what a builder of optimizers returned if it is no dict of them.
-
-    Raises
-    ------
-    ConfigError
-        Saying what it is.
-    """
-    if not isinstance(made, Mapping) or not made:
-        found = "an empty dict" if isinstance(made, Mapping) else f"a {type(made).__name__}"
-        raise ConfigError(f"optim_fn returned {found}; it returns a dict, e.g. {{'default': optimizer}}")
-    return made

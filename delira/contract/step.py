@@ -3,6 +3,8 @@
 import contextvars
 import dataclasses
 import functools
+import inspect
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -11,6 +13,8 @@ from delira.contract.settings import CompileConfig, Devices
 from delira.errors import ConfigError, MissingKeyError, NetworkError
 from delira.utils.binding import TARGET_FIRST, ordered
 from delira.utils.checks import check_choice, check_functions, check_texts
+
+_log = logging.getLogger("delira")
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -429,6 +433,39 @@ def call_metrics(
             keys = ordered(metric, prediction, target, "target first")
         values[name] = metric(*look_up("metric", name, keys, batch, predictions))
     return values
+
+
+def is_traced(compiling: CompileConfig, hooks: StepHooks | None) -> bool:
+    """Return True if a step is compiled; a hook that prevents it is named in the log.
+
+    Parameters
+    ----------
+    compiling
+        What was asked for.
+    hooks
+        What runs inside the step.
+    """
+    if compiling.compiled is False:
+        return False
+    if hooks is None or hooks.traceable:
+        return True
+    _log.warning(
+        "the step is not compiled, since a hook inside it is not marked traceable (%s); compiled=False says the same",
+        ", ".join(hooks.untraceable),
+    )
+    return False
+
+
+def counters_of(closure: Callable[..., Any]) -> list[str]:
+    """Counters of a training that a closure names among its arguments.
+
+    Parameters
+    ----------
+    closure
+        The network's closure.
+    """
+    names = inspect.signature(closure).parameters
+    return [name for name in ("iter_num", "global_iter_num", "batch_nr") if name in names]
 
 
 class StepRole(Role):

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from delira.contract.role import Role
-from delira.errors import ConfigError
+from delira.errors import ConfigError, NetworkError
 
 
 class WeightsRole(Role):
@@ -36,8 +36,29 @@ class WeightsRole(Role):
 
         Returns a dict by the names of ``state_tree(...)["model"]``; it may be the one that was passed, changed in
         place. Averages follow ``num_updates`` of the optimizers; where they have none, every step is an update.
+
+        Raises
+        ------
+        NetworkError
+            If the weights of the network are not those of the average.
         """
+        weights = self.averaged(network)
+        if average is not None and average.keys() != weights.keys():
+            raise NetworkError(
+                f"the average of the weights does not fit the network {type(network).__name__}: "
+                f"{', '.join(sorted(average.keys() ^ weights.keys()))} is in one of them only; begin a new average"
+            )
+        return self.moved(average, weights, decay)
+
+    def averaged(self, network: Any) -> dict[str, Any]:
+        """The weights that are averaged, frozen ones included, by name."""
         raise ConfigError(f"the room {self.backend.name!r} cannot average weights")
+
+    def moved(self, average: Mapping[str, Any] | None, weights: Mapping[str, Any], decay: float) -> dict[str, Any]:
+        """An average moved towards weights, or copies of these; in the plain case of numpy."""
+        if average is None:
+            return {name: weight.copy() for name, weight in weights.items()}
+        return {name: decay * average[name] + (1 - decay) * weight for name, weight in weights.items()}
 
     def statistics_names(self, network: Any) -> frozenset[str]:
         """Names of the entries of ``state_tree(...)["model"]`` that are running statistics of the data, as those of

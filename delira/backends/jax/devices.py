@@ -14,6 +14,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from delira.backends.jax import graph
 from delira.contract import Devices, DevicesRole
+from delira.contract.devices import asked_for
 from delira.errors import ConfigError
 
 _AXIS = "batch"
@@ -47,9 +48,7 @@ class JaxDevices(DevicesRole):
             If both are given, or if a device is unknown or not there.
         """
         gpu_ids = list(gpu_ids)
-        if gpu_ids and device is not None:
-            raise ConfigError(f"gpu_ids={gpu_ids} and device={device!r} say the same; give only one of them")
-        asked = f"gpu_ids={gpu_ids}" if gpu_ids else f"device={device!r}"
+        asked = asked_for(gpu_ids, device)
         if device == "auto":
             found = jax.devices()[:1]
         elif gpu_ids:

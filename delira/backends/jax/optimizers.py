@@ -3,7 +3,7 @@
 import contextlib
 import copy
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any, NamedTuple
 
 import jax
@@ -14,7 +14,6 @@ from flax import nnx
 
 from delira.backends.jax import graph, schedules
 from delira.contract import UpdateConfig, WrappedOptimizers
-from delira.contract.optimizers import checked_optimizers
 from delira.errors import ConfigError, NetworkError
 from delira.utils.optimizing import both_of, building
 
@@ -215,6 +214,11 @@ class JaxOptimizer:
 
     # ------------------------------------------------------------------ what the trainer calls
 
+    @property
+    def is_plain(self) -> bool:
+        """Return True if batches are not weighted by their samples."""
+        return self.config.accumulation_steps == 1 and not self.config.in_parts
+
     def begin_batch(self, n_samples: int, is_last: bool, part: bool = False) -> None:
         """Say what the next closure call computes.
 
@@ -228,6 +232,9 @@ class JaxOptimizer:
             Whether more parts of the same batch follow; only with ``in_parts``.
         """
         self._call = (n_samples, is_last, part)
+
+    def end_batch(self) -> None:
+        """Do nothing: calls are counted one by one."""
 
     def begin_call(self) -> Plan:
         """What the update of the coming closure call will do."""
@@ -385,28 +392,20 @@ def _shortened(names: Iterable[str]) -> str:
 
 _CURE = "pass optimizer_cls=optax.adam, optimizer_params={'lr': 1e-3}"
 
-_NOTHING = contextlib.nullcontext()
-
 
 class JaxOptimizers(WrappedOptimizers):
     """Transformations of optax in wrappers."""
 
     build_schedules = staticmethod(schedules.build_schedules)
 
-    def build(
-        self,
-        network: nnx.Module,
-        builder: Callable[..., dict[str, Any]] | None,
-        optimizer_cls: Any,
-        optimizer_params: Mapping[str, Any],
-        update: UpdateConfig,
-    ) -> dict[str, JaxOptimizer]:
-        if builder is None:
-            made: Any = _default_optimizers(network, optimizer_cls, optimizer_params)
-        else:
-            made = builder(network, optimizer_cls, **optimizer_params)
+    cure = _CURE
+
+    def make(self, network: nnx.Module, optimizer_cls: Any, **params: Any) -> dict[str, Any]:
+        return dict(create_optims_default_jax(network, optimizer_cls, **params))
+
+    def wrap(self, network: nnx.Module, made: Mapping[str, Any], update: UpdateConfig) -> dict[str, Any]:
         _check_precision(network, update)
-        optimizers = {name: _wrapped(name, network, optimizer) for name, optimizer in checked_optimizers(made).items()}
+        optimizers = {name: _wrapped(name, network, optimizer) for name, optimizer in made.items()}
         for optimizer in optimizers.values():
             optimizer.configure(update)
         return optimizers
@@ -416,14 +415,6 @@ class JaxOptimizers(WrappedOptimizers):
 
     def none(self) -> optax.GradientTransformation:
         return optax.set_to_zero()
-
-    def scope(
-        self, optimizers: Mapping[str, Any], n_samples: int, is_last: bool, part: bool = False
-    ) -> contextlib.AbstractContextManager[None]:
-        for optimizer in optimizers.values():
-            if needs_samples(optimizer):
-                optimizer.begin_batch(n_samples, is_last, part)
-        return _NOTHING
 
     @contextlib.contextmanager
     def leaving_out(self, network: Any, optimizers: Mapping[str, Any]) -> Iterator[None]:
@@ -438,11 +429,6 @@ class JaxOptimizers(WrappedOptimizers):
         is_left_out = jnp.any(jnp.stack(after) != jnp.stack(before))
         for variable, value in zip(variables, kept, strict=True):
             variable.set_raw_value(jnp.where(is_left_out, value, variable.get_raw_value()))
-
-
-def needs_samples(optimizer: JaxOptimizer) -> bool:
-    """Whether batches are weighted by their samples."""
-    return optimizer.config.accumulation_steps > 1 or optimizer.config.in_parts
 
 
 def create_optims_default_jax(model: nnx.Module, optim_cls: Any, **optim_params: Any) -> dict[str, JaxOptimizer]:
@@ -498,9 +484,3 @@ def _check_precision(network: nnx.Module, update: UpdateConfig) -> None:
             f"mixed_precision={update.precision!r} changes the dtype of flax' layers, but {type(network).__name__} has "
             "none whose dtype is open; leave mixed_precision out"
         )
-
-
-def _default_optimizers(network: nnx.Module, optimizer_cls: Any, params: Mapping[str, Any]) -> dict[str, Any]:
-    if optimizer_cls is None:
-        raise ConfigError(f"no optimizer is set; {_CURE}")
-    return dict(create_optims_default_jax(network, optimizer_cls, **params))

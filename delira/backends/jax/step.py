@@ -1,6 +1,5 @@
 """Steps of JAX: traced and compiled as a whole, or operation by operation."""
 
-import inspect
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -13,8 +12,9 @@ from flax import nnx
 from delira.backends.jax import graph
 from delira.backends.jax.calls import UNTRACEABLE, arrays_of, be_eager
 from delira.backends.jax.generators import GENERATOR, key_of
-from delira.backends.jax.optimizers import PENDING, JaxOptimizer, Plan, needs_samples
+from delira.backends.jax.optimizers import PENDING, JaxOptimizer, Plan
 from delira.contract import CompileConfig, Devices, Step, StepRole, run_hooks
+from delira.contract.step import counters_of, is_traced
 from delira.errors import ConfigError, NetworkError
 from delira.training.checks import unpack_closure
 from delira.utils.single_numbers import refuse_losses
@@ -22,7 +22,6 @@ from delira.utils.trees import map_leaves
 
 _log = logging.getLogger("delira")
 
-_COUNTERS = ("iter_num", "global_iter_num", "batch_nr")
 
 _DTYPES = {"32": None, "bf16": jnp.bfloat16, "auto": jnp.bfloat16}
 
@@ -55,15 +54,7 @@ class JaxStep(StepRole):
         """
         if compiling.jit:
             raise ConfigError("jit_compile is of TensorFlow; JAX compiles steps with XLA anyway, so leave it out")
-        hooks = arguments.get("hooks")
-        if compiling.compiled is False:
-            return EagerStep(closure, network, arguments)
-        if hooks is not None and not hooks.traceable:
-            _log.warning(
-                "the step is not compiled, since a hook inside it is not marked traceable (%s); compiled=False says "
-                "the same",
-                ", ".join(hooks.untraceable),
-            )
+        if not is_traced(compiling, arguments.get("hooks")):
             return EagerStep(closure, network, arguments)
         options = dict(compiling.compiled) if isinstance(compiling.compiled, Mapping) else None
         return CompiledStep(closure, network, arguments, options)
@@ -193,7 +184,7 @@ class CompiledStep:
         be_eager(network, False)
         self._optimizers: Mapping[str, JaxOptimizer] = arguments.get("optimizers") or {}
         self._dtype = _dtype_of(self._optimizers)
-        self._counters = [name for name in inspect.signature(closure).parameters if name in _COUNTERS]
+        self._counters = counters_of(closure)
         # a batch may be computed again, with the same weights, when the memory ran out
         self._donates = not any(optimizer.config.in_parts for optimizer in self._optimizers.values())
         self._parts: graph.Parts | None = None
@@ -216,9 +207,7 @@ class CompiledStep:
         facts = {
             "words": GENERATOR.next_words(),
             "counters": {name: np.int32(counters[name]) for name in self._counters if name in counters},
-            "samples": {
-                name: optimizer.n_samples for name, optimizer in optimizers.items() if needs_samples(optimizer)
-            },
+            "samples": {name: optimizer.n_samples for name, optimizer in optimizers.items() if not optimizer.is_plain},
         }
         if any(array is not None for array in self._arrays):
             facts["arrays"] = self._arrays

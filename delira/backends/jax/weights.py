@@ -11,7 +11,6 @@ from flax import nnx
 from delira.backends.jax import graph, statistics
 from delira.backends.jax.arrays import to_device, to_host
 from delira.contract import WeightsRole
-from delira.errors import NetworkError
 from delira.models.layer_settings import Settings, conv_settings
 from delira.models.weights import check_named_weights
 
@@ -31,20 +30,17 @@ class JaxWeights(WeightsRole):
     learned_weights = staticmethod(graph.learned_weights)
     set_learned_names = staticmethod(graph.set_learned_names)
 
-    def average(self, average: Any, network: Any, decay: float) -> dict[str, Any]:
-        weights = {
+    def averaged(self, network: Any) -> dict[str, Any]:
+        return {
             name: variable.get_raw_value()
             for name, variable in graph.state_variables(network).items()
             if isinstance(variable, nnx.Param) and jnp.issubdtype(variable.get_raw_value().dtype, jnp.inexact)
         }
+
+    def moved(self, average: Mapping[str, Any] | None, weights: Mapping[str, Any], decay: float) -> dict[str, Any]:
         if average is None:
             return {name: jnp.copy(weight) for name, weight in weights.items()}
-        if average.keys() != weights.keys():
-            raise NetworkError(
-                f"the average of the weights does not fit the network {type(network).__name__}: "
-                f"{', '.join(sorted(average.keys() ^ weights.keys()))} is in one of them only; begin a new average"
-            )
-        return dict(_moved(dict(average), weights, np.float32(1 - decay)))
+        return dict(_moved(dict(average), dict(weights), np.float32(1 - decay)))
 
     def named(self, network: Any) -> dict[str, np.ndarray]:
         weights = {name: to_host(variable.get_raw_value()) for name, variable in graph.state_variables(network).items()}

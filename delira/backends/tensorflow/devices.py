@@ -28,6 +28,7 @@ from delira.contract import (
     Devices,
     DevicesRole,
 )
+from delira.contract.devices import asked_for
 from delira.errors import ConfigError
 
 _NAME = re.compile(r"/?(?:device:)?(cpu|gpu|cuda)(?::(\d+(?:,\d+)*))?", re.IGNORECASE)
@@ -53,9 +54,7 @@ class TfDevices(DevicesRole):
             If both are given, or if a device is unknown or not there.
         """
         gpu_ids = list(gpu_ids)
-        if gpu_ids and device is not None:
-            raise ConfigError(f"gpu_ids={gpu_ids} and device={device!r} say the same; give only one of them")
-        asked = f"gpu_ids={gpu_ids}" if gpu_ids else f"device={device!r}"
+        asked = asked_for(gpu_ids, device)
         if gpu_ids:
             device = f"gpu:{','.join(map(str, gpu_ids))}"
         _grow_memory()

@@ -1,7 +1,6 @@
 """Optimizers of Keras, with what must happen between the gradients and the update."""
 
-import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -24,7 +23,6 @@ from delira.contract import (
     UpdateConfig,
     WrappedOptimizers,
 )
-from delira.contract.optimizers import checked_optimizers
 from delira.errors import ConfigError, NetworkError
 from delira.utils.optimizing import both_of, building
 
@@ -400,29 +398,21 @@ class TfOptimizer:
 
 _CURE = "pass optimizer_cls=keras.optimizers.Adam, optimizer_params={'learning_rate': 1e-3}"
 
-_NOTHING = contextlib.nullcontext()
-
 
 class TfOptimizers(WrappedOptimizers):
     """Optimizers of Keras in wrappers."""
 
     build_schedules = staticmethod(schedules.build_schedules)
 
-    def build(
-        self,
-        network: Any,
-        builder: Callable[..., dict[str, Any]] | None,
-        optimizer_cls: Any,
-        optimizer_params: Mapping[str, Any],
-        update: UpdateConfig,
-    ) -> dict[str, TfOptimizer]:
-        if builder is None:
-            made = _default_optimizers(network, optimizer_cls, optimizer_params)
-        else:
-            made = builder(network, optimizer_cls, **optimizer_params)
+    cure = _CURE
+
+    def make(self, network: Any, optimizer_cls: Any, **params: Any) -> dict[str, Any]:
+        return create_optims_default_tf(network, optimizer_cls, **params)
+
+    def wrap(self, network: Any, made: Mapping[str, Any], update: UpdateConfig) -> dict[str, Any]:
         if update.precision == "auto":
             update = UpdateConfig(**{**vars(update), "precision": "bf16"})
-        return {name: _wrapped(name, entry, network, update) for name, entry in checked_optimizers(made).items()}
+        return {name: _wrapped(name, entry, network, update) for name, entry in made.items()}
 
     def check(self, network: Any, optimizers: Mapping[str, Any]) -> None:
         own = {id(weight) for weight in learnable(network).values()}
@@ -443,36 +433,18 @@ class TfOptimizers(WrappedOptimizers):
         optimizer.updates_nothing = True
         return optimizer
 
-    def scope(
-        self, optimizers: Mapping[str, Any], n_samples: int, is_last: bool, part: bool = False
-    ) -> contextlib.AbstractContextManager[None]:
-        # most runs need nothing here, and this is called at every step
-        if all(optimizer.is_plain for optimizer in optimizers.values()):
-            return _NOTHING
-        return _scope(optimizers, n_samples, is_last, part)
-
-    @contextlib.contextmanager
-    def leaving_out(self, network: Any, optimizers: Mapping[str, Any]) -> Iterator[None]:
-        before = self.count_left_out(optimizers)
+    def noted(self, network: Any) -> Callable[[], None]:
         kept = [
             (variable, variable.value.read_value())
             for layer in network._flatten_layers()
             for variable in layer._non_trainable_variables
         ]
-        yield
-        if self.count_left_out(optimizers) != before:
+
+        def restore() -> None:
             for variable, value in kept:
                 variable.value.assign(value)
 
-
-@contextlib.contextmanager
-def _scope(optimizers: Mapping[str, Any], n_samples: int, is_last: bool, part: bool = False) -> Iterator[None]:
-    """Scope of one closure call, told as in :meth:`TfOptimizer.begin_batch`."""
-    for optimizer in optimizers.values():
-        optimizer.begin_batch(n_samples, is_last, part)
-    yield
-    for optimizer in optimizers.values():
-        optimizer.end_batch()
+        return restore
 
 
 def create_optims_default_tf(model: Any, optim_cls: Any = None, **optim_params: Any) -> dict[str, Any]:
@@ -544,9 +516,3 @@ def _wrapped(name: str, entry: Any, network: Any, update: UpdateConfig) -> TfOpt
         return list(found.values())
 
     return TfOptimizer(optimizer, update, find, runtime_of(network).strategy)
-
-
-def _default_optimizers(network: Any, optimizer_cls: Any, params: Mapping[str, Any]) -> dict[str, Any]:
-    if optimizer_cls is None:
-        raise ConfigError(f"no optimizer is set; {_CURE}")
-    return create_optims_default_tf(network, optimizer_cls, **params)

@@ -1,7 +1,6 @@
 """Steps of TensorFlow: compiled as a whole, with gradients from a tape."""
 
 import functools
-import inspect
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -18,7 +17,6 @@ from delira.backends.tensorflow.replicas import Shares
 from delira.backends.tensorflow.runtime import calls, precision, runtime_of
 from delira.backends.tensorflow.traces import Traces, only_arrays, options_of
 from delira.contract import (
-    NO_HOOKS,
     CompileConfig,
     Devices,
     Step,
@@ -27,6 +25,7 @@ from delira.contract import (
     run_hooks,
     select_inputs,
 )
+from delira.contract.step import counters_of, is_traced
 from delira.errors import NetworkError
 from delira.training.checks import unpack_closure
 from delira.utils.single_numbers import added
@@ -34,7 +33,6 @@ from delira.utils.trees import map_leaves
 
 _log = logging.getLogger("delira")
 
-_COUNTERS = ("iter_num", "global_iter_num", "batch_nr")
 
 _EAGER = tf.__internal__.EagerTensor  # making one would start the runtime, which could not be set up any more
 
@@ -153,19 +151,11 @@ class BoundStep:
         runtime.compiled, runtime.jit = compiling.compiled, compiling.jit
         self._optimizers: Mapping[str, Any] = arguments.get("optimizers") or {}
         self._precision = next((o.update.precision for o in self._optimizers.values()), "32")
-        names = inspect.signature(closure).parameters
-        self._counters = [name for name in _COUNTERS if name in names]
+        self._counters = counters_of(closure)
         self._learnable: list[Any] | None = None
         self._applied: dict[Any, list[Any]] = {}
         self._traces = Traces(self._traced, network, options_of(network))
-        hooks = arguments.get("hooks") or NO_HOOKS
-        self._is_compiled = compiling.compiled is not False and hooks.traceable
-        if compiling.compiled is not False and not hooks.traceable:
-            _log.warning(
-                "the step is not compiled, since a hook inside it is not marked traceable (%s); compiled=False says "
-                "the same",
-                ", ".join(hooks.untraceable),
-            )
+        self._is_compiled = is_traced(compiling, arguments.get("hooks"))
 
     def __call__(self, batch: dict[str, Any], **counters: int) -> Any:
         """One step."""

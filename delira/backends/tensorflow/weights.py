@@ -90,37 +90,18 @@ class TfWeights(WeightsRole):
     learned_names = staticmethod(learned_names)
     set_learned_names = staticmethod(set_learned_names)
 
-    def average(self, average: Mapping[str, Any] | None, network: Any, decay: float) -> dict[str, Any]:
-        """Take the weights of a network into their exponential moving average.
-
-        Parameters
-        ----------
-        average
-            The average so far, tensors by name; ``None``: begin with the weights.
-        network
-            Its floating trainable variables, frozen ones included, are averaged in their own type.
-        decay
-            Part of the old average that is kept, in [0, 1].
-
-        Raises
-        ------
-        NetworkError
-            If the variables of the network are not those of the average, or have no shape yet.
-        """
+    def averaged(self, network: Any) -> dict[str, Any]:
         refuse_lazy(network, NetworkError, "so they have no average")
         ids = {id(variable) for variable in learnable(network).values()}
-        weights = {
+        return {
             name: variable.value.read_value()
             for name, variable in named_variables(network).items()
             if id(variable) in ids and variable.value.dtype.is_floating
         }
+
+    def moved(self, average: Mapping[str, Any] | None, weights: Mapping[str, Any], decay: float) -> dict[str, Any]:
         if average is None:
-            return weights
-        if average.keys() != weights.keys():
-            raise NetworkError(
-                f"the average of the weights does not fit the network {type(network).__name__}: "
-                f"{', '.join(sorted(average.keys() ^ weights.keys()))} is in one of them only; begin a new average"
-            )
+            return dict(weights)
         moved = _move(list(average.values()), list(weights.values()), tf.constant(1.0 - decay, tf.float32))
         return dict(zip(weights, moved, strict=True))
 

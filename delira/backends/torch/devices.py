@@ -13,6 +13,7 @@ from delira.contract import (
     Devices,
     DevicesRole,
 )
+from delira.contract.devices import asked_for
 from delira.errors import ConfigError
 from delira.utils.seeding import CUBLAS_SETTING, choose_cublas_workspace, make_torch_deterministic
 
@@ -39,20 +40,16 @@ class TorchDevices(DevicesRole):
             If both are given, if the device is unknown or not there, or if several GPUs are asked for.
         """
         gpu_ids = list(gpu_ids)
-        if gpu_ids and device is not None:
-            raise ConfigError(f"gpu_ids={gpu_ids} and device={device!r} say the same; give only one of them")
+        asked = asked_for(gpu_ids, device)
         if len(gpu_ids) > 1:
             raise ConfigError(
                 f"gpu_ids={gpu_ids} asks for several GPUs, which arrives with distributed training; "
                 f"use gpu_ids=[{gpu_ids[0]}]"
             )
-        if gpu_ids:
-            device = f"cuda:{gpu_ids[0]}"
-        if device is None:
-            device = "cpu"
+        device = f"cuda:{gpu_ids[0]}" if gpu_ids else "cpu" if device is None else device
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
-        chosen = _checked(device, f"gpu_ids={gpu_ids}" if gpu_ids else f"device={device!r}")
+        chosen = _checked(device, asked)
         return Devices(chosen, chosen)
 
     def of(self, network: torch.nn.Module) -> Devices:

@@ -13,7 +13,6 @@ from delira.contract import (
     UpdateConfig,
     WrappedOptimizers,
 )
-from delira.contract.optimizers import checked_optimizers
 from delira.errors import CheckpointError, ConfigError
 from delira.utils.optimizing import both_of, building
 
@@ -26,19 +25,6 @@ _ZERO_GRAD = torch.optim.Optimizer.zero_grad
 _RATES = ("lr", "initial_lr", "max_lr", "min_lr", "swa_lr")
 
 _CURE = "pass optimizer_cls=torch.optim.Adam, optimizer_params={'lr': 1e-3}"
-
-_NOTHING = contextlib.nullcontext()
-
-
-@contextlib.contextmanager
-def _scope(optimizers: Mapping[str, Any], n_samples: int, is_last: bool, part: bool = False) -> Iterator[None]:
-    """Scope of one closure call, told as in :meth:`TorchOptimizer.begin_batch`: place in the group, autocast."""
-    wrapped = next(iter(optimizers.values()))
-    for optimizer in optimizers.values():
-        optimizer.begin_batch(n_samples, is_last, part)
-    dtype = _DTYPES.get(wrapped.update.precision)
-    with torch.autocast(wrapped.device_type, dtype) if dtype is not None else contextlib.nullcontext():
-        yield
 
 
 class TorchOptimizer:
@@ -344,19 +330,23 @@ class TorchOptimizers(WrappedOptimizers):
 
     build_schedules = staticmethod(schedules.build_schedules)
 
-    def build(
-        self,
-        network: torch.nn.Module,
-        builder: Callable[..., dict[str, Any]] | None,
-        optimizer_cls: Any,
-        optimizer_params: Mapping[str, Any],
-        update: UpdateConfig,
-    ) -> dict[str, TorchOptimizer]:
-        if builder is None:
-            made = _default_optimizers(network, optimizer_cls, optimizer_params)
-        else:
-            made = builder(network, optimizer_cls, **optimizer_params)
-        self.check(network, checked_optimizers(made))
+    cure = _CURE
+
+    def make(self, network: torch.nn.Module, optimizer_cls: Any, **params: Any) -> dict[str, Any]:
+        try:
+            return create_optims_default_pytorch(network, optimizer_cls, **params)
+        except ConfigError as error:
+            lazy = [weight_name for weight_name, weight in network.named_parameters() if is_lazy(weight)]
+            if not lazy:
+                raise
+            name = getattr(optimizer_cls, "__name__", repr(optimizer_cls))
+            raise ConfigError(
+                f"{name} cannot be built before the weights {', '.join(lazy)} have a shape; call the network once with "
+                "a batch before you give it to the trainer"
+            ) from error
+
+    def wrap(self, network: torch.nn.Module, made: Mapping[str, Any], update: UpdateConfig) -> dict[str, Any]:
+        self.check(network, made)
         first = next(network.parameters(), None)
         device_type = "cpu" if first is None else first.device.type
         if update.precision == "auto":
@@ -399,22 +389,23 @@ class TorchOptimizers(WrappedOptimizers):
         optimizer.updates_nothing = True  # type: ignore[attr-defined]
         return optimizer
 
-    def scope(
-        self, optimizers: Mapping[str, Any], n_samples: int, is_last: bool, part: bool = False
-    ) -> contextlib.AbstractContextManager[None]:
-        # most runs need nothing here, and this is called at every step
-        if all(optimizer.is_plain for optimizer in optimizers.values()):
-            return _NOTHING
-        return _scope(optimizers, n_samples, is_last, part)
-
     @contextlib.contextmanager
-    def leaving_out(self, network: torch.nn.Module, optimizers: Mapping[str, Any]) -> Iterator[None]:
+    def batch(self, optimizers: Mapping[str, Any], n_samples: int, is_last: bool, part: bool) -> Iterator[None]:
+        wrapped = next(iter(optimizers.values()))
+        for optimizer in optimizers.values():
+            optimizer.begin_batch(n_samples, is_last, part)
+        dtype = _DTYPES.get(wrapped.update.precision)
+        with torch.autocast(wrapped.device_type, dtype) if dtype is not None else contextlib.nullcontext():
+            yield
+
+    def noted(self, network: torch.nn.Module) -> Callable[[], None]:
         buffers = [(buffer, buffer.clone()) for buffer in network.buffers()]
-        before = self.count_left_out(optimizers)
-        yield
-        if self.count_left_out(optimizers) != before:
+
+        def restore() -> None:
             for buffer, value in buffers:
                 buffer.copy_(value)
+
+        return restore
 
     def learning_rates(self, optimizers: Mapping[str, Any]) -> dict[str, float]:
         rates = {name: float(o.param_groups[0]["lr"]) for name, o in optimizers.items() if o.param_groups}
@@ -446,19 +437,3 @@ def _weights_of(network: Any) -> Any:
     if not callable(getattr(network, "parameters", None)):
         raise ConfigError(f"optimizers are made for a network of PyTorch, got {network!r}")
     return network.parameters()
-
-
-def _default_optimizers(network: torch.nn.Module, optimizer_cls: Any, params: Mapping[str, Any]) -> dict[str, Any]:
-    if optimizer_cls is None:
-        raise ConfigError(f"no optimizer is set; {_CURE}")
-    try:
-        return create_optims_default_pytorch(network, optimizer_cls, **params)
-    except ConfigError as error:
-        lazy = [weight_name for weight_name, weight in network.named_parameters() if is_lazy(weight)]
-        if not lazy:
-            raise
-        name = getattr(optimizer_cls, "__name__", repr(optimizer_cls))
-        raise ConfigError(
-            f"{name} cannot be built before the weights {', '.join(lazy)} have a shape; call the network once with a "
-            "batch before you give it to the trainer"
-        ) from error

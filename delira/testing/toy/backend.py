@@ -152,11 +152,9 @@ class ToyGenerators(GeneratorsRole):
 class ToyWeights(WeightsRole):
     """The one weight."""
 
-    def average(self, average: Any, network: Any, decay: float) -> dict[str, Any]:
-        """Average the one weight."""
-        if average is None:
-            return {"weight": network.weight.copy()}
-        return {"weight": decay * average["weight"] + (1 - decay) * network.weight}
+    def averaged(self, network: Any) -> dict[str, Any]:
+        """The one weight."""
+        return {"weight": network.weight}
 
     def learned_names(self, network: Any) -> frozenset[str]:
         """The one weight."""

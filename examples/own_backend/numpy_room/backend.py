@@ -105,11 +105,8 @@ class NumpyWeights(WeightsRole):
         for name, parameter in network.named_parameters():
             parameter.requires_grad = name in names
 
-    def average(self, average: Any, network: Module, decay: float) -> dict[str, Any]:
-        weights = {name: parameter.data for name, parameter in network.named_parameters()}
-        if average is None:
-            return {name: array.copy() for name, array in weights.items()}
-        return {name: decay * average[name] + (1 - decay) * array for name, array in weights.items()}
+    def averaged(self, network: Module) -> dict[str, np.ndarray]:
+        return {name: parameter.data for name, parameter in network.named_parameters()}
 
     def statistics_names(self, network: Module) -> frozenset[str]:
         kept = {id(one) for layer in _normalising(network) for one in (layer.running_mean, layer.running_var)}

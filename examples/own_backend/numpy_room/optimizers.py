@@ -1,7 +1,6 @@
 """Between the gradients and the update: parts of batches, accumulation, what is left out, clipping."""
 
-import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ from numpy_autograd.optimizers import Optimizer
 
 from delira.contract import UpdateConfig, WrappedOptimizers
 from delira.contract.checkpoints import optimizer_states as states_of
-from delira.contract.optimizers import checked_optimizers
 from delira.errors import CheckpointError, ConfigError, NetworkError
 from numpy_room.schedules import ScheduleCallback
 
@@ -80,10 +78,15 @@ class NumpyOptimizer:
 
     # ------------------------------------------------------------------ what the verbs call
 
-    def begin(self, n_samples: int, is_last: bool, is_part: bool) -> None:
+    is_plain = False  # every batch is told
+
+    def begin_batch(self, n_samples: int, is_last: bool, is_part: bool) -> None:
         """Say what the next closure call computes."""
         self._n_samples, self._is_last, self._is_part, self._has_stepped = n_samples, is_last, is_part, False
         self._is_bad &= self._batch.samples > 0
+
+    def end_batch(self) -> None:
+        """Nothing is left to do."""
 
     def discard_parts(self) -> bool:
         """Forget the parts of the batch at hand; whether it can be computed again."""
@@ -181,36 +184,29 @@ def _are_finite(gradients: Gradients) -> bool:
 class NumpyOptimizers(WrappedOptimizers):
     """Optimizers in wrappers."""
 
-    def build(
-        self,
-        network: Module,
-        builder: Callable[..., dict[str, Any]] | None,
-        optimizer_cls: Any,
-        optimizer_params: Mapping[str, Any],
-        update: UpdateConfig,
-    ) -> dict[str, NumpyOptimizer]:
+    cure = "pass optimizer_cls=numpy_autograd.Adam, optimizer_params={'lr': 1e-3}"
+
+    def make(self, network: Module, optimizer_cls: Any, **params: Any) -> dict[str, Optimizer]:
+        if not callable(optimizer_cls):
+            raise ConfigError(f"optimizer_cls must be an optimizer class, got {optimizer_cls!r}; {self.cure}")
+        try:
+            return {"default": optimizer_cls(network.parameters(), **params)}
+        except TypeError as error:
+            raise ConfigError(f"{optimizer_cls!r} cannot be built from optimizer_params={params}: {error}") from error
+
+    def wrap(self, network: Module, made: Mapping[str, Any], update: UpdateConfig) -> dict[str, NumpyOptimizer]:
         if update.precision != "32":
             raise ConfigError("this room computes with float64 and has no mixed precision; leave mixed_precision out")
-        if builder is not None:
-            made = builder(network, optimizer_cls, **optimizer_params)
-        else:
-            made = {"default": _default_optimizer(network, optimizer_cls, optimizer_params)}
-        return {name: NumpyOptimizer(optimizer, update) for name, optimizer in checked_optimizers(made).items()}
+        return {name: NumpyOptimizer(optimizer, update) for name, optimizer in made.items()}
 
-    @contextlib.contextmanager
-    def scope(self, optimizers: Mapping[str, Any], n_samples: int, is_last: bool, part: bool = False) -> Iterator[None]:
-        for optimizer in optimizers.values():
-            optimizer.begin(n_samples, is_last, part)
-        yield
-
-    @contextlib.contextmanager
-    def leaving_out(self, network: Module, optimizers: Mapping[str, Any]) -> Iterator[None]:
+    def noted(self, network: Module) -> Callable[[], None]:
         notes = [(t, t.data.copy()) for _, t in network.named_tensors() if not isinstance(t, Parameter)]
-        before = self.count_left_out(optimizers)
-        yield
-        if self.count_left_out(optimizers) != before:
+
+        def restore() -> None:
             for tensor, data in notes:
                 tensor.data[...] = data
+
+        return restore
 
     def build_schedules(self, optimizers: Mapping[str, Any], cls: Any, params: Mapping[str, Any]) -> list[Any]:
         if not (isinstance(cls, type) and issubclass(cls, StepDecay)):
@@ -221,18 +217,6 @@ class NumpyOptimizers(WrappedOptimizers):
             raise ConfigError(
                 f"{cls.__name__} cannot be built from lr_scheduler_params={dict(params)}: {error}"
             ) from error
-
-
-def _default_optimizer(network: Module, optimizer_cls: Any, params: Mapping[str, Any]) -> Optimizer:
-    if not callable(optimizer_cls):
-        raise ConfigError(
-            f"optimizer_cls must be an optimizer class, got {optimizer_cls!r}; pass "
-            "optimizer_cls=numpy_autograd.Adam, optimizer_params={'lr': 1e-3}"
-        )
-    try:
-        return optimizer_cls(network.parameters(), **params)
-    except TypeError as error:
-        raise ConfigError(f"{optimizer_cls!r} cannot be built from optimizer_params={dict(params)}: {error}") from error
 
 
 def optimizer_states(optimizers: Mapping[str, NumpyOptimizer]) -> dict[str, Any]:
