@@ -35,8 +35,12 @@ HISTORIC = {
     "_at_iter_begin", "_at_iter_end", "_update_state", "_search_for_prev_state", "_is_better_val_scores",
     "save_state", "load_state", "update_state", "try_resume_training", "register_callback", "train", "predict",
     "predict_data_mgr", "predict_data_mgr_cache_metrics_only", "predict_data_mgr_cache_all", "calc_metrics",
-    "evaluate", "fold",
+    "evaluate", "fold", "_build_model", "_build_models",
 }  # fmt: skip
+#: names with an underscore of objects of the frameworks, which their backends have to use
+OF_FRAMEWORKS = {"_version", "_value", "_layers"}
+#: names with an underscore that Python documents for everybody: of named tuples
+DOCUMENTED = {"_replace", "_asdict", "_fields", "_make"}
 #: packages whose files have a test file of the same stem
 TESTED_BY_NAME = ("training", "contract", "settings", "experiments", "runs", "trial", "callbacks", "backends")
 MAX_BODY, MAX_FILE = 50, 600
@@ -134,9 +138,10 @@ def classes_made_at_run_time(source: Source) -> int:
 
 
 def methods_of_other_files(source: Source) -> int:
-    """Methods that a class of ``training/`` calls on ``self`` and another file of ``training/`` defines."""
+    """Methods that a class of ``training/``, callbacks aside, calls on ``self`` and another file there defines."""
     defined: dict[str, set[Path]] = defaultdict(set)
-    inside = [path for path in source.files if name_of_part(source, path) in ("training", "trial", "experiments")]
+    parts = ("training", "trial", "experiments")
+    inside = [path for path in source.files if name_of_part(source, path) in parts and "callbacks" not in path.parts]
     for path in inside:
         for node in ast.walk(source.trees[path]):
             if isinstance(node, Function):
@@ -168,8 +173,9 @@ def private_uses(source: Source) -> int:
         (path, node.lineno)
         for path in source.files
         for node in ast.walk(source.trees[path])
-        if isinstance(node, ast.Attribute) and node.attr in every - own[path]
+        if isinstance(node, ast.Attribute) and node.attr in every - own[path] - DOCUMENTED - HISTORIC
         if ast.unparse(node.value) not in ("self", "cls", "super()")
+        if not (name_of_part(source, path) == "backends" and node.attr in OF_FRAMEWORKS)
     })  # fmt: skip
 
 
