@@ -68,29 +68,29 @@ class FoldTable:
         self._draw, self._next, self._began_at = draw, 0.0, perf_counter()
         self._pace, self.number = "", -1
         self._signals: Any = None
-        self._run: Any = None
+        self._trainer: Any = None
         self._plot = LiveLossPlot()
 
     def begin(self, number: int, trainer: "BaseNetworkTrainer") -> None:
         """A fold begins, and its trainer tells the table in place of a bar; its curves replace those before."""
-        self.number, self._signals, self._run = number, trainer.stop_signals, trainer.run
+        self.number, self._signals, self._trainer = number, trainer.stop_signals, trainer
         self.rows[number] = _Row(state="runs", began_at=perf_counter())
         trainer.make_bar = lambda label: ProgressBar(label, self)
         trainer.make_plot = lambda: self._plot.keep_place(f"fold {number}")
 
     def show(self, progress: ProgressBar, *, at_once: bool) -> None:
         """Take over where the fold that runs is by now."""
-        row, run = self.rows[self.number], self._run
+        row, trainer = self.rows[self.number], self._trainer
         row.epoch = f"{progress.epoch}/{progress.num_epochs}"
         row.left, row.values = progress.seconds_left, progress.shown_values()
         self._pace = progress.shown_pace()
-        if run is not None and run.state.best_score is not None:
-            row.best = _best(run.state)
+        if trainer is not None and trainer.state.best_score is not None:
+            row.best = _best(trainer.state)
         self._draw_if_due(at_once)
 
     def end(self, fold: Any, *, was_read: bool = False) -> None:
         """A fold has ended, or was read: its result stays."""
-        row, self._run = self.rows[fold.fold], None
+        row, self._trainer = self.rows[fold.fold], None
         row.state, row.left, row.seconds = "read" if was_read else "done", None, fold.seconds
         row.epoch = str(len(fold.history)) if was_read else row.epoch
         row.best = "" if fold.best_score is None else _best(fold)

@@ -249,7 +249,7 @@ def test_values_are_read_a_few_times_a_second_and_not_at_each_step(tmp_path, mon
     trainer = ToyTrainer(ToyNetwork(3), tmp_path, losses={"mse": mean_squared_error}, logging_type=None, verbose=0)
     calls, read = [], trainer.backend.arrays.read_scalars
     monkeypatch.setattr(
-        type(trainer.backend), "read_scalars", lambda self, values: (calls.append(len(values)), read(values))[1]
+        type(trainer.backend.arrays), "read_scalars", lambda self, values: (calls.append(len(values)), read(values))[1]
     )
     trainer.register_callback(ProgressBar("", Display()))
     trainer.train(30, manager())
