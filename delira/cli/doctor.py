@@ -239,7 +239,7 @@ def _last_words(done: "subprocess.CompletedProcess[str]") -> str:
 # ------------------------------------------------------------------ as text
 
 
-def _told(value: Any) -> str:
+def _told(value: object) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{name}={setting}" for name, setting in value.items()) or "not limited by the environment"
     return str(value)

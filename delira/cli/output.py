@@ -35,7 +35,7 @@ def show(answer: Answer, *, as_json: bool) -> None:
         print(text.encode(encoding, errors="replace").decode(encoding))
 
 
-def _strict(value: Any) -> Any:
+def _strict(value: object) -> Any:
     """JSON has no NaN: ``null``."""
     if isinstance(value, Mapping):
         return {str(key): _strict(item) for key, item in value.items()}

@@ -240,7 +240,7 @@ def _check_arrays(path: Path, what: str) -> Check:
     return Check(what, BROKEN if detail else WHOLE, detail)
 
 
-def _compare_metrics(stored: Mapping[str, Any], noted: Any) -> tuple[str, str]:
+def _compare_metrics(stored: Mapping[str, Any], noted: object) -> tuple[str, str]:
     """Whether a fold's file and the ledger, which were written one after the other, say the same."""
     for name, value in noted.items() if isinstance(noted, Mapping) else ():
         if name in stored and not isinstance(value, (int, float)):
@@ -341,7 +341,7 @@ def _read_json(path: Path, entry: str = "") -> tuple[Any, str]:
     return content, "" if is_there else f"it cannot be read: it has no entry {entry!r}"
 
 
-def _is_newer(content: Any, known: int, name: str = "format") -> bool:
+def _is_newer(content: object, known: int, name: str = "format") -> bool:
     found = _mapping(content).get(name)
     return isinstance(found, int) and found > known
 
@@ -353,5 +353,5 @@ def _without_path(path: Path, told: str = "") -> str:
     return told.replace(str(path), path.name)
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def _mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}

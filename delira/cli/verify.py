@@ -94,7 +94,7 @@ def _compare(run: StoredRun) -> Iterator[Check]:
     yield Check("data", UNKNOWN, told)
 
 
-def _compare_value(what: str, then: Any, now: str) -> Check:
+def _compare_value(what: str, then: object, now: str) -> Check:
     if then is None:
         return Check(what, UNKNOWN, "the run did not record it")
     return Check(what, SAME if then == now else DIFFERENT, f"{then} in the run, {now} here")

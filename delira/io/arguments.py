@@ -35,8 +35,8 @@ def check_model(owner: str, model: Any, kind: Any, what: str) -> None:
 
 def check_saved(
     owner: str,
-    optimizers: Any,
-    epoch: Any,
+    optimizers: object,
+    epoch: object,
     *,
     is_optimizer: Callable[[Any], bool] = lambda optimizer: False,
     what: str = "optimizer",

@@ -274,7 +274,7 @@ class CheckpointFolder:
         return tree
 
 
-def _is_ending(name: Any) -> bool:
+def _is_ending(name: object) -> bool:
     return isinstance(name, str) and name != "" and not any(sign in name for sign in "/\\\0")
 
 

@@ -94,7 +94,7 @@ def read_tree(path: str | Path, only: Sequence[str] | None = None) -> dict[str, 
     return read_patiently(place, lambda: _read_tree(place, only))
 
 
-def _check_arguments(file: Any, tree: Any) -> None:
+def _check_arguments(file: object, tree: object) -> None:
     can_write = getattr(file, "writable", None)
     is_open = callable(getattr(file, "write", None)) and not getattr(file, "closed", False)
     if not is_open or isinstance(file, io.TextIOBase) or (can_write is not None and not can_write()):
@@ -156,7 +156,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _from_plain(value: Any, file: io.BufferedReader, records: dict[str, Record]) -> Any:
+def _from_plain(value: object, file: io.BufferedReader, records: dict[str, Record]) -> Any:
     if isinstance(value, list):
         return [_from_plain(item, file, records) for item in value]
     if not isinstance(value, dict):

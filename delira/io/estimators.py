@@ -42,7 +42,7 @@ def _name(value: Any) -> str:
     return value if isinstance(value, str) else f"{getattr(value, '__module__', None)}.{value.__name__}"
 
 
-def dump(estimator: Any) -> tuple[np.ndarray, list[str]]:
+def dump(estimator: object) -> tuple[np.ndarray, list[str]]:
     """An estimator as a skops file, uint8 of shape ``(n_bytes,)``, and the names in it that skops does not know.
 
     Raises
@@ -82,7 +82,7 @@ def _canonical(content: bytes) -> bytes:
     numbers: dict[int, int] = {}
     names: dict[str, str] = {}
 
-    def renamed(node: Any) -> Any:
+    def renamed(node: object) -> Any:
         if isinstance(node, list):
             return [renamed(item) for item in node]
         if not isinstance(node, dict):

@@ -12,7 +12,7 @@ from delira.utils.suggest import did_you_mean
 
 
 def export(
-    network: Any,
+    network: object,
     path: str | Path,
     example: Mapping[str, Any] | None = None,
     *,

@@ -29,7 +29,7 @@ _TYPES = {
 _MORE_TYPES = {"BF16": "bfloat16", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2"}
 
 
-def save_weights(network: Any, path: str | Path) -> Path:
+def save_weights(network: object, path: str | Path) -> Path:
     """Write all weights by name; any program that reads safetensors reads the file.
 
     The file appears only when it is complete. A SHA-256 of all its bytes is kept in its metadata, with the
@@ -75,7 +75,7 @@ def save_weights(network: Any, path: str | Path) -> Path:
     return publish(path, write)
 
 
-def load_weights(path: str | Path, network: Any = None) -> dict[str, np.ndarray]:
+def load_weights(path: str | Path, network: object = None) -> dict[str, np.ndarray]:
     """Read a file of :func:`save_weights`, after comparing its SHA-256.
 
     Parameters

@@ -54,7 +54,7 @@ class Resampling:
         Of which fold the cases are, if each has draws of its own.
     """
 
-    def __init__(self, n: int, groups: Any = None, seed: int = 0, n_draws: int = N_DRAWS, fold: int | None = None):
+    def __init__(self, n: int, groups: object = None, seed: int = 0, n_draws: int = N_DRAWS, fold: int | None = None):
         check_whole("Resampling", at_least=0, n=n, seed=seed)
         check_whole("Resampling", at_least=1, n_draws=n_draws)
         if fold is not None:
@@ -118,7 +118,7 @@ class Resampling:
 
 
 def mean_interval(
-    values: Any, groups: Any = None, seed: int = 0, n_draws: int = N_DRAWS, weights: Any = None
+    values: object, groups: object = None, seed: int = 0, n_draws: int = N_DRAWS, weights: object = None
 ) -> Interval:
     """95 % interval of the mean of one value per case.
 
@@ -159,7 +159,7 @@ def mean_interval(
     return draws.interval(np.concatenate(estimates))
 
 
-def _numbers_of_cases(name: str, given: Any) -> np.ndarray:
+def _numbers_of_cases(name: str, given: object) -> np.ndarray:
     """One number for each case, float64 of shape ``(n,)``."""
     try:
         found = np.asarray(given)
@@ -181,7 +181,7 @@ def _not_finite(values: np.ndarray) -> str:
 def score_interval(
     function: Callable[..., float],
     arrays: Sequence[Any],
-    groups: Any = None,
+    groups: object = None,
     seed: int = 0,
     n_draws: int = N_DRAWS,
 ) -> Interval:
@@ -219,7 +219,7 @@ def score_interval(
     return draws.interval(estimates)
 
 
-def _count_cases(arrays: Any) -> int:
+def _count_cases(arrays: object) -> int:
     """Of arrays, or trees of them, of one length."""
     if not isinstance(arrays, (list, tuple)) or not arrays:
         raise ConfigError(f"arrays must be a list of arrays with one entry for each case, got {arrays!r:.200}")
@@ -229,7 +229,7 @@ def _count_cases(arrays: Any) -> int:
     return int(lengths.pop()[0])
 
 
-def _take(array: Any, cases: np.ndarray) -> Any:
+def _take(array: object, cases: np.ndarray) -> Any:
     return array[cases] if isinstance(array, np.ndarray) else map_leaves(lambda leaf: leaf[cases], array)
 
 

@@ -48,7 +48,7 @@ def of_numbers(result: Any) -> list[str]:
     return found
 
 
-def fingerprints(result: Any) -> list[tuple[str, str]]:
+def fingerprints(result: object) -> list[tuple[str, str]]:
     """What tells data and splits from others, as rows of (name, text); empty without a folder."""
     found = _facts(result)[0].get("fingerprint")
     if not isinstance(found, Mapping):

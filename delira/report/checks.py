@@ -6,7 +6,7 @@ from typing import Any
 from delira.errors import ConfigError
 
 
-def check_result(owner: str, result: Any, *names: str) -> None:
+def check_result(owner: str, result: object, *names: str) -> None:
     """Refuse what is no result of a cross-validation, and offers nothing of one.
 
     Parameters
@@ -22,7 +22,7 @@ def check_result(owner: str, result: Any, *names: str) -> None:
         raise ConfigError(f"{owner}: result must be a KFoldResult, got {result!r:.200}")
 
 
-def check_results(owner: str, results: Any) -> list[Any]:
+def check_results(owner: str, results: object) -> list[Any]:
     """The results as a list, each of which is one; see :func:`check_result`."""
     if hasattr(results, "folds") or isinstance(results, (str, bytes)) or not hasattr(results, "__iter__"):
         raise ConfigError(f"{owner}: results must be a list of KFoldResult, got {results!r:.200}")
@@ -32,7 +32,7 @@ def check_results(owner: str, results: Any) -> list[Any]:
     return found
 
 
-def check_folds(owner: str, folds: Any) -> Sequence[Any]:
+def check_folds(owner: str, folds: object) -> Sequence[Any]:
     """Refuse what is no sequence of folds with their histories."""
     if not isinstance(folds, Sequence) or any(not hasattr(fold, "history") for fold in folds):
         raise ConfigError(f"{owner}: folds must be a list of FoldResult, got {folds!r:.200}")

@@ -30,7 +30,7 @@ _ROC = ("false-positive rate", "true-positive rate")
 _PRECISION_RECALL = ("recall", "precision")
 
 
-def classification_section(result: Any) -> Section | None:
+def classification_section(result: object) -> Section | None:
     """The section, or None if the task is no classification.
 
     Parameters
@@ -166,7 +166,7 @@ def _confusion_table(counts: np.ndarray, names: list[str]) -> Table:
     return Table("confusions", ["True class", "Predicted class", "Cases", "Share of the true class"], rows)
 
 
-def confusion(result: Any) -> dict[str, Any] | None:
+def confusion(result: object) -> dict[str, Any] | None:
     """Confusion matrix of the out-of-fold predictions, if the task is a classification of at most 30 classes.
 
     Returns

@@ -35,7 +35,7 @@ _UNDATED: dict[str, dict[str, Any]] = {
 }
 
 
-def export(result: Any, folder: str | Path, formats: Sequence[str] = (*TABLES, *PLOTS)) -> list[Path]:
+def export(result: object, folder: str | Path, formats: Sequence[str] = (*TABLES, *PLOTS)) -> list[Path]:
     """Write each table and each plot of a result; the same result gives the same bytes.
 
     Parameters

@@ -34,7 +34,7 @@ class Draws:
         Whether each part is drawn by itself; else cases are drawn, and each part has those of them that it tested.
     """
 
-    def __init__(self, parts: Sequence[Part], groups: Any, seed: int, *, within: bool):
+    def __init__(self, parts: Sequence[Part], groups: object, seed: int, *, within: bool):
         self.parts, self.seed, self.within = parts, seed, within
         self.groups = None if groups is None else np.asarray(groups)
         self.cases = np.unique(np.concatenate([part.cases for part in parts]))
@@ -137,7 +137,7 @@ class Evaluations:
 
 
 def fast_or_evaluated(
-    evaluations: Evaluations, metric: Any, arrays: Sequence[Any], classes: np.ndarray | None
+    evaluations: Evaluations, metric: object, arrays: Sequence[Any], classes: np.ndarray | None
 ) -> Statistic:
     """A metric of many draws at once where that is known, else evaluated draw by draw."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -146,7 +146,7 @@ def fast_or_evaluated(
     return evaluations.statistic(arrays, classes) if fast is None else fast
 
 
-def classes_of(target: Any, others: Sequence[Any]) -> np.ndarray | None:
+def classes_of(target: object, others: Sequence[Any]) -> np.ndarray | None:
     """Labels of classes, of shape ``(n,)``; None if a target is none, or nobody knows.
 
     Parameters

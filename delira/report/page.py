@@ -235,7 +235,7 @@ def _shown_examples(examples: Examples | None) -> dict[str, Any] | None:
     }
 
 
-def strip(result: Any, name: str) -> dict[str, Any] | None:
+def strip(result: object, name: str) -> dict[str, Any] | None:
     """Where to draw a metric's folds (circles), interval (bar) and out-of-fold value (tick), in pixels."""
     return places([result], name)[0]
 

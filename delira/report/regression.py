@@ -50,7 +50,7 @@ def regressed(result: Any, *, each_once: bool = False) -> tuple[np.ndarray, np.n
     return None
 
 
-def regression_section(result: Any) -> Section | None:
+def regression_section(result: object) -> Section | None:
     """The section, or None if the task is no regression of one number.
 
     Parameters
@@ -78,7 +78,7 @@ def regression_section(result: Any) -> Section | None:
     return Section("Predicted and true values", panels, [table], notes)
 
 
-def _is_number(array: Any) -> bool:
+def _is_number(array: object) -> bool:
     """Whether there is one number for each case."""
     return (
         isinstance(array, np.ndarray)

@@ -176,7 +176,7 @@ def _notes(column: MetricColumn) -> list[str]:
     return [*undefined, *filter(None, [missing_note(column)])]
 
 
-def _metric_row(column: MetricColumn, name: str, number: int, strip: Any) -> dict[str, Any]:
+def _metric_row(column: MetricColumn, name: str, number: int, strip: object) -> dict[str, Any]:
     return {"run": name, "number": number, "column": column, "strip": strip}
 
 

@@ -102,7 +102,7 @@ class Keys:
         return self._known[id(leaf)][1]
 
 
-def _digest(array: Any) -> bytes:
+def _digest(array: object) -> bytes:
     array = np.asarray(array)
     if array.dtype.hasobject:
         array = np.array([str(item) for item in array.ravel()])
@@ -118,7 +118,7 @@ def _version() -> str:
         return ""
 
 
-def is_of_ones_own(metric: Any) -> bool:
+def is_of_ones_own(metric: object) -> bool:
     """Whether another process cannot find a metric by what a file says of it: a function of the user's own.
 
     Parameters
@@ -137,7 +137,7 @@ def is_of_ones_own(metric: Any) -> bool:
     )
 
 
-def _identity(metric: Any) -> str | None:
+def _identity(metric: object) -> str | None:
     """What a metric computes, in words that tell it from any other; None if that cannot be told."""
     if metric is None:
         return None
@@ -164,12 +164,12 @@ def _of_tree(metric: TreeMetric) -> str | None:
     return json.dumps(described, sort_keys=True, default=str)
 
 
-def _is_setting(key: str, value: Any) -> bool:
+def _is_setting(key: str, value: object) -> bool:
     is_plain = value is None or isinstance(value, (bool, int, float, str, tuple))
     return is_plain and not key.startswith("_") and key != "n_samples"
 
 
-def _is_known(plain: Any) -> bool:
+def _is_known(plain: object) -> bool:
     """Whether all that a plain form names is of delira or scikit-learn."""
     if isinstance(plain, Mapping):
         named = [str(plain[tag]) for tag in ("$object", "$call", "$partial") if tag in plain]
@@ -238,7 +238,7 @@ def write_rows(folder: Path | None, rows: Mapping[str, Stored]) -> None:
         publish_text(Path(folder) / FILE, text + "\n", durable=False)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else "inf" if value > 0 else "-inf"
     return value

@@ -87,7 +87,7 @@ def summarise(result: Any) -> dict[str, dict[str, Any]]:
     return rows
 
 
-def _is_row_of(stored: Stored, key: str | None, keys: Keys, name: str, metric: Any) -> bool:
+def _is_row_of(stored: Stored, key: str | None, keys: Keys, name: str, metric: object) -> bool:
     """Whether a row is that of a metric: by its function, or, where that is not at hand, by all that was predicted."""
     if key is not None:
         return stored.key == key

@@ -127,7 +127,7 @@ def _writer(cells: Sequence[Any]) -> Callable[[Any], str]:
     as_number = number_format(plain)
     is_short = all(cell < 10 for cell in cells if isinstance(cell, Seconds))
 
-    def write(cell: Any) -> str:
+    def write(cell: object) -> str:
         if cell is None or (isinstance(cell, float) and np.isnan(cell)):
             return DASH
         if isinstance(cell, Share):
@@ -141,7 +141,7 @@ def _writer(cells: Sequence[Any]) -> Callable[[Any], str]:
     return write
 
 
-def _plain(cell: Any) -> Any:
+def _plain(cell: object) -> Any:
     if cell is None or (isinstance(cell, float) and np.isnan(cell)):
         return ""
     if isinstance(cell, str):

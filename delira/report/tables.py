@@ -86,7 +86,7 @@ def _mean(result: Any, row: Mapping[str, Any], values: np.ndarray, text: Callabl
     return f"{'NaN' if np.isnan(row['mean']) else 'infinite'} in {where}"
 
 
-def fold_table(result: Any, fmt: str = "plain") -> str:
+def fold_table(result: object, fmt: str = "plain") -> str:
     """Folds x metrics; mean and standard deviation; out-of-fold value with its 95 % interval.
 
     Parameters
@@ -113,7 +113,7 @@ def _names(result: Any) -> list[str]:
     return [str(fold.fold) for fold in result.folds]
 
 
-def _plain(result: Any, columns: list[MetricColumn]) -> str:
+def _plain(result: object, columns: list[MetricColumn]) -> str:
     folds = _names(result)
     labels = ["fold", *folds]
     width = max(map(len, labels))
@@ -221,7 +221,7 @@ def _own(column: MetricColumn) -> str:
     return DASH if column.is_pooled else f"{column.oof} {column.ci}"
 
 
-def _markdown(result: Any, columns: list[MetricColumn]) -> str:
+def _markdown(result: object, columns: list[MetricColumn]) -> str:
     rows = [[_escape_markdown(cell) for cell in row] for row in _rows(_names(result), columns)]
     widths = [max(3, *map(len, cells)) for cells in zip(*rows, strict=True)]
     lines = [
@@ -237,13 +237,13 @@ def _escape_markdown(text: str) -> str:
     return text.replace("\n", " ")
 
 
-def _latex(result: Any, columns: list[MetricColumn]) -> str:
+def _latex(result: object, columns: list[MetricColumn]) -> str:
     folds = _names(result)
     header, *body = _rows(folds, columns)
     return latex_table(header, [body[: len(folds)], body[len(folds) :]], "l" + "r" * len(columns))
 
 
-def _html(result: Any, columns: list[MetricColumn]) -> str:
+def _html(result: object, columns: list[MetricColumn]) -> str:
     folds = _names(result)
     header, *body = [[html.escape(cell) for cell in row] for row in _rows(folds, columns)]
     lines = [

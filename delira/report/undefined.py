@@ -37,7 +37,7 @@ def undefined_folds(result: Any, name: str, parts: list[Part], values: np.ndarra
     return found
 
 
-def _reason(result: Any, name: str, part: Part, parts: list[Part]) -> str:
+def _reason(result: object, name: str, part: Part, parts: list[Part]) -> str:
     arrays = arrays_of(result, name, part)
     leaves = [leaf for array in arrays for _, leaf in iterate_leaves(array)]
     if any(leaf.dtype.kind in "fc" and not np.isfinite(leaf).all() for leaf in leaves):

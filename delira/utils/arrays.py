@@ -33,43 +33,43 @@ class Ops:
     def __init__(self, xp: Any = np):
         self.xp = xp
 
-    def asarray(self, value: Any, like: Any = None) -> Any:
+    def asarray(self, value: object, like: object = None) -> Any:
         """An array of this framework, where ``like`` is."""
         return self.xp.asarray(value)
 
-    def argmax(self, array: Any, axis: int) -> Any:
+    def argmax(self, array: Array, axis: int) -> Any:
         """Position of the largest value; of equal ones, the first."""
         return self.xp.argmax(array, axis=axis)
 
-    def best(self, array: Any, axis: int) -> tuple[Any, Any]:
+    def best(self, array: Array, axis: int) -> tuple[Any, Any]:
         """The largest value along an axis (not a number if one is none), and the position of the first such."""
         return self.largest(array, axis), self.argmax(array, axis)
 
-    def is_finite(self, array: Any) -> Any:
+    def is_finite(self, array: Array) -> Any:
         """Where values are numbers, and not infinite."""
         return self.xp.isfinite(array)
 
-    def doubt(self, array: Any) -> Any:
+    def doubt(self, array: Array) -> Any:
         """0 where values are numbers, and not infinite; elsewhere not a number: to be added to what rests on them."""
         return self.as_float(array - array)
 
-    def reshape(self, array: Any, shape: Sequence[int]) -> Any:
+    def reshape(self, array: Array, shape: Sequence[int]) -> Any:
         """The same values in another shape."""
         return self.xp.reshape(array, tuple(shape))
 
-    def sum(self, array: Any, axis: int | None = None) -> Any:
+    def sum(self, array: Array, axis: int | None = None) -> Any:
         """The sum; of truth values, how many are true."""
         return self.xp.sum(array, axis=axis)
 
-    def least(self, array: Any) -> Any:
+    def least(self, array: Array) -> Any:
         """The smallest value."""
         return self.xp.min(array)
 
-    def largest(self, array: Any, axis: int | None = None) -> Any:
+    def largest(self, array: Array, axis: int | None = None) -> Any:
         """The largest value."""
         return self.xp.max(array, axis=axis)
 
-    def where(self, condition: Any, array: Any, number: Any) -> Any:
+    def where(self, condition: object, array: Array, number: object) -> Any:
         """The array where the condition holds, elsewhere one number, or another array of its type."""
         return self.xp.where(condition, array, number)
 
@@ -77,35 +77,35 @@ class Ops:
         """Join along the first axis."""
         return self.xp.concatenate([self.xp.atleast_1d(array) for array in arrays])
 
-    def arange(self, stop: int, like: Any) -> Any:
+    def arange(self, stop: int, like: object) -> Any:
         """Whole numbers from 0, where ``like`` is."""
         return self.xp.arange(stop)
 
-    def is_float(self, array: Any) -> bool:
+    def is_float(self, array: Array) -> bool:
         """Whether it holds floating-point numbers (of JAX and TensorFlow also bfloat16)."""
         return _is_float(array.dtype)
 
-    def as_float(self, array: Any) -> Any:
+    def as_float(self, array: Array) -> Any:
         """Of a floating-point type of 32 bits at least."""
         return array if str(array.dtype) in _FLOATS else array.astype(self.xp.float32)
 
-    def to_integer(self, array: Any) -> Any:
+    def to_integer(self, array: Array) -> Any:
         """As whole numbers."""
         return array.astype(self.xp.int32)
 
-    def take(self, array: Any, rows: Any) -> Any:
+    def take(self, array: Array, rows: object) -> Any:
         """The entries of the first axis that an array of whole numbers names."""
         return self.xp.take(array, rows, axis=0)
 
-    def cast(self, array: Any, dtype: Any) -> Any:
+    def cast(self, array: Array, dtype: object) -> Any:
         """The array in another type of its framework."""
         return array.astype(dtype)
 
-    def log(self, array: Any) -> Any:
+    def log(self, array: Array) -> Any:
         """The natural logarithm."""
         return self.xp.log(array)
 
-    def equal(self, first: Any, second: Any) -> Any:
+    def equal(self, first: object, second: object) -> Any:
         """Where two arrays, whose numbers may be of two types, are the same."""
         return first == second
 
@@ -113,27 +113,27 @@ class Ops:
         """Where the first is below the second."""
         return first < second
 
-    def expand(self, array: Any, axis: int) -> Any:
+    def expand(self, array: Array, axis: int) -> Any:
         """With a further axis of length 1."""
         return self.xp.expand_dims(array, axis)
 
-    def moveaxis(self, array: Any, axis: int) -> Any:
+    def moveaxis(self, array: Array, axis: int) -> Any:
         """With one axis as the last one."""
         return self.xp.moveaxis(array, axis, -1)
 
-    def wide(self, array: Any) -> Any:
+    def wide(self, array: Array) -> Any:
         """In the widest floating-point type there is."""
         return array.astype(self.xp.float64)
 
-    def bincount(self, array: Any, length: int) -> Any:
+    def bincount(self, array: Array, length: int) -> Any:
         """How often each of the numbers below ``length`` occurs in an array of whole numbers, shape ``(length,)``."""
         return self.xp.bincount(self.xp.ravel(array), minlength=length)
 
-    def snapshot(self, array: Any) -> Any:
+    def snapshot(self, array: Array) -> Any:
         """The same values, which nothing that follows can change, or differentiate."""
         return self.xp.array(array)
 
-    def keep(self, array: Any) -> Any:
+    def keep(self, array: Array) -> Any:
         """The same for what no optimizer updates: of arrays that nobody can write into, the array itself."""
         return self.snapshot(array)
 
@@ -153,14 +153,14 @@ class Ops:
 class _Jax(Ops):
     class_axis = -1
 
-    def keep(self, array: Any) -> Any:
+    def keep(self, array: Array) -> Any:
         return array
 
-    def wide(self, array: Any) -> Any:
+    def wide(self, array: Array) -> Any:
         # float64 where it is switched on; asked for where it is not, it would warn
         return array.astype(self.xp.result_type(float))
 
-    def bincount(self, array: Any, length: int) -> Any:
+    def bincount(self, array: Array, length: int) -> Any:
         return self.xp.bincount(self.xp.ravel(array), length=length)
 
     def read(self, arrays: Sequence[Any]) -> list[np.ndarray]:
@@ -171,10 +171,10 @@ class _Torch(Ops):
     def asarray(self, value: Any, like: Any = None) -> Any:
         return self.xp.as_tensor(value, device=None if like is None else like.device)
 
-    def largest(self, array: Any, axis: int | None = None) -> Any:
+    def largest(self, array: Array, axis: int | None = None) -> Any:
         return self.xp.max(array) if axis is None else self.xp.amax(array, dim=axis)
 
-    def best(self, array: Any, axis: int) -> tuple[Any, Any]:
+    def best(self, array: Array, axis: int) -> tuple[Any, Any]:
         found = self.xp.max(array, dim=axis)  # one call for both
         return found.values, found.indices
 
@@ -184,31 +184,31 @@ class _Torch(Ops):
     def arange(self, stop: int, like: Any) -> Any:
         return self.xp.arange(stop, device=like.device)
 
-    def as_float(self, array: Any) -> Any:
+    def as_float(self, array: Array) -> Any:
         return array if str(array.dtype) in _FLOATS else array.float()
 
-    def to_integer(self, array: Any) -> Any:
+    def to_integer(self, array: Array) -> Any:
         return array.long()
 
-    def take(self, array: Any, rows: Any) -> Any:
+    def take(self, array: Array, rows: object) -> Any:
         return self.xp.index_select(array, 0, rows)
 
-    def cast(self, array: Any, dtype: Any) -> Any:
+    def cast(self, array: Array, dtype: object) -> Any:
         return array.to(dtype)
 
-    def expand(self, array: Any, axis: int) -> Any:
+    def expand(self, array: Array, axis: int) -> Any:
         return array.unsqueeze(axis)
 
-    def wide(self, array: Any) -> Any:
+    def wide(self, array: Array) -> Any:
         return array.to(self.xp.float32 if array.device.type == "mps" else self.xp.float64)
 
-    def bincount(self, array: Any, length: int) -> Any:
+    def bincount(self, array: Array, length: int) -> Any:
         flat = array.reshape(-1).long()
         # torch.bincount waits for a GPU, to learn the largest number
         counts = self.xp.zeros(length, dtype=self.xp.int64, device=flat.device)
         return counts.scatter_add_(0, flat, self.xp.ones_like(flat))
 
-    def snapshot(self, array: Any) -> Any:
+    def snapshot(self, array: Array) -> Any:
         return array.detach().clone() if array.requires_grad else array.clone()
 
     def read(self, arrays: Sequence[Any]) -> list[np.ndarray]:
@@ -234,43 +234,43 @@ class _Torch(Ops):
 class _TensorFlow(Ops):
     class_axis = -1
 
-    def asarray(self, value: Any, like: Any = None) -> Any:
+    def asarray(self, value: object, like: object = None) -> Any:
         return self.xp.convert_to_tensor(value)
 
-    def sum(self, array: Any, axis: int | None = None) -> Any:
+    def sum(self, array: Array, axis: int | None = None) -> Any:
         return self.xp.reduce_sum(self.xp.cast(array, self.xp.int64) if array.dtype.is_bool else array, axis=axis)
 
-    def least(self, array: Any) -> Any:
+    def least(self, array: Array) -> Any:
         return self.xp.reduce_min(array)
 
-    def largest(self, array: Any, axis: int | None = None) -> Any:
+    def largest(self, array: Array, axis: int | None = None) -> Any:
         return self.xp.reduce_max(array, axis=axis)
 
-    def is_finite(self, array: Any) -> Any:
+    def is_finite(self, array: Array) -> Any:
         return self.xp.math.is_finite(array)
 
-    def where(self, condition: Any, array: Any, number: Any) -> Any:
+    def where(self, condition: object, array: Array, number: object) -> Any:
         return self.xp.where(condition, array, self.xp.cast(number, array.dtype))
 
     def concatenate(self, arrays: Sequence[Any]) -> Any:
         return self.xp.concat([array if array.shape.rank else array[None] for array in arrays], axis=0)
 
-    def arange(self, stop: int, like: Any) -> Any:
+    def arange(self, stop: int, like: object) -> Any:
         return self.xp.range(stop, dtype=self.xp.int64)
 
-    def as_float(self, array: Any) -> Any:
+    def as_float(self, array: Array) -> Any:
         return array if array.dtype in (self.xp.float32, self.xp.float64) else self.xp.cast(array, self.xp.float32)
 
-    def to_integer(self, array: Any) -> Any:
+    def to_integer(self, array: Array) -> Any:
         return self.xp.cast(array, self.xp.int64)
 
-    def take(self, array: Any, rows: Any) -> Any:
+    def take(self, array: Array, rows: object) -> Any:
         return self.xp.gather(array, rows)
 
-    def cast(self, array: Any, dtype: Any) -> Any:
+    def cast(self, array: Array, dtype: object) -> Any:
         return self.xp.cast(array, dtype)
 
-    def log(self, array: Any) -> Any:
+    def log(self, array: Array) -> Any:
         return self.xp.math.log(array)
 
     def equal(self, first: Any, second: Any) -> Any:
@@ -279,21 +279,21 @@ class _TensorFlow(Ops):
     def less(self, first: Any, second: Any) -> Any:
         return first < self.xp.cast(second, first.dtype)
 
-    def moveaxis(self, array: Any, axis: int) -> Any:
+    def moveaxis(self, array: Array, axis: int) -> Any:
         order = [at for at in range(len(array.shape)) if at != axis % len(array.shape)]
         return self.xp.transpose(array, [*order, axis % len(array.shape)])
 
-    def wide(self, array: Any) -> Any:
+    def wide(self, array: Array) -> Any:
         return self.xp.cast(array, self.xp.float64)
 
-    def bincount(self, array: Any, length: int) -> Any:
+    def bincount(self, array: Array, length: int) -> Any:
         flat = self.xp.cast(self.xp.reshape(array, [-1]), self.xp.int32)
         return self.xp.math.bincount(flat, minlength=length, maxlength=length, dtype=self.xp.int64)
 
-    def snapshot(self, array: Any) -> Any:
+    def snapshot(self, array: Array) -> Any:
         return self.xp.identity(array)
 
-    def keep(self, array: Any) -> Any:
+    def keep(self, array: Array) -> Any:
         return self.xp.convert_to_tensor(array)
 
     def read(self, arrays: Sequence[Any]) -> list[np.ndarray]:
@@ -319,7 +319,7 @@ def _read_together(
     return [found[position] for position in range(len(arrays))]
 
 
-def _readable(array: Any) -> np.ndarray:
+def _readable(array: Array) -> np.ndarray:
     """Of a type that numpy itself has: bfloat16 becomes float32."""
     array = np.asarray(array)
     return array.astype(np.float32) if array.dtype.name == "bfloat16" else array
@@ -328,7 +328,7 @@ def _readable(array: Any) -> np.ndarray:
 class _Numpy(Ops):
     is_of_framework = False
 
-    def doubt(self, array: Any) -> Any:
+    def doubt(self, array: Array) -> Any:
         with np.errstate(invalid="ignore"):
             return super().doubt(array)
 
@@ -341,14 +341,14 @@ def tensor_class() -> Any:
     return getattr(sys.modules.get("torch"), "Tensor", types.NoneType)
 
 
-def as_tensor(array: np.ndarray | np.generic, device: Any) -> Any:
+def as_tensor(array: np.ndarray | np.generic, device: object) -> Any:
     """Return a tensor of PyTorch, which has been imported, on the memory of an array as far as devices share it."""
     usable = np.require(array, requirements=("C", "W"))  # torch warns about read-only memory
     return sys.modules["torch"].from_numpy(usable).to(device)
 
 
 @functools.cache
-def _is_float(dtype: Any) -> bool:
+def _is_float(dtype: object) -> bool:
     return "float" in str(dtype)
 
 
@@ -376,7 +376,7 @@ def _is_foreign_array(kind: type) -> bool:
     return _ops_of(kind) is not _NUMPY and not _is_variable(kind)
 
 
-def ops_of(array: Any) -> Ops:
+def ops_of(array: Array) -> Ops:
     """The operations on arrays like this one; numpy's for numbers, lists and whatever else it can read."""
     return _ops_of(type(array))  # type: ignore[arg-type]
 
@@ -429,12 +429,12 @@ def read_flat(arrays: Sequence[Any]) -> np.ndarray:
     return np.concatenate([array.reshape(-1) for array in read_arrays(arrays)])
 
 
-def shape_of(array: Any) -> tuple[int, ...]:
+def shape_of(array: Array) -> tuple[int, ...]:
     """The shape of an array of any framework; ``()`` of what has none."""
     return tuple(getattr(array, "shape", ()))
 
 
-def to_plain(array: Any) -> Any:
+def to_plain(array: Array) -> Any:
     """A Python number for an array of one value, nested lists for any other."""
     array = np.asarray(array)
     return array.item() if array.size == 1 else array.tolist()

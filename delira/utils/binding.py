@@ -34,7 +34,7 @@ _log = logging.getLogger("delira")
 _known: weakref.WeakKeyDictionary[Any, Order | None] = weakref.WeakKeyDictionary()
 
 
-def order_of(function: Any) -> Order | None:
+def order_of(function: object) -> Order | None:
     """Which argument goes first, as far as the names of the parameters tell.
 
     Of two arguments one known name is enough: ``metric(a, y_pred)`` gets the target first. The signature of one object
@@ -63,7 +63,7 @@ def order_of(function: Any) -> Order | None:
     return order
 
 
-def target_position(function: Any) -> int | None:
+def target_position(function: object) -> int | None:
     """Which of its arguments is the target, counted from 0, of a function of any number of predictions.
 
     Parameters
@@ -80,7 +80,7 @@ def target_position(function: Any) -> int | None:
     return found[0] if len(found) == 1 else None
 
 
-def _order(function: Any) -> Order | None:
+def _order(function: object) -> Order | None:
     if (said := getattr(function, TARGET_FIRST, None)) is not None:
         return "target first" if said else "prediction first"
     names = _names(function)
@@ -92,7 +92,7 @@ def _order(function: Any) -> Order | None:
     return "target first" if first == "target" or last == "prediction" else "prediction first"
 
 
-def _names(function: Any) -> list[str] | None:
+def _names(function: object) -> list[str] | None:
     """Names of the arguments that a call fills; ``None`` if they cannot be known."""
     for computes in _computing(getattr(function, "_orig_mod", function)):  # torch.compile of a module
         if (schema := getattr(computes, "schema", None)) is not None and hasattr(schema, "arguments"):
@@ -131,7 +131,7 @@ def role_of(name: str) -> Literal["prediction", "target"] | None:
     return None
 
 
-def ordered(function: Any, prediction: Any, target: Any, default: Order) -> tuple[Any, Any]:
+def ordered(function: object, prediction: object, target: object, default: Order) -> tuple[Any, Any]:
     """Prediction and target in the order in which a function takes them; ``default`` where names tell nothing."""
     order = order_of(function) or default
     return (target, prediction) if order == "target first" else (prediction, target)
@@ -140,7 +140,7 @@ def ordered(function: Any, prediction: Any, target: Any, default: Order) -> tupl
 _told: set[str] = set()
 
 
-def tell_order(kind: str, name: str, function: Any, entries: Sequence[str], shapes: Sequence[Any]) -> None:
+def tell_order(kind: str, name: str, function: object, entries: Sequence[str], shapes: Sequence[Any]) -> None:
     """Say, once, in which order a function is called whose names tell nothing, if a wrong one would go unseen.
 
     Parameters
@@ -162,7 +162,7 @@ def tell_order(kind: str, name: str, function: Any, entries: Sequence[str], shap
     )
 
 
-def tell_criterion_order(criterion: Any, shapes: Sequence[Any]) -> None:
+def tell_criterion_order(criterion: object, shapes: Sequence[Any]) -> None:
     """Say, once, in which order the criterion of a trial is called whose names tell nothing.
 
     Parameters
@@ -177,12 +177,12 @@ def tell_criterion_order(criterion: Any, shapes: Sequence[Any]) -> None:
         _tell(f"the criterion {name!r} is called with (prediction, target): {_untold(criterion, shapes)}")
 
 
-def _may_be_turned(function: Any, shapes: Sequence[Any]) -> bool:
+def _may_be_turned(function: object, shapes: Sequence[Any]) -> bool:
     """Whether a wrong order would go unseen."""
     return None not in shapes and len(set(map(tuple, shapes))) == 1 and order_of(function) is None
 
 
-def _untold(function: Any, shapes: Sequence[Any]) -> str:
+def _untold(function: object, shapes: Sequence[Any]) -> str:
     names = _names(function)
     given = f" (its parameters are called {' and '.join(names)})" if names else ""
     return (
@@ -191,7 +191,9 @@ def _untold(function: Any, shapes: Sequence[Any]) -> str:
     )
 
 
-def tell_contradiction(kind: str, name: str, function: Any, entries: Sequence[str], predicted: Container[str]) -> None:
+def tell_contradiction(
+    kind: str, name: str, function: object, entries: Sequence[str], predicted: Container[str]
+) -> None:
     """Say, once, that the entries a user named go to arguments of other names.
 
     Parameters

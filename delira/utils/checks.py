@@ -13,7 +13,12 @@ from delira.errors import ConfigError
 
 
 def check_numbers(
-    owner: Any, *, above: float | None = None, at_least: float | None = None, at_most: float | None = None, **given: Any
+    owner: object,
+    *,
+    above: float | None = None,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    **given: Any,
 ) -> None:
     """Refuse what is no finite number, or outside of the limits.
 
@@ -36,7 +41,7 @@ def check_numbers(
     low = -math.inf if at_least is None else at_least
     high = math.inf if at_most is None else at_most
 
-    def is_right(value: Any) -> bool:
+    def is_right(value: object) -> bool:
         if not isinstance(value, Real) or not math.isfinite(value):
             return False
         number: Any = value
@@ -45,25 +50,25 @@ def check_numbers(
     _check(owner, given, is_right, f"a number{said}")
 
 
-def check_whole(owner: Any, *, at_least: float = -math.inf, **given: Any) -> None:
+def check_whole(owner: object, *, at_least: float = -math.inf, **given: Any) -> None:
     """Refuse what is no whole number, or below ``at_least``; see :func:`check_numbers`."""
     limit = f" of at least {at_least}" if math.isfinite(at_least) else ""
     _check(owner, given, lambda value: isinstance(value, Integral) and int(value) >= at_least, f"a whole number{limit}")
 
 
-def check_order(owner: Any, **given: Any) -> None:
+def check_order(owner: object, **given: Any) -> None:
     """Refuse what is no order of a norm: below 1, or no number; it may be infinite. See :func:`check_numbers`."""
     _check(owner, given, lambda value: isinstance(value, Real) and float(value) >= 1, "a number of at least 1")
 
 
-def check_flags(owner: Any, **given: Any) -> None:
+def check_flags(owner: object, **given: Any) -> None:
     """Refuse anything but True and False; see :func:`check_numbers`."""
     for name, value in given.items():
         if not isinstance(value, (bool, np.bool_)):
             raise ConfigError(f"{_name_of(owner)}: {name} must be True or False, got {value!r}")
 
 
-def check_choice(owner: Any, choices: Iterable[Any], **given: Any) -> None:
+def check_choice(owner: object, choices: Iterable[Any], **given: Any) -> None:
     """Refuse what is none of ``choices``, with a guess; see :func:`check_numbers`."""
     known = list(choices)
     for name, value in given.items():
@@ -74,25 +79,25 @@ def check_choice(owner: Any, choices: Iterable[Any], **given: Any) -> None:
             raise ConfigError(f"{_name_of(owner)}: {name} must be {listed}, got {value!r}{guess}")
 
 
-def check_functions(owner: Any, **given: Any) -> None:
+def check_functions(owner: object, **given: Any) -> None:
     """Refuse what cannot be called; see :func:`check_numbers`."""
     _check(owner, given, callable, "a function")
 
 
-def check_texts(owner: Any, **given: Any) -> None:
+def check_texts(owner: object, **given: Any) -> None:
     """Refuse what is no text, and the empty one; see :func:`check_numbers`."""
     _check(owner, given, lambda value: isinstance(value, str) and value != "", "a text")
 
 
-def check_paths(owner: Any, **given: Any) -> None:
+def check_paths(owner: object, **given: Any) -> None:
     """Refuse what is no path of a file or folder; see :func:`check_numbers`."""
     _check(owner, given, lambda value: isinstance(value, (str, os.PathLike)) and value != "", "a path")
 
 
-def check_names(owner: Any, **given: Any) -> None:
+def check_names(owner: object, **given: Any) -> None:
     """Refuse what is neither a text nor a list of texts; see :func:`check_numbers`."""
 
-    def is_right(value: Any) -> bool:
+    def is_right(value: object) -> bool:
         if isinstance(value, str):
             return True
         return isinstance(value, Collection) and all(isinstance(name, str) for name in value)
@@ -100,20 +105,20 @@ def check_names(owner: Any, **given: Any) -> None:
     _check(owner, given, is_right, "a name or a list of names")
 
 
-def check_mappings(owner: Any, **given: Any) -> None:
+def check_mappings(owner: object, **given: Any) -> None:
     """Refuse what is no dictionary whose keys are names; see :func:`check_numbers`."""
 
-    def is_right(value: Any) -> bool:
+    def is_right(value: object) -> bool:
         return isinstance(value, Mapping) and all(isinstance(name, str) for name in value)
 
     _check(owner, given, is_right, "a dictionary by name")
 
 
-def _check(owner: Any, given: dict[str, Any], is_right: Callable[[Any], bool], what: str) -> None:
+def _check(owner: object, given: dict[str, Any], is_right: Callable[[Any], bool], what: str) -> None:
     for name, value in given.items():
         if isinstance(value, bool) or not is_right(value):
             raise ConfigError(f"{_name_of(owner)}: {name} is {what}, got {value!r}")
 
 
-def _name_of(owner: Any) -> str:
+def _name_of(owner: object) -> str:
     return owner if isinstance(owner, str) else type(owner).__name__

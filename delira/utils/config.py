@@ -56,16 +56,16 @@ class LookupConfig(dict[Any, Any]):
 
     # ---- items
 
-    def __missing__(self, key: Any) -> Any:
+    def __missing__(self, key: object) -> Any:
         found = _locate(self, key)
         if found is None:
             raise MissingKeyError(_absence(self, key))
         return _child(*found)
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: object, value: object) -> None:
         _assign(self, key, value)
 
-    def __delitem__(self, key: Any) -> None:
+    def __delitem__(self, key: object) -> None:
         found = _locate(self, key)
         if found is None:
             raise MissingKeyError(_absence(self, key))
@@ -77,15 +77,15 @@ class LookupConfig(dict[Any, Any]):
         else:
             del holder[name]
 
-    def __contains__(self, key: Any) -> bool:
+    def __contains__(self, key: object) -> bool:
         return _locate(self, key) is not None
 
-    def get(self, key: Any, default: Any = None) -> Any:
+    def get(self, key: object, default: object = None) -> Any:
         """Return the entry, or ``default`` if there is none; ``key`` may be dotted."""
         found = _locate(self, key)
         return default if found is None else _child(*found)
 
-    def pop(self, key: Any, *default: Any) -> Any:
+    def pop(self, key: object, *default: Any) -> Any:
         """Remove and return the entry; ``key`` may be dotted."""
         if len(default) > 1:
             raise TypeError(f"pop takes one default, got {len(default)}")
@@ -95,7 +95,7 @@ class LookupConfig(dict[Any, Any]):
         del self[key]
         return value
 
-    def setdefault(self, key: Any, default: Any = None) -> Any:
+    def setdefault(self, key: object, default: object = None) -> Any:
         """Return the entry; write ``default`` first if there is none."""
         if key not in self:
             self[key] = default
@@ -115,7 +115,7 @@ class LookupConfig(dict[Any, Any]):
             raise MissingAttributeError(_absence(self, name))
         return dict.__getitem__(self, name)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         if hasattr(type(self), name):
             raise ConfigError(
                 f"{name!r} is a member of {type(self).__name__} and cannot be an attribute; "
@@ -171,7 +171,7 @@ class LookupConfig(dict[Any, Any]):
             raise MissingKeyError(f"there is no {key!r} at any depth{did_you_mean(key, known)}")
         return fallback
 
-    def _find(self, key: Any) -> list[tuple[Path, Any]]:
+    def _find(self, key: object) -> list[tuple[Path, Any]]:
         return [(path, value) for path, value in _entries(self, stop_at=key) if path[-1] == key]
 
     # ---- merging and copying
@@ -242,18 +242,18 @@ def _rebuild(cls: type[_Config], items: dict[Any, Any]) -> _Config:
     return config
 
 
-def _converted(value: Any) -> Any:
+def _converted(value: object) -> Any:
     return LookupConfig(value) if type(value) is dict else value  # subclasses may behave differently: kept
 
 
 # ---- paths
 
 
-def _is_path(key: Any) -> bool:
+def _is_path(key: object) -> bool:
     return isinstance(key, str) and "." in key and all(key.split("."))
 
 
-def _has(tree: Any, name: Any) -> bool:
+def _has(tree: object, name: object) -> bool:
     if isinstance(tree, dict):
         return dict.__contains__(tree, name)
     if isinstance(tree, (list, tuple)):
@@ -322,7 +322,7 @@ def _absence(tree: Any, key: Any) -> str:
     return f"there is no {key!r}{inside}{did_you_mean(str(key), map(str, tree))}"
 
 
-def _entries(tree: Any, stop_at: Any = _MISSING, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+def _entries(tree: object, stop_at: object = _MISSING, path: Path = ()) -> Iterator[tuple[Path, Any]]:
     """Yield ``(path, value)`` of all dictionary entries, depth first; nothing from inside a ``stop_at``."""
     if isinstance(tree, Mapping):
         for name, value in tree.items():
@@ -363,5 +363,5 @@ def _merge(
             dict.__setitem__(target, name, copy.deepcopy(value) if deep else value)
 
 
-def _kind(value: Any) -> str:
+def _kind(value: object) -> str:
     return "a dictionary" if isinstance(value, Mapping) else repr(value)

@@ -213,7 +213,7 @@ def sweep_partials(folder: Path) -> None:
                 partial.unlink()
 
 
-def as_path(path: Any, name: str = "save_path") -> Path:
+def as_path(path: object, name: str = "save_path") -> Path:
     """A path out of what a user gave; ``name`` is that of the argument.
 
     Raises
@@ -226,7 +226,7 @@ def as_path(path: Any, name: str = "save_path") -> Path:
     return Path(path)
 
 
-def as_target(path: Any, name: str = "path", *, is_folder: bool = False) -> Path:
+def as_target(path: object, name: str = "path", *, is_folder: bool = False) -> Path:
     """The path of a file (or folder) that may be written, out of what a user gave; ``name`` is that of the argument.
 
     Raises

@@ -15,7 +15,7 @@ _NO_RATES = (str, bytes, bool, list, tuple, dict, set, type(None))
 
 
 @contextlib.contextmanager
-def building(optimizer_cls: Any, params: Mapping[str, Any], cure: str) -> Iterator[None]:
+def building(optimizer_cls: object, params: Mapping[str, Any], cure: str) -> Iterator[None]:
     """Scope in which optimizers are made.
 
     Parameters
@@ -60,7 +60,7 @@ def check_rate_in(params: Mapping[str, Any]) -> None:
             )
 
 
-def _may_be_rate(value: Any) -> bool:
+def _may_be_rate(value: object) -> bool:
     if isinstance(value, _NO_RATES):
         return False
     return not isinstance(value, Real) or (math.isfinite(value) and float(value) >= 0)

@@ -56,7 +56,7 @@ class Unresolved:
         """Refuse, and say what to type."""
         self._refuse()
 
-    def __getitem__(self, key: Any) -> NoReturn:
+    def __getitem__(self, key: object) -> NoReturn:
         self._refuse()
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -109,7 +109,7 @@ def _text(plain: Mapping[str, Any]) -> str:
 # ---- from objects to names
 
 
-def name_of(value: Any) -> str | None:
+def name_of(value: object) -> str | None:
     """Return ``module:qualname`` of a class, function, enum member or named constant, else None.
 
     A name is given only if it leads back to ``value``; classes and functions whose module no longer
@@ -141,7 +141,7 @@ def class_on_disk(cls: type) -> str:
     return f"{module_on_disk(cls.__module__)}:{cls.__qualname__}"
 
 
-def _name_on_top(value: Any) -> str | None:
+def _name_on_top(value: object) -> str | None:
     """Find ``torch.relu`` or ``torch.float32``, which do not know their module, by their package."""
     owner = getattr(value, "__self__", None)
     homes = [getattr(each, "__module__", None) for each in (value, type(value), owner, type(owner))]
@@ -177,7 +177,7 @@ def _walk(module: str, qualname: str) -> Any:
     return place
 
 
-def constructor_arguments(value: Any) -> dict[str, Any] | None:
+def constructor_arguments(value: object) -> dict[str, Any] | None:
     """Read the arguments that ``value`` was made with from its attributes of the same names.
 
     An attribute that is missing counts as the default. None if an argument without default cannot be read,
@@ -207,7 +207,7 @@ def constructor_arguments(value: Any) -> dict[str, Any] | None:
     return arguments if n_read or not parameters else None
 
 
-def _attribute(value: Any, name: str) -> Any:
+def _attribute(value: object, name: str) -> Any:
     try:
         found = getattr(value, name)
     except Exception:  # a property may raise anything; then the argument cannot be read
@@ -215,7 +215,7 @@ def _attribute(value: Any, name: str) -> Any:
     return NOTHING if getattr(found, "__self__", None) is value else found  # a method is no argument
 
 
-def safe_repr(value: Any) -> str:
+def safe_repr(value: object) -> str:
     """``repr`` without addresses, and short: what is beyond 1,000 characters is a checksum."""
     try:
         text = repr(value)

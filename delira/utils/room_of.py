@@ -5,7 +5,7 @@ from typing import Any
 from delira.errors import NetworkError
 
 
-def find_backend(network: Any) -> Any:
+def find_backend(network: object) -> Any:
     """The verbs of the room that the network's class belongs to, a ``delira.contract.Backend``.
 
     Parameters

@@ -35,7 +35,7 @@ def is_changed(content: Mapping[str, Any]) -> bool:
     return KEY in content and content[KEY] != _sum_of(plain)
 
 
-def unsealed(content: Any) -> Any:
+def unsealed(content: object) -> Any:
     """What was read, without its checksum.
 
     Parameters

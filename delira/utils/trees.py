@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 
-def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
+def map_leaves(function: Callable[[Any], Any], tree: object) -> Any:
     """Apply ``function`` to every leaf and keep the shape of the tree."""
     if isinstance(tree, Mapping):
         return {key: map_leaves(function, value) for key, value in tree.items()}
@@ -15,7 +15,7 @@ def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
     return function(tree)
 
 
-def iterate_leaves(tree: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+def iterate_leaves(tree: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any]]:
     """Yield ``(path, leaf)`` for every leaf, depth first."""
     if isinstance(tree, Mapping):
         for key, value in tree.items():
@@ -39,7 +39,7 @@ def n_rows(*trees: Any) -> int:
     return 1
 
 
-def spread(value: Any) -> tuple[Any, ...]:
+def spread(value: object) -> tuple[Any, ...]:
     """Positional arguments of an input, a prediction or a target: those of a tuple or list, nothing for None."""
     if value is None:
         return ()

@@ -43,7 +43,7 @@ _MAX_DEPTH = 100
 _MAX_ARGUMENTS = 20_000  # characters
 
 
-def dumps(tree: Any) -> str:
+def dumps(tree: object) -> str:
     """Write any tree as YAML."""
     return write_yaml(encode(tree))
 
@@ -53,16 +53,16 @@ def loads(text: str | bytes, objects: Mapping[str, Any] | None = None) -> Any:
     return decode(read_yaml(text), objects)
 
 
-def fingerprint(tree: Any) -> str:
+def fingerprint(tree: object) -> str:
     """Return a sha256 of the content: the same in every process, whatever the order of dictionaries."""
     return hashlib.sha256(_canonical(encode(tree)).encode()).hexdigest()
 
 
-def _canonical(plain: Any) -> str:
+def _canonical(plain: object) -> str:
     return json.dumps(_unordered(plain), sort_keys=True, separators=(",", ":"), default=str)
 
 
-def _unordered(plain: Any) -> Any:
+def _unordered(plain: object) -> Any:
     if isinstance(plain, list):
         return [_unordered(value) for value in plain]
     if not isinstance(plain, dict):
@@ -73,12 +73,12 @@ def _unordered(plain: Any) -> Any:
     return plain
 
 
-def encode(tree: Any) -> Any:
+def encode(tree: object) -> Any:
     """Turn any tree into dictionaries with string keys, lists, strings, finite numbers, booleans and None."""
     return _encode(tree, frozenset())
 
 
-def _encode(value: Any, active: frozenset[int]) -> Any:
+def _encode(value: object, active: frozenset[int]) -> Any:
     if value is None or type(value) in (bool, int, str):
         return value
     if id(value) in active or len(active) > _MAX_DEPTH:
@@ -125,7 +125,7 @@ def _encode_numpy(value: Any, active: frozenset[int]) -> Any:
     return plain | ({"shape": list(value.shape)} if value.size == 0 else {})
 
 
-def _describe_array(value: Any, active: frozenset[int]) -> Any:
+def _describe_array(value: object, active: frozenset[int]) -> Any:
     """Tell arrays and tensors apart by their content, which their repr does not show in full."""
     try:
         if isinstance(value, type) or not (hasattr(value, "__array__") and hasattr(value, "dtype")):
@@ -140,7 +140,7 @@ def _describe_array(value: Any, active: frozenset[int]) -> Any:
     return {"$repr": references.strip_addresses(f"{kind} {value.dtype} {shape} {content}")}
 
 
-def _encode_object(value: Any, active: frozenset[int]) -> Any:
+def _encode_object(value: object, active: frozenset[int]) -> Any:
     if name := references.name_of(value):
         return {"$object": name}
     if isinstance(value, functools.partial):
@@ -152,7 +152,7 @@ def _encode_object(value: Any, active: frozenset[int]) -> Any:
     return _encode_instance(value, active)
 
 
-def _encode_instance(value: Any, active: frozenset[int]) -> Any:
+def _encode_instance(value: object, active: frozenset[int]) -> Any:
     if isinstance(value, type) or type(value).__module__ == "builtins":  # functions, methods, ranges
         return NOTHING
     name = references.name_of(type(value))

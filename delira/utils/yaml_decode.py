@@ -18,12 +18,12 @@ from delira.utils.trees import iterate_leaves
 DTYPE_KINDS = "biufcSUMm"
 
 
-def find_unresolved(tree: Any) -> dict[str, Unresolved]:
+def find_unresolved(tree: object) -> dict[str, Unresolved]:
     """Return all unresolved entries by their dotted path, so that one message can name them all."""
     return {".".join(map(str, path)): leaf for path, leaf in iterate_leaves(tree) if isinstance(leaf, Unresolved)}
 
 
-def decode(plain: Any, objects: Mapping[str, Any] | None = None) -> Any:
+def decode(plain: object, objects: Mapping[str, Any] | None = None) -> Any:
     """Turn what :func:`encode` gave into the tree again, as far as that needs neither import nor execution.
 
     Parameters
@@ -42,7 +42,7 @@ def decode(plain: Any, objects: Mapping[str, Any] | None = None) -> Any:
         raise ConfigError("the entries are nested too deeply to be settings") from error
 
 
-def _decode(plain: Any, objects: Mapping[str, Any]) -> Any:
+def _decode(plain: object, objects: Mapping[str, Any]) -> Any:
     if isinstance(plain, list):
         return [_decode(item, objects) for item in plain]
     if not isinstance(plain, dict):
@@ -64,19 +64,19 @@ def _decode(plain: Any, objects: Mapping[str, Any]) -> Any:
         raise ConfigError(f"cannot read the entry {plain!r}: {error}") from error
 
 
-def _decode_numpy(plain: dict[str, Any], numbers: Any, objects: Mapping[str, Any]) -> Any:
+def _decode_numpy(plain: dict[str, Any], numbers: object, objects: Mapping[str, Any]) -> Any:
     array = np.array(_decode(numbers, objects), dtype=_dtype(plain["dtype"]))
     return array.reshape(plain.get("shape", array.shape)) if "$array" in plain else array[()]
 
 
-def _dtype(name: Any) -> Any:
+def _dtype(name: object) -> Any:
     dtype = np.dtype(_text(name))
     if dtype.kind not in DTYPE_KINDS or dtype.itemsize > 1 << 16:
         raise ConfigError(f"dtype {name!r} is not read; allowed are numbers, booleans, times and short strings")
     return dtype
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"a string is needed, got {value!r}")
     return value
@@ -143,7 +143,7 @@ _DECODERS: dict[str, tuple[_Decoder, tuple[str, ...]]] = {
 }
 
 
-def _items(items: Any, objects: Mapping[str, Any]) -> list[Any]:
+def _items(items: object, objects: Mapping[str, Any]) -> list[Any]:
     if not isinstance(items, list):
         raise TypeError(f"a list is needed, got {items!r}")
     return [_decode(item, objects) for item in items]

@@ -10,7 +10,7 @@ from delira.errors import ConfigError
 
 
 class _Writer(yaml.SafeDumper):
-    def ignore_aliases(self, data: Any) -> bool:
+    def ignore_aliases(self, data: object) -> bool:
         return True  # a value that is there twice is written twice
 
 
@@ -51,7 +51,7 @@ for _kind in (_Writer, _Reader):  # PyYAML takes 1e-3 for a string; writing must
     )
 
 
-def write_yaml(plain: Any) -> str:
+def write_yaml(plain: object) -> str:
     """Write dictionaries, lists and scalars; short lists and tagged entries on one line."""
     return yaml.dump(plain, Dumper=_Writer, sort_keys=False, allow_unicode=True, width=110)
 

@@ -11,12 +11,12 @@ from delira.contract import ArraysRole
 from delira.utils.trees import map_leaves
 
 
-def snapshot(tree: Any, previous: Any = None) -> Any:
+def snapshot(tree: object, previous: object = None) -> Any:
     """A copy of a checkpoint tree on the host that later training cannot change."""
     return map_leaves(lambda leaf: to_host(leaf) if isinstance(leaf, (jax.Array, np.ndarray)) else leaf, tree)
 
 
-def to_host(value: Any) -> np.ndarray:
+def to_host(value: object) -> np.ndarray:
     """An array of the network's own type, which later steps do not change."""
     if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
         value = jax.random.key_data(value)
@@ -56,7 +56,7 @@ def convert_jax_array_to_npy(*args: Any, **kwargs: Any) -> tuple[list[Any], dict
     return JaxArrays.convert(args, kwargs)
 
 
-def to_device(array: Any, like: Any) -> Any:
+def to_device(array: jax.Array, like: object) -> Any:
     """An array of the host as one of JAX, of the type and in the place of ``like``; it shares no memory."""
     if isinstance(like, jax.Array) and jnp.issubdtype(like.dtype, jax.dtypes.prng_key):
         keys = jax.random.wrap_key_data(np.array(array), impl=jax.random.key_impl(like))

@@ -40,17 +40,17 @@ class JaxCalls(CallsRole):
 
     method = "__call__"
 
-    def training(self, network: Any) -> contextlib.AbstractContextManager[None]:
+    def training(self, network: nnx.Module) -> contextlib.AbstractContextManager[None]:
         return graph.mode(network, learns=True)
 
-    def evaluating(self, network: Any) -> contextlib.AbstractContextManager[None]:
+    def evaluating(self, network: nnx.Module) -> contextlib.AbstractContextManager[None]:
         return graph.mode(network, learns=False)
 
-    def set_evaluating(self, network: Any) -> None:
+    def set_evaluating(self, network: nnx.Module) -> None:
         network.eval()
         graph.forget_parts(network)
 
-    def parameters(self, network: Any) -> Mapping[str, inspect.Parameter]:
+    def parameters(self, network: nnx.Module) -> Mapping[str, inspect.Parameter]:
         """Arguments of the call; those of the class above where a class passes on whatever it gets."""
         if type(network).__call__ is AbstractNetwork.__call__:
             raise NetworkError(f"{type(network).__name__} has no __call__; write __call__, which is what flax calls")
@@ -68,7 +68,7 @@ class JaxCalls(CallsRole):
             return f"give {modes[0]} a default (layers learn and predict as the trainer says, whatever it is)"
         return super().cure(required)
 
-    def forward(self, network: Any, inputs: Mapping[str, Any]) -> Any:
+    def forward(self, network: nnx.Module, inputs: Mapping[str, Any]) -> Any:
         """Call the network, compiled if it can be traced; its variables stay as they are.
 
         Random streams begin with the same key in every call, which is no key of a training step.
@@ -84,7 +84,7 @@ class JaxCalls(CallsRole):
             be_eager(network)
             return network(**inputs)
 
-    def constants_of(self, value: Any) -> list[Any]:
+    def constants_of(self, value: object) -> list[Any]:
         if not isinstance(value, nnx.Module):
             return []
         return [graph.raw(leaf) for leaf in graph.take_apart(value).leaves]
@@ -104,7 +104,7 @@ def _forward_of(network: Any, parts: graph.Parts) -> Any:
     return known[-1][1]
 
 
-def be_eager(network: Any, eager: bool = True) -> None:
+def be_eager(network: nnx.Module, eager: bool = True) -> None:
     """Do not compile the predictions of a network; or do."""
     if eager:
         _EAGER.add(network)
@@ -112,7 +112,7 @@ def be_eager(network: Any, eager: bool = True) -> None:
         _EAGER.discard(network)
 
 
-def is_eager(network: Any) -> bool:
+def is_eager(network: nnx.Module) -> bool:
     """Whether predictions of the network are not compiled."""
     return network in _EAGER
 
@@ -141,7 +141,7 @@ def arrays_of(batch: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in found.items() if value is not None}
 
 
-def _arrays(value: Any) -> Any:
+def _arrays(value: object) -> Any:
     """The value without what is no array; ``None`` if nothing is left."""
     if isinstance(value, Mapping):
         kept = {key: part for key, item in value.items() if (part := _arrays(item)) is not None}

@@ -21,7 +21,7 @@ from delira.utils.files import as_path, as_target, publish
 from delira.utils.trees import map_leaves
 
 
-def state_tree(network: Any, optimizers: Mapping[str, JaxOptimizer]) -> dict[str, Any]:
+def state_tree(network: nnx.Module, optimizers: Mapping[str, JaxOptimizer]) -> dict[str, Any]:
     """``{"model": {name: array}, "optimizer": {name: {place: array}}, "pending": {name: …}}``, all on the host."""
     model = {name: to_host(variable.get_raw_value()) for name, variable in graph.state_variables(network).items()}
     tree: dict[str, Any] = {"model": model, "optimizer": {}}
@@ -31,24 +31,24 @@ def state_tree(network: Any, optimizers: Mapping[str, JaxOptimizer]) -> dict[str
     return tree
 
 
-def _plain(leaf: Any) -> Any:
+def _plain(leaf: object) -> Any:
     return to_host(leaf) if isinstance(leaf, jax.Array) else leaf
 
 
-def _placed(tree: Any) -> list[tuple[str, Any]]:
+def _placed(tree: object) -> list[tuple[str, Any]]:
     """The leaves of a state of optax with names for their places."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
     return [("/".join(map(_step_name, path)), leaf) for path, leaf in leaves]
 
 
-def _step_name(step: Any) -> str:
+def _step_name(step: object) -> str:
     for attribute in ("key", "idx", "name"):
         if hasattr(step, attribute):
             return str(getattr(step, attribute))
     return str(step)
 
 
-def load_state_tree(tree: Mapping[str, Any], network: Any, optimizers: Mapping[str, JaxOptimizer]) -> None:
+def load_state_tree(tree: Mapping[str, Any], network: nnx.Module, optimizers: Mapping[str, JaxOptimizer]) -> None:
     """Put a tree back; optimizers that are not passed are left alone.
 
     Raises
@@ -79,7 +79,7 @@ def _stored_shape(value: Any) -> tuple[int, ...]:
     return to_host(value).shape if _is_key(value) else np.shape(value)
 
 
-def _is_key(value: Any) -> bool:
+def _is_key(value: object) -> bool:
     return isinstance(value, jax.Array) and jax.numpy.issubdtype(value.dtype, jax.dtypes.prng_key)
 
 
@@ -118,7 +118,7 @@ class JaxCheckpoints(CheckpointsRole):
 
 def save_checkpoint_jax(
     file: str | Path,
-    model: Any = None,
+    model: nnx.Module = None,
     optimizers: Mapping[str, Any] | None = None,
     epoch: int | None = None,
     **extra: Any,
@@ -179,5 +179,5 @@ def load_checkpoint_jax(file: str | Path) -> dict[str, Any]:
     return read_tree(path)
 
 
-def _is_optimizer(value: Any) -> bool:
+def _is_optimizer(value: object) -> bool:
     return isinstance(value, JaxOptimizer)

@@ -63,12 +63,12 @@ class JaxDevices(DevicesRole):
         place: Any = found[0] if len(found) == 1 else shared_out(found)
         return Devices(place, place)
 
-    def of(self, network: Any) -> Devices:
+    def of(self, network: nnx.Module) -> Devices:
         weight = next((v.get_raw_value() for v in graph.state_variables(network).values()), None)
         place = jax.local_devices(backend="cpu")[0] if weight is None else batches_for(weight)
         return Devices(place, place)
 
-    def place(self, network: Any, losses: Mapping[str, Any], devices: Devices) -> Any:
+    def place(self, network: nnx.Module, losses: Mapping[str, Any], devices: Devices) -> Any:
         place = replicated(devices.input)
         for leaf in graph.take_apart(network).leaves:
             if isinstance(leaf, nnx.Variable):
@@ -110,7 +110,7 @@ class JaxDevices(DevicesRole):
         gc.collect()
 
 
-def _each(place: Any) -> list[jax.Device]:
+def _each(place: object) -> list[jax.Device]:
     return list(place.mesh.devices.flat) if isinstance(place, NamedSharding) else [place]
 
 
@@ -133,7 +133,7 @@ def shared_out(devices: Sequence[jax.Device]) -> NamedSharding:
     return NamedSharding(Mesh(np.array(devices), (_AXIS,)), PartitionSpec(_AXIS))
 
 
-def replicated(place: Any) -> Any:
+def replicated(place: object) -> Any:
     """Where weights are, for batches that are at ``place``: on every device."""
     return NamedSharding(place.mesh, PartitionSpec()) if isinstance(place, NamedSharding) else place
 
@@ -146,7 +146,7 @@ def batches_for(weight: Any) -> Any:
     return next(iter(sharding.device_set))
 
 
-def put(array: Any, place: Any) -> jax.Array:
+def put(array: jax.Array, place: object) -> jax.Array:
     """An array of a batch on its device; on several, on each of them whole if the samples cannot be shared out."""
     if isinstance(place, NamedSharding) and (not array.ndim or len(array) % place.mesh.size):
         return jax.device_put(array, replicated(place))

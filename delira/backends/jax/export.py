@@ -23,7 +23,7 @@ PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 class JaxExport(ExportRole):
     """Programs of StableHLO."""
 
-    def write(self, network: Any, path: Path, example: Mapping[str, Any]) -> None:
+    def write(self, network: object, path: Path, example: Mapping[str, Any]) -> None:
         """Write the network, as it predicts, for any number of samples.
 
         The program takes its inputs and gives its outputs as dicts by name::
@@ -81,7 +81,7 @@ class JaxExport(ExportRole):
         publish(path, lambda file: file.write(content))
 
 
-def _as_array(value: Any) -> Any:
+def _as_array(value: object) -> Any:
     if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
         return value.astype(jax.dtypes.canonicalize_dtype(value.dtype))
     return value

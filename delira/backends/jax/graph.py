@@ -110,7 +110,7 @@ class Mould:
             leaves.append(cls.from_metadata(fresh, metadata))
         return nnx.merge(self.graphdef, nnx.from_flat_state(list(zip(self.paths, leaves, strict=True))))
 
-    def values_of(self, network: Any, before: Sequence[Any]) -> list[Any]:
+    def values_of(self, network: nnx.Module, before: Sequence[Any]) -> list[Any]:
         """The arrays of a network that :meth:`build` made; variables that came to it since are left out.
 
         Raises
@@ -139,7 +139,7 @@ def fresh_stream(cls: type, shape: tuple[int, ...], key: jax.Array, number: int)
     return jax.random.split(own, shape) if shape else own
 
 
-def raw(leaf: Any) -> Any:
+def raw(leaf: object) -> Any:
     """The array of a variable, or the array itself."""
     return leaf.get_raw_value() if isinstance(leaf, nnx.Variable) else leaf
 
@@ -149,7 +149,7 @@ def dotted(path: Sequence[Any]) -> str:
     return ".".join(map(str, path))
 
 
-def take_apart(network: Any) -> Parts:
+def take_apart(network: nnx.Module) -> Parts:
     """The parts of a network as it is."""
     graphdef, state = nnx.split(network)
     flat = list(nnx.to_flat_state(state))
@@ -160,7 +160,7 @@ def take_apart(network: Any) -> Parts:
 _OPEN: weakref.WeakKeyDictionary[Any, Parts | None] = weakref.WeakKeyDictionary()
 
 
-def parts_of(network: Any) -> Parts:
+def parts_of(network: nnx.Module) -> Parts:
     """The parts of a network; inside of a scope of :func:`mode` it is taken apart once."""
     parts = _OPEN.get(network)
     if parts is None:
@@ -170,14 +170,14 @@ def parts_of(network: Any) -> Parts:
     return parts
 
 
-def forget_parts(network: Any) -> None:
+def forget_parts(network: nnx.Module) -> None:
     """Take the network apart anew: its weights were frozen, say."""
     if network in _OPEN:
         _OPEN[network] = None
 
 
 @contextlib.contextmanager
-def mode(network: Any, learns: bool) -> Iterator[None]:
+def mode(network: nnx.Module, learns: bool) -> Iterator[None]:
     """Scope in which a network learns or predicts; afterwards every layer is in its own mode again."""
     before = [
         (module, name, getattr(module, name))
@@ -202,7 +202,7 @@ def mode(network: Any, learns: bool) -> Iterator[None]:
 # ------------------------------------------------------------------ weights by name
 
 
-def state_variables(network: Any) -> dict[str, Any]:
+def state_variables(network: nnx.Module) -> dict[str, Any]:
     """The variables that a checkpoint keeps, each under the first of its names."""
     parts = parts_of(network)
     return {
@@ -212,13 +212,13 @@ def state_variables(network: Any) -> dict[str, Any]:
     }
 
 
-def weights_of(module: Any) -> dict[str, Any]:
+def weights_of(module: nnx.Module) -> dict[str, Any]:
     """The weights of a module or of its gradients, learned and frozen ones, by name."""
     flat = nnx.to_flat_state(nnx.state(module, nnx.Param)) if isinstance(module, nnx.Module) else flat_state(module)
     return {dotted(path): variable for path, variable in flat}
 
 
-def flat_state(state: Any) -> Any:
+def flat_state(state: object) -> Any:
     """The entries of an ``nnx.State`` by path."""
     if not isinstance(state, nnx.State):
         raise NetworkError(
@@ -227,12 +227,12 @@ def flat_state(state: Any) -> Any:
     return nnx.to_flat_state(state)
 
 
-def aliases(network: Any) -> dict[str, str]:
+def aliases(network: nnx.Module) -> dict[str, str]:
     """Further names of variables that several modules share -> the name under which they are kept."""
     first: dict[int, str] = {id(variable): name for name, variable in state_variables(network).items()}
     found: dict[str, str] = {}
 
-    def walk(node: Any, path: tuple[Any, ...], above: tuple[int, ...]) -> None:
+    def walk(node: object, path: tuple[Any, ...], above: tuple[int, ...]) -> None:
         if isinstance(node, nnx.Variable):
             name = dotted(path)
             if id(node) in first and first[id(node)] != name:
@@ -245,7 +245,7 @@ def aliases(network: Any) -> dict[str, str]:
     return found
 
 
-def _children(node: Any) -> list[tuple[Any, Any]]:
+def _children(node: object) -> list[tuple[Any, Any]]:
     if isinstance(node, nnx.List):
         return list(enumerate(node))
     if isinstance(node, Mapping):
@@ -253,7 +253,7 @@ def _children(node: Any) -> list[tuple[Any, Any]]:
     return [(name, child) for name, child in vars(node).items() if isinstance(child, (nnx.Variable, nnx.Pytree))]
 
 
-def learned_names(network: Any) -> frozenset[str]:
+def learned_names(network: nnx.Module) -> frozenset[str]:
     """Names of the weights that gradients change."""
     return frozenset(
         name
@@ -262,13 +262,13 @@ def learned_names(network: Any) -> frozenset[str]:
     )
 
 
-def learned_weights(network: Any) -> dict[str, Any]:
+def learned_weights(network: nnx.Module) -> dict[str, Any]:
     """The arrays of the learned weights by name, which have no values yet where a step is compiled."""
     flat = nnx.to_flat_state(nnx.state(network, LEARNED))
     return {dotted(path): leaf.get_raw_value() for path, leaf in flat}
 
 
-def set_learned_names(network: Any, names: frozenset[str]) -> None:
+def set_learned_names(network: nnx.Module, names: frozenset[str]) -> None:
     """Freeze all weights but these."""
     for name, variable in state_variables(network).items():
         if isinstance(variable, nnx.Param):
@@ -283,7 +283,7 @@ def set_learned_names(network: Any, names: frozenset[str]) -> None:
 
 
 @contextlib.contextmanager
-def computing_in(network: Any, dtype: Any) -> Iterator[None]:
+def computing_in(network: nnx.Module, dtype: object) -> Iterator[None]:
     """Scope in which layers that leave their number format open compute in ``dtype``; weights stay as they are."""
     layers = [] if dtype is None else open_layers(network)
     before = [layer.dtype for layer in layers]
@@ -296,7 +296,7 @@ def computing_in(network: Any, dtype: Any) -> Iterator[None]:
             layer.dtype = own
 
 
-def open_layers(network: Any) -> list[Any]:
+def open_layers(network: nnx.Module) -> list[Any]:
     """The layers whose ``dtype`` nobody chose."""
     return [
         module
@@ -305,7 +305,7 @@ def open_layers(network: Any) -> list[Any]:
     ]
 
 
-def reseed(network: Any, key: jax.Array) -> None:
+def reseed(network: nnx.Module, key: jax.Array) -> None:
     """Let the random streams of a network begin with ``key``, as :meth:`Mould.build` does."""
     for number, leaf in enumerate(parts_of(network).leaves):
         if isinstance(leaf, nnx.RngState):

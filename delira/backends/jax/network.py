@@ -22,7 +22,7 @@ from delira.utils.trees import map_leaves
 class _MadeByInit:
     """Stands where ``__init__`` puts the random streams; a layer that asks before would get a message of no help."""
 
-    def __get__(self, network: Any, cls: type) -> Any:
+    def __get__(self, network: nnx.Module, cls: type) -> Any:
         if network is None:
             return self
         raise NetworkError(f"{cls.__name__}.__init__ must call super().__init__() first")
@@ -118,12 +118,12 @@ class _Arguments(dict[str, Any]):
     __ne__: Callable[..., bool] = object.__ne__
 
 
-def _place(device: Any) -> Any:
+def _place(device: object) -> Any:
     """The device; by its name too."""
     return BACKEND.devices.resolve((), device).input if isinstance(device, str) else device
 
 
-def _to_array(value: Any, key: str, place: Any) -> Any:
+def _to_array(value: object, key: str, place: object) -> Any:
     if isinstance(value, jax.Array):
         refuse_complex(key == "data" and value.dtype.kind == "c")
         wanted = jnp.float32 if key == "data" and value.dtype != jnp.float32 else value.dtype

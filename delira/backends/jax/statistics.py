@@ -12,13 +12,13 @@ from delira.backends.jax.calls import be_eager, is_eager
 from delira.backends.jax.generators import GENERATOR
 
 
-def statistics_names(network: Any) -> frozenset[str]:
+def statistics_names(network: nnx.Module) -> frozenset[str]:
     """Names of the means and variances that layers keep of the data."""
     kept = {id(variable) for layer in _layers(network) for variable in (layer.mean, layer.var)}
     return frozenset(name for name, variable in graph.state_variables(network).items() if id(variable) in kept)
 
 
-def renew_statistics(network: Any, calls: Iterable[Callable[[], Any]]) -> None:
+def renew_statistics(network: nnx.Module, calls: Iterable[Callable[[], Any]]) -> None:
     """Let running statistics be the mean over all calls of their layers.
 
     Operation by operation, since a compiled prediction leaves the network as it is. Random streams get their keys from
@@ -48,7 +48,7 @@ def renew_statistics(network: Any, calls: Iterable[Callable[[], Any]]) -> None:
             leaf.set_raw_value(value)
 
 
-def _layers(network: Any) -> list[Any]:
+def _layers(network: nnx.Module) -> list[Any]:
     """Layers that follow the data; one with a momentum of 1 does not."""
     found = {id(layer): layer for _, layer in nnx.iter_modules(network) if isinstance(layer, nnx.BatchNorm)}
     return [layer for layer in found.values() if layer.momentum != 1]

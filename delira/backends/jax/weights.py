@@ -42,29 +42,29 @@ class JaxWeights(WeightsRole):
             return {name: jnp.copy(weight) for name, weight in weights.items()}
         return dict(_moved(dict(average), dict(weights), np.float32(1 - decay)))
 
-    def named(self, network: Any) -> dict[str, np.ndarray]:
+    def named(self, network: nnx.Module) -> dict[str, np.ndarray]:
         weights = {name: to_host(variable.get_raw_value()) for name, variable in graph.state_variables(network).items()}
         return weights | {name: weights[first].copy() for name, first in graph.aliases(network).items()}
 
-    def load_named(self, network: Any, weights: Mapping[str, np.ndarray]) -> None:
+    def load_named(self, network: nnx.Module, weights: Mapping[str, np.ndarray]) -> None:
         own = {name: (array.shape, array.dtype.name) for name, array in self.named(network).items()}
         check_named_weights(network, own, weights, {name: name for name in own} | graph.aliases(network))
         for name, variable in graph.state_variables(network).items():
             variable.set_raw_value(to_device(weights[name], variable.get_raw_value()))
 
-    def portable(self, network: Any) -> dict[str, np.ndarray]:
+    def portable(self, network: nnx.Module) -> dict[str, np.ndarray]:
         return {name: part.out(to_host(part.variable.get_raw_value())).copy() for name, part in _parts(network)}
 
-    def load_portable(self, network: Any, weights: Mapping[str, np.ndarray]) -> None:
+    def load_portable(self, network: nnx.Module, weights: Mapping[str, np.ndarray]) -> None:
         for name, part in _parts(network):
             own = part.variable.get_raw_value()
             part.variable.set_raw_value(to_device(np.ascontiguousarray(part.back(weights[name])), own))
 
-    def layers(self, network: Any) -> dict[str, Any]:
+    def layers(self, network: nnx.Module) -> dict[str, Any]:
         modules = {graph.dotted(path): module for path, module in nnx.iter_modules(network)}
         return {_without_layers(path, modules): module for path, module in modules.items()}
 
-    def layer_settings(self, layer: Any) -> Settings:
+    def layer_settings(self, layer: object) -> Settings:
         if isinstance(layer, nnx.GroupNorm):
             return {"epsilon": float(layer.epsilon), "groups": int(layer.num_groups)}
         if isinstance(layer, _NORMALISATIONS):
@@ -103,7 +103,7 @@ def _by_axis(value: Any, n_axes: int) -> tuple[int, ...]:
     return (value or 1,) * n_axes if value is None or isinstance(value, int) else tuple(value)
 
 
-def _parts(network: Any) -> Iterator[tuple[str, _Portable]]:
+def _parts(network: nnx.Module) -> Iterator[tuple[str, _Portable]]:
     modules = {graph.dotted(path): module for path, module in nnx.iter_modules(network)}
     for name, variable in graph.state_variables(network).items():
         prefix, _, entry = name.rpartition(".")
@@ -123,7 +123,7 @@ def _without_layers(path: str, modules: Mapping[str, Any]) -> str:
     return ".".join(parts)
 
 
-def _layout(layer: Any, entry: str) -> tuple[str, _Change, _Change]:
+def _layout(layer: object, entry: str) -> tuple[str, _Change, _Change]:
     if isinstance(layer, _NORMALISATIONS):
         return _NORMALISED.get(entry, entry), _same, _same
     if isinstance(layer, nnx.Embed) and entry == "embedding":

@@ -12,16 +12,16 @@ from delira.contract import CallsRole
 class SklearnCalls(CallsRole):
     """Estimators take ``x``."""
 
-    def training(self, network: Any) -> contextlib.AbstractContextManager[None]:
+    def training(self, network: object) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
 
-    def evaluating(self, network: Any) -> contextlib.AbstractContextManager[None]:
+    def evaluating(self, network: object) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
 
-    def key_mapping(self, network: Any) -> dict[str, str]:
+    def key_mapping(self, network: object) -> dict[str, str]:
         return {"x": "data"}
 
-    def arguments_of(self, network: Any) -> frozenset[str]:
+    def arguments_of(self, network: object) -> frozenset[str]:
         return frozenset(["x"])
 
     def is_ready(self, network: Any) -> bool:

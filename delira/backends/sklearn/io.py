@@ -14,7 +14,7 @@ from delira.utils.files import as_path, as_target, publish
 _MODEL = "a SklearnEstimator"
 
 
-def save_checkpoint_sklearn(file: str | Path, model: Any, epoch: int | None = None) -> Path:
+def save_checkpoint_sklearn(file: str | Path, model: object, epoch: int | None = None) -> Path:
     """Write an estimator to a file, completely or not at all; returns the file.
 
     Parameters
@@ -40,7 +40,7 @@ def save_checkpoint_sklearn(file: str | Path, model: Any, epoch: int | None = No
     return publish(path, lambda opened: BACKEND.checkpoints.write(opened, tree))
 
 
-def load_checkpoint_sklearn(file: str | Path, model: Any) -> dict[str, Any]:
+def load_checkpoint_sklearn(file: str | Path, model: object) -> dict[str, Any]:
     """Read an estimator into a network; nothing in the file is executed.
 
     Parameters

@@ -9,7 +9,7 @@ from delira.data_loading.dataset import Subset, given_labels, read_labels
 from delira.errors import ConfigError
 
 
-def find_classes(target: str | None, data: Any) -> Any:
+def find_classes(target: str | None, data: object) -> Any:
     """All classes of the training data; an estimator that is told of more may divide by their number of samples.
 
     Parameters
@@ -45,7 +45,7 @@ def find_classes(target: str | None, data: Any) -> Any:
     return [np.unique(column) for column in labels.T]
 
 
-def find_columns(target: str, data: Any) -> list[Any] | None:
+def find_columns(target: str, data: object) -> list[Any] | None:
     """All labels of the data set that the training data are a part of, so that every fold has the same columns.
 
     Parameters

@@ -9,7 +9,7 @@ from delira.backends.sklearn.checkpoints import SILENT
 _LONGEST = 80
 
 
-def name_of(estimator: Any) -> str:
+def name_of(estimator: object) -> str:
     """The class of an estimator, or of each step of a pipeline, and the plain parameters that are no defaults.
 
     Parameters

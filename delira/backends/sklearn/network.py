@@ -228,7 +228,7 @@ def _check_arguments(target: Any, classes: Any, partial_fit: Any, trusted: Any) 
         )
 
 
-def _are_labels(classes: Any) -> bool:
+def _are_labels(classes: object) -> bool:
     if not isinstance(classes, Collection) or isinstance(classes, (str, bytes, Mapping, Set)):  # sets have no order
         return False
     labels = [*classes]
@@ -237,7 +237,7 @@ def _are_labels(classes: Any) -> bool:
     return len(set(labels)) == len(labels)
 
 
-def is_estimator(value: Any) -> bool:
+def is_estimator(value: object) -> bool:
     """Whether a value has what every scikit-learn estimator has."""
     return not isinstance(value, type) and callable(getattr(value, "fit", None)) and hasattr(value, "get_params")
 

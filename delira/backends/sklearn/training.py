@@ -60,7 +60,7 @@ class SklearnNetworkTrainer(BaseNetworkTrainer):
     objective_cls = SklearnObjective
     objective: Any
 
-    def _setup(self, network: Any) -> None:
+    def _setup(self, network: object) -> None:
         if is_estimator(network) and not hasattr(network, "closure"):
             network = SklearnEstimator(network)
         if isinstance(network, SklearnEstimator):
@@ -152,7 +152,7 @@ class _Request(RunRequest):
     has_epochs: bool
     """Whether a number of epochs was set; if not, an estimator is fitted once, though it may have ``partial_fit``."""
 
-    def fingerprint(self, data: Any) -> dict[str, Any]:
+    def fingerprint(self, data: object) -> dict[str, Any]:
         """A run does not continue one that learned in the other way."""
         return {**super().fingerprint(data), "epochs": "set" if self.has_epochs else "not set"}
 

@@ -30,7 +30,7 @@ class SklearnWeights(WeightsRole):
 _NAMES = ("coef_", "intercept_", "coefs_", "intercepts_")
 
 
-def own_weights(estimator: Any) -> dict[str, tuple[Any, Any]]:
+def own_weights(estimator: object) -> dict[str, tuple[Any, Any]]:
     """Name -> where the weight is: a mapping or list, and the key in it.
 
     Raises
@@ -46,7 +46,7 @@ def own_weights(estimator: Any) -> dict[str, tuple[Any, Any]]:
     return found
 
 
-def _weights(estimator: Any, prefix: str) -> list[tuple[str, tuple[Any, Any]]]:
+def _weights(estimator: object, prefix: str) -> list[tuple[str, tuple[Any, Any]]]:
     found: list[tuple[str, tuple[Any, Any]]] = []
     for name, step in getattr(estimator, "steps", ()):
         found += _weights(step, f"{prefix}{name}.")

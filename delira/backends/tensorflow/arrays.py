@@ -14,12 +14,12 @@ from delira.utils.trees import map_leaves
 _TENSORS = (tf.Tensor, tf.Variable, keras.Variable)
 
 
-def exact(value: Any) -> Any:
+def exact(value: object) -> Any:
     """A tensor as an array of its own type that nothing else changes; other values as they are."""
     return np.asarray(value.numpy()) if isinstance(value, _TENSORS) else value
 
 
-def snapshot(tree: Any, previous: Any = None) -> Any:
+def snapshot(tree: object, previous: object = None) -> Any:
     """A copy of a tree on the host that later training cannot change."""
     return map_leaves(lambda leaf: leaf.copy() if isinstance(leaf, np.ndarray) else exact(leaf), tree)
 
@@ -32,7 +32,7 @@ class TfArrays(ArraysRole):
     snapshot = staticmethod(snapshot)
 
     @staticmethod
-    def array(value: Any) -> Any:
+    def array(value: object) -> Any:
         """A tensor as an array on the host (bfloat16 becomes float32)."""
         if isinstance(value, (tf.RaggedTensor, tf.SparseTensor)):
             raise NetworkError(f"a {type(value).__name__} is no array; convert it in the network, e.g. by .to_tensor()")

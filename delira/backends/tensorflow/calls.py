@@ -37,12 +37,12 @@ class TfCalls(CallsRole):
     parameters = staticmethod(call_parameters)
 
     @contextlib.contextmanager
-    def training(self, network: Any) -> Iterator[None]:
+    def training(self, network: object) -> Iterator[None]:
         with GENERATORS.learning(network), mode(network, True):
             yield
 
     @contextlib.contextmanager
-    def evaluating(self, network: Any) -> Iterator[None]:
+    def evaluating(self, network: object) -> Iterator[None]:
         with mode(network, False):
             yield
 
@@ -63,7 +63,7 @@ class TfCalls(CallsRole):
         return _with_masks(outputs, masks)
 
     @contextlib.contextmanager
-    def calling(self, network: Any) -> Iterator[None]:
+    def calling(self, network: object) -> Iterator[None]:
         runtime = runtime_of(network)
         if not is_built(network):
             with giving_shapes(network):
@@ -72,7 +72,7 @@ class TfCalls(CallsRole):
         with calls(network, runtime.mode), tf.device(runtime.device):
             yield
 
-    def added_losses(self, network: Any) -> dict[str, Any]:
+    def added_losses(self, network: object) -> dict[str, Any]:
         runtime = runtime_of(network)
         added, runtime.added = runtime.added, None
         return regularisation(network) if added is None else added
@@ -85,7 +85,7 @@ def build(network: Any, inputs: Mapping[str, Any]) -> None:
 
 
 @contextlib.contextmanager
-def giving_shapes(network: Any) -> Iterator[None]:
+def giving_shapes(network: object) -> Iterator[None]:
     """Scope of the call that gives weights their shapes."""
     with GENERATORS.undisturbed(), calls(network, False), tf.device(runtime_of(network).device):
         yield
@@ -109,12 +109,12 @@ def _blaming_texts(inputs: Mapping[str, Any]) -> Iterator[None]:
         ) from error
 
 
-def _masks_of(outputs: Any) -> Any:
+def _masks_of(outputs: object) -> Any:
     """What layers say of outputs, for each: which of its entries a loss of Keras counts, or ``None`` for all."""
     return tf.nest.map_structure(lambda leaf: getattr(leaf, "_keras_mask", None), outputs)
 
 
-def _with_masks(outputs: Any, masks: Any) -> Any:
+def _with_masks(outputs: object, masks: tf.Tensor) -> Any:
     """Outputs with their masks, which a graph returns as tensors of their own."""
     for leaf, mask in zip(tf.nest.flatten(outputs), tf.nest.flatten(masks), strict=True):
         if mask is not None:

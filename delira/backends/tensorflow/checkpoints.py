@@ -23,7 +23,7 @@ from delira.utils.files import as_path, as_target, publish
 from delira.utils.trees import map_leaves
 
 
-def state_tree(network: Any, optimizers: Mapping[str, Any]) -> dict[str, Any]:
+def state_tree(network: keras.Model, optimizers: Mapping[str, Any]) -> dict[str, Any]:
     """All variables of the network, states of its generators included, and of the optimizers, as tensors."""
     refuse_lazy(network, CheckpointError, "so there is no state of them")
     weights = {name: variable.value.read_value() for name, variable in named_variables(network).items()}
@@ -42,7 +42,7 @@ def _optimizer_tree(optimizers: Mapping[str, Any]) -> dict[str, Any]:
     return {"optimizer": states, **({"pending": pending} if pending else {})}
 
 
-def load_state_tree(tree: Mapping[str, Any], network: Any, optimizers: Mapping[str, Any]) -> None:
+def load_state_tree(tree: Mapping[str, Any], network: keras.Model, optimizers: Mapping[str, Any]) -> None:
     """Put a tree back; weights that have no shape yet get theirs with the first batch.
 
     Raises
@@ -68,7 +68,7 @@ def load_state_tree(tree: Mapping[str, Any], network: Any, optimizers: Mapping[s
     runtime_of(network).generators = found or None
 
 
-def finish_building(network: Any) -> None:
+def finish_building(network: keras.Model) -> None:
     """Load what has waited for the weights to have a shape."""
     runtime = runtime_of(network)
     waiting, runtime.waiting = runtime.waiting, None
@@ -79,7 +79,7 @@ def finish_building(network: Any) -> None:
         set_learned_names(network, learned)
 
 
-def _check_weights(weights: Mapping[str, Any], variables: Mapping[str, Any], network: Any) -> None:
+def _check_weights(weights: Mapping[str, Any], variables: Mapping[str, Any], network: keras.Model) -> None:
     def differs(name: str) -> str | None:
         found, variable = np.asarray(exact(weights[name])), variables[name]
         shape, dtype = tuple(variable.shape), variable.dtype
@@ -132,7 +132,7 @@ _OPTIMIZER = "optimizer of a trainer"
 
 def save_checkpoint_tf(
     file: str | Path,
-    model: Any = None,
+    model: keras.Model = None,
     optimizers: Mapping[str, Any] | None = None,
     epoch: int | None = None,
     **extra: Any,
@@ -171,7 +171,7 @@ def save_checkpoint_tf(
 
 
 def load_checkpoint_tf(
-    file: str | Path, model: Any = None, optimizers: Mapping[str, Any] | None = None
+    file: str | Path, model: keras.Model = None, optimizers: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """Verify and read a file of :func:`save_checkpoint_tf`, or of a trainer.
 
@@ -209,7 +209,7 @@ def load_checkpoint_tf(
     return tree
 
 
-def _is_optimizer(value: Any) -> bool:
+def _is_optimizer(value: object) -> bool:
     return isinstance(value, TfOptimizer)
 
 

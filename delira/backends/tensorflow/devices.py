@@ -76,7 +76,7 @@ class TfDevices(DevicesRole):
         where = names[0] if len(names) == 1 else Several(names)
         return Devices(where, where)
 
-    def of(self, network: Any) -> Devices:
+    def of(self, network: keras.Model) -> Devices:
         runtime = runtime_of(network)
         device = runtime.several or runtime.device
         if device is None:
@@ -85,7 +85,7 @@ class TfDevices(DevicesRole):
             device = "/CPU:0" if found is None else f"/{found.device_type}:{found.device_index}"
         return Devices(device, device)
 
-    def place(self, network: Any, losses: Mapping[str, Any], devices: Devices) -> Any:
+    def place(self, network: keras.Model, losses: Mapping[str, Any], devices: Devices) -> Any:
         """Move the weights of a network, which Keras creates on the first GPU; note which losses are Keras' own."""
         refuse_foreign(network)
         for loss in map(inspect.unwrap, losses.values()):  # one may be inside of another
@@ -174,7 +174,7 @@ def refuse_functions(losses: Mapping[str, Any]) -> None:
         )
 
 
-def settle(network: Any) -> None:
+def settle(network: keras.Model) -> None:
     """Bring weights to the devices of the network, e.g. when they have got their shapes."""
     runtime = runtime_of(network)
     layers = layers_of(network)

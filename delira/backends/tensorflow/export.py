@@ -65,7 +65,7 @@ class TfExport(ExportRole):
             _publish(_archive(network, inputs), path)
 
 
-def _tensor(value: Any) -> Any:
+def _tensor(value: object) -> Any:
     if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
         return tf.convert_to_tensor(value.astype(np.float32) if value.dtype == np.float64 else value)
     return value
@@ -80,7 +80,7 @@ def _check_outputs(outputs: Mapping[str, Any]) -> None:
 
 
 @contextlib.contextmanager
-def _predicting(network: Any) -> Iterator[None]:
+def _predicting(network: object) -> Iterator[None]:
     runtime = runtime_of(network)
     before, runtime.mode = runtime.mode, False
     try:

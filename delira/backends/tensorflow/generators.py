@@ -125,7 +125,7 @@ class Generators:
         generator.state.assign(state)
 
     @contextlib.contextmanager
-    def learning(self, network: Any) -> Iterator[None]:
+    def learning(self, network: keras.Model) -> Iterator[None]:
         """Scope in which a network learns.
 
         Its own generators follow first: the last seed, or the checkpoint it was given. One that got a seed from the
@@ -138,7 +138,7 @@ class Generators:
         finally:
             self._learning.pop()
 
-    def _follow(self, network: Any) -> None:
+    def _follow(self, network: keras.Model) -> None:
         runtime = runtime_of(network)
         if runtime.seeding == self.seeding:
             return
@@ -167,7 +167,7 @@ class TfGenerators(GeneratorsRole):
     state = staticmethod(GENERATORS.state)
     set_state = staticmethod(GENERATORS.set_state)
 
-    def not_resumable(self, network: Any) -> str | None:
+    def not_resumable(self, network: keras.Model) -> str | None:
         if runtime_of(network).draws:
             return (
                 "the compiled step draws with operations like tf.random.normal or tf.nn.dropout (use "

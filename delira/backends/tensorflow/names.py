@@ -17,12 +17,12 @@ _AUTOMATIC = re.compile(r"(variable|seed_generator_state)(_\d+)?")
 _NO_LAYERS = frozenset({"_layers", "_metrics", "_tracker", "_losses", "_functional", "_delira_runtime", "init_kwargs"})
 
 
-def named_variables(network: Any) -> dict[str, Any]:
+def named_variables(network: keras.Model) -> dict[str, Any]:
     """All variables of a network, states of its generators included; one that has several places is there often."""
     return dict(_walk(network, "", ()))
 
 
-def learnable(network: Any) -> dict[str, Any]:
+def learnable(network: keras.Model) -> dict[str, Any]:
     """The variables that training can change, frozen ones included, each under its first name."""
     ids = {id(variable) for layer in layers_of(network) for variable in layer._trainable_variables}
     found = {}
@@ -33,23 +33,23 @@ def learnable(network: Any) -> dict[str, Any]:
     return found
 
 
-def layers_of(network: Any) -> list[Any]:
+def layers_of(network: keras.Model) -> list[Any]:
     """The network and all layers in it, outer ones first."""
     return list(network._flatten_layers())
 
 
-def generators_of(network: Any) -> list[Any]:
+def generators_of(network: keras.Model) -> list[Any]:
     """Keras' generators in the network."""
     found = {id(generator): generator for layer in layers_of(network) for generator in layer._seed_generators}
     return list(found.values())
 
 
-def is_built(network: Any) -> bool:
+def is_built(network: keras.Model) -> bool:
     """Whether all weights have a shape."""
     return bool(network.built) or all(layer.built for layer in layers_of(network)[1:])
 
 
-def refuse_foreign(network: Any) -> None:
+def refuse_foreign(network: keras.Model) -> None:
     """Refuse variables that Keras does not see: they would be neither learned nor saved.
 
     Raises
@@ -63,7 +63,7 @@ def refuse_foreign(network: Any) -> None:
                 _refuse_foreign_value(layer, name, value)
 
 
-def _items(value: Any, place: str) -> Iterator[tuple[str, Any]]:
+def _items(value: object, place: str) -> Iterator[tuple[str, Any]]:
     """The value, or what is in the list or dict."""
     if isinstance(value, (list, tuple, Mapping)) and not place.startswith("_self_"):
         for key, item in value.items() if isinstance(value, Mapping) else enumerate(value):
@@ -72,7 +72,7 @@ def _items(value: Any, place: str) -> Iterator[tuple[str, Any]]:
         yield place, value
 
 
-def _refuse_foreign_value(layer: Any, name: str, value: Any) -> None:
+def _refuse_foreign_value(layer: object, name: str, value: object) -> None:
     if isinstance(value, tf.Variable):
         raise NetworkError(
             f"{type(layer).__name__}.{name} is a tf.Variable, which Keras neither trains nor saves; make it "
@@ -85,7 +85,7 @@ def _refuse_foreign_value(layer: Any, name: str, value: Any) -> None:
         )
 
 
-def _walk(layer: Any, prefix: str, above: tuple[int, ...]) -> Iterator[tuple[str, Any]]:
+def _walk(layer: object, prefix: str, above: tuple[int, ...]) -> Iterator[tuple[str, Any]]:
     taken: set[str] = set()
     for name, variable in _own(layer):
         while name in taken:
@@ -128,7 +128,7 @@ def _children(layer: Any) -> Iterator[tuple[str, Any]]:
             yield f"layers_{number}", child
 
 
-def _layers_in(value: Any, place: str) -> Iterator[tuple[str, Any]]:
+def _layers_in(value: object, place: str) -> Iterator[tuple[str, Any]]:
     if isinstance(value, keras.Layer):
         yield place, value
     elif isinstance(value, (list, tuple)):

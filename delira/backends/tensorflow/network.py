@@ -116,7 +116,7 @@ class AbstractTfNetwork(AbstractNetwork, keras.Model):
     closure = staticmethod(default_closure(BACKEND))
 
 
-def _to_tensor(value: Any, is_input: bool) -> Any:
+def _to_tensor(value: object, is_input: bool) -> Any:
     if isinstance(value, np.ndarray):
         if value.dtype.kind not in "biufc":
             return value

@@ -56,7 +56,7 @@ def mirrored(value: Any, strategy: Any, name: str) -> Any:
         )  # fmt: skip
 
 
-def is_mirrored(value: Any) -> bool:
+def is_mirrored(value: object) -> bool:
     """Whether a variable is on several devices."""
     return isinstance(value, tf.distribute.DistributedValues)
 
@@ -144,7 +144,7 @@ class Shares:
         """Outputs for the whole batch, samples first, out of those of the shares."""
         whole = self._n_samples < len(self.trees)
 
-        def cut(leaf: Any) -> Any:
+        def cut(leaf: object) -> Any:
             if not isinstance(leaf, tf.Tensor) or not leaf.shape.rank:
                 return leaf
             n_rows = tf.shape(leaf)[0]

@@ -49,7 +49,7 @@ class Runtime:
     """What the last prediction added to the loss, until somebody asks."""
 
 
-def runtime_of(network: Any) -> Runtime:
+def runtime_of(network: keras.Model) -> Runtime:
     """What the backend noted of a network."""
     runtime = network.__dict__.get(_ATTRIBUTE)
     if runtime is None:
@@ -59,7 +59,7 @@ def runtime_of(network: Any) -> Runtime:
 
 
 @contextlib.contextmanager
-def mode(network: Any, training: bool) -> Iterator[None]:
+def mode(network: keras.Model, training: bool) -> Iterator[None]:
     """Scope of training or prediction; the mode before is restored."""
     runtime = runtime_of(network)
     before, runtime.mode = runtime.mode, training
@@ -70,7 +70,7 @@ def mode(network: Any, training: bool) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def calls(network: Any, training: bool | None) -> Iterator[None]:
+def calls(network: keras.Model, training: bool | None) -> Iterator[None]:
     """Scope in which layers are called in one mode, whether or not ``call`` passes ``training`` on.
 
     Keras asks the innermost caller, and then the context of the outermost call: this is a context around it, so that
@@ -92,7 +92,7 @@ def calls(network: Any, training: bool | None) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def precision(network: Any, name: str) -> Iterator[None]:
+def precision(network: keras.Model, name: str) -> Iterator[None]:
     """Scope in which the layers of a network compute in another number format; their weights stay as they are.
 
     A layer whose format its author has chosen keeps it.

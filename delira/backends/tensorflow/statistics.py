@@ -11,7 +11,7 @@ from delira.backends.tensorflow.names import is_built, layers_of, named_variable
 from delira.backends.tensorflow.runtime import runtime_of
 
 
-def statistics_names(network: Any) -> frozenset[str]:
+def statistics_names(network: keras.Model) -> frozenset[str]:
     """Names of the means and variances that layers keep of the data; none as long as they have no shape."""
     if not is_built(network):
         return frozenset()
@@ -19,7 +19,7 @@ def statistics_names(network: Any) -> frozenset[str]:
     return frozenset(name for name, variable in named_variables(network).items() if id(variable) in kept)
 
 
-def renew_statistics(network: Any, calls: Iterable[Callable[[], Any]]) -> None:
+def renew_statistics(network: keras.Model, calls: Iterable[Callable[[], Any]]) -> None:
     """Let running statistics be the mean over all calls of their layers.
 
     Operation by operation: a compiled function has the momentum of the training in it.
@@ -44,7 +44,7 @@ def renew_statistics(network: Any, calls: Iterable[Callable[[], Any]]) -> None:
         runtime.compiled = compiled
 
 
-def _layers(network: Any) -> list[Any]:
+def _layers(network: keras.Model) -> list[Any]:
     """Layers that follow the data; one with a momentum of 1 does not."""
     found = [layer for layer in layers_of(network) if isinstance(layer, keras.layers.BatchNormalization)]
     return [layer for layer in found if layer.momentum != 1]

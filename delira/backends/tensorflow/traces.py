@@ -47,12 +47,12 @@ class Traces:
         Of ``tf.function``.
     """
 
-    def __init__(self, function: Callable[[Any], Any], network: Any, options: Mapping[str, Any]):
+    def __init__(self, function: Callable[[Any], Any], network: object, options: Mapping[str, Any]):
         self._function, self._network, self._options = function, network, {"autograph": False, **options}
         self._made: dict[Any, Callable[[Any], Any]] = {}
         self._seeding = 0
 
-    def __call__(self, tree: Any, kind: Any = None) -> Any:
+    def __call__(self, tree: object, kind: object = None) -> Any:
         """Compute; ``kind`` says what else the graph depends on."""
         runtime = runtime_of(self._network)
         if runtime.draws and self._seeding != GENERATORS.seeding:  # the seeds of a graph are fixed when it is made
@@ -72,7 +72,7 @@ class Traces:
         GENERATORS.may_draw = GENERATORS.may_draw or runtime.draws
         return graph(tree)
 
-    def _trace(self, tree: Any) -> Callable[[Any], Any]:
+    def _trace(self, tree: object) -> Callable[[Any], Any]:
         is_open = len(self._made) >= _MOST_KINDS
         specs = tf.nest.map_structure(lambda leaf: _spec(leaf, is_open), tree)
         runtime = runtime_of(self._network)
@@ -96,7 +96,7 @@ def _operations(graph: Any) -> Iterator[str]:
         yield from (node.op for node in function.node_def)
 
 
-def _structure(tree: Any) -> Any:
+def _structure(tree: object) -> Any:
     if isinstance(tree, Mapping):
         return tuple((key, _structure(value)) for key, value in tree.items())
     if isinstance(tree, (list, tuple)):
@@ -111,7 +111,7 @@ def _spec(leaf: Any, is_open: bool) -> tf.TensorSpec:
     return tf.TensorSpec([None, *rest], leaf.dtype)
 
 
-def only_arrays(tree: Any) -> Any:
+def only_arrays(tree: object) -> Any:
     """A batch without what is no array, e.g. names; arrays become tensors."""
     if isinstance(tree, Mapping):
         found = {key: only_arrays(value) for key, value in tree.items()}
@@ -128,7 +128,7 @@ def only_arrays(tree: Any) -> Any:
     return None
 
 
-def options_of(network: Any) -> dict[str, Any]:
+def options_of(network: object) -> dict[str, Any]:
     """Options of ``tf.function`` for what is compiled of a network."""
     runtime = runtime_of(network)
     options = dict(runtime.compiled) if isinstance(runtime.compiled, Mapping) else {}

@@ -19,7 +19,7 @@ class TorchArrays(ArraysRole):
     single = " (e.g. use reduction='mean')"
 
     @staticmethod
-    def array(value: Any) -> Any:
+    def array(value: object) -> Any:
         """A tensor as an array on the host (bfloat16 becomes float32)."""
         if not isinstance(value, torch.Tensor):
             return value
@@ -40,7 +40,7 @@ class TorchArrays(ArraysRole):
         # on the CPU there is nothing to wait for, and to stack tensors takes ten times as long
         return values
 
-    def snapshot(self, tree: Any, previous: Any = None) -> Any:
+    def snapshot(self, tree: object, previous: object = None) -> Any:
         """Copy a checkpoint tree to the host, so that further training does not change it.
 
         Parameters
@@ -87,7 +87,7 @@ class _Copier:
         self._used: set[int] = set()  # addresses of the memory that was taken from the previous snapshot
         self._streams: set[torch.cuda.Stream] = set()
 
-    def copy(self, tree: Any, previous: Any) -> Any:
+    def copy(self, tree: object, previous: object) -> Any:
         """Copy what is at one place of the tree; ``previous`` is what was there before, or None."""
         if isinstance(tree, torch.Tensor):
             return self._tensor(tree, previous)
@@ -104,7 +104,7 @@ class _Copier:
             return type(tree)(*parts) if hasattr(tree, "_fields") else type(tree)(parts)
         return set(tree) if isinstance(tree, set) else tree
 
-    def _tensor(self, tensor: torch.Tensor, previous: Any) -> torch.Tensor:
+    def _tensor(self, tensor: torch.Tensor, previous: object) -> torch.Tensor:
         if not _has_plain_storage(tensor):
             return tensor.detach().cpu().clone()
         source = tensor.untyped_storage()

@@ -107,12 +107,12 @@ def _modes_restored(network: torch.nn.Module) -> Iterator[None]:
             module.training = training
 
 
-def _tensors(tree: Any) -> list[torch.Tensor]:
+def _tensors(tree: object) -> list[torch.Tensor]:
     leaves = [leaf for _, leaf in iterate_leaves(tree)]
     return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and not leaf.is_inference()]
 
 
-def _copied(value: Any) -> Any:
+def _copied(value: object) -> Any:
     return value.clone() if isinstance(value, torch.Tensor) else value
 
 
@@ -121,7 +121,7 @@ def _equal(first: torch.Tensor, second: torch.Tensor) -> bool:
     return first.layout is not torch.strided or torch.equal(first, second)
 
 
-def _sentence(network: Any) -> str:
+def _sentence(network: torch.nn.Module) -> str:
     return (
         f"{type(network).__name__} changed what it was called with, in place, which it had not done with the first "
         "batch; losses, metrics and callbacks would read what it left. Begin forward with a copy (x = x.clone()), or "

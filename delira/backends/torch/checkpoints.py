@@ -47,7 +47,7 @@ def write_checkpoint(file: BinaryIO, tree: Mapping[str, Any]) -> None:
     torch.save(_storable(tree, ""), file)
 
 
-def read_checkpoint(path: str | Path, map_location: Any = "cpu") -> dict[str, Any]:
+def read_checkpoint(path: str | Path, map_location: object = "cpu") -> dict[str, Any]:
     """Read a checkpoint tree; nothing in the file is executed.
 
     Parameters
@@ -136,7 +136,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _check_entries(tree: Any, limit: int) -> None:
+def _check_entries(tree: object, limit: int) -> None:
     """Refuse a tree that unfolds into more entries than the file has bytes.
 
     A few bytes can name one list ten times in a list that is named ten times, and so on, or in itself.
@@ -202,7 +202,7 @@ def save_checkpoint_torch(
     return publish(path, lambda opened: write_checkpoint(opened, tree))
 
 
-def load_checkpoint_torch(file: str | Path, map_location: Any = "cpu") -> dict[str, Any]:
+def load_checkpoint_torch(file: str | Path, map_location: object = "cpu") -> dict[str, Any]:
     """Verify and read a file of :func:`save_checkpoint_torch`.
 
     Parameters
@@ -225,12 +225,12 @@ def load_checkpoint_torch(file: str | Path, map_location: Any = "cpu") -> dict[s
     return read_checkpoint(path, map_location)
 
 
-def has_state(optimizer: Any) -> bool:
+def has_state(optimizer: object) -> bool:
     """Whether it can be asked for its state."""
     return callable(getattr(optimizer, "state_dict", None))
 
 
-def check_location(map_location: Any) -> None:
+def check_location(map_location: object) -> None:
     """Refuse a place that ``torch.load`` knows not: it would say so of the file.
 
     Raises

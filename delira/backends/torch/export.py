@@ -70,7 +70,7 @@ class TorchExport(ExportRole):
                 writers[path.suffix](_traced(network, inputs), inputs, outputs, path)
 
 
-def on_cpu(value: Any) -> Any:
+def on_cpu(value: object) -> Any:
     """An array or tensor as a tensor on the CPU, float64 arrays as float32; other values as they are."""
     if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
         tensor = torch.from_numpy(np.array(value, dtype=value.dtype.newbyteorder("=")))

@@ -76,7 +76,7 @@ class _Copier:
         return arrive
 
 
-def _pinned(value: Any) -> Any:
+def _pinned(value: object) -> Any:
     """An array as a tensor in pinned memory; what torch does not take stays as it is."""
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "biufc":
         return value

@@ -95,7 +95,7 @@ class TorchStep(StepRole):
         gradients = {name: one for name, one in zip(weights, found, strict=True) if one is not None}
         return loss.detach(), more, gradients
 
-    def leave_gradients(self, network: Any, optimizer: Any, gradients: Mapping[str, Any]) -> None:
+    def leave_gradients(self, network: torch.nn.Module, optimizer: object, gradients: Mapping[str, Any]) -> None:
         for name, weight in network.named_parameters():
             weight.grad = gradients.get(name)
 
@@ -140,7 +140,7 @@ def _grad_mode(is_enabled: bool) -> contextlib.AbstractContextManager[Any]:
     return _NOTHING if torch.is_grad_enabled() is is_enabled else torch.set_grad_enabled(is_enabled)
 
 
-def _detached(tree: Any) -> Any:
+def _detached(tree: object) -> Any:
     if isinstance(tree, torch.Tensor):
         return tree.detach()
     return map_leaves(_detached, tree) if isinstance(tree, (Mapping, list, tuple)) else tree

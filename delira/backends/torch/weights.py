@@ -89,7 +89,7 @@ class TorchWeights(WeightsRole):
     def layers(self, network: torch.nn.Module) -> dict[str, Any]:
         return dict(network.named_modules())
 
-    def layer_settings(self, layer: Any) -> Settings:
+    def layer_settings(self, layer: object) -> Settings:
         if isinstance(layer, torch.nn.GroupNorm):
             return {"epsilon": float(layer.eps), "groups": int(layer.num_groups)}
         if isinstance(layer, (batchnorm._NormBase, torch.nn.LayerNorm)):

@@ -141,7 +141,7 @@ def save_checkpoint_torchscript(
     return base
 
 
-def load_checkpoint_torchscript(file: str | Path, map_location: Any = "cpu") -> dict[str, Any]:
+def load_checkpoint_torchscript(file: str | Path, map_location: object = "cpu") -> dict[str, Any]:
     """Verify and read a pair of files of :func:`save_checkpoint_torchscript` or of a training.
 
     Parameters
@@ -186,7 +186,7 @@ def load_checkpoint_torchscript(file: str | Path, map_location: Any = "cpu") -> 
     return tree
 
 
-def _load_program(path: Path, map_location: Any) -> Any:
+def _load_program(path: Path, map_location: object) -> Any:
     with open_regular(path) as file:  # PyTorch's own words for a file that it may not open do not say why
         return torch.jit.load(file, map_location=map_location)
 

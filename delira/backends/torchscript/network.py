@@ -75,5 +75,5 @@ class AbstractTorchScriptNetwork(AbstractNetwork, torch.jit.ScriptModule):
     closure = staticmethod(default_closure(BACKEND))
 
 
-def _as_float(value: Any) -> Any:
+def _as_float(value: object) -> Any:
     return value.float() if isinstance(value, torch.Tensor) else value

@@ -84,7 +84,7 @@ class Bench:
             self.room.write(network, np.random.default_rng(seed).normal(size=shape), np.zeros(shape[1]), layer)
         return network
 
-    def layers(self, network: Any, *names: str, seed: int = 3) -> dict[str, Dense]:
+    def layers(self, network: object, *names: str, seed: int = 3) -> dict[str, Dense]:
         """Give layers of a network weights of ours, and return these."""
         rng, made = np.random.default_rng(seed), {}
         for name in names:
@@ -99,7 +99,7 @@ class Bench:
         bias = np.zeros(n_outputs) if "bias" in self.room.lacks else np.full(n_outputs, 0.25)
         return Dense(weight, bias, has_bias="bias" not in self.room.lacks)
 
-    def trainer(self, network: Any = None, path: Path | None = None, **settings: Any) -> Any:
+    def trainer(self, network: object = None, path: Path | None = None, **settings: Any) -> Any:
         """A trainer in a new folder, of a :meth:`linear` unless told otherwise, that writes nothing it need not."""
         quiet = {"logging_type": None, "verbose": False, "save_freq": None}
         network = self.linear() if network is None else network
@@ -107,7 +107,7 @@ class Bench:
             network, path or self.new_folder(), **{**quiet, **self.room.settings(), **settings}
         )
 
-    def experiment(self, cls: Any = None, model: Mapping[str, Any] | None = None, **training: Any) -> Any:
+    def experiment(self, cls: object = None, model: Mapping[str, Any] | None = None, **training: Any) -> Any:
         """An experiment in a new folder, of two epochs unless told otherwise."""
         quiet = {"logging_type": None, "verbose": False, "save_freq": None, "num_epochs": 2}
         parameters = {"fixed": {"model": dict(model or {}), "training": {**quiet, **self.room.settings(), **training}}}
@@ -120,7 +120,7 @@ class Bench:
 
     # ------------------------------------------------------------------ comparisons
 
-    def assert_close(self, found: Any, expected: Any, what: str, factor: float = 1.0) -> None:
+    def assert_close(self, found: object, expected: object, what: str, factor: float = 1.0) -> None:
         """Compare with arithmetic by hand, to the room's ``rtol`` of the largest number.
 
         Parameters
@@ -139,7 +139,7 @@ class Bench:
         error = np.abs(found - expected).max(initial=0.0)
         assert error <= limit, f"{what} is {found.tolist()}, by hand {expected.tolist()} (off by {error:.3g})"
 
-    def assert_layer(self, network: Any, dense: Dense, what: str = "the weight", layer: str = "") -> None:
+    def assert_layer(self, network: object, dense: Dense, what: str = "the weight", layer: str = "") -> None:
         """Compare the weights of a layer with those by hand."""
         weight, bias = self.room.read(network, layer)
         expected = np.concatenate([dense.weight, dense.bias[None]])
@@ -156,11 +156,11 @@ class Bench:
         tree = self.backend.arrays.snapshot(self.backend.checkpoints.state_tree(trainer.module, trainer.optimizers))
         return {"tree": tree, "history": list(trainer.state.history), "step": trainer.state.global_step}
 
-    def is_same(self, left: Any, right: Any) -> bool:
+    def is_same(self, left: object, right: object) -> bool:
         """Whether two trees are equal bit for bit."""
         return not self.differences(left, right)
 
-    def differences(self, left: Any, right: Any) -> list[str]:
+    def differences(self, left: object, right: object) -> list[str]:
         """Places at which two trees differ."""
         ours = dict(iterate_leaves(self.backend.arrays.to_numpy(left)))
         theirs = dict(iterate_leaves(self.backend.arrays.to_numpy(right)))
@@ -171,7 +171,7 @@ class Bench:
             if place not in ours or place not in theirs or not _is_same_leaf(ours[place], theirs[place])
         ]
 
-    def assert_same(self, left: Any, right: Any, what: str) -> None:
+    def assert_same(self, left: object, right: object, what: str) -> None:
         """Demand that two trees are equal bit for bit."""
         assert not (places := self.differences(left, right)), f"{what}: not the same bits in {', '.join(places[:5])}"
 
@@ -214,7 +214,7 @@ def split(arrays: Mapping[str, np.ndarray], batch_size: int) -> list[Batch]:
     ]
 
 
-def _is_same_leaf(left: Any, right: Any) -> bool:
+def _is_same_leaf(left: object, right: object) -> bool:
     left, right = np.asarray(left), np.asarray(right)
     if left.dtype == object or right.dtype == object:
         return bool(left.dtype == right.dtype and left.shape == right.shape and np.all(left == right))

@@ -75,15 +75,15 @@ class RoomUnderTest:
 
     # ------------------------------------------------------------------ losses and optimizers
 
-    def mse(self, prediction: Any, target: Any) -> Any:
+    def mse(self, prediction: object, target: object) -> Any:
         """Mean of the squared differences, in the framework."""
         raise NotImplementedError
 
-    def absolute(self, prediction: Any, target: Any) -> Any:
+    def absolute(self, prediction: object, target: object) -> Any:
         """Mean of the absolute differences, in the framework. Feature ``"absolute"``."""
         raise NotImplementedError
 
-    def cross_entropy(self, prediction: Any, target: Any) -> Any:
+    def cross_entropy(self, prediction: object, target: object) -> Any:
         """Mean cross entropy of logits of shape (B, C) and integers of shape (B,). Feature ``"cross_entropy"``."""
         raise NotImplementedError
 
@@ -109,7 +109,7 @@ class RoomUnderTest:
 
     # ------------------------------------------------------------------ looking at the framework
 
-    def is_learning(self, network: Any) -> bool:
+    def is_learning(self, network: object) -> bool:
         """Whether the network is in training mode, or gradients are being recorded."""
         raise NotImplementedError
 
@@ -130,13 +130,13 @@ class RoomUnderTest:
         """The least that a training needs."""
         return {"losses": {"mse": self.mse}, **self.sgd(0.1, 0.5)}
 
-    def read(self, network: Any, layer: str = "") -> tuple[np.ndarray, np.ndarray]:
+    def read(self, network: object, layer: str = "") -> tuple[np.ndarray, np.ndarray]:
         """Copies of weight (n_features, n_outputs) and bias (n_outputs,) of a ``Linear``, or of a layer of another."""
         arrays = self._layer(network, layer)
         weight, bias = (arrays[name] for name in self._names(arrays))
         return (weight.T if self.transposed else weight).astype(np.float64), bias.astype(np.float64)
 
-    def write(self, network: Any, weight: np.ndarray, bias: np.ndarray, layer: str = "") -> None:
+    def write(self, network: object, weight: np.ndarray, bias: np.ndarray, layer: str = "") -> None:
         """Set what :meth:`read` reads."""
         arrays = self.backend.weights.named(network)
         names = self._names(self._layer(network, layer))
@@ -149,7 +149,7 @@ class RoomUnderTest:
         """The verbs."""
         return self.trainer_cls.backend
 
-    def _layer(self, network: Any, layer: str) -> dict[str, np.ndarray]:
+    def _layer(self, network: object, layer: str) -> dict[str, np.ndarray]:
         weights = self.backend.weights.named(network)
         return {name: array for name, array in weights.items() if name.startswith(f"{layer}." if layer else "")}
 

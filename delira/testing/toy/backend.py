@@ -54,11 +54,11 @@ class ToyCalls(CallsRole):
         """Drop none from now on."""
         network.is_training = False
 
-    def key_mapping(self, network: Any) -> dict[str, str]:
+    def key_mapping(self, network: object) -> dict[str, str]:
         """The network's ``x`` is the batch's ``data``."""
         return {"x": "data"}
 
-    def arguments_of(self, network: Any) -> None:
+    def arguments_of(self, network: object) -> None:
         """Nobody asks."""
         return
 
@@ -156,7 +156,7 @@ class ToyWeights(WeightsRole):
         """The one weight."""
         return {"weight": network.weight}
 
-    def learned_names(self, network: Any) -> frozenset[str]:
+    def learned_names(self, network: object) -> frozenset[str]:
         """The one weight."""
         return frozenset(["weight"])
 

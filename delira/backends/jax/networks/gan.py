@@ -51,7 +51,7 @@ class GenerativeAdversarialNetworkBaseJax(ready.GenerativeAdversarialNetwork, Re
     @staticmethod
     @needs_losses("{'bce': lambda pred, target: optax.sigmoid_binary_cross_entropy(pred, target).mean()}")
     def closure(
-        model: Any,
+        model: nnx.Module,
         data_dict: dict[str, Any],
         optimizers: Mapping[str, Any],
         losses: Mapping[str, Any] | None = None,

@@ -54,7 +54,7 @@ class GenerativeAdversarialNetworkBaseTf(ready.GenerativeAdversarialNetwork, Abs
     @staticmethod
     @needs_losses("{'bce': keras.losses.BinaryCrossentropy(from_logits=True)}")
     def closure(
-        model: Any,
+        model: keras.Model,
         data_dict: dict[str, Any],
         optimizers: Mapping[str, Any],
         losses: Mapping[str, Any] | None = None,
@@ -82,7 +82,7 @@ class GenerativeAdversarialNetworkBaseTf(ready.GenerativeAdversarialNetwork, Abs
         )
 
 
-def _logits(model: Any, images: tf.Tensor) -> tf.Tensor:
+def _logits(model: keras.Model, images: tf.Tensor) -> tf.Tensor:
     return tf.cast(model.discr(images), tf.float32)  # losses are computed in single precision
 
 

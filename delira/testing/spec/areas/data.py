@@ -9,7 +9,7 @@ from delira.testing.spec.check import check
 from delira.testing.spec.reference import Batch, descend, rmse
 
 
-def _trained(bench: Bench, batches: Any, **settings: Any) -> Any:
+def _trained(bench: Bench, batches: object, **settings: Any) -> Any:
     return bench.trainer(**settings).train(1, batches)
 
 

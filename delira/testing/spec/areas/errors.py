@@ -122,7 +122,7 @@ def keeps_the_users_errors(bench: Bench) -> None:
     def breaks_after(n_calls: int) -> Any:
         calls = itertools.count()
 
-        def loss(prediction: Any, target: Any) -> Any:
+        def loss(prediction: object, target: object) -> Any:
             if next(calls) < n_calls:
                 return bench.room.mse(prediction, target)
             raise Mine("of the user's")
@@ -175,7 +175,7 @@ class _Unnamed:
     def __init__(self, calls: Any):
         self._calls = calls
 
-    def forward(self, network: Any, inputs: Any) -> Any:
+    def forward(self, network: object, inputs: object) -> Any:
         return next(iter(self._calls.forward(network, inputs).values()))
 
     def __getattr__(self, name: str) -> Any:

@@ -23,7 +23,7 @@ class Recorder:
 
 
 def _recording(event: str) -> Callable[..., None]:
-    def method(self: Recorder, trainer: Any, **facts: Any) -> None:
+    def method(self: Recorder, trainer: object, **facts: Any) -> None:
         self.calls.append((event, facts))
         if self.look is not None:
             self.look(trainer, event, facts)
@@ -106,7 +106,7 @@ def tells_the_end_of_a_failure(bench: Bench) -> None:
         pass
 
     class Fail:
-        def at_epoch_begin(self, trainer: Any, **facts: Any) -> None:
+        def at_epoch_begin(self, trainer: object, **facts: Any) -> None:
             raise Mine("of the user's")
 
     caught: BaseException | None = None
@@ -148,7 +148,7 @@ def stops_when_told(bench: Bench) -> None:
 def lets_callbacks_change_a_batch(bench: Bench) -> None:
     """What a callback changes in a batch before its step is what the step learns from."""
 
-    def look(trainer: Any, event: str, facts: dict[str, Any]) -> None:
+    def look(trainer: object, event: str, facts: dict[str, Any]) -> None:
         if event == "at_iter_begin":
             facts["data_dict"]["label"] = facts["data_dict"]["label"] + 1
 

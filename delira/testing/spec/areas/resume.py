@@ -21,7 +21,7 @@ class BreakOff:
     def __init__(self, global_step: int):
         self.global_step = global_step
 
-    def at_iter_end(self, trainer: Any, *, global_iter_num: int, **facts: Any) -> None:
+    def at_iter_end(self, trainer: object, *, global_iter_num: int, **facts: Any) -> None:
         if global_iter_num + 1 == self.global_step:
             raise Broken
 

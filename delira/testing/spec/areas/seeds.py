@@ -24,7 +24,7 @@ def _network(bench: Bench) -> Any:
     return _plain(bench)
 
 
-def _run(bench: Bench, network: Any = None, **settings: Any) -> Any:
+def _run(bench: Bench, network: object = None, **settings: Any) -> Any:
     """A trainer after two epochs with dropout, shuffled data and noise."""
     trainer = bench.trainer(network or _network(bench), **settings)
     trainer.train(2, bench.shuffled(8, transforms=_noise), bench.manager(8))
@@ -121,7 +121,7 @@ def gives_generators_back_after_an_error(bench: Bench) -> None:
         pass
 
     class Fail:
-        def at_iter_end(self, trainer: Any, **facts: Any) -> None:
+        def at_iter_end(self, trainer: object, **facts: Any) -> None:
             raise Stop
 
     network = _plain(bench)

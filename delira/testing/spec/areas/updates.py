@@ -20,7 +20,7 @@ class Unsized:
         return iter(self._batches)
 
 
-def _accumulated(bench: Bench, data: Any, steps: int, *groups: Batch, epochs: int = 2) -> None:
+def _accumulated(bench: Bench, data: object, steps: int, *groups: Batch, epochs: int = 2) -> None:
     """Train with accumulation; the weights must be those of a descent on the groups."""
     network = bench.trainer(gradient_accumulation_steps=steps).train(epochs, data)
     dense = bench.dense()
@@ -179,11 +179,11 @@ def leaves_frozen_weights_alone(bench: Bench) -> None:
     assert not bench.is_same(after[frozen], _weights(bench, network)[frozen]), f"{frozen} did not learn again"
 
 
-def _weights(bench: Bench, network: Any) -> Any:
+def _weights(bench: Bench, network: object) -> Any:
     return bench.backend.arrays.to_numpy(
         bench.backend.arrays.snapshot(bench.backend.checkpoints.state_tree(network, {})["model"])
     )
 
 
-def _dtypes(bench: Bench, network: Any) -> dict[str, np.dtype]:
+def _dtypes(bench: Bench, network: object) -> dict[str, np.dtype]:
     return {name: array.dtype for name, array in _weights(bench, network).items()}
