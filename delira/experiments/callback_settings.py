@@ -42,14 +42,14 @@ def _flat(callbacks: Iterable[Any]) -> Iterable[Any]:
             yield callback
 
 
-def _only_watches(callback: Any) -> bool:
+def _only_watches(callback: object) -> bool:
     if getattr(callback, "only_watches", False):
         return True
     module = module_on_disk(type(callback).__module__)
     return module.startswith(_OURS) and module.removeprefix(_OURS).partition(".")[0] in _WATCHING
 
 
-def _describe(callback: Any) -> dict[str, Any]:
+def _describe(callback: object) -> dict[str, Any]:
     cls = type(callback)
     try:
         names = {*inspect.signature(cls).parameters}
@@ -69,7 +69,7 @@ def _describe(callback: Any) -> dict[str, Any]:
     return {"$call": name, "arguments": arguments, "in_step": _acts_in_step(callback)}
 
 
-def _acts_in_step(callback: Any) -> bool:
+def _acts_in_step(callback: object) -> bool:
     try:
         heard = CallbackList([callback])
     except ConfigError:  # the trainer says so

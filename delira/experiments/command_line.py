@@ -7,13 +7,16 @@ import pathlib
 import sys
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from delira.errors import ConfigError
 from delira.utils.suggest import did_you_mean
 from delira.utils.yaml_text import read_yaml, write_yaml
+
+if TYPE_CHECKING:
+    from delira.experiments.parameters import Parameters
 
 _VARIABILITIES = ("fixed", "variable")
 _PARTS = ("model", "training")
@@ -24,7 +27,7 @@ _DELIRA = str(pathlib.Path(__file__).parents[1] / "_").removesuffix("_")
 Path = tuple[str, ...]
 
 
-def add_parameters(parser: argparse.ArgumentParser, params: Any) -> None:
+def add_parameters(parser: argparse.ArgumentParser, params: "Parameters") -> None:
     """Let a parser take every parameter that can be written as text.
 
     Parameters
@@ -65,7 +68,7 @@ def _options_of(parser: argparse.ArgumentParser) -> set[str]:
 
 
 def read_parameters(
-    parser: argparse.ArgumentParser, params: Any, add_unknown: bool, arguments: Sequence[str] | None
+    parser: argparse.ArgumentParser, params: "Parameters", add_unknown: bool, arguments: Sequence[str] | None
 ) -> argparse.Namespace:
     """Read words into parameters; see :meth:`Parameters.update_from_argparse`."""
     add_parameters(parser, params)
@@ -128,7 +131,7 @@ def _is_from_the_script(error: BaseException) -> bool:
 class _Words:
     """Takes parameters out of words; the others are for the parser."""
 
-    def __init__(self, parser: argparse.ArgumentParser, params: Any, add_unknown: bool):
+    def __init__(self, parser: argparse.ArgumentParser, params: "Parameters", add_unknown: bool):
         self.params, self.add_unknown = params, add_unknown
         self.leaves = settable(params)
         self.others = _options_of(parser)
@@ -196,7 +199,7 @@ class _Words:
         return fitting
 
 
-def settable(params: Any) -> dict[Path, Any]:
+def settable(params: "Parameters") -> dict[Path, Any]:
     """Parameters that can be written as text, by their full path."""
     return dict(_leaves(params, ()))
 
@@ -211,7 +214,7 @@ def _leaves(tree: Mapping[Any, Any], path: Path) -> Iterator[tuple[Path, Any]]:
             yield (*path, name), value
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain(value: object) -> bool:
     if isinstance(value, (list, tuple)):
         return all(map(_is_plain, value))
     return value is None or isinstance(value, (str, bool, np.bool_, numbers.Real))
@@ -252,7 +255,7 @@ def _is_hidden(path: Path, others: Iterable[Path]) -> bool:
 _NOTHING: Any = object()
 
 
-def _fit(value: Any, present: Any) -> Any:
+def _fit(value: object, present: object) -> Any:
     """The value as one of the kind of the present one; ``_NOTHING`` if it is none."""
     if present is None:
         return value
@@ -267,7 +270,7 @@ def _fit(value: Any, present: Any) -> Any:
     return value if isinstance(value, list) else _NOTHING
 
 
-def _kind(value: Any) -> str:
+def _kind(value: object) -> str:
     if isinstance(value, (bool, np.bool_)):
         return "BOOL"
     if isinstance(value, numbers.Integral):
@@ -287,7 +290,7 @@ def _article(kind: str) -> str:
     return words[kind]
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     if isinstance(value, (list, tuple)):
         text = f"[{', '.join(map(_short, value))}]"
     elif isinstance(value, (str, bool, int, float)) or value is None:

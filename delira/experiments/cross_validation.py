@@ -10,7 +10,7 @@ import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -45,6 +45,10 @@ from delira.utils.files import publish, publish_text
 from delira.utils.foreign import read_json
 from delira.utils.notes import noting
 from delira.utils.trees import iterate_leaves, map_leaves
+
+if TYPE_CHECKING:
+    from delira.training.callbacks.fold_table import FoldTable, NoTable
+    from delira.training.trainer import BaseNetworkTrainer
 
 _log = logging.getLogger("delira")
 
@@ -287,7 +291,9 @@ class CrossValidation:
                 f"{self.request.num_epochs}; begin a new cross-validation"
             )
 
-    def _run_fold(self, folder: RunFolder, number: int, split: Split, table: Any, *, is_checked: bool) -> FoldResult:
+    def _run_fold(
+        self, folder: RunFolder, number: int, split: Split, table: "FoldTable | NoTable", *, is_checked: bool
+    ) -> FoldResult:
         started = time.perf_counter()
         request = self.request.for_fold(number)
         if split.val is None:
@@ -354,7 +360,7 @@ class CrossValidation:
             manager.update_state_from_dict(copy.deepcopy(dict(changes)))
         return manager.get_subset(indices)
 
-    def _check_test(self, trainer: Any, test: BaseDataManager) -> None:
+    def _check_test(self, trainer: "BaseNetworkTrainer", test: BaseDataManager) -> None:
         """Try the test metrics on one batch, before a fold is trained."""
         if not trainer.backend.calls.is_ready(trainer.module) or trainer.callbacks.hears("on_sample_validation"):
             return
@@ -365,7 +371,7 @@ class CrossValidation:
     def _test_manager(self, split: Split) -> BaseDataManager:
         return self._manager(split.test, _without_order(self.test_kwargs), held_out=True)
 
-    def _test(self, trainer: Any, manager: BaseDataManager) -> Evaluation:
+    def _test(self, trainer: "BaseNetworkTrainer", manager: BaseDataManager) -> Evaluation:
         scopes = trainer.backend.devices.threads(trainer.config.num_threads), own_generators(trainer.backend)
         with trainer.times.phase("test"), scopes[0], scopes[1], noting(f"in the test of fold {trainer.fold}"):
             # networks may draw random numbers in evaluation mode, too
@@ -396,7 +402,7 @@ def _correct_ledger(folder: RunFolder, folds: Sequence[FoldResult]) -> None:
             _log_finished(folder, fold)
 
 
-def _class_names(dataset: Any) -> dict[str, list[str]]:
+def _class_names(dataset: object) -> dict[str, list[str]]:
     """Names of the classes, where a data set tells them as ``class_names``, or as torchvision's do."""
     for owner in (dataset, getattr(dataset, "data", None)):
         for attribute in ("class_names", "classes"):
@@ -406,7 +412,7 @@ def _class_names(dataset: Any) -> dict[str, list[str]]:
     return {}
 
 
-def _is_same_work(then: Any, now: Any) -> bool:
+def _is_same_work(then: object, now: object) -> bool:
     """Whether metrics are known to be the same ones; of a lambda nobody knows."""
     return bool(then == now) and '"$repr"' not in json.dumps(now)
 

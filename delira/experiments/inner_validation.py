@@ -10,6 +10,7 @@ from delira.data_loading.abstract_dataset import reads_cheaply
 from delira.data_loading.dataset import read_labels
 
 if TYPE_CHECKING:
+    from delira.data_loading.abstract_dataset import AbstractDataset
     from delira.experiments.splits import Split, Splitter
 
 #: how many times larger or smaller than asked for a validation part may be before that is told
@@ -18,7 +19,7 @@ _MAX_CLASSES = 100
 _LISTED = 5
 
 
-def caveats_of_validation(dataset: Any, splitter: "Splitter", splits: Sequence["Split"]) -> list[str]:
+def caveats_of_validation(dataset: "AbstractDataset", splitter: "Splitter", splits: Sequence["Split"]) -> list[str]:
     """Sentences about validation parts of another size than asked for, and such without a class.
 
     Parameters
@@ -71,7 +72,7 @@ def _folds(texts: Sequence[str]) -> str:
     return f"{'fold' if len(texts) == 1 else 'folds'} {', '.join(texts[:_LISTED])}{more}"
 
 
-def _classes_of(dataset: Any, splitter: "Splitter") -> np.ndarray | None:
+def _classes_of(dataset: "AbstractDataset", splitter: "Splitter") -> np.ndarray | None:
     """One class for each sample, if that is known without loading them; ``None`` of a regression."""
     if splitter.classes is not None:
         return splitter.classes

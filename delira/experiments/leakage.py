@@ -20,6 +20,7 @@ from delira.utils.suggest import did_you_mean
 from delira.utils.trees import map_leaves
 
 if TYPE_CHECKING:
+    from delira.data_loading.abstract_dataset import AbstractDataset
     from delira.experiments.splits import Split, SplitConfig
 
 #: who or what several samples may come from; the first one found is the one to group by
@@ -46,7 +47,7 @@ _MAX_SECONDS = 1.0
 _LISTED = 10
 
 
-def codes_of(values: Any) -> np.ndarray:
+def codes_of(values: object) -> np.ndarray:
     """Number equal values alike: int64 of shape ``(n,)`` for values of shape ``(n, ...)``."""
     values = np.asarray(values)
     rows = values.reshape(len(values), -1)
@@ -194,7 +195,11 @@ def _first(data: BaseDataManager) -> Mapping[str, Any]:
 
 
 def _warning_of_identities(
-    dataset: Any, sample: Mapping[str, Any], config: "SplitConfig", splits: Sequence["Split"], may_read: bool
+    dataset: "AbstractDataset",
+    sample: Mapping[str, Any],
+    config: "SplitConfig",
+    splits: Sequence["Split"],
+    may_read: bool,
 ) -> str | None:
     keys = [key for key in _identities(sample, _given_names(dataset)) if key != config.label_key]
     known = {}
@@ -230,14 +235,14 @@ def _identities(sample: Mapping[str, Any], names: Iterable[str] = ()) -> list[st
     return [key for key in identity_keys([*sample, *names]) if getattr(sample.get(key), "size", 1) == 1]
 
 
-def _given_names(dataset: Any) -> list[str]:
+def _given_names(dataset: "AbstractDataset") -> list[str]:
     """Entries that samples need not have: those of ``set_labels``."""
     names = [*given_labels(dataset)]
     return names + _given_names(dataset.parent) if isinstance(dataset, Subset) else names
 
 
 def _values(
-    dataset: Any, keys: Sequence[str], sample: Mapping[str, Any], may_read: bool
+    dataset: "AbstractDataset", keys: Sequence[str], sample: Mapping[str, Any], may_read: bool
 ) -> dict[str, np.ndarray | None]:
     """Entries of all samples, in the order of ``keys``: ``None`` if that costs too much, left out if it fails."""
     values: dict[str, np.ndarray | None] = {}
@@ -254,7 +259,7 @@ def _values(
     return {key: values[key] for key in keys if key in values}
 
 
-def _read(dataset: Any, keys: Sequence[str], sample: Mapping[str, Any]) -> dict[str, np.ndarray | None]:
+def _read(dataset: "AbstractDataset", keys: Sequence[str], sample: Mapping[str, Any]) -> dict[str, np.ndarray | None]:
     """Like ``_values``, by going once through the samples, of which the given one is the first."""
     n_bytes = len(dataset) * sum(np.asarray(value).nbytes for value in sample.values())
     if len(dataset) > _MAX_SAMPLES or n_bytes > _MAX_BYTES:
@@ -281,7 +286,7 @@ def _input_keys(sample: Mapping[str, Any], label_key: str, key_mapping: Mapping[
     return [key for key in sample if key != label_key] or [*sample]
 
 
-def _duplicates(dataset: Any, keys: Sequence[str], splits: Sequence["Split"]) -> list[list[int]]:
+def _duplicates(dataset: "AbstractDataset", keys: Sequence[str], splits: Sequence["Split"]) -> list[list[int]]:
     """Sets of identical samples of which two are on different sides of at least one fold."""
     sets = identical_samples(dataset, keys)
     codes = np.full(len(dataset), -1)

@@ -23,7 +23,7 @@ _MOST_OBJECTS = 10_000
 _told: set[str] = set()
 
 
-def shared_objects(callbacks: Any) -> dict[int, Any]:
+def shared_objects(callbacks: object) -> dict[int, Any]:
     """What copies of callbacks share with them, as a memo of :func:`copy.deepcopy`.
 
     That is what a callback names in its attribute ``shared``, objects of packages that trackers and searches are made
@@ -53,7 +53,7 @@ def shared_objects(callbacks: Any) -> dict[int, Any]:
     return memo
 
 
-def _named(callback: Any) -> Iterable[str]:
+def _named(callback: object) -> Iterable[str]:
     """The attributes that a callback says are shared."""
     names = getattr(callback, "shared", ())
     if not isinstance(names, (tuple, list)) or not all(isinstance(name, str) for name in names):
@@ -68,7 +68,7 @@ def _named(callback: Any) -> Iterable[str]:
     return names
 
 
-def _live_in(value: Any, known: Mapping[int, Any]) -> Iterator[tuple[Any, str]]:
+def _live_in(value: object, known: Mapping[int, Any]) -> Iterator[tuple[Any, str]]:
     """Objects within a value that are not to be copied, each with the reason."""
     waiting, seen = [value], set(known)
     while waiting and len(seen) < _MOST_OBJECTS:
@@ -94,7 +94,7 @@ def _live_in(value: Any, known: Mapping[int, Any]) -> Iterator[tuple[Any, str]]:
                 waiting.extend(vars(one).values())
 
 
-def _left_out(one: Any) -> str | None:
+def _left_out(one: object) -> str | None:
     """An attribute that a copy would not have."""
     own = getattr(type(one), "__getstate__", None)
     if own is None or own is getattr(object, "__getstate__", None):
@@ -106,7 +106,7 @@ def _left_out(one: Any) -> str | None:
     return next((name for name in vars(one) if name not in state), None) if isinstance(state, Mapping) else None
 
 
-def _tell(callback: Any, name: str, found: Any, reason: str) -> None:
+def _tell(callback: object, name: str, found: object, reason: str) -> None:
     who = type(callback).__name__
     sentence = (
         f"{who}.{name} holds a {type(found).__name__}, which all runs share, since {reason}; say shared = ({name!r},) "

@@ -76,7 +76,7 @@ class Parameters(LookupConfig):
         fixed, variable = (view[variability].get(part, {}) for variability in VARIABILITIES)
         return LookupConfig({**fixed, **variable}).to_dict()
 
-    def _find(self, key: Any) -> list[tuple[tuple[Any, ...], Any]]:
+    def _find(self, key: object) -> list[tuple[tuple[Any, ...], Any]]:
         return [(path, value) for path, value in super()._find(key) if not self._is_shadowed(path)]
 
     def _is_shadowed(self, path: tuple[Any, ...]) -> bool:
@@ -342,7 +342,7 @@ def _row(params: LookupConfig, name: str) -> Mapping[Any, Any]:
     return row
 
 
-def _column(rows: Mapping[str, Mapping[Any, Any]], part: Any) -> LookupConfig:
+def _column(rows: Mapping[str, Mapping[Any, Any]], part: object) -> LookupConfig:
     return LookupConfig({name: row.get(part, {}) for name, row in rows.items() if part in PARTS or part in row})
 
 
@@ -361,7 +361,7 @@ def _from_tree(cls: type[Any], tree: dict[Any, Any]) -> Any:
     return params
 
 
-def _filled_row(part: str, row: Any) -> Mapping[Any, Any]:
+def _filled_row(part: str, row: object) -> Mapping[Any, Any]:
     if isinstance(row, Mapping | None) and set(row or {}) <= {*VARIABILITIES}:
         return row or {}
     raise ConfigError(f"{part!r} on top must hold 'fixed' and 'variable' and nothing else, got {row!r}")

@@ -4,7 +4,7 @@ import copy
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from delira.training.generators import own_generators
 from delira.utils.files import as_path, publish
 from delira.utils.notes import noting
 from delira.utils.seeding import derive, fix_random_states, seeded_globals
+
+if TYPE_CHECKING:
+    from delira.training.trainer import BaseNetworkTrainer
 
 FORMAT = 1
 #: 2 GiB
@@ -75,7 +78,7 @@ class Preprocessing:
         self.trusted, self.max_bytes = trusted, max_bytes
         self.transformers = {entry: self._checked(entry, each) for entry, each in transformers.items()}
 
-    def _checked(self, entry: Any, transformer: Any) -> Any:
+    def _checked(self, entry: object, transformer: object) -> Any:
         """A clone of a transformer that can be fitted and stored."""
         from sklearn.base import clone
 
@@ -192,7 +195,7 @@ class _Fit:
     """Rows that ``partial_fit`` gets at a time; ``None``: all are fitted at once."""
     rows: list[np.ndarray] = dataclasses.field(default_factory=list)
 
-    def add(self, values: Any) -> None:
+    def add(self, values: object) -> None:
         rows = as_rows(values, f"entry {self.entry!r}")
         if not self.rows:
             self.size = self._choose_size(rows)
@@ -242,7 +245,7 @@ def as_preprocessing(asked: Any) -> Preprocessing | None:
     return asked if asked is None or isinstance(asked, Preprocessing) else Preprocessing(asked)
 
 
-def check_manager(data: Any, role: str) -> None:
+def check_manager(data: object, role: str) -> None:
     """Refuse data that nothing can be fitted on or done to."""
     if data is not None and not isinstance(data, BaseDataManager):
         raise ConfigError(
@@ -258,7 +261,7 @@ def _learns_from_labels(transformer: Any) -> bool:
         return False
 
 
-def _refuse_targets(trainer: Any, entries: Iterable[str]) -> None:
+def _refuse_targets(trainer: "BaseNetworkTrainer", entries: Iterable[str]) -> None:
     """Refuse to rescale what losses and metrics compare with: their numbers would have other units in every fold."""
     config = trainer.config
     losses = [tuple(config.loss_keys.get(name, DEFAULT_LOSS_KEYS)) for name in config.losses]
@@ -330,7 +333,7 @@ def load_preprocessing(path: str | Path, trusted: Iterable[Any] = ()) -> FittedP
     return FittedPreprocessing(transformers)
 
 
-def _checked_trusted(trusted: Any) -> tuple[Any, ...]:
+def _checked_trusted(trusted: object) -> tuple[Any, ...]:
     if isinstance(trusted, str):
         raise ConfigError(f"trusted must be a list of names, got {trusted!r}; write trusted=[{trusted!r}]")
     names = tuple(trusted) if isinstance(trusted, Iterable) else (trusted,)

@@ -6,7 +6,7 @@ import inspect
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError, NetworkError
@@ -27,6 +27,9 @@ from delira.settings.config import (
 )
 from delira.utils import yaml_codec
 from delira.utils.suggest import did_you_mean
+
+if TYPE_CHECKING:
+    from delira.contract import Backend
 
 _log = logging.getLogger("delira")
 
@@ -62,7 +65,7 @@ class RunRequest:
         if self.num_epochs == 0:
             _log.warning("num_epochs is 0: nothing is trained, and the results are those of untrained networks")
 
-    def fingerprint(self, data: Any) -> dict[str, Any]:
+    def fingerprint(self, data: object) -> dict[str, Any]:
         """What must be equal for a run to be continued; the number of epochs is not part of it."""
         training = {name: value for name, value in self.settings.items() if name not in SILENT}
         dataset = getattr(data, "dataset", None)
@@ -78,17 +81,17 @@ class RunRequest:
     def _learned(self) -> dict[str, Any]:
         return {} if self.preprocessing is None else {"preprocessing": self.preprocessing.describe()}
 
-    def describe_batches(self, data: Any) -> dict[str, Any]:
+    def describe_batches(self, data: object) -> dict[str, Any]:
         """What decides the batches, by name: the settings of a manager, and the preprocessing if there is any."""
         return {**(data.describe() if hasattr(data, "describe") else {}), **self._learned}
 
-    def functions(self, data: Any) -> list[Any]:
+    def functions(self, data: object) -> list[Any]:
         """Losses, metrics of the training, and transforms."""
         named = [self.settings.get(name) for name in ("losses", "train_metrics", "metrics", "val_metrics")]
         parts = [change.get("transforms") for change in self.changes.values() if isinstance(change, Mapping)]
         return [*named, getattr(data, "transforms", None), *parts]
 
-    def facts(self, data: Any, backend: Any) -> dict[str, Any]:
+    def facts(self, data: Any, backend: "Backend") -> dict[str, Any]:
         """What the manifest says of the run, also to tell later what differs."""
         dataset = getattr(data, "dataset", None)
         score_key, mode = read_settings(self.settings).score(None, None)
@@ -106,7 +109,7 @@ class RunRequest:
         }
 
 
-def describe_validation(data: Any) -> dict[str, Any]:
+def describe_validation(data: object) -> dict[str, Any]:
     """The validation data of a single run, for the manifest: what tells them from others, and how they are batched."""
     dataset = getattr(data, "dataset", None)
     kind = {"given": "none" if data is None else type(data).__name__}
@@ -183,7 +186,7 @@ def merged(*levels: Mapping[str, Any]) -> dict[str, Any]:
     return flat
 
 
-def _copied(tree: Any, callbacks: Sequence[Any] = ()) -> Any:
+def _copied(tree: object, callbacks: Sequence[Any] = ()) -> Any:
     """A deep copy, but of what callbacks share; what cannot be copied is named."""
     memo = shared_objects(callbacks)
     try:
@@ -207,7 +210,7 @@ def _replace_entries(own: Parameters, given: Parameters) -> None:
     own.permute_to_hierarchy(hierarchy)
 
 
-def _as_callbacks(callbacks: Any) -> list[Any]:
+def _as_callbacks(callbacks: object) -> list[Any]:
     if callbacks is None:
         return []
     if not isinstance(callbacks, Iterable) or isinstance(callbacks, (str, bytes, Mapping)):
@@ -215,7 +218,7 @@ def _as_callbacks(callbacks: Any) -> list[Any]:
     return list(callbacks)
 
 
-def isolated(data: Any) -> Any:
+def isolated(data: object) -> Any:
     """The data of a run of its own: transforms that keep a state begin anew."""
     return data.with_own_transforms() if isinstance(data, BaseDataManager) else data
 
@@ -247,14 +250,14 @@ def check_settings(flat: Mapping[str, Any], n_epochs: int | None) -> None:
             check_epochs(epochs)
 
 
-def check_name(name: Any) -> str:
+def check_name(name: object) -> str:
     """Refuse a name that cannot be that of a folder below ``save_path``."""
     if not isinstance(name, str) or "\0" in name or ".." in Path(name).parts or Path(name).is_absolute():
         raise ConfigError(f"name must be the text that the folder of the experiment is called, got {name!r}")
     return name
 
 
-def check_class(name: str, cls: Any, base: type) -> None:
+def check_class(name: str, cls: object, base: type) -> None:
     """Refuse what is no class of a kind; ``name`` is that of the argument."""
     if isinstance(cls, yaml_codec.Unresolved):
         return  # of a loaded file; it complains when it is used
@@ -262,7 +265,7 @@ def check_class(name: str, cls: Any, base: type) -> None:
         raise ConfigError(f"{name} must be {base.__name__} or a subclass of it, got {cls!r}")
 
 
-def check_mapping(name: str, value: Any) -> None:
+def check_mapping(name: str, value: object) -> None:
     """Refuse what has no names; ``None`` stands for nothing."""
     if value is not None and not isinstance(value, Mapping):
         raise ConfigError(f"{name} must be a dict with names as keys, got {value!r}")
@@ -277,7 +280,7 @@ def check_model_class(model_cls: Any, subclassed: str) -> None:
             raise NetworkError(f"{model_cls.__name__} has no {name}; subclass {subclassed} (model_cls)")
 
 
-def check_model_arguments(model_cls: Any, arguments: Mapping[str, Any]) -> None:
+def check_model_arguments(model_cls: object, arguments: Mapping[str, Any]) -> None:
     """Refuse arguments that the network class does not take, before anything is built."""
     if isinstance(model_cls, yaml_codec.Unresolved):
         return  # of a loaded file; it complains when it is used

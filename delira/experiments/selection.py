@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from delira.runs.fold_result import FoldResult
+    from delira.training.trainer import BaseNetworkTrainer
 
 _LISTED = 10
 #: validated epochs from which on it says something that the best is the first, or the last
 _ENOUGH = 3
 
 
-def selection_of(trainer: Any) -> dict[str, Any]:
+def selection_of(trainer: "BaseNetworkTrainer") -> dict[str, Any]:
     """The fields of a :class:`~delira.runs.fold_result.FoldResult` about the selection, and how outputs were read.
 
     Parameters

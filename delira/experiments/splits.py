@@ -6,7 +6,7 @@ import hashlib
 import numbers
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from delira.experiments.leakage import refuse_shared_groups, refuse_shared_sampl
 from delira.settings.parts import check_flag
 from delira.utils.seeding import check_seed, derive, derive_int, seeded_globals
 from delira.utils.suggest import did_you_mean
+
+if TYPE_CHECKING:
+    from delira.data_loading.abstract_dataset import AbstractDataset
 
 SPLIT_TYPES = ("random", "stratified")
 
@@ -117,7 +120,7 @@ class Splitter:
         If a sample has no group.
     """
 
-    def __init__(self, dataset: Any, config: SplitConfig, seed: int):
+    def __init__(self, dataset: "AbstractDataset", config: SplitConfig, seed: int):
         self.config, self.seed = config, seed
         self.n_samples = len(dataset)
         self.classes = _as_classes(read_labels(dataset, config.label_key), config) if config.is_stratified else None
@@ -134,7 +137,7 @@ class Splitter:
                 refuse_shared_groups(self.groups, split, fold, str(self.config.groups_key))
             yield split
 
-    def _indices(self, part: Any) -> np.ndarray:
+    def _indices(self, part: object) -> np.ndarray:
         return check_range(np.asarray(part, dtype=np.int64), self.n_samples, "the dataset")
 
     def _count_splits(self) -> int:
@@ -272,7 +275,7 @@ def _as_classes(labels: np.ndarray, config: SplitConfig) -> np.ndarray:
     return labels
 
 
-def _as_groups(dataset: Any, key: str) -> np.ndarray:
+def _as_groups(dataset: "AbstractDataset", key: str) -> np.ndarray:
     values = np.asarray(read_labels(dataset, key))
     if values.ndim > 1 and values[0].size == 1:
         values = values.reshape(len(values))
@@ -285,7 +288,7 @@ def _as_groups(dataset: Any, key: str) -> np.ndarray:
     return values
 
 
-def _is_missing(value: Any) -> bool:
+def _is_missing(value: object) -> bool:
     try:
         return value is None or bool(value != value)
     except TypeError:  # pandas.NA is neither equal nor unequal

@@ -210,7 +210,7 @@ def load_parameters(path: Path) -> Parameters:
     return read_patiently(path, load)
 
 
-def _read_folds(run: StoredRun, parameters: Any, problems: list[str]) -> tuple[list[FoldResult], list[FoldResult]]:
+def _read_folds(run: StoredRun, parameters: object, problems: list[str]) -> tuple[list[FoldResult], list[FoldResult]]:
     """Finished folds, and those that are not or cannot be read, with their histories."""
     folds, unfinished = [], []
     is_single = run.kind == "run"
@@ -342,7 +342,7 @@ def _as_metric(name: str, entry: Any) -> Any:
         return None
 
 
-def _resolve(plain: Any) -> Any:
+def _resolve(plain: object) -> Any:
     """What a name stands for, by a fixed table: nothing else that a file names is found, imported or called."""
     if isinstance(plain, str):
         from delira.metrics import known_keys
@@ -378,7 +378,7 @@ def _find(name: str) -> Any:
     return _known_metrics().get(name)
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain(value: object) -> bool:
     """Whether arguments are values, and name nothing that would have to be found or made."""
     if isinstance(value, list):
         return all(map(_is_plain, value))

@@ -117,7 +117,7 @@ class _Reader:
             self._follow(content_of(cell), used)
         self._note(place, [*instructions(code), values, named, closure, numbers])
 
-    def _note(self, place: str, content: Any) -> None:
+    def _note(self, place: str, content: object) -> None:
         """Keep what was read; of two with one name, from different modules, both count."""
         before = [self.found[place]] if place in self.found else []
         self.found[place] = _digest([*before, content])
@@ -137,7 +137,7 @@ class _Reader:
             with contextlib.suppress(Exception):
                 self.read_given(value.get_params(deep=True))
 
-    def read_called(self, value: Any) -> None:
+    def read_called(self, value: object) -> None:
         """The code of what is called: of an object that of its class, and of whatever it calls in its turn."""
         if isinstance(value, (list, tuple, Mapping)):
             for one in value.values() if isinstance(value, Mapping) else value:
@@ -153,7 +153,7 @@ class _Reader:
             held = getattr(value, "__dict__", {}).values()
             self.read_called([one for one in held if callable(one) or isinstance(one, (list, tuple))])
 
-    def _follow(self, value: Any, used: set[str]) -> None:
+    def _follow(self, value: object, used: set[str]) -> None:
         """Go on with a function or a class of the user's, and with those that are taken from a module of the user's."""
         if isinstance(value, types.ModuleType):
             if is_own_file(getattr(value, "__file__", None) or "") and not is_foreign(value.__name__):
@@ -167,7 +167,7 @@ class _Reader:
             self.read_function(function, function.__qualname__)
 
 
-def _function_in(value: Any) -> types.FunctionType | None:
+def _function_in(value: object) -> types.FunctionType | None:
     """The function of Python in a method, a property, or something that was compiled."""
     for _ in range(10):
         if isinstance(value, types.FunctionType):
@@ -186,7 +186,7 @@ def _function_in(value: Any) -> types.FunctionType | None:
     return None
 
 
-def _attribute(value: Any, name: str) -> Any:
+def _attribute(value: object, name: str) -> Any:
     try:
         return getattr(value, name, None)
     except Exception:  # what an object does for its attributes is its own affair
@@ -212,7 +212,7 @@ def instructions(code: types.CodeType) -> Iterator[Any]:
         yield before
 
 
-def _describe(value: Any) -> Any:
+def _describe(value: object) -> Any:
     """A constant as plain values; of what is none its type, or its name."""
     if isinstance(value, types.CodeType):
         return [*instructions(value)]
@@ -240,11 +240,11 @@ def content_of(cell: Any) -> Any:
         return None
 
 
-def _digest(content: Any) -> str:
+def _digest(content: object) -> str:
     return hashlib.sha256(repr(content).encode(errors="surrogatepass")).hexdigest()[:16]
 
 
-def is_own(value: Any) -> bool:
+def is_own(value: object) -> bool:
     """Whether a class or a function is the user's, and none of Python, delira or an installed package."""
     module = str(getattr(value, "__module__", None) or "")
     if is_foreign(module):

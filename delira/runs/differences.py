@@ -95,7 +95,7 @@ def _must_be_same(described: object) -> bool:
     return str(described.get("$call", "")).startswith("delira.") or bool(described.get("in_step"))
 
 
-def _lines_of_code(old: Any, new: Any) -> Iterator[str]:
+def _lines_of_code(old: object, new: object) -> Iterator[str]:
     old, new = _mapping(old), _mapping(new)
     if old.get("python") != new.get("python"):
         return
@@ -106,12 +106,12 @@ def _lines_of_code(old: Any, new: Any) -> Iterator[str]:
             yield f"code: {name} {how}"
 
 
-def _lines_of_functions(old: Any, new: Any) -> Iterator[str]:
+def _lines_of_functions(old: object, new: object) -> Iterator[str]:
     """What differs of functions that are in both: of one that came or went its name tells, or what calls it."""
     yield from (line for line in _lines_of_code(old, new) if line.endswith("is another one"))
 
 
-def _lines_of_validation(old: Any, new: Any) -> Iterator[str]:
+def _lines_of_validation(old: object, new: object) -> Iterator[str]:
     old, new = _mapping(old), _mapping(new)
     if old.get("given") != new.get("given"):
         yield f"validation data: {old.get('given')} in the run, {new.get('given')} now"
@@ -124,7 +124,7 @@ def _lines_of_validation(old: Any, new: Any) -> Iterator[str]:
     yield from _compare("validation data", old.get("batches"), new.get("batches"))
 
 
-def _lines_of_callbacks(old: Any, new: Any) -> Iterator[str]:
+def _lines_of_callbacks(old: object, new: object) -> Iterator[str]:
     """What differs of the callbacks that must be the same."""
     gone, come = ([one for one in each if _must_be_same(one)] for each in _unequal(old, new))
     return _paired(gone, come)
@@ -142,7 +142,7 @@ def _paired(gone: list[Any], come: list[Any]) -> Iterator[str]:
     yield from (f"callbacks: {_text(one)} now, not in the run" for one in come)
 
 
-def _unequal(old: Any, new: Any) -> tuple[list[Any], list[Any]]:
+def _unequal(old: object, new: object) -> tuple[list[Any], list[Any]]:
     """Callbacks without an equal one on the other side."""
     gone, come = ([*each] if isinstance(each, list) else [] for each in (old, new))
     for one in [*gone]:
@@ -152,15 +152,15 @@ def _unequal(old: Any, new: Any) -> tuple[list[Any], list[Any]]:
     return gone, come
 
 
-def _type_of(described: Any) -> str:
+def _type_of(described: object) -> str:
     return str(_mapping(described).get("$call"))
 
 
-def _names_in(listed: Any) -> set[str]:
+def _names_in(listed: object) -> set[str]:
     return {str(name) for name in listed} if isinstance(listed, list) else set()
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def _mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
@@ -302,11 +302,11 @@ def _compare_entry(place: str, old: Mapping[str, Any], new: Mapping[str, Any], n
         yield from _compare(place, old[name], new[name])
 
 
-def _are_settings(value: Any) -> bool:
+def _are_settings(value: object) -> bool:
     return isinstance(value, dict) and not any(name.startswith("$") for name in value)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     """A value as a user would write it, without the tags of the codec where they say nothing."""
     if isinstance(value, dict) and value.keys() & {"$repr", "$object", "$call", "$partial"}:
         return str(Unresolved(value, ""))

@@ -177,7 +177,7 @@ def read_means(folder: Path) -> dict[str, float]:
         raise CheckpointError(f"{path} does not hold a fold: {error!r}") from error
 
 
-def _can_be_packed(state: Any) -> bool:
+def _can_be_packed(state: object) -> bool:
     """Return False of tensors: they belong to the checkpoint."""
     try:
         _pack(state)
@@ -195,7 +195,7 @@ def _pack_outputs(outputs: Mapping[str, Any]) -> Any:
         return None
 
 
-def _count_bytes(leaf: Any) -> int:
+def _count_bytes(leaf: object) -> int:
     if isinstance(leaf, np.ndarray) and leaf.dtype.hasobject:
         return sum(_count_bytes(item) for item in leaf.flat)
     return int(getattr(leaf, "nbytes", 0))
@@ -225,7 +225,7 @@ def _is_plain(dtype: np.dtype) -> bool:
     return not dtype.hasobject and dtype.type is not np.void
 
 
-def _unpack(plain: Any) -> Any:
+def _unpack(plain: object) -> Any:
     if not isinstance(plain, dict):
         return plain
     content: Any

@@ -29,7 +29,7 @@ def check_dictionaries(owner: object, **given: object) -> None:
             raise ConfigError(f"{type(owner).__name__}: {name} is a dictionary, got {value!r:.80}")
 
 
-def _indices(name: str, given: Any) -> np.ndarray:
+def _indices(name: str, given: object) -> np.ndarray:
     """Indices of samples as int64; fractions, negative ones and texts are none."""
     found = np.asarray(given)
     is_right = found.ndim == 1 and (found.dtype.kind in "iu" or not found.size)
@@ -38,7 +38,7 @@ def _indices(name: str, given: Any) -> np.ndarray:
     return found.astype(np.int64)
 
 
-def _values(name: Any, given: Any) -> np.ndarray:
+def _values(name: object, given: object) -> np.ndarray:
     found = np.atleast_1d(np.asarray(given))
     if not isinstance(name, str) or found.dtype.kind not in "biufc":
         raise ConfigError(
@@ -47,7 +47,7 @@ def _values(name: Any, given: Any) -> np.ndarray:
     return found
 
 
-def _check_readings(given: Any) -> None:
+def _check_readings(given: object) -> None:
     is_right = isinstance(given, Mapping) and all(
         isinstance(name, str)
         and isinstance(facts, Mapping)

@@ -38,7 +38,7 @@ class _Untold(Exception):
     """What a function depends on cannot be had."""
 
 
-def function_identity(function: Any) -> str | None:
+def function_identity(function: object) -> str | None:
     """The digest of a function of the user's own: its code, and all that it names.
 
     What it names counts by its content: numbers, texts, arrays, other functions of the user's; functions of installed
@@ -143,7 +143,7 @@ def _of_array(array: np.ndarray) -> Any:
     return [content.dtype.descr, content.shape, hashlib.sha256(content.tobytes()).hexdigest()]
 
 
-def _of_installed(value: Any) -> Any:
+def _of_installed(value: object) -> Any:
     """A class or function of an installed package by its name, where it is found under it."""
     module, name = (
         str(getattr(value, "__module__", None)),

@@ -3,7 +3,6 @@
 import os
 import re
 from pathlib import Path
-from typing import Any
 
 from delira.errors import ConfigError
 
@@ -37,7 +36,7 @@ def _is_of_run(folder: Path) -> bool:
     return is_begun or (folder / "history.jsonl").exists() or (folder / "fold_00").is_dir()
 
 
-def _as_path(resume: Any) -> Path:
+def _as_path(resume: object) -> Path:
     """What a user wants to resume from, refused if it is no path."""
     if not isinstance(resume, (str, os.PathLike)):
         raise ConfigError(f"resume must be 'auto', a path or None, got {resume!r}")

@@ -474,15 +474,15 @@ def _read_manifest(path: Path, problems: list[str]) -> dict[str, Any]:
     return manifest
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def _mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _as_time(text: Any) -> datetime.datetime | None:
+def _as_time(text: object) -> datetime.datetime | None:
     try:
         time = datetime.datetime.fromisoformat(str(text))
     except ValueError:

@@ -39,7 +39,7 @@ def write_summary(folder: Path, facts: Mapping[str, Any], metrics: Mapping[str, 
     return publish_text(folder / SUMMARY, json.dumps(sealed({"format": FORMAT, **content}, _plain), indent=1) + "\n")
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """What JSON has no form for: numbers of numpy as numbers, all else as text."""
     return value.item() if isinstance(value, np.generic) else str(value)
 

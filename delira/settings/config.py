@@ -8,7 +8,7 @@ import dataclasses
 import numbers
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from delira.contract import CompileConfig, UpdateConfig
 from delira.errors import ConfigError
@@ -28,18 +28,21 @@ from delira.utils.seeding import check_seed
 from delira.utils.suggest import did_you_mean
 from delira.utils.yaml_codec import Unresolved
 
+if TYPE_CHECKING:
+    from delira.contract import Backend
 
-def score_mode(mode: Any) -> str:
+
+def score_mode(mode: object) -> str:
     """Translate ``"min"``/``"max"`` to ``"lowest"``/``"highest"``, leave ``"auto"``, and refuse anything else."""
     return as_mode(mode, "val_score_mode")
 
 
-def is_same_score(key: Any, other: Any) -> bool:
+def is_same_score(key: object, other: object) -> bool:
     """Whether two names, with or without ``val_``, are those of one score."""
     return str(key).removeprefix("val_") == str(other).removeprefix("val_")
 
 
-def check_epochs(num_epochs: Any) -> int:
+def check_epochs(num_epochs: object) -> int:
     """Refuse anything but a non-negative integer."""
     if isinstance(num_epochs, bool) or not isinstance(num_epochs, numbers.Integral) or num_epochs < 0:
         raise ConfigError(f"num_epochs must be an integer of at least 0 (epochs in total), got {num_epochs!r}")
@@ -58,7 +61,7 @@ def check_batch_size(batch_size: Any) -> int:
     return batch_size
 
 
-def check_fold(fold: Any) -> int:
+def check_fold(fold: object) -> int:
     """Refuse anything but a non-negative integer."""
     if isinstance(fold, bool) or not isinstance(fold, numbers.Integral):
         raise ConfigError(f"fold must be an integer, got {fold!r}")
@@ -191,7 +194,10 @@ class TrainerConfig:
         return {name: self.metric_keys[name] for name in metrics if name in self.metric_keys}
 
     def bound(
-        self, metrics: Mapping[str, Any], metric_keys: Mapping[str, Sequence[str]] | None = None, backend: Any = None
+        self,
+        metrics: Mapping[str, Any],
+        metric_keys: Mapping[str, Sequence[str]] | None = None,
+        backend: "Backend | None" = None,
     ) -> dict[str, Any]:
         """Metrics with what losses and settings say about the predictions that they read, e.g. that these are logits.
 
@@ -305,7 +311,7 @@ class TrainerConfig:
         self.bound(self.epoch_metrics)
 
 
-def _check_function(setting: str, name: str, function: Any) -> None:
+def _check_function(setting: str, name: str, function: object) -> None:
     if name == "epoch":
         raise ConfigError(f"{setting} names 'epoch', which is the number of the epoch; use another name")
     if isinstance(function, type):
@@ -444,7 +450,7 @@ def check_names(settings: Iterable[str], known: Iterable[str]) -> None:
         raise ConfigError("\n".join(lines) + "\n(what only your closure needs goes under training['extra'])")
 
 
-def _means_default(value: Any, name: str) -> bool:
+def _means_default(value: object, name: str) -> bool:
     """``None`` stands for the default wherever it is no value of its own (the historic signature has many)."""
     return value is None and name not in ("save_freq", "logging_type", "device", "val_score_key")
 

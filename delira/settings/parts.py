@@ -10,19 +10,19 @@ from delira.errors import ConfigError
 from delira.utils.optimizing import check_rate_in
 
 
-def check_positive(name: str, value: Any, unit: str) -> None:
+def check_positive(name: str, value: object, unit: str) -> None:
     """Refuse anything but a positive integer."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
         raise ConfigError(f"{name} must be an integer of at least 1 ({unit}), got {value!r}")
 
 
-def check_flag(name: str, value: Any) -> None:
+def check_flag(name: str, value: object) -> None:
     """Refuse anything but True and False."""
     if not isinstance(value, bool):
         raise ConfigError(f"{name} must be True or False, got {value!r}")
 
 
-def check_verbose(verbose: Any) -> None:
+def check_verbose(verbose: object) -> None:
     """Refuse what says nothing about how much is shown."""
     if not isinstance(verbose, numbers.Integral) or verbose not in (0, 1, 2):
         raise ConfigError(

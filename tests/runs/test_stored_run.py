@@ -8,7 +8,13 @@ from delira.errors import ConfigError
 from delira.runs.folder import RunFolder
 from delira.runs.stored_run import BROKEN_OFF, FAILED, FINISHED, UNKNOWN, find_runs, read_run
 
-MANIFEST = {"name": "x", "fingerprint": {"kind": "kfold"}, "num_splits": 3, "settings": {"val_score_key": "dice"}}
+MANIFEST = {
+    "name": "x",
+    "fingerprint": {"kind": "kfold"},
+    "num_splits": 3,
+    "settings": {"val_score_key": "dice"},
+    "score_mode": "highest",
+}
 
 
 def folder_of(path, *events):
