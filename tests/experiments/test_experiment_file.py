@@ -66,3 +66,12 @@ def test_another_file_is_no_experiment(room, tmp_path):
     (tmp_path / "other.yml").write_text("a: 1\n")
     with pytest.raises(ConfigError, match=r"other.yml is no experiment file; it was not written by Experiment.save"):
         room.experiment_cls.load(tmp_path / "other.yml")
+
+
+def test_an_experiment_whose_name_is_a_path_keeps_its_folder_when_it_is_saved_and_loaded(room, tmp_path, manager):
+    experiment = room.experiment(tmp_path, name="a/b")
+    assert experiment.save_path == tmp_path / "a" / "b"
+    loaded = room.experiment_cls.load(experiment.save(), {room.network.__qualname__: room.network})
+    assert (loaded.name, loaded.save_path) == ("a/b", tmp_path / "a" / "b")
+    again = room.experiment_cls.load(loaded.save())
+    assert again.save_path == tmp_path / "a" / "b"

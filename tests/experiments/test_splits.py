@@ -6,7 +6,7 @@ from small_rooms import build_room
 
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError, MissingKeyError
-from delira.experiments.splits import SplitConfig
+from delira.experiments.splits import SplitConfig, Splitter
 from delira.training.callbacks import AbstractCallback
 
 
@@ -70,3 +70,17 @@ def test_a_label_key_may_be_given_by_set_labels_or_made_by_a_transform(tmp_path,
     made = BaseDataManager(manager(12).dataset, 4, transforms=lambda batch: {**batch, "sign": np.sign(batch["label"])})
     result = room.experiment(tmp_path, training={"num_epochs": 1}).kfold(made, num_splits=2, label_key="sign")
     assert set(np.unique(result.folds[0].targets["sign"])) <= {-1, 0, 1}
+
+
+@pytest.mark.parametrize("part", [0.7, 0.4, 0.15, 0.05])
+def test_a_grouped_and_stratified_validation_part_comes_close_to_the_share_that_was_asked_for(part):
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(120), rng.integers(1, 4, size=120))
+    classes = (rng.random(120) < 0.4).astype(np.int64)[groups]
+    dataset = BaseDataManager({"data": np.zeros((len(groups), 1)), "label": classes, "patient": groups}).dataset
+    config = SplitConfig(num_splits=3, split_type="stratified", groups_key="patient", val_split=part, shuffle=True)
+    for split in Splitter(dataset, config, 0):
+        sides = [set(groups[indices]) for indices in (split.train, split.val, split.test)]
+        assert len(set.union(*sides)) == sum(map(len, sides)) == 120
+        assert len(split.val) / (len(split.val) + len(split.train)) == pytest.approx(part, abs=0.05)
+        assert classes[split.val].mean() == pytest.approx(classes.mean(), abs=0.15)

@@ -1,111 +1,17 @@
-"""What a checkpoint inside an epoch keeps of the epoch: values of steps, metrics half done, generators."""
+"""What a checkpoint inside an epoch keeps of its metrics: half of them done, and continued."""
 
-import random
 import warnings
 
 import numpy as np
 import pytest
+from broken_off import Break
+from stored_trees import through_a_file
 
-from delira.errors import CheckpointError, NonFiniteLossError
-from delira.io.container import read_tree, write_tree
+from delira.errors import CheckpointError
 from delira.metrics import AurocMetric, MetricSet, SklearnAccuracyScore, accuracy, dice, per_sample
-from delira.training.generators import generators_state, own_generators, set_generators
 from delira.training.running_epoch import RunningEpoch
-from delira.training.state import TrainingState
-from delira.training.step_values import StepValues
 
 N_BATCHES = 7
-
-
-def through_a_file(room, tree, path):
-    """The tree as the room's checkpoints give it back."""
-    with open(path, "wb") as file:
-        room.backend.checkpoints.write(file, tree)
-    return room.backend.checkpoints.read(path)
-
-
-# ---- losses and metrics of the steps
-
-
-def read(values):
-    return np.array([float(value) for value in values])
-
-
-def append_step(values, step, rng):
-    named = {"mse": rng.normal(), "mae": rng.normal()}
-    if step % 2 == 0:  # a closure need not return every name at every step
-        named["adversarial"] = rng.normal()
-    values.append(named, int(rng.integers(1, 9)), step)
-
-
-@pytest.mark.sampled("pairs")
-@pytest.mark.parametrize("stop", range(N_BATCHES + 1))
-@pytest.mark.parametrize("checked", [False, True])
-def test_values_of_steps_go_on_where_they_were(room, tmp_path, stop, checked):
-    whole, first = StepValues(read), StepValues(read)
-    for values, last in ((whole, N_BATCHES), (first, stop)):
-        rng = np.random.default_rng(0)
-        for step in range(1, last + 1):
-            append_step(values, step, rng)
-            if checked and step % 3 == 0:
-                values.check_finite(1)
-    second = StepValues(read)
-    second.load_state_dict(through_a_file(room, first.state_dict(), tmp_path / "values"))
-    rng = np.random.default_rng(0)
-    for step in range(1, N_BATCHES + 1):
-        append_step(second if step > stop else StepValues(read), step, rng)
-    assert second.keys() == whole.keys() or stop < 2
-    assert sorted(second.keys()) == sorted(whole.keys())
-    for mode in ("mean", "sum", "first_only", "last_only"):
-        assert second.reduce(mode) == whole.reduce(mode)
-    for name in whole:
-        assert np.array_equal(second[name], whole[name])
-
-
-def test_values_that_were_bad_before_the_checkpoint_name_their_step_after_it(room, tmp_path):
-    """With nonfinite='ignore' or 'skip' there may be such; each is looked at once."""
-    first = StepValues(read)
-    for step, value in enumerate([1.0, np.nan, 2.0], 1):
-        first.append({"mse": value}, 4, step)
-    second = StepValues(read)
-    second.load_state_dict(through_a_file(room, first.state_dict(), tmp_path / "values"))
-    with pytest.raises(NonFiniteLossError, match="'mse' became nan in epoch 3, step 2"):
-        second.check_finite(3)
-    second.check_finite(3)
-    third = StepValues(read)
-    third.load_state_dict(second.state_dict())
-    third.append({"mse": np.inf}, 4, 4)
-    with pytest.raises(NonFiniteLossError, match="'mse' became inf in epoch 3, step 4"):
-        third.check_finite(3)
-    assert third.reduce("mean", finite_only=True) == {"mse": 1.5}
-
-
-def test_a_state_is_a_copy(room):
-    values = StepValues(read)
-    values.append({"mse": 1.0}, 4, 1)
-    state = values.state_dict()
-    values.append({"mse": 2.0}, 2, 2)
-    assert values["mse"].tolist() == [1.0, 2.0]
-    assert state["mse"]["values"].tolist() == [1.0]
-    other = StepValues(read)
-    other.load_state_dict(state)
-    other.append({"mse": 5.0}, 2, 2)
-    assert other["mse"].tolist() == [1.0, 5.0]
-    assert state["mse"]["sizes"].tolist() == [4]
-
-
-def test_values_on_a_device_are_read(tmp_path):
-    torch = pytest.importorskip("torch")
-    from small_rooms import torch_room
-
-    values = StepValues(torch_room().backend.arrays.read_scalars)
-    for step in (1, 2, 3):
-        values.append({"mse": torch.tensor(float(step), requires_grad=True)}, 1, step)
-    state = through_a_file(torch_room(), values.state_dict(), tmp_path / "values")
-    assert np.asarray(state["mse"]["values"]).tolist() == [1.0, 2.0, 3.0]
-
-
-# ---- metrics over the epoch
 
 
 class Streaming:
@@ -319,9 +225,6 @@ def test_a_run_whose_predictions_are_ragged_begins_its_epoch_again(tmp_path, reg
     assert room.same(resumed.checkpoint_tree(), unbroken.checkpoint_tree())
 
 
-# ---- torchmetrics
-
-
 def _torchmetrics(name):
     torchmetrics = pytest.importorskip("torchmetrics")
     return {
@@ -388,21 +291,6 @@ def test_wrappers_of_torchmetrics_are_told_to_hide_their_state():
     assert not metrics.is_storable
 
 
-# ---- the running epoch as a whole
-
-
-class Break:
-    """Ends the process after a step."""
-
-    def __init__(self, step):
-        self.step = step
-
-    def at_iter_end(self, trainer, *, global_iter_num, **facts):
-        if global_iter_num + 1 == self.step:
-            self.step = None  # once
-            raise KeyboardInterrupt
-
-
 @pytest.mark.sampled("values")
 @pytest.mark.parametrize(
     ("then", "now"),
@@ -446,165 +334,3 @@ def test_the_state_of_a_running_epoch_goes_through_every_file(room, tmp_path, ma
     assert second.rates == {"lr": 0.25}
     results = [[part.reduce() for part in running.finish(N_BATCHES)] for running in (first, second)]
     assert results[0] == results[1]
-
-
-# ---- loaders that tell their position
-
-
-class Loader:
-    """Goes through its batches, and counts its epochs as loaders of others do."""
-
-    def __init__(self, batches, shuffles=False):
-        self.batches, self.shuffles, self.epoch, self.position = batches, shuffles, 0, 0
-
-    def __iter__(self):
-        order = np.arange(len(self.batches))
-        if self.shuffles:
-            order = np.random.default_rng(self.epoch).permutation(order)
-        while self.position < len(order):
-            self.position += 1
-            yield self.batches[order[self.position - 1]]
-        self.epoch, self.position = self.epoch + 1, 0
-
-    def state_dict(self):
-        return {"epoch": self.epoch, "position": self.position}
-
-    def load_state_dict(self, state):
-        self.epoch, self.position = state["epoch"], state["position"]
-
-
-def check_loader(room, path, regression, step, shuffles, same_trainer, **settings):
-    batches = [regression(4, seed=seed) for seed in range(4)]
-    unbroken = room.trainer(path / "unbroken", **settings)
-    unbroken.train(3, Loader(batches, shuffles), Loader(batches[:1]))
-    broken = room.trainer(path / "broken", callbacks=[Break(step)], **settings)
-    loader = Loader(batches, shuffles)
-    with pytest.raises(KeyboardInterrupt):
-        broken.train(3, loader, Loader(batches[:1]))
-    if not same_trainer:
-        broken, loader = room.trainer(path / "broken", **settings), Loader(batches, shuffles)
-    broken.train(3, loader, Loader(batches[:1]))
-    assert np.array_equal(room.read(broken.module), room.read(unbroken.module))
-    assert broken.state.history == unbroken.state.history
-
-
-@pytest.mark.sampled("pairs")
-@pytest.mark.parametrize("step", [2, 6, 8, 12])
-@pytest.mark.parametrize("shuffles", [False, True])
-@pytest.mark.parametrize("same_trainer", [False, True])
-def test_a_loader_that_tells_its_position_goes_on_there(room, tmp_path, regression, step, shuffles, same_trainer):
-    check_loader(room, tmp_path, regression, step, shuffles, same_trainer, save_freq_steps=1)
-
-
-@pytest.mark.sampled("values")
-@pytest.mark.parametrize(("shuffles", "same_trainer"), [(True, False), (False, True)])
-def test_a_loader_goes_on_after_a_whole_epoch_too(room, tmp_path, regression, shuffles, same_trainer):
-    """One that keeps its own order; and any in the process where it was broken off, since it is inside an epoch."""
-    check_loader(room, tmp_path, regression, 6, shuffles, same_trainer, save_freq=1)
-
-
-# ---- generators
-
-
-def draw(room):
-    """Some numbers of every generator; an odd number of normal ones leaves one in the cache."""
-    return (
-        room.draw(), random.random(), random.gauss(0, 1), random.getrandbits(70), random.sample(range(99), 5),
-        np.random.random(), np.random.normal(), np.random.randint(99), np.random.permutation(9).tolist(),
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize("before", [0, 1, 2, 700])
-def test_generators_go_on_where_they_were(room, tmp_path, before):
-    with own_generators(room.backend):
-        random.seed(1)
-        np.random.seed(2)
-        room.backend.generators.seed(3)
-        for _ in range(before):
-            draw(room)
-        state = through_a_file(room, generators_state(room.backend), tmp_path / "state")
-        expected = [draw(room) for _ in range(3)]
-        draw(room)
-        set_generators(room.backend, state)
-        assert [draw(room) for _ in range(3)] == expected
-        set_generators(room.backend, state)
-        assert [draw(room) for _ in range(3)] == expected, "drawing has changed the state"
-
-
-def test_half_used_pairs_of_normal_numbers_go_on(room, tmp_path):
-    """Python and numpy draw two at once and keep the second."""
-    with own_generators(room.backend):
-        random.seed(1)
-        np.random.seed(2)
-        random.gauss(0, 1)
-        np.random.normal()
-        state = through_a_file(room, generators_state(room.backend), tmp_path / "state")
-        expected = (random.gauss(0, 1), np.random.normal())
-        random.seed(5)
-        np.random.seed(6)
-        set_generators(room.backend, state)
-        assert (random.gauss(0, 1), np.random.normal()) == expected
-
-
-def test_a_state_of_generators_is_a_copy(room):
-    with own_generators(room.backend):
-        state = generators_state(room.backend)
-        first = [draw(room) for _ in range(700)]
-        set_generators(room.backend, state)
-        assert [draw(room) for _ in range(700)] == first
-
-
-def test_lent_generators_are_given_back_after_an_error(room):
-    def fail():
-        with own_generators(room.backend):
-            draw(room)
-            raise ZeroDivisionError
-
-    with room.undisturbed(), pytest.raises(ZeroDivisionError):
-        fail()
-
-
-# ---- the state of the run
-
-
-def full_state():
-    return TrainingState(
-        epoch=3, step_in_epoch=2, global_step=11, fold=1, seed=5, best_score=-0.0, best_epoch=2, score_key="val_a",
-        score_mode="highest", stop_training=True, rollbacks=2, micro_batches=4,
-        history=[{"epoch": 1, "a": float("nan")}, {"epoch": 2, "a": float("-inf")}, {"epoch": 3, "a": 1e-300}],
-        callbacks={"EarlyStopping": {"best": float("inf"), "epochs_waited": 2}}, accumulators={"losses": {}},
-        generators={"python": {"gauss": None}}, loader={"position": 3},
-    )  # fmt: skip
-
-
-def test_the_state_of_a_run_goes_through_every_file(room, tmp_path):
-    tree = through_a_file(room, full_state().to_tree(), tmp_path / "state")
-    assert repr(TrainingState.from_tree(tree)) == repr(full_state())
-
-
-@pytest.mark.parametrize("missing", [name for name in vars(TrainingState()) if name != "epoch"])
-def test_a_state_of_an_older_file_lacks_what_came_later(missing):
-    tree = full_state().to_tree()
-    del tree[missing]
-    state = TrainingState.from_tree(tree)
-    assert getattr(state, missing) == getattr(TrainingState(), missing)
-    assert {name: value for name, value in vars(state).items() if name != missing} == tree
-
-
-def test_entries_of_a_newer_file_are_refused():
-    with pytest.raises(CheckpointError, match=r"unknown entries \['momentum', 'phase'\]; .* a newer version of delira"):
-        TrainingState.from_tree({**full_state().to_tree(), "phase": 1, "momentum": 2})
-
-
-def test_default_states_share_nothing():
-    first, second = TrainingState(), TrainingState()
-    first.history.append({})
-    first.callbacks["a"] = {}
-    assert second == TrainingState()
-
-
-def test_a_file_of_the_core_alone_holds_it_too(tmp_path):
-    """Rooms without a format of their own write this one."""
-    with open(tmp_path / "state.zip", "wb") as file:
-        write_tree(file, full_state().to_tree())
-    assert repr(TrainingState.from_tree(read_tree(tmp_path / "state.zip"))) == repr(full_state())
