@@ -19,8 +19,6 @@ ROOT = Path(__file__).resolve().parent.parent
 BY_NAMES = 3
 #: of more test files than these, a helper that they import has none
 BY_IMPORT = 5
-#: folder of a backend -> what the names of its tests begin with
-SHORT = {"tensorflow": "tf"}
 SPECIFICATION = "tests/test_specification.py"
 #: what the path of a file begins with -> tests of what many files make together
 ACROSS = {
@@ -113,14 +111,14 @@ class Belonging:
     def _by_stem(self, path: str) -> list[str]:
         """Test files whose name begins with that of a source, or of its folder and it."""
         source = Path(path)
-        folder = SHORT.get(source.parent.name, source.parent.name)
-        if source.parts[:2] == ("delira", "backends"):  # seven backends have files of the same names
-            folder = SHORT.get(source.parts[2], source.parts[2])
-            starts = [f"{folder}_{source.stem}"]
-        else:
-            starts = [source.stem.strip("_"), f"{folder}_{source.stem}"]
+        starts = [source.stem.strip("_"), f"{source.parent.name}_{source.stem}"]
         tests = {name: Path(name).stem.removeprefix("test_") for name in self.texts}
-        found = [name for name, test in tests.items() if any(_begins(test, start) for start in starts)]
+        if source.parts[:2] == ("delira", "backends"):  # all backends have files of the same names
+            starts = [f"{source.parts[2]}_{source.stem}"]
+            role = f"tests/backends/test_{source.stem}.py"
+        else:
+            role = ""
+        found = [name for name, test in tests.items() if name == role or any(_begins(test, start) for start in starts)]
         near = [name for name in found if Path("tests", source.parts[1]) in Path(name).parents]
         return sorted(near or found, key=len)
 

@@ -1,13 +1,16 @@
 """Checkpoints of estimators: continued bit for bit, wherever a run was broken off, and nothing in them is executed."""
 
+import io
 import os
 import signal
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_digits
 from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingRegressor, RandomForestClassifier
@@ -31,7 +34,7 @@ from delira.models import load_named_weights, named_weights
 
 skops = pytest.importorskip("skops.io", reason="checkpoints of the scikit-learn room need skops")
 
-from delira.io import load_checkpoint_sklearn, save_checkpoint_sklearn  # noqa: E402
+from delira.io import estimators, load_checkpoint_sklearn, save_checkpoint_sklearn  # noqa: E402
 from delira.models import SklearnEstimator  # noqa: E402
 from delira.training import SklearnExperiment, SklearnNetworkTrainer  # noqa: E402
 
@@ -414,3 +417,17 @@ def test_weights_by_name(kind, tmp_path):
 def test_an_estimator_without_weights_says_so():
     with pytest.raises(ConfigError, match=r"RandomForestClassifier has no coef_ or intercept_"):
         named_weights(SklearnEstimator(RandomForestClassifier()))
+
+
+def test_sparse_arrays_are_stored_as_they_are_and_compressed_ones_refused():
+    skops_io = pytest.importorskip("skops.io")
+    texts, labels = np.array(["a cat sat", "a dog ran", "cats sit", "dogs run"] * 3), np.arange(12) % 2
+    learned = make_pipeline(TfidfVectorizer(), SVC()).fit(texts, labels)
+    content, _ = estimators.dump(learned)
+    again = estimators.load(content, ())
+    assert (again.predict(texts) == learned.predict(texts)).all()
+    with zipfile.ZipFile(io.BytesIO(content.tobytes())) as archive:
+        assert any(name.endswith(".npz") for name in archive.namelist())
+    bomb = np.frombuffer(skops_io.dumps(sparse.csr_matrix(np.zeros((1, 2)))), np.uint8)  # skops compresses them
+    with pytest.raises(CheckpointError, match="nobody knows how large"):
+        estimators.load(bomb, ())

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from mixing_batches import FRAMEWORKS, converter
 
 import delira
 
@@ -82,3 +83,14 @@ def torch_fit():
 @pytest.fixture
 def by_hand():
     return mse_by_hand
+
+
+@pytest.fixture(params=FRAMEWORKS)
+def framework(request):
+    return request.param
+
+
+@pytest.fixture
+def convert(framework):
+    """Makes arrays of the framework."""
+    return converter(framework)

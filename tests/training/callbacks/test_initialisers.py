@@ -10,7 +10,9 @@ from small_rooms import build_room
 
 import delira
 from delira.errors import ConfigError, NetworkError
+from delira.training import callbacks as cb
 from delira.training.callbacks import (
+    LSUV,
     KaimingNormal,
     KaimingUniform,
     LsuvInit,
@@ -339,3 +341,14 @@ def test_a_layer_that_cannot_be_scaled_is_told(caplog):
 def test_networks_of_others_are_refused(room):
     with pytest.raises(ConfigError, match=r"LsuvInit is for PyTorch, and the network is a .*; use KaimingNormal"):
         delira.Trial(parts(room), callbacks=[LsuvInit(np.ones((2, 3)))], seed=0, verbose=0)
+
+
+def test_lsuv_has_two_names():
+    assert LSUV is LsuvInit
+
+
+def test_a_layer_that_is_not_there_is_named(torch_fit):
+    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+    torch_fit.module = torch.nn.Sequential(torch.nn.Linear(3, 1))
+    with pytest.raises(ConfigError, match="ZeroBias: there is no layer 'O'"):
+        torch_fit.trial(cb.ZeroBias(modules=["0", "O"]))
