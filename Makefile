@@ -77,13 +77,13 @@ stubs: .venv/.stamp-dev
 	@$(BIN)/python tests/stubs.py
 
 test: .venv/.stamp-dev
-	@$(call all_tests,-m "$(FAST)" $(ARGS))
+	@$(call all_tests,-m "$(FAST)" --sample $(ARGS))
 
 # BASE: branch or commit that is compared with
 BASE ?= main
 test-changed: .venv/.stamp-dev
 	@set -ef; tests=$$($(BIN)/python tests/belonging.py --since $(BASE)); \
-		if [ -n "$$tests" ]; then $(BIN)/python -m pytest -m "$(FAST)" $$tests $(ARGS); fi
+		if [ -n "$$tests" ]; then $(BIN)/python -m pytest -m "$(FAST)" --sample $$tests $(ARGS); fi
 
 chaos: .venv/.stamp-dev
 	@$(PYTEST) -m "not gpu" tests/chaos $(ARGS)

@@ -40,11 +40,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--rooms", default=",".join(NORMAL_ROOMS),
         help=f"rooms for the tests of every room, by name and comma, or 'all'; there are {', '.join(ROOMS)}",
     )  # fmt: skip
+    parser.addoption("--sample", action="store_true", help="of products and of frameworks, the choice of make test")
     parser.addoption("--forks", choices=["only", "no"], help="only the test files that are marked 'forks', or no such")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    hypothesis.settings.load_profile("fast" if "not slow" in config.option.markexpr else "full")
+    hypothesis.settings.load_profile("fast" if config.getoption("sample") else "full")
     # a shell's background job ignores Ctrl-C, and so would every program that a test starts and interrupts
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -79,8 +80,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if any(re.search(mark.args[0], item.callspec.id) for mark in item.iter_markers("slow_cases")):
             item.add_marker("slow")
-    pairwise.leave_out(items)
-    if items and items[0].config.getoption("rooms") == ",".join(NORMAL_ROOMS):  # else these are asked for
+    if items and items[0].config.getoption("sample"):
+        pairwise.leave_out(items)
         pairwise.take_turns(items)
 
 

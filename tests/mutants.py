@@ -117,7 +117,9 @@ class Copy:
         return failed
 
     def _first_failure(self, tests: list[str]) -> str | None:
-        options = ["-x", "-q", "-p", "no:cacheprovider", "-m", "not slow and not gpu", "--timeout=60", "--no-header"]
+        options = ["-x", "-q", "-p", "no:cacheprovider", "-m", "not slow and not gpu", "--no-header"]
+        if "--sample" in (self.folder / "tests" / "conftest.py").read_text("utf-8"):
+            options.append("--sample")
         environment = {**os.environ, "PYTHONPATH": str(self.folder), "PYTHONDONTWRITEBYTECODE": "1"}
         try:
             done = subprocess.run(

@@ -2,6 +2,7 @@
 
 import collections
 import itertools
+import re
 import zlib
 from collections.abc import Hashable, Mapping, Sequence
 
@@ -38,9 +39,11 @@ def covering(cases: Sequence[Mapping[str, Hashable]], strength: int) -> set[int]
 
 
 def leave_out(items: Sequence[pytest.Item]) -> None:
-    """Mark as slow the cases that a ``sampled`` test can do without: ``make full`` runs them."""
+    """Mark as slow the cases that a ``sampled`` test can do without, and those marked ``left_to_full``."""
     tests: dict[str, list[pytest.Item]] = {}
     for item in items:
+        if any(re.search(mark.args[0] if mark.args else "", item.name) for mark in item.iter_markers("left_to_full")):
+            item.add_marker("slow")
         if item.get_closest_marker("sampled") and not item.get_closest_marker("slow"):
             tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for cases in tests.values():

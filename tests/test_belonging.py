@@ -10,7 +10,7 @@ import types
 import pytest
 from belonging import ACROSS, ROOT, Belonging, arguments_of_pytest, changed
 from mutants import mutants
-from pairwise import covering, leave_out
+from pairwise import covering, leave_out, take_turns
 from structure import TESTED_BY_NAME
 
 PARTS = [f"/{part}/" for part in TESTED_BY_NAME]
@@ -117,8 +117,9 @@ class Case:
     """A case of a test, as far as a sample looks at it."""
 
     def __init__(self, marks, **params):
-        self.nodeid, self.marks = "test.py::test[" + "-".join(map(str, params.values())), list(marks)
-        self.callspec = types.SimpleNamespace(params=params)
+        names = "-".join(map(str, params.values()))
+        self.name, self.nodeid, self.marks = f"test[{names}]", f"test.py::test[{names}]", list(marks)
+        self.callspec = types.SimpleNamespace(params=params, id=names)
 
     def iter_markers(self, name):
         return [mark for mark in self.marks if mark.name == name]
@@ -140,6 +141,34 @@ def test_what_a_sample_leaves_out_is_slow():
     assert len(kept) == 4
     assert others[0].marks == []
     assert {(case["a"], case["d"]) for case in kept} == {(1, "x"), (1, "y"), (2, "x"), (2, "y")}
+
+
+def test_what_is_left_to_make_full_is_slow():
+    marks = [pytest.mark.left_to_full(r"\[torchscript-(?!steps)").mark]
+    cases = [Case(marks, name=name, check=check) for name in ("torch", "torchscript") for check in ("steps", "bits")]
+    leave_out([*cases, whole := Case([pytest.mark.left_to_full.mark])])
+    assert [case.name for case in (*cases, whole) if case.get_closest_marker("slow")] == [
+        "test[torchscript-bits]",
+        "test[]",
+    ]
+
+
+def test_frameworks_and_backends_take_turns_from_test_to_test():
+    fits = [Case([], name=name, fit=fit) for name in range(20) for fit in ("torch", "tensorflow", "jax")]
+    rooms = [Case([pytest.mark.turns.mark], name=name, room=room) for name in range(20) for room in ("toy", "torch")]
+    both = [Case([], name=name, room=room) for name in "ab" for room in ("toy", "torch")]
+    for cases in (fits, rooms, both):  # each in a file of its own
+        take_turns(cases)
+
+    def kept(cases, key):
+        return [case.callspec.params[key] for case in cases if not case.get_closest_marker("slow")]
+
+    assert kept(fits, "fit").count("torch") == 20
+    assert 5 <= kept(fits, "fit").count("jax") <= 15
+    assert len(kept(fits, "fit")) == 40
+    assert len(kept(rooms, "room")) == 20
+    assert 5 <= kept(rooms, "room").count("toy") <= 15
+    assert len(kept(both, "room")) == 4
 
 
 # ---- faults

@@ -10,7 +10,7 @@ import pytest
 README = (Path(__file__).parents[1] / "README.md").read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.left_to_full
 def test_the_example_prints_what_the_readme_says(tmp_path):
     pytest.importorskip("torch")
     code = re.search(r"```python\n(.*?)```", README, re.DOTALL)[1]

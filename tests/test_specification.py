@@ -35,7 +35,8 @@ def cases() -> list:
     ]
 
 
-@pytest.mark.slow_cases("^(torchscript|tensorflow|jax)-(?!steps)")
+@pytest.mark.slow_cases("^(tensorflow|jax)-(?!steps)")
+@pytest.mark.left_to_full(r"\[torchscript-(?!steps)")
 @pytest.mark.parametrize(("name", "check"), cases())
 def test_a_room_keeps_the_promise(name: str, check: Check, record_property):
     for package in PACKAGES.get(name, ()):

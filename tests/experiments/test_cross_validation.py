@@ -541,7 +541,7 @@ def digest(room, path):
     return json.dumps([result.table(), bits, [fold.history for fold in result.folds]])
 
 
-@pytest.mark.slow_cases("torch")
+@pytest.mark.left_to_full("torch")
 def test_another_process_computes_the_same_bits(room, tmp_path):
     here = digest(room, tmp_path / "here")
     tests = Path(__file__).resolve().parents[1]

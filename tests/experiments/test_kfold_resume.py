@@ -474,7 +474,7 @@ def kill(process):
     process.stdin.close()
 
 
-@pytest.mark.slow_cases("torch")
+@pytest.mark.left_to_full("torch")
 def test_one_that_is_in_use_is_left_alone_and_goes_on_when_its_process_was_killed(room, tmp_path, monkeypatch):
     monkeypatch.setattr(lock, "_PATIENCE", 0.2)  # seconds
     process = start(room.name, tmp_path)
