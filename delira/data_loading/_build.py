@@ -86,7 +86,7 @@ class NamedSampler:
         return self if self.cls is None else _built(self.cls, self.kwargs, dataset)
 
     def with_labels_of(self, dataset: AbstractDataset) -> "NamedSampler":
-        """The same, built anew if ``set_labels`` has changed the labels of its dataset since it was built.
+        """Return the same, built anew if ``set_labels`` has changed the labels of its dataset since it was built.
 
         Raises
         ------

@@ -366,7 +366,7 @@ def _unwrapped(value: object) -> Any:
 
 
 def _counts(name: str, value: object) -> bool:
-    """Whether an attribute of a class is code or a constant, and not what Python keeps there."""
+    """Return True if an attribute of a class is code or a constant, and not what Python keeps there."""
     is_code = isinstance(_unwrapped(value), types.FunctionType)
     return is_code or not (name.startswith(("__", "_abc_")) or isinstance(value, types.MemberDescriptorType))
 

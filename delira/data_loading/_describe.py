@@ -202,7 +202,7 @@ def _classes(
 
 
 def _are_classes(values: Sequence[Any], is_label: bool) -> bool:
-    """Whether values are whole numbers or names and, unless they are labels for sure, few of them."""
+    """Return True if values are whole numbers or names and, unless they are labels for sure, few of them."""
     if not all(isinstance(value, (int, str)) or (isinstance(value, float) and value.is_integer()) for value in values):
         return False
     n_different = len(set(values))

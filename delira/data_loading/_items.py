@@ -179,12 +179,12 @@ _CASES = (
 
 
 def is_case(key: str) -> bool:
-    """Whether an entry of that name says whose a sample is, or where it comes from."""
+    """Return True if an entry of that name says whose a sample is, or where it comes from."""
     return key in _CASES
 
 
 def case_in(entries: Mapping[str, Any], index: int | None = None) -> str:
-    """What entries say of the case that a sample is of, e.g. ``"patient 'P07'"``; empty if they do not.
+    """Return what entries say of the case that a sample is of, e.g. ``"patient 'P07'"``; empty if they do not.
 
     Parameters
     ----------

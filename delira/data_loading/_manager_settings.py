@@ -150,7 +150,7 @@ class ManagerSettings:
 
     @property
     def drop_last(self) -> bool:
-        """Whether the last batch is left out if it is smaller than the others."""
+        """Return True if the last batch is left out if it is smaller than the others."""
         return self._drop_last
 
     @drop_last.setter

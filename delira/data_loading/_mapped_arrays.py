@@ -224,7 +224,7 @@ def _of_memmap(key: str, array: np.memmap) -> FileRows:
 
 
 def _root(array: object) -> Any:
-    """What owns the memory of an array."""
+    """Return what owns the memory of an array."""
     while isinstance(array, np.ndarray):
         array = array.base
     return array

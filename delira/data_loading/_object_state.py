@@ -92,7 +92,7 @@ def parts_of(value: Any) -> Any:
 
 
 def is_generator(value: object) -> bool:
-    """Whether it is a generator of random numbers of Python, numpy or torch."""
+    """Return True if it is a generator of random numbers of Python, numpy or torch."""
     cls = type(value)
     is_known = cls.__name__ in _GENERATORS
     return (is_known and (package_of(cls) == "numpy" or hasattr(cls, "initial_seed"))) or isinstance(
@@ -126,7 +126,7 @@ def _pickled(value: object) -> Any:
 
 
 def has_hidden_state(cls: type) -> bool:
-    """Whether a class of the user's is built on one written in C, which may keep more than attributes."""
+    """Return True if a class of the user's is built on one written in C, which may keep more than attributes."""
     known = (object, BaseException, Exception, dict, list, tuple, set, frozenset, str, int, float)
     heap_type = 1 << 9
     return any(not base.__flags__ & heap_type and base not in known for base in cls.__mro__)

@@ -7,7 +7,7 @@ import types
 
 
 def is_own(code: types.FunctionType | type) -> bool:
-    """Whether code is the user's, and not part of Python, delira or an installed package."""
+    """Return True if code is the user's, and not part of Python, delira or an installed package."""
     if is_deliras(code):
         return False
     if isinstance(code, types.FunctionType):

@@ -23,7 +23,7 @@ Step = tuple[str, Any]
 
 
 def reads_only_its_item(dataset: AbstractDataset, methods: list[types.FunctionType]) -> bool:
-    """Whether ``dataset[index]`` certainly looks at no other item of ``dataset.data``.
+    """Return True if ``dataset[index]`` certainly looks at no other item of ``dataset.data``.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def _calls_super(function: object) -> bool:
 
 
 def _functions_behind(cls: type, name: str) -> list[Any] | None:
-    """What runs when an attribute of the class is asked for or called; None if it is not the user's."""
+    """Return what runs when an attribute of the class is asked for or called; None if it is not the user's."""
     for base in cls.__mro__:
         if name in vars(base):
             value = vars(base)[name]
@@ -93,7 +93,7 @@ def _functions_behind(cls: type, name: str) -> list[Any] | None:
 
 
 def _attributes_read(function: types.FunctionType, is_getter: bool) -> set[str] | None:
-    """Names of the attributes that a method reads from the dataset; None if it does anything else with it.
+    """Return names of the attributes that a method reads from the dataset; None if it does anything else with it.
 
     ``self.data[index]`` and ``super().__getitem__(index)`` are left out where ``index`` is what ``__getitem__`` was
     asked for.
@@ -139,7 +139,7 @@ def _names_of(step: dis.Instruction) -> tuple[str, ...]:
 
 
 def _steps(code: types.CodeType, own: str, index: str | None) -> Iterator[Step]:
-    """What code does, as far as it matters here, whatever release of Python compiled it."""
+    """Return what code does, as far as it matters here, whatever release of Python compiled it."""
     for step in dis.get_instructions(code):
         name = step.opname
         if name in _PASSED_OVER:

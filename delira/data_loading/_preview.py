@@ -241,7 +241,7 @@ def _text(label: np.ndarray) -> str:
 
 
 def _scale(cells: Sequence[_Cell]) -> tuple[float, float]:
-    """Values that are drawn black and white, or at the bottom and the top."""
+    """Return values that are drawn black and white, or at the bottom and the top."""
     values = np.concatenate([cell.values.reshape(-1).astype(np.float64) for cell in cells])
     values = values[np.isfinite(values)]
     if not values.size:

@@ -38,7 +38,7 @@ def use_one_thread() -> None:
 
 @functools.cache
 def _pools(imported: tuple[bool, ...]) -> Any:
-    """The thread pools of this process; looked for anew when a package with pools was imported."""
+    """Return the thread pools of this process; looked for anew when a package with pools was imported."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()

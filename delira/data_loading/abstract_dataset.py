@@ -245,7 +245,7 @@ class AbstractDataset(abc.ABC):
         return paths_of(self._source(index) for index in range(len(self)))
 
     def is_deterministic(self) -> bool:
-        """Whether it is certain that reading a sample draws no random numbers."""
+        """Return True if it is certain that reading a sample draws no random numbers."""
         return False
 
 
@@ -321,7 +321,7 @@ class Subset(AbstractDataset):
         return self.parent._called(int(self.indices[index]))
 
     def is_deterministic(self) -> bool:
-        """Whether it is certain that reading draws no random numbers."""
+        """Return True if it is certain that reading draws no random numbers."""
         return type(self) is Subset and self.parent.is_deterministic()
 
 
@@ -393,7 +393,7 @@ def times_set(dataset: AbstractDataset) -> int:
 
 
 def _marks_of(dataset: AbstractDataset, key: str) -> list[Any]:
-    """What ``set_labels`` gave for an entry, here and in all that the labels are read from."""
+    """Return what ``set_labels`` gave for an entry, here and in all that the labels are read from."""
     # the arrays themselves: each call of set_labels makes a new one
     marks = [vars(dataset).get("_delira_given_labels", {}).get(key)]
     return marks + [mark for part in dataset._label_parts() for mark in _marks_of(part, key)]

@@ -248,7 +248,7 @@ class CachedDataset(AbstractDataset):
         return entry, ""
 
     def _are_as_read(self, read: Mapping[str, str]) -> bool:
-        """Whether files that a sample was made from, and that are not named by its item, are what they were."""
+        """Return True if files that a sample was made from, and that are not named by its item, are what they were."""
         try:
             return not read or self._hashes.stamps_of(read) == read
         except OSError:

@@ -111,7 +111,7 @@ class ConcatDataset(AbstractDataset):
         return part._called(inner)
 
     def is_deterministic(self) -> bool:
-        """Whether it is certain that reading draws no random numbers."""
+        """Return True if it is certain that reading draws no random numbers."""
         return type(self) is ConcatDataset and all(part.is_deterministic() for part in self.data)
 
 

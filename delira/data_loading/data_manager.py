@@ -232,7 +232,7 @@ class BaseDataManager(ManagerSettings):
         return self.get_subset(train), self.get_subset(test)
 
     def describe(self) -> dict[str, Any]:
-        """The settings that decide what the batches are, by name; for manifests and fingerprints."""
+        """Return the settings that decide what the batches are, by name; for manifests and fingerprints."""
         named = self._named
         fitted = {} if self.preprocessing is None else {"preprocessing": self.preprocessing.describe()}
         return {
@@ -246,13 +246,13 @@ class BaseDataManager(ManagerSettings):
         }
 
     def with_own_transforms(self) -> Self:
-        """The same manager with a copy of the transforms, for those that keep a state."""
+        """Return the same manager with a copy of the transforms, for those that keep a state."""
         manager = copy.copy(self)
         manager._transform = copy.deepcopy(self._transform)
         return manager
 
     def with_preprocessing(self, fitted: FittedPreprocessing | None) -> Self:
-        """The same manager, whose batches go through fitted transformers before anything else.
+        """Return the same manager, whose batches go through fitted transformers before anything else.
 
         Parameters
         ----------

@@ -103,7 +103,7 @@ class BaseCacheDataset(_LoadingDataset):
         return list(self.data)
 
     def is_deterministic(self) -> bool:
-        """Whether it is certain that reading draws no random numbers."""
+        """Return True if it is certain that reading draws no random numbers."""
         return type(self).__getitem__ is BaseCacheDataset.__getitem__
 
 

@@ -154,7 +154,7 @@ def default_load_fn_2d(
 
 
 def _files_of(sample_ext: object) -> dict[str, list[str]]:
-    """Names of files by entry, at least one for each."""
+    """Return names of files by entry, at least one for each."""
     if isinstance(sample_ext, Mapping) and sample_ext:
         with contextlib.suppress(TypeError):  # of what is no list
             files = {key: [names] if isinstance(names, str) else list(names) for key, names in sample_ext.items()}
@@ -335,7 +335,7 @@ class LoadSampleLabel(LoadSample):
 
 
 def is_valid_image_file(fname: str, img_extensions: str | Iterable[str], gt_extensions: object) -> bool:
-    """Whether a file is an image that has ground truth next to it. Deprecated.
+    """Return True if a file is an image that has ground truth next to it. Deprecated.
 
     Parameters
     ----------

@@ -109,7 +109,7 @@ def attach(network: object, fitted: FittedPreprocessing) -> None:
 
 
 def attached(network: object) -> FittedPreprocessing | None:
-    """What the inputs of a network have gone through; ``None`` if nothing is known."""
+    """Return what the inputs of a network have gone through; ``None`` if nothing is known."""
     return vars(network).get(_ATTRIBUTE) if hasattr(network, "__dict__") else None
 
 
@@ -119,13 +119,13 @@ def missing(entry: str, batch: Mapping[str, Any]) -> str:
 
 
 def works_in_place(transformer: object) -> bool:
-    """Whether a transformer, or one inside of it, was told not to copy what it is given."""
+    """Return True if a transformer, or one inside of it, was told not to copy what it is given."""
     parameters = transformer.get_params(deep=True) if hasattr(transformer, "get_params") else {}
     return any(name.rpartition("__")[2] == "copy" and value is False for name, value in parameters.items())
 
 
 def _state(value: object) -> Any:
-    """What a transformer is and has learned, with those inside of it."""
+    """Return what a transformer is and has learned, with those inside of it."""
     if isinstance(value, (list, tuple)):
         return [_state(item) for item in value]
     if not hasattr(value, "get_params") or isinstance(value, type):

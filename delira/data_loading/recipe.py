@@ -156,7 +156,7 @@ def _length(value: object) -> int | None:
 
 
 def _compact(value: object) -> Any:
-    """An array in the order that it would have after a journey between processes: sums depend on it."""
+    """Return an array in the order that it would have after a journey between processes: sums depend on it."""
     return value.copy(order="C") if isinstance(value, np.ndarray) and not value.flags.c_contiguous else value
 
 

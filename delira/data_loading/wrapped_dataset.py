@@ -80,7 +80,7 @@ class WrappedDataset(AbstractDataset):
         return _file_in(self.data, index) or self._case(index)
 
     def _case(self, index: int) -> str:
-        """The case of a sample by the columns of a Hugging Face dataset: no sample is made for it."""
+        """Return the case of a sample by the columns of a Hugging Face dataset: no sample is made for it."""
         columns = getattr(self.data, "column_names", None)
         if not isinstance(columns, list) or getattr(self.data, "features", None) is None:
             return ""
@@ -173,7 +173,7 @@ def _to_compare(targets: np.ndarray) -> list[int]:
 
 
 def is_wrappable(obj: object) -> bool:
-    """Whether an object is a dataset of another library: it has a length and an index, and is no plain data."""
+    """Return True if an object is a dataset of another library: it has a length and an index, and is no plain data."""
     plain = (str, bytes, bytearray, Mapping, list, tuple, range, collections.deque, AbstractDataset)
     if isinstance(obj, (type, *plain)) or hasattr(obj, "__array__") or _is_stream(obj):
         return False

@@ -124,7 +124,7 @@ def close_logger(name: str) -> None:
 
 
 def get_logger(name: str | None = None) -> MessageLogger:
-    """The log of a name, or the one that is open here.
+    """Return the log of a name, or the one that is open here.
 
     Parameters
     ----------

@@ -9,7 +9,7 @@ from delira.utils.optional import import_optional
 
 
 def draw(message: Message) -> Any:
-    """A figure of matplotlib with the plot of a message whose values are those of numpy."""
+    """Return a figure of matplotlib with the plot of a message whose values are those of numpy."""
     figure = import_optional("matplotlib.figure", "a plot", "matplotlib").Figure(figsize=(5, 4), layout="constrained")
     axes = figure.subplots(subplot_kw={"projection": "3d"} if message.kind == "surface" else None)
     values = np.asarray(message.value)
@@ -19,7 +19,7 @@ def draw(message: Message) -> Any:
 
 
 def pixels_of(figure: Any) -> np.ndarray:
-    """A figure as a picture: float32 in [0, 1] of shape ``(3, h, w)``."""
+    """Return a figure as a picture: float32 in [0, 1] of shape ``(3, h, w)``."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     canvas = FigureCanvasAgg(figure)

@@ -220,7 +220,7 @@ class CombinedHandler(_SeveralHandlers):
 
     @property
     def takes_any_kind(self) -> bool:
-        """Whether one of them may show messages of kinds that delira does not know."""
+        """Return True if one of them may show messages of kinds that delira does not know."""
         return any(getattr(handler, "takes_any_kind", True) for handler in self.handlers)
 
     def emit(self, record: logging.LogRecord) -> None:

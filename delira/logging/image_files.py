@@ -64,5 +64,5 @@ class ImgSaveHandler(MessageHandler):
 
 
 def file_name(name: str) -> str:
-    """A name that is one of a file on every system."""
+    """Return a name that is one of a file on every system."""
     return re.sub(r"[^\w.-]+", "_", name).strip(".") or "_"

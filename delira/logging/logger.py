@@ -137,7 +137,7 @@ class MessageLogger:
             self._emit(shown, one, place or self._place())
 
     def _read(self, message: Mapping[str, Any]) -> list[Message | None]:
-        """What is known of a message; kinds that are not are for handlers of others, if there are some."""
+        """Return what is known of a message; kinds that are not are for handlers of others, if there are some."""
         has_foreign = any(getattr(handler, "takes_any_kind", True) for handler in self._python.handlers)
         found: list[Message | None] = []
         for key, content in message.items():
@@ -155,7 +155,7 @@ class MessageLogger:
         self._python.handle(record)
 
     def _due(self, message: Message) -> Message | None:
-        """The message that is to be shown now, if one is: it, or what is left of several."""
+        """Return the message that is to be shown now, if one is: it, or what is left of several."""
         name = message.name
         self.seen.add(name)
         every = frequency_of(self.frequencies, name)
@@ -171,7 +171,7 @@ class MessageLogger:
         return dataclasses.replace(message, value=reduce(self._held.pop(name), how))
 
     def state_dict(self) -> dict[str, Any]:
-        """What must survive a restart: counters, and numbers that wait for others; they are read."""
+        """Return what must survive a restart: counters, and numbers that wait for others; they are read."""
         held = {name: [float(reduce([value], "last")) for value in values] for name, values in self._held.items()}
         parts = {"counts": dict(self._counts), "held": held}
         return {name: part for name, part in parts.items() if part}
@@ -230,7 +230,7 @@ def frequency_of(frequencies: Frequencies, name: str, default: int = 1) -> int:
 
 
 def reduction_of(reductions: Reductions, name: str) -> Reduction:
-    """What several numbers of a name become."""
+    """Return what several numbers of a name become."""
     return reductions.get(name, "last") if isinstance(reductions, Mapping) else reductions
 
 
@@ -253,7 +253,7 @@ def check_reductions(reductions: object, setting: str = "reductions") -> None:
 
 
 def _rewritten(key: str, message: Message) -> dict[str, Any]:
-    """The message of a number that stands for several."""
+    """Return the message of a number that stands for several."""
     step = {} if message.step is None else {"counter": message.step}
     appendix = {"env_appendix": message.appendix} if message.appendix else {}
     return {key: {"value": message.value, "name": message.name, **step, **appendix, **message.options}}

@@ -102,7 +102,7 @@ def _content(message: Message) -> dict[str, Any]:
 
 
 def _plain(value: object) -> Any:
-    """What JSON can say of a value."""
+    """Return what JSON can say of a value."""
     if isinstance(value, Mapping):
         return {str(name): _plain(part) for name, part in value.items()}
     if isinstance(value, (list, tuple)):

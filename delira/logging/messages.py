@@ -78,12 +78,12 @@ class Message:
     """``env_appendix`` of the message, e.g. ``"_00"`` of fold 0."""
 
     def given(self, *names: str, default: object = None) -> Any:
-        """The first of some keywords that the message has."""
+        """Return the first of some keywords that the message has."""
         return next((self.options[name] for name in names if name in self.options), default)
 
 
 def read_messages(message: Mapping[str, Any]) -> list[Message]:
-    """What a message consists of: one for each of its keys.
+    """Return what a message consists of: one for each of its keys.
 
     Parameters
     ----------

@@ -28,7 +28,7 @@ _FORMS = "None, a handler of Python's logging, a logger of trixi, the class of o
 
 
 def as_list(targets: object) -> list[Any]:
-    """The targets of ``logging_type``: none, one, or those of a list."""
+    """Return the targets of ``logging_type``: none, one, or those of a list."""
     if targets is None:
         return []
     return list(targets) if isinstance(targets, (list, tuple)) else [targets]
@@ -65,7 +65,7 @@ def check_targets(targets: object, kwargs: Mapping[str, Any]) -> None:
 def make_handlers(
     targets: object, kwargs: Mapping[str, Any], folder: Path | None, fold: int, identities: Mapping[str, str]
 ) -> list[logging.Handler]:
-    """The handlers of a run.
+    """Return the handlers of a run.
 
     Parameters
     ----------
@@ -104,19 +104,19 @@ def make_handlers(
 
 
 def identities_of(handlers: Sequence[logging.Handler]) -> dict[str, str]:
-    """The runs of trackers, by name of the target: to be continued later."""
+    """Return the runs of trackers, by name of the target: to be continued later."""
     kinds: dict[str, type[Any]] = {"mlflow": MLflowHandler, "wandb": WandbHandler}
     return {name: one.run_id for name, kind in kinds.items() for one in handlers if isinstance(one, kind)}
 
 
 def given_handlers(targets: object, handlers: Sequence[logging.Handler]) -> list[logging.Handler]:
-    """Those of the handlers that were given ready-made, or around such a logger: they are not ours to close."""
+    """Return those of the handlers that were given ready-made, or around such a logger: they are not ours to close."""
     given = {id(target) for target in as_list(targets)}
     return [one for one in handlers if id(one) in given or id(getattr(one, "logger", None)) in given]
 
 
 def _paired(targets: object, kwargs: Mapping[str, Any]) -> list[tuple[Any, Mapping[str, Any]]]:
-    """Each target with its arguments."""
+    """Return each target with its arguments."""
     listed = as_list(targets)
     if not isinstance(targets, (list, tuple)):
         if kwargs and not listed:
@@ -143,7 +143,7 @@ def _label(target: object) -> str:
 
 
 def _named(target: object) -> str | None:
-    """The name of a target that has one, as a string or as the class of the handler."""
+    """Return the name of a target that has one, as a string or as the class of the handler."""
     if isinstance(target, str):
         return target if target in TARGETS else None
     return next((name for name, (cls, *_) in TARGETS.items() if target is cls), None)

@@ -79,7 +79,7 @@ class TensorboardXLoggingHandler(MessageHandler):
 
 
 def _as_tensorboard(message: Message, step: int) -> dict[str, Any]:
-    """The keywords of what is only passed on, by the names that ``tensorboardX`` has for them."""
+    """Return the keywords of what is only passed on, by the names that ``tensorboardX`` has for them."""
     options = {name: value for name, value in message.options.items() if name != "env_appendix"}
     if message.kind == "hparams":
         return options

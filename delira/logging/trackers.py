@@ -269,7 +269,7 @@ def _server_hint(uri: str) -> str:
 
 
 def numbers_of(name: str, value: object) -> Iterator[tuple[str, float]]:
-    """A number, or all of nested lists and dictionaries under names like ``name/0``."""
+    """Return a number, or all of nested lists and dictionaries under names like ``name/0``."""
     if isinstance(value, Mapping):
         for key, part in value.items():
             yield from numbers_of(f"{name}/{key}", part)

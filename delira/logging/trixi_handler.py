@@ -127,7 +127,7 @@ class TrixiHandler(MessageHandler):
 
 
 def is_trixi(candidate: object) -> bool:
-    """Whether something has methods like ``show_value``."""
+    """Return True if something has methods like ``show_value``."""
     return any(name.startswith("show_") and callable(getattr(candidate, name, None)) for name in dir(candidate))
 
 

@@ -49,7 +49,7 @@ def refuse_traced(message: Message) -> None:
 
 
 def read(message: Message) -> Message:
-    """The same message with values of numpy, brought from their devices."""
+    """Return the same message with values of numpy, brought from their devices."""
     convert: dict[str, Callable[[Any], Any]] = {
         "scalar": number,
         "scalars": lambda values: {str(name): number(value) for name, value in values.items()},
@@ -65,7 +65,7 @@ def read(message: Message) -> Message:
 
 
 def array(value: object) -> np.ndarray:
-    """An array of any framework, or nested lists, as one of numpy."""
+    """Return an array of any framework, or nested lists, as one of numpy."""
     if isinstance(value, (list, tuple)) and any(hasattr(each, "shape") for each in value):
         return np.stack([array(each) for each in value])
     found: np.ndarray = read_arrays([as_array(value)])[0]
@@ -73,7 +73,7 @@ def array(value: object) -> np.ndarray:
 
 
 def number(value: object) -> Any:
-    """A number; nested lists of several."""
+    """Return a number; nested lists of several."""
     if isinstance(value, Lazy):
         value = value.item()
     if isinstance(value, Mapping):
@@ -87,7 +87,7 @@ def number(value: object) -> Any:
 
 
 def kept(value: object) -> Any:
-    """A number, or a device value of one, as it is now: it may wait for others, and nothing is read."""
+    """Return a number, or a device value of one, as it is now: it may wait for others, and nothing is read."""
     if isinstance(value, (Lazy, bool, int, float)):
         return value
     found = as_array(value)
@@ -109,7 +109,7 @@ def reduce(values: Sequence[Any], how: Reduction) -> float:
 
 
 def reduce_array(values: np.ndarray, how: Reduction) -> float:
-    """The same for an array of shape ``(n,)``."""
+    """Return the same for an array of shape ``(n,)``."""
     return float((REDUCTIONS[how] if isinstance(how, str) else how)(values))
 
 
@@ -160,5 +160,5 @@ def _channels_first(pixels: np.ndarray, original: object, channels_last: bool | 
 
 
 def plain(value: object) -> Any:
-    """A value that may be an array of a framework, then as one of numpy."""
+    """Return a value that may be an array of a framework, then as one of numpy."""
     return array(value) if ops_of(value) is not ops_of(None) else value

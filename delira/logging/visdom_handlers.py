@@ -93,7 +93,7 @@ class VisdomLoggingHandler(MessageHandler):
 
 
 def _as_html(text: str) -> str:
-    """A text as it is: windows show HTML, which a name such as ``<lambda>`` is not meant to be."""
+    """Return a text as it is: windows show HTML, which a name such as ``<lambda>`` is not meant to be."""
     return "<br>".join(html.escape(line) for line in text.splitlines())
 
 

@@ -167,7 +167,7 @@ class VisdomWriter:
         self._send(lambda: getattr(self._server, kind)(values, win=tag, env=self.env, **options))
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: nothing is held back."""
 
     def close(self) -> None:
         """Let the server store the environment."""
@@ -187,7 +187,7 @@ _OPEN: dict[Any, _Shared] = {}
 def get_writer(
     log_dir: str | Path, user: object, visdom: bool = False, visdom_params: VisdomParams | None = None, **kwargs: Any
 ) -> Any:
-    """The writer of a folder: one for all its users.
+    """Return the writer of a folder: one for all its users.
 
     Parameters
     ----------
@@ -265,7 +265,7 @@ def _key(log_dir: str | Path, user: object, visdom: bool) -> tuple[Path, bool]:
 
 
 def open_events(folder: str | Path, **kwargs: Any) -> Any:
-    """A ``tensorboardX.SummaryWriter``, whose arguments follow.
+    """Return a ``tensorboardX.SummaryWriter``, whose arguments follow.
 
     Raises
     ------
@@ -303,7 +303,7 @@ class EventFiles:
         self._places = places
 
     def writer(self, folder: str = "") -> Any:
-        """The writer of the folder, or of one inside of it."""
+        """Return the writer of the folder, or of one inside of it."""
         if folder not in self._writers:
             arguments = {**self._places.get(folder, {}), **self.kwargs}
             self._writers[folder] = open_events(self.folder / folder, **arguments)

@@ -48,7 +48,7 @@ class Call(NamedTuple):
 
 
 def call_of(metric: object, arrays: Sequence[Any]) -> Call | None:
-    """The call that computes a metric of arrays; None if it is no single one of a function that is known.
+    """Return the call that computes a metric of arrays; None if it is no single one of a function that is known.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def _unwrapped(function: Any) -> tuple[str, dict[str, Any]]:
 
 
 def _recorder(function: Any, name: str, settings: dict[str, Any], calls: list[Call]) -> Callable[..., float]:
-    """What is called instead of a function, and keeps its arguments."""
+    """Return what is called instead of a function, and keeps its arguments."""
     while isinstance(function, functools.partial):
         function = function.func
 

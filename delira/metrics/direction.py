@@ -83,7 +83,7 @@ def as_mode(mode: object, setting: str) -> str:
 
 
 def higher_is_better(metric: object, name: str = "") -> bool | None:
-    """Whether large values of a metric are good; ``None`` if nobody said so.
+    """Return True if large values of a metric are good; ``None`` if nobody said so.
 
     What a metric says of itself, by a ``higher_is_better`` as torchmetrics' have, goes first. Those of delira,
     torchmetrics, scikit-learn and Keras are known, and losses of frameworks. Of anything else the name counts.
@@ -100,7 +100,7 @@ def higher_is_better(metric: object, name: str = "") -> bool | None:
 
 
 def named_direction(name: str) -> bool | None:
-    """Whether large values are good of what is called so; ``None`` unless every word of the name is known.
+    """Return True if large values are good of what is called so; ``None`` unless every word of the name is known.
 
     Examples
     --------
@@ -168,7 +168,7 @@ def _of_metric(metric: object, name: str) -> bool | None:
 
 
 def _inner(metric: object) -> Any:
-    """What is computed, out of the forms that give the same number."""
+    """Return what is computed, out of the forms that give the same number."""
     while True:
         if isinstance(metric, functools.partial):
             metric = metric.func
@@ -217,7 +217,7 @@ def _of_library(metric: object, name: str) -> bool | None:
 
 
 def _function_of_sklearn(name: object) -> Any:
-    """A function of ``sklearn.metrics``; by identity, since what wraps one has its name, too."""
+    """Return a function of ``sklearn.metrics``; by identity, since what wraps one has its name, too."""
     return getattr(sys.modules.get("sklearn.metrics"), name, None) if isinstance(name, str) else None
 
 
@@ -240,7 +240,7 @@ def _of_torchmetrics_function(function: object, name: str) -> bool | None:
 
 
 def _is_original(metric: object, module: str, name: str) -> bool:
-    """Whether it is the library's own: what is wrapped, by ``functools.wraps``, only looks like it."""
+    """Return True if it is the library's own: what is wrapped, by ``functools.wraps``, only looks like it."""
     if not isinstance(getattr(metric, "__name__", None), str):  # an object
         return True
     return getattr(sys.modules.get(module), name, None) is metric

@@ -37,7 +37,7 @@ class SklearnFunction:
         self.function, self.criterion = function, describe_criterion(criterion)
 
     def __call__(self, *arrays: Any) -> Any:
-        """The value for labels and predictions; other numbers of arrays, and trees, are handed on as they are.
+        """Return the value for labels and predictions; other numbers of arrays, and trees, are handed on as they are.
 
         Raises
         ------
@@ -62,7 +62,7 @@ class SklearnFunction:
         return metric.compute(true, pred)
 
     def _are_labels(self, true: np.ndarray, pred: np.ndarray) -> bool:
-        """Whether predictions are labels already; those of a network's criterion never are."""
+        """Return True if predictions are labels already; those of a network's criterion never are."""
         if true.size != pred.size:
             return False
         if not ops_of(pred).is_float(pred) or self.criterion.output == "labels":
@@ -117,14 +117,14 @@ class TreeMetric:
         self.metrics.process(self.state_of(target, prediction, *further))
 
     def state_of(self, target: Array, prediction: Array, *further: Any) -> State:
-        """The state in which the metric finds a batch."""
+        """Return the state in which the metric finds a batch."""
         refuse_texts(self.metrics.names[0], target, prediction)
         self._state.update({X: target, Y_TRUE: target, Y_PRED: prediction})
         self._state.update(zip(self.further_keys, further, strict=True))
         return self._state
 
     def compute(self) -> dict[str, Any]:
-        """Values over all batches, by name."""
+        """Return values over all batches, by name."""
         values = self.metrics.process_final(self._state)
         return {name.removeprefix("val_"): value for name, value in values.items()}
 
@@ -134,7 +134,7 @@ class TreeMetric:
         return self.metrics.trees[0].way
 
     def state_dict(self) -> dict[str, Any]:
-        """What the batches so far have brought."""
+        """Return what the batches so far have brought."""
         return self.metrics.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -150,7 +150,7 @@ class TreeMetric:
 
 
 def in_form(metric: Any, name: str = "metric", criterion: Any = None, model: Any = None) -> Any:
-    """A metric as a function of arrays, or as an object with ``update``, ``compute`` and ``reset``.
+    """Return a metric as a function of arrays, or as an object with ``update``, ``compute`` and ``reset``.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ def in_form(metric: Any, name: str = "metric", criterion: Any = None, model: Any
 
 
 def settled(metric: object, name: str, criterion: object) -> Any:
-    """A metric in form, with what was settled of its predictions since it was brought into form.
+    """Return a metric in form, with what was settled of its predictions since it was brought into form.
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ def settled(metric: object, name: str, criterion: object) -> Any:
 
 
 def is_in_reach(metric: object) -> bool:
-    """Whether something that is no function and no object with ``update`` can be put in form."""
+    """Return True if something that is no function and no object with ``update`` can be put in form."""
     return is_torchmetrics(metric) or _is_of_tree(metric)
 
 

@@ -55,7 +55,7 @@ def hits(y_true: Array, y_pred: Array, class_axis: int = 1) -> np.ndarray:
 
 
 def _compared(y_true: Array, y_pred: Array, class_axis: int) -> tuple[np.ndarray, np.ndarray]:
-    """Which labels are predicted correctly, and where predictions are not finite."""
+    """Return which labels are predicted correctly, and where predictions are not finite."""
     true, pred = np.asarray(y_true), np.asarray(y_pred)
     axis = _axis("accuracy", class_axis, pred)
     if axis == 0:
@@ -113,7 +113,7 @@ def dice(y_true: Array, y_pred: Array, class_axis: int = 0) -> float:
 
 
 def _axis(name: str, class_axis: Any, pred: np.ndarray) -> int:
-    """Where the classes are, counted from the first axis."""
+    """Return where the classes are, counted from the first axis."""
     check_whole(name, at_least=-1, class_axis=class_axis)
     return int(class_axis) if class_axis != -1 else max(pred.ndim - 1, 1)
 
@@ -158,19 +158,19 @@ def _labels(name: str, true: np.ndarray, pred: np.ndarray, axis: int) -> tuple[n
 
 
 def _chosen(scores: np.ndarray, axis: int) -> np.ndarray:
-    """The labels with the highest score, not a number where that is not finite."""
+    """Return the labels with the highest score, not a number where that is not finite."""
     found, top = scores.argmax(axis), scores.max(axis)
     is_lost = ~np.isfinite(top) if scores.dtype.kind == "f" else np.zeros(top.shape, bool)
     return np.where(is_lost, np.nan, found) if is_lost.any() else found
 
 
 def _fractions(array: np.ndarray) -> np.ndarray:
-    """Where values are not whole numbers, NaN included."""
+    """Return where values are not whole numbers, NaN included."""
     return array != np.floor(array) if array.dtype.kind == "f" else np.zeros(array.shape, dtype=bool)
 
 
 def _is_one_hot(true: np.ndarray, pred: np.ndarray, axis: int) -> bool:
-    """Whether both are one-hot or scores along an axis, not label maps that happen to be 0 and 1."""
+    """Return True if both are one-hot or scores along an axis, not label maps that happen to be 0 and 1."""
     if true.shape != pred.shape or true.ndim < 2 or true.shape[axis] < 2 or not _one_per_row(true, axis):
         return False
     if true.ndim > 2:

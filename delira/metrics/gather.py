@@ -71,7 +71,7 @@ class Gatherer:
                 self._bytes -= column.spill()
 
     def result(self) -> dict[str, Any]:
-        """Everything so far, in the shape of the first batch's tree.
+        """Return everything so far, in the shape of the first batch's tree.
 
         Returns
         -------
@@ -131,7 +131,7 @@ class _Column:
         return stored
 
     def result(self) -> np.ndarray:
-        """All batches as one array."""
+        """Return all batches as one array."""
         shapes = {batch.shape[1:] for batch in self._batches}
         dtypes = {batch.dtype for batch in self._batches}
         stored = [batch for batch in self._batches if isinstance(batch, _Stored)]

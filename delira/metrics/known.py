@@ -41,7 +41,7 @@ class AlongAxis:
         self.over = getattr(function, "over", "dataset")
 
     def __call__(self, y_true: Array, y_pred: Array) -> Any:
-        """The value for labels and predictions."""
+        """Return the value for labels and predictions."""
         true, pred = np.asarray(y_true), np.asarray(y_pred)
         first = 0 if self.over == "sample" else 1
         if pred.ndim < first + 2 or pred.dtype.kind != "f" or pred.ndim < true.ndim:
@@ -57,6 +57,6 @@ class AlongAxis:
 
 
 def _without(array: np.ndarray, axis: int) -> tuple[int, ...]:
-    """The shape without one axis."""
+    """Return the shape without one axis."""
     position = axis % array.ndim
     return array.shape[:position] + array.shape[position + 1 :]

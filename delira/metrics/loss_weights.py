@@ -26,7 +26,7 @@ _FEW = 128
 
 
 def weigh(loss: Any) -> Weigh | None:
-    """How to weigh the batch means of a loss, so that their mean is the loss of the whole data set.
+    """Return how to weigh the batch means of a loss, so that their mean is the loss of the whole data set.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def _is_of_torch(place: str, name: str) -> bool:
 
 
 def _compiled_of(loss: object) -> Any:
-    """What ``torch.compile`` made a loss of; ``None`` if it is none of it."""
+    """Return what ``torch.compile`` made a loss of; ``None`` if it is none of it."""
     held = getattr(loss, "__dict__", {})
     if (module := (held.get("_modules") or {}).get("_orig_mod")) is not None:
         return module
@@ -79,7 +79,7 @@ def _compiled_of(loss: object) -> Any:
 
 
 def _of_torchscript(loss: Any) -> dict[str, Any] | None:
-    """The settings that a loss of PyTorch has kept in TorchScript; ``None`` if it is none."""
+    """Return the settings that a loss of PyTorch has kept in TorchScript; ``None`` if it is none."""
     name = getattr(loss, "qualified_name", "")  # of a function
     if not name and hasattr(type(loss), "original_name"):
         name = loss._c._type().qualified_name()
@@ -100,7 +100,7 @@ def _weigh(settings: Mapping[str, Any]) -> Weigh | None:
 
 
 def _number_of(target: Array, ignored: int | None) -> Any:
-    """How many targets of PyTorch count; ``None`` for probabilities, of which all do."""
+    """Return how many targets of PyTorch count; ``None`` for probabilities, of which all do."""
     if not hasattr(target, "is_floating_point") or target.is_floating_point():
         return None
     if not target.is_cpu:  # not waited for
@@ -111,7 +111,7 @@ def _number_of(target: Array, ignored: int | None) -> Any:
 
 
 def _sum_of(target: Any, ignored: int | None, weights: Any) -> Any:
-    """The weights of the targets of PyTorch that count, summed."""
+    """Return the weights of the targets of PyTorch that count, summed."""
     if not hasattr(target, "is_floating_point") or target.is_floating_point():
         return None
     counts = target != ignored
@@ -119,5 +119,5 @@ def _sum_of(target: Any, ignored: int | None, weights: Any) -> Any:
 
 
 def _counted(target: Array, ignored: int) -> Any:
-    """How many targets of Keras count."""
+    """Return how many targets of Keras count."""
     return np.count_nonzero(np.asarray(target) != ignored)

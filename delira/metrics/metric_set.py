@@ -165,7 +165,7 @@ class MetricSet:
         return self._gatherer.result()
 
     def compute(self) -> dict[str, np.ndarray]:
-        """The value of every metric.
+        """Return the value of every metric.
 
         Returns
         -------
@@ -194,12 +194,12 @@ class MetricSet:
 
     @property
     def is_storable(self) -> bool:
-        """Whether :meth:`state_dict` can tell everything: not of streaming metrics that hide their state."""
+        """Return True if :meth:`state_dict` can tell everything: not of streaming metrics that hide their state."""
         streams = [self.metrics[name] for name, kind in self._kinds.items() if kind == "stream"]
         return is_plain(self._gatherer.result()) and all(stream_state(metric) is not None for metric in streams)
 
     def state_dict(self) -> dict[str, Any]:
-        """What the batches so far have brought, as a checkpoint tree."""
+        """Return what the batches so far have brought, as a checkpoint tree."""
         streams = [name for name, kind in self._kinds.items() if kind == "stream"]
         return {
             "updates": self._n_updates,

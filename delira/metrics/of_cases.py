@@ -57,7 +57,7 @@ class CaseValues(NamedTuple):
 
 
 def is_mean_of_cases(metric: object) -> bool:
-    """Whether it is known that a metric is a mean over cases: then a case may be drawn whatever its fold.
+    """Return True if it is known that a metric is a mean over cases: then a case may be drawn whatever its fold.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def is_mean_of_cases(metric: object) -> bool:
 
 
 def case_values(metric: Any, arrays: Sequence[Any]) -> CaseValues | None:
-    """The value of each case; None if they are not had by themselves, or the metric is no mean over cases.
+    """Return the value of each case; None if they are not had by themselves, or the metric is no mean over cases.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def _root(metric: TreeMetric) -> Any:
 
 
 def _is_averaged(metric: TreeMetric) -> bool:
-    """Whether what is reported is the mean over all that the root returned."""
+    """Return True if what is reported is the mean over all that the root returned."""
     tree: MetricTree = metric.metrics.trees[0]
     if isinstance(tree.root, Hausdorff):
         return not tree.children
@@ -153,7 +153,7 @@ def _of_tree(metric: TreeMetric, arrays: Sequence[Any]) -> CaseValues | None:
 
 
 def _of_rows(rows: np.ndarray, n: int) -> CaseValues | None:
-    """Means of the rows of each case."""
+    """Return means of the rows of each case."""
     if not rows.ndim or rows.shape[0] % n:
         return None
     return CaseValues(rows.astype(np.float64).reshape(n, -1).mean(axis=1), None)

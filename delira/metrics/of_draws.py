@@ -22,7 +22,7 @@ _TOLERANCE = 1e-6
 
 
 def statistic_of(metric: object, arrays: Sequence[Any], evaluate: Callable[..., float]) -> Statistic | None:
-    """A metric of many draws at once; None if it has to be evaluated draw by draw.
+    """Return a metric of many draws at once; None if it has to be evaluated draw by draw.
 
     What it gives is compared with the metric itself for all cases and for three draws. A draw that lacks a class of
     the cases is not a number: there the metric is not defined, or means something else.
@@ -111,7 +111,7 @@ def _columns(call: Call) -> list[tuple[np.ndarray, np.ndarray]]:
 
 
 def _ranked(name: str, is_class: np.ndarray, score: np.ndarray, rows: int) -> Statistic:
-    """The area under the ROC curve, or average precision."""
+    """Return the area under the ROC curve, or average precision."""
     order = np.argsort(score, kind="stable")[::-1]
     cases, is_class, score = order // rows, is_class[order].astype(np.float64), score[order]
     starts = np.flatnonzero(np.r_[True, score[1:] != score[:-1]])  # equal scores are at one threshold
@@ -140,7 +140,7 @@ def _by_case(values: np.ndarray, n: int) -> np.ndarray:
 
 
 def _explained(true: np.ndarray, pred: np.ndarray, n: int) -> Statistic:
-    """The share of variance that is explained."""
+    """Return the share of variance that is explained."""
     centred, rows = true - true.mean(), len(true) // n
     left, first, second = _by_case((true - pred) ** 2, n), _by_case(centred, n), _by_case(centred**2, n)
 
@@ -162,7 +162,7 @@ def _root_error(true: np.ndarray, pred: np.ndarray, n: int) -> Statistic:
 
 
 def _of_pairs(call: Call, n: int, settings: dict[str, Any]) -> Statistic | None:
-    """What follows from how often which label was taken for which."""
+    """Return what follows from how often which label was taken for which."""
     formula = _OF_PAIRS[call.name]
     classes, numbers = np.unique(np.concatenate([call.true, call.pred]), return_inverse=True)
     size = len(classes)
@@ -186,7 +186,7 @@ def _of_pairs(call: Call, n: int, settings: dict[str, Any]) -> Statistic | None:
 
 
 def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
-    """A quotient that is 0 where there is nothing below the line."""
+    """Return a quotient that is 0 where there is nothing below the line."""
     return np.divide(above, below, out=np.zeros(np.broadcast(above, below).shape), where=below > 0)
 
 

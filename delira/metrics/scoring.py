@@ -62,7 +62,7 @@ def per_sample(function: Callable[..., Any]) -> PerSample:
 
 
 def raw_kind_of(metric: Any, name: str = "metric") -> Kind:
-    """How a metric is computed, if it is a function of arrays or an object that sees batches.
+    """Return how a metric is computed, if it is a function of arrays or an object that sees batches.
 
     Raises
     ------
@@ -86,7 +86,7 @@ def raw_kind_of(metric: Any, name: str = "metric") -> Kind:
 
 
 def keys_of(metrics: Mapping[str, Any], metric_keys: Mapping[str, Sequence[str]] | None) -> dict[str, tuple[str, ...]]:
-    """Which entries each metric reads, in the order of its arguments.
+    """Return which entries each metric reads, in the order of its arguments.
 
     Metrics that ``metric_keys`` leaves out read label and prediction: in the order that the names of their parameters
     tell, else ``("label", "pred")``, torchmetrics' ``("pred", "label")``.
@@ -111,7 +111,7 @@ def keys_of(metrics: Mapping[str, Any], metric_keys: Mapping[str, Sequence[str]]
 
 
 def default_keys(metric: object) -> tuple[str, ...]:
-    """The entries that a metric reads unless it is told others."""
+    """Return the entries that a metric reads unless it is told others."""
     target, prediction = DEFAULT_KEYS
     if is_torchmetrics(metric) and takes_one(metric):
         return (prediction,)
@@ -121,7 +121,7 @@ def default_keys(metric: object) -> tuple[str, ...]:
 
 
 def documented_order(metric: object) -> Order:
-    """Which argument of a metric is the prediction, where names do not tell."""
+    """Return which argument of a metric is the prediction, where names do not tell."""
     return "prediction first" if is_torchmetrics(metric) else "target first"
 
 
@@ -134,13 +134,13 @@ def predicted_key(metric: object, keys: Sequence[str]) -> str | None:
 
 
 def is_torchmetrics(metric: object) -> bool:
-    """Whether a metric is an object, or a class, of the package torchmetrics, or derived from one."""
+    """Return True if a metric is an object, or a class, of the package torchmetrics, or derived from one."""
     cls = metric if isinstance(metric, type) else type(metric)
     return any(parent.__module__.partition(".")[0] == "torchmetrics" for parent in cls.__mro__)
 
 
 def takes_one(metric: Any) -> bool:
-    """Whether a metric of torchmetrics is updated with predictions alone, as means and sums of numbers are."""
+    """Return True if a metric of torchmetrics is updated with predictions alone, as means and sums of numbers are."""
     names = [parameter.name for parameter in needed(inspect.signature(metric.update).parameters)]
     return len([name for name in names if name != "self"]) == 1
 

@@ -66,7 +66,7 @@ class SklearnClassificationMetric:
             return float(self.score_fn(y_true=true, y_pred=pred, **{**self.kwargs, **kwargs}))
 
     def _true(self, y_true: Array) -> np.ndarray:
-        """The labels."""
+        """Return the labels."""
         if not self.gt_logits:
             return _flat(np.asarray(y_true))
         if _is_lost(y_true, is_scores=True):
@@ -298,7 +298,7 @@ def told(metric: object, y_true: Array, y_pred: Array) -> Iterator[None]:
 
 
 def is_of_sklearn(function: object) -> bool:
-    """Whether a function, or what a partial calls, is one of scikit-learn."""
+    """Return True if a function, or what a partial calls, is one of scikit-learn."""
     while isinstance(function, functools.partial):
         function = function.func
     return str(getattr(function, "__module__", "")).partition(".")[0] == "sklearn"
@@ -349,7 +349,7 @@ def _flat(labels: np.ndarray) -> np.ndarray:
 
 
 def _is_lost(pred: Array, *, is_scores: bool) -> bool:
-    """Whether a prediction is no finite number; of scores on the last axis the highest has to be one."""
+    """Return True if a prediction is no finite number; of scores on the last axis the highest has to be one."""
     pred = np.asarray(pred)
     if pred.dtype.kind != "f" or not pred.size:
         return False

@@ -13,7 +13,7 @@ from delira.utils.trees import iterate_leaves, map_leaves
 
 
 def stream_state(metric: object) -> dict[str, Any] | None:
-    """The state of a streaming metric; ``None`` if it cannot be told.
+    """Return the state of a streaming metric; ``None`` if it cannot be told.
 
     A metric with ``state_dict`` and ``load_state_dict`` is asked, one of torchmetrics shows its states, and of
     any other the attributes are taken, if all of them are plain numbers, texts and arrays.
@@ -95,7 +95,7 @@ def _joined(how: str, own: Any, theirs: Any) -> Any:
 
 
 def is_plain(tree: object) -> bool:
-    """Whether a tree holds only numbers, texts, ``None`` and arrays of numbers."""
+    """Return True if a tree holds only numbers, texts, ``None`` and arrays of numbers."""
     for _, leaf in iterate_leaves(tree):
         if isinstance(leaf, (np.ndarray, np.generic)):
             if leaf.dtype.kind not in "biufc" or leaf.dtype.isbuiltin == 2:

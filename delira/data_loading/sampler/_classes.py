@@ -90,7 +90,7 @@ def read_values(dataset: Any, key: str, given: Any, name: str) -> np.ndarray:
 
 
 def made_from_labels(sampler: AnySampler, dataset: Any, is_read: bool) -> AnySampler:
-    """A sampler that remembers whose labels it was made from, and how often they had been set by then.
+    """Return a sampler that remembers whose labels it was made from, and how often they had been set by then.
 
     Parameters
     ----------

@@ -40,7 +40,7 @@ class Place(NamedTuple):
 
 
 def places_in(value: object) -> list[Place] | None:
-    """Where the parts of an object are; None if only its identity can tell it from another.
+    """Return where the parts of an object are; None if only its identity can tell it from another.
 
     Arrays have none, and neither have long containers.
     """
@@ -71,7 +71,7 @@ def places_in(value: object) -> list[Place] | None:
 
 
 def own_state(value: Any) -> Any:
-    """What is not among the parts of arrays of one value and of random generators; None for all others."""
+    """Return what is not among the parts of arrays of one value and of random generators; None for all others."""
     if isinstance(value, np.generic):
         return value.tobytes()
     if not is_generator(value):

@@ -64,7 +64,7 @@ class Outline:
     __hash__ = None  # type: ignore[assignment]
 
     def _look_into(self, value: object) -> list[Any] | None:
-        """What a value consists of; None if only its identity can tell."""
+        """Return what a value consists of; None if only its identity can tell."""
         try:
             if (array := as_memory(value)) is not None:
                 return self._array(array)
@@ -103,7 +103,7 @@ class Outline:
         return checksum
 
     def _long(self, value: Any) -> list[Any]:
-        """A long container: entries that are plain by their values, others by identity and a look into some."""
+        """Return a long container: entries that are plain by their values, others by identity and a look into some."""
         entries = [*value.items()] if isinstance(value, dict) else [*value]
         checksum = _plain_checksum(sorted(map(repr, entries)) if isinstance(value, _SETS) else entries)
         if checksum is not None:
@@ -118,7 +118,7 @@ class Outline:
         return [len(entries), _checksum_of(identities), *inside]
 
     def _samples(self, samples: list[Any]) -> list[Any] | None:
-        """A checksum of samples in memory; None if they are something else. A microsecond for each."""
+        """Return a checksum of samples in memory; None if they are something else. A microsecond for each."""
         checksum = 0
         for sample in samples:
             if type(sample) not in (dict, tuple, list):
@@ -174,7 +174,7 @@ class StepWatch:
                         self._checks.append((place.keeper, place.names, inside, len(place.keeper) if is_own else -1))
 
     def has_changed(self) -> bool:
-        """Whether anything was."""
+        """Return True if anything was."""
         for keeper, names, before, length in self._checks:
             now: Any
             if names is not None:
@@ -204,13 +204,13 @@ def _checksum_of(array: np.ndarray, before: int = 0) -> int:
 
 
 def _named(place: Place) -> list[Any]:
-    """The names and values of a place."""
+    """Return the names and values of a place."""
     values = place.values()
     return values if place.names is None else [part for pair in zip(place.names, values, strict=True) for part in pair]
 
 
 def _plain_checksum(entries: list[Any]) -> int | None:
-    """A checksum of texts and numbers, or of tuples and lists of these; None if they are something else."""
+    """Return a checksum of texts and numbers, or of tuples and lists of these; None if they are something else."""
     kinds = [*map(type, entries)]
     if {*kinds} <= {tuple, list}:
         kinds = [*map(type, itertools.chain.from_iterable(entries))]

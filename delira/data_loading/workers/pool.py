@@ -63,14 +63,14 @@ class Worker:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether a signal has stopped it, as far as the system tells."""
+        """Return True if a signal has stopped it, as far as the system tells."""
         with contextlib.suppress(OSError, AttributeError):  # no child of this process; not on every system
             flags = os.WSTOPPED | os.WNOHANG | os.WNOWAIT
             return os.waitid(os.P_PID, self.process.pid, flags) is not None
         return False
 
     def stack(self) -> str:
-        """What it wrote about a crash, or now writes about what it is doing; empty if nothing."""
+        """Return what it wrote about a crash, or now writes about what it is doing; empty if nothing."""
         if self.process.is_alive():
             with contextlib.suppress(OSError):
                 os.kill(self.process.pid, DUMP_SIGNAL)
@@ -278,17 +278,17 @@ class WorkerPool:
             new.submit(self._session, task._replace(banned=task.banned + banned))
 
     def _is_banned(self, index: int) -> bool:
-        """Whether a sample has ended so many workers that it is left out."""
+        """Return True if a sample has ended so many workers that it is left out."""
         return self._skips_bad and len(self._deaths.get(index, ())) > self.settings.replacements
 
     @property
     def is_usable(self) -> bool:
-        """Whether there are workers, and not only inherited by a fork."""
+        """Return True if there are workers, and not only inherited by a fork."""
         return bool(self._workers) and self._pid == os.getpid()
 
     @property
     def is_whole(self) -> bool:
-        """Whether all workers are there and alive."""
+        """Return True if all workers are there and alive."""
         return self.is_usable and all(worker.process.is_alive() for worker in self._workers)
 
     def _end_all(self) -> None:

@@ -66,7 +66,7 @@ class Failure(NamedTuple):
         return cls(DataError(said), text, notes)
 
     def unpacked(self) -> BaseException:
-        """The exception as it was raised, with its notes."""
+        """Return the exception as it was raised, with its notes."""
         error = self.error
         if isinstance(error, tuple):
             cls, args, attributes = error
@@ -115,7 +115,7 @@ class Progress:
 
     @property
     def is_transforming(self) -> bool:
-        """Whether the transform is at work."""
+        """Return True if the transform is at work."""
         return bool(_PROGRESS.unpack_from(self._memory)[1] == _TRANSFORMING)
 
 

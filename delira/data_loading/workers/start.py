@@ -95,7 +95,7 @@ class Starter:
 
 
 def can_have_workers() -> bool:
-    """Whether this system can have workers; elsewhere batches, the same ones, are made in this process."""
+    """Return True if this system can have workers; elsewhere batches, the same ones, are made in this process."""
     if hasattr(socket, "send_fds") and hasattr(os, "pread"):
         return True
     _log.warning("worker processes need a Unix system; the batches are made in this process, and they are the same")
@@ -147,7 +147,7 @@ def _pack(recipe: BatchRecipe, method: str) -> Packed:
 
 
 def _find_unpicklable(recipe: BatchRecipe, dumps: Any) -> tuple[str, Exception] | None:
-    """The innermost attribute that cannot be pickled, and why."""
+    """Return the innermost attribute that cannot be pickled, and why."""
     place: str = ""
     current: Any = recipe
     reason: Exception | None = None

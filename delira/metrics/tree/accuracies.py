@@ -62,7 +62,7 @@ class Stateless(Metric):
     _described: tuple[Any, Any, Criterion] | None = None
 
     def known_in(self, state: Mapping[Any, Any]) -> Criterion:
-        """What a state says of its predictions; looked up again only when criterion or setting are others."""
+        """Return what a state says of its predictions; looked up again only when criterion or setting are others."""
         criterion, output = state.get(CRITERION), state.get(OUTPUT)
         if self._described is None or self._described[0] is not criterion or self._described[1] != output:
             self._described = (criterion, output, known_of(state))
@@ -78,7 +78,7 @@ class Stateless(Metric):
             self._seen.check()
 
     def state_dict(self) -> dict[str, Any]:
-        """What was seen, if it is looked at."""
+        """Return what was seen, if it is looked at."""
         return {} if self._seen is None else {"seen": self._seen.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -129,7 +129,7 @@ class CategoricalAccuracy(Stateless):
         self._usual = (None, 0)  # the criterion may be another one
 
     def process(self, *args: Any) -> Any:
-        """Whether each is right; not a number where the highest score is not finite."""
+        """Return whether each is right; not a number where the highest score is not finite."""
         pred, true = args[0][self.pred_key], args[0][self.target_key]
         kind = _kind_of(pred, true)
         usual, axis = self._usual
@@ -160,14 +160,14 @@ class CategoricalAccuracy(Stateless):
 
 
 def _axis_of(given: int | None, state: State) -> int | None:
-    """Where the metric, or what is known of the predictions, says that the classes are."""
+    """Return where the metric, or what is known of the predictions, says that the classes are."""
     if given is not None or CRITERION not in state:
         return given
     return describe_criterion(state[CRITERION]).class_axis
 
 
 def _kind_of(pred: Array, true: Array) -> Any:
-    """What decides how two arrays of one framework are compared; None for anything else."""
+    """Return what decides how two arrays of one framework are compared; None for anything else."""
     if type(pred) is not type(true) or not hasattr(pred, "dtype"):
         return None
     return type(pred), pred.dtype, pred.shape, true.dtype, true.shape
@@ -213,7 +213,7 @@ class TopKCategoricalAccuracy(Stateless):
         self.k, self.ignore_index, self.class_axis = k, ignore_index, class_axis
 
     def process(self, *args: Any) -> Any:
-        """Whether each is among the highest."""
+        """Return whether each is among the highest."""
         pred, true = self.pair(args[0])
         ops, true = ops_of(pred), without_last(pred, true)
         axis = class_axis(self.name, pred, true, _axis_of(self.class_axis, args[0]))
@@ -257,7 +257,7 @@ class BinaryAccuracy(Stateless):
         self.threshold = threshold
 
     def process(self, *args: Any) -> Any:
-        """Whether each is right; not a number where the prediction is not finite."""
+        """Return whether each is right; not a number where the prediction is not finite."""
         threshold = threshold_of(self.known_in(args[0])) if self.threshold is None else self.threshold
         scores, given = self.pair(args[0])
         ops = ops_of(scores)
@@ -293,7 +293,7 @@ class MixupAcc(CategoricalAccuracy):
         self.name = "mixup_acc"
 
     def process(self, *args: Any) -> Any:
-        """How right each is."""
+        """Return which predictions are right."""
         state = args[0]
         if not isinstance(state[self.target_key], (tuple, list)):
             return super().process(state)
@@ -349,18 +349,18 @@ class DefaultAccuracy(Metric):
             self._tree.train()
 
     def eval(self, data_key: object = None) -> None:
-        """What follows is an evaluation."""
+        """Begin an evaluation."""
         super().eval(data_key)
         self._data_key = data_key
         if self._tree is not None:
             self._tree.eval(data_key)
 
     def process(self, *args: Any) -> Any:
-        """What the chosen metric reports."""
+        """Return what the chosen metric reports."""
         return self._chosen().process(*args)
 
     def process_final(self, *args: Any) -> Any:
-        """What the chosen metric reports."""
+        """Return what the chosen metric reports."""
         return self._chosen().process_final(*args)
 
     def _chosen(self) -> MetricTree:
@@ -369,7 +369,7 @@ class DefaultAccuracy(Metric):
         return self._tree
 
     def state_dict(self) -> dict[str, Any]:
-        """That of the chosen metric."""
+        """Return that of the chosen metric."""
         return {} if self._tree is None else self._tree.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -384,7 +384,7 @@ class DefaultAccuracy(Metric):
 
 
 def accuracy_for(criterion: object, model: object = None) -> Metric:
-    """A new accuracy that fits a criterion; for an estimator of scikit-learn what it is made for.
+    """Return a new accuracy that fits a criterion; for an estimator of scikit-learn what it is made for.
 
     Raises
     ------

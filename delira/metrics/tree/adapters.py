@@ -132,7 +132,7 @@ class SklearnMetric(OverDataset):
         return ops.reshape(labels, shape), ops.reshape(given, shape)
 
     def compute(self, true: np.ndarray, pred: np.ndarray) -> Any:
-        """The value of the function; not a number if a prediction is not finite."""
+        """Return the value of the function; not a number if a prediction is not finite."""
         counts = None
         if self.ignore_index is not None and true.ndim == 1 and true.dtype.kind in "iuf":
             counts = true != self.ignore_index
@@ -177,7 +177,7 @@ class SklearnMetric(OverDataset):
         return true, pred, further
 
     def _of_columns(self, pred: np.ndarray, known: Criterion) -> np.ndarray:
-        """What the function takes instead of scores of shape ``(N, C)``: shape ``(N,)`` for two classes."""
+        """Return what the function takes instead of scores of shape ``(N, C)``: shape ``(N,)`` for two classes."""
         if self.kind == "hinge_loss":
             return difference_of_two(pred)
         if self.kind in OF_RANKS and pred.shape[1] == 2:
@@ -215,12 +215,12 @@ def _of_logits(known: Criterion) -> set[str]:
 
 
 def _lacks_positives(true: np.ndarray, positive: object) -> bool:
-    """Whether there is nothing to be found: no positive target, or none in a column."""
+    """Return True if there is nothing to be found: no positive target, or none in a column."""
     return bool(true.dtype.kind in "biuf" and true.size and not np.all(np.any(true == positive, axis=0)))
 
 
 def _are_positions(true: np.ndarray, n_classes: int) -> bool:
-    """Whether labels are numbers of columns, from 0."""
+    """Return True if labels are numbers of columns, from 0."""
     return true.dtype.kind in "biu" and (not true.size or bool(0 <= int(true.min()) <= int(true.max()) < n_classes))
 
 
@@ -248,7 +248,7 @@ class ArrayMetric(OverDataset):
         return pred, true
 
     def compute(self, true: np.ndarray, pred: np.ndarray) -> Any:
-        """The value of the function, or the mean of its values."""
+        """Return the value of the function, or the mean of its values."""
         function = with_known(self.function, self.known)
         arrays = ordered(function, pred, true, "target first")
         if getattr(function, "over", None) == "sample":
@@ -256,7 +256,7 @@ class ArrayMetric(OverDataset):
         return function(*arrays)
 
     def state_dict(self) -> dict[str, Any]:
-        """What was gathered, and where its classes lie, which arrays of the host do not tell."""
+        """Return what was gathered, and where its classes lie, which arrays of the host do not tell."""
         return {**super().state_dict(), "class_axis": self.known.class_axis}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -301,7 +301,7 @@ class TorchMetric(Stateless):
         self.metric.reset()
 
     def process(self, *args: Any) -> Any:
-        """Update it."""
+        """Update the metric with a batch."""
         pair = self.pair(args[0])[: self._n_arrays]
         if 0 in shape_of(pair[0]):  # torchmetrics takes no empty batches
             return
@@ -315,7 +315,7 @@ class TorchMetric(Stateless):
             feed(self.metric, read_arrays(pair))
 
     def process_final(self, *args: Any) -> Any:
-        """What it computes: a number, or numbers by name."""
+        """Return what it computes: a number, or numbers by name."""
         value = self.metric.compute()
         if isinstance(value, Mapping):
             return {f"{self.prefix}{name}": numbers(each, name) for name, each in value.items()}
@@ -366,7 +366,7 @@ def adapted(metric: Any) -> Metric | None:
 
 
 def made(metric: object) -> Any:
-    """An object of a class of torchmetrics; an object as it is.
+    """Return an object of a class of torchmetrics; an object as it is.
 
     Raises
     ------
@@ -403,7 +403,7 @@ def _innermost(metric: object) -> Any:
 
 
 def numbers(value: object, name: str) -> Any:
-    """What a metric returned, as numbers.
+    """Return what a metric returned, as numbers.
 
     Raises
     ------

@@ -30,7 +30,7 @@ class ToDict(Metric):
         return args[0]
 
     def state_dict(self) -> dict[str, Any]:
-        """Nothing is kept."""
+        """Return an empty state: nothing is kept."""
         return {}
 
 
@@ -66,12 +66,12 @@ class _Aggregator(Metric):
             self._read()
 
     def process_final(self, *args: Any) -> Any:
-        """The number of the pass; not a number if it needs more values than there were."""
+        """Return the number of the pass; not a number if it needs more values than there were."""
         self._read()
         return to_plain(self.compute(self._moments))
 
     def compute(self, moments: Moments) -> Any:
-        """The number."""
+        """Return the number."""
         raise NotImplementedError
 
     def _read(self) -> None:
@@ -79,7 +79,7 @@ class _Aggregator(Metric):
             self._moments.merge(self._waiting.read())
 
     def state_dict(self) -> dict[str, Any]:
-        """What the batches so far have brought, as a checkpoint tree."""
+        """Return what the batches so far have brought, as a checkpoint tree."""
         self._read()
         return self._moments.state_dict()
 
@@ -110,7 +110,7 @@ class Mean(_Aggregator):
     is_weighted = True
 
     def compute(self, moments: Moments) -> Any:
-        """The mean."""
+        """Return the mean."""
         return moments.mean
 
 
@@ -120,7 +120,7 @@ class RootMean(_Aggregator):
     is_weighted = True
 
     def compute(self, moments: Moments) -> Any:
-        """The root of the mean."""
+        """Return the root of the mean."""
         return np.sqrt(moments.mean)
 
 
@@ -145,7 +145,7 @@ class Var(_Aggregator):
         self.unbiased = unbiased
 
     def compute(self, moments: Moments) -> Any:
-        """The variance."""
+        """Return the variance."""
         return moments.variance(float(self.unbiased))
 
 
@@ -161,7 +161,7 @@ class Std(Var):
     suffix = "_std"
 
     def compute(self, moments: Moments) -> Any:
-        """The standard deviation."""
+        """Return the standard deviation."""
         return np.sqrt(super().compute(moments))
 
 
@@ -179,7 +179,7 @@ class Max(_Aggregator):
     suffix = "_max"
 
     def compute(self, moments: Moments) -> Any:
-        """The largest value."""
+        """Return the largest value."""
         return moments.largest if moments.count else np.nan
 
 
@@ -189,5 +189,5 @@ class Min(_Aggregator):
     suffix = "_min"
 
     def compute(self, moments: Moments) -> Any:
-        """The smallest value."""
+        """Return the smallest value."""
         return moments.least if moments.count else np.nan

@@ -33,7 +33,7 @@ class Loss(Metric):
         self._weighed: tuple[Any, Weigh | None] = (None, None)
 
     def process(self, *args: Any) -> Any:
-        """The loss of the batch."""
+        """Return the loss of the batch."""
         state = args[0]
         if self._weighed[0] is not state.get(CRITERION):
             self._weighed = (state[CRITERION], weigh(state[CRITERION]))
@@ -50,7 +50,7 @@ class Loss(Metric):
         return weighed
 
     def state_dict(self) -> dict[str, Any]:
-        """Nothing is kept."""
+        """Return an empty state: nothing is kept."""
         return {}
 
 
@@ -68,15 +68,15 @@ class Epoch(Metric):
         super().__init__("epoch")
 
     def process(self, *args: Any) -> Any:
-        """The number."""
+        """Return the number."""
         return args[0][EPOCH]
 
     def process_final(self, *args: Any) -> Any:
-        """The number."""
+        """Return the number."""
         return args[0][EPOCH]
 
     def state_dict(self) -> dict[str, Any]:
-        """Nothing is kept."""
+        """Return an empty state: nothing is kept."""
         return {}
 
 
@@ -94,15 +94,15 @@ class LR(Metric):
         super().__init__("lr")
 
     def process(self, *args: Any) -> Any:
-        """The rate."""
+        """Return the rate."""
         return _rates(args[0]) if self.is_training else None
 
     def process_final(self, *args: Any) -> Any:
-        """The rate."""
+        """Return the rate."""
         return self.process(*args)
 
     def state_dict(self) -> dict[str, Any]:
-        """Nothing is kept."""
+        """Return an empty state: nothing is kept."""
         return {}
 
 

@@ -118,7 +118,7 @@ class Counting(Stateless):
                 self._counts[pair] = self._counts.get(pair, 0) + number
 
     def _pairs(self, start: int, allowed: int, arrays: list[np.ndarray]) -> Iterable[Any]:
-        """The pairs of labels of a batch that was kept, and how often each occurred."""
+        """Return the pairs of labels of a batch that was kept, and how often each occurred."""
         pred, true = (array.ravel() for array in arrays[:2])
         given = arrays[-1] if len(arrays) > 2 else None
         if given is not None and (is_wrong := wrong_labels(given, allowed, self.ignore_index)).any():
@@ -135,7 +135,7 @@ class Counting(Stateless):
         return zip(zip(*pairs.astype(np.int64).tolist(), strict=True), numbers.tolist(), strict=True)
 
     def process_final(self, *args: Any) -> Any:
-        """The value of the pass; not a number if there was no target, or a prediction that is not finite."""
+        """Return the value of the pass; not a number if there was no target, or a prediction that is not finite."""
         self._read()
         if not self._counts or self._lost:
             return float("nan")
@@ -144,11 +144,11 @@ class Counting(Stateless):
             return to_plain(as_array(self.compute(true, pred, np.array(list(self._counts.values())))))
 
     def compute(self, true: np.ndarray, pred: np.ndarray, weight: np.ndarray) -> Any:
-        """The value: from labels of shape ``(n,)``, and how often each pair of them occurred."""
+        """Return the value: from labels of shape ``(n,)``, and how often each pair of them occurred."""
         raise NotImplementedError
 
     def state_dict(self) -> dict[str, Any]:
-        """The pairs and their numbers."""
+        """Return the pairs and their numbers."""
         self._read()
         rows = [(*pair, number) for pair, number in self._counts.items()]
         return {
@@ -215,7 +215,7 @@ class ConfusionMatrix(Counting):
         self.num_classes = num_classes
 
     def compute(self, true: np.ndarray, pred: np.ndarray, weight: np.ndarray) -> Any:
-        """The matrix, shape ``(C, C)``: row by true, column by predicted label."""
+        """Return the matrix, shape ``(C, C)``: row by true, column by predicted label."""
         lowest, highest = int(min(true.min(), pred.min())), int(max(true.max(), pred.max()))
         size = self.num_classes or max(self._n_classes, highest + 1, 2)  # that of one label would be a bare number
         if lowest < 0 or highest >= size:
@@ -243,7 +243,7 @@ class BalancedAccuracy(Counting):
         super().__init__("balanced_acc", **settings)
 
     def compute(self, true: np.ndarray, pred: np.ndarray, weight: np.ndarray) -> Any:
-        """The mean of the recalls."""
+        """Return the mean of the recalls."""
         from sklearn.metrics import recall_score
 
         # balanced_accuracy_score itself warns of labels that were only predicted
@@ -267,7 +267,7 @@ class Precision(Counting):
         self.average = _checked_average(self.name, average)
 
     def compute(self, true: np.ndarray, pred: np.ndarray, weight: np.ndarray) -> Any:
-        """The precision."""
+        """Return the precision."""
         from sklearn.metrics import precision_score
 
         average = self._average(true, pred, self.average)
@@ -289,7 +289,7 @@ class Recall(Counting):
         self.average = _checked_average(self.name, average)
 
     def compute(self, true: np.ndarray, pred: np.ndarray, weight: np.ndarray) -> Any:
-        """The recall."""
+        """Return the recall."""
         from sklearn.metrics import recall_score
 
         average = self._average(true, pred, self.average)
@@ -314,7 +314,7 @@ class FBeta(Counting):
         self.beta, self.average = beta, _checked_average(self.name, average)
 
     def compute(self, true: np.ndarray, pred: np.ndarray, weight: np.ndarray) -> Any:
-        """The mean of both."""
+        """Return the mean of both."""
         from sklearn.metrics import fbeta_score
 
         average = self._average(true, pred, self.average)
@@ -339,7 +339,7 @@ class CohenKappa(Counting):
         self.weights = weights
 
     def compute(self, true: np.ndarray, pred: np.ndarray, weight: np.ndarray) -> Any:
-        """The agreement."""
+        """Return the agreement."""
         if len({*true.tolist(), *pred.tolist()}) < 2:
             return np.nan
         from sklearn.metrics import cohen_kappa_score
@@ -361,7 +361,7 @@ class MatthewsCorrCoef(Counting):
         super().__init__("mcc", **settings)
 
     def compute(self, true: np.ndarray, pred: np.ndarray, weight: np.ndarray) -> Any:
-        """The correlation."""
+        """Return the correlation."""
         if len({*true.tolist(), *pred.tolist()}) < 2:
             return 0.0
         from sklearn.metrics import matthews_corrcoef

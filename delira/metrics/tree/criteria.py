@@ -67,7 +67,7 @@ class Criterion(NamedTuple):
 
     @property
     def is_exclusive(self) -> bool:
-        """Whether a sample has one class of several, so that a softmax makes probabilities of logits."""
+        """Return True if a sample has one class of several, so that a softmax makes probabilities of logits."""
         return self.kind in ("categorical", "mixup")
 
 
@@ -116,7 +116,7 @@ def describe_criterion(criterion: Any) -> Criterion:
 
 
 def combined(known: Sequence[Criterion]) -> Criterion:
-    """What several losses say of one prediction; nothing where they say different things."""
+    """Return what several losses say of one prediction; nothing where they say different things."""
     if len(known) == 1:
         return known[0]
     kinds = {each.kind for each in known if each.kind not in (None, "mse", "mae")}
@@ -142,7 +142,7 @@ def _output_of(name: str, kind: str | None, from_logits: bool) -> str:
 
 
 def _innermost(criterion: Any) -> tuple[Any, dict[str, Any]]:
-    """What partials and wrappers call in the end, and the keywords that they give it."""
+    """Return what partials and wrappers call in the end, and the keywords that they give it."""
     settings: dict[str, Any] = {}
     for _ in range(32):  # a wrapper may name itself
         if getattr(criterion, "__name__", "") in KINDS["mixup"]:  # it does more than what it wraps
@@ -176,7 +176,7 @@ def _is_of_package(owner: object) -> bool:
 
 
 def known_of(state: Mapping[Any, Any]) -> Criterion:
-    """What the state of a trial says of its predictions: by its setting, else by its criterion."""
+    """Return what the state of a trial says of its predictions: by its setting, else by its criterion."""
     criterion = state.get(CRITERION)
     if isinstance(criterion, Mapping):  # the losses of an experiment, as its callbacks see them
         known = combined([describe_criterion(loss) for loss in criterion.values()])
@@ -186,14 +186,14 @@ def known_of(state: Mapping[Any, Any]) -> Criterion:
 
 
 def with_output(known: Criterion, output: str | None, told_by: str = "setting") -> Criterion:
-    """The same, where somebody says what the output is."""
+    """Return the same, where somebody says what the output is."""
     return known if output is None else known._replace(output=output, told_by=told_by)
 
 
 def read_values(
     known: Criterion, pred: np.ndarray, true: np.ndarray | None = None, *, by_targets: bool = True
 ) -> Criterion:
-    """What is known of predictions, and where nobody says what they are, what all their values say.
+    """Return what is known of predictions, and where nobody says what they are, what all their values say.
 
     Scores from 0 to 1, of classes that exclude each other such as sum to 1 within 1e-3, are probabilities, all others
     logits; whole numbers, if they are no floating-point numbers, are labels. What is not finite does not count. One-hot
@@ -229,12 +229,12 @@ def read_values(
 
 
 def are_distributions(scores: np.ndarray) -> bool:
-    """Whether all rows are not negative and sum to 1 within 1e-3."""
+    """Return True if all rows are not negative and sum to 1 within 1e-3."""
     return bool(np.all(scores >= 0) and np.allclose(scores.sum(-1, dtype=np.float64), 1, atol=1e-3))
 
 
 def one_of_each_row(table: np.ndarray) -> bool:
-    """Whether a table has a single yes in each row: one-hot labels of more than one class."""
+    """Return True if a table has a single yes in each row: one-hot labels of more than one class."""
     if table.ndim < 2 or table.shape[-1] < 2 or table.dtype.kind not in "biuf":
         return False
     return bool(np.all((table == 0) | (table == 1)) and np.all(table.sum(-1) == 1))

@@ -27,7 +27,7 @@ class _OfScores(OverDataset):
         return scores_of(self.name, pred, true, self.known.class_axis)
 
     def compute(self, true: np.ndarray, pred: np.ndarray) -> Any:
-        """The number; not a number if a prediction is not finite."""
+        """Return the number; not a number if a prediction is not finite."""
         known = read_values(self.known, pred, true)
         if true.ndim == 2 and pred.ndim == 2 and (known.is_exclusive or one_of_each_row(true)) and not self._is_each:
             self.check_labels(true, YES_OR_NO)
@@ -40,20 +40,20 @@ class _OfScores(OverDataset):
 
     @property
     def _is_each(self) -> bool:
-        """Whether every column says yes or no for itself, as the criterion has it."""
+        """Return True if every column says yes or no for itself, as the criterion has it."""
         return self.known.kind in ("binary", "logits")
 
     def of_scores(self, true: np.ndarray, pred: np.ndarray, known: Criterion) -> float:
-        """The number, of finite scores."""
+        """Return the number, of finite scores."""
         raise NotImplementedError
 
     def over_classes(self, function: Callable[..., Any], true: np.ndarray, pred: np.ndarray, known: Criterion) -> float:
-        """The mean of ``function(is_class, score)``, not a number if no class has others beside it."""
+        """Return the mean of ``function(is_class, score)``, not a number if no class has others beside it."""
         values = [function(is_class, score) for is_class, score in self.columns(true, pred, known)]
         return float(np.mean(values)) if values else float("nan")
 
     def columns(self, true: np.ndarray, pred: np.ndarray, known: Criterion) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Which samples are of a class, and its scores, for each class that has others beside it."""
+        """Return which samples are of a class, and its scores, for each class that has others beside it."""
         if true.ndim == 1 and pred.ndim == 2 and pred.shape[1] > 2:
             pred, true = class_scores(pred, known.output), true[:, None] == np.arange(pred.shape[1])
         else:
@@ -83,7 +83,7 @@ class RocAuc(_OfScores):
         super().__init__("roc_auc_score", **keys)
 
     def of_scores(self, true: np.ndarray, pred: np.ndarray, known: Criterion) -> float:
-        """The area."""
+        """Return the area."""
         from sklearn.metrics import roc_auc_score
 
         return self.over_classes(roc_auc_score, true, pred, known)
@@ -149,7 +149,7 @@ class PrAuc(_OfScores):
         super().__init__("pr_auc", **keys)
 
     def of_scores(self, true: np.ndarray, pred: np.ndarray, known: Criterion) -> float:
-        """The area."""
+        """Return the area."""
         from sklearn.metrics import average_precision_score
 
         return self.over_classes(average_precision_score, true, pred, known)
@@ -181,7 +181,7 @@ class CalibrationError(_OfScores):
         self.n_bins = n_bins
 
     def of_scores(self, true: np.ndarray, pred: np.ndarray, known: Criterion) -> float:
-        """The error."""
+        """Return the error."""
         if true.ndim == 2:
             raise DataError(
                 f"the metric {self.name!r} got {true.shape[1]} labels at once, each with a score of its own; the "
@@ -216,7 +216,7 @@ class R2(OverDataset):
         return ops.reshape(pred, shape), ops.reshape(true, shape)
 
     def compute(self, true: np.ndarray, pred: np.ndarray) -> Any:
-        """The share; not a number for one sample, or a prediction that is not finite."""
+        """Return the share; not a number for one sample, or a prediction that is not finite."""
         from sklearn.metrics import r2_score
 
         if not self.is_finite(pred, is_each=True):

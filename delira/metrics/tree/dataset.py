@@ -62,7 +62,7 @@ class OverDataset(Stateless):
             self._read()
 
     def process_final(self, *args: Any) -> Any:
-        """The number; not a number if there was no sample."""
+        """Return the number; not a number if there was no sample."""
         super().process_final(*args)
         self._read()
         found = self._gathered.result()
@@ -71,15 +71,15 @@ class OverDataset(Stateless):
         return to_plain(np.asarray(self.compute(found["true"], found["pred"])))
 
     def prepare(self, pred: Array, true: Array, state: State) -> tuple[Any, Any]:
-        """What is to be kept of a batch, on its device."""
+        """Return what is to be kept of a batch, on its device."""
         return pred, true
 
     def compute(self, true: np.ndarray, pred: np.ndarray) -> Any:
-        """The number, from what was kept of all batches."""
+        """Return the number, from what was kept of all batches."""
         raise NotImplementedError
 
     def is_finite(self, pred: np.ndarray, *, is_each: bool, counts: np.ndarray | None = None) -> bool:
-        """Whether predictions decide something; the samples in which they do not are remembered.
+        """Return True if predictions decide something; the samples in which they do not are remembered.
 
         Parameters
         ----------
@@ -126,7 +126,7 @@ class OverDataset(Stateless):
             self._gathered.append({"pred": pred, "true": true})
 
     def state_dict(self) -> dict[str, Any]:
-        """What was gathered."""
+        """Return what was gathered."""
         self._read()
         return dict(self._gathered.result())
 

@@ -142,7 +142,7 @@ def class_axis(metric: str, pred: Array, true: Array, axis: int | None = None) -
 
 @functools.lru_cache(maxsize=64)
 def _fitting(pred: tuple[int, ...], true: tuple[int, ...], tried: tuple[int, ...]) -> int | None:
-    """The first axis of scores without which they have the shape of the target."""
+    """Return the first axis of scores without which they have the shape of the target."""
     for candidate in tried if len(pred) > 1 else ():
         if not -len(pred) <= candidate < len(pred):
             continue
@@ -187,7 +187,7 @@ def binary_labels(metric: str, pred: Array, true: Array, threshold: float) -> tu
 
 
 def is_yes(true: Array) -> Any:
-    """Whether targets mean yes: above 0.5, of whole numbers above 0."""
+    """Return whether targets mean yes: above 0.5, of whole numbers above 0."""
     return true > 0.5 if ops_of(true).is_float(true) else as_integer(true) > 0
 
 
@@ -199,7 +199,7 @@ def without_last(pred: Array, true: Array) -> Any:
 
 
 def counted(true: Array, ignore_index: int | None, kept: object = None) -> Any:
-    """Which targets count; ``None`` if all do: a type without negative numbers has no -100.
+    """Return which targets count; ``None`` if all do: a type without negative numbers has no -100.
 
     With ``kept``, the same targets, which nothing changes any more, they are compared when they are read.
     """

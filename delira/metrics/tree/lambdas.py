@@ -59,7 +59,7 @@ class EpochLambda(Metric):
         return self._value
 
     def process_final(self, *args: Any) -> Any:
-        """The value of the function; ``None`` if there was no batch."""
+        """Return the value of the function; ``None`` if there was no batch."""
         return self._compute(self._predictions, self._targets) if self._predictions else None
 
     def _compute(self, predictions: list[Any], targets: list[Any]) -> Any:
@@ -68,7 +68,7 @@ class EpochLambda(Metric):
         return to_plain(read_arrays([as_array(value)])[0])
 
     def state_dict(self) -> dict[str, Any]:
-        """What was kept, on the host."""
+        """Return what was kept, on the host."""
         kept = {"predictions": _joined(self._predictions), "targets": _joined(self._targets)} if self._n_batches else {}
         host = map_leaves(lambda leaf: read_arrays([leaf])[0], kept)
         return {"batches": self._n_batches, "value": _read(self._value), **host}
@@ -89,7 +89,7 @@ class EpochLambda(Metric):
 
 
 def _read(value: object) -> Any:
-    """A lazy number read; anything else as it is."""
+    """Return a lazy number read; anything else as it is."""
     return value.item() if isinstance(value, Lazy) else value
 
 

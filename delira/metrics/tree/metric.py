@@ -97,7 +97,7 @@ class Metric:
         self.is_training, self.prefix = True, ""
 
     def eval(self, data_key: Any = None) -> None:
-        """What follows is an evaluation.
+        """Begin an evaluation.
 
         Parameters
         ----------
@@ -116,7 +116,7 @@ class Metric:
         """
 
     def state_dict(self) -> dict[str, Any]:
-        """What the batches so far have brought, as a checkpoint tree.
+        """Return what the batches so far have brought, as a checkpoint tree.
 
         Here: the attributes that are numbers, texts, and arrays of numpy. A metric that keeps other things overrides
         this and :meth:`load_state_dict`.
@@ -317,7 +317,7 @@ class MetricTree(Metric):
             metric.train()
 
     def eval(self, data_key: object = None) -> None:
-        """What follows is an evaluation."""
+        """Begin an evaluation."""
         super().eval(data_key)
         for metric in (self.root, *self.children):
             metric.eval(data_key)
@@ -342,7 +342,7 @@ class MetricTree(Metric):
         return "logits" if self._told is not None and self._told.is_outside else ""
 
     def state_dict(self) -> dict[str, Any]:
-        """What the batches so far have brought, as a checkpoint tree."""
+        """Return what the batches so far have brought, as a checkpoint tree."""
         if self._readings is not None and self._told is not None:
             told = {"is_outside": self._told.is_outside, "is_not_one_hot": self._told.is_not_one_hot}
             return {"readings": self._readings.state_dict(), "told": told}
@@ -415,7 +415,7 @@ def _undecided(root: Any, state: Any) -> Criterion | None:
 
 
 def as_tree(metric: Metric) -> MetricTree:
-    """A tree of a metric: with what its class was decorated with."""
+    """Return a tree of a metric: with what its class was decorated with."""
     if isinstance(metric, MetricTree):
         return metric
     if not isinstance(metric, Metric):
@@ -424,14 +424,14 @@ def as_tree(metric: Metric) -> MetricTree:
 
 
 def _first(value: object) -> Any:
-    """What is given to whatever hangs on a root."""
+    """Return what is given to whatever hangs on a root."""
     if type(value) is Weighted or not isinstance(value, Mapping):
         return value
     return next(iter(value.values()), None)
 
 
 def by_name(metric: Metric, value: object) -> dict[str, Any]:
-    """What a metric returned, by name; what is on a device as lazy numbers."""
+    """Return what a metric returned, by name; what is on a device as lazy numbers."""
     if value is None:
         return {}
     if isinstance(value, Mapping):
@@ -440,7 +440,7 @@ def by_name(metric: Metric, value: object) -> dict[str, Any]:
 
 
 def reported(value: object) -> Any:
-    """A number as it is; an array as a lazy number."""
+    """Return a number as it is; an array as a lazy number."""
     if type(value) is Lazy:
         return value
     if isinstance(value, Weighted):
@@ -452,7 +452,7 @@ def reported(value: object) -> Any:
 
 
 def _safe(value: Any) -> Any:
-    """A copy that nothing changes any more: later steps write into weights, and loaders into their arrays."""
+    """Return a copy that nothing changes any more: later steps write into weights, and loaders into their arrays."""
     if isinstance(value, Mapping):
         return {name: _safe(each) for name, each in value.items()}
     if isinstance(value, Weighted):

@@ -83,7 +83,7 @@ class MetricList:
 
     @property
     def names(self) -> list[str]:
-        """Of the metrics, in their order."""
+        """Return the names of the metrics, in their order."""
         return [tree.root.name for tree in self.trees]
 
     def process(self, state: State) -> dict[str, Any]:
@@ -119,7 +119,7 @@ class MetricList:
             tree.train()
 
     def eval(self, data_key: object = None) -> None:
-        """What follows is an evaluation.
+        """Begin an evaluation.
 
         Parameters
         ----------
@@ -141,7 +141,7 @@ class MetricList:
             tree.reset(state)
 
     def state_dict(self) -> dict[str, Any]:
-        """What the batches of the pass so far have brought, as a checkpoint tree."""
+        """Return what the batches of the pass so far have brought, as a checkpoint tree."""
         return {"names": self.names, "metrics": [tree.state_dict() for tree in self.trees]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -223,7 +223,7 @@ def _adapted(metric: object) -> Metric:
 
 
 def _are_twins(one: object, other: object) -> bool:
-    """Whether two metrics are of one class, with the same settings: aliases of one default."""
+    """Return True if two metrics are of one class, with the same settings: aliases of one default."""
     try:
         return type(one) is type(other) and bool(vars(one) == vars(other))
     except ValueError:  # arrays among them

@@ -28,7 +28,7 @@ class Unlike(NamedTuple):
 
     @property
     def mask(self) -> Any:
-        """Which count."""
+        """Return which values count."""
         return self.labels != self.number
 
 
@@ -49,7 +49,7 @@ class Weighted(NamedTuple):
 
 
 def with_mask(value: object) -> Any:
-    """What a metric returned, with a mask in the place of :class:`Unlike`."""
+    """Return what a metric returned, with a mask in the place of :class:`Unlike`."""
     if type(value) is Weighted and type(value.weight) is Unlike:
         return value._replace(weight=value.weight.mask)
     return value
@@ -95,7 +95,7 @@ class Moments:
         self.count, self.mean, self.squares, self.least, self.largest = total, mean, squares, least, largest
 
     def variance(self, correction: float) -> Any:
-        """The variance; not a number where there are not more numbers than ``correction``."""
+        """Return the variance; not a number where there are not more numbers than ``correction``."""
         if self.count <= correction:
             return np.full(np.shape(self.mean), np.nan)
         return self.squares / (self.count - correction)
@@ -210,7 +210,7 @@ class Waiting:
         return self._n_numbers >= MOST_NUMBERS or len(self._batches) >= MOST_BATCHES
 
     def read(self) -> list[Row]:
-        """The moments of every batch; none waits afterwards."""
+        """Return the moments of every batch; none waits afterwards."""
         batches, self._batches, self._n_numbers = self._batches, [], 0
         rows = read_rows(batches)
         if not self._is_weighted:
@@ -239,7 +239,7 @@ def which_count(batches: Sequence[Batch], rows: Sequence[Row]) -> list[bool]:
 
 
 def read_rows(batches: Sequence[Batch]) -> list[Row]:
-    """The moments of each batch; those of one kind are brought to the host, and computed, together.
+    """Return the moments of each batch; those of one kind are brought to the host, and computed, together.
 
     No row depends on the batches that it is computed with.
     """
@@ -257,7 +257,7 @@ def read_rows(batches: Sequence[Batch]) -> list[Row]:
 
 
 def _rows_of(group: Sequence[Batch]) -> list[Row]:
-    """The moments of batches of one kind."""
+    """Return the moments of batches of one kind."""
     values, *mask = [read_alike(arrays) for arrays in zip(*(batch.arrays for batch in group), strict=True)]
     axis = group[0].axis
     if group[0].has_doubt and not (is_sure := np.isfinite(mask.pop())).all():
@@ -279,7 +279,7 @@ def _rows_of(group: Sequence[Batch]) -> list[Row]:
 
 
 def _rows(table: np.ndarray) -> list[Row]:
-    """The moments along the last axis of an array of shape ``(batches, values)``."""
+    """Return the moments along the last axis of an array of shape ``(batches, values)``."""
     table = table.astype(np.float64)
     if table.shape[1] == 1:
         return [(1, value, value - value, value, value) for value in table[:, 0].tolist()]
@@ -291,7 +291,7 @@ def _rows(table: np.ndarray) -> list[Row]:
 
 
 def _row(values: np.ndarray, axis: Any) -> Row:
-    """The moments of the numbers of one batch; with ``axis`` those along the other axes are kept apart."""
+    """Return the moments of the numbers of one batch; with ``axis`` those along the other axes are kept apart."""
     values = np.asarray(values, dtype=np.float64)
     count = values.size if axis is None else int(np.prod([values.shape[a] for a in np.atleast_1d(axis)]))
     if not count:

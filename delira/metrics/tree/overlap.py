@@ -56,7 +56,7 @@ class OfMasks(Stateless):
         self._seen_labels.check()
 
     def state_dict(self) -> dict[str, Any]:
-        """What was seen."""
+        """Return what was seen."""
         return {**super().state_dict(), "seen_labels": self._seen_labels.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -107,7 +107,7 @@ class _Overlap(OfMasks):
         self.ignore_empty, self.include_background = ignore_empty, include_background
 
     def process(self, *args: Any) -> Any:
-        """The value of each sample, shape ``(B,)``, and which of them count."""
+        """Return the value of each sample, shape ``(B,)``, and which of them count."""
         ignored = self.known_in(args[0]).ignore_index
         pred, true, n_classes = self.masks(args[0], ignored)
         ops, n_samples = ops_of(pred), int(pred.shape[0])
@@ -181,7 +181,7 @@ class Dice(_Overlap):
         super().__init__("dice", num_classes, ignore_empty, include_background, **settings)
 
     def value(self, both: Array, sizes: object) -> Any:
-        """The coefficient."""
+        """Return the coefficient."""
         return 2 * both / sizes
 
 
@@ -213,7 +213,7 @@ class IoU(_Overlap):
         super().__init__("iou", num_classes, ignore_empty, include_background, **settings)
 
     def value(self, both: Array, sizes: object) -> Any:
-        """The share."""
+        """Return the share."""
         return both / (sizes - both)
 
 
@@ -304,7 +304,7 @@ class Hausdorff(OfMasks):
         self._counts.append(counts)
 
     def _spacings(self, n_samples: int, found: np.ndarray | None = None) -> list[Any]:
-        """The spacing of each sample of a batch."""
+        """Return the spacing of each sample of a batch."""
         if found is None:
             return [self.spacing] * n_samples
         rows = np.atleast_1d(found)
@@ -335,13 +335,13 @@ class Hausdorff(OfMasks):
         return np.array(self._values, dtype=np.float64), np.array(self._counts, dtype=bool)
 
     def process_final(self, *args: Any) -> Any:
-        """The mean over samples; not a number if none has a foreground, or a prediction is not finite."""
+        """Return the mean over samples; not a number if none has a foreground, or a prediction is not finite."""
         super().process_final(*args)
         values, counts = self.values
         return float(np.mean(values[counts])) if counts.any() else float("nan")
 
     def state_dict(self) -> dict[str, Any]:
-        """The distances so far."""
+        """Return the distances so far."""
         values, counts = self.values
         return {**super().state_dict(), "values": values, "counts": counts}
 
@@ -363,7 +363,7 @@ class Hausdorff(OfMasks):
 
 
 def _is_spacing(value: object) -> bool:
-    """Whether something is positive numbers, one or as many as axes."""
+    """Return True if something is positive numbers, one or as many as axes."""
     if isinstance(value, (bool, bytes, Mapping)):
         return False
     try:

@@ -26,7 +26,7 @@ class Pending:
 
     @property
     def is_full(self) -> bool:
-        """Whether it is time to read."""
+        """Return True if it is time to read."""
         return len(self._groups) >= MOST_BATCHES or self._n_numbers >= MOST_NUMBERS
 
     def read(self) -> list[tuple[Any, list[np.ndarray]]]:

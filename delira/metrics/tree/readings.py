@@ -55,7 +55,7 @@ class Told:
         self.is_not_one_hot |= other.is_not_one_hot
 
     def pick(self, ways: Any) -> str:
-        """The way that everything seen so far leaves."""
+        """Return the way that everything seen so far leaves."""
         left = [way for way in ways if not (way == "classes" and self.is_not_one_hot)]
         return "logits" if "logits" in left and self.is_outside and left[0] != "classes" else left[0]
 
@@ -124,7 +124,7 @@ class Readings:
         return self._trees[way]
 
     def copy_for(self, told: Told) -> "Readings":
-        """The same, with the knowledge of somebody else."""
+        """Return the same, with the knowledge of somebody else."""
         return Readings(told, copy.deepcopy(self._trees))
 
     def read(self) -> None:
@@ -136,7 +136,7 @@ class Readings:
             self._told.is_not_one_hot |= bool(flags[1])
 
     def state_dict(self) -> dict[str, Any]:
-        """What the batches so far have brought, in every way."""
+        """Return what the batches so far have brought, in every way."""
         self.read()
         return {way: tree.state_dict() for way, tree in self._trees.items()}
 
@@ -147,12 +147,12 @@ class Readings:
 
 
 def as_read(state: State, known: Criterion, way: str) -> State:
-    """The state with predictions that are read in one way."""
+    """Return the state with predictions that are read in one way."""
     return State({**state, CRITERION: known._replace(**WAYS[way]), OUTPUT: None})
 
 
 def _flags(pred: Array, true: Array) -> list[Any]:
-    """Whether any finite score is below 0 or above 1; whether any row of the target is no one-hot label."""
+    """Return whether any finite score is below 0 or above 1; whether any row of the target is no one-hot label."""
     if 0 in (*shape_of(pred), *shape_of(true)):
         return []  # of an empty batch nothing can be told
     ops = ops_of(pred)

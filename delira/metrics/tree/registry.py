@@ -45,7 +45,7 @@ def default_for_key(key: str, *args: Any, **kwargs: Any) -> Callable[[Registered
 
 
 def default_metric(key: str) -> Metric | Any:
-    """A new instance, or a copy, of what a string stands for.
+    """Return a new instance, or a copy, of what a string stands for.
 
     Raises
     ------
@@ -59,5 +59,5 @@ def default_metric(key: str) -> Metric | Any:
 
 
 def known_keys() -> list[str]:
-    """All strings that stand for a metric."""
+    """Return all strings that stand for a metric."""
     return sorted(_DEFAULTS)

@@ -32,7 +32,7 @@ class MeanAbsoluteError(Stateless):
         super().__init__("mae", pred_key, target_key)
 
     def process(self, *args: Any) -> Any:
-        """The absolute difference of each value."""
+        """Return the absolute difference of each value."""
         return abs(difference(self, args[0]))
 
 
@@ -48,7 +48,7 @@ class SquaredError(Stateless):
     """
 
     def process(self, *args: Any) -> Any:
-        """The squared difference of each value."""
+        """Return the squared difference of each value."""
         return difference(self, args[0]) ** 2
 
 
@@ -81,7 +81,7 @@ class _RootOfOutputs(RootMean):
         return self.take(Batch(args[0], 0 if len(shape) == 2 and shape[1] > 1 else None))
 
     def compute(self, moments: Moments) -> Any:
-        """The mean of the roots, or all of them."""
+        """Return the mean of the roots, or all of them."""
         roots = super().compute(moments)
         return np.mean(roots) if self.multioutput == "uniform_average" else roots
 

@@ -29,11 +29,11 @@ class KeyMetric(Metric):
         self.key = key
 
     def process(self, *args: Any) -> Any:
-        """The value."""
+        """Return the value."""
         return for_samples(args[0][self.key], args[0])
 
     def state_dict(self) -> dict[str, Any]:
-        """Nothing is kept."""
+        """Return an empty state: nothing is kept."""
         return {}
 
 
@@ -60,17 +60,17 @@ class BatchLambda(Metric):
         check_takes_two(self, function)
 
     def process(self, *args: Any) -> Any:
-        """The value of the function for the predictions and targets of the state."""
+        """Return the value of the function for the predictions and targets of the state."""
         state = args[0]
         pair = ordered(self.function, state[Y_PRED], state[Y_TRUE], "prediction first")
         return for_samples(check_value(self.name, self.function(*pair)), state)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The function itself."""
+        """Return the function itself."""
         return self.function(*args, **kwargs)
 
     def state_dict(self) -> dict[str, Any]:
-        """Nothing is kept."""
+        """Return an empty state: nothing is kept."""
         return {}
 
 
@@ -82,7 +82,7 @@ class StateLambda(BatchLambda):
         check_functions(self, function=function)
 
     def process(self, *args: Any) -> Any:
-        """The value of the function."""
+        """Return the value of the function."""
         return for_samples(check_value(self.name, self.function(args[0])), args[0])
 
 
@@ -105,7 +105,7 @@ def check_takes_two(owner: Any, function: Any) -> None:
 
 
 def check_value(name: str, value: object) -> Any:
-    """A value as it is; refused if it is a text, which is no number.
+    """Return a value as it is; refused if it is a text, which is no number.
 
     Raises
     ------
@@ -118,7 +118,7 @@ def check_value(name: str, value: object) -> Any:
 
 
 def for_samples(value: object, state: Mapping[Any, Any]) -> Any:
-    """A single number of a batch with the number of its samples; any other value as it is."""
+    """Return a single number of a batch with the number of its samples; any other value as it is."""
     if getattr(value, "shape", None) == ():
         return Weighted(value, n_samples(state))
     if value is None or isinstance(value, (Mapping, Weighted)):
@@ -127,12 +127,12 @@ def for_samples(value: object, state: Mapping[Any, Any]) -> Any:
 
 
 def n_samples(state: Mapping[Any, Any]) -> int:
-    """How many samples the batch in the state has: the length of its target, or of its input; 1 without data."""
+    """Return how many samples the batch in the state has: the length of its target, or of its input; 1 without data."""
     return n_rows(state.get(Y_TRUE), state.get(X))
 
 
 def root_of(target: Array) -> Metric:
-    """The metric that something stands for.
+    """Return the metric that something stands for.
 
     Raises
     ------

@@ -60,7 +60,7 @@ class RunningMetric(Metric):
         return self.take(Batch(args[0], self.dim))
 
     def take(self, batch: Batch) -> Any:
-        """The same with a batch that others share."""
+        """Return the same with a batch that others share."""
         if not self.is_training:
             return None
         self._window.append(batch)
@@ -70,7 +70,7 @@ class RunningMetric(Metric):
         return self._value
 
     def compute(self, means: np.ndarray) -> Any:
-        """The number.
+        """Return the number.
 
         Parameters
         ----------
@@ -86,7 +86,7 @@ class RunningMetric(Metric):
         return to_plain(self.compute(np.asarray(means))) if means else np.nan
 
     def state_dict(self) -> dict[str, Any]:
-        """The window, as a checkpoint tree."""
+        """Return the window, as a checkpoint tree."""
         rows = read_rows(self._window)
         means, counted = [np.asarray(row[1]) for row in rows], which_count(self._window, rows)
         value = self._value.item() if isinstance(self._value, Lazy) else self._value
@@ -110,5 +110,5 @@ class RunningMean(RunningMetric):
     """The mean of the means of the last batches; parameters and name as of :class:`RunningMetric`."""
 
     def compute(self, means: np.ndarray) -> Any:
-        """The mean."""
+        """Return the mean."""
         return means.mean(axis=0)

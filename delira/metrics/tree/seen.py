@@ -123,7 +123,7 @@ class Seen:
         self._n_samples += other._n_samples
 
     def state_dict(self) -> dict[str, Any]:
-        """How many samples were seen, and which were lost."""
+        """Return how many samples were seen, and which were lost."""
         self.check()
         return {"n_samples": self._n_samples, "lost": np.array(self.lost, dtype=np.int64)}
 
@@ -134,7 +134,7 @@ class Seen:
 
 
 def wrong_labels(true: np.ndarray, n_classes: int, ignore_index: int | None = None) -> np.ndarray:
-    """Which targets are none of the classes.
+    """Return which targets are none of the classes.
 
     Parameters
     ----------
@@ -206,7 +206,7 @@ def refuse_label(
 
 
 def by_sample(flags: np.ndarray) -> np.ndarray:
-    """Whether any flag of a sample is up, bool of shape ``(n,)``."""
+    """Return whether any flag of a sample is up, bool of shape ``(n,)``."""
     return np.asarray(flags.reshape(len(flags), -1).any(axis=1)) if flags.ndim else flags.reshape(1)
 
 

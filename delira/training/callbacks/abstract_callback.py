@@ -70,7 +70,7 @@ class AbstractCallback:
         """
 
     def state_dict(self) -> dict[str, Any]:
-        """What must survive a restart: plain numbers, strings, lists, dicts and arrays."""
+        """Return what must survive a restart: plain numbers, strings, lists, dicts and arrays."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -165,15 +165,15 @@ class CallbackList:
         return f"CallbackList({self._callbacks!r})"
 
     def copy(self) -> "CallbackList":
-        """A list of its own of the same callbacks."""
+        """Return a list of its own of the same callbacks."""
         return CallbackList(self._callbacks)
 
     def hears(self, event: str) -> bool:
-        """Whether any callback listens to an event, or a hook."""
+        """Return True if any callback listens to an event, or a hook."""
         return bool(self._listeners[event])
 
     def at_hook(self, hook: str) -> list[Any]:
-        """The callbacks that listen to a hook."""
+        """Return the callbacks that listen to a hook."""
         return [callback for callback, _ in self._listeners[hook]]
 
     def fire(self, hook: str, state: State, phase: str) -> None:
@@ -241,7 +241,7 @@ class CallbackList:
         return {name: {**callback.state_dict(), **_memory_of(callback)} for name, callback in named}
 
     def state_of(self, callback: object, states: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """The state of one callback among states by name, if there is one."""
+        """Return the state of one callback among states by name, if there is one."""
         return next((states.get(name) for name, one in self._named() if one is callback), None)
 
     def load_state_dict(self, states: Mapping[str, Any]) -> None:
@@ -265,7 +265,7 @@ MEMORY = "delira_memory"
 
 
 def _first_of(error: BaseException | None, failure: Exception, where: str) -> BaseException:
-    """The first of two errors, told of the second."""
+    """Return the first of two errors, told of the second."""
     if error is None:
         return failure
     error.add_note(f"then {where} failed as well: {failure!r}")
@@ -325,7 +325,7 @@ def _check_names(callback: object, decorated: Iterable[str]) -> None:
 
 
 def _advice(callback: object) -> str:
-    """How something becomes a callback; many callbacks of other libraries are here, too."""
+    """Return how something becomes a callback; many callbacks of other libraries are here, too."""
     if isinstance(callback, type):
         return ": it is a class, pass an instance"
     if inspect.isroutine(callback):

@@ -68,7 +68,7 @@ class _Checkpointer(Callback):
 
 
 def _write_weights(trainer: "BaseNetworkTrainer", path: Path) -> Path:
-    """The weights alone, as other programs read them; those that are validated, if weights are averaged."""
+    """Return the weights alone, as other programs read them; those that are validated, if weights are averaged."""
     backend = trainer.backend
     with trainer.averages.in_use():
         if backend.checkpoint_suffix == ".pt":  # torch.save of the plain state
@@ -109,7 +109,7 @@ class MostRecent(_Checkpointer):
         super().__init__(filepath, save_model_params_only)
 
     def on_checkpoint(self, state: State) -> None:
-        """Write."""
+        """Write the checkpoint."""
         self._replace(state)
 
 
@@ -170,11 +170,11 @@ class Best(_Checkpointer):
             self._replace(state)
 
     def state_dict(self) -> dict[str, Any]:
-        """The best value, and the epochs since the last file."""
+        """Return the best value, and the epochs since the last file."""
         return {"best": self.best, "epochs_since": self.epochs_since}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue to compare."""
+        """Continue with the best value of a checkpoint."""
         super().load_state_dict(state)
         self.best, self.epochs_since = state["best"], int(state["epochs_since"])
 
@@ -226,11 +226,11 @@ class Interval(_Checkpointer):
             self.newest = self._write(state)
 
     def state_dict(self) -> dict[str, Any]:
-        """What was counted."""
+        """Return what was counted."""
         return {"count": self.count}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Count on."""
+        """Continue the count of a checkpoint."""
         super().load_state_dict(state)
         self.count = int(state["count"])
 
@@ -244,7 +244,7 @@ def ModelCheckpoint(
     period: int = 1,
     min_delta: float = 0.0,
 ) -> Best | Interval:
-    """A :class:`Best` if only the best is kept, else an :class:`Interval`.
+    """Return a :class:`Best` if only the best is kept, else an :class:`Interval`.
 
     Parameters
     ----------

@@ -266,11 +266,11 @@ class PyCM(PassChoice, Callback):
         return import_optional("pycm", "PyCM", "delira[logging]")
 
     def state_dict(self) -> dict[str, Any]:
-        """What a pass that is continued has counted."""
+        """Return what a pass that is continued has counted."""
         return {"counts": self._tree.state_dict(), "has_seen": self._has_seen}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Count on."""
+        """Continue the count of a checkpoint."""
         counts = state["counts"]
         self._tree.load_state_dict({"root": counts, "children": []} if "pairs" in counts else counts)
         self._has_seen = bool(state["has_seen"])

@@ -102,7 +102,7 @@ class CSVLogger(Callback):
         self._file.flush()
 
     def _read(self) -> list[list[str]]:
-        """The rows of the file; the columns are those of its header, if it has one."""
+        """Return the rows of the file; the columns are those of its header, if it has one."""
         if not self.path.exists():
             return []
         with self.path.open(newline="", encoding="utf-8") as file:
@@ -121,13 +121,13 @@ class CSVLogger(Callback):
         self._file = self.path.open("a", newline="", encoding="utf-8")
 
     def _is_before(self, row: list[str], done: int, step: int) -> bool:
-        """Whether a row was written before a place in the fit: epochs that are done, and steps of the next."""
+        """Return True if a row was written before a place in the fit: epochs that are done, and steps of the next."""
         epoch = int(row[0])
         has_batch = self.batch_granularity and row[1] != ""
         return epoch <= done or (epoch == done + 1 and has_batch and int(row[1]) < step)
 
     def state_dict(self) -> dict[str, Any]:
-        """The columns."""
+        """Return the columns."""
         return {"columns": list(self._columns)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

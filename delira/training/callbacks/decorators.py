@@ -234,7 +234,7 @@ _CONDITIONS = "delira_conditions"
 
 
 def _conditional(kind: str, is_due: Condition, function: Any) -> Any:
-    """The function where a condition holds; conditions may be stacked."""
+    """Return the function where a condition holds; conditions may be stacked."""
     if isinstance(function, FunctionCallback):
         return FunctionCallback(_conditional(kind, is_due, function.function), function.hooks)
     check_functions(kind, function=function)
@@ -246,7 +246,7 @@ def _conditional(kind: str, is_due: Condition, function: Any) -> Any:
 
 
 def _under(conditions: Mapping[str, Condition], base: Callable[..., Any]) -> Callable[..., Any]:
-    """The function where all conditions hold."""
+    """Return the function where all conditions hold."""
 
     @functools.wraps(base)
     def conditional(*args: Any, memory: dict[str, Any] | None = None) -> Any:

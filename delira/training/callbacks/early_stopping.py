@@ -75,7 +75,7 @@ class EarlyStopping(Callback):
             self._look_at(state, number(state[keys.METRICS][self.monitor]))
 
     def on_end_training(self, state: State) -> None:
-        """Refuse to look at nothing."""
+        """Refuse a value that no step has."""
         if self.step_on_batch and self.best == math.inf and not self.epochs_waited:
             raise MissingKeyError(
                 f"EarlyStopping watches {self.monitor!r} of steps, but no step had it; there are "
@@ -115,5 +115,5 @@ class EarlyStopping(Callback):
         return {"best": self.best, "epochs_waited": self.epochs_waited}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue to wait."""
+        """Continue the wait of a checkpoint."""
         self.best, self.epochs_waited = state["best"], state["epochs_waited"]

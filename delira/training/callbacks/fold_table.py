@@ -98,7 +98,7 @@ class FoldTable:
         self._draw_if_due(at_once=True)
 
     def leave_out(self, number: int) -> None:
-        """A fold was not asked for."""
+        """Note that a fold was not asked for."""
         self.rows[number].state = "not run"
 
     def close(self) -> None:
@@ -120,7 +120,7 @@ class FoldTable:
 
     @property
     def caption(self) -> str:
-        """How far all of it is."""
+        """Return how much of all folds is done."""
         done = [row for row in self.rows if row.state in ("done", "read")]
         parts = [f"{len(done)} of {len(self.rows)} folds", clock(perf_counter() - self._began_at)]
         own = [row.seconds for row in done if row.state == "done" and row.seconds is not None]
@@ -193,7 +193,7 @@ class _Terminal:
 
     @staticmethod
     def made(table: FoldTable, height: int | None) -> Any:
-        """The table for rich."""
+        """Return the table for rich."""
         tables, box = importlib.import_module("rich.table"), importlib.import_module("rich.box")
         text = importlib.import_module("rich.text").Text
         made = tables.Table(
@@ -237,13 +237,13 @@ class NoTable:
     """Where no table can be drawn: each fold has the bar, or the lines, of a training."""
 
     def begin(self, number: int, trainer: "BaseNetworkTrainer") -> None:
-        """A fold begins."""
+        """Note that a fold begins."""
 
     def end(self, fold: object, *, was_read: bool = False) -> None:
-        """A fold has ended."""
+        """Note that a fold has ended."""
 
     def leave_out(self, number: int) -> None:
-        """A fold was not asked for."""
+        """Note that a fold was not asked for."""
 
 
 @contextlib.contextmanager

@@ -119,12 +119,12 @@ class GradientClipping(_Clipping):
 
 
 def _dense(gradient: object) -> Any:
-    """The gradient as an array: that of an embedding of TensorFlow has only the rows that were used."""
+    """Return the gradient as an array: that of an embedding of TensorFlow has only the rows that were used."""
     return ops_of(gradient).xp.convert_to_tensor(gradient) if hasattr(gradient, "dense_shape") else gradient
 
 
 def _norm(gradients: Sequence[Any], p: float) -> Any:
-    """The p-norm over all values of all arrays."""
+    """Return the p-norm over all values of all arrays."""
     ops = ops_of(gradients[0])
     sizes = [ops.as_float(abs(gradient)) for gradient in gradients]
     if math.isinf(p):

@@ -79,6 +79,6 @@ class HistoryWriter(AbstractCallback):
 
 
 def _line_of(record: dict[str, float]) -> str:
-    """A line of JSON with a checksum, unless a value of the user's own has that name."""
+    """Return a line of JSON with a checksum, unless a value of the user's own has that name."""
     line = record if KEY in record else sealed(record, json.JSONEncoder().default)
     return json.dumps(line) + "\n"

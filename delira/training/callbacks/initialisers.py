@@ -46,7 +46,7 @@ class LayerInit(Callback):
         self.targets = (targets,) if isinstance(targets, str) else tuple(targets)
 
     def _layers(self, state: State) -> dict[str, Any]:
-        """The layers that are meant, by name."""
+        """Return the layers that are meant, by name."""
         known = state[keys.SELF].backend.weights.layers(state[keys.MODEL])
         if missing := [one for one in self.modules or () if isinstance(one, str) and one not in known]:
             who = type(self).__name__
@@ -172,7 +172,7 @@ class _Drawn(_ArrayInit):
 
     @abc.abstractmethod
     def _deviation(self, fan_in: int, fan_out: int) -> float:
-        """The standard deviation."""
+        """Return the standard deviation."""
 
 
 class KaimingNormal(_Drawn):

@@ -84,7 +84,7 @@ class LiveLossPlot(Callback):
             vars(self)["on_step_training"] = None
 
     def figure(self) -> "Figure":
-        """The curves so far.
+        """Return the curves so far.
 
         Returns
         -------
@@ -175,7 +175,7 @@ class LiveLossPlot(Callback):
 
 
 def _of_epoch(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values without the means of the last batches, where there is one of all."""
+    """Return values without the means of the last batches, where there is one of all."""
     return {
         name: value
         for name, value in values.items()
@@ -193,7 +193,7 @@ def _groups(curves: Mapping[str, Curve], unit: str) -> list[tuple[str, str, dict
 
 
 def _display() -> Any:
-    """What shows a picture in a notebook; None elsewhere."""
+    """Return what shows a picture in a notebook; None elsewhere."""
     package = sys.modules.get("IPython")
     shell = package.get_ipython() if package is not None else None
     return sys.modules["IPython.display"].display if getattr(shell, "kernel", None) is not None else None

@@ -121,7 +121,7 @@ class LsuvInit(LayerInit):
         return deviation
 
     def _called(self, state: State, layers: Mapping[str, Any]) -> list[str]:
-        """Names of the layers in the order in which they are called; those that are not are left out."""
+        """Return names of the layers in the order in which they are called; those that are not are left out."""
         called: dict[str, None] = {}
         with _watching(layers, lambda name, _: called.setdefault(name)):
             self._call(state)

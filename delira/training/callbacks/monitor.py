@@ -114,13 +114,13 @@ def mode_of_plateau(trainer: "BaseNetworkTrainer", monitor: str | None) -> str:
 
 
 def trainer_of(state: State) -> Any:
-    """The trainer of a trial, or of an experiment."""
+    """Return the trainer of a trial, or of an experiment."""
     owner = state[keys.SELF]
     return getattr(owner, "trainer", owner)
 
 
 def plain_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The same values without arrays, with one wait for the device.
+    """Return the same values without arrays, with one wait for the device.
 
     Parameters
     ----------
@@ -144,12 +144,12 @@ def plain_values(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def number(value: object) -> float:
-    """A number of Python out of one of any framework; waits for the device."""
+    """Return a number of Python out of one of any framework; waits for the device."""
     return float(plain_values({"": value})[""])
 
 
 def watched_value(state: State, monitor: str, who: str) -> float | None:
-    """The watched value of an epoch, or None if the epoch was not validated though others are.
+    """Return the watched value of an epoch, or None if the epoch was not validated though others are.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ def watched_value(state: State, monitor: str, who: str) -> float | None:
 
 
 def _advice(state: State, monitor: str) -> str:
-    """Where the value would come from; many callbacks watch the loss by default."""
+    """Return where the value would come from; many callbacks watch the loss by default."""
     if monitor.removeprefix("val_") != "loss":
         return ""
     if trainer_of(state) is state[keys.SELF]:
@@ -187,7 +187,7 @@ def _advice(state: State, monitor: str) -> str:
 
 
 def _skips_validation(state: State) -> bool:
-    """Whether the epoch that just ended was not validated, though others are."""
+    """Return True if the epoch that just ended was not validated, though others are."""
     trainer = trainer_of(state)
     plan = getattr(getattr(trainer, "run", None), "plan", None)
     if plan is None or plan.val_data is None:
@@ -196,5 +196,5 @@ def _skips_validation(state: State) -> bool:
 
 
 def is_better(value: float, best: float | None, min_delta: float, sign: float) -> bool:
-    """Whether a value is an improvement by more than ``min_delta``; what is no number never is."""
+    """Return True if a value is an improvement by more than ``min_delta``; what is no number never is."""
     return sign * value < (math.inf if best is None else sign * best) - min_delta

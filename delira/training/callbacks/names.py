@@ -12,13 +12,13 @@ from delira.training.callbacks.monitor import plain_values, trainer_of
 
 
 def fields_of(template: str) -> set[str]:
-    """Names of the fields of a format."""
+    """Return names of the fields of a format."""
     named = (field for _, field, _, _ in string.Formatter().parse(template) if field)
     return {field.partition(".")[0].partition("[")[0] for field in named}
 
 
 def fill_in(template: str, state: State, who: str, further: Mapping[str, Any] | None = None) -> str:
-    """A name whose fields are metrics, entries of the state, and ``fold``.
+    """Return a name whose fields are metrics, entries of the state, and ``fold``.
 
     Parameters
     ----------
@@ -52,13 +52,13 @@ def fill_in(template: str, state: State, who: str, further: Mapping[str, Any] | 
 
 
 def path_of(template: str, state: State, who: str, further: Mapping[str, Any] | None = None) -> Path:
-    """The file of a name that :func:`fill_in` fills in; see :func:`of_fold`."""
+    """Return the file of a name that :func:`fill_in` fills in; see :func:`of_fold`."""
     path = Path(fill_in(template, state, who, further))
     return path if "fold" in fields_of(template) else of_fold(path, state)
 
 
 def of_fold(path: Path, state: State) -> Path:
-    """The file of the fold at hand: ``<name>_fold_1.<ending>`` and so on for the further ones.
+    """Return the file of the fold at hand: ``<name>_fold_1.<ending>`` and so on for the further ones.
 
     Parameters
     ----------

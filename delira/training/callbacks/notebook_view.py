@@ -97,7 +97,7 @@ def _with_bar(done: int, total: int | None, text: str) -> str:
 
 
 def table_html(head: Iterable[str], rows: Iterable[tuple[Sequence[str], bool]], caption: str) -> str:
-    """A table as HTML.
+    """Return a table as HTML.
 
     Parameters
     ----------

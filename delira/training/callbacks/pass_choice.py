@@ -41,19 +41,19 @@ class PassChoice:
         return self._chosen or frozenset({"val"})
 
     def looks_in(self, state: State) -> bool:
-        """Whether any pass of the fit, evaluation or prediction at hand is looked at."""
+        """Return True if any pass of the fit, evaluation or prediction at hand is looked at."""
         passes = {"fit": {"train", "val"}, "evaluate": {"val", "test"}}
         return bool(self.passes & passes.get(state[keys.PHASE], {"test"}))
 
     def looks_at(self, state: State) -> bool:
-        """Whether the pass at hand is one of them."""
+        """Return True if the pass at hand is one of them."""
         if state[keys.PHASE] != "fit":
             is_validated = state[keys.PHASE] == "evaluate" and state[keys.DATA] == keys.VALIDATION_DATA
             return "test" in self.passes or (is_validated and "val" in self.passes)
         return ("train" if state[keys.DATA] == keys.TRAIN_DATA else "val") in self.passes
 
     def file_of(self, template: str, path: Path, state: State) -> Path:
-        """The file of a name as it was filled in: another one in an evaluation than in the fit.
+        """Return the file of a name as it was filled in: another one in an evaluation than in the fit.
 
         Parameters
         ----------

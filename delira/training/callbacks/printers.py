@@ -119,13 +119,13 @@ class Tqdm(_Printer):
             self._bar = self._maker(total=known, initial=done, desc=name, **self.tqdm_args)
 
     def on_step_training(self, state: State) -> None:
-        """Move on."""
+        """Move the bar on by a step."""
         if self._bar is not None and not self.on_epoch and self._bar.update():
             # the bar was drawn just now: the values are those of the next time
             self._bar.set_postfix_str(self._values(state), refresh=False)
 
     def on_step_validation(self, state: State) -> None:
-        """Move on."""
+        """Move the bar on by a step."""
         self.on_step_training(state)
 
     def on_end_training(self, state: State) -> None:

@@ -196,23 +196,23 @@ class Profiler(Callback):
         self._clock.begin(self.epochs[-1], "other")
 
     def on_start_training(self, state: State) -> None:
-        """What is between steps is the loading of data."""
+        """Note that what is between steps is the loading of data."""
         self._clock.between("data")
 
     def on_end_training(self, state: State) -> None:
-        """What follows is no loading of data."""
+        """Note that what follows is no loading of data."""
         self._clock.between("other")
 
     def on_forward(self, state: State) -> None:
-        """The network was called."""
+        """Note that the network was called."""
         self._mark(state, "forward")
 
     def on_criterion(self, state: State) -> None:
-        """The loss is there."""
+        """Note that the loss is there."""
         self._mark(state, "criterion")
 
     def on_backward(self, state: State) -> None:
-        """The gradients are there."""
+        """Note that the gradients are there."""
         self._mark(state, "backward")
 
     def on_end(self, state: State) -> None:
@@ -222,7 +222,7 @@ class Profiler(Callback):
         self._clock.begin({}, "other")
 
     def summary(self) -> str:
-        """The parts of all epochs as a table: seconds, share, and milliseconds for each step.
+        """Return the parts of all epochs as a table: seconds, share, and milliseconds for each step.
 
         Returns
         -------
@@ -298,11 +298,11 @@ class TimerMetric(Profiler, Metric):
             sys.stderr.write(f"{self.summary()}\n")
 
     def state_dict(self) -> dict[str, Any]:
-        """Nothing: seconds are those of one process."""
+        """Return an empty state: seconds are those of one process."""
         return {}
 
     def load_state_dict(self, state: State) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def __repr__(self) -> str:
         return f"TimerMetric({', '.join(map(repr, self.parts))})"

@@ -37,20 +37,20 @@ class Display(Protocol):
 
 
 def in_notebook() -> bool:
-    """Whether this is a kernel whose front end shows more than text."""
+    """Return True if this is a kernel whose front end shows more than text."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return type(shell).__name__ == "ZMQInteractiveShell"
 
 
 def in_terminal() -> bool:
-    """Whether the standard error stream is a terminal on which lines can be drawn anew."""
+    """Return True if the standard error stream is a terminal on which lines can be drawn anew."""
     # without a console, as in a service of Windows, there is no stream at all
     return sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM", "") not in ("dumb", "unknown")
 
 
 def _bar_class() -> Any:
-    """The bar that can be drawn here, or ``None``."""
+    """Return the bar that can be drawn here, or ``None``."""
     if in_notebook():
         if importlib.util.find_spec("ipywidgets") is None:
             return PassBar
@@ -208,7 +208,7 @@ class ProgressBar(AbstractCallback):
         return max(self.total - self.steps, 0) * (perf_counter() - self._began_at) / done
 
     def shown_line(self) -> str:
-        """Everything in one line of text."""
+        """Return everything in one line of text."""
         left = self.seconds_left
         times = clock(perf_counter() - self._began_at) + ("" if left is None else f"<{clock(left)}")
         parts = (times, self.shown_pace(), self.shown_values())
@@ -231,7 +231,7 @@ def _print(line: str) -> None:
 
 
 def clock(seconds: float) -> str:
-    """A duration as ``1:02`` or ``1:02:03``."""
+    """Return a duration as ``1:02`` or ``1:02:03``."""
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

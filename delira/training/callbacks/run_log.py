@@ -196,7 +196,7 @@ class StepLog(AbstractCallback):
 
 
 def message_of(name: str, value: object, step: int, fold: int) -> dict[str, Any]:
-    """The message of a number, as the old library wrote it.
+    """Return the message of a number, as the old library wrote it.
 
     Parameters
     ----------

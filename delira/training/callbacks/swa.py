@@ -74,7 +74,7 @@ class SWA(Callback):
             self.n_averaged += 1
 
     def weights(self) -> dict[str, Any] | None:
-        """The mean, by the names of the weights; None before the first epoch that counts."""
+        """Return the mean, by the names of the weights; None before the first epoch that counts."""
         return dict(self._average) if self.n_averaged else None
 
     def take(self, network: object) -> None:
@@ -82,9 +82,9 @@ class SWA(Callback):
         self._average = self._trainer.backend.weights.average(None, network, 0.0)
 
     def state_dict(self) -> dict[str, Any]:
-        """The number of epochs in the mean; the mean itself is the checkpoint's ``"model"``."""
+        """Return the number of epochs in the mean; the mean itself is the checkpoint's ``"model"``."""
         return {"n_averaged": self.n_averaged}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue to count."""
+        """Continue the count of a checkpoint."""
         self.n_averaged = int(state["n_averaged"])

@@ -76,19 +76,19 @@ class AbstractTensorBoard(Callback):
             self.get_writer()
 
     def on_end(self, state: State) -> None:
-        """Be done with the writers."""
+        """Close the writers that nobody else uses."""
         for folder in self._used:
             close_writer(folder, self, self.visdom)
         self._used.clear()
 
     def folder(self, state: State) -> Path:
-        """Where a fit writes."""
+        """Return where a fit writes."""
         model, fold = state[keys.MODEL], getattr(trainer_of(state), "fold", 0)
         name = "_".join(filter(None, [type(model).__name__ if model is not None else "", self.comment]))
         return self.log_dir / (f"{name}_fold_{fold}" if fold else name)
 
     def get_writer(self, name: str = "") -> Any:
-        """The writer of the folder.
+        """Return the writer of the folder.
 
         Parameters
         ----------

@@ -96,16 +96,16 @@ class TensorBoardImages(AbstractTensorBoard):
             self.flush()
 
     def state_dict(self) -> dict[str, Any]:
-        """Whether a grid was written."""
+        """Return whether a grid was written."""
         return {"is_written": self._is_written}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue so."""
+        """Continue with what a checkpoint has kept."""
         self._is_written = bool(state["is_written"])
 
 
 def read_images(who: str, state: State, key: object, number: int) -> np.ndarray:
-    """The first images of a batch.
+    """Return the first images of a batch.
 
     Parameters
     ----------

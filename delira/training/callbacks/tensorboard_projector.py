@@ -134,11 +134,11 @@ class TensorBoardProjector(AbstractTensorBoard):
             )
 
     def state_dict(self) -> dict[str, Any]:
-        """Whether the data were written."""
+        """Return whether the data were written."""
         return {"has_data": self._has_data}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue so."""
+        """Continue with what a checkpoint has kept."""
         self._has_data = bool(state["has_data"])
 
 

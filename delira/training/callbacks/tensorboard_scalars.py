@@ -117,5 +117,5 @@ def epoch_values(state: State) -> dict[str, Any]:
 
 
 def _without_epoch(metrics: Mapping[str, Any]) -> dict[str, Any]:
-    """The number of the epoch is the place of the others."""
+    """Return metrics without the number of the epoch, which is the place of the others."""
     return {name: value for name, value in metrics.items() if name != "epoch"}

@@ -90,7 +90,7 @@ class TensorBoardText(AbstractTensorBoard):
 
 
 def table(values: Mapping[str, Any]) -> str:
-    """A table of HTML: a row for each value.
+    """Return a table of HTML: a row for each value.
 
     Parameters
     ----------
@@ -110,5 +110,5 @@ def _cell(value: object) -> str:
 
 
 def _text(value: object) -> str:
-    """A line for each of several, such as callbacks."""
+    """Return a line for each of several, such as callbacks."""
     return "\n".join(map(str, value)) if hasattr(value, "__iter__") and not callable(value) else str(value)

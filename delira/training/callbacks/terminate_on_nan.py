@@ -58,7 +58,7 @@ class TerminateOnNaN(Callback):
             self._read(state)
 
     def on_step_validation(self, state: State) -> None:
-        """As in training."""
+        """Look at the step as in training."""
         self.on_step_training(state)
 
     def on_end_training(self, state: State) -> None:
@@ -67,7 +67,7 @@ class TerminateOnNaN(Callback):
         self._look_at_metrics(state)
 
     def on_end_validation(self, state: State) -> None:
-        """As in training."""
+        """Look at the metrics as in training."""
         self.on_end_training(state)
 
     def on_end_epoch(self, state: State) -> None:
@@ -91,5 +91,5 @@ class TerminateOnNaN(Callback):
 
 
 def _is_free(device: object) -> bool:
-    """Whether to read a value of the device makes nobody wait."""
+    """Return True if to read a value of the device makes nobody wait."""
     return "cpu" in str(device).lower()

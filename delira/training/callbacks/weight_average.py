@@ -69,7 +69,7 @@ class ExponentialMovingAverage(AbstractCallback):
         self._follow()
 
     def weights(self) -> dict[str, Any]:
-        """The average, by the names of the weights; arrays of the framework."""
+        """Return the average, by the names of the weights; arrays of the framework."""
         self._follow()  # the end of an epoch may bring one more update
         return dict(self._average)
 
@@ -94,11 +94,11 @@ class ExponentialMovingAverage(AbstractCallback):
         return sum(counted) if counted else self._trainer.state.global_step
 
     def state_dict(self) -> dict[str, Any]:
-        """The number of updates; the average itself is the checkpoint's ``"model"``."""
+        """Return the number of updates; the average itself is the checkpoint's ``"model"``."""
         return {"n_updates": self.n_updates}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue to count."""
+        """Continue the count of a checkpoint."""
         self.n_updates = state["n_updates"]
 
 

@@ -79,7 +79,7 @@ class L2WeightDecay(WeightDecay):
 
 
 def _norm(weight: Any, p: float) -> Any:
-    """The p-norm over all values, with a gradient of 0 where all of them are 0."""
+    """Return the p-norm over all values, with a gradient of 0 where all of them are 0."""
     ops = ops_of(weight)
     size = ops.as_float(abs(weight))
     if p == math.inf:

@@ -14,7 +14,7 @@ Selection = None | str | Iterable[Any] | Callable[[str], bool]
 
 
 def learned_weights(state: State) -> dict[str, Any]:
-    """The learned weights of the state's network by name; arrays of the framework, through which gradients go.
+    """Return the learned weights of the state's network by name; arrays of the framework, through which gradients go.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class WeightFilter:
         self._known: set[str] = set()
 
     def chosen(self, state: State, there: Iterable[str]) -> set[str]:
-        """Those of the names that are chosen.
+        """Return those of the names that are chosen.
 
         Raises
         ------

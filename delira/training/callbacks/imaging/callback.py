@@ -66,7 +66,7 @@ class ImagingCallback(PictureOutputs, PassChoice, Callback):
     # ------------------------------------------------------------------ several pictures
 
     def cache(self, num_images: int = 16) -> "CachingImagingCallback":
-        """A callback that collects the first pictures of each pass, and gives them at its end.
+        """Return a callback that collects the first pictures of each pass, and gives them at its end.
 
         Parameters
         ----------
@@ -76,7 +76,7 @@ class ImagingCallback(PictureOutputs, PassChoice, Callback):
         return CachingImagingCallback(self, num_images)
 
     def make_grid(self, num_images: int = 16, **layout: Unpack[GridLayout]) -> "MakeGrid":
-        """A callback whose picture is the first pictures of each pass, as a grid; see :class:`MakeGrid`.
+        """Return a callback whose picture is the first pictures of each pass, as a grid; see :class:`MakeGrid`.
 
         Parameters
         ----------
@@ -123,19 +123,19 @@ class ImagingCallback(PictureOutputs, PassChoice, Callback):
         self.on_end_training(state)
 
     def on_end(self, state: State) -> None:
-        """Be done with the writers."""
+        """Close the writers that nobody else uses."""
         self._close()
 
     # ------------------------------------------------------------------ the way of a picture
 
     def _pictures(self, state: State, for_others: bool = False) -> list[np.ndarray]:
-        """The pictures of a batch, which were handled."""
+        """Return the pictures of a batch, which were handled."""
         if self._is_done() and not for_others:
             return []
         return self._handled(self.on_batch(state), state)
 
     def _last_pictures(self, state: State) -> list[np.ndarray]:
-        """What is left at the end of a pass."""
+        """Return what is left at the end of a pass."""
         return []
 
     def _handled(self, made: object, state: State) -> list[np.ndarray]:
@@ -154,11 +154,11 @@ class ImagingCallback(PictureOutputs, PassChoice, Callback):
         return as_pictures(changed, False, f"the transform of {type(self).__name__}")[0]
 
     def state_dict(self) -> dict[str, Any]:
-        """How many pictures the pass has had, and under which names."""
+        """Return how many pictures the pass has had, and under which names."""
         return {"number": self._number, "written": sorted(map(str, self._written))}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Count on."""
+        """Continue the count of a checkpoint."""
         self._number, self._written = int(state["number"]), set(map(Path, state["written"]))
 
 
@@ -183,7 +183,7 @@ class FromState(ImagingCallback):
         self.key = key
 
     def on_batch(self, state: State) -> Any:
-        """The entry."""
+        """Return the entry of the state."""
         return state.get(self.key)
 
 
@@ -248,7 +248,7 @@ class CachingImagingCallback(ImagingCallback):
         return self._handled(self._given(collected, state), state) if collected else []
 
     def _given(self, collected: list[np.ndarray], state: State) -> Any:
-        """What is made of the cache."""
+        """Return what is made of the cache."""
         if len(shapes := {picture.shape for picture in collected}) > 1:
             raise ConfigError(
                 f"{type(self).__name__}: pictures of several sizes were collected, {sorted(shapes)}; make them one by "
@@ -274,11 +274,11 @@ class CachingImagingCallback(ImagingCallback):
         self.source._check_names(passes)
 
     def state_dict(self) -> dict[str, Any]:
-        """What was collected so far."""
+        """Return what was collected so far."""
         return {**super().state_dict(), "cache": list(self._cache), "source": self.source.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Collect on."""
+        """Continue with what a checkpoint has collected."""
         super().load_state_dict(state)
         self._cache = [np.asarray(one) for one in state["cache"]]
         self.source.load_state_dict(state["source"])
@@ -322,5 +322,5 @@ class MakeGrid(CachingImagingCallback):
         self.layout = check_layout(type(self).__name__, **layout)
 
     def on_cache(self, cache: np.ndarray, state: State) -> np.ndarray:
-        """The grid."""
+        """Return the grid of the pictures."""
         return make_grid(cache, **self.layout)

@@ -43,7 +43,7 @@ class _Handler:
     wanted: frozenset[int] | None
 
     def is_done(self, number: int) -> bool:
-        """Whether it wants no picture from this number on."""
+        """Return True if it wants no picture from this number on."""
         return self.wanted is not None and max(self.wanted, default=-1) < number
 
 
@@ -104,7 +104,7 @@ class PictureOutputs:
         self._number, self._written = 0, set()
 
     def _is_done(self) -> bool:
-        """Whether nobody wants a further picture of the pass."""
+        """Return True if nobody wants a further picture of the pass."""
         return bool(self._handlers) and all(handler.is_done(self._number) for handler in self._handlers)
 
     def _hand_out(self, picture: np.ndarray, state: State) -> None:
@@ -124,7 +124,7 @@ class PictureOutputs:
             place.open(self, state)
 
     def _close(self) -> None:
-        """Be done with the writers."""
+        """Close the writers that nobody else uses."""
         for place in self._places:
             close_writer(place.log_dir, self, place.visdom)
 

@@ -43,7 +43,7 @@ def n_samples_of(state: State, who: str) -> int:
 
 
 def images_of(state: State, who: str) -> Any:
-    """The input, one array of images of shape ``(B, ...)`` with channels and at least one further axis.
+    """Return the input, one array of images of shape ``(B, ...)`` with channels and at least one further axis.
 
     Raises
     ------
@@ -64,7 +64,7 @@ def channels_are_first(images: Array, channels_first: bool | None) -> bool:
 
 
 def spatial_shape(images: Array, channels_first: bool | None) -> tuple[int, ...]:
-    """The shape of an image without its channels."""
+    """Return the shape of an image without its channels."""
     shape = tuple(map(int, images.shape))
     return shape[2:] if channels_are_first(images, channels_first) else shape[1:-1]
 
@@ -87,7 +87,7 @@ def blend(first: object, second: object, share: float) -> Any:
 
 
 def target_of(state: State, who: str) -> Any:
-    """The target of the batch; of an experiment that has several further entries, the one called ``"label"``.
+    """Return the target of the batch; of an experiment that has several further entries, the one called ``"label"``.
 
     Raises
     ------

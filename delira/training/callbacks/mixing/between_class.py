@@ -23,7 +23,7 @@ from delira.utils.checks import check_flags
 
 
 def bc_loss(prediction: Array, target: Array) -> Any:
-    """The Kullback-Leibler divergence of predicted classes from the targets, a mean over the samples.
+    """Return the Kullback-Leibler divergence of predicted classes from the targets, a mean over the samples.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def _refuse_shapes(prediction: Sequence[int | None], target: Sequence[int | None
 
 
 def _may_be(shape: Sequence[int | None], other: Sequence[int | None]) -> bool:
-    """Whether shapes are equal; axes whose length is open while ``tf.function`` compiles, ``None``, fit all."""
+    """Return True if shapes are equal; axes whose length is open while ``tf.function`` compiles, ``None``, fit all."""
     return len(shape) == len(other) and all(a == b or a is None or b is None for a, b in zip(shape, other, strict=True))
 
 

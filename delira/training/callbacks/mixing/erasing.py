@@ -25,7 +25,7 @@ from delira.utils.checks import check_flags, check_numbers, check_whole
 
 
 def boxes(rng: np.random.Generator, n: int, shape: Sequence[int], lengths: Any) -> np.ndarray:
-    """Where boxes are whose centres are drawn anywhere in an image, so that parts of them may be outside.
+    """Return where boxes are whose centres are drawn anywhere in an image, so that parts of them may be outside.
 
     Parameters
     ----------

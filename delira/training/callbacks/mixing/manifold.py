@@ -111,7 +111,7 @@ class ManifoldMixup(MixingCallback):
         return self
 
     def get_selected_layers(self, model: Any) -> list[str]:
-        """The names of the layers from which one is drawn at every step.
+        """Return the names of the layers from which one is drawn at every step.
 
         Parameters
         ----------
@@ -206,5 +206,5 @@ class ManifoldMixup(MixingCallback):
 
 
 def _is_called(layer: Any) -> bool:
-    """Whether a layer computes something itself; lists of layers do not."""
+    """Return True if a layer computes something itself; lists of layers do not."""
     return getattr(type(layer).forward, "__name__", "") != "_forward_unimplemented"

@@ -41,7 +41,7 @@ class MixupLoss:
         self.state: State | None = None
 
     def __call__(self, state: Any, target: Any = None) -> Any:
-        """The loss, of the state of a trial, or of prediction and target."""
+        """Return the loss, of the state of a trial, or of prediction and target."""
         if isinstance(state, State):
             return self._mean(state[keys.Y_PRED], state[keys.Y_TRUE], state)
         return self._mean(state, target, self.state)
@@ -167,7 +167,7 @@ def _takes_pairs(loss: Any, *, is_of_trial: bool) -> bool:
 
 
 def _mixup_losses(state: State) -> Iterator[MixupLoss]:
-    """Those of an experiment; the criterion of a trial gets the state."""
+    """Return those of an experiment; the criterion of a trial gets the state."""
     losses = state.get(keys.CRITERION)
     if isinstance(losses, Mapping):
         yield from (loss for loss in losses.values() if isinstance(loss, MixupLoss))

@@ -12,13 +12,13 @@ from delira.utils.seeding import derive
 
 
 def seed_and_fold(state: State) -> tuple[int, int]:
-    """The seed of a run, and its fold; known before the trainer of a trial is made."""
+    """Return the seed of a run, and its fold; known before the trainer of a trial is made."""
     owner = state[keys.SELF]
     return owner.seed, owner.fold
 
 
 def step_generator(state: State, callback: object) -> np.random.Generator:
-    """The generator of a callback at the step at hand.
+    """Return the generator of a callback at the step at hand.
 
     Parameters
     ----------
@@ -48,5 +48,5 @@ class RandomCallback(Callback):
     phases: tuple[str, ...] = ("fit",)
 
     def _draw(self, state: State) -> np.random.Generator:
-        """The generator of the step at hand."""
+        """Return the generator of the step at hand."""
         return step_generator(state, self)

@@ -95,7 +95,7 @@ def plain_counts(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def as_list(value: object) -> list[Any]:
-    """The values of a list; anything else as the only one."""
+    """Return the values of a list; anything else as the only one."""
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
@@ -113,7 +113,7 @@ def check_finite(owner: object, rates: Sequence[float]) -> None:
 
 
 def as_number(owner: object, given: Any) -> float:
-    """What a function of the user's gave for a rate, or its factor.
+    """Return what a function of the user's gave for a rate, or its factor.
 
     Raises
     ------

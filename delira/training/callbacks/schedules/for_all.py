@@ -258,7 +258,7 @@ class ReduceLROnPlateau(RoomSchedule):
         return self._of_backend(trainer)(optimizer, **{**self.params, "mode": "max" if sign < 0 else "min"})
 
     def at_iter_end(self, trainer: "BaseNetworkTrainer", **facts: Any) -> None:
-        """Nothing: the values of a step come later."""
+        """Do nothing: the values of a step come later."""
 
     def at_epoch_end(self, trainer: "BaseNetworkTrainer", **facts: Any) -> None:
         """Look at the value of an epoch."""

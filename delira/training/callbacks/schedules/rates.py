@@ -51,7 +51,7 @@ class RateSchedule(OptimizerSchedule):
         self.scale = 1.0  # by which somebody has changed all rates
 
     def rate_after(self, count: int) -> float:
-        """The rate after ``count`` steps, but for the scale."""
+        """Return the rate after ``count`` steps, but for the scale."""
         raise NotImplementedError(f"{type(self).__name__} has no rate_after")
 
     def _named(self, args: Sequence[Any], params: Mapping[str, Any]) -> dict[str, Any]:
@@ -93,7 +93,7 @@ class RateSchedule(OptimizerSchedule):
         self.optimizer.rate = rate
 
     def state_dict(self) -> dict[str, Any]:
-        """The steps so far, and the rates it began with."""
+        """Return the steps so far, and the rates it began with."""
         return {"count": self.count, "base": self.base, "scale": self.scale}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -112,7 +112,7 @@ class StepRate(RateSchedule):
     arguments: ClassVar[Mapping[str, Any]] = {"step_size": ..., "gamma": 0.1}
 
     def rate_after(self, count: int) -> float:
-        """The rate after ``count`` steps."""
+        """Return the rate after ``count`` steps."""
         return float(self.base * self.params["gamma"] ** (count // self.params["step_size"]))
 
 
@@ -122,7 +122,7 @@ class MultiStepRate(RateSchedule):
     arguments: ClassVar[Mapping[str, Any]] = {"milestones": ..., "gamma": 0.1}
 
     def rate_after(self, count: int) -> float:
-        """The rate after ``count`` steps."""
+        """Return the rate after ``count`` steps."""
         passed = bisect.bisect_right(sorted(self.params["milestones"]), count)
         return float(self.base * self.params["gamma"] ** passed)
 
@@ -133,7 +133,7 @@ class ExponentialRate(RateSchedule):
     arguments: ClassVar[Mapping[str, Any]] = {"gamma": ...}
 
     def rate_after(self, count: int) -> float:
-        """The rate after ``count`` steps."""
+        """Return the rate after ``count`` steps."""
         return float(self.base * self.params["gamma"] ** count)
 
 
@@ -147,7 +147,7 @@ class LambdaRate(RateSchedule):
         check_functions(self, lr_lambda=self.params["lr_lambda"])  # no list: there are no groups
 
     def rate_after(self, count: int) -> float:
-        """The rate after ``count`` steps."""
+        """Return the rate after ``count`` steps."""
         return self.base * as_number(self, self.params["lr_lambda"](count))
 
 
@@ -157,7 +157,7 @@ class CosineAnnealingRate(RateSchedule):
     arguments: ClassVar[Mapping[str, Any]] = {"T_max": ..., "eta_min": 0.0}
 
     def rate_after(self, count: int) -> float:
-        """The rate after ``count`` steps."""
+        """Return the rate after ``count`` steps."""
         return _cosine(self.base, self.params["eta_min"], count / self.params["T_max"])
 
 
@@ -193,7 +193,7 @@ class OneCycleRate(RateSchedule):
         self.params["total_steps"] = total
 
     def rate_after(self, count: int) -> float:
-        """The rate after ``count`` steps; that of the last one stays."""
+        """Return the rate after ``count`` steps; that of the last one stays."""
         params = self.params
         highest, last = params["max_lr"], params["total_steps"] - 1
         first, rise = highest / params["div_factor"], params["pct_start"] * params["total_steps"]
@@ -237,7 +237,7 @@ class CyclicRate(RateSchedule):
     }  # fmt: skip
 
     def rate_after(self, count: int) -> float:
-        """The rate after ``count`` steps."""
+        """Return the rate after ``count`` steps."""
         params = self.params
         up = params["step_size_up"]
         length = up + (params["step_size_down"] or up)
@@ -251,7 +251,7 @@ class CyclicRate(RateSchedule):
 
 
 def is_improvement(value: float, best: float, threshold: float, is_relative: bool, is_highest: bool) -> bool:
-    """Whether a value is better than the best one by more than a threshold; the same in every backend.
+    """Return True if a value is better than the best one by more than a threshold; the same in every backend.
 
     Parameters
     ----------
@@ -298,7 +298,7 @@ class PlateauRate(RateSchedule):
         self.bad_epochs = self.cooldown = 0
 
     def rate_after(self, count: int) -> float:
-        """The rate as it is: it changes by scores."""
+        """Return the rate as it is: it changes by scores."""
         rate = self.optimizer.rate
         return math.nan if rate is None else float(rate / self.scale)
 
@@ -329,12 +329,12 @@ class PlateauRate(RateSchedule):
         return is_improvement(value, best, self.params["threshold"], is_relative, is_highest)
 
     def state_dict(self) -> dict[str, Any]:
-        """The best value, and how long ago it was."""
+        """Return the best value, and how long ago it was."""
         own = {"best": self.best, "bad_epochs": self.bad_epochs, "cooldown": self.cooldown, "mode": self.mode}
         return {**super().state_dict(), **own}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue to look."""
+        """Continue with the best value of a checkpoint."""
         super().load_state_dict(state)
         self.best, self.mode = state["best"], state["mode"]
         self.bad_epochs, self.cooldown = state["bad_epochs"], state["cooldown"]
