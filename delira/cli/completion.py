@@ -11,7 +11,7 @@ _FOLDERS = ("root", "run_folders", "run_folder", "export")
 
 
 def complete(parser: argparse.ArgumentParser, shell: str) -> Answer:
-    """The script of a shell.
+    """Return the script of a shell.
 
     Parameters
     ----------

@@ -95,7 +95,7 @@ class Findings:
 
     @property
     def is_broken(self) -> bool:
-        """Whether something is installed and does not work."""
+        """Return True if something is installed and does not work."""
         return any(finding.state == "broken" for finding in (*self.frameworks, *self.optional))
 
     def to_json(self) -> str:
@@ -150,7 +150,7 @@ def _system() -> dict[str, Any]:
 
 
 def _processors() -> int | None:
-    """Those that this process may use."""
+    """Return those that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 

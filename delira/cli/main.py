@@ -74,7 +74,7 @@ def _in_words(error: Exception) -> str:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The parser of all commands."""
+    """Return the parser of all commands."""
     parser = argparse.ArgumentParser(
         prog="delira",
         description="Write a network once and get the whole experiment.",

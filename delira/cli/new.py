@@ -119,7 +119,7 @@ def create_project(name: str | Path, backend: str, task: str = "classification")
 
 
 def render(name: str, backend: str, task: str) -> dict[str, str]:
-    """The files of a project, by name.
+    """Return the files of a project, by name.
 
     Raises
     ------

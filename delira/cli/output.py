@@ -65,7 +65,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], sides: str) -> s
 
 
 def wrapped(text: str, indent: str = "") -> str:
-    """A sentence in lines of 80 columns; paths are never cut."""
+    """Return a sentence in lines of 80 columns; paths are never cut."""
     return textwrap.fill(
         text, WIDTH, initial_indent=indent, subsequent_indent=" " * len(indent),
         break_long_words=False, break_on_hyphens=False,

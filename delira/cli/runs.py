@@ -36,7 +36,7 @@ class Filter:
     """A metric that the runs must have."""
 
     def fits(self, run: StoredRun) -> bool:
-        """Whether a run is listed; of the metric nothing is asked here."""
+        """Return True if a run is listed; of the metric nothing is asked here."""
         if self.name is not None and not _matches(run.name, self.name):
             return False
         if self.states and run.state.replace(" ", "-") not in self.states:
@@ -80,7 +80,7 @@ def list_runs(root: str | Path, chosen: Filter, *, sort: str = "age", limit: int
 
 
 def _read(path: Path) -> StoredRun:
-    """A run; of one that breaks its reader only that: the others are listed all the same."""
+    """Return a run; of one that breaks its reader only that: the others are listed all the same."""
     try:
         run = read_run(path)
         describe(run, path)
@@ -102,7 +102,7 @@ def _described(run: StoredRun, root: Path, metric: str | None) -> dict[str, Any]
 
 
 def describe(run: StoredRun, root: Path, metric: str | None = None) -> dict[str, Any]:
-    """What is said of a run, by stable names."""
+    """Return what is said of a run, by stable names."""
     lost = [_without_ledger(run)] if run.state == UNKNOWN and not run.is_alone else []
     name, value = score_of(run, metric)
     return {
@@ -127,7 +127,7 @@ def describe(run: StoredRun, root: Path, metric: str | None = None) -> dict[str,
 
 
 def _losses(run: StoredRun) -> list[str]:
-    """What of the results is gone or visibly cut; of large files only the ends are read, which is quick."""
+    """Return what of the results is gone or visibly cut; of large files only the ends are read, which is quick."""
     if run.kind == "run":
         is_gone = run.state == FINISHED and not run.fold_folders
         told = [read_history(folder)[1] for folder in run.fold_folders.values()] if run.state == FINISHED else []
@@ -174,7 +174,7 @@ def score_of(run: StoredRun, metric: str | None = None) -> tuple[str, float | No
 
 
 def read_time(text: str) -> datetime.datetime:
-    """A day, a time, or an age such as ``"7d"``, as a time.
+    """Return a day, a time, or an age such as ``"7d"``, as a time.
 
     Raises
     ------
@@ -228,7 +228,7 @@ def _as_text(facts: Sequence[dict[str, Any]], root: Path, n_found: int, n_left: 
 
 
 def _told(fact: dict[str, Any]) -> str:
-    """An error, and where it happened."""
+    """Return an error, and where it happened."""
     return "; ".join(map(_first_line, [fact["error"], *fact["error_notes"][:1]]))
 
 

@@ -134,7 +134,7 @@ def _check_records(run: StoredRun) -> Iterator[Check]:
 
 
 def _check_result(run: StoredRun, number: int, folder: Path) -> tuple[list[Check], StoredFold | None]:
-    """What is to be said of a fold's ``result.zip``, and what is in it if it can be read."""
+    """Return what is to be said of a fold's ``result.zip``, and what is in it if it can be read."""
     path, what = folder / FILE, f"{folder.name}/{FILE}"
     if not path.exists():
         is_missing = run.kind == "kfold" and number in run.finished_folds
@@ -179,7 +179,7 @@ def _check_history(run: StoredRun, folder: Path, place: str, stored: StoredFold 
 
 
 def _compare_table(table: Path, epochs: Sequence[Mapping[str, Any]] | None) -> str:
-    """What is wrong with the table of some epochs; of ``None`` nobody knows which there were."""
+    """Return what is wrong with the table of some epochs; of ``None`` nobody knows which there were."""
     try:
         text = read_bytes(table, MOST_OF_MANY).decode()
         rows = [*csv.DictReader(io.StringIO(text, newline=""))]
@@ -314,12 +314,12 @@ def _has_last(run: StoredRun, n_saved: int, *, is_finished: bool, has_best: bool
 
 
 def _is_superseded(folder: Path, best: int) -> bool:
-    """Whether the run went back to before its best epoch of then: the best one of now has but its number."""
+    """Return True if the run went back to before its best epoch of then: the best one of now has but its number."""
     return any(folder.glob("checkpoint_best*.superseded*")) and any(folder.glob(f"checkpoint_epoch_{best}[!_0-9]*"))
 
 
 def _endings(folder: Path, stem: str) -> set[str]:
-    """What the names of files end with that begin with ``stem``, without those that were set aside."""
+    """Return what the names of files end with that begin with ``stem``, without those that were set aside."""
     names = [path.name for path in folder.glob(f"{stem}*") if not _ASIDE.search(path.name)]
     return {name.removeprefix(stem) for name in names}
 
@@ -328,7 +328,7 @@ def _endings(folder: Path, stem: str) -> set[str]:
 
 
 def _read_json(path: Path, entry: str = "") -> tuple[Any, str]:
-    """The content of a file of JSON, and what is wrong with it, in words."""
+    """Return the content of a file of JSON, and what is wrong with it, in words."""
     try:
         content = read_json(path, MOST_OF_MANY)
     except (OSError, ValueError) as error:
@@ -347,7 +347,7 @@ def _is_newer(content: object, known: int, name: str = "format") -> bool:
 
 
 def _without_path(path: Path, told: str = "") -> str:
-    """A message without the name of its file, where that stands before it."""
+    """Return a message without the name of its file, where that stands before it."""
     if told.startswith(f"{path} "):
         return f"it {told.removeprefix(f'{path} ')}"
     return told.replace(str(path), path.name)

@@ -131,7 +131,7 @@ def _as_text(run: StoredRun, files: list[Check], environment: list[Check]) -> st
 
 
 def _compared(environment: list[Check]) -> str:
-    """What of the environment is another, and what nobody can say, by name."""
+    """Return what of the environment is another, and what nobody can say, by name."""
     named = {state: [check.what for check in environment if check.state == state] for state in (DIFFERENT, UNKNOWN)}
     n_same = len(environment) - sum(map(len, named.values()))
     parts = [f"not that of the run: {', '.join(named[DIFFERENT])}"] if named[DIFFERENT] else []

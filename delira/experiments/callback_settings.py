@@ -24,7 +24,7 @@ _MADE = {"_filter", "gain", "weight_of"}
 
 
 def settings_of_callbacks(callbacks: Iterable[Any]) -> list[dict[str, Any]]:
-    """Those that may change numbers, as plain values for the manifest, in their order.
+    """Return those that may change numbers, as plain values for the manifest, in their order.
 
     Parameters
     ----------

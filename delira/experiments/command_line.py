@@ -116,7 +116,7 @@ def mistakes_in_one_line(parser: argparse.ArgumentParser) -> Iterator[None]:
 
 
 def _is_from_the_script(error: BaseException) -> bool:
-    """Whether delira raised it, called by one file, the script, and without calling other code before."""
+    """Return True if delira raised it, called by one file, the script, and without calling other code before."""
     # notes tell of a sample, a batch or a worker; a cause is somebody else's error
     if error.__cause__ is not None or getattr(error, "__notes__", None):
         return False
@@ -157,7 +157,7 @@ class _Words:
         return rest
 
     def _path(self, name: str) -> Path:
-        """The full path of a parameter that is named in part."""
+        """Return the full path of a parameter that is named in part."""
         asked = tuple(name.split("."))
         leaves = self.leaves
         exact = [path for path in leaves if asked in (path, without_variability(path), _turned(path))]
@@ -224,28 +224,28 @@ def _is_plain(value: object) -> bool:
 
 
 def shown(path: Path) -> str:
-    """A path as ``--help`` lists it: the variability is left out."""
+    """Return a path as ``--help`` lists it: the variability is left out."""
     return ".".join(without_variability(path))
 
 
 def without_variability(path: Path) -> Path:
-    """A path without ``fixed`` or ``variable``, which stand first or second."""
+    """Return a path without ``fixed`` or ``variable``, which stand first or second."""
     return tuple(name for place, name in enumerate(path) if place > 1 or name not in _VARIABILITIES)
 
 
 def _turned(path: Path) -> Path:
-    """The same in the other hierarchy."""
+    """Return the same in the other hierarchy."""
     return (path[1], path[0], *path[2:]) if len(path) > 2 else path
 
 
 def _leads_to(asked: Path, path: Path) -> bool:
-    """Whether the names are those of a path, in order, with others left out; the last one is the parameter's."""
+    """Return True if the names are those of a path, in order, with others left out; the last one is the parameter's."""
     steps = iter(path)
     return asked[-1] == path[-1] and all(name in steps for name in asked)
 
 
 def _is_hidden(path: Path, others: Iterable[Path]) -> bool:
-    """Whether the same parameter is variable, too, which goes before what is fixed."""
+    """Return True if the same parameter is variable, too, which goes before what is fixed."""
     twins = [other for other in others if without_variability(other) == without_variability(path) and other != path]
     return bool(twins) and "fixed" in path[:2]
 
@@ -256,7 +256,7 @@ _NOTHING: Any = object()
 
 
 def _fit(value: object, present: object) -> Any:
-    """The value as one of the kind of the present one; ``_NOTHING`` if it is none."""
+    """Return the value as one of the kind of the present one; ``_NOTHING`` if it is none."""
     if present is None:
         return value
     if isinstance(present, (bool, np.bool_)):

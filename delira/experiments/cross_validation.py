@@ -209,11 +209,11 @@ class CrossValidation:
         return {"train_kwargs": dict(self.train_kwargs), "test_kwargs": dict(self.test_kwargs)}
 
     def _options(self) -> dict[str, Any]:
-        """What was asked for besides the settings of the trainer, for the manifest."""
+        """Return what was asked for besides the settings of the trainer, for the manifest."""
         return {**vars(self.split), **self._changes(), "metrics": dict(self.metrics)}
 
     def _describe(self, folder: RunFolder) -> dict[str, Any]:
-        """What the report says about the run: the manifest, with the settings as they are written in YAML."""
+        """Return what the report says about the run: the manifest, with the settings as they are written in YAML."""
         settings = {
             "model": self.request.params.model_kwargs(),
             "training": dict(self.request.settings),
@@ -223,7 +223,7 @@ class CrossValidation:
         return {**describe(folder.read_manifest()), "settings": yaml_codec.dumps(without_secrets(settings)).rstrip()}
 
     def _read_fold(self, path: Path, number: int, split: Split, *, is_finished: bool) -> FoldResult | None:
-        """A fold that an earlier session finished; ``None`` if it is to be trained or tested."""
+        """Return a fold that an earlier session finished; ``None`` if it is to be trained or tested."""
         if not is_finished and not (path / FILE).exists():
             return None
         try:
@@ -264,7 +264,7 @@ class CrossValidation:
     def _compute_metrics(
         self, outputs: Mapping[str, Any], stored: StoredFold, split: Split
     ) -> dict[str, np.ndarray] | None:
-        """The metrics of what was predicted; ``None`` if they need the batches."""
+        """Return the metrics of what was predicted; ``None`` if they need the batches."""
         if len(stored.fields["test_indices"]) != len(split.test):
             return None  # with samples left out nobody knows where a batch began
         with own_generators(self.experiment.trainer_cls.backend):
@@ -272,7 +272,7 @@ class CrossValidation:
             return compute_metrics(metrics, outputs, self._test_manager(split).batch_size)
 
     def _asked(self) -> dict[str, Any]:
-        """What a finished fold depends on and the fingerprint of the run does not say."""
+        """Return what a finished fold depends on and the fingerprint of the run does not say."""
         return {
             "num_epochs": self.request.num_epochs,
             "metrics": yaml_codec.encode({"metrics": dict(self.metrics), "keys": dict(self.metric_keys)}),
@@ -403,7 +403,7 @@ def _correct_ledger(folder: RunFolder, folds: Sequence[FoldResult]) -> None:
 
 
 def _class_names(dataset: object) -> dict[str, list[str]]:
-    """Names of the classes, where a data set tells them as ``class_names``, or as torchvision's do."""
+    """Return names of the classes, where a data set tells them as ``class_names``, or as torchvision's do."""
     for owner in (dataset, getattr(dataset, "data", None)):
         for attribute in ("class_names", "classes"):
             names = getattr(owner, attribute, None)
@@ -413,12 +413,12 @@ def _class_names(dataset: object) -> dict[str, list[str]]:
 
 
 def _is_same_work(then: object, now: object) -> bool:
-    """Whether metrics are known to be the same ones; of a lambda nobody knows."""
+    """Return True if metrics are known to be the same ones; of a lambda nobody knows."""
     return bool(then == now) and '"$repr"' not in json.dumps(now)
 
 
 def _left_out(manager: BaseDataManager | None, indices: np.ndarray | None) -> dict[int, str]:
-    """What a manager of a part left out, by the samples' indices in the whole dataset."""
+    """Return what a manager of a part left out, by the samples' indices in the whole dataset."""
     if manager is None or indices is None:
         return {}
     return {int(indices[index]): reason for index, reason in manager.left_out.items()}

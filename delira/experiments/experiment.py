@@ -134,7 +134,7 @@ class BaseExperiment(Generic[NetworkT]):
         writable_folder(self.save_path)
 
     def _resolve(self, params: Any, kwargs: Mapping[str, Any], seed: int | None = None) -> RunRequest:
-        """What a call asks for; nothing of the experiment changes."""
+        """Return what a call asks for; nothing of the experiment changes."""
         given = None if params is None else as_parameters(params)
         if isinstance(self.model_cls, yaml_codec.Unresolved):
             self.model_cls()  # says what it is and where it could be found

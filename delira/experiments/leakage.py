@@ -57,7 +57,7 @@ def codes_of(values: object) -> np.ndarray:
 
 
 def on_two_sides(codes: np.ndarray, split: "Split") -> np.ndarray:
-    """Those of ``codes``, one for each sample, that more than one part of a fold has."""
+    """Return those of ``codes``, one for each sample, that more than one part of a fold has."""
     sides = [np.unique(codes[part]) for _, part in _parts(split)]
     found, counts = np.unique(np.concatenate(sides), return_counts=True)
     return found[counts > 1]
@@ -178,7 +178,7 @@ def _sides(codes: np.ndarray, code: int, split: "Split") -> str:
 
 
 def _first(data: BaseDataManager) -> Mapping[str, Any]:
-    """The first sample; empty if it cannot be read: the training will read it too, and say what is wrong."""
+    """Return the first sample; empty if it cannot be read: the training will read it too, and say what is wrong."""
     try:
         if not data.n_process_augmentation:
             with seeded_globals(derive(0, stream="leakage")):

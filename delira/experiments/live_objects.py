@@ -24,7 +24,7 @@ _told: set[str] = set()
 
 
 def shared_objects(callbacks: object) -> dict[int, Any]:
-    """What copies of callbacks share with them, as a memo of :func:`copy.deepcopy`.
+    """Return what copies of callbacks share with them, as a memo of :func:`copy.deepcopy`.
 
     That is what a callback names in its attribute ``shared``, objects of packages that trackers and searches are made
     of, and objects that leave something out when they are copied (their ``__getstate__`` says so), e.g. a connection.
@@ -54,7 +54,7 @@ def shared_objects(callbacks: object) -> dict[int, Any]:
 
 
 def _named(callback: object) -> Iterable[str]:
-    """The attributes that a callback says are shared."""
+    """Return the attributes that a callback says are shared."""
     names = getattr(callback, "shared", ())
     if not isinstance(names, (tuple, list)) or not all(isinstance(name, str) for name in names):
         who = type(callback).__name__
@@ -95,7 +95,7 @@ def _live_in(value: object, known: Mapping[int, Any]) -> Iterator[tuple[Any, str
 
 
 def _left_out(one: object) -> str | None:
-    """An attribute that a copy would not have."""
+    """Return an attribute that a copy would not have."""
     own = getattr(type(one), "__getstate__", None)
     if own is None or own is getattr(object, "__getstate__", None):
         return None

@@ -27,7 +27,7 @@ class Rounds(NamedTuple):
 
     @property
     def is_once(self) -> bool:
-        """Whether no case is tested twice, not even by an unfinished repeat."""
+        """Return True if no case is tested twice, not even by an unfinished repeat."""
         return self.kind == "once" and not self.unfinished
 
 

@@ -80,7 +80,7 @@ class Parameters(LookupConfig):
         return [(path, value) for path, value in super()._find(key) if not self._is_shadowed(path)]
 
     def _is_shadowed(self, path: tuple[Any, ...]) -> bool:
-        """Whether a fixed entry is hidden by a variable one of the same part."""
+        """Return True if a fixed entry is hidden by a variable one of the same part."""
         if len(path) < 3 or "fixed" not in path[:2]:
             return False
         variable = self.get(".".join("variable" if step == "fixed" else str(step) for step in path[:2]))
@@ -90,12 +90,12 @@ class Parameters(LookupConfig):
 
     @property
     def variability_on_top(self) -> bool:
-        """Whether the top keys are "fixed" and "variable"."""
+        """Return True if the top keys are "fixed" and "variable"."""
         return all(dict.__contains__(self, name) for name in VARIABILITIES)
 
     @property
     def training_on_top(self) -> bool:
-        """Whether the top keys are "model" and "training"."""
+        """Return True if the top keys are "model" and "training"."""
         return all(dict.__contains__(self, name) for name in PARTS)
 
     @property
@@ -178,7 +178,7 @@ class Parameters(LookupConfig):
     # ---- the command line of a script
 
     def create_argparser(self, prog: str | None = None) -> argparse.ArgumentParser:
-        """A parser whose ``--help`` lists every parameter that can be given as text, with its present value.
+        """Return a parser whose ``--help`` lists every parameter that can be given as text, with its present value.
 
         Parameters
         ----------

@@ -79,7 +79,7 @@ class Preprocessing:
         self.transformers = {entry: self._checked(entry, each) for entry, each in transformers.items()}
 
     def _checked(self, entry: object, transformer: object) -> Any:
-        """A clone of a transformer that can be fitted and stored."""
+        """Return a clone of a transformer that can be fitted and stored."""
         from sklearn.base import clone
 
         what = f"preprocessing[{entry!r}]"
@@ -117,7 +117,7 @@ class Preprocessing:
         return unfitted
 
     def describe(self) -> dict[str, Any]:
-        """What decides the numbers, for manifests and fingerprints."""
+        """Return what decides the numbers, for manifests and fingerprints."""
         return {**self.transformers, **({} if self.max_bytes == MAX_BYTES else {"max_bytes": self.max_bytes})}
 
     def __repr__(self) -> str:
@@ -126,7 +126,7 @@ class Preprocessing:
     # ------------------------------------------------------------------ of one fold
 
     def of_fold(self, trainer: Any, train_data: BaseDataManager) -> FittedPreprocessing:
-        """What the training of a fold uses: the stored one if it is continued, else fitted now, and stored.
+        """Return what the training of a fold uses: the stored one if it is continued, else fitted now, and stored.
 
         It becomes that of the trainer and of its network.
 
@@ -241,7 +241,7 @@ class _Fit:
 
 
 def as_preprocessing(asked: Any) -> Preprocessing | None:
-    """What ``preprocessing=`` was given, checked; ``None`` stays."""
+    """Return what ``preprocessing=`` was given, checked; ``None`` stays."""
     return asked if asked is None or isinstance(asked, Preprocessing) else Preprocessing(asked)
 
 

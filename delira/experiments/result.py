@@ -164,7 +164,7 @@ class KFoldResult:
         return [*caveats_of(outputs, self.settled_outputs, self.folds), *not_finite(outputs, self.folds)]
 
     def is_per_case(self, name: str) -> bool:
-        """Whether each fold has a value of the metric for each of its cases."""
+        """Return True if each fold has a value of the metric for each of its cases."""
         if any(len(fold.metrics[name]) != len(fold.test_indices) for fold in self.folds):
             return False
         if self.metrics is not None and name in self.metrics:
@@ -208,7 +208,7 @@ class KFoldResult:
         return fold_table(self, fmt)
 
     def to_dataframe(self) -> "pandas.DataFrame":
-        """The metrics with one row per fold (index ``fold``) and one column per metric.
+        """Return the metrics with one row per fold (index ``fold``) and one column per metric.
 
         Raises
         ------
@@ -285,7 +285,7 @@ class KFoldResult:
 
     @property
     def is_training(self) -> bool:
-        """Whether it is a single training, no cross-validation: it says so, or has one fold without any test."""
+        """Return True if it is a single training, no cross-validation: it says so, or has one fold without any test."""
         if self.kind == "run":
             return True
         return len(self.folds) == 1 and not self.folds[0].metrics and not len(self.folds[0].test_indices)

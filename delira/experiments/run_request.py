@@ -56,7 +56,7 @@ class RunRequest:
     """What is fitted on the training data and done to all."""
 
     def for_fold(self, fold: int) -> "RunRequest":
-        """The same, with copies of its own."""
+        """Return the same, with copies of its own."""
         params, settings, callbacks = _copied((self.params, self.settings, self.callbacks), self.callbacks)
         return dataclasses.replace(self, fold=fold, params=params, settings=settings, callbacks=callbacks)
 
@@ -66,7 +66,7 @@ class RunRequest:
             _log.warning("num_epochs is 0: nothing is trained, and the results are those of untrained networks")
 
     def fingerprint(self, data: object) -> dict[str, Any]:
-        """What must be equal for a run to be continued; the number of epochs is not part of it."""
+        """Return what must be equal for a run to be continued; the number of epochs is not part of it."""
         training = {name: value for name, value in self.settings.items() if name not in SILENT}
         dataset = getattr(data, "dataset", None)
         batches = {"manager": data.describe() if hasattr(data, "describe") else None, **self.changes, **self._learned}
@@ -92,7 +92,7 @@ class RunRequest:
         return [*named, getattr(data, "transforms", None), *parts]
 
     def facts(self, data: Any, backend: "Backend") -> dict[str, Any]:
-        """What the manifest says of the run, also to tell later what differs."""
+        """Return what the manifest says of the run, also to tell later what differs."""
         dataset = getattr(data, "dataset", None)
         score_key, mode = read_settings(self.settings).score(None, None)
         return {
@@ -187,7 +187,7 @@ def merged(*levels: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _copied(tree: object, callbacks: Sequence[Any] = ()) -> Any:
-    """A deep copy, but of what callbacks share; what cannot be copied is named."""
+    """Return a deep copy, but of what callbacks share; what cannot be copied is named."""
     memo = shared_objects(callbacks)
     try:
         return copy.deepcopy(tree, memo)
@@ -219,7 +219,7 @@ def _as_callbacks(callbacks: object) -> list[Any]:
 
 
 def isolated(data: object) -> Any:
-    """The data of a run of its own: transforms that keep a state begin anew."""
+    """Return the data of a run of its own: transforms that keep a state begin anew."""
     return data.with_own_transforms() if isinstance(data, BaseDataManager) else data
 
 

@@ -89,13 +89,13 @@ class SplitConfig:
 
     @property
     def is_stratified(self) -> bool:
-        """Whether every part gets its share of each class."""
+        """Return True if every part gets its share of each class."""
         if isinstance(self.split_type, str):
             return self.split_type == "stratified"
         return any("Stratified" in base.__name__ for base in type(self.split_type).__mro__)
 
     def describe(self) -> str:
-        """A few words for the report, e.g. ``"stratified, grouped by 'patient'"``."""
+        """Return a few words for the report, e.g. ``"stratified, grouped by 'patient'"``."""
         kind = self.split_type if isinstance(self.split_type, str) else type(self.split_type).__name__
         return f"{kind}, grouped by {self.groups_key!r}" if self.groups_key else kind
 

@@ -95,7 +95,7 @@ def read_result(path: str | Path, metrics: Mapping[str, Any] | None = None) -> d
 
 
 def _facts(run: StoredRun) -> dict[str, Any]:
-    """What the file of the result says; of an older run, and of a single training, what the manifest says."""
+    """Return what the file of the result says; of an older run, and of a single training, what the manifest says."""
     manifest = run.manifest
     options = manifest.get("options")
     given = options.get("metrics") if isinstance(options, Mapping) else None
@@ -148,7 +148,7 @@ def _groups_of_targets(folds: Sequence[FoldResult], n_samples: int, key: str) ->
 
 
 def describe(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """What a report says of a run by its manifest: the settings as they are written in YAML."""
+    """Return what a report says of a run by its manifest: the settings as they are written in YAML."""
     info = {name: value for name, value in manifest.items() if name not in _NOT_SHOWN}
     if isinstance(command := info.get("command"), list):
         info["command"] = " ".join(map(str, command))
@@ -190,7 +190,7 @@ def _read_parameters(run: StoredRun, problems: list[str]) -> Parameters | None:
 
 
 def load_parameters(path: Path) -> Parameters:
-    """The parameters of a stored run.
+    """Return the parameters of a stored run.
 
     Raises
     ------
@@ -263,7 +263,7 @@ def _lost_guards(run: StoredRun, fold: FoldResult) -> list[str]:
 
 
 def _read_notes(folder: Path, problems: list[str]) -> dict[str, Any]:
-    """What files beside that of a fold say, which it can do without."""
+    """Return what files beside that of a fold say, which it can do without."""
     found: dict[str, Any] = {"timings": None, "guards": None}
     for name, read in (("timings", read_timings), ("guards", read_guards)):
         try:
@@ -301,7 +301,7 @@ def _make_alike(folds: Sequence[FoldResult], problems: list[str]) -> None:
 
 
 def _progress(run: StoredRun, n_read: int) -> list[str]:
-    """How far the run came, unless it is complete."""
+    """Return how far the run came, unless it is complete."""
     state, n_folds = run.state, run.n_folds
     if state == FINISHED and n_read == n_folds:
         return []
@@ -334,7 +334,7 @@ def _known_metrics() -> dict[str, Any]:
 
 
 def _as_metric(name: str, entry: Any) -> Any:
-    """The metric that was written, in form; ``None`` if it is none of delira's and scikit-learn's own."""
+    """Return the metric that was written, in form; ``None`` if it is none of delira's and scikit-learn's own."""
     try:
         metric, criterion = _resolve(entry["metric"]), entry.get("criterion")
         return None if metric is None else in_form(metric, name, Criterion(*criterion) if criterion else None)
@@ -343,7 +343,7 @@ def _as_metric(name: str, entry: Any) -> Any:
 
 
 def _resolve(plain: object) -> Any:
-    """What a name stands for, by a fixed table: nothing else that a file names is found, imported or called."""
+    """Return what a name stands for, by a fixed table: nothing else that a file names is found, imported or called."""
     if isinstance(plain, str):
         from delira.metrics import known_keys
 
@@ -379,7 +379,7 @@ def _find(name: str) -> Any:
 
 
 def _is_plain(value: object) -> bool:
-    """Whether arguments are values, and name nothing that would have to be found or made."""
+    """Return True if arguments are values, and name nothing that would have to be found or made."""
     if isinstance(value, list):
         return all(map(_is_plain, value))
     if isinstance(value, Mapping):

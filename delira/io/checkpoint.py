@@ -114,7 +114,7 @@ class CheckpointFolder:
         return publish(path, lambda file: self.write(file, whole))
 
     def _beside(self, path: Path, ending: str) -> Path:
-        """A file beside a checkpoint, which may have been set aside."""
+        """Return a file beside a checkpoint, which may have been set aside."""
         base, found, aside = path.name.partition(self.suffix)
         return path.with_name(base + ending + aside if found else path.stem + ending)
 
@@ -152,7 +152,7 @@ class CheckpointFolder:
         return self.read(path)
 
     def best(self) -> Path | None:
-        """The best checkpoint, if there is one."""
+        """Return the best checkpoint, if there is one."""
         path = self.path("best")
         return path if path.exists() else None
 
@@ -165,14 +165,14 @@ class CheckpointFolder:
         return sorted(found, reverse=True)
 
     def _names(self) -> list[str]:
-        """What is in the folder: an error if it may not be listed, which is not the same as empty."""
+        """Return what is in the folder: an error if it may not be listed, which is not the same as empty."""
         try:
             return read_patiently(self.folder, lambda: os.listdir(self.folder))
         except (FileNotFoundError, NotADirectoryError):
             return []
 
     def newest(self) -> tuple[Path, dict[str, Any]] | None:
-        """The newest complete checkpoint, with its content.
+        """Return the newest complete checkpoint, with its content.
 
         Damaged ones are warned about, renamed (``.damaged``) and passed over.
 
@@ -239,7 +239,7 @@ class CheckpointFolder:
                 self._rename(self.path(name), "superseded")
 
     def has_damaged(self) -> bool:
-        """Whether a damaged checkpoint was set aside here."""
+        """Return True if a damaged checkpoint was set aside here."""
         return any(fnmatch.fnmatchcase(name, "checkpoint_*.damaged*") for name in self._names())
 
     def sweep(self) -> None:
@@ -279,12 +279,12 @@ def _is_ending(name: object) -> bool:
 
 
 def _is_same(one: Path, other: Path) -> bool:
-    """Whether both names are there and mean one file."""
+    """Return True if both names are there and mean one file."""
     return is_there(one) and is_there(other) and one.exists() and other.exists() and one.samefile(other)
 
 
 def is_there(path: Path) -> bool:
-    """Whether something has this name, be it a link to nothing.
+    """Return True if something has this name, be it a link to nothing.
 
     Raises
     ------
@@ -348,7 +348,7 @@ def _fill(write: Callable[[BinaryIO, Mapping[str, Any]], None], tree: Mapping[st
 
 
 def place_of(tree: Mapping[str, Any]) -> tuple[int, int]:
-    """Where in the run a checkpoint is: finished epochs, and finished steps of the next."""
+    """Return where in the run a checkpoint is: finished epochs, and finished steps of the next."""
     return int(tree.get("epoch") or 0), int(tree.get("step") or 0)
 
 

@@ -178,7 +178,7 @@ def _from_plain(value: object, file: io.BufferedReader, records: dict[str, Recor
 
 
 def _array(content: bytearray, name: str) -> np.ndarray:
-    """The array of an ``.npy`` record, in the memory of ``content``."""
+    """Return the array of an ``.npy`` record, in the memory of ``content``."""
     head = io.BytesIO(content[:_LONGEST_HEADER])
     if (version := np.lib.format.read_magic(head)) != (1, 0):
         raise ValueError(f"{name} is of version {version} of its format; (1, 0) is expected")

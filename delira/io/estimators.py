@@ -33,7 +33,7 @@ def import_skops() -> Any:
 
 
 def type_names(estimator: Any) -> set[str]:
-    """Names of the classes and functions that an estimator in memory is made of, as skops writes them."""
+    """Return names of the classes and functions that an estimator in memory is made of, as skops writes them."""
     parts = [estimator, *estimator.get_params(deep=True).values()]
     return {_name(part if isinstance(part, type) or hasattr(part, "__name__") else type(part)) for part in parts}
 
@@ -43,7 +43,7 @@ def _name(value: Any) -> str:
 
 
 def dump(estimator: object) -> tuple[np.ndarray, list[str]]:
-    """An estimator as a skops file, uint8 of shape ``(n_bytes,)``, and the names in it that skops does not know.
+    """Return an estimator as a skops file, uint8 of shape ``(n_bytes,)``, and the names in it that skops does not know.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def dump(estimator: object) -> tuple[np.ndarray, list[str]]:
 
 
 def strange(names: Iterable[str], trusted: Iterable[Any]) -> list[str]:
-    """Those of some names that :func:`load` would refuse.
+    """Return those of some names that :func:`load` would refuse.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def strange(names: Iterable[str], trusted: Iterable[Any]) -> list[str]:
 
 
 def _canonical(content: bytes) -> bytes:
-    """The same file without addresses, random names and the time of day: equal estimators give equal bytes."""
+    """Return the same file without addresses, random names and the time of day: equal estimators give equal bytes."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         entries = {name: archive.read(name) for name in archive.namelist()}
     numbers: dict[int, int] = {}
@@ -104,7 +104,7 @@ def _canonical(content: bytes) -> bytes:
 
 
 def _stored(packed: bytes) -> bytes:
-    """An archive of arrays, without compression and times."""
+    """Return an archive of arrays, without compression and times."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(packed)) as old, zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as new:
         for name in old.namelist():
@@ -120,7 +120,7 @@ def _refuse_compressed(archive: zipfile.ZipFile) -> None:
 def load(
     content: np.ndarray, trusted: Iterable[Any], vouch: str = "SklearnEstimator(estimator, trusted={names})"
 ) -> Any:
-    """An estimator out of a skops file.
+    """Return an estimator out of a skops file.
 
     Parameters
     ----------

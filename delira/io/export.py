@@ -63,7 +63,7 @@ def export(
 def _inputs(
     network: Any, backend: Any, example: Mapping[str, Any], key_mapping: Mapping[str, str] | None
 ) -> dict[str, Any]:
-    """The network's arguments by name, out of a batch or out of themselves."""
+    """Return the network's arguments by name, out of a batch or out of themselves."""
     if key_mapping is not None:
         _check_mapping(key_mapping, network, backend)
     if key_mapping is None:

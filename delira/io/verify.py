@@ -154,7 +154,7 @@ def _is_whole(file: io.BufferedReader, record: Record) -> bool:
 
 
 def _unpacks(file: io.BufferedReader, record: Record, left: int) -> bool:
-    """Whether the ``left`` bytes of a compressed record unpack into what it must be, never into more at once."""
+    """Return True if the ``left`` bytes of a compressed record unpack into what it must be, never into more at once."""
     file.seek(record.start)
     unpacker, size, crc, waiting = zlib.decompressobj(-zlib.MAX_WBITS), 0, 0, b""
     while not unpacker.eof:
@@ -197,7 +197,7 @@ def _check_end(file: io.BufferedReader) -> int:
 
 
 def _why_no_zip(head: bytes) -> str:
-    """What a file is that does not end as a zip file does."""
+    """Return what a file is that does not end as a zip file does."""
     if not head:
         return "it is empty"
     if head[:2] in (b"\x80\2", b"\x80\3", b"\x80\4", b"\x80\5") or head[257:262] == b"ustar":  # PyTorch before 1.6, 0.1
@@ -219,7 +219,7 @@ def _check_entry(entry: zipfile.ZipInfo, may_be_compressed: bool) -> None:
 
 
 def _start_of(file: io.BufferedReader, entry: zipfile.ZipInfo) -> int:
-    """Where the bytes of a record begin: after its own header, which must agree with the directory."""
+    """Return where the bytes of a record begin: after its own header, which must agree with the directory."""
     file.seek(entry.header_offset)
     signature, _, flags, method, _, _, crc, _, _, n_name, n_extra = _LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))
     name = file.read(n_name).decode("utf-8" if flags & 0x800 else "cp437")

@@ -114,7 +114,7 @@ def load_weights(path: str | Path, network: object = None) -> dict[str, np.ndarr
 
 
 def _read(path: str | Path) -> tuple[dict[str, np.ndarray], str]:
-    """The weights, and the class of the network that they were written for."""
+    """Return the weights, and the class of the network that they were written for."""
     safetensors = import_optional("safetensors", "load_weights", "delira[export]")
     try:
         content = read_patiently(path, lambda: _content(path))
@@ -142,7 +142,7 @@ def _content(path: str | Path) -> bytes:
 
 
 def _split(content: bytes) -> tuple[bytes, memoryview]:
-    """The header with its length before it, and the arrays."""
+    """Return the header with its length before it, and the arrays."""
     end = 8 + int.from_bytes(content[:8], "little")
     return content[:end], memoryview(content)[end:]
 

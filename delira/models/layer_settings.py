@@ -42,7 +42,7 @@ def conv_settings(
 
 
 def _added(word: str, size: int, stride: int, dilation: int, is_transposed: bool) -> tuple[int, int] | None:
-    """What is added before and after an axis; ``None`` if that depends on its length."""
+    """Return what is added before and after an axis; ``None`` if that depends on its length."""
     reach = (size - 1) * dilation + 1
     if is_transposed:
         cut = max(reach - stride, 0)

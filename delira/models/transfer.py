@@ -110,7 +110,7 @@ def _is_shape(given: Any) -> bool:
 
 
 def _source_name(name: str, mapping: Mapping[str, str]) -> str:
-    """The name in the source: of the longest part of the path that is mapped."""
+    """Return the name in the source: of the longest part of the path that is mapped."""
     parts = name.split(".")
     for length in range(len(parts), 0, -1):
         prefix = ".".join(parts[:length])
@@ -180,7 +180,7 @@ def _listed(lines: list[str], separator: str) -> str:
 
 
 def _reordered(name: str, weight: np.ndarray, shape: tuple[int, ...], *, to_last: bool) -> np.ndarray:
-    """The inputs of a dense weight (out, in), which are pixels of an image, in the order of the other layout."""
+    """Return the inputs of a dense weight (out, in), which are pixels of an image, in the order of the other layout."""
     if weight.ndim != 2 or weight.shape[1] != np.prod(shape):
         raise CheckpointError(f"flattened says that {name} reads images of shape {shape}, but it is {weight.shape}")
     outputs = len(weight)

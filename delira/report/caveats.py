@@ -49,7 +49,7 @@ def of_numbers(result: Any) -> list[str]:
 
 
 def fingerprints(result: object) -> list[tuple[str, str]]:
-    """What tells data and splits from others, as rows of (name, text); empty without a folder."""
+    """Return what tells data and splits from others, as rows of (name, text); empty without a folder."""
     found = _facts(result)[0].get("fingerprint")
     if not isinstance(found, Mapping):
         return []
@@ -97,7 +97,7 @@ def _guarded(result: Any) -> list[str]:
 
 
 def _told_of(result: Any, fold: Any, clause: str) -> str:
-    """A clause with the fold that it is about; a single training has none."""
+    """Return a clause with the fold that it is about; a single training has none."""
     return clause if result.is_training else f"Fold {fold.fold}: {clause}"
 
 

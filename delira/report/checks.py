@@ -23,7 +23,7 @@ def check_result(owner: str, result: object, *names: str) -> None:
 
 
 def check_results(owner: str, results: object) -> list[Any]:
-    """The results as a list, each of which is one; see :func:`check_result`."""
+    """Return the results as a list, each of which is one; see :func:`check_result`."""
     if hasattr(results, "folds") or isinstance(results, (str, bytes)) or not hasattr(results, "__iter__"):
         raise ConfigError(f"{owner}: results must be a list of KFoldResult, got {results!r:.200}")
     found = list(results)

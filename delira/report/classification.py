@@ -31,7 +31,7 @@ _PRECISION_RECALL = ("recall", "precision")
 
 
 def classification_section(result: object) -> Section | None:
-    """The section, or None if the task is no classification.
+    """Return the section, or None if the task is no classification.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ def _notes_of_classes(cases: Classified, has_areas: bool, tests: str) -> str:
 
 
 def _confusion_table(counts: np.ndarray, names: list[str]) -> Table:
-    """The most frequent confusions, for as many classes as no matrix can show."""
+    """Return the most frequent confusions, for as many classes as no matrix can show."""
     wrong = counts * ~np.eye(len(counts), dtype=bool)
     totals = counts.sum(axis=1)
     order = np.argsort(-wrong, axis=None, kind="stable")[:N_CONFUSIONS]

@@ -45,12 +45,12 @@ class Classified(NamedTuple):
 
     @property
     def is_one_score(self) -> bool:
-        """Whether one score for each case was predicted."""
+        """Return True if one score for each case was predicted."""
         return self.score is not None
 
     @property
     def is_binary(self) -> bool:
-        """Whether there are two classes, of which the second is the positive one."""
+        """Return True if there are two classes, of which the second is the positive one."""
         return self.n_classes == 2
 
     @property
@@ -60,7 +60,7 @@ class Classified(NamedTuple):
 
 
 def classify(result: Any, *, each_once: bool = False) -> Classified | None:
-    """The tested cases as a classification, each predicted by a network that did not see it.
+    """Return the tested cases as a classification, each predicted by a network that did not see it.
 
     Cases that were tested several times are there as often, each time with the prediction of a single network.
 
@@ -87,7 +87,7 @@ def classify(result: Any, *, each_once: bool = False) -> Classified | None:
 
 
 def classify_folds(result: Any, whole: Classified) -> dict[int, Classified]:
-    """The same for the cases of each fold, read in the same way; folds without such entries are left out.
+    """Return the same for the cases of each fold, read in the same way; folds without such entries are left out.
 
     Parameters
     ----------
@@ -107,13 +107,13 @@ def classify_folds(result: Any, whole: Classified) -> dict[int, Classified]:
 
 
 def class_names(result: Any, n_classes: int) -> list[str]:
-    """Names of the classes; their numbers if ``info`` does not name each."""
+    """Return names of the classes; their numbers if ``info`` does not name each."""
     names = result.info.get("class_names") or ()
     return list(map(str, names if len(names) == n_classes else range(n_classes)))
 
 
 def keys_of_classes(result: Any) -> tuple[str, str] | None:
-    """The two entries, as a metric reads them, that are labels and class scores or predicted labels."""
+    """Return the two entries, as a metric reads them, that are labels and class scores or predicted labels."""
     for pair in entry_pairs(result):
         if len(pair) != 2 or (found := _tested(result.oof, pair)) is None:
             continue
@@ -123,7 +123,7 @@ def keys_of_classes(result: Any) -> tuple[str, str] | None:
 
 
 def known_of_pair(result: Any, pair: Any) -> Criterion:
-    """What was settled of the prediction of a pair; nothing of a result that has kept nothing."""
+    """Return what was settled of the prediction of a pair; nothing of a result that has kept nothing."""
     settled = getattr(result, "settled_outputs", {})
     return next((settled[key][1] for key in pair if key in settled), Criterion("", None))
 
@@ -188,7 +188,7 @@ def _classified(
 
 
 def _is_zero_or_one(true: np.ndarray, is_known: bool) -> bool:
-    """Whether labels are those of two classes: both occur, unless that is known from other cases."""
+    """Return True if labels are those of two classes: both occur, unless that is known from other cases."""
     return bool(true.dtype.kind in "iubf" and np.isin(true, (0, 1)).all() and (is_known or len(np.unique(true)) == 2))
 
 
@@ -289,7 +289,7 @@ class Reliability(NamedTuple):
 
 
 def reliability(cases: Classified) -> Reliability:
-    """How often what was predicted with some confidence came true (Guo et al. 2017)."""
+    """Return how often what was predicted with some confidence came true (Guo et al. 2017)."""
     confidence, came_true = confidences(cases)
     bins = np.clip(np.ceil(confidence * N_BINS).astype(int) - 1, 0, N_BINS - 1)
     counts = np.bincount(bins, minlength=N_BINS)

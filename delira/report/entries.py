@@ -23,7 +23,7 @@ def entry_pairs(result: Any) -> list[tuple[str, ...]]:
 
 
 def true_and_predicted(oof: Any, pair: tuple[str, ...]) -> tuple[str, str] | None:
-    """The entry of the batch and the one of the predictions; None if a pair is not one of each.
+    """Return the entry of the batch and the one of the predictions; None if a pair is not one of each.
 
     Parameters
     ----------

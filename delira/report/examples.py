@@ -159,7 +159,7 @@ def write_examples(folder: Path, examples: Examples) -> Path:
 
 
 def read_examples(folder: Path) -> Examples | None:
-    """What :func:`write_examples` wrote into the folder of a run; None if there is nothing that can be read."""
+    """Return what :func:`write_examples` wrote into the folder of a run; None if there is nothing that can be read."""
     path = folder / FILE
     if not path.exists():
         return None
@@ -171,7 +171,7 @@ def read_examples(folder: Path) -> Examples | None:
 
 
 def _read_whole(path: Path) -> Examples:
-    """The content of a file that is whole, and small; any error if it is not."""
+    """Return the content of a file that is whole, and small; any error if it is not."""
     refuse_link(path)
     refuse_link(path.parent)
     with open_regular(path) as file:
@@ -194,7 +194,7 @@ def _read_whole(path: Path) -> Examples:
 
 
 def _is_whole(example: Example) -> bool:
-    """Whether an example of a file is what the page draws."""
+    """Return True if an example of a file is what the page draws."""
     masks = [mask for mask in (example.true_mask, example.predicted_mask) if mask is not None]
     return (
         isinstance(example.score, (int, float))

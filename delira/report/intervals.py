@@ -40,7 +40,7 @@ class Draws:
         self.cases = np.unique(np.concatenate([part.cases for part in parts]))
 
     def units(self, cases: np.ndarray) -> int:
-        """How many groups, or cases, there are among some cases."""
+        """Return how many groups, or cases, there are among some cases."""
         return len(cases) if self.groups is None else len(np.unique(self.groups[cases]))
 
     @property
@@ -90,7 +90,7 @@ class Draws:
 
 
 def of_case_values(found: CaseValues) -> Statistic:
-    """The mean of values of cases, as a function of how often each was drawn."""
+    """Return the mean of values of cases, as a function of how often each was drawn."""
     weights = np.ones(len(found.values)) if found.weights is None else found.weights
     weighted = np.where(weights > 0, found.values, 0.0) * weights
     return lambda counts: (counts @ weighted) / (counts @ weights)
@@ -139,7 +139,7 @@ class Evaluations:
 def fast_or_evaluated(
     evaluations: Evaluations, metric: object, arrays: Sequence[Any], classes: np.ndarray | None
 ) -> Statistic:
-    """A metric of many draws at once where that is known, else evaluated draw by draw."""
+    """Return a metric of many draws at once where that is known, else evaluated draw by draw."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         fast = statistic_of(metric, arrays, evaluations.evaluate)

@@ -86,7 +86,7 @@ def sections(result: Any) -> list[Section]:
 
 
 def _last_values(fold: Any) -> Section | None:
-    """What the single training came to; a cross-validation is measured by its test."""
+    """Return what the single training came to; a cross-validation is measured by its test."""
     last = {key: float(np.mean(value)) for key, value in (fold.history or [{}])[-1].items() if value is not None}
     best: dict[str, Any] = next((one for one in fold.history if one.get("epoch") == fold.best_epoch), {})
     rows: list[list[Any]] = [
@@ -111,7 +111,7 @@ _ABOUT_LOSSES = (
 
 
 def _curve_notes(result: Any) -> list[str]:
-    """What the curves do not show by themselves."""
+    """Return what the curves do not show by themselves."""
     notes = [_ABOUT_LOSSES] if any(fold.history for fold in drawn_folds(result)) else []
     if len({len(fold.history) for fold in drawn_folds(result)}) > 1:
         notes.append("The folds trained for different numbers of epochs; the mean ends with the shortest.")
@@ -134,12 +134,12 @@ def _environment() -> Any:
 
 
 def template(name: str) -> Any:
-    """A template of this package; what is put into it is escaped."""
+    """Return a template of this package; what is put into it is escaped."""
     return _environment().get_template(name)
 
 
 def _facts(result: Any) -> list[tuple[str, str]]:
-    """The line under the title."""
+    """Return the line under the title."""
     date = result.info.get("date") or result.info.get("started")
     if not date:  # of a stored run it was lost; others have just been computed
         date = DASH if result.problems else datetime.datetime.now()
@@ -166,7 +166,7 @@ def _facts(result: Any) -> list[tuple[str, str]]:
 
 
 def _legend(folds: Sequence[Any]) -> list[tuple[str, str]]:
-    """What lines of the learning curves mean, as (class of the sample, text)."""
+    """Return what lines of the learning curves mean, as (class of the sample, text)."""
     panels = plots.curves(folds)
     drawn = {phase: found for phases in panels.values() for phase, found in phases.items()}
     many = any(len(found) > 1 for phases in panels.values() for found in phases.values())
@@ -181,7 +181,7 @@ def _legend(folds: Sequence[Any]) -> list[tuple[str, str]]:
 
 
 def shown_section(section: Section) -> dict[str, Any]:
-    """A section as the template reads it."""
+    """Return a section as the template reads it."""
     panels = [
         (inline_svg(figure, f"{section.title}: {name.replace('_', ' ')}"), figure.get_figwidth() > 4)
         for name, figure in section.panels.items()
@@ -236,12 +236,12 @@ def _shown_examples(examples: Examples | None) -> dict[str, Any] | None:
 
 
 def strip(result: object, name: str) -> dict[str, Any] | None:
-    """Where to draw a metric's folds (circles), interval (bar) and out-of-fold value (tick), in pixels."""
+    """Return where to draw a metric's folds (circles), interval (bar) and out-of-fold value (tick), in pixels."""
     return places([result], name)[0]
 
 
 def places(results: Sequence[Any], name: str) -> list[dict[str, Any] | None]:
-    """The same for several results on one scale; None for one without a finite number."""
+    """Return the same for several results on one scale; None for one without a finite number."""
     rows = [(result.summary()[name], fold_values(result)[name]) for result in results]
     shown = [np.array([*values, row["oof"], row["ci_low"], row["ci_high"]]) for row, values in rows]
     finite = np.concatenate([each[np.isfinite(each)] for each in shown])

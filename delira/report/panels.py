@@ -25,7 +25,7 @@ MAX_VECTOR_POINTS = 500
 
 
 def band_panel(title: str, axis_names: tuple[str, str], band: Band, area: str) -> "Figure":
-    """The curve of each fold, their mean, and one standard deviation around it.
+    """Return the curve of each fold, their mean, and one standard deviation around it.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def band_panel(title: str, axis_names: tuple[str, str], band: Band, area: str) -
 
 
 def classes_panel(title: str, axis_names: tuple[str, str], bands: Mapping[int, Band], names: Sequence[str]) -> "Figure":
-    """The mean over folds for each class, at most 33 of them; the three with the smallest areas are named."""
+    """Return the mean over folds for each class, at most 33 of them; the three with the smallest areas are named."""
     figure, axes = _square(title, axis_names)
     ordered = sorted(bands, key=lambda number: bands[number].area[0])
     hardest, others = ordered[:N_NAMED], ordered[N_NAMED:]
@@ -106,7 +106,7 @@ def residual_panel(true: np.ndarray, predicted: np.ndarray) -> "Figure":
 
 
 def confusion_panel(counts: np.ndarray, names: Sequence[str]) -> "Figure":
-    """A confusion matrix, shaded by the share of the row, with the counts in it."""
+    """Return a confusion matrix, shaded by the share of the row, with the counts in it."""
     from matplotlib.colors import LinearSegmentedColormap
 
     side = max(2.6, 0.34 * len(names) + 1.2)

@@ -72,7 +72,7 @@ def _per_case(result: Any) -> list[str]:
 
 
 def arrays_of(result: Any, name: str, part: Part) -> Sequence[Any]:
-    """What a metric reads of the cases of a part, in the order of its arguments.
+    """Return what a metric reads of the cases of a part, in the order of its arguments.
 
     Raises
     ------
@@ -89,7 +89,7 @@ def arrays_of(result: Any, name: str, part: Part) -> Sequence[Any]:
 
 
 def target_of(result: Any, name: str, part: Part) -> Any:
-    """The entry of the batch among what a metric reads; None if there is none."""
+    """Return the entry of the batch among what a metric reads; None if there is none."""
     for key in keys_of(result.metrics, result.metric_keys)[name]:
         if key.split(".", 1)[0] in part.folds[0].targets:
             return lookup(part.values, key)

@@ -88,7 +88,7 @@ def curve_panels(folds: Sequence[Any]) -> dict[str, "Figure"]:
 
 
 def panel(width: float = 3.05, height: float = 2.35) -> tuple["Figure", "Axes"]:
-    """An empty figure with one panel; width and height in inches."""
+    """Return an empty figure with one panel; width and height in inches."""
     figure = picture_class()(figsize=(width, height))
     figure.set_layout_engine("constrained", w_pad=0.04, h_pad=0.04)
     return figure, figure.add_subplot()
@@ -110,7 +110,7 @@ def curves(folds: Sequence[Any]) -> dict[str, dict[str, list[Curve]]]:
 
 
 def is_learning_rate(key: str) -> bool:
-    """Whether a key of the history is a learning rate: ``"lr"``, ``"lr_default"``."""
+    """Return True if a key of the history is a learning rate: ``"lr"``, ``"lr_default"``."""
     return key == "lr" or key.startswith("lr_")
 
 

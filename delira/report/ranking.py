@@ -113,7 +113,7 @@ def why_unranked(result: Any) -> str:
 
 
 def _mask_keys(result: Any) -> tuple[str, str] | None:
-    """The entries that are masks and predicted masks, or class scores of each pixel."""
+    """Return the entries that are masks and predicted masks, or class scores of each pixel."""
     oof = result.oof
     first = int(np.flatnonzero(oof.mask)[0])
     pairs = (true_and_predicted(oof, pair) for pair in entry_pairs(result))

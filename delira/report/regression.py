@@ -51,7 +51,7 @@ def regressed(result: Any, *, each_once: bool = False) -> tuple[np.ndarray, np.n
 
 
 def regression_section(result: object) -> Section | None:
-    """The section, or None if the task is no regression of one number.
+    """Return the section, or None if the task is no regression of one number.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def regression_section(result: object) -> Section | None:
 
 
 def _is_number(array: object) -> bool:
-    """Whether there is one number for each case."""
+    """Return True if there is one number for each case."""
     return (
         isinstance(array, np.ndarray)
         and array.dtype.kind in "iuf"

@@ -31,7 +31,7 @@ _NOT_COMPARED = ("started", "date", "command", "settings", "warnings", "duplicat
 
 
 def runs_page(results: Sequence[Any], path: str | Path | None = None, statistics: Sequence[Section] = ()) -> str | Path:
-    """A page that shows runs side by side.
+    """Return a page that shows runs side by side.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def runs_page(results: Sequence[Any], path: str | Path | None = None, statistics
 
 
 def run_names(results: Sequence[Any]) -> list[str]:
-    """Names that tell runs apart: with the folder, or a number, where two are called alike.
+    """Return names that tell runs apart: with the folder, or a number, where two are called alike.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def compare_folds(results: Sequence[Any], names: Sequence[str]) -> list[str]:
 
 
 def _groups(results: Sequence[Any], names: Sequence[str]) -> dict[Any, list[str]]:
-    """Names of the runs that were tested on the same cases in the same folds."""
+    """Return names of the runs that were tested on the same cases in the same folds."""
     groups: dict[Any, list[str]] = {}
     for result, name in zip(results, names, strict=True):
         key = tuple((fold.fold, np.sort(fold.test_indices).tobytes()) for fold in result.folds)
@@ -259,7 +259,7 @@ def compared_settings(results: Sequence[Any]) -> tuple[list[tuple[str, list[str]
 
 
 def _settings(result: Any) -> list[tuple[str, str]]:
-    """What was set, name by name."""
+    """Return what was set, name by name."""
     info = {key: value for key, value in result.info.items() if key not in _NOT_COMPARED}
     settings = result.info.get("settings")
     if isinstance(settings, str):

@@ -52,7 +52,7 @@ class Keys:
         self._known: dict[int, tuple[np.ndarray, bytes]] = {}
 
     def of(self, name: str) -> str | None:
-        """The digest of a metric; None if nobody can tell.
+        """Return the digest of a metric; None if nobody can tell.
 
         A function of the user's own is told by its code and by what it names; where something of it cannot be told
         (:func:`~delira.runs.function_identity.function_identity`), its numbers are computed anew in each process.
@@ -72,7 +72,7 @@ class Keys:
         return self._of_folds(name, "", lambda part: [part.values])
 
     def _of_folds(self, name: str, identity: str, read: Callable[[Part], Sequence[Any]]) -> str | None:
-        """The digest of what ``read`` gives of each fold, and of what is drawn."""
+        """Return the digest of what ``read`` gives of each fold, and of what is drawn."""
         result = self.result
         if result.path is None:
             return None
@@ -119,7 +119,7 @@ def _version() -> str:
 
 
 def is_of_ones_own(metric: object) -> bool:
-    """Whether another process cannot find a metric by what a file says of it: a function of the user's own.
+    """Return True if another process cannot find a metric by what a file says of it: a function of the user's own.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def is_of_ones_own(metric: object) -> bool:
 
 
 def _identity(metric: object) -> str | None:
-    """What a metric computes, in words that tell it from any other; None if that cannot be told."""
+    """Return what a metric computes, in words that tell it from any other; None if that cannot be told."""
     if metric is None:
         return None
     metric = in_form(metric)
@@ -170,7 +170,7 @@ def _is_setting(key: str, value: object) -> bool:
 
 
 def _is_known(plain: object) -> bool:
-    """Whether all that a plain form names is of delira or scikit-learn."""
+    """Return True if all that a plain form names is of delira or scikit-learn."""
     if isinstance(plain, Mapping):
         named = [str(plain[tag]) for tag in ("$object", "$call", "$partial") if tag in plain]
         return "$repr" not in plain and all(
@@ -245,7 +245,7 @@ def _plain(value: object) -> Any:
 
 
 def _row(plain: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of a file, which may hold anything.
+    """Return a row of a file, which may hold anything.
 
     Raises
     ------

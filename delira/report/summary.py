@@ -95,7 +95,7 @@ def _is_row_of(stored: Stored, key: str | None, keys: Keys, name: str, metric: o
 
 
 def _gives_again(result: Any, name: str, folds: Sequence[Part], values: np.ndarray) -> bool:
-    """Whether a function gives the values of the folds, so that it is the one that the run had."""
+    """Return True if a function gives the values of the folds, so that it is the one that the run had."""
     evaluate = evaluator(result.metrics[name], name)
     try:
         with warnings.catch_warnings():
@@ -118,7 +118,7 @@ class _Row:
         self.groups = None if result.groups is None else np.asarray(result.groups)
 
     def numbers(self, values: np.ndarray) -> dict[str, Any]:
-        """The row; ``values`` are those of the folds."""
+        """Return the row; ``values`` are those of the folds."""
         undefined = undefined_folds(self.result, self.name, self.folds, values)
         defined = np.array(
             [value for part, value in zip(self.folds, values, strict=True) if part.folds[0].fold not in undefined]
@@ -146,7 +146,7 @@ class _Row:
     # -------------------------------------------------------------- values
 
     def _rounds(self, defined: np.ndarray) -> tuple[list[_Value], str]:
-        """The value of each round, or why there is none."""
+        """Return the value of each round, or why there is none."""
         if self.result.is_per_case(self.name):
             found = [CaseValues(part.per_case[self.name], None) for part in self.rounds]
             return [_Value(one.mean, one) for one in found], ""
@@ -241,5 +241,5 @@ def _spread(values: np.ndarray) -> float:
 
 
 def _nan(value: float) -> float:
-    """A number; all that are none are the same object, so that equal rows are equal."""
+    """Return a number; all that are none are the same object, so that equal rows are equal."""
     return np.nan if np.isnan(value) else value

@@ -41,7 +41,7 @@ class Table(NamedTuple):
     """Whether each row has a quantity of its own, whose numbers are written alike, and not each column."""
 
     def texts(self) -> list[list[str]]:
-        """The rows as they are read, without the header."""
+        """Return the rows as they are read, without the header."""
         if self.by_row:
             return [[_writer(row)(cell) for cell in row] for row in self.rows]
         writers = [_writer([row[column] for row in self.rows]) for column in range(len(self.header))]
@@ -62,7 +62,7 @@ class Table(NamedTuple):
         return csv_text(map(_plain, row) for row in (self.header, *self.rows))
 
     def latex(self) -> str:
-        """A ``tabular`` for the package booktabs."""
+        """Return a ``tabular`` for the package booktabs."""
         rows = self.texts()
         cut = len(rows) - self.n_last
         columns = "".join("r" if side else "l" for side in self.sides())
@@ -70,7 +70,7 @@ class Table(NamedTuple):
 
 
 def latex_table(header: Sequence[str], blocks: Sequence[Sequence[Sequence[str]]], columns: str) -> str:
-    """A ``tabular`` for the package booktabs, with a rule between its blocks of rows.
+    """Return a ``tabular`` for the package booktabs, with a rule between its blocks of rows.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def duration(seconds: float) -> str:
 
 
 def _writer(cells: Sequence[Any]) -> Callable[[Any], str]:
-    """How the cells of one column are written."""
+    """Return how the cells of one column are written."""
     plain = [cell for cell in cells if isinstance(cell, float) and not isinstance(cell, (Share, Seconds))]
     as_number = number_format(plain)
     is_short = all(cell < 10 for cell in cells if isinstance(cell, Seconds))

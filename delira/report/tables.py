@@ -51,7 +51,7 @@ class MetricColumn(NamedTuple):
 
 
 def metric_columns(result: Any) -> list[MetricColumn]:
-    """The numbers of every metric as text."""
+    """Return the numbers of every metric as text."""
     summary, per_fold = result.summary(), fold_values(result)
     columns = []
     for name, row in summary.items():
@@ -142,7 +142,7 @@ def _plain(result: object, columns: list[MetricColumn]) -> str:
 
 
 def footnotes(result: Any, columns: list[MetricColumn]) -> list[str]:
-    """What the intervals are, why some are missing, and in which folds a metric is not defined."""
+    """Return what the intervals are, why some are missing, and in which folds a metric is not defined."""
     rounds, n_groups = result.rounds, columns[0].n_groups if columns else ""
     units = f"the {n_groups} groups" if n_groups else "the"
     drawn = f"{units} of out-of-fold cases" if n_groups else "the out-of-fold cases"

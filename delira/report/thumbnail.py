@@ -29,7 +29,7 @@ class Plane(NamedTuple):
 
 
 def plane_of(shape: tuple[int, ...], mask_shape: tuple[int, ...] = ()) -> Plane | None:
-    """How an array of this shape becomes a picture; None if it is none.
+    """Return how an array of this shape becomes a picture; None if it is none.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def _channel_axis(shape: tuple[int, ...], mask_shape: tuple[int, ...]) -> int | 
 
 
 def picture(image: np.ndarray, plane: Plane, at: int | None = None) -> np.ndarray:
-    """The picture, uint8 of shape ``(H, W)`` or ``(H, W, 3)``.
+    """Return the picture, uint8 of shape ``(H, W)`` or ``(H, W, 3)``.
 
     Parameters
     ----------
@@ -89,12 +89,12 @@ def picture(image: np.ndarray, plane: Plane, at: int | None = None) -> np.ndarra
 
 
 def mask_slice(mask: np.ndarray, at: int | None) -> np.ndarray:
-    """The classes of the pixels of the picture, uint8 of shape ``(H, W)``."""
+    """Return the classes of the pixels of the picture, uint8 of shape ``(H, W)``."""
     return np.clip(_flat_slice(mask, at), 0, 255).astype(np.uint8)
 
 
 def fullest_slice(*masks: np.ndarray) -> int | None:
-    """The slice of volumes in which masks cover most; None for pictures."""
+    """Return the slice of volumes in which masks cover most; None for pictures."""
     if masks[0].ndim < 3:
         return None
     covered = np.any([mask > 0 for mask in masks], axis=0).sum(axis=(1, 2))
@@ -145,7 +145,7 @@ def _edges(mask: np.ndarray) -> np.ndarray:
 
 
 def data_uri(drawn: np.ndarray) -> str:
-    """A picture as the address of an ``<img>``, which loads nothing."""
+    """Return a picture as the address of an ``<img>``, which loads nothing."""
     image: Any = import_optional("PIL.Image", "a picture on a page", "pillow")
     buffer = io.BytesIO()
     image.fromarray(drawn).save(buffer, format="PNG", optimize=True)

@@ -69,7 +69,7 @@ def phases_of(times: Sequence[Mapping[str, float]]) -> list[str]:
 
 
 def time_section(result: Any) -> Section | None:
-    """The section, or None if no fold knows where its time went.
+    """Return the section, or None if no fold knows where its time went.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ _GENERATED = {"__annotate__", "__annotate_func__", "__annotations_cache__"}
 
 
 def code_of(cls: type, given: Iterable[Any] = ()) -> dict[str, Any]:
-    """What the user has written of a class, for the manifest.
+    """Return what the user has written of a class, for the manifest.
 
     Functions of the class and of its bases count, and functions and classes that these name, as far as they are the
     user's: delira's own and those of installed packages are told by their versions.
@@ -53,7 +53,7 @@ def code_of(cls: type, given: Iterable[Any] = ()) -> dict[str, Any]:
 
 
 def code_of_functions(given: Iterable[Any]) -> dict[str, Any]:
-    """The same of losses, metrics and transforms: of functions and classes of the user's among them.
+    """Return what the user has written of losses, metrics and transforms, and of functions and classes in them.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ class _Reader:
 
 
 def _function_in(value: object) -> types.FunctionType | None:
-    """The function of Python in a method, a property, or something that was compiled."""
+    """Return the function of Python in a method, a property, or something that was compiled."""
     for _ in range(10):
         if isinstance(value, types.FunctionType):
             # what wraps a function is code of another: that of the user counts
@@ -213,7 +213,7 @@ def instructions(code: types.CodeType) -> Iterator[Any]:
 
 
 def _describe(value: object) -> Any:
-    """A constant as plain values; of what is none its type, or its name."""
+    """Return a constant as plain values; of what is none its type, or its name."""
     if isinstance(value, types.CodeType):
         return [*instructions(value)]
     if isinstance(value, tuple):
@@ -233,7 +233,7 @@ def _names(code: types.CodeType) -> set[str]:
 
 
 def content_of(cell: Any) -> Any:
-    """What a cell of a closure holds; None if it is not filled yet."""
+    """Return what a cell of a closure holds; None if it is not filled yet."""
     try:
         return cell.cell_contents
     except ValueError:  # not filled yet
@@ -245,7 +245,7 @@ def _digest(content: object) -> str:
 
 
 def is_own(value: object) -> bool:
-    """Whether a class or a function is the user's, and none of Python, delira or an installed package."""
+    """Return True if a class or a function is the user's, and none of Python, delira or an installed package."""
     module = str(getattr(value, "__module__", None) or "")
     if is_foreign(module):
         return False
@@ -255,12 +255,12 @@ def is_own(value: object) -> bool:
 
 
 def is_foreign(module: str) -> bool:
-    """Whether a module is one of Python or of delira."""
+    """Return True if a module is one of Python or of delira."""
     package = module.partition(".")[0]
     return package == "delira" or (package != "__main__" and package in sys.stdlib_module_names)
 
 
 def is_own_file(name: str) -> bool:
-    """Whether a file is neither one of Python nor of an installed package."""
+    """Return True if a file is neither one of Python nor of an installed package."""
     library = sysconfig.get_paths()["stdlib"]
     return not ("site-packages" in name or "dist-packages" in name or name.startswith((library, "<frozen")))

@@ -187,7 +187,7 @@ def _unknown(part: str) -> str:
 
 
 def _lines_of_parameters(then: Mapping[str, Any], now: Mapping[str, Any], is_same: bool) -> list[str]:
-    """What differs; not how the same mode of the score was spelt, but that an older default was another one."""
+    """Return what differs; not how the same mode of the score was spelt, but that an older default was another one."""
     modes = score_mode_of(then), score_mode_of(now)
     lines = [] if is_same else [*_lines_of("parameters", then, now)] or [_unknown("parameters")]
     spelt = [line for line in lines if line.startswith("training.val_score_mode:")]
@@ -213,7 +213,7 @@ def refusals(different: Mapping[str, list[str]]) -> list[str]:
 
 
 def explain(different: Mapping[str, list[str]]) -> list[str]:
-    """What changes do not do though they are allowed, line by line.
+    """Return what changes do not do though they are allowed, line by line.
 
     Parameters
     ----------
@@ -229,7 +229,7 @@ def explain(different: Mapping[str, list[str]]) -> list[str]:
 
 
 def summarise(different: Mapping[str, list[str]]) -> str:
-    """What differs, and what can be done about it, in one line: of each part the first difference.
+    """Return what differs, and what can be done about it, in one line: of each part the first difference.
 
     Parameters
     ----------
@@ -242,7 +242,7 @@ def summarise(different: Mapping[str, list[str]]) -> str:
 
 
 def _settings_of(different: Mapping[str, list[str]]) -> set[str]:
-    """Names of the training settings that differ."""
+    """Return names of the training settings that differ."""
     places = (re.match(r"training\.(\w+)", line) for line in different.get("parameters", ()))
     return {place[1] for place in places if place}
 
@@ -307,7 +307,7 @@ def _are_settings(value: object) -> bool:
 
 
 def _text(value: object) -> str:
-    """A value as a user would write it, without the tags of the codec where they say nothing."""
+    """Return a value as a user would write it, without the tags of the codec where they say nothing."""
     if isinstance(value, dict) and value.keys() & {"$repr", "$object", "$call", "$partial"}:
         return str(Unresolved(value, ""))
     if isinstance(value, dict) and len(value) == 1 and next(iter(value)) in ("$tuple", "$float", "$path"):
@@ -316,7 +316,7 @@ def _text(value: object) -> str:
 
 
 def _short(text: str, other: str) -> str:
-    """The part of a long text in which it differs from the other."""
+    """Return the part of a long text in which it differs from the other."""
     if len(text) <= _LONG:
         return text
     equal = next((number for number, (a, b) in enumerate(zip(text, other, strict=False)) if a != b), 0)

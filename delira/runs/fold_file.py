@@ -157,7 +157,7 @@ def _check_history(history: list[Any]) -> None:
 
 
 def read_means(folder: Path) -> dict[str, float]:
-    """The metrics of a stored fold, each as one number; its predictions, which may be large, are not read.
+    """Return the metrics of a stored fold, each as one number; its predictions, which may be large, are not read.
 
     Raises
     ------

@@ -193,7 +193,7 @@ class RunFolder:
 
     @classmethod
     def _newest_of(cls, stack: contextlib.ExitStack, parent: Path, facts: Mapping[str, Any]) -> "RunFolder | None":
-        """The newest unfinished run with equal facts that nobody uses, else the newest finished one; locked."""
+        """Return the newest unfinished run with equal facts that nobody uses, else the newest finished one; locked."""
         if not parent.is_dir():
             return None
         folders = [cls(path) for path in sorted(parent.iterdir(), key=order_of, reverse=True)]
@@ -215,7 +215,7 @@ class RunFolder:
         return None
 
     def is_meant(self, facts: Mapping[str, Any]) -> bool:
-        """Whether this is the run of ``facts``, and was not trained for more epochs than are asked for."""
+        """Return True if this is the run of ``facts``, and was not trained for more epochs than are asked for."""
         manifest = self.read_manifest()
         if not self.events() or manifest.get("format", FORMAT) != FORMAT or find_differences(manifest, facts):
             return False
@@ -223,7 +223,7 @@ class RunFolder:
         return self.is_unfinished() or epochs is None or asked is None or epochs <= asked
 
     def has_finished(self, num_epochs: int | None) -> bool:
-        """Whether the run has ended, and was asked for as many epochs as now."""
+        """Return True if the run has ended, and was asked for as many epochs as now."""
         epochs = self._epochs()
         return (
             bool(self.events())
@@ -239,7 +239,7 @@ class RunFolder:
         return known[-1] if known else None
 
     def _told_again(self, facts: Mapping[str, Any], changes: list[str]) -> dict[str, Any]:
-        """What the ledger says of a run that is continued: what differs, and what was not compared."""
+        """Return what the ledger says of a run that is continued: what differs, and what was not compared."""
         asked = facts.get("num_epochs")
         epochs = {"num_epochs": asked} if asked is not None and asked != self._epochs() else {}
         told = {"changes": changes, "remarks": find_remarks(self.read_manifest(), facts)}
@@ -248,7 +248,7 @@ class RunFolder:
         return {**epochs, **{name: lines for name, lines in told.items() if lines}}
 
     def may_be_meant(self, facts: Mapping[str, Any]) -> bool:
-        """Whether this is a run of the kind and of the fold of ``facts``, or nobody can say that it is not."""
+        """Return True if this is a run of the kind and of the fold of ``facts``, or nobody can say that it is not."""
         fingerprint = self.read_manifest().get("fingerprint") or {}
         return all(
             fingerprint.get(part, facts["fingerprint"][part]) == facts["fingerprint"][part] for part in ("kind", "fold")
@@ -283,7 +283,7 @@ class RunFolder:
         return publish_text(self.path / "manifest.json", text + "\n")
 
     def read_manifest(self) -> dict[str, Any]:
-        """The manifest; empty if there is none, or it is damaged.
+        """Return the manifest; empty if there is none, or it is damaged.
 
         Raises
         ------
@@ -299,7 +299,7 @@ class RunFolder:
         return manifest if isinstance(manifest, dict) else {}
 
     def events(self) -> list[dict[str, Any]]:
-        """The entries of the ledger, the oldest first; what a crash left half written is none.
+        """Return the entries of the ledger, the oldest first; what a crash left half written is none.
 
         Raises
         ------
@@ -375,12 +375,12 @@ class RunFolder:
 
 
 def events_in(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Those lines of a ledger that say what happened, and are as they were written."""
+    """Return those lines of a ledger that say what happened, and are as they were written."""
     return [entry for entry in entries if isinstance(entry.get("event"), str) and not is_changed(entry)]
 
 
 def checksum(path: Path) -> str:
-    """The sha256 of a small file, in hex."""
+    """Return the sha256 of a small file, in hex."""
     return hashlib.sha256(read_bytes(path)).hexdigest()
 
 

@@ -39,7 +39,7 @@ class _Untold(Exception):
 
 
 def function_identity(function: object) -> str | None:
-    """The digest of a function of the user's own: its code, and all that it names.
+    """Return the digest of a function of the user's own: its code, and all that it names.
 
     What it names counts by its content: numbers, texts, arrays, other functions of the user's; functions of installed
     packages by name and version. Comments, line numbers and docstrings don't count.
@@ -71,7 +71,7 @@ class _Reader:
         self._seen: list[types.FunctionType] = []
 
     def content(self, value: Any) -> Any:
-        """A value by its content, as plain values.
+        """Return a value by its content, as plain values.
 
         Raises
         ------
@@ -144,7 +144,7 @@ def _of_array(array: np.ndarray) -> Any:
 
 
 def _of_installed(value: object) -> Any:
-    """A class or function of an installed package by its name, where it is found under it."""
+    """Return a class or function of an installed package by its name, where it is found under it."""
     module, name = (
         str(getattr(value, "__module__", None)),
         getattr(value, "__qualname__", getattr(value, "__name__", "")),
@@ -158,7 +158,7 @@ def _of_installed(value: object) -> Any:
 
 
 def _of_package(module: str) -> Any:
-    """An installed package and its version; of Python those that answer the same every time."""
+    """Return an installed package and its version; of Python those that answer the same every time."""
     package = module.partition(".")[0]
     if package in sys.stdlib_module_names:
         if package not in _STEADY and package != "builtins":

@@ -57,7 +57,7 @@ class GuardLog:
         self._become(self._left_out, [*self._first_rollbacks(number - 1), epoch])
 
     def to_dict(self) -> dict[str, Any] | None:
-        """What there is, as ``guards.json`` has it; None if the guards did nothing."""
+        """Return what there is, as ``guards.json`` has it; None if the guards did nothing."""
         if not self._left_out and not self._rollbacks:
             return None
         return {"version": _VERSION, "left_out": [dict(one) for one in self._left_out], "rollbacks": [*self._rollbacks]}
@@ -81,7 +81,7 @@ class GuardLog:
 
 
 def read_guards(folder: Path) -> dict[str, Any] | None:
-    """What the guards did, from the folder of a fold; None if that is nothing, or damaged.
+    """Return what the guards did, from the folder of a fold; None if that is nothing, or damaged.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def count_guards(found: Mapping[str, Any] | None) -> dict[str, dict[str, int]]:
 
 
 def describe_lost_guards(path: Path, counted: Mapping[str, Any] | None) -> str:
-    """What is to be said where nobody knows what the guards did; empty if there is nothing.
+    """Return what is to be said where nobody knows what the guards did; empty if there is nothing.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ def locate_run(path: str | Path) -> Path:
 
 
 def _is_of_run(folder: Path) -> bool:
-    """Whether a folder is surely that of a run or of a fold: others have a manifest.json, too."""
+    """Return True if a folder is surely that of a run or of a fold: others have a manifest.json, too."""
     if _FOLD.fullmatch(folder.name) or (folder / "ledger.jsonl").exists():
         return True
     is_begun = (folder / "manifest.json").exists() and (folder / "parameters.yml").exists()
@@ -37,7 +37,7 @@ def _is_of_run(folder: Path) -> bool:
 
 
 def _as_path(resume: object) -> Path:
-    """What a user wants to resume from, refused if it is no path."""
+    """Return what a user wants to resume from, refused if it is no path."""
     if not isinstance(resume, (str, os.PathLike)):
         raise ConfigError(f"resume must be 'auto', a path or None, got {resume!r}")
     path = Path(resume)
@@ -50,7 +50,7 @@ def _as_path(resume: object) -> Path:
 
 
 def locate_fold(path: str | Path) -> tuple[Path, Path | None]:
-    """What a trainer continues from, for any path a user may have at hand.
+    """Return what a trainer continues from, for any path a user may have at hand.
 
     Parameters
     ----------

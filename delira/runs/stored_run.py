@@ -134,7 +134,7 @@ class StoredRun:
 
     @property
     def is_alone(self) -> bool:
-        """Whether a trainer that was made alone left this, which writes neither manifest nor ledger."""
+        """Return True if a trainer that was made alone left this, which writes neither manifest nor ledger."""
         return self.fold_folders.get(0) == self.path and not (self.has_ledger or (self.path / "manifest.json").exists())
 
     @functools.cached_property
@@ -218,7 +218,7 @@ class StoredRun:
 
     @property
     def lacks_summary(self) -> bool:
-        """Whether there should be a ``result.json``: a run from before there was one has no checksums."""
+        """Return True if there should be a ``result.json``: a run from before there was one has no checksums."""
         is_one_fold = self.path in self.fold_folders.values()  # copied out of its run
         is_expected = "checksums" in self.manifest or not (self.manifest or is_one_fold)
         return is_expected and bool(self.finished_folds) and self.kind == "kfold" and not (self.path / SUMMARY).exists()
@@ -239,11 +239,11 @@ class StoredRun:
 
     @property
     def has_ledger(self) -> bool:
-        """Whether there is a ledger, which may be damaged."""
+        """Return True if there is a ledger, which may be damaged."""
         return (self.path / LEDGER).exists()
 
     def is_changed(self, name: str) -> bool:
-        """Whether a file is another one than the manifest, written right after it, says.
+        """Return True if a file is another one than the manifest, written right after it, says.
 
         Raises
         ------
@@ -349,7 +349,7 @@ def read_run(path: str | Path) -> StoredRun:
 
 
 def read_facts(folder: Path) -> tuple[Mapping[str, Any], Sequence[Mapping[str, Any]]]:
-    """What of the manifest and of the ledger in a folder can be read; both empty if there is nothing."""
+    """Return what of the manifest and of the ledger in a folder can be read; both empty if there is nothing."""
     return harmless(_read_manifest(folder / "manifest.json", [])), harmless(_read_events(folder / LEDGER, []))
 
 
@@ -395,7 +395,7 @@ def find_runs(root: str | Path) -> list[Path]:
 
 
 def read_history(folder: Path) -> tuple[list[dict[str, Any]], str]:
-    """The epochs of a fold's ``history.jsonl``, and what of them cannot be read or was changed, in words."""
+    """Return the epochs of a fold's ``history.jsonl``, and what of them cannot be read or was changed, in words."""
     path = folder / _HISTORY
     try:
         found, n_lines = read_json_lines(path)

@@ -40,7 +40,7 @@ def write_summary(folder: Path, facts: Mapping[str, Any], metrics: Mapping[str, 
 
 
 def _plain(value: object) -> Any:
-    """What JSON has no form for: numbers of numpy as numbers, all else as text."""
+    """Return what JSON has no form for: numbers of numpy as numbers, all else as text."""
     return value.item() if isinstance(value, np.generic) else str(value)
 
 

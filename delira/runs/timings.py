@@ -16,7 +16,7 @@ VERSION = 1
 
 
 def read_timings(folder: Path) -> dict[str, Any] | None:
-    """The times in the folder of a fold; None if there are none, or they are damaged.
+    """Return the times in the folder of a fold; None if there are none, or they are damaged.
 
     Parameters
     ----------

@@ -38,7 +38,7 @@ def score_mode(mode: object) -> str:
 
 
 def is_same_score(key: object, other: object) -> bool:
-    """Whether two names, with or without ``val_``, are those of one score."""
+    """Return True if two names, with or without ``val_``, are those of one score."""
     return str(key).removeprefix("val_") == str(other).removeprefix("val_")
 
 
@@ -190,7 +190,7 @@ class TrainerConfig:
         return {**self.metrics, **self.val_metrics}
 
     def keys_of(self, metrics: Iterable[str]) -> dict[str, Sequence[str]]:
-        """The ``metric_keys`` of some metrics."""
+        """Return the ``metric_keys`` of some metrics."""
         return {name: self.metric_keys[name] for name in metrics if name in self.metric_keys}
 
     def bound(
@@ -227,12 +227,12 @@ class TrainerConfig:
             )
 
     def _name_of_score(self, key: str) -> str | None:
-        """The loss or metric that a score is, whichever of the two is written with ``val_``."""
+        """Return the loss or metric that a score is, whichever of the two is written with ``val_``."""
         name = key.removeprefix("val_")
         return next((each for each in (name, f"val_{name}") if each in self.losses or each in self.epoch_metrics), None)
 
     def output_of(self, key: str | None) -> str | None:
-        """The output of the network that a score reads; None of a loss, and without a score."""
+        """Return the output of the network that a score reads; None of a loss, and without a score."""
         name = None if key is None else self._name_of_score(key)
         if name is None or name not in self.epoch_metrics:
             return None
@@ -240,7 +240,7 @@ class TrainerConfig:
         return predicted_key(metric[name], keys_of(metric, self.keys_of(metric))[name])
 
     def score(self, key: str | None, mode: str | None) -> tuple[str | None, str]:
-        """The score that one training watches, and which of its values are good.
+        """Return the score that one training watches, and which of its values are good.
 
         Parameters
         ----------

@@ -37,7 +37,7 @@ def check_output(output: object) -> None:
 
 
 def known_output(config: "TrainerConfig", prediction: str | None, backend: "Backend | None" = None) -> Criterion:
-    """What losses and settings say of a prediction.
+    """Return what losses and settings say of a prediction.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def known_output(config: "TrainerConfig", prediction: str | None, backend: "Back
 def known_outputs(
     config: "TrainerConfig", metrics: Mapping[str, Any], keys: Mapping[str, Sequence[str]], backend: "Backend"
 ) -> dict[str, tuple[str, Criterion]]:
-    """The same of each prediction that metrics and losses read, with the name of its target.
+    """Return what losses and settings say of each prediction that metrics and losses read, with the name of its target.
 
     Parameters
     ----------

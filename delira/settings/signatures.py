@@ -64,7 +64,7 @@ def settings_help() -> str:
 
 
 def _field_texts(cls: type) -> dict[str, str]:
-    """The strings below the fields of a dataclass."""
+    """Return the strings below the fields of a dataclass."""
     try:
         body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0].body  # type: ignore[attr-defined]
     except (OSError, TypeError, SyntaxError):

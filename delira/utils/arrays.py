@@ -34,7 +34,7 @@ class Ops:
         self.xp = xp
 
     def asarray(self, value: object, like: object = None) -> Any:
-        """An array of this framework, where ``like`` is."""
+        """Return an array of this framework, where ``like`` is."""
         return self.xp.asarray(value)
 
     def argmax(self, array: Array, axis: int) -> Any:
@@ -42,11 +42,11 @@ class Ops:
         return self.xp.argmax(array, axis=axis)
 
     def best(self, array: Array, axis: int) -> tuple[Any, Any]:
-        """The largest value along an axis (not a number if one is none), and the position of the first such."""
+        """Return the largest value along an axis (not a number if one is none), and the position of the first such."""
         return self.largest(array, axis), self.argmax(array, axis)
 
     def is_finite(self, array: Array) -> Any:
-        """Where values are numbers, and not infinite."""
+        """Return where values are numbers, and not infinite."""
         return self.xp.isfinite(array)
 
     def doubt(self, array: Array) -> Any:
@@ -54,23 +54,23 @@ class Ops:
         return self.as_float(array - array)
 
     def reshape(self, array: Array, shape: Sequence[int]) -> Any:
-        """The same values in another shape."""
+        """Return the same values in another shape."""
         return self.xp.reshape(array, tuple(shape))
 
     def sum(self, array: Array, axis: int | None = None) -> Any:
-        """The sum; of truth values, how many are true."""
+        """Return the sum; of truth values, how many are true."""
         return self.xp.sum(array, axis=axis)
 
     def least(self, array: Array) -> Any:
-        """The smallest value."""
+        """Return the smallest value."""
         return self.xp.min(array)
 
     def largest(self, array: Array, axis: int | None = None) -> Any:
-        """The largest value."""
+        """Return the largest value."""
         return self.xp.max(array, axis=axis)
 
     def where(self, condition: object, array: Array, number: object) -> Any:
-        """The array where the condition holds, elsewhere one number, or another array of its type."""
+        """Return the array where the condition holds, elsewhere one number, or another array of its type."""
         return self.xp.where(condition, array, number)
 
     def concatenate(self, arrays: Sequence[Any]) -> Any:
@@ -82,7 +82,7 @@ class Ops:
         return self.xp.arange(stop)
 
     def is_float(self, array: Array) -> bool:
-        """Whether it holds floating-point numbers (of JAX and TensorFlow also bfloat16)."""
+        """Return True if it holds floating-point numbers (of JAX and TensorFlow also bfloat16)."""
         return _is_float(array.dtype)
 
     def as_float(self, array: Array) -> Any:
@@ -94,23 +94,23 @@ class Ops:
         return array.astype(self.xp.int32)
 
     def take(self, array: Array, rows: object) -> Any:
-        """The entries of the first axis that an array of whole numbers names."""
+        """Return the entries of the first axis that an array of whole numbers names."""
         return self.xp.take(array, rows, axis=0)
 
     def cast(self, array: Array, dtype: object) -> Any:
-        """The array in another type of its framework."""
+        """Return the array in another type of its framework."""
         return array.astype(dtype)
 
     def log(self, array: Array) -> Any:
-        """The natural logarithm."""
+        """Return the natural logarithm."""
         return self.xp.log(array)
 
     def equal(self, first: object, second: object) -> Any:
-        """Where two arrays, whose numbers may be of two types, are the same."""
+        """Return where two arrays, whose numbers may be of two types, are the same."""
         return first == second
 
     def less(self, first: Any, second: Any) -> Any:
-        """Where the first is below the second."""
+        """Return where the first is below the second."""
         return first < second
 
     def expand(self, array: Array, axis: int) -> Any:
@@ -130,11 +130,11 @@ class Ops:
         return self.xp.bincount(self.xp.ravel(array), minlength=length)
 
     def snapshot(self, array: Array) -> Any:
-        """The same values, which nothing that follows can change, or differentiate."""
+        """Return the same values, which nothing that follows can change, or differentiate."""
         return self.xp.array(array)
 
     def keep(self, array: Array) -> Any:
-        """The same for what no optimizer updates: of arrays that nobody can write into, the array itself."""
+        """Return the same for what no optimizer updates: of arrays that nobody can write into, the array itself."""
         return self.snapshot(array)
 
     def read(self, arrays: Sequence[Any]) -> list[np.ndarray]:
@@ -372,17 +372,17 @@ def _is_variable(kind: type) -> bool:
 
 @functools.cache
 def _is_foreign_array(kind: type) -> bool:
-    """Whether it is the type of an array of a framework, and no variable."""
+    """Return True if it is the type of an array of a framework, and no variable."""
     return _ops_of(kind) is not _NUMPY and not _is_variable(kind)
 
 
 def ops_of(array: Array) -> Ops:
-    """The operations on arrays like this one; numpy's for numbers, lists and whatever else it can read."""
+    """Return the operations on arrays like this one; numpy's for numbers, lists and whatever else it can read."""
     return _ops_of(type(array))  # type: ignore[arg-type]
 
 
 def as_array(value: Any, like: Any = None) -> Any:
-    """An array of the framework of ``like``, or of its own; a variable of Keras or Flax gives what it holds.
+    """Return an array of the framework of ``like``, or of its own; a variable of Keras or Flax gives what it holds.
 
     Numbers and lists become arrays of numpy.
     """
@@ -430,11 +430,11 @@ def read_flat(arrays: Sequence[Any]) -> np.ndarray:
 
 
 def shape_of(array: Array) -> tuple[int, ...]:
-    """The shape of an array of any framework; ``()`` of what has none."""
+    """Return the shape of an array of any framework; ``()`` of what has none."""
     return tuple(getattr(array, "shape", ()))
 
 
 def to_plain(array: Array) -> Any:
-    """A Python number for an array of one value, nested lists for any other."""
+    """Return a Python number for an array of one value, nested lists for any other."""
     array = np.asarray(array)
     return array.item() if array.size == 1 else array.tolist()

@@ -93,7 +93,7 @@ def _order(function: object) -> Order | None:
 
 
 def _names(function: object) -> list[str] | None:
-    """Names of the arguments that a call fills; ``None`` if they cannot be known."""
+    """Return names of the arguments that a call fills; ``None`` if they cannot be known."""
     for computes in _computing(getattr(function, "_orig_mod", function)):  # torch.compile of a module
         if (schema := getattr(computes, "schema", None)) is not None and hasattr(schema, "arguments"):
             return [one.name for one in schema.arguments if one.name != "self"]  # compiled by TorchScript
@@ -109,7 +109,7 @@ def _names(function: object) -> list[str] | None:
 
 
 def _computing(function: Any) -> Iterable[Callable[..., Any]]:
-    """What may tell the names: the method that computes, before the object, which often takes anything."""
+    """Return what may tell the names: the method that computes, before the object, which often takes anything."""
     if not inspect.isroutine(function) and not isinstance(function, type):
         if all(callable(getattr(function, name, None)) for name in ("update", "compute", "reset")):
             return [function.update]
@@ -120,7 +120,7 @@ def _computing(function: Any) -> Iterable[Callable[..., Any]]:
 
 
 def role_of(name: str) -> Literal["prediction", "target"] | None:
-    """What a parameter is by its name, e.g. ``y_hat``, ``trueLabels``, ``logits``."""
+    """Return what a parameter is by its name, e.g. ``y_hat``, ``trueLabels``, ``logits``."""
     words = set(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower().split("_"))
     for predictions, targets in _WORDS:
         is_prediction, is_target = bool(words & predictions), bool(words & targets)
@@ -178,7 +178,7 @@ def tell_criterion_order(criterion: object, shapes: Sequence[Any]) -> None:
 
 
 def _may_be_turned(function: object, shapes: Sequence[Any]) -> bool:
-    """Whether a wrong order would go unseen."""
+    """Return True if a wrong order would go unseen."""
     return None not in shapes and len(set(map(tuple, shapes))) == 1 and order_of(function) is None
 
 

@@ -10,7 +10,7 @@ _FORMULA = re.compile(r"[\t\r\n\v\f]|\s*([=@\uff1d\uff20]|[+\-\uff0b\uff0d](?![\
 
 
 def as_text(cell: str) -> str:
-    """A text as the cell of a CSV file: with an apostrophe before it if a spreadsheet would calculate it.
+    """Return a text as the cell of a CSV file: with an apostrophe before it if a spreadsheet would calculate it.
 
     Examples
     --------

@@ -9,7 +9,7 @@ _is_on = False
 
 
 def get_current_debug_mode() -> bool:
-    """Whether debug mode is on; data managers then start no workers."""
+    """Return True if debug mode is on; data managers then start no workers."""
     return _is_on
 
 

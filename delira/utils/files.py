@@ -214,7 +214,7 @@ def sweep_partials(folder: Path) -> None:
 
 
 def as_path(path: object, name: str = "save_path") -> Path:
-    """A path out of what a user gave; ``name`` is that of the argument.
+    """Return a path out of what a user gave; ``name`` is that of the argument.
 
     Raises
     ------

@@ -159,7 +159,7 @@ def read_json_lines(path: str | Path, most: int = MOST_OF_MANY) -> tuple[list[di
 
 
 def harmless(value: Any) -> Any:
-    """A text, or a tree with texts, without what a terminal would obey; the rest is as it was."""
+    """Return a text, or a tree with texts, without what a terminal would obey; the rest is as it was."""
     if isinstance(value, str):
         return _OBEYED.sub("\ufffd", value)
     if isinstance(value, np.ndarray) and value.dtype.kind == "U":

@@ -34,5 +34,5 @@ def import_triton_first() -> None:
 
 
 def needs_order() -> bool:
-    """Whether all three are installed, so that their order matters."""
+    """Return True if all three are installed, so that their order matters."""
     return all(name in sys.modules or importlib.util.find_spec(name) is not None for name in (FIRST, LATER, USER))

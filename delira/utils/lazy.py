@@ -73,7 +73,7 @@ def moved_names(module: str, home: str) -> Lookup:
 
 
 def _names(entry: str) -> tuple[str, str]:
-    """The name that is shown, and that under which it is defined."""
+    """Return the name that is shown, and that under which it is defined."""
     shown, _, real = entry.partition("=")
     return shown, real or shown
 

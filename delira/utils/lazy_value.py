@@ -25,7 +25,7 @@ class Lazy(NDArrayOperatorsMixin):
         self._value: Any = None
 
     def item(self) -> Any:
-        """The number or the lists."""
+        """Return the number or the lists."""
         if self._read is not None:
             self._value, self._read = self._read(), None
         return self._value
@@ -53,5 +53,5 @@ class Lazy(NDArrayOperatorsMixin):
 
 
 def read_lazy(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The same values, numbers and lists in the place of lazy ones."""
+    """Return the same values, numbers and lists in the place of lazy ones."""
     return {name: value.item() if isinstance(value, Lazy) else value for name, value in values.items()}

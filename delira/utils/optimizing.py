@@ -67,7 +67,7 @@ def _may_be_rate(value: object) -> bool:
 
 
 def both_of(model: Any) -> tuple[Any, Any]:
-    """The two networks of a generative adversarial one.
+    """Return the two networks of a generative adversarial one.
 
     Raises
     ------

@@ -6,17 +6,17 @@ from typing import Any
 
 
 def positional(parameters: Mapping[str, inspect.Parameter]) -> list[inspect.Parameter]:
-    """Those that can go by position; ``*args`` is none."""
+    """Return those that can go by position; ``*args`` is none."""
     return [one for one in parameters.values() if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
 
 
 def needed(parameters: Mapping[str, inspect.Parameter]) -> list[inspect.Parameter]:
-    """Those of them that have no default."""
+    """Return those of them that have no default."""
     return [one for one in positional(parameters) if one.default is one.empty]
 
 
 def has_more(parameters: Mapping[str, inspect.Parameter]) -> bool:
-    """Whether any number of further ones goes by position: ``*args``."""
+    """Return True if any number of further ones goes by position: ``*args``."""
     return any(one.kind is one.VAR_POSITIONAL for one in parameters.values())
 
 

@@ -38,7 +38,7 @@ def side_by_side(pictures: np.ndarray, columns: int = 8, padding: int = 2, pad_v
 
 
 def as_bytes(picture: np.ndarray, who: str) -> np.ndarray:
-    """A picture as screens have it.
+    """Return a picture as screens have it.
 
     Parameters
     ----------

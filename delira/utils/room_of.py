@@ -6,7 +6,7 @@ from delira.errors import NetworkError
 
 
 def find_backend(network: object) -> Any:
-    """The verbs of the room that the network's class belongs to, a ``delira.contract.Backend``.
+    """Return the verbs of the room that the network's class belongs to, a ``delira.contract.Backend``.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ CHANGED = "its checksum is another one, so it is not what was written"
 
 
 def sealed(content: Mapping[str, Any], default: Callable[[Any], Any] = str) -> dict[str, Any]:
-    """The content as it would be read back, with a checksum.
+    """Return the content as it would be read back, with a checksum.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ def sealed(content: Mapping[str, Any], default: Callable[[Any], Any] = str) -> d
 
 
 def is_changed(content: Mapping[str, Any]) -> bool:
-    """Whether it has a checksum, and another one; what an older version wrote has none.
+    """Return True if it has a checksum, and another one; what an older version wrote has none.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def is_changed(content: Mapping[str, Any]) -> bool:
 
 
 def unsealed(content: object) -> Any:
-    """What was read, without its checksum.
+    """Return what was read, without its checksum.
 
     Parameters
     ----------
