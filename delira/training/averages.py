@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from delira import state as keys
+from delira.contract.kinds import Data
 from delira.errors import ConfigError
 from delira.training.data_position import batches_again, batches_source, is_foreign_loader
 from delira.training.feeding import Feed
@@ -190,7 +191,7 @@ class AveragedWeights:
 
     # ------------------------------------------------------------------ the statistics
 
-    def tell(self, data: Any) -> None:
+    def tell(self, data: Data) -> None:
         """Say once if the statistics will not be those of the average."""
         run, average = self._run, self.callback
         if average is None or not (names := sorted(run.backend.weights.statistics_names(run.network))):
@@ -212,7 +213,7 @@ class AveragedWeights:
             f"({_listed(names)}) of the weights that are trained, which do not fit them; {cure}"
         )
 
-    def renew(self, data: Any, epoch: int) -> bool:
+    def renew(self, data: Data, epoch: int) -> bool:
         """Compute them for the average as it is now, if that is wanted and was not done; returns whether it was.
 
         The batches are those of the training epoch, seeded by the same counters, in training mode; nothing but the
@@ -243,7 +244,7 @@ class AveragedWeights:
         self._statistics, self._computed_at = values, run.state.global_step
         return True
 
-    def _calls(self, data: Any, epoch: int) -> Iterator[Callable[[], Any]]:
+    def _calls(self, data: Data, epoch: int) -> Iterator[Callable[[], Any]]:
         """One call of the network for each batch."""
         run = self._run
         with self._feed.opened(batches_again(data, (run.seed, run.fold, epoch), run.state), ahead=False) as fed:
@@ -257,7 +258,7 @@ class AveragedWeights:
                 yield functools.partial(self._forward, prepared)
 
     @contextlib.contextmanager
-    def _aside(self, data: Any) -> Iterator[None]:
+    def _aside(self, data: Data) -> Iterator[None]:
         """Scope after which generators, state and a loader of the user's are as they were."""
         run, loader = self._run, batches_source(data)
         facts, before = run.facts, dict(run.facts)
@@ -276,12 +277,12 @@ class AveragedWeights:
                 generator.set_state(state)
 
 
-def _is_spent(data: Any) -> bool:
+def _is_spent(data: Data) -> bool:
     """Whether it is an iterator, which nobody can go through twice."""
     return hasattr(batches_source(data), "__next__")
 
 
-def _generators_of(loader: Any) -> list[Any]:
+def _generators_of(loader: Data) -> list[Any]:
     """Generators of its own that a loader like PyTorch's draws its order with."""
     batches = getattr(loader, "batch_sampler", None)
     holders = (loader, getattr(loader, "sampler", None), batches, getattr(batches, "sampler", None))

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 from delira import state as keys
 from delira.contract import Backend
+from delira.contract.kinds import Array, Network
 from delira.errors import CheckpointError
 from delira.io.checkpoint import FORMAT, check_format, check_name
 from delira.io.verify import verify_zip
@@ -397,7 +398,7 @@ def read(path: Path, backend: Backend) -> dict[str, Any]:
     return tree
 
 
-def _refuse_other_types(given: Mapping[str, Any], own: Mapping[str, Any], network: Any) -> None:
+def _refuse_other_types(given: Mapping[str, Any], own: Mapping[str, Any], network: Network) -> None:
     """Refuse weights of other types than the network's: backends would convert them, or become what they are."""
     wrong = []
     for part in ("model", "optimizer"):
@@ -413,7 +414,7 @@ def _refuse_other_types(given: Mapping[str, Any], own: Mapping[str, Any], networ
         )
 
 
-def _type_of(leaf: Any) -> str | None:
+def _type_of(leaf: Array) -> str | None:
     dtype = getattr(leaf, "dtype", None)
     return None if dtype is None else str(getattr(dtype, "name", dtype)).rpartition(".")[2]
 
@@ -434,7 +435,7 @@ def existing(path: Path, backend: Backend) -> Path:
     return complete if not path.exists() or (is_other and complete.exists()) else path
 
 
-def _describe(network: Any) -> dict[str, Any]:
+def _describe(network: Network) -> dict[str, Any]:
     """Class and, where they are plain, arguments of a network."""
     arguments = dict(getattr(network, "init_kwargs", {}))
     try:

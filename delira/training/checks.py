@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from delira.contract import DEFAULT_LOSS_KEYS, DEFAULT_METRIC_KEYS, Backend, call_losses, look_up
+from delira.contract.kinds import Data, Network
 from delira.contract.step import describe_value
 from delira.data_loading import AbstractDataset
 from delira.errors import CheckpointError, ConfigError, DataError, NetworkError
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("delira")
 
 
-def check_network(network: Any, config: TrainerConfig, backend: Backend) -> None:
+def check_network(network: Network, config: TrainerConfig, backend: Backend) -> None:
     """Refuse what cannot be trained."""
     if isinstance(network, type):
         raise NetworkError(f"the network {network.__name__} is a class, pass an instance: {network.__name__}(...)")
@@ -38,7 +39,7 @@ def check_network(network: Any, config: TrainerConfig, backend: Backend) -> None
     _check_frameworks(config, backend)
 
 
-def check_methods(network: Any, config: TrainerConfig, backend: Backend) -> None:
+def check_methods(network: Network, config: TrainerConfig, backend: Backend) -> None:
     """Refuse a network that cannot be trained by its own methods, or would learn nothing."""
     for name in ("closure", "prepare_batch"):
         if not callable(getattr(network, name, None)):
@@ -110,7 +111,7 @@ def check_first_batches(run: "Run", predictor: "Predictor", plan: "TrainingPlan"
             _check_first_batch(run, predictor, role, data)
 
 
-def _check_first_batch(run: "Run", predictor: "Predictor", role: str, data: Any) -> None:
+def _check_first_batch(run: "Run", predictor: "Predictor", role: str, data: Data) -> None:
     """Load one batch, and call the network on it where the training will do so anyway."""
     counters = (run.seed, run.fold, run.state.epoch + 1)
     batch = data.first_batch(*counters) if hasattr(data, "first_batch") else next(iter(data.epoch(*counters)), None)
@@ -131,7 +132,7 @@ def _check_first_batch(run: "Run", predictor: "Predictor", role: str, data: Any)
                 raise
 
 
-def check_data(data: Any, role: str) -> None:
+def check_data(data: Data, role: str) -> None:
     """Refuse what gives no batches: a dataset, a batch, an array; ``role`` says what the data are for."""
     if has_epochs(data):
         return
@@ -289,7 +290,7 @@ def check_step_names(metrics: Mapping[str, Any], losses: Mapping[str, Any]) -> N
         raise NetworkError("closure returned a value called 'epoch', which is the number of the epoch; rename it")
 
 
-def count_batches(data: Any) -> int | None:
+def count_batches(data: Data) -> int | None:
     """Number of batches of an epoch, if it can be known."""
     if hasattr(data, "n_batches"):
         return None if data.n_batches is None else int(data.n_batches)

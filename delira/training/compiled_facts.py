@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from delira import state as keys
+from delira.contract.kinds import Tree
 from delira.state import State
 from delira.utils.trees import iterate_leaves
 
@@ -20,7 +21,7 @@ SETTLED = frozenset(keys.MEANING) - {keys.MIXUP_LAMBDA, keys.MIXUP_PERMUTATION}
 PRESENT, ABSENT = object(), object()
 
 
-def is_of_arrays(value: Any) -> bool:
+def is_of_arrays(value: Tree) -> bool:
     """Whether a value is an array, or a structure of nothing else."""
     leaves = [leaf for _, leaf in iterate_leaves(value)]
     return bool(leaves) and all(hasattr(leaf, "shape") and hasattr(leaf, "dtype") for leaf in leaves)
@@ -51,7 +52,7 @@ class NotingState(State):
             self.noted.setdefault(key, PRESENT if is_there else ABSENT)
         return is_there
 
-    def _note(self, key: Any, value: Any) -> Any:
+    def _note(self, key: Any, value: Tree) -> Any:
         if self.noted.get(key, PRESENT) is not PRESENT:  # what the step itself wrote comes later
             return value
         is_plain = isinstance(value, (bool, int, float, str, np.generic))
@@ -98,7 +99,7 @@ class CompiledFacts:
             facts.__class__ = State
             self._frozen.pop(keys.BATCH, None)
 
-    def _leaves_of(self, value: Any) -> list[tuple[Any, Any]]:
+    def _leaves_of(self, value: Tree) -> list[tuple[Any, Any]]:
         leaves = []
         for path, leaf in iterate_leaves(value):
             leaves.append((path, leaf))

@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from delira.contract.kinds import Data
 from delira.data_loading.epoch import EpochIterator
 from delira.errors import ConfigError
 from delira.training.state import TrainingState
@@ -30,29 +31,29 @@ class BatchesFrom:
         return len(self._batches)
 
 
-def batches_source(data: Any) -> Any:
+def batches_source(data: Data) -> Any:
     """Return what gives the batches: a trial has a loader or a manager inside of its data."""
     return data.generator if hasattr(data, "keeps_iterator") else data
 
 
-def has_epochs(data: Any) -> bool:
+def has_epochs(data: Data) -> bool:
     """Whether the data gives the batches of any epoch, as data managers do; a loader may count its own epochs."""
     return callable(getattr(data, "epoch", None))
 
 
-def is_foreign_loader(data: Any) -> bool:
+def is_foreign_loader(data: Data) -> bool:
     """Whether the data is a loader of the user's that can save and load its position."""
     return not has_epochs(data) and hasattr(data, "state_dict") and hasattr(data, "load_state_dict")
 
 
-def can_be_entered(data: Any) -> bool:
+def can_be_entered(data: Data) -> bool:
     """Whether an epoch of the data can be continued at any of its batches."""
     if has_epochs(data):
         return bool(getattr(data, "is_enterable", True))  # a trial's data may be drawn by a function of the user's
     return isinstance(data, (list, tuple)) or is_foreign_loader(data)
 
 
-def batches_again(data: Any, counters: tuple[int, int, int], state: TrainingState) -> Any:
+def batches_again(data: Data, counters: tuple[int, int, int], state: TrainingState) -> Any:
     """Return the training batches of an epoch once more.
 
     Parameters
@@ -89,7 +90,7 @@ class EpochData:
         If the data cannot be entered there.
     """
 
-    def __init__(self, data: Any, counters: tuple[int, int, int], state: TrainingState, shuffle: bool = True):
+    def __init__(self, data: Data, counters: tuple[int, int, int], state: TrainingState, shuffle: bool = True):
         self._first_step = state.step_in_epoch
         self.batches = _enter(data, counters, state, shuffle)
 
@@ -100,7 +101,7 @@ class EpochData:
         return step
 
 
-def _enter(data: Any, counters: tuple[int, int, int], state: TrainingState, shuffle: bool) -> Any:
+def _enter(data: Data, counters: tuple[int, int, int], state: TrainingState, shuffle: bool) -> Any:
     step = state.step_in_epoch
     if state.has_all_steps:
         return BatchesFrom(range(step), step)

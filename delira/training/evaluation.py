@@ -6,6 +6,7 @@ from typing import Any
 
 from delira import state as keys
 from delira.contract import Step
+from delira.contract.kinds import Data
 from delira.training.averages import AveragedWeights
 from delira.training.events import Events, telling_the_end
 from delira.training.generators import seed_generators
@@ -152,7 +153,7 @@ class Evaluator:
             )  # fmt: skip
         return self._events.end_pass(objective.validated(watcher, done.metrics, epoch), "on_end_validation")
 
-    def test(self, data: Any, **how: Any) -> Evaluation:
+    def test(self, data: Data, **how: Any) -> Evaluation:
         """Evaluate test data so that callbacks see it, in the phase ``"evaluate"``; what they make of batches counts.
 
         Parameters

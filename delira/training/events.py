@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from delira import state as keys
+from delira.contract.kinds import Data
 from delira.state import State, misspelt
 from delira.training.callbacks.abstract_callback import CallbackList
 from delira.training.callbacks.hooks import IN_STEP
@@ -62,7 +63,7 @@ class Events:
         if event not in IN_STEP:
             self.follow()
 
-    def begin_pass(self, data_key: str, data: Any, event: str) -> None:
+    def begin_pass(self, data_key: str, data: Data, event: str) -> None:
         """Tell that a pass over data begins."""
         self._objective.begin_pass(data_key, data)
         self.fire(event)

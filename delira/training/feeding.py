@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from delira.contract import Backend
+from delira.contract.kinds import Data
 from delira.data_loading.epoch import EpochIterator
 from delira.data_loading.preprocessing import FittedPreprocessing
 from delira.errors import ConfigError, DataError
@@ -42,7 +43,7 @@ class Feed:
         #: what batches go through before they are prepared, unless their manager does it itself
         self.preprocessing: FittedPreprocessing | None = None
 
-    def in_order(self, data: Any, batchsize: int | None, counters: tuple[int, int, int]) -> Iterable[Batch]:
+    def in_order(self, data: Data, batchsize: int | None, counters: tuple[int, int, int]) -> Iterable[Batch]:
         """Batches in the order of the data.
 
         Parameters

@@ -1,13 +1,16 @@
 """What a training shows while it runs, unless it is told to be quiet."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from delira.training.callbacks.live_plot import LiveLossPlot
 from delira.training.callbacks.printers import Tqdm
 from delira.training.callbacks.progress import ProgressBar, in_notebook
 
+if TYPE_CHECKING:
+    from delira.training.trainer import BaseNetworkTrainer
 
-def live_view(trainer: Any, verbose: int, num_epochs: int) -> list[Any]:
+
+def live_view(trainer: "BaseNetworkTrainer", verbose: int, num_epochs: int) -> list[Any]:
     """The callbacks that show a training.
 
     Parameters

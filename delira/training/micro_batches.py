@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from delira.contract.kinds import Array, Tree
 from delira.training.run import Run
 from delira.utils.trees import iterate_leaves
 
@@ -98,7 +99,7 @@ def _attempt(
     return metrics, losses, run.backend.arrays.concatenate([result[2] for result in results])
 
 
-def _part(entry: Any, start: int, stop: int, n_samples: int) -> Any:
+def _part(entry: Tree, start: int, stop: int, n_samples: int) -> Any:
     """The samples of a part, of anything that has as many as the batch."""
     if isinstance(entry, Mapping):
         return {key: _part(value, start, stop, n_samples) for key, value in entry.items()}
@@ -111,7 +112,7 @@ def _part(entry: Any, start: int, stop: int, n_samples: int) -> Any:
     return entry[start:stop] if _length(entry) == n_samples else entry
 
 
-def _length(leaf: Any) -> int | None:
+def _length(leaf: Array) -> int | None:
     is_single = getattr(leaf, "shape", None) == () or not hasattr(leaf, "__len__") or isinstance(leaf, (str, bytes))
     return None if is_single else len(leaf)
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from delira import state as keys
 from delira.contract import Step, call_losses
+from delira.contract.kinds import Array, Criterion, Data, Network, Tree
 from delira.errors import ConfigError, DataError
 from delira.metrics.tree.metric import reported
 from delira.state import State
@@ -50,7 +51,7 @@ class Objective:
 
     # ------------------------------------------------------------------ at the start
 
-    def methods_of(self, network: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    def methods_of(self, network: Network) -> tuple[Callable[..., Any], Callable[..., Any]]:
         """Return what prepares batches, and the closure."""
         check_methods(network, self.run.config, self.run.backend)
         return network.prepare_batch, network.closure
@@ -86,11 +87,11 @@ class Objective:
 
     # ------------------------------------------------------------------ what callbacks replace
 
-    def takes_network(self, network: Any) -> bool:
+    def takes_network(self, network: Network) -> bool:
         """Return True if the objective itself goes on with a network, or what else a callback has set."""
         return False
 
-    def set_criterion(self, criterion: Any) -> None:
+    def set_criterion(self, criterion: Criterion) -> None:
         """Compute other losses from now on."""
         run, names = self.run, list(self.run.config.losses)
         if not isinstance(criterion, Mapping):
@@ -125,7 +126,7 @@ class Objective:
         known = {*mapping.values(), CARRIED}
         return single(inputs), single({key: value for key, value in batch.items() if key not in known})
 
-    def batch_of(self, x: Any) -> dict[str, Any]:
+    def batch_of(self, x: Array) -> dict[str, Any]:
         """Return the entries of a batch that the network is given, as the state shows them under ``X``."""
         mapping = self.run.key_mapping
         return {mapping[argument]: value for argument, value in _like(mapping, x).items()}
@@ -213,7 +214,7 @@ class Objective:
     def begin_epoch(self, plan: TrainingPlan) -> None:
         """Get ready for an epoch, or for the rest of one."""
 
-    def begin_pass(self, data_key: str, data: Any) -> None:
+    def begin_pass(self, data_key: str, data: Data) -> None:
         """Get ready for a pass over data."""
         self.run.facts.update({
             keys.DATA: data_key, keys.GENERATOR: data, keys.STEPS: count_batches(data), keys.METRICS: {},
@@ -323,7 +324,7 @@ def _like(values: Mapping[str, Any], changed: Any) -> dict[str, Any]:
     return {next(iter(values)): changed} if len(values) == 1 else dict(changed)
 
 
-def _version(value: Any) -> Any:
+def _version(value: Tree) -> Any:
     """Return how often a tensor was changed in place; of other frameworks no value of one number can be."""
     return getattr(value, "_version", None)
 

@@ -1,7 +1,9 @@
 """Attributes of an object that are those of one of its parts."""
 
 import operator
-from typing import Any, Generic, Self, TypeVar, overload
+from typing import Generic, Self, TypeVar, overload
+
+from delira.contract.kinds import Tree
 
 T = TypeVar("T")
 
@@ -33,5 +35,5 @@ class Of(Generic[T]):
         found: T = getattr(self._part(whole), self._name)
         return found
 
-    def __set__(self, whole: object, value: Any) -> None:
+    def __set__(self, whole: object, value: Tree) -> None:
         setattr(self._part(whole), self._name, value)

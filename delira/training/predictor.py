@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from delira.contract import Backend, named_outputs, select_inputs
+from delira.contract.kinds import Data, Network
 from delira.data_loading.dataset import Subset
 from delira.data_loading.preprocessing import FittedPreprocessing, attached
 from delira.errors import ConfigError, DataError, MissingKeyError, NetworkError
@@ -59,7 +60,7 @@ def lost_of(arrays: Mapping[str, Any], read: Iterable[str]) -> list[int]:
     return np.flatnonzero(rows).tolist()
 
 
-def named_in(positions: Sequence[int], data: Any, batches: Any) -> tuple[int, ...]:
+def named_in(positions: Sequence[int], data: Data, batches: Data) -> tuple[int, ...]:
     """Positions in a pass as indices of the user's data set, where the data tell them."""
     order = getattr(batches, "loaded_order", None)
     named = [int(order[position]) if order is not None else position for position in positions]
@@ -102,7 +103,7 @@ class Predictor:
 
     def __init__(
         self,
-        model: Any,
+        model: Network,
         key_mapping: Mapping[str, str] | None = None,
         convert_batch_to_npy_fn: Callable[..., Any] | None = None,
         prepare_batch_fn: Callable[[Mapping[str, Any]], dict[str, Any]] | None = None,
@@ -140,13 +141,13 @@ class Predictor:
     def preprocessing(self, fitted: FittedPreprocessing | None) -> None:
         self.feed.preprocessing = fitted
 
-    def __call__(self, data: Any, **kwargs: Any) -> Any:
+    def __call__(self, data: Data, **kwargs: Any) -> Any:
         """Same as :meth:`predict`."""
         return self.predict(data, **kwargs)
 
     # ------------------------------------------------------------------ one batch
 
-    def predict(self, data: Any, batch_size: int | None = None, **kwargs: Any) -> Any:
+    def predict(self, data: Data, batch_size: int | None = None, **kwargs: Any) -> Any:
         """Predict one batch, or a whole data set in the historic form.
 
         Parameters
@@ -200,7 +201,7 @@ class Predictor:
 
     def evaluate(  # noqa: PLR0913 - one pass, many readers: each of the historic methods is a view on it
         self,
-        datamgr: Any,
+        datamgr: Data,
         *,
         batchsize: int | None = None,
         metrics: Mapping[str, Any] | None = None,
@@ -345,7 +346,7 @@ class Predictor:
 
     def predict_data_mgr(
         self,
-        datamgr: Any,
+        datamgr: Data,
         batchsize: int | None = None,
         metrics: Mapping[str, Any] | None = None,
         metric_keys: Mapping[str, Any] | None = None,
@@ -364,7 +365,7 @@ class Predictor:
 
     def predict_data_mgr_cache(
         self,
-        datamgr: Any,
+        datamgr: Data,
         batchsize: int | None = None,
         metrics: Mapping[str, Any] | None = None,
         metric_keys: Mapping[str, Any] | None = None,
@@ -378,12 +379,12 @@ class Predictor:
         )  # fmt: skip
         yield (done.predictions, done.metrics) if cache_preds else done.metrics
 
-    def predict_data_mgr_cache_all(self, datamgr: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
+    def predict_data_mgr_cache_all(self, datamgr: Data, *args: Any, **kwargs: Any) -> Iterator[Any]:
         """Yield one tuple ``(predictions, metrics)`` of the whole data set."""
         kwargs["cache_preds"] = True
         yield from self.predict_data_mgr_cache(datamgr, *args, **kwargs)
 
-    def predict_data_mgr_cache_metrics_only(self, datamgr: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
+    def predict_data_mgr_cache_metrics_only(self, datamgr: Data, *args: Any, **kwargs: Any) -> Iterator[Any]:
         """Yield one dict: the metrics of the whole data set."""
         kwargs["cache_preds"] = False
         yield from self.predict_data_mgr_cache(datamgr, *args, **kwargs)
@@ -416,7 +417,7 @@ def _tell_inputs(error: Exception, key_mapping: Mapping[str, str], prepared: Map
         error.add_note(f"the network was called with {read}" + "; images have the channels first" * has_images)
 
 
-def _checked_mapping(key_mapping: Any, network: Any, backend: Backend) -> dict[str, str]:
+def _checked_mapping(key_mapping: Any, network: Network, backend: Backend) -> dict[str, str]:
     """The key mapping, or the room's if there is none; arguments that the network does not take are refused."""
     if key_mapping is None:
         return backend.calls.key_mapping(network)

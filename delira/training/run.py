@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from delira.contract import NO_HOOKS, Backend, Devices, StepHooks
+from delira.contract.kinds import Data
 from delira.settings.config import TrainerConfig, check_fold
 from delira.state import State
 from delira.training.callbacks.abstract_callback import CallbackList
@@ -179,7 +180,7 @@ class Run:
             if hasattr(callback, "scale_rates"):
                 callback.scale_rates(factor)
 
-    def enter(self, data: Any, epoch: int) -> Any:
+    def enter(self, data: Data, epoch: int) -> Any:
         """Return the training batches of an epoch from where the run stands in it."""
         state = self.state
         if is_foreign_loader(data) and state.loader and (state.has_all_steps or not state.step_in_epoch):

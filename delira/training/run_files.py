@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+from delira.contract.kinds import Tree
 from delira.errors import ConfigError
 from delira.io.checkpoint import CheckpointFolder
 from delira.runs.guard_log import GuardLog
@@ -32,7 +33,7 @@ class NoSaver(Saver):
     def begin(self, make_tree: Any) -> None:
         """Nothing is to be prepared."""
 
-    def save(self, tree: Any, names: Any) -> None:
+    def save(self, tree: Tree, names: Any) -> None:
         """Nothing is to be written."""
 
     def check_alone(self) -> None:

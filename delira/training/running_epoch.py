@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from delira.contract import Backend
+from delira.contract.kinds import Tree
 from delira.errors import CheckpointError
 from delira.metrics import MetricSet, kind_of
 from delira.settings.config import TrainerConfig
@@ -76,7 +77,7 @@ class RunningEpoch:
             metrics.append({name: float(array.mean())}, 1, n_steps)
         return metrics, self.losses
 
-    def reduce(self, values: Any, mode: str) -> dict[str, float]:
+    def reduce(self, values: Tree, mode: str) -> dict[str, float]:
         """Return one number for each name of what the steps brought, as :meth:`finish` or a user's loop has it."""
         if isinstance(values, StepValues):
             return values.reduce(mode, finite_only=self._skips)

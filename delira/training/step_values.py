@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from delira.contract.kinds import Tree
 from delira.errors import ConfigError, NonFiniteLossError
 from delira.settings.config import REDUCTIONS
 
@@ -149,7 +150,7 @@ def _as_integers(sizes: np.ndarray) -> np.ndarray:
     return whole if np.array_equal(whole, sizes) else sizes
 
 
-def reduce_values(values: Any, mode: str = "mean", sizes: np.ndarray | None = None) -> float:
+def reduce_values(values: Tree, mode: str = "mean", sizes: np.ndarray | None = None) -> float:
     """Reduce the values of one name; without ``sizes`` all steps count the same."""
     array = np.asarray(values, dtype=np.float64).ravel()
     if mode == "mean":

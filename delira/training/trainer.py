@@ -12,6 +12,7 @@ from typing import Any, Unpack
 
 from delira import state as keys
 from delira.contract import Devices, Step, StepHooks
+from delira.contract.kinds import Data, Network
 from delira.errors import DataError, NonFiniteLossError
 from delira.io.checkpoint import CheckpointFolder
 from delira.metrics import MetricSet
@@ -166,7 +167,7 @@ class BaseNetworkTrainer(Predictor):
 
     def __init__(  # noqa: PLR0913 - the historic signature
         self,
-        network: Any,
+        network: Network,
         save_path: str | Path | None,
         key_mapping: Mapping[str, Any] | None = None,
         losses: Mapping[str, Callable[..., Any]] | None = None,
@@ -208,7 +209,7 @@ class BaseNetworkTrainer(Predictor):
             else:
                 self.saving.rewind(Path(resume_from), self.load_state)
 
-    def _setup(self, network: Any) -> None:
+    def _setup(self, network: Network) -> None:
         """Bring the network to its device and build everything that belongs to it."""
         run, objective, backend, config = self.run, self.objective, self.run.backend, self.run.config
         checks.check_network(network, config, backend)
@@ -256,8 +257,8 @@ class BaseNetworkTrainer(Predictor):
     def train(
         self,
         num_epochs: int,
-        datamgr_train: Any,
-        datamgr_valid: Any = None,
+        datamgr_train: Data,
+        datamgr_valid: Data = None,
         val_score_key: str | None = None,
         val_score_mode: str | None = "auto",
         reduce_mode: str | None = None,

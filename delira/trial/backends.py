@@ -4,11 +4,12 @@ import importlib
 from typing import Any
 
 from delira.contract import Backend
+from delira.contract.kinds import Network
 from delira.errors import NetworkError
 from delira.frameworks import NAMES, PACKAGES
 
 
-def shown(model: Any, ending: str) -> Any:
+def shown(model: Network, ending: str) -> Any:
     """Return the trainer, or another public class, of the framework that a module or a network of ours belongs to.
 
     Parameters
@@ -34,7 +35,7 @@ def shown(model: Any, ending: str) -> Any:
     return getattr(importlib.import_module("delira.training"), found)
 
 
-def _framework_of(model: Any) -> str | None:
+def _framework_of(model: Network) -> str | None:
     if model is None:
         return next(iter(PACKAGES))
     packages = [parent.__module__.partition(".")[0] for parent in type(model).__mro__]
@@ -42,7 +43,7 @@ def _framework_of(model: Any) -> str | None:
     return next(found, None)
 
 
-def backend_of(model: Any) -> Backend:
+def backend_of(model: Network) -> Backend:
     """Return the verbs of the framework that a module belongs to; errors as of :func:`shown`."""
     backend: Backend = shown(model, "NetworkTrainer").backend
     return backend

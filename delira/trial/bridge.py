@@ -8,6 +8,7 @@ from typing import Any
 
 from delira import state as keys
 from delira.contract.calls import is_ours, needed_inputs, parameters_of, single_output, takes_state_only
+from delira.contract.kinds import Array, Network
 from delira.errors import ConfigError
 from delira.metrics import MetricList
 from delira.metrics.forms import in_form
@@ -31,7 +32,7 @@ def experiment_of(trial: Any, name: str | None, save_path: str | Path | None, se
     network = _network_class(pkgutil.resolve_name(backend.network_class), _copied(state[keys.MODEL]))
     optimizer = state[keys.OPTIMIZER]
 
-    def build(model: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    def build(model: Network, *args: Any, **kwargs: Any) -> dict[str, Any]:
         return {"default": backend.optimizers.copy(optimizer, state[keys.MODEL], model.module)}
 
     given = {
@@ -41,7 +42,7 @@ def experiment_of(trial: Any, name: str | None, save_path: str | Path | None, se
     return shown(state[keys.MODEL], "Experiment")({}, network, name=name, save_path=save_path, **given)
 
 
-def _copied(module: Any) -> Any:
+def _copied(module: Network) -> Any:
     try:
         return copy.deepcopy(module)
     except TypeError as error:  # Keras builds its own from their configuration
@@ -103,7 +104,7 @@ def _refuse(trial: Any) -> None:
         raise ConfigError("to_experiment cannot take a closure or a loader over; write a network with a closure")
 
 
-def _network_class(base: Any, module: Any) -> type:
+def _network_class(base: Any, module: Network) -> type:
     """Make a network class whose instances hold copies of a module."""
     method = next((name for name in ("forward", "call") if hasattr(base, name)), "__call__")
 
@@ -111,7 +112,7 @@ def _network_class(base: Any, module: Any) -> type:
         base.__init__(self)
         self.module = copy.deepcopy(module)
 
-    def compute(self: Any, x: Any) -> dict[str, Any]:
+    def compute(self: Any, x: Array) -> dict[str, Any]:
         output = self.module(x)
         return {"pred": single_output(output) if is_ours(self.module) else output}
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from delira import state as keys
 from delira.contract.calls import ModelCall
+from delira.contract.kinds import Array, Network
 from delira.errors import ConfigError
 from delira.state import State
 from delira.training.callbacks.imaging.callback import ImagingCallback
@@ -119,7 +120,7 @@ class ClassAppearanceModel(ImagingCallback):
         start = generator.normal(scale=0.1, size=(1, *self.input_size)).astype(np.float32)
         return self._ascend(trainer, state[keys.MODEL], target, start)
 
-    def _ascend(self, trainer: Any, network: Any, target: int, start: np.ndarray) -> np.ndarray:
+    def _ascend(self, trainer: Any, network: Network, target: int, start: np.ndarray) -> np.ndarray:
         """Pixels after all updates, shape (c, h, w)."""
         free_image = trainer.backend.free_image
         if free_image is None:
@@ -142,7 +143,7 @@ class ClassAppearanceModel(ImagingCallback):
         pixels = read_arrays([as_array(module.image)])[0][0]
         return np.moveaxis(pixels, -1, 0) if is_last else pixels
 
-    def _loss(self, network: Any, keywords: Mapping[str, bool], target: int, pixels: Any, state: State) -> Any:
+    def _loss(self, network: Network, keywords: Mapping[str, bool], target: int, pixels: Array, state: State) -> Any:
         given = pixels if self.in_transform is None else self.in_transform(pixels)
         scores = self._scores(ModelCall()(network, given, state, **keywords), state)
         return self.decay * ops_of(pixels).sum(pixels * pixels) - scores[0, target]
@@ -163,7 +164,7 @@ class ClassAppearanceModel(ImagingCallback):
 
 
 @contextlib.contextmanager
-def _no_gradients(backend: Any, network: Any) -> Iterator[None]:
+def _no_gradients(backend: Any, network: Network) -> Iterator[None]:
     """Scope in which weights of PyTorch collect no gradients; elsewhere only those that are asked for are computed."""
     if not hasattr(network, "named_parameters"):
         yield
@@ -176,7 +177,7 @@ def _no_gradients(backend: Any, network: Any) -> Iterator[None]:
         backend.weights.set_learned_names(network, names)
 
 
-def _check(nclasses: int, input_size: Any, steps: int, target: Any, decay: float) -> None:
+def _check(nclasses: int, input_size: Any, steps: int, target: Array, decay: float) -> None:
     who = "ClassAppearanceModel"
     check_whole(who, at_least=1, nclasses=nclasses, steps=steps)
     check_numbers(who, at_least=0, decay=decay)

@@ -7,6 +7,7 @@ from typing import Any
 
 from delira import state as keys
 from delira.contract.calls import ModelCall, takes_state_only
+from delira.contract.kinds import Array, Criterion, Network, Optimizer, Tree
 from delira.errors import ConfigError
 from delira.state import State, StateFunction, StateKey
 from delira.training.compiled_facts import SETTLED, written
@@ -18,10 +19,10 @@ from delira.utils.trees import map_leaves
 
 def base_closure(
     x: StateFunction = keys.X,
-    model: Any = keys.MODEL,
+    model: Network = keys.MODEL,
     y_pred: StateKey = keys.Y_PRED,
     y_true: StateFunction = keys.Y_TRUE,
-    criterion: Any = keys.CRITERION,
+    criterion: Criterion = keys.CRITERION,
     loss: StateKey = keys.LOSS,
     optimizer: str = keys.OPTIMIZER,
     **historic: Any,
@@ -88,7 +89,7 @@ def _of_either(historic: dict[str, Any], old: str, name: str, given: Any, defaul
     return historic.pop(old)
 
 
-def _always(value: Any) -> StateFunction:
+def _always(value: Tree) -> StateFunction:
     return lambda state: value
 
 
@@ -128,7 +129,7 @@ class Closure:
         else:
             state[keys.Y_PRED] = before
 
-    def _learn(self, network: Any, optimizer: Any, state: State) -> None:
+    def _learn(self, network: Network, optimizer: Optimizer, state: State) -> None:
         if optimizer is None:
             self._compute(network, state)
             return
@@ -150,7 +151,7 @@ class Closure:
             trainer.backend.step.update_after({"": optimizer})
             trainer.objective.is_updated = True
 
-    def _compute(self, network: Any, state: State) -> tuple[Any, dict[Any, Any]]:
+    def _compute(self, network: Network, state: State) -> tuple[Any, dict[Any, Any]]:
         """The loss, and what else was written into the state."""
         trainer, read, before = state[keys.SELF].trainer, self._sources, dict(state)
         with _replaced(state, {read["model"]: network}):
@@ -171,7 +172,7 @@ class Closure:
         own = {keys.Y_PRED, self._y_pred, keys.X, keys.Y_TRUE}
         return state[keys.LOSS], {key: state[key] for key in written(state, before) if key not in SETTLED or key in own}
 
-    def _check_is_stored(self, network: Any, trainer: Any) -> None:
+    def _check_is_stored(self, network: Network, trainer: Any) -> None:
         """Refuse a network that no checkpoint would hold."""
         if self._checked is network:
             return
@@ -265,7 +266,7 @@ def standard_closure(state: State | None = None) -> Closure | None:
     return None
 
 
-def _precise(leaf: Any) -> Any:
+def _precise(leaf: Array) -> Any:
     """Losses are computed in float32, except in PyTorch, whose autocast knows what is exact enough."""
     kind = getattr(getattr(leaf, "dtype", None), "name", "")
     return ops_of(leaf).as_float(leaf) if kind in ("bfloat16", "float16") else leaf

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from delira import state as keys
+from delira.contract.kinds import Data, Tree
 from delira.data_loading import BaseDataManager
 from delira.data_loading.epoch import EpochIterator
 from delira.errors import ConfigError, DataError
@@ -35,7 +36,7 @@ class Batch(dict[str, Any]):
         return n_rows(self[X_ENTRY], self[Y_ENTRY])
 
 
-def as_batch(values: Any) -> Batch:
+def as_batch(values: Tree) -> Batch:
     """The input and the target of what a loader gave.
 
     A tuple or list of two is both of them. So is a dict of ``"data"`` and ``"label"``, as data managers give it.
@@ -57,11 +58,11 @@ _FORM = "and a trial takes (input, target), several inputs as ((x1, x2), target)
 _NUMBERS = {int, float, bool, complex}
 
 
-def _is_pair(values: Any) -> bool:
+def _is_pair(values: Tree) -> bool:
     return isinstance(values, (tuple, list)) and len(values) == 2
 
 
-def _in_parts(values: Any) -> Batch:
+def _in_parts(values: Tree) -> Batch:
     if isinstance(values, (str, bytes)) or (isinstance(values, (tuple, list)) and len(values) not in (1, 2)):
         what = repr(values) if isinstance(values, (str, bytes)) else f"a {type(values).__name__} of {len(values)} parts"
         raise DataError(f"a batch is {what}; a trial takes (input, target), several inputs as ((x1, x2), target)")
@@ -98,7 +99,7 @@ class TrialData:
 
     def __init__(
         self,
-        generator: Any,
+        generator: Data,
         steps: int | None,
         state: State,
         loader: Callable[[State], None] | None = None,
@@ -186,7 +187,7 @@ class TrialData:
         self.loader(state)
         return Batch({X_ENTRY: state[keys.X], Y_ENTRY: state[keys.Y_TRUE]})
 
-    def _checked(self, values: Any) -> Any:
+    def _checked(self, values: Tree) -> Any:
         """What a loader gave; entries of a dict whose names say nothing are refused."""
         is_named = isinstance(values, Mapping) and not values.keys() & _OF_MANAGERS
         if is_named and not isinstance(self.generator, BaseDataManager):
@@ -255,12 +256,12 @@ class TrialData:
         return self.generator.epoch(seed, fold, epoch + round_ * 2**20, start=start, shuffle=shuffle)
 
 
-def _is_spent(generator: Any) -> bool:
+def _is_spent(generator: Data) -> bool:
     """Whether it is an iterator, which nobody can go through twice."""
     return hasattr(generator, "__next__")
 
 
-def check_generator(generator: Any) -> None:
+def check_generator(generator: Data) -> None:
     """Refuse what gives no batches.
 
     Raises

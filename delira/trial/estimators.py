@@ -7,6 +7,7 @@ import numpy as np
 
 from delira import state as keys
 from delira.contract import Step, room_default, run_hooks
+from delira.contract.kinds import Network
 from delira.errors import ConfigError
 from delira.training.objective import Result
 from delira.trial.data import X_ENTRY, Y_ENTRY, TrialData, as_batch
@@ -21,7 +22,7 @@ class EstimatorObjective(TrialObjective):
     the first epoch, on all batches, and then the metrics are computed on them. There is no ``on_backward``.
     """
 
-    def methods_of(self, network: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    def methods_of(self, network: Network) -> tuple[Callable[..., Any], Callable[..., Any]]:
         """Return what makes arrays of batches, and the step."""
         if self.trial.closure is not None:
             raise ConfigError("an estimator learns by itself, so there is nothing that a closure could replace")
@@ -63,7 +64,7 @@ class EstimatorObjective(TrialObjective):
         """Return True if the model is fitted, so that more epochs would change nothing."""
         return any(fit.is_done for fit in self.run.optimizers.values())
 
-    def takes_network(self, network: Any) -> bool:
+    def takes_network(self, network: Network) -> bool:
         """Go on with another estimator."""
         self._given = self.run.network.estimator = network
         return True
@@ -76,7 +77,7 @@ class EstimatorObjective(TrialObjective):
     # ------------------------------------------------------------------ the step
 
     @room_default
-    def _learn(self, model: Any, data_dict: dict[str, Any], optimizers: Mapping[str, Any]) -> Result:
+    def _learn(self, model: Network, data_dict: dict[str, Any], optimizers: Mapping[str, Any]) -> Result:
         """The step: learn, or keep the batch until the estimator is fitted."""
         step, hooks = Step(model, data_dict), self.run.hooks
         run_hooks(hooks.sample, step)
@@ -126,7 +127,7 @@ class EstimatorObjective(TrialObjective):
             super().measure()
 
 
-def _needs_target(estimator: Any) -> bool:
+def _needs_target(estimator: Network) -> bool:
     """Whether it learns from labels: others, that of clusters for one, need none."""
     tags = estimator.__sklearn_tags__() if hasattr(estimator, "__sklearn_tags__") else None
     # a pipeline says of which kind it is, but not that it needs labels

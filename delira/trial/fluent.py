@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from delira import state as keys
+from delira.contract.kinds import Array, Data, Tree
 from delira.data_loading import BaseDataManager, SequentialSampler
 from delira.errors import ConfigError
 from delira.state import State
@@ -27,7 +28,7 @@ class FluentData:
         for generator, steps, both in SETS.values():
             self.state.update({generator: None, steps: None, both: (None, None)})
 
-    def _set(self, data_key: Any, generator: Any = None, steps: int | None = None) -> Self:
+    def _set(self, data_key: Any, generator: Data = None, steps: int | None = None) -> Self:
         """Take a generator, or steps, for one of the data sets."""
         names, state = SETS[data_key], self.state
         if generator is not None:
@@ -51,7 +52,7 @@ class FluentData:
 
     # ------------------------------------------------------------------ generators
 
-    def with_train_generator(self, generator: Any, steps: int | None = None) -> Self:
+    def with_train_generator(self, generator: Data, steps: int | None = None) -> Self:
         """Train on the batches of an iterable.
 
         Parameters
@@ -63,19 +64,19 @@ class FluentData:
         """
         return self._set(keys.TRAIN_DATA, generator, steps)
 
-    def with_val_generator(self, generator: Any, steps: int | None = None) -> Self:
+    def with_val_generator(self, generator: Data, steps: int | None = None) -> Self:
         """Validate on the batches of an iterable; see :meth:`with_train_generator`."""
         return self._set(keys.VALIDATION_DATA, generator, steps)
 
-    def with_test_generator(self, generator: Any, steps: int | None = None) -> Self:
+    def with_test_generator(self, generator: Data, steps: int | None = None) -> Self:
         """Predict the batches of an iterable; see :meth:`with_train_generator`."""
         return self._set(keys.TEST_DATA, generator, steps)
 
     def with_generators(
         self,
-        train_generator: Any = None,
-        val_generator: Any = None,
-        test_generator: Any = None,
+        train_generator: Data = None,
+        val_generator: Data = None,
+        test_generator: Data = None,
         train_steps: int | None = None,
         val_steps: int | None = None,
         test_steps: int | None = None,
@@ -89,8 +90,8 @@ class FluentData:
 
     def with_train_data(
         self,
-        x: Any,
-        y: Any = None,
+        x: Array,
+        y: Array = None,
         batch_size: int = 1,
         shuffle: bool = True,
         num_workers: int = 0,
@@ -115,8 +116,8 @@ class FluentData:
 
     def with_val_data(
         self,
-        x: Any,
-        y: Any = None,
+        x: Array,
+        y: Array = None,
         batch_size: int = 1,
         shuffle: bool = False,
         num_workers: int = 0,
@@ -125,17 +126,17 @@ class FluentData:
         """Validate on arrays; see :meth:`with_train_data`."""
         return self._set(keys.VALIDATION_DATA, _manager(x, y, batch_size, shuffle, num_workers), steps)
 
-    def with_test_data(self, x: Any, batch_size: int = 1, num_workers: int = 0, steps: int | None = None) -> Self:
+    def with_test_data(self, x: Array, batch_size: int = 1, num_workers: int = 0, steps: int | None = None) -> Self:
         """Predict arrays; see :meth:`with_train_data`."""
         return self._set(keys.TEST_DATA, _manager(x, None, batch_size, False, num_workers), steps)
 
     def with_data(  # noqa: PLR0913 - three data sets
         self,
-        x_train: Any = None,
-        y_train: Any = None,
-        x_val: Any = None,
-        y_val: Any = None,
-        x_test: Any = None,
+        x_train: Array = None,
+        y_train: Array = None,
+        x_val: Array = None,
+        y_val: Array = None,
+        x_test: Array = None,
         batch_size: int = 1,
         num_workers: int = 0,
         train_steps: int | None = None,
@@ -210,13 +211,13 @@ class FluentData:
         return self
 
 
-def _manager(x: Any, y: Any, batch_size: int, shuffle: bool, num_workers: int) -> BaseDataManager:
+def _manager(x: Array, y: Array, batch_size: int, shuffle: bool, num_workers: int) -> BaseDataManager:
     check_flags("a trial's data", shuffle=shuffle)
     arrays = {"data": _as_array(x)} | ({} if y is None else {"label": _as_array(y)})
     return BaseDataManager(arrays, batch_size, num_workers, sampler_cls=None if shuffle else SequentialSampler)
 
 
-def _as_array(values: Any) -> Any:
+def _as_array(values: Tree) -> Any:
     """A tensor as an array that shares its memory, where it can."""
     if isinstance(values, tuple) and any(hasattr(one, "shape") for one in values):
         raise ConfigError(

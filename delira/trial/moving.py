@@ -4,6 +4,7 @@ import numbers
 from typing import Any, Self
 
 from delira import state as keys
+from delira.contract.kinds import Array, Tree
 from delira.errors import ConfigError
 from delira.state import State
 from delira.trial.backends import backend_of
@@ -89,7 +90,7 @@ class Movable:
         return self
 
 
-def deep_to(batch: Any, device: Any = None, dtype: Any = None) -> Any:
+def deep_to(batch: Tree, device: Any = None, dtype: Any = None) -> Any:
     """A batch somewhere else, or in another number format; the batch itself stays as it is.
 
     Parameters
@@ -107,7 +108,7 @@ def deep_to(batch: Any, device: Any = None, dtype: Any = None) -> Any:
         If there is no such device, or the dtype is none of floating-point numbers.
     """
 
-    def move(leaf: Any) -> Any:
+    def move(leaf: Array) -> Any:
         if not hasattr(leaf, "dtype") or not hasattr(leaf, "shape"):
             return leaf
         if device is not None:
@@ -119,7 +120,7 @@ def deep_to(batch: Any, device: Any = None, dtype: Any = None) -> Any:
     return map_leaves(move, batch)
 
 
-def _moved(tensor: Any, device: Any) -> Any:
+def _moved(tensor: Array, device: Any) -> Any:
     if not isinstance(device, bool):
         try:
             return tensor.to(device=device)
@@ -128,7 +129,7 @@ def _moved(tensor: Any, device: Any) -> Any:
     raise ConfigError(f"deep_to: device is one of PyTorch, got {device!r}")
 
 
-def _of_type(array: Any, dtype: Any) -> Any:
+def _of_type(array: Array, dtype: Any) -> Any:
     why = None
     if not isinstance(dtype, (numbers.Number, list, dict)):  # which PyTorch and numpy make something of
         try:

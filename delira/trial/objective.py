@@ -11,6 +11,7 @@ import numpy as np
 from delira import state as keys
 from delira.contract import Step, default_optimizer, room_default
 from delira.contract.calls import ModelCall, advice_about_state, needed_inputs, spread
+from delira.contract.kinds import Array, Criterion, Data, Network, Tree
 from delira.errors import CheckpointError, DataError
 from delira.metrics.tree.basics import Loss
 from delira.metrics.tree.seen import named_samples
@@ -68,7 +69,7 @@ class TrialObjective(Objective):
 
     # ------------------------------------------------------------------ at the start
 
-    def methods_of(self, network: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    def methods_of(self, network: Network) -> tuple[Callable[..., Any], Callable[..., Any]]:
         """Return the backend's own preparation of batches, and its closure with the trial's calls inside."""
         cls = pkgutil.resolve_name(self.run.backend.network_class)
         closure = self._numbered(cls.closure) if self.run.backend.compiles else cls.closure
@@ -106,7 +107,7 @@ class TrialObjective(Objective):
 
     # ------------------------------------------------------------------ what callbacks replace
 
-    def set_criterion(self, criterion: Any) -> None:
+    def set_criterion(self, criterion: Criterion) -> None:
         """Do nothing: each step asks the state."""
 
     def given_optimizers(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -133,7 +134,7 @@ class TrialObjective(Objective):
 
     # ------------------------------------------------------------------ the step
 
-    def _own_closure(self, model: Any, data_dict: dict[str, Any], optimizers: Mapping[str, Any]) -> Any:
+    def _own_closure(self, model: Network, data_dict: dict[str, Any], optimizers: Mapping[str, Any]) -> Any:
         """The step of a trial with a closure of its own."""
         run, facts = self.run, self.run.facts
         self.show_on_sample(Step(model, data_dict))
@@ -161,7 +162,7 @@ class TrialObjective(Objective):
     def _numbered(self, closure: Callable[..., Any]) -> Callable[..., Any]:
         """Return the closure with BATCH as a compiled step has it: else it would stay the number of the first batch."""
 
-        def numbered(model: Any, data_dict: Any, optimizers: Any, batch_nr: Any = 0, **kwargs: Any) -> Any:
+        def numbered(model: Network, data_dict: Any, optimizers: Any, batch_nr: Any = 0, **kwargs: Any) -> Any:
             facts = self.run.facts
             own, facts[keys.BATCH] = facts.get(keys.BATCH), batch_nr
             try:
@@ -189,12 +190,12 @@ class TrialObjective(Objective):
         with self.run.backend.calls.calling(self.run.network):
             return self._call_apart(self.run.network, prepared)
 
-    def _call_in_step(self, network: Any, batch: Mapping[str, Any]) -> dict[str, Any]:
+    def _call_in_step(self, network: Network, batch: Mapping[str, Any]) -> dict[str, Any]:
         if not self.run.backend.compiles:  # an optimizer may ask several times, and hooks have changed them then
             self.run.facts[keys.X], self.run.facts[keys.Y_TRUE] = self.divided(batch)
         return self._call_apart(network, batch)
 
-    def _call_apart(self, network: Any, batch: Mapping[str, Any]) -> dict[str, Any]:
+    def _call_apart(self, network: Network, batch: Mapping[str, Any]) -> dict[str, Any]:
         x, facts = batch.get(X_ENTRY), self.run.facts
 
         def call(own: Any) -> Any:
@@ -213,7 +214,7 @@ class TrialObjective(Objective):
         """Divide a batch into input and target; a compiled step has no entries that are None."""
         return batch.get(X_ENTRY), batch.get(Y_ENTRY)
 
-    def batch_of(self, x: Any) -> dict[str, Any]:
+    def batch_of(self, x: Array) -> dict[str, Any]:
         """Return a batch without target."""
         return {X_ENTRY: x}
 
@@ -458,7 +459,7 @@ class TrialObjective(Objective):
         self.tell_stopped(watcher, None if plan is None else plan.val_data, f"the validation of epoch {epoch}")
         return {}
 
-    def tell_stopped(self, watcher: Watcher, data: Any, what: str) -> None:
+    def tell_stopped(self, watcher: Watcher, data: Data, what: str) -> None:
         """Say that values are of a part of the data, since a callback has ended the pass before its time."""
         wanted = data.n_batches
         if watcher.is_enough and wanted is not None and watcher.number < wanted:
@@ -484,7 +485,7 @@ _WITHOUT_GRADIENT = SETTLED - {keys.X, keys.Y_TRUE}
 _NOT_CARRIED = _WITHOUT_GRADIENT - {keys.Y_PRED}
 
 
-def _detached(value: Any) -> Any:
+def _detached(value: Tree) -> Any:
     if type(value) in (dict, tuple):  # lists are often users' own, to which they append
         has_gradient = any(getattr(leaf, "requires_grad", False) for _, leaf in iterate_leaves(value))
         return map_leaves(_detached, value) if has_gradient else value

@@ -11,6 +11,7 @@ from typing import Any, Unpack
 from delira import state as keys
 from delira.contract import Backend
 from delira.contract.calls import bind_criterion
+from delira.contract.kinds import Criterion, Network, Optimizer, Tree
 from delira.errors import ConfigError
 from delira.metrics.tree.metric_list import MetricList
 from delira.settings.config import SETTINGS, check_names
@@ -75,9 +76,9 @@ class Trial(FluentData, Passes, Movable):
 
     def __init__(
         self,
-        model: Any,
-        optimizer: Any = None,
-        criterion: Any = None,
+        model: Network,
+        optimizer: Optimizer = None,
+        criterion: Criterion = None,
         metrics: Iterable[Any] = (),
         callbacks: Iterable[Any] = (),
         verbose: int = 2,
@@ -160,7 +161,7 @@ class Trial(FluentData, Passes, Movable):
         rates: list[float] = self.trainer.learning_rates()
         return rates
 
-    def criterion_of(self, criterion: Any) -> StateFunction:
+    def criterion_of(self, criterion: Criterion) -> StateFunction:
         """The criterion as a function of the state."""
         if self._criteria is None or self._criteria[0] is not criterion:
             self._criteria = (criterion, bind_criterion(criterion))
@@ -369,7 +370,7 @@ def _refuse_classes(**given: Any) -> None:
             raise ConfigError(f"the {name} {value.__name__} is a class, pass an instance: {value.__name__}(...)")
 
 
-def _refuse_no_optimizer(optimizer: Any) -> None:
+def _refuse_no_optimizer(optimizer: Optimizer) -> None:
     """Refuse what is no optimizer in any framework; one of optax is a tuple of functions."""
     if type(optimizer) in (list, tuple, set):
         raise ConfigError(
@@ -392,7 +393,7 @@ def _flat(callbacks: Any) -> list[Any]:
     return [callbacks]
 
 
-def _without_keys(tree: Any) -> Any:
+def _without_keys(tree: Tree) -> Any:
     """The tree with plain text for state keys, whose class the readers of other programs refuse."""
     if isinstance(tree, dict):
         return {_without_keys(key): _without_keys(value) for key, value in tree.items()}

@@ -2,16 +2,20 @@
 
 import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from delira.contract.kinds import Array, Data, Tree
 from delira.errors import ConfigError
 from delira.training.feeding import batch_length
 from delira.training.finders.rehearsal import Rehearsal, participants, rehearsing
 from delira.utils.arrays import shape_of
 from delira.utils.checks import check_flags, check_whole
 from delira.utils.trees import iterate_leaves
+
+if TYPE_CHECKING:
+    from delira.training.trainer import BaseNetworkTrainer
 
 _log = logging.getLogger("delira")
 
@@ -21,7 +25,7 @@ _ACCELERATORS = ("cuda", "gpu")
 
 def find_batch_size(
     of: Any,
-    data: Any = None,
+    data: Data = None,
     max_batch_size: int | None = None,
     start: int = 2,
     steps: int = 2,
@@ -106,7 +110,7 @@ def _next(good: int, bad: int | None, limit: int | None, start: int, is_exact: b
     return None
 
 
-def _fits(trainer: Any, rehearsal: Rehearsal, first: Any, size: int, steps: int) -> bool:
+def _fits(trainer: "BaseNetworkTrainer", rehearsal: Rehearsal, first: Any, size: int, steps: int) -> bool:
     """Whether the device has memory for batches of a size, which repeat the samples of the first one."""
     batch = resized(first, batch_length(first), size)
     is_good = True
@@ -125,7 +129,7 @@ def _fits(trainer: Any, rehearsal: Rehearsal, first: Any, size: int, steps: int)
     return is_good
 
 
-def resized(batch: Any, n_samples: int, size: int) -> Any:
+def resized(batch: Tree, n_samples: int, size: int) -> Any:
     """A batch with another number of samples: they are repeated.
 
     Parameters
@@ -154,12 +158,12 @@ def resized(batch: Any, n_samples: int, size: int) -> Any:
     return np.asarray(batch)[rows]  # of TensorFlow, which takes no rows
 
 
-def _length(leaf: Any) -> int | None:
+def _length(leaf: Array) -> int | None:
     shape = shape_of(leaf)
     return shape[0] if shape else None
 
 
-def _check_limit(trainer: Any, start: int, limit: int | None) -> None:
+def _check_limit(trainer: "BaseNetworkTrainer", start: int, limit: int | None) -> None:
     if trainer.config.guards.micro_batches == "auto":
         raise ConfigError("micro_batches='auto' divides batches that do not fit, so all sizes do; set it to 1")
     if limit is not None and limit < start:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from delira import state as keys
+from delira.contract.kinds import Data
 from delira.errors import ConfigError
 from delira.training.finders.rehearsal import Rehearsal, participants, rehearsing
 from delira.utils.checks import check_numbers, check_whole
@@ -16,6 +17,8 @@ from delira.utils.picture import picture_class
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from delira.training.trainer import BaseNetworkTrainer
 
 _BLUE, _RED, _GREY = "#0072b2", "#d55e00", "#9aa1ab"
 
@@ -105,7 +108,7 @@ def _is_curve(curve: Any) -> bool:
 
 def find_learning_rate(
     of: Any,
-    data: Any = None,
+    data: Data = None,
     start: float = 1e-7,
     end: float = 10.0,
     steps: int = 100,
@@ -175,13 +178,13 @@ def find_learning_rate(
     return RateSearch(tried[: len(losses)], np.array(losses), np.array(smoothed), n_unsettled)
 
 
-def _loss_of_update(trainer: Any, rehearsal: Rehearsal) -> float:
+def _loss_of_update(trainer: "BaseNetworkTrainer", rehearsal: Rehearsal) -> float:
     """Mean loss of the batches that make one update."""
     number = trainer.config.update.accumulation_steps
     return float(np.mean([rehearsal.step(next(rehearsal.batches)) for _ in range(number)]))
 
 
-def _set_rates(trainer: Any, rate: float) -> None:
+def _set_rates(trainer: "BaseNetworkTrainer", rate: float) -> None:
     for optimizer in trainer.optimizers.values():
         for group in getattr(optimizer, "param_groups", ()):
             if hasattr(group["lr"], "fill_"):  # a tensor, which a compiled update reads
@@ -195,7 +198,7 @@ def _set_rates(trainer: Any, rate: float) -> None:
 
 
 @contextlib.contextmanager
-def _rates_kept(trainer: Any) -> Iterator[None]:
+def _rates_kept(trainer: "BaseNetworkTrainer") -> Iterator[None]:
     """Scope after which optimizers have their rates: those of JAX remember the one that was set last."""
     before = {name: getattr(optimizer, "rate", None) for name, optimizer in trainer.optimizers.items()}
     try:

@@ -5,9 +5,10 @@ import copy
 import dataclasses
 import itertools
 from collections.abc import Generator, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from delira import state as keys
+from delira.contract.kinds import Data, Tree
 from delira.errors import ConfigError, DataError
 from delira.training.callbacks.abstract_callback import MEMORY, CallbackList
 from delira.training.callbacks.hooks import IN_STEP, PHASES
@@ -18,6 +19,9 @@ from delira.training.generators import own_generators, seed_generators
 from delira.training.plan import close_workers
 from delira.training.running_epoch import RunningEpoch
 
+if TYPE_CHECKING:
+    from delira.training.trainer import BaseNetworkTrainer
+
 #: what a callback that acts inside the step may need besides
 _KEPT = ("on_start", "on_start_epoch", "on_start_training", *IN_STEP, "on_end")
 
@@ -27,7 +31,7 @@ class _Losses:
 
     values: Mapping[str, Any] = {}
 
-    def at_iter_end(self, trainer: Any, losses: Mapping[str, Any], **facts: Any) -> None:
+    def at_iter_end(self, trainer: "BaseNetworkTrainer", losses: Mapping[str, Any], **facts: Any) -> None:
         """Keep them."""
         self.values = losses
 
@@ -60,7 +64,7 @@ def _parts_in_step(callbacks: CallbackList) -> list[_InStep]:
     return parts
 
 
-def participants(of: Any, data: Any) -> tuple[Any, Any]:
+def participants(of: Any, data: Data) -> tuple[Any, Any]:
     """The trainer of a trial, or the trainer itself, and the data to train on.
 
     Raises
@@ -94,7 +98,7 @@ def participants(of: Any, data: Any) -> tuple[Any, Any]:
 class Rehearsal:
     """Steps of a trainer that are undone: see :func:`rehearsing`."""
 
-    def __init__(self, trainer: Any, data: Any):
+    def __init__(self, trainer: "BaseNetworkTrainer", data: Data):
         self._trainer, self._data, self._losses = trainer, data, _Losses()
         self._running = RunningEpoch.of(trainer.run, trainer.readings)
         self.batches = self._batches()
@@ -119,7 +123,7 @@ class Rehearsal:
             if is_empty:
                 raise DataError(f"the data to train on, a {type(data).__name__}, gave no batch")
 
-    def step(self, batch: Any) -> float:
+    def step(self, batch: Tree) -> float:
         """Train on a batch; returns the sum of the losses, and waits for it."""
         self._trainer.step.train_on(batch, None, False, self._running)
         values = list(self._losses.values.values())
@@ -153,7 +157,7 @@ class Rehearsal:
 
 
 @contextlib.contextmanager
-def rehearsing(trainer: Any, data: Any) -> Iterator[Rehearsal]:
+def rehearsing(trainer: "BaseNetworkTrainer", data: Data) -> Iterator[Rehearsal]:
     """Scope whose steps leave no trace: weights, optimizers, generators, history and state are as they were after it.
 
     Callbacks that change what a step computes take part in it; nothing else of them is called, and no file is written.
@@ -191,7 +195,7 @@ def rehearsing(trainer: Any, data: Any) -> Iterator[Rehearsal]:
 
 
 @contextlib.contextmanager
-def _begun(trainer: Any, callbacks: CallbackList, data: Any) -> Iterator[None]:
+def _begun(trainer: "BaseNetworkTrainer", callbacks: CallbackList, data: Data) -> Iterator[None]:
     """Scope of a training pass, as callbacks are told."""
     facts, epoch = trainer.facts, trainer.state.epoch
     trainer.run.phase = "fit"
@@ -211,7 +215,7 @@ def _scratch(state: Any) -> Any:
     )  # fmt: skip
 
 
-def _give_shapes(trainer: Any, data: Any) -> None:
+def _give_shapes(trainer: "BaseNetworkTrainer", data: Data) -> None:
     """Call a network whose weights have no shape yet, as the first step would."""
     module = trainer.module
     if hasattr(module, "named_parameters"):
