@@ -126,6 +126,7 @@ class Backend:
             )
 
     def __getattr__(self, name: str) -> Any:
+        """Show verbs under the names that they had on the backend itself, for callbacks of others."""
         if (place := place_of(name)) is None:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
         role, _, verb = place.partition(".")

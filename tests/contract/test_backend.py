@@ -1,7 +1,11 @@
 """A backend is a handful of roles: made, replaced, added to, and refused in its old form."""
 
+import re
+from pathlib import Path
+
 import pytest
 
+import delira
 from delira.contract import ArraysRole, Backend, CallsRole, DevicesRole, Role
 from delira.contract.backend import PLAIN, RENAMED, place_of
 from delira.errors import ConfigError
@@ -98,3 +102,18 @@ def test_other_names_have_none():
     assert place_of("generator") is None
     with pytest.raises(AttributeError, match="'ToyBackend' object has no attribute 'nonsense'"):
         BACKEND.nonsense  # noqa: B018
+
+
+def test_the_core_calls_verbs_by_their_roles():
+    verbs = [*RENAMED, *(verb for role in PLAIN for verb in vars(role) if place_of(verb))]
+    old = re.compile(rf"\bbackend\.({'|'.join(set(verbs) - {role.role for role in PLAIN})}|devices|export)\(")
+    found = {
+        path.name: old.findall(path.read_text(encoding="utf-8"))
+        for path in (Path(delira.__file__).parent).rglob("*.py")
+    }
+    assert {name: calls for name, calls in found.items() if calls} == {}
+
+
+def test_callbacks_of_others_may_call_verbs_by_their_old_names():
+    assert BACKEND.state_tree == BACKEND.checkpoints.state_tree
+    assert BACKEND.bind_step == BACKEND.step.bind
