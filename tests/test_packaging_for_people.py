@@ -1,7 +1,14 @@
 """What people meet around the package: image, conda environment, citation, templates, hooks; none may go stale."""
 
+import ast
+import builtins
+import importlib.util
+import itertools
+import json
 import re
+import runpy
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +17,7 @@ import yaml
 from packaging.requirements import Requirement
 
 import delira
+from delira.errors import MissingBackendError
 
 ROOT = Path(__file__).resolve().parents[1]
 EXTRAS = {path.stem for path in (ROOT / "requirements").glob("*.txt")} | {"full"}
@@ -111,3 +119,86 @@ def test_every_make_target_that_a_list_names_exists():
         spans = re.findall(r"`make ([^`]+)`", (ROOT / name).read_text(encoding="utf-8"))
         words = {word for span in spans for word in re.split(r" && make | ", span) if re.fullmatch(r"[a-z-]+", word)}
         assert words <= targets, name
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["delira", "delira.metrics", "delira.training.metrics", "delira.state", "delira.training",
+     "delira.training.callbacks", "delira.training.callbacks.decorators"],
+)  # fmt: skip
+def test_b31_to_import_everything_replaces_no_builtin(name):
+    module = importlib.import_module(name)
+    names = getattr(module, "__all__", [key for key in vars(module) if not key.startswith("_")])
+    assert not {key for key in names if hasattr(builtins, key)}
+
+
+def test_t06_python_without_docstrings_imports_all_of_delira():
+    program = """
+import importlib, pathlib, sys, delira
+source = pathlib.Path(delira.__file__).parent
+for path in source.rglob("*.py"):
+    parts = path.relative_to(source).with_suffix("").parts
+    if parts[0] not in ("backends", "__main__"):
+        importlib.import_module(".".join(("delira", *parts)))
+sys.exit("there are docstrings" if delira.Trial.__doc__ else len(delira.training.settings_help()) < 1000)
+"""
+    done = subprocess.run([sys.executable, "-OO", "-c", program], capture_output=True, text=True, timeout=110)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def python_of(path):
+    """The Python that a page, a notebook or a script shows."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".py":
+        return [text]
+    if path.suffix == ".md":
+        return re.findall(r"^```python\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+    return ["".join(cell["source"]) for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
+
+
+def imports_of(code):
+    """The names that code imports, as (module, name or None)."""
+    lines = [line for line in code.splitlines() if not line.lstrip().startswith(("%", "!"))]
+    for node in ast.walk(ast.parse("\n".join(lines))):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, None) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((node.module, alias.name) for alias in node.names)
+
+
+PAGES = sorted(
+    path
+    for folder, pattern in ((".", "*.md"), ("docs", "*.md"), ("notebooks", "*.ipynb"), ("examples", "**/*.py"))
+    for path in (ROOT / folder).glob(pattern)
+)
+
+
+def test_t07_what_the_documents_import_is_there():
+    missing, found = [], set()
+    for path in PAGES:
+        for module, name in itertools.chain.from_iterable(map(imports_of, python_of(path))):
+            if module.partition(".")[0] not in ("sklearn", "delira") or importlib.util.find_spec("sklearn") is None:
+                continue
+            found.add(module)
+            try:
+                imported = importlib.import_module(module)
+                if name is not None and not hasattr(imported, name):
+                    importlib.import_module(f"{module}.{name}")
+            except MissingBackendError:
+                continue  # it is there, for those who have the package
+            except ImportError as error:
+                missing.append(f"{path.relative_to(ROOT)}: {module} {name}: {error}")
+    assert not missing, "\n".join(missing)
+    assert {"delira", "sklearn.metrics"} <= found, "the documents were not read"
+
+
+def test_t08_the_wheel_installs_delira_and_nothing_else(monkeypatch):
+    """The wheel itself is looked into by tests/test_packaging.py, which is slow."""
+    setuptools = pytest.importorskip("setuptools")
+    given = {}
+    monkeypatch.setattr(setuptools, "setup", lambda **arguments: given.update(arguments))
+    monkeypatch.chdir(ROOT)
+    runpy.run_path(str(ROOT / "setup.py"), run_name="__main__")
+    assert {name.partition(".")[0] for name in given["packages"]} == {"delira"}
+    assert not given.keys() & {"py_modules", "scripts", "data_files"}
+    assert given["package_dir"] == {"": "."}  # the folder of setup.py itself, for editable installs

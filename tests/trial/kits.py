@@ -56,6 +56,8 @@ TITLES = {
 SHOWN: dict[int, dict[str, str]] = {number: {} for number in TITLES}
 
 
+ROOMS = pytest.mark.parametrize("kit", DIFFERENTIABLE, indirect=True)
+TORCH = pytest.mark.parametrize("kit", ["torch"], indirect=True)
 #: of a linear network
 WEIGHT = np.array([[0.1, -0.2], [0.3, 0.4], [-0.5, 0.6]], "f4")
 
@@ -69,6 +71,22 @@ def needs_checkpoints(kit: Any) -> None:
 def quiet(*args: Any, **settings: Any) -> delira.Trial:
     """A trial that prints nothing, of seed 0 unless another one is named."""
     return delira.Trial(*args, verbose=0, **{"seed": 0, **settings})
+
+
+def linear_trial(
+    kit: Any, *callbacks: Any, criterion: Any = None, metrics: Any = ("loss",), rate: float = 0.05, **settings: Any
+) -> delira.Trial:
+    """A trial of a linear network without bias, by gradient descent on the mean squared error or another criterion."""
+    net = kit.linear(WEIGHT)
+    return quiet(net, kit.sgd(net, rate), criterion or kit.mse, metrics, callbacks, **settings)
+
+
+def tunable_trial(
+    kit: Any, *callbacks: Any, metrics: Any = ("loss",), rate: float = 0.05, **settings: Any
+) -> tuple[Any, delira.Trial]:
+    """The network of a trial as :func:`linear_trial` makes it, and the trial; its rate may be changed."""
+    net = kit.linear(WEIGHT)
+    return net, quiet(net, kit.tunable_sgd(net, rate), kit.mse, metrics, callbacks, **settings)
 
 
 def descend(weight: np.ndarray, batches: Any, rate: float) -> tuple[np.ndarray, np.ndarray]:

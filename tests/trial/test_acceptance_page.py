@@ -1,6 +1,7 @@
-"""docs/acceptance.md says which case is shown in which room: as the tests do."""
+"""Each case and each defect of the contract has a test, and docs/acceptance.md says which room shows which."""
 
 import importlib
+import re
 from pathlib import Path
 
 from kits import SHOWN, TITLES, table
@@ -16,6 +17,15 @@ def import_all_cases():
 def test_each_case_has_a_test():
     import_all_cases()
     assert [number for number in TITLES if not SHOWN[number]] == []
+
+
+def test_every_defect_of_the_contract_has_a_test():
+    wanted = {*(f"b{number:02d}" for number in range(1, 35)), *(f"t{number:02d}" for number in range(1, 9)), "t03b"}
+    files = Path(__file__).parents[1].glob("**/test_*.py")
+    found = {
+        name for file in files for name in re.findall(r"^def test_([bt]\d\d[a-z]?)_", file.read_text("utf-8"), re.M)
+    }
+    assert found == wanted
 
 
 def test_the_page_has_the_table_of_the_tests():
