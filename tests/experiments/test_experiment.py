@@ -13,6 +13,8 @@ from delira.errors import ConfigError
 from delira.training import Parameters, Predictor
 from delira.utils.seal import unsealed
 
+pytestmark = pytest.mark.turns
+
 
 def rmse(y_true, y_pred):
     return float(np.sqrt(np.mean((y_true - y_pred) ** 2)))

@@ -17,6 +17,8 @@ from delira.errors import ConfigError, DataError
 from delira.experiments.leakage import codes_of, find_leaks, identity_keys
 from delira.experiments.splits import SplitConfig, Splitter
 
+pytestmark = pytest.mark.turns
+
 N = 24
 PATIENTS = np.array([f"patient {number // 3}" for number in range(N)])  # 8 of them, 3 samples each
 

@@ -8,6 +8,8 @@ from problems import mae
 
 from delira.errors import ConfigError
 
+pytestmark = pytest.mark.turns
+
 
 def test_a_cross_validation_cannot_be_continued_by_a_run(room, tmp_path, manager):
     experiment = room.experiment(tmp_path)

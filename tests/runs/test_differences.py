@@ -9,6 +9,8 @@ from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError
 from delira.runs.differences import find_differences
 
+pytestmark = pytest.mark.turns
+
 
 def mae(y_true, y_pred):
     return float(np.abs(y_true - y_pred).mean())

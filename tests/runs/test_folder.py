@@ -14,6 +14,8 @@ from delira.errors import ConfigError, FolderInUseError
 from delira.runs.folder import RunFolder
 from delira.utils import lock
 
+pytestmark = pytest.mark.turns
+
 
 class Stop(Exception):
     """Whatever ends a run before its time."""

@@ -13,6 +13,8 @@ from delira.data_loading import BaseDataManager, BaseLazyDataset
 from delira.runs.folder import RunFolder
 from delira.utils import lock
 
+pytestmark = pytest.mark.turns
+
 
 class FullDisk:
     """From the end of a training on, or at once, the system lets no file grow, whoever writes it."""

@@ -13,6 +13,8 @@ from delira.errors import CheckpointError, ConfigError, TrainingInterrupted
 from delira.training.callbacks import AbstractCallback, EarlyStopping, ExponentialMovingAverage
 from delira.training.state import TrainingState
 
+pytestmark = pytest.mark.turns
+
 
 class Broken(AbstractDataset):
     """Some of its samples cannot be loaded."""

@@ -14,6 +14,8 @@ from delira.errors import CheckpointError, ConfigError
 from delira.training.callbacks import AbstractCallback, EarlyStopping
 from delira.utils.seal import unsealed
 
+pytestmark = pytest.mark.turns
+
 
 def rmse(y_true, y_pred):
     return float(np.sqrt(np.mean((y_true - y_pred) ** 2)))

@@ -17,6 +17,8 @@ from small_rooms import checkpoint_names
 from delira.errors import CheckpointError, ConfigError, NonFiniteLossError
 from delira.training import saving
 
+pytestmark = pytest.mark.turns
+
 NAN = math.nan
 
 
