@@ -4,8 +4,8 @@ import json
 
 import numpy as np
 import pytest
+from broken_steps import At, Broken, break_off, spoil
 from small_rooms import build_room, toy_room
-from test_guards import At, Broken, break_off, spoil
 
 from delira.cli.verify import verify
 from delira.data_loading import BaseDataManager

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from broken_steps import At, Broken, break_off, spoil
 
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError, NonFiniteLossError
@@ -15,31 +16,6 @@ from delira.training.callbacks import ExponentialMovingAverage
 from delira.utils.seal import unsealed
 
 pytestmark = pytest.mark.forks
-
-
-class Broken(BaseException):
-    """The process ends here."""
-
-
-class At:
-    """Does something after a step, counted over all epochs from 1; once."""
-
-    def __init__(self, step, action):
-        self.step, self.action = step, action
-
-    def at_iter_end(self, trainer, *, global_iter_num, **facts):
-        if global_iter_num + 1 == self.step:
-            self.step = None
-            self.action(trainer)
-
-
-def break_off(trainer):
-    raise Broken
-
-
-def spoil(room, value=np.nan):
-    """Makes the weights bad, as gradients that are not finite do: the loss of the step was finite."""
-    return lambda trainer: room.write(trainer.module, np.full((3, 1), value))
 
 
 def notes(error):
