@@ -1,11 +1,14 @@
 """Plots as pictures, for tools that have none of their own; and figures as pixels."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from delira.logging.messages import Message
 from delira.utils.optional import import_optional
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 def draw(message: Message) -> Any:
@@ -28,37 +31,37 @@ def pixels_of(figure: Any) -> np.ndarray:
     return np.moveaxis(shown, -1, 0).astype(np.float32) / 255
 
 
-def _histogram(axes: Any, values: np.ndarray, message: Message) -> None:
+def _histogram(axes: "Axes", values: np.ndarray, message: Message) -> None:
     axes.hist(values[np.isfinite(values)], bins=message.given("bins", "numbins", default=30))
 
 
-def _line(axes: Any, values: np.ndarray, message: Message) -> None:
+def _line(axes: "Axes", values: np.ndarray, message: Message) -> None:
     x = message.given("x_vals", "x", "X")
     axes.plot(np.arange(len(values)) if x is None else np.asarray(x), values)
 
 
-def _scatter(axes: Any, values: np.ndarray, message: Message) -> None:
+def _scatter(axes: "Axes", values: np.ndarray, message: Message) -> None:
     axes.scatter(values[:, 0], values[:, 1], c=message.given("labels", "Y"))
 
 
-def _bar(axes: Any, values: np.ndarray, message: Message) -> None:
+def _bar(axes: "Axes", values: np.ndarray, message: Message) -> None:
     names = message.given("legend", "rownames")
     axes.bar(np.arange(values.size), values.ravel(), tick_label=None if names is None else [*map(str, names)])
 
 
-def _pie(axes: Any, values: np.ndarray, message: Message) -> None:
+def _pie(axes: "Axes", values: np.ndarray, message: Message) -> None:
     axes.pie(values.ravel(), labels=message.given("legend", "labels"))
 
 
-def _boxplot(axes: Any, values: np.ndarray, message: Message) -> None:
+def _boxplot(axes: "Axes", values: np.ndarray, message: Message) -> None:
     axes.boxplot(values)
 
 
-def _heatmap(axes: Any, values: np.ndarray, message: Message) -> None:
+def _heatmap(axes: "Axes", values: np.ndarray, message: Message) -> None:
     axes.figure.colorbar(axes.imshow(values, aspect="auto"))
 
 
-def _contour(axes: Any, values: np.ndarray, message: Message) -> None:
+def _contour(axes: "Axes", values: np.ndarray, message: Message) -> None:
     axes.contour(values)
 
 

@@ -12,7 +12,7 @@ def conv_settings(
     kernel: Sequence[int],
     strides: Sequence[int],
     dilation: Sequence[int],
-    padding: Any,
+    padding: object,
     *,
     is_transposed: bool = False,
 ) -> Settings:

@@ -251,7 +251,7 @@ class VariationalAutoencoder(ReadyNetwork):
 # ------------------------------------------------------------------ arguments and images
 
 
-def _sizes(network: Any, **given: Any) -> dict[str, int]:
+def _sizes(network: object, **given: Any) -> dict[str, int]:
     """Numbers of channels, classes and levels, as integers of Python: frameworks refuse those of numpy."""
     check_whole(network, at_least=1, **given)
     return {name: int(value) for name, value in given.items()}
@@ -261,7 +261,7 @@ def _given_width(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in arguments.items() if name == "start_filts"}
 
 
-def _image_size(given: Any) -> tuple[int, int]:
+def _image_size(given: object) -> tuple[int, int]:
     """Height and width."""
     lengths: list[Any] = []
     if isinstance(given, Integral):
@@ -364,7 +364,7 @@ class Labels:
         return prepared
 
 
-def _check_classes(label: Any) -> None:
+def _check_classes(label: object) -> None:
     """Refuse what would become another class: 0.9 would be 0, and NaN any. On the host, where a look is cheap."""
     if not isinstance(label, (np.ndarray, list, tuple)) or (values := np.asarray(label)).dtype.kind != "f":
         return

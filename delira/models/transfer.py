@@ -17,8 +17,8 @@ _SHOWN = 3
 
 
 def transfer_weights(
-    src: Any,
-    dst: Any,
+    src: object,
+    dst: object,
     mapping: Mapping[str, str] | None = None,
     *,
     flattened: Mapping[str, tuple[int, ...]] | None = None,
@@ -101,11 +101,11 @@ def _check_arguments(mapping: Any, flattened: Any, check_settings: Any) -> None:
     check_flags("transfer_weights", check_settings=check_settings)
 
 
-def _is_named(given: Any) -> bool:
+def _is_named(given: object) -> bool:
     return isinstance(given, Mapping) and all(isinstance(name, str) for name in given)
 
 
-def _is_shape(given: Any) -> bool:
+def _is_shape(given: object) -> bool:
     return isinstance(given, Sequence) and all(isinstance(length, Integral) and int(length) > 0 for length in given)
 
 
@@ -136,7 +136,11 @@ def _check_names(names: Mapping[str, str], given: Mapping[str, Any], mapping: Ma
 
 
 def _check_shapes(
-    src: Any, dst: Any, names: Mapping[str, str], weights: Mapping[str, np.ndarray], wanted: Mapping[str, np.ndarray]
+    src: object,
+    dst: object,
+    names: Mapping[str, str],
+    weights: Mapping[str, np.ndarray],
+    wanted: Mapping[str, np.ndarray],
 ) -> None:
     if wrong := [
         f"{names[name]} of the source is {array.shape}, {name} of the destination {wanted[name].shape}"
@@ -151,7 +155,7 @@ def _check_shapes(
         )
 
 
-def _check_settings(src: Any, dst: Any, names: Mapping[str, str]) -> None:
+def _check_settings(src: object, dst: object, names: Mapping[str, str]) -> None:
     """Refuse layers with the same weights that compute something else."""
     source, target = find_backend(src), find_backend(dst)
     try:

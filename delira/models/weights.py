@@ -9,7 +9,7 @@ from delira.errors import CheckpointError, ConfigError
 from delira.utils.room_of import find_backend
 
 
-def named_weights(network: Any) -> dict[str, np.ndarray]:
+def named_weights(network: object) -> dict[str, np.ndarray]:
     """Copies of all weights: every parameter, biases included, and what else the room stores with them.
 
     Parameters
@@ -26,7 +26,7 @@ def named_weights(network: Any) -> dict[str, np.ndarray]:
     return find_backend(network).named_weights(network)
 
 
-def load_named_weights(network: Any, weights: Mapping[str, np.ndarray]) -> None:
+def load_named_weights(network: object, weights: Mapping[str, np.ndarray]) -> None:
     """Put weights into a network, in place.
 
     Parameters
@@ -48,7 +48,7 @@ def load_named_weights(network: Any, weights: Mapping[str, np.ndarray]) -> None:
 
 
 def check_named_weights(
-    network: Any,
+    network: object,
     own: Mapping[str, tuple[tuple[int, ...], str]],
     weights: Mapping[str, Any],
     memory: Mapping[str, Hashable] | None = None,

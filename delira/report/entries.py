@@ -1,12 +1,15 @@
 """Which entries of predictions and batches a result was measured by."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from delira.errors import ConfigError
 from delira.metrics.scoring import DEFAULT_KEYS, keys_of
 
+if TYPE_CHECKING:
+    from delira.experiments.result import KFoldResult
 
-def entry_pairs(result: Any) -> list[tuple[str, ...]]:
+
+def entry_pairs(result: "KFoldResult") -> list[tuple[str, ...]]:
     """Entries that metrics read, each once: those that are known here, those that the run names, the usual ones.
 
     Parameters

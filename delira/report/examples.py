@@ -7,7 +7,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,10 @@ from delira.report.ranking import Ranking, rank, why_unranked
 from delira.report.thumbnail import fullest_slice, mask_slice, picture, plane_of
 from delira.utils.files import publish
 from delira.utils.foreign import check_unpacked, harmless, open_regular, parse_json, refuse_link
+
+if TYPE_CHECKING:
+    from delira.experiments.result import KFoldResult
+
 
 FILE = "report/examples.npz"
 """In the folder of a run."""
@@ -61,7 +65,7 @@ class Examples(NamedTuple):
     """What could not be shown, and why."""
 
 
-def choose_examples(result: Any, dataset: Any, keys: Sequence[str] = ()) -> Examples | None:
+def choose_examples(result: "KFoldResult", dataset: object, keys: Sequence[str] = ()) -> Examples | None:
     """Load the samples that were predicted best and worst, at most twelve of them.
 
     Parameters

@@ -25,6 +25,8 @@ from delira.utils.suggest import did_you_mean
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from delira.experiments.result import KFoldResult
+
 TABLES, PLOTS = ("csv", "tex"), ("png", "svg", "pdf")
 DPI = 300
 #: what would make files of the same result differ
@@ -35,7 +37,7 @@ _UNDATED: dict[str, dict[str, Any]] = {
 }
 
 
-def export(result: object, folder: str | Path, formats: Sequence[str] = (*TABLES, *PLOTS)) -> list[Path]:
+def export(result: "KFoldResult", folder: str | Path, formats: Sequence[str] = (*TABLES, *PLOTS)) -> list[Path]:
     """Write each table and each plot of a result; the same result gives the same bytes.
 
     Parameters
@@ -92,7 +94,7 @@ def _save(figure: "Figure", path: Path) -> Path:
     return publish(path, lambda file: file.write(buffer.getvalue()), durable=False)
 
 
-def _tables(result: Any) -> Iterator[Table]:
+def _tables(result: "KFoldResult") -> Iterator[Table]:
     summary = result.summary()
     if summary:
         yield summary_table(summary)
@@ -136,7 +138,7 @@ def summary_table(summary: dict[str, dict[str, Any]]) -> Table:
     return Table("summary", header, cells, by_row=True)
 
 
-def _folds_table(result: Any) -> Table:
+def _folds_table(result: "KFoldResult") -> Table:
     per_fold = fold_values(result)
     header = ["Fold", "Train", "Validation", "Test", "Epochs", "Best epoch", *per_fold, "Duration"]
     rows: list[list[Any]] = [
@@ -172,7 +174,7 @@ def _history(folds: Sequence[Any]) -> Table:
     return Table("history", ["Fold", "Epoch", *keys], rows)
 
 
-def _figures(result: Any) -> Iterator[tuple[str, "Figure"]]:
+def _figures(result: "KFoldResult") -> Iterator[tuple[str, "Figure"]]:
     folds = drawn_folds(result)
     if plots.curves(folds):
         yield "learning_curves", plots.learning_curves(folds)

@@ -1,13 +1,16 @@
 """Cases that were tested together, a fold or a round of folds, and what a metric reads of them."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from delira.errors import MissingKeyError
 from delira.metrics.scoring import keys_of, lookup
 from delira.utils.trees import iterate_leaves, map_leaves
+
+if TYPE_CHECKING:
+    from delira.experiments.result import KFoldResult
 
 
 class Part(NamedTuple):
@@ -28,7 +31,7 @@ class Part(NamedTuple):
         return f"fold {self.folds[0].fold}" if len(self.folds) == 1 else f"{len(self.folds)} folds"
 
 
-def folds_of(result: Any) -> list[Part]:
+def folds_of(result: "KFoldResult") -> list[Part]:
     """Each fold by itself.
 
     Parameters
@@ -48,7 +51,7 @@ def folds_of(result: Any) -> list[Part]:
     ]
 
 
-def rounds_of(result: Any) -> list[Part]:
+def rounds_of(result: "KFoldResult") -> list[Part]:
     """Rounds of folds in which no case is tested twice, with their cases in the order of the data set."""
     rounds = result.rounds
     if rounds.kind == "splits":
@@ -67,7 +70,7 @@ def rounds_of(result: Any) -> list[Part]:
     return parts
 
 
-def _per_case(result: Any) -> list[str]:
+def _per_case(result: "KFoldResult") -> list[str]:
     return [name for name in result.folds[0].metrics if result.is_per_case(name)] if result.folds else []
 
 

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,10 @@ from delira.report.progress import Progress
 from delira.report.stored_numbers import Keys, Stored, is_of_ones_own, read_rows, write_rows
 from delira.report.undefined import told, undefined_folds
 
+if TYPE_CHECKING:
+    from delira.experiments.result import KFoldResult
+
+
 _CLOSE = 1e-6
 
 
@@ -35,13 +39,13 @@ class _Value(NamedTuple):
     """What it is the mean of, if that is known."""
 
 
-def fold_values(result: Any) -> dict[str, np.ndarray]:
+def fold_values(result: "KFoldResult") -> dict[str, np.ndarray]:
     """Metric name to its value in each fold, float64 of shape ``(n_folds,)``; of many values the mean."""
     names = list(result.folds[0].metrics) if result.folds else []
     return {name: np.array([np.mean(fold.metrics[name]) for fold in result.folds], float) for name in names}
 
 
-def summarise(result: Any) -> dict[str, dict[str, Any]]:
+def summarise(result: "KFoldResult") -> dict[str, dict[str, Any]]:
     """Summarise a cross-validation.
 
     Parameters

@@ -1,6 +1,6 @@
 """Why a metric has no value in a fold: not a failure, if there is nothing that it could measure."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -8,8 +8,11 @@ from delira.report.intervals import classes_of
 from delira.report.parts import Part, arrays_of, target_of
 from delira.utils.trees import iterate_leaves
 
+if TYPE_CHECKING:
+    from delira.experiments.result import KFoldResult
 
-def undefined_folds(result: Any, name: str, parts: list[Part], values: np.ndarray) -> dict[int, str]:
+
+def undefined_folds(result: "KFoldResult", name: str, parts: list[Part], values: np.ndarray) -> dict[int, str]:
     """Folds in which a metric is not defined, and why; a value that is NaN for another reason is not among them.
 
     Parameters

@@ -5,7 +5,7 @@ They compute with channels last, as all of flax.
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 from jax.nn import initializers
+from jax.typing import DTypeLike
 
 from delira.models.ready import check_images
 
@@ -219,12 +220,16 @@ def _start(name: str | float | None) -> Start | None:
     return None if name is None else {"he": he_normal, "xavier": xavier_normal}[name]
 
 
-def he_normal(key: Any, shape: Any, dtype: Any = jnp.float32, out_sharding: Any = None) -> jax.Array:
+def he_normal(
+    key: jax.Array, shape: Sequence[int], dtype: DTypeLike = jnp.float32, out_sharding: object = None
+) -> jax.Array:
     """Start of a convolution in front of a ReLU, by what goes out (He et al. 2015)."""
     return normal(0.0, math.sqrt(2 / (shape[-1] * math.prod(shape[:-2]))))(key, shape, dtype)
 
 
-def xavier_normal(key: Any, shape: Any, dtype: Any = jnp.float32, out_sharding: Any = None) -> jax.Array:
+def xavier_normal(
+    key: jax.Array, shape: Sequence[int], dtype: DTypeLike = jnp.float32, out_sharding: object = None
+) -> jax.Array:
     """Start of a convolution by what comes in and goes out (Glorot & Bengio 2010)."""
     return normal(0.0, math.sqrt(2 / (sum(shape[-2:]) * math.prod(shape[:-2]))))(key, shape, dtype)
 
@@ -233,7 +238,9 @@ def xavier_normal(key: Any, shape: Any, dtype: Any = jnp.float32, out_sharding: 
 def uniform(bound: float) -> Start:
     """Start between ``-bound`` and ``bound``."""
 
-    def start(key: Any, shape: Any, dtype: Any = jnp.float32, out_sharding: Any = None) -> jax.Array:
+    def start(
+        key: jax.Array, shape: Sequence[int], dtype: DTypeLike = jnp.float32, out_sharding: object = None
+    ) -> jax.Array:
         if isinstance(key, jax.core.Tracer):
             return jax.random.uniform(key, shape, dtype, -bound, bound)
         return jnp.asarray(_generator(key).uniform(-bound, bound, shape), dtype)
@@ -245,7 +252,9 @@ def uniform(bound: float) -> Start:
 def normal(mean: float, deviation: float) -> Start:
     """Start that is normally distributed."""
 
-    def start(key: Any, shape: Any, dtype: Any = jnp.float32, out_sharding: Any = None) -> jax.Array:
+    def start(
+        key: jax.Array, shape: Sequence[int], dtype: DTypeLike = jnp.float32, out_sharding: object = None
+    ) -> jax.Array:
         if isinstance(key, jax.core.Tracer):
             return mean + deviation * jax.random.normal(key, shape, dtype)
         return jnp.asarray(_generator(key).normal(mean, deviation, shape), dtype)
