@@ -470,12 +470,14 @@ def shares_weights_between_networks(faulty):
 
 @fault("learning-weights_losses_by_samples")
 def averages_batches_unweighted(faulty):
-    def reduce(self, values, mode):
-        for sizes in values._sizes.values():
-            sizes[:] = [1] * len(sizes)
-        return ToyTrainer._reduce(self, values, mode)
+    def train_single_epoch(self, *args, **kwargs):
+        found = ToyTrainer._train_single_epoch(self, *args, **kwargs)
+        for values in found:
+            for sizes in values._sizes.values():
+                sizes[:] = [1] * len(sizes)
+        return found
 
-    faulty.trainer_changes["_reduce"] = reduce
+    faulty.trainer_changes["_train_single_epoch"] = train_single_epoch
 
 
 @fault("learning-validates_exactly")
@@ -610,7 +612,11 @@ def predicts_after_the_update(faulty):
 
 @fault("moments-stops_early", "moments-stops_when_told")
 def goes_on(faulty):
-    faulty.trainer_changes["_is_unfinished"] = lambda self, plan: self.state.epoch < plan.num_epochs
+    def at_epoch_end(self, *args, **facts):
+        ToyTrainer._at_epoch_end(self, *args, **facts)
+        self.state.stop_training = False
+
+    faulty.trainer_changes["_at_epoch_end"] = at_epoch_end
 
 
 @fault("experiments-begins_each_fold_anew", "experiments-repeats_cross_validations", "experiments-repeats_runs")
