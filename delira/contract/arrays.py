@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from delira.contract.kinds import Tree
 from delira.contract.role import Role
 from delira.errors import NetworkError
 from delira.utils.single_numbers import read_numbers
@@ -28,7 +29,7 @@ class ArraysRole(Role):
     """What a user does whose loss is no single number, as the end of a sentence."""
 
     @staticmethod
-    def array(value: Any) -> Any:
+    def array(value: Tree) -> Any:
         """An array of the framework as one of numpy on the host; other values as they are."""
         return value
 
@@ -38,7 +39,7 @@ class ArraysRole(Role):
         return np.concatenate(arrays)
 
     @classmethod
-    def to_numpy(cls, tree: Any) -> Any:
+    def to_numpy(cls, tree: Tree) -> Any:
         """Turn every tensor of a nested structure into a numpy array on the host."""
         return map_leaves(cls.array, tree) if cls.kinds else tree
 
@@ -46,7 +47,7 @@ class ArraysRole(Role):
     def convert(cls, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """Positional and named trees in numpy, in which arrays without axes have the shape ``(1,)``."""
 
-        def convert(value: Any) -> Any:
+        def convert(value: Tree) -> Any:
             array = cls.array(value)
             return array.reshape(1) if isinstance(value, cls.kinds) and array.ndim == 0 else array
 
@@ -81,7 +82,7 @@ class ArraysRole(Role):
         """Single values brought to the host at once, where that is faster than one by one."""
         return values
 
-    def snapshot(self, tree: Any, previous: Any = None) -> Any:
+    def snapshot(self, tree: Tree, previous: Any = None) -> Any:
         """A copy of a checkpoint tree on the host that later training cannot change.
 
         ``previous`` is a snapshot that is no longer needed; its memory may be used again.

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from delira import state as keys
+from delira.contract.kinds import Array, Criterion, Network, Tree
 from delira.errors import ConfigError, DataError
 from delira.frameworks import NETWORKS, WRITTEN_IN
 from delira.state import State, StateKey, StateView
@@ -47,7 +48,7 @@ def refuse_no_arrays(called: Any, given: Mapping[str, Sequence[Any]], error: Exc
                 ) from error
 
 
-def _is_array(leaf: Any) -> bool:
+def _is_array(leaf: Array) -> bool:
     kind = getattr(getattr(leaf, "dtype", None), "kind", "")  # of numpy: texts and objects stay as they are
     return hasattr(leaf, "shape") and kind not in ("O", "S", "U")
 
@@ -64,7 +65,7 @@ class ModelCall:
         self._plan = (False, False, False)
         self._is_ours = False
 
-    def __call__(self, model: Any, x: Any, state: State, **keywords: Any) -> Any:
+    def __call__(self, model: Network, x: Array, state: State, **keywords: Any) -> Any:
         """Call a network.
 
         Parameters
@@ -96,7 +97,7 @@ class ModelCall:
         return single_output(output) if self._is_ours else output
 
 
-def is_ours(model: Any) -> bool:
+def is_ours(model: Network) -> bool:
     """Whether a network, or the one that it wraps, is one of ours, which name their outputs."""
     while not hasattr(type(model), "__delira_backend__"):
         model = wrapped(model, _own_parameters(model))
@@ -110,7 +111,7 @@ def single_output(output: Any) -> Any:
     return next(iter(output.values())) if type(output) is dict and len(output) == 1 else output
 
 
-def _plan(model: Any, n_inputs: int) -> tuple[bool, bool, bool]:
+def _plan(model: Network, n_inputs: int) -> tuple[bool, bool, bool]:
     """Whether a network takes the state, whether it needs an argument though there is no input, or a list of inputs."""
     parameters = parameters_of(model)
     names = [parameter.name for parameter in positional(parameters)]
@@ -121,12 +122,12 @@ def _plan(model: Any, n_inputs: int) -> tuple[bool, bool, bool]:
     return takes, not n_inputs and first is not None and first.default is first.empty, needs_list
 
 
-def _listed_inputs(model: Any, names: list[str]) -> int:
+def _listed_inputs(model: Network, names: list[str]) -> int:
     """Inputs of a functional model of Keras, which takes them as one argument."""
     return len(getattr(model, "inputs", None) or ()) if names[:1] == ["inputs"] else 0
 
 
-def needed_inputs(model: Any) -> int:
+def needed_inputs(model: Network) -> int:
     """Number of inputs without which a network cannot be called."""
     names = [parameter.name for parameter in needed(parameters_of(model)) if parameter.name != "state"]
     return max(len(names), _listed_inputs(model, names))
@@ -141,7 +142,7 @@ def _is_state(parameter: inspect.Parameter) -> bool:
     return getattr(parameter.annotation, "__name__", parameter.annotation) == "State"
 
 
-def parameters_of(model: Any) -> Mapping[str, inspect.Parameter]:
+def parameters_of(model: Network) -> Mapping[str, inspect.Parameter]:
     """Parameters of what a network computes; of one that passes what it gets on, those of the network within."""
     own = _own_parameters(model)
     within = wrapped(model, own)
@@ -153,7 +154,7 @@ def parameters_of(model: Any) -> Mapping[str, inspect.Parameter]:
     return {**own, "state": inner["state"]} if "state" in inner else own
 
 
-def _own_parameters(model: Any) -> Mapping[str, inspect.Parameter]:
+def _own_parameters(model: Network) -> Mapping[str, inspect.Parameter]:
     for name in ("forward", "call"):
         if (method := getattr(model, name, None)) is not None:
             return parameters_of_method(method)
@@ -164,7 +165,7 @@ def _own_parameters(model: Any) -> Mapping[str, inspect.Parameter]:
 _WITHIN = ("_orig_mod", "module", "model", "net", "network")
 
 
-def wrapped(model: Any, own: Mapping[str, inspect.Parameter]) -> Any:
+def wrapped(model: Network, own: Mapping[str, inspect.Parameter]) -> Any:
     """The network within one that takes any keywords, and passes them on; None if there is none, or nobody knows which.
 
     Parameters
@@ -185,17 +186,17 @@ def wrapped(model: Any, own: Mapping[str, inspect.Parameter]) -> Any:
     return found[0] if len(found) == 1 else None
 
 
-def _parts_of(model: Any) -> dict[str, Any]:
+def _parts_of(model: Network) -> dict[str, Any]:
     """The networks that are attributes of a network."""
     held = {**getattr(model, "__dict__", {}), **(getattr(model, "_modules", None) or {})}
     return {name: value for name, value in held.items() if callable(value) and _is_network(value)}
 
 
-def _is_network(value: Any) -> bool:
+def _is_network(value: Tree) -> bool:
     return any((base.__module__.partition(".")[0], base.__name__) in NETWORKS for base in type(value).__mro__)
 
 
-def advice_about_state(model: Any) -> str | None:
+def advice_about_state(model: Network) -> str | None:
     """What to say to somebody whose network looks as if it wanted the state, and does not get it; None: nothing."""
     try:
         parameter = parameters_of(model).get("state")
@@ -217,7 +218,7 @@ def advice_about_state(model: Any) -> str | None:
     )
 
 
-def bind_criterion(criterion: Any) -> Callable[[State], Any]:
+def bind_criterion(criterion: Criterion) -> Callable[[State], Any]:
     """A criterion as a function of the state.
 
     Parameters
@@ -269,7 +270,7 @@ def bind_criterion(criterion: Any) -> Callable[[State], Any]:
     return compute
 
 
-def _takes_nothing(criterion: Any) -> bool:
+def _takes_nothing(criterion: Criterion) -> bool:
     try:
         parameters = parameters_of(criterion)
     except (TypeError, ValueError):  # of C, without a signature
@@ -277,7 +278,7 @@ def _takes_nothing(criterion: Any) -> bool:
     return not positional(parameters) and not has_more(parameters) and not isinstance(criterion, StateKey)
 
 
-def _number_needed(criterion: Any) -> int:
+def _number_needed(criterion: Criterion) -> int:
     """Arguments without which a criterion cannot be called."""
     try:
         return len(needed(parameters_of(criterion)))
@@ -285,7 +286,7 @@ def _number_needed(criterion: Any) -> int:
         return 2
 
 
-def takes_state_only(criterion: Any) -> bool:
+def takes_state_only(criterion: Criterion) -> bool:
     """Whether a criterion is one of the state, so that no target is read for it; so is none at all."""
     return criterion is None or (takes_state(criterion) and not hasattr(criterion, TARGET_FIRST))
 

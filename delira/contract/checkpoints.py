@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from delira.contract.kinds import Network
 from delira.contract.role import Role
 from delira.errors import CheckpointError
 from delira.io.container import read_tree, write_tree
@@ -16,7 +17,7 @@ class CheckpointsRole(Role):
     role = "checkpoints"
 
     @abc.abstractmethod
-    def state_tree(self, network: Any, optimizers: Mapping[str, Any]) -> dict[str, Any]:
+    def state_tree(self, network: Network, optimizers: Mapping[str, Any]) -> dict[str, Any]:
         """``{"model": …, "optimizer": {name: …}}`` and whatever else the room must keep, as a tree.
 
         It may hold the arrays of the network themselves: where they must not change, the trainer takes a snapshot.
@@ -24,7 +25,7 @@ class CheckpointsRole(Role):
         """
 
     @abc.abstractmethod
-    def load_state_tree(self, tree: Mapping[str, Any], network: Any, optimizers: Mapping[str, Any]) -> None:
+    def load_state_tree(self, tree: Mapping[str, Any], network: Network, optimizers: Mapping[str, Any]) -> None:
         """Put a tree back; optimizers that are not passed are left alone.
 
         Raises
@@ -41,7 +42,7 @@ class CheckpointsRole(Role):
         """Read a checkpoint tree whose file was verified; executes nothing that the file says."""
         return read_tree(path)
 
-    def further_files(self, network: Any) -> Mapping[str, Callable[[BinaryIO, Mapping[str, Any]], None]]:
+    def further_files(self, network: Network) -> Mapping[str, Callable[[BinaryIO, Mapping[str, Any]], None]]:
         """What is written beside each checkpoint, for other programs: ending of the file -> writer of a tree.
 
         Nothing is continued from these files: the checkpoint alone holds all.
@@ -71,7 +72,7 @@ def optimizer_states(tree: Mapping[str, Any], optimizers: Mapping[str, Any]) -> 
 
 
 def check_fit(
-    network: Any, weights: Mapping[str, Any], own: Mapping[str, Any], differs: Callable[[str], str | None]
+    network: Network, weights: Mapping[str, Any], own: Mapping[str, Any], differs: Callable[[str], str | None]
 ) -> None:
     """Refuse weights of another network.
 

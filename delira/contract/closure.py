@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from delira.contract.kinds import Network
 from delira.contract.network_calls import CallsRole
 from delira.contract.step import (
     NO_HOOKS,
@@ -35,7 +36,7 @@ def default_closure(backend: "Backend") -> Callable[..., Results]:
 
     @room_default
     def closure(
-        model: Any,
+        model: Network,
         data_dict: dict[str, Any],
         optimizers: Mapping[str, Any],
         losses: Mapping[str, Any] | None = None,

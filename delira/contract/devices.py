@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+from delira.contract.kinds import Network
 from delira.contract.role import Role
 from delira.contract.settings import Devices
 from delira.errors import ConfigError
@@ -23,15 +24,15 @@ class DevicesRole(Role):
             )
         return Devices("cpu", "cpu")
 
-    def of(self, network: Any) -> Devices:
+    def of(self, network: Network) -> Devices:
         """Where the network is."""
         return Devices("cpu", "cpu")
 
-    def place(self, network: Any, losses: Mapping[str, Any], devices: Devices) -> Any:
+    def place(self, network: Network, losses: Mapping[str, Any], devices: Devices) -> Any:
         """Move the network, and losses that hold arrays, to their devices."""
         return network
 
-    def move(self, network: Any, optimizers: Mapping[str, Any], devices: Devices, dtype: Any) -> None:
+    def move(self, network: Network, optimizers: Mapping[str, Any], devices: Devices, dtype: Any) -> None:
         """Bring a network and the states of its optimizers to devices and, if that is not None, into a dtype."""
         if dtype is not None:
             raise ConfigError(

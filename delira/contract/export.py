@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from delira.contract.kinds import Network
 from delira.contract.role import Role
 from delira.errors import ConfigError, DataError
 from delira.utils.trees import iterate_leaves
@@ -16,7 +17,7 @@ class ExportRole(Role):
 
     role = "export"
 
-    def write(self, network: Any, path: Path, example: Mapping[str, Any]) -> None:
+    def write(self, network: Network, path: Path, example: Mapping[str, Any]) -> None:
         """Write the network as a program that runs without delira; ``path`` says the format by its ending.
 
         ``example`` holds arguments of the network by name.

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from delira.contract.kinds import Network
 from delira.contract.role import Role
 
 
@@ -32,6 +33,6 @@ class GeneratorsRole(Role):
         """
         return int(np.random.randint(2**31))  # noqa: NPY002 - the global one is meant
 
-    def not_resumable(self, network: Any) -> str | None:
+    def not_resumable(self, network: Network) -> str | None:
         """Why a training of the network cannot be continued inside an epoch, if it cannot: for its generators."""
         return None

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
+from delira.contract.kinds import Network, Optimizer
 from delira.contract.role import Role
 from delira.contract.settings import UpdateConfig
 from delira.errors import ConfigError
@@ -21,7 +22,7 @@ class OptimizersRole(Role):
     @abc.abstractmethod
     def build(
         self,
-        network: Any,
+        network: Network,
         builder: Callable[..., dict[str, Any]] | None,
         optimizer_cls: Any,
         optimizer_params: Mapping[str, Any],
@@ -33,11 +34,11 @@ class OptimizersRole(Role):
         """One schedule callback for each optimizer."""
         raise ConfigError(f"the room {self.backend.name!r} has no learning-rate schedules; leave lr_scheduler_cls out")
 
-    def check(self, network: Any, optimizers: Mapping[str, Any]) -> None:
+    def check(self, network: Network, optimizers: Mapping[str, Any]) -> None:
         """Refuse optimizers of other weights than the network's; those that keep no weights go on with any."""
         return
 
-    def copy(self, optimizer: Any, network: Any, twin: Any) -> Any:
+    def copy(self, optimizer: Optimizer, network: Network, twin: Network) -> Any:
         """An optimizer as one of the framework is, with no state yet, for a network that is a copy of its own."""
         raise ConfigError(f"the room {self.backend.name!r} cannot copy optimizers")
 
@@ -55,7 +56,7 @@ class OptimizersRole(Role):
         """
         return contextlib.nullcontext()
 
-    def leaving_out(self, network: Any, optimizers: Mapping[str, Any]) -> AbstractContextManager[None]:
+    def leaving_out(self, network: Network, optimizers: Mapping[str, Any]) -> AbstractContextManager[None]:
         """Scope of one step that may be left out (``nonfinite="skip"``): what the network notes of a batch is taken
         back then.
         """
@@ -102,20 +103,20 @@ class WrappedOptimizers(OptimizersRole):
     """What to pass if no optimizer is set."""
 
     @abc.abstractmethod
-    def make(self, network: Any, optimizer_cls: Any, **params: Any) -> dict[str, Any]:
+    def make(self, network: Network, optimizer_cls: Any, **params: Any) -> dict[str, Any]:
         """Optimizers of the framework, where users give no builder of their own."""
 
     @abc.abstractmethod
-    def wrap(self, network: Any, made: Mapping[str, Any], update: UpdateConfig) -> dict[str, Any]:
+    def wrap(self, network: Network, made: Mapping[str, Any], update: UpdateConfig) -> dict[str, Any]:
         """The wrappers of optimizers of the framework."""
 
-    def noted(self, network: Any) -> Callable[[], None]:
+    def noted(self, network: Network) -> Callable[[], None]:
         """A function that takes back what the network notes of batches from now on, besides its weights."""
         return lambda: None
 
     def build(
         self,
-        network: Any,
+        network: Network,
         builder: Callable[..., dict[str, Any]] | None,
         optimizer_cls: Any,
         optimizer_params: Mapping[str, Any],
@@ -154,7 +155,7 @@ class WrappedOptimizers(OptimizersRole):
             optimizer.end_batch()
 
     @contextlib.contextmanager
-    def leaving_out(self, network: Any, optimizers: Mapping[str, Any]) -> Iterator[None]:
+    def leaving_out(self, network: Network, optimizers: Mapping[str, Any]) -> Iterator[None]:
         """Take back what the network notes of a batch that a wrapper leaves out."""
         before, restore = self.count_left_out(optimizers), self.noted(network)
         yield

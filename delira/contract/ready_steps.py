@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from delira.contract.kinds import Network
 from delira.contract.step import NO_HOOKS, Step, call_loss, call_losses, loss_entries, select_inputs, validation_names
 from delira.errors import ConfigError
 from delira.utils.binding import ordered
@@ -14,7 +15,7 @@ GAN_PARTS = {"discr_real": 1, "discr_fake": 0, "adversarial": 1}
 # ------------------------------------------------------------------ generative adversarial networks
 
 
-def gan_inputs(model: Any, batch: Mapping[str, Any], arguments: Mapping[str, Any]) -> tuple[Any, Any]:
+def gan_inputs(model: Network, batch: Mapping[str, Any], arguments: Mapping[str, Any]) -> tuple[Any, Any]:
     """Real images, and the noise that others are made of, or ``None``.
 
     Parameters
@@ -148,7 +149,7 @@ def autoencoder_closure(closure: Callable[..., Any], divergence: Callable[[Mappi
         return step.losses
 
     def with_divergence(
-        model: Any,
+        model: Network,
         data_dict: dict[str, Any],
         optimizers: Mapping[str, Any],
         losses: Mapping[str, Any] | None = None,

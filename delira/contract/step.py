@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
+from delira.contract.kinds import Network, Optimizer, Tree
 from delira.contract.role import Role
 from delira.contract.settings import CompileConfig, Devices
 from delira.errors import ConfigError, MissingKeyError, NetworkError
@@ -282,7 +283,7 @@ def select_inputs(key_mapping: Mapping[str, str], batch: Mapping[str, Any]) -> d
         ) from error
 
 
-def named_outputs(network: Any, predictions: Any) -> Mapping[str, Any]:
+def named_outputs(network: Network, predictions: Tree) -> Mapping[str, Any]:
     """Refuse what a network returned if it is no mapping.
 
     Parameters
@@ -388,7 +389,7 @@ def _called(name: str, loss: Callable[..., Any], read: Sequence[Any]) -> Any:
         raise
 
 
-def describe_value(value: Any) -> str:
+def describe_value(value: Tree) -> str:
     """Type, shape and dtype of an array of any framework."""
     if not hasattr(value, "shape"):
         return type(value).__name__
@@ -483,17 +484,17 @@ class StepRole(Role):
         """
         return ((batch, None) for batch in batches)
 
-    def shuffles(self, network: Any) -> bool:
+    def shuffles(self, network: Network) -> bool:
         """Return True if a network learns from samples in another order in each epoch."""
         return True
 
-    def outputs(self, network: Any, outputs: Any) -> Any:
+    def outputs(self, network: Network, outputs: Any) -> Any:
         """What the network returned, in the number format in which losses are computed."""
         return outputs
 
     def learn(
         self,
-        optimizer: Any,
+        optimizer: Optimizer,
         step: Step,
         compute: Callable[[Step], Step],
         backward: Sequence[Callable[[Step], None]],
@@ -532,7 +533,7 @@ class StepRole(Role):
         return call_metrics(metrics, metric_keys, predictions, batch)
 
     def bind(
-        self, closure: Callable[..., Any], network: Any, arguments: Mapping[str, Any], compiling: CompileConfig
+        self, closure: Callable[..., Any], network: Network, arguments: Mapping[str, Any], compiling: CompileConfig
     ) -> Callable[..., Any]:
         """The closure as it is called at every step, ``step(batch, **counters)``, compiled where the room does so.
 
@@ -560,7 +561,7 @@ class StepRole(Role):
         return 0.0
 
     def differentiate(
-        self, network: Any, optimizer: Any, compute: Callable[[Any], tuple[Any, dict[Any, Any]]]
+        self, network: Network, optimizer: Optimizer, compute: Callable[[Any], tuple[Any, dict[Any, Any]]]
     ) -> tuple[Any, dict[Any, Any], dict[str, Any]]:
         """Loss, further values, and the gradients of one network's learned weights by name.
 
@@ -575,7 +576,7 @@ class StepRole(Role):
         """
         raise ConfigError(f"the room {self.backend.name!r} differentiates in its own closure only")
 
-    def leave_gradients(self, network: Any, optimizer: Any, gradients: Mapping[str, Any]) -> None:
+    def leave_gradients(self, network: Network, optimizer: Optimizer, gradients: Mapping[str, Any]) -> None:
         """Keep gradients by name for :meth:`update_after`."""
         return
 

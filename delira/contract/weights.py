@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from delira.contract.kinds import Network
 from delira.contract.role import Role
 from delira.errors import ConfigError, NetworkError
 
@@ -14,24 +15,24 @@ class WeightsRole(Role):
 
     role = "weights"
 
-    def learned_names(self, network: Any) -> frozenset[str]:
+    def learned_names(self, network: Network) -> frozenset[str]:
         """Names of the entries of ``state_tree(...)["model"]`` that the training changes by gradients.
 
         Resuming and rolling back read them, so a room with optimizers writes this.
         """
         return frozenset()
 
-    def learned_weights(self, network: Any) -> dict[str, Any]:
+    def learned_weights(self, network: Network) -> dict[str, Any]:
         """The learned weights by name: arrays through which gradients go, inside of a step, too."""
         learned = self.learned_names(network)
         every = self.backend.checkpoints.state_tree(network, {})["model"]
         return {name: value for name, value in every.items() if name in learned}
 
-    def set_learned_names(self, network: Any, names: frozenset[str]) -> None:
+    def set_learned_names(self, network: Network, names: frozenset[str]) -> None:
         """Freeze and unfreeze weights, so that ``learned_names`` are these."""
         return
 
-    def average(self, average: Any, network: Any, decay: float) -> dict[str, Any]:
+    def average(self, average: Any, network: Network, decay: float) -> dict[str, Any]:
         """Move an average of the learned weights by ``1 - decay`` towards the network's; ``None`` begins with a copy.
 
         Returns a dict by the names of ``state_tree(...)["model"]``; it may be the one that was passed, changed in
@@ -50,7 +51,7 @@ class WeightsRole(Role):
             )
         return self.moved(average, weights, decay)
 
-    def averaged(self, network: Any) -> dict[str, Any]:
+    def averaged(self, network: Network) -> dict[str, Any]:
         """The weights that are averaged, frozen ones included, by name."""
         raise ConfigError(f"the room {self.backend.name!r} cannot average weights")
 
@@ -60,13 +61,13 @@ class WeightsRole(Role):
             return {name: weight.copy() for name, weight in weights.items()}
         return {name: decay * average[name] + (1 - decay) * weight for name, weight in weights.items()}
 
-    def statistics_names(self, network: Any) -> frozenset[str]:
+    def statistics_names(self, network: Network) -> frozenset[str]:
         """Names of the entries of ``state_tree(...)["model"]`` that are running statistics of the data, as those of
         batch normalisation: they belong to the weights they were seen with. None as long as they have no shape.
         """
         return frozenset()
 
-    def renew_statistics(self, network: Any, calls: Iterable[Callable[[], Any]]) -> None:
+    def renew_statistics(self, network: Network, calls: Iterable[Callable[[], Any]]) -> None:
         """Let the running statistics be the mean over some calls of the network, in the scope of a training.
 
         Each of ``calls`` calls the network on a batch; each call of a layer counts alike, and those from before not at
@@ -75,15 +76,15 @@ class WeightsRole(Role):
         """
         raise ConfigError(f"{self.backend.name!r} cannot compute running statistics anew; set update_statistics=False")
 
-    def named(self, network: Any) -> dict[str, np.ndarray]:
+    def named(self, network: Network) -> dict[str, np.ndarray]:
         """Copies of all weights by name, as arrays."""
         raise ConfigError(f"the room {self.backend.name!r} does not show its weights by name")
 
-    def load_named(self, network: Any, weights: Mapping[str, np.ndarray]) -> None:
+    def load_named(self, network: Network, weights: Mapping[str, np.ndarray]) -> None:
         """Put weights by name into the network; refuses others than its own, and changes nothing then."""
         raise ConfigError(f"the room {self.backend.name!r} does not take weights by name")
 
-    def portable(self, network: Any) -> dict[str, np.ndarray]:
+    def portable(self, network: Network) -> dict[str, np.ndarray]:
         """Copies of all weights by attribute path, in the layout that every room understands.
 
         That is PyTorch's: ``weight`` of a dense layer of shape (out, in), of a convolution (out, in, kernel axes), of
@@ -93,11 +94,11 @@ class WeightsRole(Role):
         """
         return self.named(network)
 
-    def load_portable(self, network: Any, weights: Mapping[str, np.ndarray]) -> None:
+    def load_portable(self, network: Network, weights: Mapping[str, np.ndarray]) -> None:
         """Put weights of :meth:`portable` into the network; names and shapes fit."""
         self.load_named(network, weights)
 
-    def layers(self, network: Any) -> dict[str, Any]:
+    def layers(self, network: Network) -> dict[str, Any]:
         """The layers that hold weights, under the paths that :meth:`portable` has for them; ``""``: itself."""
         raise ConfigError(f"the room {self.backend.name!r} does not show its layers")
 

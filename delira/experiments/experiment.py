@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar, Unpack
 
+from delira.contract.kinds import Data, Network
 from delira.errors import CheckpointError, ConfigError, DataError, NetworkError
 from delira.experiments.chosen_folds import check_chosen, refuse_fold
 from delira.experiments.cross_validation import CrossValidation
@@ -224,7 +225,7 @@ class BaseExperiment(Generic[NetworkT]):
 
     def test(
         self,
-        network: Any,
+        network: Network,
         test_data: Any,
         metrics: Mapping[str, Any] | None = None,
         metric_keys: Mapping[str, Any] | None = None,
@@ -287,7 +288,7 @@ class BaseExperiment(Generic[NetworkT]):
 
     def kfold(  # noqa: PLR0913 - the historic signature
         self,
-        data: Any,
+        data: Data,
         metrics: Mapping[str, Any] | None = None,
         num_epochs: int | None = None,
         num_splits: int | None = None,
@@ -416,7 +417,7 @@ class BaseExperiment(Generic[NetworkT]):
     def open_folder(
         self,
         request: RunRequest,
-        data: Any,
+        data: Data,
         resume: str | Path | None,
         *,
         kind: str,

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from delira.contract.kinds import Data
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError, NetworkError
 from delira.experiments.callback_settings import settings_of_callbacks
@@ -91,7 +92,7 @@ class RunRequest:
         parts = [change.get("transforms") for change in self.changes.values() if isinstance(change, Mapping)]
         return [*named, getattr(data, "transforms", None), *parts]
 
-    def facts(self, data: Any, backend: "Backend") -> dict[str, Any]:
+    def facts(self, data: Data, backend: "Backend") -> dict[str, Any]:
         """Return what the manifest says of the run, also to tell later what differs."""
         dataset = getattr(data, "dataset", None)
         score_key, mode = read_settings(self.settings).score(None, None)

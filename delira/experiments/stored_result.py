@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from delira.contract.kinds import Tree
 from delira.errors import CheckpointError, ConfigError, UnreadableError
 from delira.experiments.chosen_folds import tell_missing
 from delira.experiments.parameters import Parameters
@@ -333,7 +334,7 @@ def _known_metrics() -> dict[str, Any]:
     return {f"{homes[name]}:{getattr(value, '__qualname__', name)}": value for name, value in public.items()}
 
 
-def _as_metric(name: str, entry: Any) -> Any:
+def _as_metric(name: str, entry: Tree) -> Any:
     """Return the metric that was written, in form; ``None`` if it is none of delira's and scikit-learn's own."""
     try:
         metric, criterion = _resolve(entry["metric"]), entry.get("criterion")

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from delira.contract import ArraysRole
+from delira.contract.kinds import Tree
 from delira.utils.trees import map_leaves
 
 
@@ -30,7 +31,7 @@ class JaxArrays(ArraysRole):
     single = " (e.g. take the mean)"
 
     @staticmethod
-    def array(value: Any) -> Any:
+    def array(value: Tree) -> Any:
         """An array as one on the host (bfloat16 becomes float32); keys of generators as the numbers that they are."""
         if not isinstance(value, jax.Array):
             return value

@@ -13,6 +13,7 @@ from flax import nnx
 from delira.backends.jax import graph
 from delira.backends.jax.generators import GENERATOR, key_of
 from delira.contract import CallsRole
+from delira.contract.kinds import Network
 from delira.errors import DataError, NetworkError
 from delira.models.abstract_network import AbstractNetwork
 
@@ -90,7 +91,7 @@ class JaxCalls(CallsRole):
         return [graph.raw(leaf) for leaf in graph.take_apart(value).leaves]
 
 
-def _forward_of(network: Any, parts: graph.Parts) -> Any:
+def _forward_of(network: Network, parts: graph.Parts) -> Any:
     known = _FORWARDS.setdefault(network, [])
     for mould, function in known:
         if mould.graphdef == parts.graphdef:

@@ -13,6 +13,7 @@ from delira.backends.jax.arrays import snapshot, to_device, to_host
 from delira.backends.jax.optimizers import JaxOptimizer
 from delira.contract import CheckpointsRole
 from delira.contract.checkpoints import check_fit, optimizer_states
+from delira.contract.kinds import Tree
 from delira.errors import CheckpointError
 from delira.io.arguments import check_kept, check_model, check_saved
 from delira.io.container import read_tree, write_tree
@@ -75,7 +76,7 @@ def load_state_tree(tree: Mapping[str, Any], network: nnx.Module, optimizers: Ma
         variable.set_raw_value(to_device(weights[name], variable.get_raw_value()))
 
 
-def _stored_shape(value: Any) -> tuple[int, ...]:
+def _stored_shape(value: Tree) -> tuple[int, ...]:
     return to_host(value).shape if _is_key(value) else np.shape(value)
 
 

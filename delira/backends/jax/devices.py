@@ -15,6 +15,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from delira.backends.jax import graph
 from delira.contract import Devices, DevicesRole
 from delira.contract.devices import asked_for
+from delira.contract.kinds import Array
 from delira.errors import ConfigError
 
 _AXIS = "batch"
@@ -138,7 +139,7 @@ def replicated(place: object) -> Any:
     return NamedSharding(place.mesh, PartitionSpec()) if isinstance(place, NamedSharding) else place
 
 
-def batches_for(weight: Any) -> Any:
+def batches_for(weight: Array) -> Any:
     """Where batches go for a weight that is here: the reverse of :func:`replicated`."""
     sharding = weight.sharding
     if isinstance(sharding, NamedSharding) and len(sharding.device_set) > 1:

@@ -14,6 +14,7 @@ from flax import nnx
 
 from delira.backends.jax import graph, schedules
 from delira.contract import UpdateConfig, WrappedOptimizers
+from delira.contract.kinds import Array, Network, Optimizer, Tree
 from delira.errors import ConfigError, NetworkError
 from delira.utils.optimizing import both_of, building
 
@@ -82,7 +83,7 @@ class JaxOptimizer:
         self._rate: float | None = None  # the learning rate without the rounding of the device
 
     @staticmethod
-    def _placed(tree: Any, weights: Mapping[str, Any]) -> Any:
+    def _placed(tree: Tree, weights: Mapping[str, Any]) -> Any:
         """The arrays where the weights are, and of the types that they have after an update."""
         sharding = next(iter(weights.values())).sharding
         replicated = sharding if len(sharding.device_set) > 1 else next(iter(sharding.device_set))
@@ -146,7 +147,7 @@ class JaxOptimizer:
         }
 
     @staticmethod
-    def _are_finite(gradients: Mapping[str, Any], value: Any) -> jax.Array:
+    def _are_finite(gradients: Mapping[str, Any], value: Tree) -> jax.Array:
         arrays = list(gradients.values()) if value is None else [*gradients.values(), value]
         return jnp.stack([jnp.isfinite(array).all() for array in arrays]).all()
 
@@ -351,14 +352,14 @@ class JaxOptimizer:
             self.state["group"] = self._placed(group, weights)
 
 
-def _strong(leaf: Any) -> Any:
+def _strong(leaf: Array) -> Any:
     """An array whose type does not depend on what it is combined with."""
     if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         return leaf
     return np.array(leaf, dtype=jnp.asarray(leaf).dtype)
 
 
-def _nodes(tree: Any) -> Iterator[Any]:
+def _nodes(tree: Tree) -> Iterator[Any]:
     """Every container of a state of optax."""
     yield tree
     children: Iterable[Any] = ()
@@ -410,14 +411,14 @@ class JaxOptimizers(WrappedOptimizers):
             optimizer.configure(update)
         return optimizers
 
-    def copy(self, optimizer: Any, network: Any, twin: Any) -> Any:
+    def copy(self, optimizer: Optimizer, network: Network, twin: Network) -> Any:
         return optimizer  # a transformation of optax has no state of its own
 
     def none(self) -> optax.GradientTransformation:
         return optax.set_to_zero()
 
     @contextlib.contextmanager
-    def leaving_out(self, network: Any, optimizers: Mapping[str, Any]) -> Iterator[None]:
+    def leaving_out(self, network: Network, optimizers: Mapping[str, Any]) -> Iterator[None]:
         # all of it stays on the device: nobody waits to hear whether the batch was left out
         variables = [v for v in graph.state_variables(network).values() if not isinstance(v, nnx.Param)]
         kept = [jnp.copy(variable.get_raw_value()) for variable in variables]
@@ -440,7 +441,7 @@ def create_optims_default_jax(model: nnx.Module, optim_cls: Any, **optim_params:
         return {"default": _make(model, optim_cls, optim_params)}
 
 
-def create_optims_gan_default_jax(model: Any, optim_cls: Any, **optim_params: Any) -> dict[str, JaxOptimizer]:
+def create_optims_gan_default_jax(model: Network, optim_cls: Any, **optim_params: Any) -> dict[str, JaxOptimizer]:
     """Two optimizers by ``optim_cls``: ``"gen"`` of ``model.gen`` and ``"discr"`` of ``model.discr``."""
     gen, discr = both_of(model)
     with building(optim_cls, optim_params, _CURE):
@@ -465,7 +466,7 @@ def _make(module: nnx.Module, optimizer_cls: Any, params: Mapping[str, Any]) -> 
     return optimizer
 
 
-def _wrapped(name: str, network: nnx.Module, optimizer: Any) -> JaxOptimizer:
+def _wrapped(name: str, network: nnx.Module, optimizer: Optimizer) -> JaxOptimizer:
     if isinstance(optimizer, JaxOptimizer):
         return optimizer
     if isinstance(optimizer, optax.GradientTransformation):

@@ -14,6 +14,7 @@ from delira.backends.jax.calls import UNTRACEABLE, arrays_of, be_eager
 from delira.backends.jax.generators import GENERATOR, key_of
 from delira.backends.jax.optimizers import PENDING, JaxOptimizer, Plan
 from delira.contract import CompileConfig, Devices, Step, StepRole, run_hooks
+from delira.contract.kinds import Network, Optimizer, Tree
 from delira.contract.step import counters_of, is_traced
 from delira.errors import ConfigError, NetworkError
 from delira.training.checks import unpack_closure
@@ -32,7 +33,7 @@ class JaxStep(StepRole):
     """Steps are compiled; gradients are a state of flax."""
 
     def bind(
-        self, closure: Callable[..., Any], network: Any, arguments: Mapping[str, Any], compiling: CompileConfig
+        self, closure: Callable[..., Any], network: Network, arguments: Mapping[str, Any], compiling: CompileConfig
     ) -> Callable[..., Any]:
         """The closure as it is called at every step, compiled unless that is not wanted, or a hook cannot be traced.
 
@@ -59,7 +60,7 @@ class JaxStep(StepRole):
         options = dict(compiling.compiled) if isinstance(compiling.compiled, Mapping) else None
         return CompiledStep(closure, network, arguments, options)
 
-    def outputs(self, network: Any, outputs: Any) -> Any:
+    def outputs(self, network: Network, outputs: Any) -> Any:
         return map_leaves(_precise, outputs)
 
     def learn(
@@ -71,7 +72,7 @@ class JaxStep(StepRole):
     ) -> None:
         model = step.network
 
-        def total_of(network: Any) -> tuple[Any, tuple[Any, dict[str, Any]]]:
+        def total_of(network: Network) -> tuple[Any, tuple[Any, dict[str, Any]]]:
             step.network = network
             total = _total(compute(step).losses)
             if step.call is None:  # a trial may go without a criterion
@@ -102,12 +103,12 @@ class JaxStep(StepRole):
     def zero_loss(self, devices: Devices) -> Any:
         return jnp.zeros(())
 
-    def differentiate(self, network: Any, optimizer: Any, compute: Any) -> tuple[Any, Any, dict[str, Any]]:
+    def differentiate(self, network: Network, optimizer: Optimizer, compute: Any) -> tuple[Any, Any, dict[str, Any]]:
         run = nnx.value_and_grad(compute, argnums=nnx.DiffState(0, graph.LEARNED), has_aux=True)
         (loss, more), gradients = run(network)
         return loss, more, {name: graph.raw(leaf) for name, leaf in graph.weights_of(gradients).items()}
 
-    def leave_gradients(self, network: Any, optimizer: Any, gradients: Mapping[str, Any]) -> None:
+    def leave_gradients(self, network: Network, optimizer: Optimizer, gradients: Mapping[str, Any]) -> None:
         optimizer.left = (network, gradients)
 
     def update_after(self, optimizers: Mapping[str, Any]) -> None:
@@ -120,7 +121,7 @@ class JaxStep(StepRole):
                 optimizer.update(network, nnx.from_flat_state(found))
 
 
-def _precise(value: Any) -> Any:
+def _precise(value: Tree) -> Any:
     half = isinstance(value, jax.Array) and value.dtype in (jnp.bfloat16, jnp.float16)
     return value.astype(jnp.float32) if half else value
 
@@ -140,7 +141,7 @@ def _total(losses: Mapping[str, Any]) -> jax.Array:
     raise NetworkError(f"the loss ({', '.join(losses)}) {what}, so there is no gradient; a loss is {_LOSS}")
 
 
-def _refuse_constant(total: jax.Array, network: Any, losses: Mapping[str, Any]) -> None:
+def _refuse_constant(total: jax.Array, network: Network, losses: Mapping[str, Any]) -> None:
     """Refuse a sum that no learned weight has gone into: both have the type that differentiation gives them."""
     weight = next(iter(graph.learned_weights(network).values()), None)
     if weight is not None and type(total) is not type(weight):
@@ -153,7 +154,7 @@ def _refuse_constant(total: jax.Array, network: Any, losses: Mapping[str, Any]) 
 class EagerStep:
     """The closure called as it is, operation by operation."""
 
-    def __init__(self, closure: Callable[..., Any], network: Any, arguments: Mapping[str, Any]):
+    def __init__(self, closure: Callable[..., Any], network: Network, arguments: Mapping[str, Any]):
         self._closure, self._network, self._arguments = closure, network, arguments
         self._optimizers: Mapping[str, JaxOptimizer] = arguments.get("optimizers") or {}
         self._dtype = _dtype_of(self._optimizers)
@@ -176,7 +177,7 @@ class CompiledStep:
     def __init__(
         self,
         closure: Callable[..., Any],
-        network: Any,
+        network: Network,
         arguments: Mapping[str, Any],
         options: dict[str, Any] | None = None,
     ):
@@ -227,7 +228,7 @@ class CompiledStep:
         return self._moulds[-1][1]
 
     def _compiled(self, mould: graph.Mould, plans: tuple[tuple[str, Plan], ...]) -> Any:
-        def step(values: Any, states: Any, pending: Any, batch: Any, facts: Any) -> Any:
+        def step(values: Tree, states: Any, pending: Any, batch: Tree, facts: Any) -> Any:
             if "arrays" in facts:
                 values = [v if array is None else array for v, array in zip(values, facts["arrays"], strict=True)]
             network = mould.build(values, key_of(facts["words"]))

@@ -11,6 +11,7 @@ from flax import nnx
 from delira.backends.jax import graph, statistics
 from delira.backends.jax.arrays import to_device, to_host
 from delira.contract import WeightsRole
+from delira.contract.kinds import Network, Tree
 from delira.models.layer_settings import Settings, conv_settings
 from delira.models.weights import check_named_weights
 
@@ -30,7 +31,7 @@ class JaxWeights(WeightsRole):
     learned_weights = staticmethod(graph.learned_weights)
     set_learned_names = staticmethod(graph.set_learned_names)
 
-    def averaged(self, network: Any) -> dict[str, Any]:
+    def averaged(self, network: Network) -> dict[str, Any]:
         return {
             name: variable.get_raw_value()
             for name, variable in graph.state_variables(network).items()
@@ -87,7 +88,7 @@ class JaxWeights(WeightsRole):
 
 
 @jax.jit
-def _moved(average: Any, weights: Any, part: Any) -> Any:
+def _moved(average: Any, weights: Tree, part: Any) -> Any:
     return jax.tree.map(lambda mean, weight: mean + (weight - mean) * part.astype(mean.dtype), average, weights)
 
 
@@ -99,7 +100,7 @@ class _Portable(NamedTuple):
     back: _Change
 
 
-def _by_axis(value: Any, n_axes: int) -> tuple[int, ...]:
+def _by_axis(value: Tree, n_axes: int) -> tuple[int, ...]:
     return (value or 1,) * n_axes if value is None or isinstance(value, int) else tuple(value)
 
 

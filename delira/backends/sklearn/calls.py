@@ -1,12 +1,12 @@
 """How estimators are called: they have no modes."""
 
 import contextlib
-from typing import Any
 
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from delira.contract import CallsRole
+from delira.contract.kinds import Network
 
 
 class SklearnCalls(CallsRole):
@@ -24,7 +24,7 @@ class SklearnCalls(CallsRole):
     def arguments_of(self, network: object) -> frozenset[str]:
         return frozenset(["x"])
 
-    def is_ready(self, network: Any) -> bool:
+    def is_ready(self, network: Network) -> bool:
         try:
             check_is_fitted(network.estimator)
         except NotFittedError:

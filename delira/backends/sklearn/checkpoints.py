@@ -8,6 +8,7 @@ import numpy as np
 import sklearn
 
 from delira.contract import CheckpointsRole
+from delira.contract.kinds import Network
 from delira.errors import CheckpointError
 from delira.io import estimators
 from delira.utils.references import safe_repr
@@ -16,7 +17,7 @@ from delira.utils.references import safe_repr
 class SklearnCheckpoints(CheckpointsRole):
     """Estimators as skops writes them."""
 
-    def state_tree(self, network: Any, optimizers: Mapping[str, Any]) -> dict[str, Any]:
+    def state_tree(self, network: Network, optimizers: Mapping[str, Any]) -> dict[str, Any]:
         content, unknown = estimators.dump(network.estimator)
         _warn_of_strange(network, unknown)
         network.written.update(unknown)
@@ -29,7 +30,7 @@ class SklearnCheckpoints(CheckpointsRole):
         }
         return {"model": model, "optimizer": {}, "sklearn": sklearn.__version__}
 
-    def load_state_tree(self, tree: Mapping[str, Any], network: Any, optimizers: Mapping[str, Any]) -> None:
+    def load_state_tree(self, tree: Mapping[str, Any], network: Network, optimizers: Mapping[str, Any]) -> None:
         model = tree.get("model", {})
         content, shape = model.get("estimator"), model.get("label_shape")
         if not isinstance(content, np.ndarray):
@@ -54,7 +55,7 @@ class SklearnCheckpoints(CheckpointsRole):
             fit.restart(is_done=self.backend.calls.is_ready(network))
 
 
-def check_writable(network: Any) -> None:
+def check_writable(network: Network) -> None:
     """Refuse an estimator whose checkpoints nobody could read, before it learns.
 
     Raises
@@ -71,7 +72,7 @@ def check_writable(network: Any) -> None:
         ) from error
 
 
-def _warn_of_strange(network: Any, unknown: list[str]) -> None:
+def _warn_of_strange(network: Network, unknown: list[str]) -> None:
     """Say at the first checkpoint, not when a run is continued, what was learned that nobody else trusts."""
     strange = estimators.strange(unknown, {*_trusted(network), *network.written})
     if strange:
@@ -83,7 +84,7 @@ def _warn_of_strange(network: Any, unknown: list[str]) -> None:
         )
 
 
-def _trusted(network: Any) -> set[Any]:
+def _trusted(network: Network) -> set[Any]:
     return {*network.trusted, *estimators.type_names(network.estimator)}
 
 
@@ -106,7 +107,7 @@ def _check_estimator(found: Any, own: Any) -> None:
     found.set_params(**{name: value for name, value in silent.items() if name.rpartition("__")[2] in SILENT})
 
 
-def _parameters(estimator: Any) -> dict[str, str]:
+def _parameters(estimator: Network) -> dict[str, str]:
     """Plain parameters of an estimator and of those inside it, as text."""
     deep = estimator.get_params(deep=True)
     nested = {name.rpartition("__")[0] for name in deep} | {"steps", "transformers", "estimators", "transformer_list"}

@@ -1,16 +1,15 @@
 """Scores of classes, in columns that mean the same in every fold."""
 
-from typing import Any
-
 import numpy as np
 
+from delira.contract.kinds import Network
 from delira.errors import DataError
 
 #: labels from here on are names of classes, not numbers of columns
 _MAX_COLUMNS = 1 << 12
 
 
-def class_scores(network: Any, rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
+def class_scores(network: Network, rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Scores of shape ``(n, n_classes)`` of a fitted classifier with one label a sample.
 
     Parameters
@@ -35,7 +34,7 @@ def class_scores(network: Any, rows: np.ndarray, labels: np.ndarray) -> np.ndarr
     return _spread((labels[:, None] == classes).astype(np.float64), _columns(classes, network), True)
 
 
-def _has_pairs(estimator: Any, classes: np.ndarray) -> bool:
+def _has_pairs(estimator: Network, classes: np.ndarray) -> bool:
     """Whether scores are of pairs of classes (``SVC(decision_function_shape="ovo")``): of 3 there are 3, too."""
     parameters = estimator.get_params(deep=True).items()
     return len(classes) == 3 and any(
@@ -54,7 +53,7 @@ def _spread(scores: np.ndarray, places: tuple[np.ndarray, int], is_probability: 
     return spread
 
 
-def _columns(own: np.ndarray, network: Any) -> tuple[np.ndarray, int]:
+def _columns(own: np.ndarray, network: Network) -> tuple[np.ndarray, int]:
     """The column of each class, and their number."""
     learned, given, found = own.tolist(), network.classes, network.columns
     if given is not None and (unknown := [name for name in learned if name not in given]):

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from delira.contract import ExportRole
+from delira.contract.kinds import Network
 from delira.errors import ConfigError, NetworkError
 from delira.io import estimators
 from delira.utils.files import as_target, publish
@@ -13,7 +14,7 @@ from delira.utils.files import as_target, publish
 class SklearnExport(ExportRole):
     """Files of skops."""
 
-    def write(self, network: Any, path: Path, example: Mapping[str, Any]) -> None:
+    def write(self, network: Network, path: Path, example: Mapping[str, Any]) -> None:
         """Write the estimator alone as ``.skops``, for ``skops.io.load``."""
         if path.suffix != ".skops":
             raise ConfigError(f"{path}: estimators are exported as .skops, or their weights as .safetensors")

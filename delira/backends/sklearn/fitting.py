@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from delira.contract.kinds import Network
 from delira.errors import DataError
 
 
@@ -17,7 +18,7 @@ class WholeFit:
         The :class:`SklearnEstimator`.
     """
 
-    def __init__(self, network: Any):
+    def __init__(self, network: Network):
         self.network = network
         #: entries of the batches to keep besides what the estimator reads
         self.kept: frozenset[str] = frozenset()

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from delira.contract import GeneratorsRole
+from delira.contract.kinds import Network
 
 
 class SklearnGenerators(GeneratorsRole):
@@ -22,7 +23,7 @@ class SklearnGenerators(GeneratorsRole):
         position, has_gauss, cached = state["rest"]
         np.random.set_state(("MT19937", state["keys"], position, has_gauss, cached))  # noqa: NPY002
 
-    def not_resumable(self, network: Any) -> str | None:
+    def not_resumable(self, network: Network) -> str | None:
         if network.is_incremental or self.backend.calls.is_ready(network):
             return None
         return f"{type(network.estimator).__name__}, which is fitted at the end of the epoch,"

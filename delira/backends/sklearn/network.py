@@ -20,6 +20,7 @@ from delira.contract import (
     run_hooks,
     select_inputs,
 )
+from delira.contract.kinds import Array, Network
 from delira.data_loading._arrays import as_rows
 from delira.errors import ConfigError, MissingKeyError, NetworkError
 from delira.models.abstract_network import AbstractNetwork
@@ -59,7 +60,7 @@ class SklearnEstimator(AbstractNetwork):
 
     def __init__(
         self,
-        estimator: Any,
+        estimator: Network,
         *,
         target: str | None = "label",
         classes: Sequence[Any] | None = None,
@@ -167,7 +168,7 @@ class SklearnEstimator(AbstractNetwork):
     @staticmethod
     @room_default
     def closure(
-        model: Any,
+        model: Network,
         data_dict: dict[str, Any],
         optimizers: Mapping[str, Any],
         losses: Mapping[str, Any] | None = None,
@@ -194,7 +195,7 @@ class SklearnEstimator(AbstractNetwork):
 class _Predictions(Mapping[str, Any]):
     """Predictions of a step that are computed when somebody reads them, which few trainings do."""
 
-    def __init__(self, network: Any, inputs: Mapping[str, Any]):
+    def __init__(self, network: Network, inputs: Mapping[str, Any]):
         self._network, self._inputs = network, inputs
 
     @functools.cached_property
@@ -211,7 +212,7 @@ class _Predictions(Mapping[str, Any]):
         return len(self._values)
 
 
-def _check_arguments(target: Any, classes: Any, partial_fit: Any, trusted: Any) -> None:
+def _check_arguments(target: Array, classes: Any, partial_fit: Any, trusted: Any) -> None:
     if target is not None:
         check_texts("SklearnEstimator", target=target)
     if partial_fit is not None:
@@ -246,7 +247,7 @@ def _rows(x: np.ndarray) -> np.ndarray:
     return as_rows(x, "the input of an estimator")
 
 
-def _target(model: Any, batch: Mapping[str, Any]) -> np.ndarray | None:
+def _target(model: Network, batch: Mapping[str, Any]) -> np.ndarray | None:
     if model.target is None:
         return None
     if model.target not in batch:

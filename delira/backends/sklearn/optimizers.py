@@ -5,6 +5,7 @@ from typing import Any
 
 from delira.backends.sklearn.fitting import WholeFit
 from delira.contract import OptimizersRole, UpdateConfig
+from delira.contract.kinds import Network
 from delira.errors import ConfigError
 
 
@@ -13,7 +14,7 @@ class SklearnOptimizers(OptimizersRole):
 
     def build(
         self,
-        network: Any,
+        network: Network,
         builder: Callable[..., dict[str, Any]] | None,
         optimizer_cls: Any,
         optimizer_params: Mapping[str, Any],

@@ -11,6 +11,7 @@ from delira.backends.sklearn.checkpoints import check_writable
 from delira.backends.sklearn.labels import find_classes, find_columns
 from delira.backends.sklearn.naming import name_of
 from delira.backends.sklearn.network import SklearnEstimator, is_estimator
+from delira.contract.kinds import Network
 from delira.errors import ConfigError
 from delira.experiments.experiment import BaseExperiment
 from delira.experiments.run_request import RunRequest, as_parameters
@@ -109,7 +110,7 @@ class SklearnExperiment(BaseExperiment[Any]):
     wraps_models = True
 
     @classmethod
-    def of(cls, estimator: Any, name: str | None = None, save_path: Any = None, **settings: Any) -> Self:
+    def of(cls, estimator: Network, name: str | None = None, save_path: Any = None, **settings: Any) -> Self:
         """An experiment with an estimator as it would be used without delira.
 
         Parameters

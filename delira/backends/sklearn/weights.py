@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from delira.contract import WeightsRole
+from delira.contract.kinds import Network
 from delira.errors import ConfigError
 from delira.models.weights import check_named_weights
 
@@ -13,10 +14,10 @@ from delira.models.weights import check_named_weights
 class SklearnWeights(WeightsRole):
     """Attributes of fitted estimators."""
 
-    def named(self, network: Any) -> dict[str, np.ndarray]:
+    def named(self, network: Network) -> dict[str, np.ndarray]:
         return {name: np.array(holder[key]) for name, (holder, key) in own_weights(network.estimator).items()}
 
-    def load_named(self, network: Any, weights: Mapping[str, np.ndarray]) -> None:
+    def load_named(self, network: Network, weights: Mapping[str, np.ndarray]) -> None:
         own = own_weights(network.estimator)
         arrays = {name: np.asarray(holder[key]) for name, (holder, key) in own.items()}
         check_named_weights(network, {name: (a.shape, a.dtype.name) for name, a in arrays.items()}, weights)

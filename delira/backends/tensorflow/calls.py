@@ -21,10 +21,11 @@ from delira.backends.tensorflow.traces import Traces, only_arrays, options_of
 from delira.contract import (
     CallsRole,
 )
+from delira.contract.kinds import Network
 from delira.errors import DataError, DeliraError
 
 
-def call_parameters(network: Any) -> dict[str, inspect.Parameter]:
+def call_parameters(network: Network) -> dict[str, inspect.Parameter]:
     """Arguments of ``call`` that a batch can fill."""
     parameters = inspect.signature(network.call).parameters
     return {name: parameter for name, parameter in parameters.items() if name not in ("training", "mask")}
@@ -46,7 +47,7 @@ class TfCalls(CallsRole):
         with mode(network, False):
             yield
 
-    def forward(self, network: Any, inputs: Mapping[str, Any]) -> Any:
+    def forward(self, network: Network, inputs: Mapping[str, Any]) -> Any:
         runtime = runtime_of(network)
         if not is_built(network):
             build(network, inputs)
@@ -78,7 +79,7 @@ class TfCalls(CallsRole):
         return regularisation(network) if added is None else added
 
 
-def build(network: Any, inputs: Mapping[str, Any]) -> None:
+def build(network: Network, inputs: Mapping[str, Any]) -> None:
     """Call the network once, so that its weights get their shapes; then load what waits for them."""
     with giving_shapes(network), _blaming_texts(inputs):
         network.call_untouched(**inputs)
@@ -122,14 +123,14 @@ def _with_masks(outputs: object, masks: tf.Tensor) -> Any:
     return outputs
 
 
-def regularisation(network: Any) -> dict[str, Any]:
+def regularisation(network: Network) -> dict[str, Any]:
     """What the layers of a network add to the loss, after a call; empty if they add nothing."""
     return (
         {"regularisation": tf.add_n([tf.cast(loss, tf.float32) for loss in network.losses])} if network.losses else {}
     )
 
 
-def _predict(network: Any, inputs: Mapping[str, Any]) -> tuple[Any, dict[str, Any], Any]:
+def _predict(network: Network, inputs: Mapping[str, Any]) -> tuple[Any, dict[str, Any], Any]:
     """Call the network on its device, or with a share on each of several.
 
     Returns its outputs, what they add to the loss, and their masks.

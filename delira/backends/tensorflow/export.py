@@ -19,6 +19,7 @@ from delira.contract import (
     named_outputs,
 )
 from delira.contract.export import check_samples, noting, quiet
+from delira.contract.kinds import Network
 from delira.errors import ConfigError, DataError, NetworkError
 from delira.utils.files import make_folder, sync_folder
 from delira.utils.trees import iterate_leaves, map_leaves
@@ -29,7 +30,7 @@ _ENDINGS = ("", ".savedmodel", ".tf")
 class TfExport(ExportRole):
     """SavedModels."""
 
-    def write(self, network: Any, path: Path, example: Mapping[str, Any]) -> None:
+    def write(self, network: Network, path: Path, example: Mapping[str, Any]) -> None:
         """Write the network as a SavedModel; the folder appears only when it is complete.
 
         ``tf.saved_model.load(path).signatures["serving_default"](**arrays)`` predicts; so does ``serve`` of what is
@@ -89,7 +90,7 @@ def _predicting(network: object) -> Iterator[None]:
         runtime.mode = before
 
 
-def _archive(network: Any, inputs: Mapping[str, Any]) -> tf.Module:
+def _archive(network: Network, inputs: Mapping[str, Any]) -> tf.Module:
     """A module with one function, for any number of samples."""
     module = tf.Module()
     module.network = network

@@ -23,6 +23,7 @@ from delira.contract import (
     UpdateConfig,
     WrappedOptimizers,
 )
+from delira.contract.kinds import Network, Optimizer, Tree
 from delira.errors import ConfigError, NetworkError
 from delira.utils.optimizing import both_of, building
 
@@ -69,7 +70,9 @@ class TfOptimizer:
         Of the devices that share out a batch, if there are several.
     """
 
-    def __init__(self, optimizer: Any, update: UpdateConfig, find: Callable[[], Sequence[Any]], strategy: Any = None):
+    def __init__(
+        self, optimizer: Optimizer, update: UpdateConfig, find: Callable[[], Sequence[Any]], strategy: Any = None
+    ):
         self.optimizer, self.update, self._find, self._strategy = optimizer, update, find, strategy
         # bf16 alone needs nothing here
         self.is_plain = (
@@ -406,15 +409,15 @@ class TfOptimizers(WrappedOptimizers):
 
     cure = _CURE
 
-    def make(self, network: Any, optimizer_cls: Any, **params: Any) -> dict[str, Any]:
+    def make(self, network: Network, optimizer_cls: Any, **params: Any) -> dict[str, Any]:
         return create_optims_default_tf(network, optimizer_cls, **params)
 
-    def wrap(self, network: Any, made: Mapping[str, Any], update: UpdateConfig) -> dict[str, Any]:
+    def wrap(self, network: Network, made: Mapping[str, Any], update: UpdateConfig) -> dict[str, Any]:
         if update.precision == "auto":
             update = UpdateConfig(**{**vars(update), "precision": "bf16"})
         return {name: _wrapped(name, entry, network, update) for name, entry in made.items()}
 
-    def check(self, network: Any, optimizers: Mapping[str, Any]) -> None:
+    def check(self, network: Network, optimizers: Mapping[str, Any]) -> None:
         own = {id(weight) for weight in learnable(network).values()}
         for name, wrapped in optimizers.items():
             optimizer = wrapped.optimizer
@@ -425,7 +428,7 @@ class TfOptimizers(WrappedOptimizers):
                 f"is one of the {type(network).__name__}; set a new optimizer with the network"
             )
 
-    def copy(self, optimizer: Any, network: Any, twin: Any) -> Any:
+    def copy(self, optimizer: Optimizer, network: Network, twin: Network) -> Any:
         return type(optimizer).from_config(optimizer.get_config())
 
     def none(self) -> keras.optimizers.Optimizer:
@@ -433,7 +436,7 @@ class TfOptimizers(WrappedOptimizers):
         optimizer.updates_nothing = True
         return optimizer
 
-    def noted(self, network: Any) -> Callable[[], None]:
+    def noted(self, network: Network) -> Callable[[], None]:
         kept = [
             (variable, variable.value.read_value())
             for layer in network._flatten_layers()
@@ -447,7 +450,7 @@ class TfOptimizers(WrappedOptimizers):
         return restore
 
 
-def create_optims_default_tf(model: Any, optim_cls: Any = None, **optim_params: Any) -> dict[str, Any]:
+def create_optims_default_tf(model: Network, optim_cls: Any = None, **optim_params: Any) -> dict[str, Any]:
     """One optimizer of all weights, called ``"default"``.
 
     Parameters
@@ -464,7 +467,7 @@ def create_optims_default_tf(model: Any, optim_cls: Any = None, **optim_params: 
         return {"default": cls(**params)}
 
 
-def create_optims_gan_default_tf(model: Any, optim_cls: Any, **optim_params: Any) -> dict[str, Any]:
+def create_optims_gan_default_tf(model: Network, optim_cls: Any, **optim_params: Any) -> dict[str, Any]:
     """Two optimizers: ``"gen"`` of ``model.gen`` and ``"discr"`` of ``model.discr``.
 
     An entry of the dict is an optimizer of all weights, or ``(optimizer, layer)`` for those of a layer, or
@@ -493,7 +496,7 @@ def _keras_names(params: Mapping[str, Any]) -> dict[str, Any]:
     return named
 
 
-def _wrapped(name: str, entry: Any, network: Any, update: UpdateConfig) -> TfOptimizer:
+def _wrapped(name: str, entry: Tree, network: Network, update: UpdateConfig) -> TfOptimizer:
     optimizer, of = entry if isinstance(entry, tuple) and len(entry) == 2 else (entry, network)
     if not isinstance(optimizer, keras.optimizers.Optimizer):
         raise ConfigError(

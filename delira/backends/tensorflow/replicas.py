@@ -11,6 +11,7 @@ from keras.src.losses import loss as keras_losses
 from keras.src.random.seed_generator import GLOBAL_SEED_GENERATOR
 
 from delira.backends.tensorflow.arrays import TfArrays
+from delira.contract.kinds import Array, Tree
 
 _HOST = "/CPU:0"
 
@@ -45,7 +46,7 @@ def strategy_for(devices: tuple[str, ...]) -> Any:
     return tf.distribute.MirroredStrategy(devices, cross_device_ops=tf.distribute.ReductionToOneDevice())
 
 
-def mirrored(value: Any, strategy: Any, name: str) -> Any:
+def mirrored(value: Tree, strategy: Any, name: str) -> Any:
     """A variable on every device, with the value of one that there is."""
     is_floating = value.dtype.is_floating
     with strategy.scope():
@@ -78,7 +79,7 @@ def of_this_share(values: list[Any]) -> list[Any]:
     devices = tf.distribute.get_strategy().extended.worker_devices
     own = tf.DeviceSpec.from_string(devices[share_number()])
 
-    def is_own(value: Any) -> bool:
+    def is_own(value: Tree) -> bool:
         at = tf.DeviceSpec.from_string(value.device)
         return (at.device_type, at.device_index) == (own.device_type, own.device_index)
 
@@ -100,7 +101,7 @@ class Shares:
         Of the devices.
     """
 
-    def __init__(self, tree: Any, n_samples: Any, strategy: Any):
+    def __init__(self, tree: Tree, n_samples: Any, strategy: Any):
         self._strategy, number = strategy, strategy.num_replicas_in_sync
         with tf.device(_HOST):  # or the whole batch would go to the first device
             if n_samples is None:
@@ -167,8 +168,8 @@ def _means_of_shares() -> Iterator[None]:
         keras_losses.scale_loss_for_distribution = scale
 
 
-def _cut(tree: Any, n_samples: Any, start: Any, stop: Any) -> Any:
-    def cut(leaf: Any) -> Any:
+def _cut(tree: Tree, n_samples: Any, start: Any, stop: Any) -> Any:
+    def cut(leaf: Array) -> Any:
         if not leaf.shape.rank:
             return leaf
         length = tf.shape(leaf)[0]

@@ -25,6 +25,7 @@ from delira.contract import (
     run_hooks,
     select_inputs,
 )
+from delira.contract.kinds import Array, Network, Optimizer, Tree
 from delira.contract.step import counters_of, is_traced
 from delira.errors import NetworkError
 from delira.training.checks import unpack_closure
@@ -43,11 +44,11 @@ class TfStep(StepRole):
     """Steps are graphs; gradients are those of a tape."""
 
     def bind(
-        self, closure: Callable[..., Any], network: Any, arguments: Mapping[str, Any], compiling: CompileConfig
+        self, closure: Callable[..., Any], network: Network, arguments: Mapping[str, Any], compiling: CompileConfig
     ) -> Callable[..., Any]:
         return BoundStep(closure, network, arguments, compiling, self.backend.calls.key_mapping)
 
-    def outputs(self, network: Any, outputs: Any) -> Any:
+    def outputs(self, network: Network, outputs: Any) -> Any:
         return map_leaves(as_float32, outputs) if runtime_of(network).is_mixed else outputs
 
     def learn(
@@ -97,7 +98,7 @@ class TfStep(StepRole):
         return tf.zeros(())
 
     def differentiate(
-        self, network: Any, optimizer: Any, compute: Callable[[Any], Any]
+        self, network: Network, optimizer: Optimizer, compute: Callable[[Any], Any]
     ) -> tuple[Any, Any, dict[str, Any]]:
         if not is_built(network):
             compute(network)
@@ -108,7 +109,7 @@ class TfStep(StepRole):
         found = tape.gradient(scaled, [variable.value for variable in places.values()])
         return loss, more, {name: one for name, one in zip(places, found, strict=True) if one is not None}
 
-    def leave_gradients(self, network: Any, optimizer: Any, gradients: Mapping[str, Any]) -> None:
+    def leave_gradients(self, network: Network, optimizer: Optimizer, gradients: Mapping[str, Any]) -> None:
         optimizer.left = by_variable(network, gradients)
 
     def update_after(self, optimizers: Mapping[str, Any]) -> None:
@@ -138,7 +139,7 @@ class BoundStep:
     def __init__(
         self,
         closure: Callable[..., Any],
-        network: Any,
+        network: Network,
         arguments: Mapping[str, Any],
         compiling: CompileConfig,
         key_mapping: Callable[[Any], dict[str, str]],
@@ -232,7 +233,7 @@ class BoundStep:
 class _Scopes:
     """All scopes of a step; a class, since it is entered at every step that is not compiled."""
 
-    def __init__(self, network: Any, name: str):
+    def __init__(self, network: Network, name: str):
         self._network, self._name = network, name
 
     def __enter__(self) -> None:
@@ -253,7 +254,7 @@ class _Scopes:
 def of_each_call(metrics: Mapping[str, Any] | None) -> dict[str, Any]:
     """Metrics that forget what they have seen: a value is of one call, not of all calls so far."""
 
-    def forget_and_call(metric: Any, target: Any, prediction: Any) -> Any:
+    def forget_and_call(metric: Any, target: Array, prediction: Array) -> Any:
         metric.reset_state()
         return metric(target, prediction)
 
@@ -279,7 +280,7 @@ def _total(losses: Mapping[str, Any]) -> Any:
     return total
 
 
-def as_float32(value: Any) -> Any:
+def as_float32(value: Tree) -> Any:
     """A tensor of half precision in float32; other values as they are."""
     is_half = tf.is_tensor(value) and value.dtype in (tf.bfloat16, tf.float16)
     if not is_half:
@@ -290,7 +291,7 @@ def as_float32(value: Any) -> Any:
     return precise
 
 
-def by_variable(network: Any, gradients: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
+def by_variable(network: Network, gradients: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
     """Gradients by name, and the variables of these names."""
     places = learnable(network)
     return list(gradients.values()), [places[name] for name in gradients]

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from delira.backends.tensorflow.generators import GENERATORS
 from delira.backends.tensorflow.runtime import runtime_of
+from delira.contract.kinds import Array
 from delira.errors import ConfigError, DeliraError
 
 #: kinds of batches that differ in more than their number of samples, before every axis may differ
@@ -104,7 +105,7 @@ def _structure(tree: object) -> Any:
     return None
 
 
-def _spec(leaf: Any, is_open: bool) -> tf.TensorSpec:
+def _spec(leaf: Array, is_open: bool) -> tf.TensorSpec:
     if not leaf.shape.rank:
         return tf.TensorSpec((), leaf.dtype)
     rest = [None] * (leaf.shape.rank - 1) if is_open else leaf.shape[1:]

@@ -20,6 +20,7 @@ from delira.backends.tensorflow.runtime import runtime_of
 from delira.contract import (
     WeightsRole,
 )
+from delira.contract.kinds import Network
 from delira.errors import NetworkError
 from delira.models.layer_settings import Settings, conv_settings
 from delira.models.weights import check_named_weights
@@ -41,7 +42,7 @@ _DEPTHWISE = (keras.layers.DepthwiseConv1D, keras.layers.DepthwiseConv2D)
 _Change = Callable[[np.ndarray], np.ndarray]
 
 
-def refuse_lazy(network: Any, error: type[Exception], consequence: str) -> None:
+def refuse_lazy(network: Network, error: type[Exception], consequence: str) -> None:
     """Refuse a network whose layers have not seen a batch."""
     if not is_built(network):
         lazy = [layer.name for layer in layers_of(network)[1:] if not layer.built]
@@ -57,7 +58,7 @@ def assign(variables: Sequence[Any], values: Sequence[Any]) -> None:
         variable.value.assign(exact(value))
 
 
-def learned_names(network: Any) -> frozenset[str]:
+def learned_names(network: Network) -> frozenset[str]:
     """Names of the variables that training changes by gradients; none as long as some of them have no shape."""
     if not is_built(network):
         return frozenset()
@@ -65,7 +66,7 @@ def learned_names(network: Any) -> frozenset[str]:
     return frozenset(name for name, v in named_variables(network).items() if id(v) in ids and v.trainable)
 
 
-def set_learned_names(network: Any, names: frozenset[str]) -> None:
+def set_learned_names(network: Network, names: frozenset[str]) -> None:
     """Freeze and unfreeze variables; a layer that has none left that learns is frozen as a whole.
 
     Weights that have no shape yet follow when they get theirs.
@@ -90,7 +91,7 @@ class TfWeights(WeightsRole):
     learned_names = staticmethod(learned_names)
     set_learned_names = staticmethod(set_learned_names)
 
-    def averaged(self, network: Any) -> dict[str, Any]:
+    def averaged(self, network: Network) -> dict[str, Any]:
         refuse_lazy(network, NetworkError, "so they have no average")
         ids = {id(variable) for variable in learnable(network).values()}
         return {
@@ -105,25 +106,25 @@ class TfWeights(WeightsRole):
         moved = _move(list(average.values()), list(weights.values()), tf.constant(1.0 - decay, tf.float32))
         return dict(zip(weights, moved, strict=True))
 
-    def named(self, network: Any) -> dict[str, np.ndarray]:
+    def named(self, network: Network) -> dict[str, np.ndarray]:
         refuse_lazy(network, NetworkError, "so there is nothing to show")
         return {name: np.array(exact(variable)) for name, variable in _weights(network).items()}
 
-    def load_named(self, network: Any, weights: Mapping[str, np.ndarray]) -> None:
+    def load_named(self, network: Network, weights: Mapping[str, np.ndarray]) -> None:
         refuse_lazy(network, NetworkError, "so they cannot get values")
         own = _weights(network)
         shapes = {name: (tuple(variable.shape), variable.dtype) for name, variable in own.items()}
         check_named_weights(network, shapes, weights, {name: id(variable) for name, variable in own.items()})
         assign(list(own.values()), [weights[name] for name in own])
 
-    def portable(self, network: Any) -> dict[str, np.ndarray]:
+    def portable(self, network: Network) -> dict[str, np.ndarray]:
         return {name: part.out(part.variable.numpy().copy()) for name, part in _parts(network)}
 
-    def load_portable(self, network: Any, weights: Mapping[str, np.ndarray]) -> None:
+    def load_portable(self, network: Network, weights: Mapping[str, np.ndarray]) -> None:
         for name, part in _parts(network):
             part.variable.assign(part.back(weights[name]))
 
-    def layers(self, network: Any) -> dict[str, Any]:
+    def layers(self, network: Network) -> dict[str, Any]:
         owners = _owners(network)
         return {
             name.rpartition(".")[0]: owners[id(variable)]
@@ -144,7 +145,7 @@ class TfWeights(WeightsRole):
         return {**found, "groups": int(layer.groups)} if isinstance(layer, _CONVOLUTIONS) else found
 
 
-def _weights(network: Any) -> dict[str, Any]:
+def _weights(network: Network) -> dict[str, Any]:
     """All variables but the states of generators."""
     ids = {id(generator.state) for layer in layers_of(network) for generator in layer._seed_generators}
     return {name: variable for name, variable in named_variables(network).items() if id(variable) not in ids}
@@ -163,7 +164,7 @@ class _Portable(NamedTuple):
     back: _Change
 
 
-def _owners(network: Any) -> dict[int, Any]:
+def _owners(network: Network) -> dict[int, Any]:
     """Each variable's layer, by the id of the variable."""
     return {
         id(variable): layer
@@ -172,7 +173,7 @@ def _owners(network: Any) -> dict[int, Any]:
     }
 
 
-def _parts(network: Any) -> Iterator[tuple[str, _Portable]]:
+def _parts(network: Network) -> Iterator[tuple[str, _Portable]]:
     owners = _owners(network)
     for name, variable in named_variables(network).items():
         if id(variable) in owners:  # states of generators have no layer

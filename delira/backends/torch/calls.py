@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import torch
 
 from delira.contract import CallsRole
+from delira.contract.kinds import Network
 from delira.errors import NetworkError
 from delira.utils.trees import iterate_leaves, map_leaves
 
@@ -43,7 +44,7 @@ class TorchCalls(CallsRole):
     def set_evaluating(self, network: torch.nn.Module) -> None:
         network.eval()
 
-    def call_apart(self, network: Any, inputs: Any, call: Callable[[Any], _Result]) -> _Result:
+    def call_apart(self, network: Network, inputs: Any, call: Callable[[Any], _Result]) -> _Result:
         """Call with inputs that losses, metrics, callbacks and users read afterwards.
 
         A prepared batch may have the memory of the user's arrays. The first call of a network, in each mode, gets a

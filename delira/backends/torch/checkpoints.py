@@ -13,6 +13,7 @@ from delira.contract import (
     CheckpointsRole,
 )
 from delira.contract.checkpoints import check_fit, optimizer_states
+from delira.contract.kinds import Network, Optimizer, Tree
 from delira.errors import CheckpointError, ConfigError
 from delira.io.arguments import check_model, check_saved
 from delira.io.container import DEEPEST
@@ -89,7 +90,7 @@ def _read_checkpoint(path: str | Path, map_location: Any) -> dict[str, Any]:
         raise CheckpointError(f"{path} is not a readable checkpoint: {error}") from error
 
 
-def _storable(value: Any, place: str, depth: int = 0) -> Any:
+def _storable(value: Tree, place: str, depth: int = 0) -> Any:
     """Copy of a tree in types that ``torch.load`` reads; of arrays and containers, not of tensors."""
     if depth > DEEPEST:
         raise CheckpointError(
@@ -127,7 +128,7 @@ def _key(key: Any, place: str) -> Any:
     return _plain(key)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Tree) -> Any:
     """The value without a class of its own, e.g. a member of an enumeration as its number: that is code."""
     for kind in _PLAIN:
         if isinstance(value, kind):
@@ -151,7 +152,7 @@ def _check_entries(tree: object, limit: int) -> None:
             waiting.extend(value.values() if isinstance(value, Mapping) else value)
 
 
-def _restored(tree: Any) -> Any:
+def _restored(tree: Tree) -> Any:
     if isinstance(tree, Mapping):
         if tree.keys() == {_ARRAY}:
             return tree[_ARRAY].cpu().numpy()
@@ -163,7 +164,7 @@ def _restored(tree: Any) -> Any:
 
 def save_checkpoint_torch(
     file: str | Path,
-    model: Any = None,
+    model: Network = None,
     optimizers: Mapping[str, Any] | None = None,
     epoch: int | None = None,
     **extra: Any,
@@ -301,7 +302,7 @@ def _check_weights(weights: Mapping[str, torch.Tensor], network: torch.nn.Module
     check_fit(network, weights, own, differs)
 
 
-def _load_optimizer(name: str, optimizer: Any, tree: Mapping[str, Any]) -> None:
+def _load_optimizer(name: str, optimizer: Optimizer, tree: Mapping[str, Any]) -> None:
     """Refuse the state of another optimizer: torch takes it over and fails at the first step."""
     try:
         optimizer.load_state_dict(tree["optimizer"][name])

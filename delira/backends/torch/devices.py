@@ -14,6 +14,7 @@ from delira.contract import (
     DevicesRole,
 )
 from delira.contract.devices import asked_for
+from delira.contract.kinds import Network
 from delira.errors import ConfigError
 from delira.utils.seeding import CUBLAS_SETTING, choose_cublas_workspace, make_torch_deterministic
 
@@ -63,7 +64,7 @@ class TorchDevices(DevicesRole):
                 loss.to(devices.output)
         return network.to(devices.input)
 
-    def move(self, network: Any, optimizers: Mapping[str, Any], devices: Devices, dtype: Any) -> None:
+    def move(self, network: Network, optimizers: Mapping[str, Any], devices: Devices, dtype: Any) -> None:
         if dtype is not None and not getattr(dtype, "is_floating_point", False):
             raise ConfigError(f"a network computes in a floating-point dtype of PyTorch, got {dtype!r}")
         network.to(devices.input, dtype)

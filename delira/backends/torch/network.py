@@ -9,6 +9,7 @@ import torch
 
 from delira.backends.torch.backend import BACKEND
 from delira.contract import default_closure, room_default
+from delira.contract.kinds import Tree
 from delira.models.abstract_network import AbstractNetwork
 from delira.utils.inputs import refuse_complex
 from delira.utils.trees import map_leaves
@@ -80,7 +81,7 @@ class AbstractPyTorchNetwork(AbstractNetwork, torch.nn.Module):
     closure = staticmethod(default_closure(BACKEND))
 
 
-def _to_tensor(value: Any, device: torch.device, is_input: bool) -> Any:
+def _to_tensor(value: Tree, device: torch.device, is_input: bool) -> Any:
     try:
         tensor = torch.from_numpy(_takeable(value)) if isinstance(value, np.ndarray) else torch.as_tensor(value)
     except (TypeError, ValueError, RuntimeError):

@@ -13,6 +13,7 @@ from delira.contract import (
     UpdateConfig,
     WrappedOptimizers,
 )
+from delira.contract.kinds import Network
 from delira.errors import CheckpointError, ConfigError
 from delira.utils.optimizing import both_of, building
 
@@ -423,7 +424,7 @@ def create_optims_default_pytorch(model: torch.nn.Module, optim_cls: Any, **opti
         return {"default": optim_cls(_weights_of(model), **optim_params)}
 
 
-def create_optims_gan_default_pytorch(model: Any, optim_cls: Any, **optim_params: Any) -> dict[str, Any]:
+def create_optims_gan_default_pytorch(model: Network, optim_cls: Any, **optim_params: Any) -> dict[str, Any]:
     """Two optimizers: ``"gen"`` of ``model.gen`` and ``"discr"`` of ``model.discr``."""
     gen, discr = both_of(model)
     with building(optim_cls, optim_params, _CURE):
@@ -433,7 +434,7 @@ def create_optims_gan_default_pytorch(model: Any, optim_cls: Any, **optim_params
         }
 
 
-def _weights_of(network: Any) -> Any:
+def _weights_of(network: Network) -> Any:
     if not callable(getattr(network, "parameters", None)):
         raise ConfigError(f"optimizers are made for a network of PyTorch, got {network!r}")
     return network.parameters()

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from delira.contract.kinds import Optimizer
 from delira.errors import ConfigError
 from delira.metrics.direction import AUTO, as_mode
 from delira.training.callbacks.abstract_callback import AbstractCallback
@@ -89,7 +90,7 @@ class TorchSchedulerCallback(schedule.OptimizerSchedule):
             setattr(self.scheduler, name, functools.partial(_is_better, self.scheduler))
         self._check()
 
-    def begin(self, optimizer: Any, trainer: Any) -> None:
+    def begin(self, optimizer: Optimizer, trainer: Any) -> None:
         """Make the schedule of the optimizer, which sets its first rate."""
         if self.scheduler is None:
             self._build(optimizer)

@@ -16,6 +16,7 @@ from delira.contract import (
     mark,
     run_hooks,
 )
+from delira.contract.kinds import Network, Optimizer
 from delira.errors import NetworkError
 from delira.utils.seeding import CUBLAS_SETTING
 from delira.utils.single_numbers import added
@@ -38,7 +39,7 @@ class TorchStep(StepRole):
     feed = staticmethod(feed)
     bind = staticmethod(bind_step)
 
-    def learn(self, optimizer: Any, step: Step, compute: Compute, backward: Hooks) -> None:
+    def learn(self, optimizer: Optimizer, step: Step, compute: Compute, backward: Hooks) -> None:
         with _grad_mode(True):
             compute(step)
         mark("forward")
@@ -87,7 +88,7 @@ class TorchStep(StepRole):
     def zero_loss(self, devices: Any) -> torch.Tensor:
         return torch.zeros((), device=devices.output, requires_grad=True)
 
-    def differentiate(self, network: Any, optimizer: Any, compute: Any) -> tuple[Any, Any, dict[str, Any]]:
+    def differentiate(self, network: Network, optimizer: Optimizer, compute: Any) -> tuple[Any, Any, dict[str, Any]]:
         loss, more = compute(network)
         weights = {name: weight for name, weight in network.named_parameters() if weight.requires_grad}
         with optimizer.scale_loss(loss) as scaled:
@@ -104,7 +105,7 @@ class TorchStep(StepRole):
             optimizer.step()
 
 
-def _differentiate(optimizer: Any, step: Step, backward: Hooks) -> torch.Tensor:
+def _differentiate(optimizer: Optimizer, step: Step, backward: Hooks) -> torch.Tensor:
     """Leave the gradients on the weights; returns the loss."""
     total = added(step.losses, (torch.Tensor,), _LOSS)
     if not isinstance(total, torch.Tensor) or not total.requires_grad:

@@ -16,6 +16,7 @@ import torch
 from delira.backends.torch import export as exports
 from delira.backends.torch.checkpoints import check_location, has_state, read_checkpoint, write_checkpoint
 from delira.contract.export import check_samples
+from delira.contract.kinds import Network
 from delira.errors import CheckpointError, ConfigError
 from delira.io.arguments import check_model, check_saved
 from delira.io.checkpoint import BESIDE, digest_of
@@ -88,7 +89,7 @@ def export(network: torch.nn.Module, path: Path, example: Mapping[str, Any]) -> 
 
 def save_checkpoint_torchscript(
     file: str | Path,
-    model: Any = None,
+    model: Network = None,
     optimizers: Mapping[str, Any] | None = None,
     epoch: int | None = None,
     **extra: Any,

@@ -21,6 +21,7 @@ from delira.contract import (
     mark,
     run_hooks,
 )
+from delira.contract.kinds import Network
 from delira.errors import CheckpointError, ConfigError
 from delira.models.weights import check_named_weights
 from delira.testing.toy.optimizers import ToySGD
@@ -33,7 +34,7 @@ class ToyCalls(CallsRole):
     backend: "ToyBackend"
 
     @contextlib.contextmanager
-    def training(self, network: Any) -> Iterator[None]:
+    def training(self, network: Network) -> Iterator[None]:
         """Drop inputs."""
         before, network.is_training = network.is_training, True
         try:
@@ -42,7 +43,7 @@ class ToyCalls(CallsRole):
             network.is_training = before
 
     @contextlib.contextmanager
-    def evaluating(self, network: Any) -> Iterator[None]:
+    def evaluating(self, network: Network) -> Iterator[None]:
         """Drop none."""
         before, network.is_training = network.is_training, False
         try:
@@ -50,7 +51,7 @@ class ToyCalls(CallsRole):
         finally:
             network.is_training = before
 
-    def set_evaluating(self, network: Any) -> None:
+    def set_evaluating(self, network: Network) -> None:
         """Drop none from now on."""
         network.is_training = False
 
@@ -62,7 +63,7 @@ class ToyCalls(CallsRole):
         """Nobody asks."""
         return
 
-    def call_apart(self, network: Any, inputs: Any, call: Callable[[Any], Any]) -> Any:
+    def call_apart(self, network: Network, inputs: Any, call: Callable[[Any], Any]) -> Any:
         """Call with copies, of which a network that learns drops inputs; the gradient is made of what it has seen."""
         own = map_leaves(np.copy, inputs)
         if network.is_training and "x" in own:  # its argument, and no batch
@@ -101,7 +102,7 @@ class ToyOptimizers(OptimizersRole):
 
     def build(
         self,
-        network: Any,
+        network: Network,
         builder: Callable[..., dict[str, Any]] | None,
         optimizer_cls: Any,
         optimizer_params: Mapping[str, Any],
@@ -152,7 +153,7 @@ class ToyGenerators(GeneratorsRole):
 class ToyWeights(WeightsRole):
     """The one weight."""
 
-    def averaged(self, network: Any) -> dict[str, Any]:
+    def averaged(self, network: Network) -> dict[str, Any]:
         """The one weight."""
         return {"weight": network.weight}
 
@@ -160,11 +161,11 @@ class ToyWeights(WeightsRole):
         """The one weight."""
         return frozenset(["weight"])
 
-    def named(self, network: Any) -> dict[str, np.ndarray]:
+    def named(self, network: Network) -> dict[str, np.ndarray]:
         """The one weight."""
         return {"weight": network.weight.copy()}
 
-    def load_named(self, network: Any, weights: Mapping[str, np.ndarray]) -> None:
+    def load_named(self, network: Network, weights: Mapping[str, np.ndarray]) -> None:
         """Replace the one weight."""
         check_named_weights(network, {"weight": (network.weight.shape, network.weight.dtype.name)}, weights)
         network.weight[...] = weights["weight"]
@@ -173,12 +174,12 @@ class ToyWeights(WeightsRole):
 class ToyCheckpoints(CheckpointsRole):
     """Weight and optimizer in the common container."""
 
-    def state_tree(self, network: Any, optimizers: Mapping[str, Any]) -> dict[str, Any]:
+    def state_tree(self, network: Network, optimizers: Mapping[str, Any]) -> dict[str, Any]:
         """Weight and optimizer."""
         states = {name: optimizer.state_dict() for name, optimizer in optimizers.items()}
         return {"model": {"weight": network.weight.copy()}, "optimizer": states}
 
-    def load_state_tree(self, tree: Mapping[str, Any], network: Any, optimizers: Mapping[str, Any]) -> None:
+    def load_state_tree(self, tree: Mapping[str, Any], network: Network, optimizers: Mapping[str, Any]) -> None:
         """Put weight and optimizer back."""
         weight = tree.get("model", {}).get("weight")
         if weight is None or weight.shape != network.weight.shape:

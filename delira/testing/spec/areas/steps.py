@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from delira.contract import Step, StepHooks
+from delira.contract.kinds import Data
 from delira.testing.spec.bench import Bench
 from delira.testing.spec.check import check
 from delira.testing.spec.reference import Dense, Sgd, descend, mse, mse_slope, weighted
@@ -65,7 +66,7 @@ def trains_with_two_optimizers(bench: Bench) -> None:
         bench.assert_history(trainer, name, [sum(found[:2]) / 2, sum(found[2:]) / 2])
 
 
-def _gan_step(gen: Dense, discr: Dense, optimizers: dict[str, Sgd], data: Any, real: Any) -> dict[str, float]:
+def _gan_step(gen: Dense, discr: Dense, optimizers: dict[str, Sgd], data: Data, real: Any) -> dict[str, float]:
     fake = gen(data)
     on_real, on_fake = discr(real), discr(fake)
     values = {"discr": mse(on_real, np.ones_like(on_real)) + mse(on_fake, np.zeros_like(on_fake))}
