@@ -4,6 +4,10 @@ import numpy as np
 import pytest
 from broken_off import Break
 
+from delira.errors import ConfigError
+from delira.training.data_position import EpochData, batches_again, can_be_entered, is_foreign_loader
+from delira.training.state import TrainingState
+
 
 class Loader:
     """Goes through its batches, and counts its epochs as loaders of others do."""
@@ -55,3 +59,70 @@ def test_a_loader_that_tells_its_position_goes_on_there(room, tmp_path, regressi
 def test_a_loader_goes_on_after_a_whole_epoch_too(room, tmp_path, regression, shuffles, same_trainer):
     """One that keeps its own order; and any in the process where it was broken off, since it is inside an epoch."""
     check_loader(room, tmp_path, regression, 6, shuffles, same_trainer, save_freq=1)
+
+
+COUNTERS = (5, 0, 2)
+
+
+def numbers(batches):
+    return [batch["number"].tolist() for batch in batches]
+
+
+def test_a_manager_is_entered_at_the_batch_where_the_run_stands(manager):
+    data = manager(20, 4)
+    whole = numbers(EpochData(data, COUNTERS, TrainingState()).batches)
+    entered = EpochData(data, COUNTERS, TrainingState(step_in_epoch=2))
+    assert numbers(entered.batches) == whole[2:]
+    left_out = EpochData(data, COUNTERS, TrainingState(step_in_epoch=2, batch_in_epoch=3))
+    assert numbers(left_out.batches) == whole[3:], "batches that were left out as a whole count"
+
+
+def test_only_a_manager_that_is_told_so_shuffles(manager):
+    data, ordered = manager(20, 4), np.arange(20).reshape(5, 4).tolist()
+    assert numbers(EpochData(data, COUNTERS, TrainingState(), shuffle=False).batches) == ordered
+    assert numbers(EpochData(data, COUNTERS, TrainingState(), shuffle=True).batches) != ordered
+
+
+def test_the_position_counts_from_the_step_where_the_epoch_was_entered(manager):
+    state = TrainingState(step_in_epoch=2)
+    entered = EpochData(manager(20, 4), COUNTERS, state)
+    iterator = iter(entered.batches)
+    next(iterator)
+    assert entered.position(3) == 3
+    assert EpochData([1, 2, 3], COUNTERS, state).position(2) == 2
+
+
+def test_the_batches_of_an_epoch_are_the_same_once_more(manager):
+    data = manager(20, 4)
+    first = numbers(EpochData(data, COUNTERS, TrainingState()).batches)
+    assert numbers(batches_again(data, COUNTERS, TrainingState())) == first
+    assert numbers(batches_again(data, (5, 0, 3), TrainingState())) != first
+    batches = [1, 2]
+    assert batches_again(batches, COUNTERS, TrainingState()) is batches
+
+
+@pytest.mark.parametrize("make", [list, tuple])
+def test_a_list_is_entered_and_has_the_length_of_the_whole_epoch(make):
+    entered = EpochData(make("abcd"), COUNTERS, TrainingState(step_in_epoch=3)).batches
+    assert (list(entered), len(entered)) == (["d"], 4)
+
+
+def test_an_epoch_that_has_all_its_steps_gives_no_batch(manager):
+    entered = EpochData(manager(), COUNTERS, TrainingState(step_in_epoch=3, has_all_steps=True)).batches
+    assert (list(entered), len(entered)) == ([], 3)
+
+
+def test_what_cannot_be_entered_is_refused_by_its_type():
+    data = map(str, range(3))
+    assert not can_be_entered(data)
+    assert EpochData(data, COUNTERS, TrainingState()).batches is data
+    with pytest.raises(ConfigError, match="inside epoch 2, after batch 1, where the training data, a map, cannot be"):
+        EpochData(data, COUNTERS, TrainingState(step_in_epoch=1))
+
+
+def test_a_loader_of_the_user_s_is_given_the_position_that_it_told():
+    loader = Loader([{"a": 1}, {"a": 2}])
+    assert is_foreign_loader(loader)
+    assert can_be_entered(loader)
+    state = TrainingState(step_in_epoch=1, loader={"epoch": 3, "position": 1})
+    assert list(EpochData(loader, COUNTERS, state).batches) == [{"a": 2}]

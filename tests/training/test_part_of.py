@@ -1,0 +1,36 @@
+"""An attribute of a whole is that of one of its parts."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from delira.training.part_of import Of
+
+
+class Whole:
+    speed = Of[int]("engine")
+    consumption = Of[int]("engine.tank", "used")
+
+    def __init__(self):
+        self.engine = SimpleNamespace(speed=3, tank=SimpleNamespace(used=5))
+
+
+def test_it_is_read_and_set_at_the_part():
+    whole = Whole()
+    whole.speed, whole.consumption = 4, 6
+    assert (whole.engine.speed, whole.engine.tank.used) == (4, 6)
+    assert "speed" not in vars(whole)
+
+
+def test_another_part_in_its_place_is_the_one_that_is_read():
+    whole = Whole()
+    whole.engine = SimpleNamespace(speed=9)
+    assert whole.speed == 9
+
+
+def test_of_the_class_it_is_the_descriptor_and_what_a_part_lacks_is_missing():
+    assert isinstance(Whole.speed, Of)
+    whole = Whole()
+    del whole.engine.speed
+    with pytest.raises(AttributeError, match="speed"):
+        _ = whole.speed
