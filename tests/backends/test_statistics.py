@@ -1,0 +1,47 @@
+"""Running statistics of normalisation layers, computed anew: the mean over calls, whatever was there before."""
+
+import numpy as np
+import pytest
+
+BATCHES = np.random.default_rng(0).normal(3.0, 2.0, (2, 6, 2)).astype("f4")
+
+
+def torch_layer():
+    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+    from delira.backends.torch.statistics import renew_statistics, statistics_names
+
+    layer = torch.nn.BatchNorm1d(2)
+    calls = [lambda batch=batch: layer(torch.from_numpy(batch)) for batch in BATCHES]
+    return layer, calls, renew_statistics, statistics_names, lambda: layer.running_mean.numpy()
+
+
+def tensorflow_layer():
+    pytest.importorskip("tensorflow", reason="the tensorflow room needs the package 'tensorflow', not installed")
+    import keras
+
+    from delira.backends.tensorflow.statistics import renew_statistics, statistics_names
+
+    layer = keras.layers.BatchNormalization()
+    network = keras.Sequential([keras.layers.Input((2,)), layer])
+    calls = [lambda batch=batch: network(batch, training=True) for batch in BATCHES]
+    return network, calls, renew_statistics, statistics_names, lambda: layer.moving_mean.numpy()
+
+
+def jax_layer():
+    nnx = pytest.importorskip("flax.nnx", reason="the jax room needs the package 'flax', which is not installed")
+    from delira.backends.jax.statistics import renew_statistics, statistics_names
+
+    layer = nnx.BatchNorm(2, rngs=nnx.Rngs(0))
+    calls = [lambda batch=batch: layer(batch) for batch in BATCHES]
+    return layer, calls, renew_statistics, statistics_names, lambda: np.array(layer.mean.get_value())
+
+
+@pytest.mark.slow_cases("tensorflow|jax")
+@pytest.mark.parametrize("make", [torch_layer, tensorflow_layer, jax_layer])
+def test_they_are_the_mean_over_the_calls_and_stay_without_any(make):
+    network, calls, renew, names, mean = make()
+    assert len(names(network)) == 2
+    renew(network, calls)
+    np.testing.assert_allclose(mean(), BATCHES.mean((0, 1)), rtol=1e-5)
+    renew(network, [])
+    np.testing.assert_allclose(mean(), BATCHES.mean((0, 1)), rtol=1e-5)

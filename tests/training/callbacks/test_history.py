@@ -1,0 +1,24 @@
+"""The history files of a run: a row for each epoch, and none twice."""
+
+import csv
+import json
+
+
+def test_both_files_have_every_epoch(room, tmp_path, manager):
+    trainer = room.trainer(tmp_path)
+    trainer.train(2, manager(), manager())
+    (table,), (lines,) = tmp_path.rglob("history.csv"), tmp_path.rglob("history.jsonl")
+    with table.open() as file:
+        rows = list(csv.DictReader(file))
+    records = [json.loads(line) for line in lines.read_text().splitlines()]
+    assert [int(row["epoch"]) for row in rows] == [1, 2]
+    for row, record, epoch in zip(rows, records, trainer.state.history, strict=True):
+        assert float(row["mse"]) == record["mse"] == epoch["mse"]
+        assert float(row["val_mse"]) == record["val_mse"]
+
+
+def test_a_run_that_goes_on_writes_its_epochs_once(room, tmp_path, manager):
+    room.trainer(tmp_path).train(2, manager())
+    room.trainer(tmp_path).train(3, manager())
+    (lines,) = tmp_path.rglob("history.jsonl")
+    assert [json.loads(line)["epoch"] for line in lines.read_text().splitlines()] == [1, 2, 3]
