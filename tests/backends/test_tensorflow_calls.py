@@ -1,4 +1,4 @@
-"""Calls of TensorFlow's networks: batches of any length and structure, metrics, and what errors say."""
+"""Calls of TensorFlow's networks: batches of any structure, metrics, and what errors say."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,8 +11,7 @@ from delira.errors import ConfigError, DataError
 
 pytest.importorskip("tensorflow")
 import keras
-import tensorflow as tf
-from tensorflow_trainings import N_CLASSES, N_FEATURES, TwoLayers, make_data, make_trainer
+from tensorflow_trainings import TwoLayers, make_data, make_trainer
 
 from delira.models import AbstractTfNetwork
 from delira.training import TfNetworkTrainer
@@ -32,28 +31,6 @@ def test_a_metric_of_keras_is_that_of_its_step(tmp_path: Path, compiled: Any) ->
     trainer.train(2, make_data(), verbose=False)
     shown, expected = np.array(seen).T
     np.testing.assert_allclose(shown, expected, rtol=1e-6)
-
-
-class AnyLength(AbstractTfNetwork):
-    def __init__(self) -> None:
-        super().__init__()
-        self.last = keras.layers.Dense(N_CLASSES)
-        self.n_traces = 0
-
-    def call(self, x: Any) -> dict[str, Any]:
-        self.n_traces += 1
-        return {"pred": self.last(tf.reduce_mean(x, axis=1))}
-
-
-def test_many_lengths_share_a_graph() -> None:
-    network = AnyLength()
-    backend = network.__delira_backend__
-    with backend.calls.evaluating(network):
-        for length in (*range(1, 31), 30):
-            x = np.ones((2, length, N_FEATURES), np.float32)
-            found = backend.calls.forward(network, {"x": tf.constant(x)})
-            assert found["pred"].shape == (2, N_CLASSES)
-    assert network.n_traces < 15
 
 
 class Both(NamedTuple):
