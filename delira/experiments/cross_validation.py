@@ -32,7 +32,6 @@ from delira.runs.folder import RunFolder, loss_tolerated
 from delira.runs.guard_log import count_guards, read_guards
 from delira.runs.summary import write_summary
 from delira.runs.timings import read_timings
-from delira.settings.config import read_settings
 from delira.settings.outputs import known_outputs
 from delira.training.callbacks.abstract_callback import CallbackList
 from delira.training.checks import check_metrics
@@ -79,15 +78,14 @@ class CrossValidation:
     @functools.cached_property
     def bound_metrics(self) -> dict[str, Any]:
         """The test metrics, with what the losses say about the predictions that they read."""
-        config, backend = read_settings(self.request.settings), self.experiment.trainer_cls.backend
-        return config.bound(self.metrics, self.metric_keys, backend)
+        return self.request.config.bound(self.metrics, self.metric_keys, self.experiment.trainer_cls.backend)
 
     @functools.cached_property
     def outputs(self) -> dict[str, Any]:
         """What is known of the outputs of the networks before any has computed one."""
-        config, backend = read_settings(self.request.settings), self.experiment.trainer_cls.backend
         keys = keys_of(self.bound_metrics, self.metric_keys)
-        return known_outputs(config, self.bound_metrics, keys, backend)
+        backend = self.experiment.trainer_cls.backend
+        return known_outputs(self.request.config, self.bound_metrics, keys, backend)
 
     def run(self) -> KFoldResult:
         """Train and test every fold."""
@@ -215,7 +213,7 @@ class CrossValidation:
     def _describe(self, folder: RunFolder) -> dict[str, Any]:
         """Return what the report says about the run: the manifest, with the settings as they are written in YAML."""
         settings = {
-            "model": self.request.params.model_kwargs(),
+            "model": self.request.model_kwargs,
             "training": dict(self.request.settings),
             "data": stated(self.request.describe_batches(self.data)),
             "kfold": stated(self._options()),
@@ -297,7 +295,7 @@ class CrossValidation:
         started = time.perf_counter()
         request = self.request.for_fold(number)
         if split.val is None:
-            request = dataclasses.replace(request, settings={**request.settings, "val_score_key": None})
+            request = request.with_settings(val_score_key=None)
         trainer = self.experiment.build_trainer(request, folder.fold(number))
         self._check_epochs(number, trainer.state.epoch)
         table.begin(number, trainer)

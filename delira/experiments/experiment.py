@@ -38,7 +38,7 @@ from delira.runs.code_of import code_of, code_of_functions
 from delira.runs.folder import RunFolder
 from delira.runs.guard_log import count_guards
 from delira.runs.locate import locate_fold
-from delira.settings.config import SETTINGS, check_names, read_settings
+from delira.settings.config import SETTINGS, check_names
 from delira.settings.parts import check_flag
 from delira.settings.signatures import show_settings
 from delira.training.averages import caveats_of_averages
@@ -140,7 +140,7 @@ class BaseExperiment(Generic[NetworkT]):
         if isinstance(self.model_cls, yaml_codec.Unresolved):
             self.model_cls()  # says what it is and where it could be found
         request = resolve((self.params, given), self.settings, kwargs, num_epochs=self.n_epochs, seed=seed)
-        check_model_arguments(self.model_cls, request.params.model_kwargs())
+        check_model_arguments(self.model_cls, request.model_kwargs)
         return request if request.key_mapping else dataclasses.replace(request, key_mapping=self.key_mapping)
 
     # ------------------------------------------------------------------ runs
@@ -262,7 +262,7 @@ class BaseExperiment(Generic[NetworkT]):
         if not callable(getattr(network, "prepare_batch", kwargs.get("prepare_batch"))) or isinstance(network, type):
             raise NetworkError(f"test needs a trained network, such as run returns, got {network!r}")
         request = self._resolve(None, {"num_epochs": 0})
-        config = read_settings(request.settings)
+        config = request.config
         tested = config.epoch_metrics if metrics is None else metrics
         predictor = self.predictor_cls(
             network,
@@ -364,7 +364,7 @@ class BaseExperiment(Generic[NetworkT]):
         request = self._resolve(params, asked, seed=config.random_seed)
         refuse_fold(asked, request.fold)
         request = dataclasses.replace(request, preprocessing=as_preprocessing(preprocessing))
-        settings = read_settings(request.settings)
+        settings = request.config
         tested = settings.epoch_metrics if metrics is None else metrics
         return CrossValidation(
             experiment=self,
@@ -412,7 +412,7 @@ class BaseExperiment(Generic[NetworkT]):
             )
 
     def _build_network(self, request: RunRequest) -> Any:
-        return self.model_cls(**copy.deepcopy(request.params.model_kwargs()))
+        return self.model_cls(**copy.deepcopy(request.model_kwargs))
 
     def open_folder(
         self,
@@ -444,7 +444,7 @@ class BaseExperiment(Generic[NetworkT]):
         stated = {
             "name": self.name,
             "model": class_on_disk(self.model_cls),
-            "code": code_of(self.model_cls, request.params.model_kwargs().values()),
+            "code": code_of(self.model_cls, request.model_kwargs.values()),
             "functions": code_of_functions([*request.functions(data), *called]),
             **request.facts(data, self.trainer_cls.backend),
             "fingerprint": {"kind": kind, **request.fingerprint(data), "splits": facts.pop("splits", None)},

@@ -71,7 +71,7 @@ class Parameters(LookupConfig):
         return self._effective("training")
 
     def _effective(self, part: str) -> dict[str, Any]:
-        view = copy.copy(self).permute_variability_on_top()
+        view = self._seen_by(VARIABILITY_ON_TOP)
         _check_parts(view)
         fixed, variable = (view[variability].get(part, {}) for variability in VARIABILITIES)
         return LookupConfig({**fixed, **variable}).to_dict()
@@ -136,6 +136,11 @@ class Parameters(LookupConfig):
             f"which params.hierarchy gives; or call permute_variability_on_top() or permute_training_on_top()"
         )
 
+    def _seen_by(self, hierarchy: str) -> Self:
+        """The same parameters in a hierarchy, to be read: these themselves if it is theirs, else a copy."""
+        is_clear = self.variability_on_top != self.training_on_top
+        return self if is_clear and self.hierarchy == hierarchy else copy.copy(self).permute_to_hierarchy(hierarchy)
+
     # ---- merging, text, files
 
     def update(  # type: ignore[override]  # the historic signature, not dict's
@@ -153,7 +158,7 @@ class Parameters(LookupConfig):
         if self.hierarchy == NO_HIERARCHY:
             raise HierarchyError(f"cannot update parameters with the top keys {list(self)}; start from Parameters()")
         if isinstance(dict_like, Parameters):
-            source: LookupConfig = copy.copy(dict_like).permute_to_hierarchy(self.hierarchy)
+            source: LookupConfig = dict_like._seen_by(self.hierarchy)
         else:
             source = LookupConfig()
             for key, value in dict(dict_like).items():
@@ -250,7 +255,7 @@ class Parameters(LookupConfig):
             The file that was written.
         """
         path = _with_suffix(filepath)
-        text = yaml_codec.dumps(copy.copy(self).permute_variability_on_top())
+        text = yaml_codec.dumps(self._seen_by(VARIABILITY_ON_TOP))
         writable_folder(path.parent)
         return publish_text(path, text)
 
@@ -298,7 +303,7 @@ def _filled(argument: str, given: Mapping[str, Any] | None) -> LookupConfig:
 
 def _check_parts(view: LookupConfig) -> None:
     """Refuse settings that lie beside "model" and "training" and would silently do nothing."""
-    lost = [f"{name!r}; write 'fixed.{name}' or 'variable.{name}'" for name in PARTS if name in view]
+    lost = [f"{name!r}; write 'fixed.{name}' or 'variable.{name}'" for name in PARTS if dict.__contains__(view, name)]
     for variability in VARIABILITIES:
         for name, content in view[variability].items():
             if name in PARTS:

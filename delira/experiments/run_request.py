@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import functools
 import inspect
 import logging
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,6 +19,7 @@ from delira.experiments.preprocessing import Preprocessing
 from delira.settings.config import (
     SETTINGS,
     SILENT,
+    TrainerConfig,
     check_batch_size,
     check_epochs,
     check_fold,
@@ -45,6 +47,10 @@ class RunRequest:
     params: Parameters
     settings: Mapping[str, Any]
     """Flat keywords of the trainer."""
+    config: TrainerConfig
+    """The settings as they were read and checked."""
+    model_kwargs: Mapping[str, Any]
+    """Arguments of the network."""
     num_epochs: int
     seed: int
     fold: int
@@ -58,8 +64,21 @@ class RunRequest:
 
     def for_fold(self, fold: int) -> "RunRequest":
         """Return the same, with copies of its own."""
-        params, settings, callbacks = _copied((self.params, self.settings, self.callbacks), self.callbacks)
-        return dataclasses.replace(self, fold=fold, params=params, settings=settings, callbacks=callbacks)
+        # together: what is in two of them stays one object
+        names = ("params", "settings", "config", "model_kwargs", "callbacks")
+        copies = _copied({name: getattr(self, name) for name in names}, self.callbacks)
+        return dataclasses.replace(self, fold=fold, **copies)
+
+    def with_settings(self, **settings: Any) -> "RunRequest":
+        """Return the same with other settings."""
+        changed = {**self.settings, **settings}
+        return dataclasses.replace(self, settings=changed, config=read_settings(changed))
+
+    @functools.cached_property
+    def _encoded(self) -> dict[str, Any]:
+        """The settings and the arguments of the network as plain values."""
+        parts = {"model": self.model_kwargs, "training": dict(self.settings)}
+        return {name: yaml_codec.encode(value) for name, value in parts.items()}
 
     def warn_of_no_epochs(self) -> None:
         """Tell that nothing is trained: networks as they begin are sometimes wanted, but seldom."""
@@ -68,12 +87,12 @@ class RunRequest:
 
     def fingerprint(self, data: object) -> dict[str, Any]:
         """Return what must be equal for a run to be continued; the number of epochs is not part of it."""
-        training = {name: value for name, value in self.settings.items() if name not in SILENT}
+        training = {name: value for name, value in self._encoded["training"].items() if name not in SILENT}
         dataset = getattr(data, "dataset", None)
         batches = {"manager": data.describe() if hasattr(data, "describe") else None, **self.changes, **self._learned}
         return {
             "fold": self.fold,
-            "parameters": yaml_codec.fingerprint({"model": self.params.model_kwargs(), "training": training}),
+            "parameters": yaml_codec.digest({"model": self._encoded["model"], "training": training}),
             "data": dataset.fingerprint() if dataset is not None and hasattr(dataset, "fingerprint") else None,
             "batches": yaml_codec.fingerprint(batches),
         }
@@ -95,15 +114,15 @@ class RunRequest:
     def facts(self, data: Data, backend: "Backend") -> dict[str, Any]:
         """Return what the manifest says of the run, also to tell later what differs."""
         dataset = getattr(data, "dataset", None)
-        score_key, mode = read_settings(self.settings).score(None, None)
+        score_key, mode = self.config.score(None, None)
         return {
             "room": backend.name,
             "num_threads": self.settings.get("num_threads") or backend.devices.thread_count(),
             "seed": self.seed,
             "num_epochs": self.num_epochs,
-            "settings": yaml_codec.encode(dict(self.settings)),
+            "settings": self._encoded["training"],
             "score_mode": None if score_key is None else mode,
-            "model_params": yaml_codec.encode(self.params.model_kwargs()),
+            "model_params": self._encoded["model"],
             "callbacks": settings_of_callbacks(self.callbacks),
             "batches": yaml_codec.encode(self.describe_batches(data) or None),
             "n_samples": None if dataset is None else len(dataset),
@@ -164,15 +183,18 @@ def resolve(
     epochs = next((number for number in wanted if number is not None), None)
     if epochs is None:
         raise ConfigError("num_epochs is not set; put it into the training parameters, or pass it to run or kfold")
+    epochs, config = check_epochs(epochs), read_settings(training)
     return RunRequest(
         params=own,
         settings=training,
-        num_epochs=check_epochs(epochs),
-        seed=read_settings(training).seed,
+        config=config,
+        num_epochs=epochs,
+        seed=config.seed,
         fold=check_fold(flat.get("fold", 0)),
         callbacks=_as_callbacks(flat.get("callbacks")),
         key_mapping=flat.get("key_mapping"),
         start_epoch=check_start(flat.get("start_epoch", 1)),
+        model_kwargs=own.model_kwargs(),
     )
 
 

@@ -8,7 +8,7 @@ import inspect
 import sys
 import sysconfig
 import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any
 
 #: of the byte code; that of another version says nothing
@@ -62,7 +62,8 @@ def code_of_functions(given: Iterable[Any]) -> dict[str, Any]:
     """
     reader = _Reader()
     for value in given:
-        reader.read_called(value)
+        if value is not None:
+            reader.read_called(value)
     return {"python": PYTHON, "functions": dict(sorted(reader.found.items())), "missing": sorted(reader.missing)}
 
 
@@ -76,9 +77,11 @@ class _Reader:
 
     def read_class(self, cls: type) -> None:
         """The functions and plain attributes of a class of the user's."""
-        if id(cls) in self._seen or not is_own(cls):
+        if id(cls) in self._seen:
             return
         self._seen.add(id(cls))
+        if not is_own(cls):
+            return
         plain = {}
         for name, value in vars(cls).items():
             place = f"{cls.__qualname__}.{name}"
@@ -153,7 +156,7 @@ class _Reader:
             held = getattr(value, "__dict__", {}).values()
             self.read_called([one for one in held if callable(one) or isinstance(one, (list, tuple))])
 
-    def _follow(self, value: object, used: set[str]) -> None:
+    def _follow(self, value: object, used: Set[str]) -> None:
         """Go on with a function or a class of the user's, and with those that are taken from a module of the user's."""
         if isinstance(value, types.ModuleType):
             if is_own_file(getattr(value, "__file__", None) or "") and not is_foreign(value.__name__):
@@ -193,8 +196,13 @@ def _attribute(value: object, name: str) -> Any:
         return None
 
 
-def instructions(code: types.CodeType) -> Iterator[Any]:
-    """What code does, without where it stands."""
+@functools.lru_cache(512)
+def instructions(code: types.CodeType) -> tuple[Any, ...]:
+    """What code does, without where it stands; code never changes, so that it is remembered."""
+    return tuple(_instructions(code))
+
+
+def _instructions(code: types.CodeType) -> Iterator[Any]:
     flags = code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_GENERATOR | inspect.CO_COROUTINE)
     yield [code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, flags]
     before: Any = None
@@ -227,9 +235,10 @@ def _describe(value: object) -> Any:
     return type(value).__qualname__
 
 
-def _names(code: types.CodeType) -> set[str]:
+@functools.lru_cache(512)
+def _names(code: types.CodeType) -> frozenset[str]:
     inner = (const for const in code.co_consts if isinstance(const, types.CodeType))
-    return set(code.co_names).union(*map(_names, inner))
+    return frozenset(code.co_names).union(*map(_names, inner))
 
 
 def content_of(cell: Any) -> Any:
@@ -254,12 +263,14 @@ def is_own(value: object) -> bool:
     return is_own_file(getattr(sys.modules.get(module), "__file__", None) or "")
 
 
+@functools.lru_cache(512)
 def is_foreign(module: str) -> bool:
     """Return True if a module is one of Python or of delira."""
     package = module.partition(".")[0]
     return package == "delira" or (package != "__main__" and package in sys.stdlib_module_names)
 
 
+@functools.lru_cache(512)
 def is_own_file(name: str) -> bool:
     """Return True if a file is neither one of Python nor of an installed package."""
     library = sysconfig.get_paths()["stdlib"]

@@ -78,10 +78,12 @@ class LookupConfig(dict[Any, Any]):
             del holder[name]
 
     def __contains__(self, key: object) -> bool:
-        return _locate(self, key) is not None
+        return dict.__contains__(self, key) or _locate(self, key) is not None
 
     def get(self, key: object, default: object = None) -> Any:
         """Return the entry, or ``default`` if there is none; ``key`` may be dotted."""
+        if dict.__contains__(self, key):
+            return dict.__getitem__(self, key)
         found = _locate(self, key)
         return default if found is None else _child(*found)
 
@@ -227,7 +229,7 @@ class LookupConfig(dict[Any, Any]):
         return _rebuild(type(self), {k: copy.copy(v) if isinstance(v, LookupConfig) else v for k, v in self.items()})
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        twin = memo[id(self)] = _rebuild(type(self), {})
+        twin = memo[id(self)] = type(self).__new__(type(self))
         for key, value in self.items():
             dict.__setitem__(twin, copy.deepcopy(key, memo), copy.deepcopy(value, memo))
         return twin

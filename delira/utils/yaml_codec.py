@@ -55,7 +55,12 @@ def loads(text: str | bytes, objects: Mapping[str, Any] | None = None) -> Any:
 
 def fingerprint(tree: object) -> str:
     """Return a sha256 of the content: the same in every process, whatever the order of dictionaries."""
-    return hashlib.sha256(_canonical(encode(tree)).encode()).hexdigest()
+    return digest(encode(tree))
+
+
+def digest(plain: Any) -> str:
+    """Return the :func:`fingerprint` of a tree that :func:`encode` has made plain already."""
+    return hashlib.sha256(_canonical(plain).encode()).hexdigest()
 
 
 def _canonical(plain: object) -> str:
