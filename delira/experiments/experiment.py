@@ -398,6 +398,8 @@ class BaseExperiment(Generic[NetworkT]):
         """A trainer with a fresh network, initialised from (seed, fold), that goes on from what is in its folder."""
         backend = self.trainer_cls.backend
         start: dict[str, Any] = {} if checkpoint is None else {"resume_from": checkpoint}
+        if self.trainer_cls.__init__ is BaseNetworkTrainer.__init__:  # one of the user's may hand other settings on
+            start["config"] = request.config
         with own_generators(backend):
             seed_generators(backend, request.seed, request.fold, stream="network")
             return self.trainer_cls(

@@ -182,18 +182,20 @@ def _function_in(value: object) -> types.FunctionType | None:
             continue
         if isinstance(value, (type, types.ModuleType, *PLAIN)):
             return None
-        known = (_attribute(value, name) for name in _INNER)
-        value = next((each for each in known if isinstance(each, (types.FunctionType, types.MethodType))), None)
+        value = _inner_of(value)
         if value is None:
             return None
     return None
 
 
-def _attribute(value: object, name: str) -> Any:
-    try:
-        return getattr(value, name, None)
-    except Exception:  # what an object does for its attributes is its own affair
-        return None
+def _inner_of(value: object) -> types.FunctionType | types.MethodType | None:
+    """The function or method that a wrapper keeps."""
+    for name in _INNER:
+        with contextlib.suppress(Exception):  # what an object does for its attributes is its own affair
+            inner = getattr(value, name, None)
+            if isinstance(inner, (types.FunctionType, types.MethodType)):
+                return inner
+    return None
 
 
 @functools.lru_cache(512)

@@ -127,7 +127,8 @@ class RunFolder:
                 folder = cls.create(parent)
                 stack.enter_context(locked(folder.path))
                 written = params.save(folder.path / "parameters.yml")
-                number = 1 + max((order_of(path)[0] for path in folder.path.parent.iterdir()), default=0)
+                others = (path for path in folder.path.parent.iterdir() if path != folder.path)
+                number = 1 + max((order_of(path)[0] for path in others), default=0)
                 folder.write_manifest({"number": number, **facts, "checksums": {written.name: checksum(written)}})
                 folder.log("started")
             with folder.recorded():

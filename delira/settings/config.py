@@ -413,17 +413,18 @@ def read_settings(settings: Mapping[str, Any]) -> TrainerConfig:
         if target in flat:
             raise ConfigError(f"{given[target]!r} and {name!r} mean the same; give only one of them")
         flat[target], given[target] = value, name
-    plain = {name: flat[name] for name in PLAIN if name in flat and not _means_default(flat[name], name)}
+    flat = {name: value for name, value in flat.items() if value is not None or name in _NONE_IS_MEANT}
+    plain = {name: flat[name] for name in PLAIN if name in flat}
     parts: dict[str, dict[str, Any]] = {part: {} for part in PART_CLASSES}
     for name, (part, field) in PARTS.items():
-        if name in flat and not _means_default(flat[name], name):
+        if name in flat:
             parts[part][field] = flat[name]
     if "precision" in parts["update"]:
         parts["update"]["precision"] = _precision(parts["update"]["precision"])
     parts["update"]["skip_nonfinite"] = parts["guards"].get("nonfinite") == "skip"
     in_parts = parts["guards"].get("micro_batches", 1)
     parts["update"]["in_parts"] = not (isinstance(in_parts, int) and in_parts == 1)
-    _check_mappings({**plain, **{name: flat[name] for name in PARTS if name in flat}})
+    _check_mappings(flat)
     built: dict[str, Any] = {part: cls(**parts[part]) for part, cls in PART_CLASSES.items()}
     return TrainerConfig(**plain, **built)
 
@@ -450,10 +451,8 @@ def check_names(settings: Iterable[str], known: Iterable[str]) -> None:
         raise ConfigError("\n".join(lines) + "\n(what only your closure needs goes under training['extra'])")
 
 
-def _means_default(value: object, name: str) -> bool:
-    """``None`` stands for the default wherever it is no value of its own (the historic signature has many)."""
-    return value is None and name not in ("save_freq", "logging_type", "device", "val_score_key")
-
+#: where ``None`` is a value of its own; elsewhere it stands for the default (the historic signature has many)
+_NONE_IS_MEANT = ("save_freq", "logging_type", "device", "val_score_key")
 
 #: settings that are dictionaries by name
 _BY_NAME = (

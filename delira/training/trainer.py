@@ -84,6 +84,8 @@ class BaseNetworkTrainer(Predictor):
         What is computed on batches, and how callbacks see it; that of an experiment if ``None``.
     ranks
         Which of several processes that train one network this is; the only one if ``None``.
+    config
+        The settings, if somebody has read them already.
     **settings
         The settings of :class:`delira.training.TrainerConfig` as flat keywords, e.g. ``optimizer_cls``;
         ``print(delira.training.settings_help())`` explains each.
@@ -178,15 +180,15 @@ class BaseNetworkTrainer(Predictor):
         resume_from: str | Path | None = None,
         objective: Objective | None = None,
         ranks: Ranks | None = None,
+        config: TrainerConfig | None = None,
         **settings: Unpack[TrainerKeywords],
     ):
         if key_mapping and isinstance(key_mapping, Mapping) and all(map(callable, key_mapping.values())):
             warnings.warn("the third argument is key_mapping; pass losses by name", DeprecationWarning, stacklevel=2)
             key_mapping, losses = None, key_mapping
         self.given_settings: dict[str, Any] = {**settings, **({} if losses is None else {"losses": losses})}
-        config = read_settings(self.given_settings)
         self.run = Run(
-            config,
+            config := config or read_settings(self.given_settings),
             self.backend,
             fold=fold,
             epoch=check_start(start_epoch) - 1,

@@ -38,6 +38,8 @@ from delira.utils.yaml_text import read_yaml, write_yaml
 
 __all__ = ["Unresolved", "decode", "dumps", "encode", "find_unresolved", "fingerprint", "loads"]
 
+#: kinds of values that are plain already, and of plain ones that hold others: most of a tree is the former
+_AS_IT_IS, _INNER = (bool, int, str, type(None)), (list, dict)
 _MAX_ARRAY = 1024
 _MAX_DEPTH = 100
 _MAX_ARGUMENTS = 20_000  # characters
@@ -69,10 +71,10 @@ def _canonical(plain: object) -> str:
 
 def _unordered(plain: object) -> Any:
     if isinstance(plain, list):
-        return [_unordered(value) for value in plain]
+        return [_unordered(value) if isinstance(value, _INNER) else value for value in plain]
     if not isinstance(plain, dict):
         return plain
-    plain = {str(key): _unordered(value) for key, value in plain.items()}
+    plain = {str(key): _unordered(value) if isinstance(value, _INNER) else value for key, value in plain.items()}
     if "$dict" in plain:
         plain["$dict"] = sorted(plain["$dict"], key=_canonical)
     return plain
@@ -84,7 +86,7 @@ def encode(tree: object) -> Any:
 
 
 def _encode(value: object, active: frozenset[int]) -> Any:
-    if value is None or type(value) in (bool, int, str):
+    if type(value) in _AS_IT_IS:
         return value
     if id(value) in active or len(active) > _MAX_DEPTH:
         return {"$repr": f"<{type(value).__module__}.{type(value).__qualname__} inside itself>"}
@@ -97,12 +99,12 @@ def _encode(value: object, active: frozenset[int]) -> Any:
 
 def _encode_mapping(value: Mapping[Any, Any], active: frozenset[int]) -> Any:
     if all(type(key) is str and not key.startswith("$") for key in value):
-        return {key: _encode(item, active) for key, item in value.items()}
+        return {key: item if type(item) in _AS_IT_IS else _encode(item, active) for key, item in value.items()}
     return {"$dict": [[_encode(key, active), _encode(item, active)] for key, item in value.items()]}
 
 
 def _encode_sequence(value: Any, active: frozenset[int]) -> Any:
-    items = [_encode(item, active) for item in value]
+    items = [item if type(item) in _AS_IT_IS else _encode(item, active) for item in value]
     return {"$tuple": items} if isinstance(value, tuple) else items
 
 
