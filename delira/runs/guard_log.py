@@ -10,7 +10,6 @@ from typing import Any
 from delira.errors import UnreadableError
 from delira.utils.files import publish_text
 from delira.utils.foreign import read_json
-from delira.utils.patience import read_patiently
 from delira.utils.seal import sealed, unsealed
 
 _log = logging.getLogger("delira")
@@ -95,7 +94,7 @@ def read_guards(folder: Path) -> dict[str, Any] | None:
     """
     path = folder / FILE
     try:
-        found = unsealed(read_patiently(path, lambda: read_json(path)))
+        found = unsealed(read_json(path))
         left_out = [{name: int(one[name]) for name in ("epoch", "updates", "steps")} for one in found["left_out"]]
         rollbacks = [None if epoch is None else int(epoch) for epoch in found["rollbacks"]]
     except FileNotFoundError:

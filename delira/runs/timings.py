@@ -6,7 +6,6 @@ from typing import Any
 
 from delira.errors import UnreadableError
 from delira.utils.foreign import read_json
-from delira.utils.patience import read_patiently
 from delira.utils.seal import unsealed
 
 _log = logging.getLogger("delira")
@@ -29,7 +28,7 @@ def read_timings(folder: Path) -> dict[str, Any] | None:
         If the system cannot read them now: nobody knows then whether they are lost.
     """
     try:
-        found = read_patiently(folder / FILE, lambda: read_json(folder / FILE))
+        found = read_json(folder / FILE)
         if found.get("version", VERSION) != VERSION:
             raise ValueError(f"it has the version {found['version']!r}; this version of delira reads {VERSION}")
         found = unsealed(found)

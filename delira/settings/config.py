@@ -284,11 +284,12 @@ class TrainerConfig:
             for name, function in getattr(self, setting).items():
                 if setting not in ("val_metrics", "metrics") or not is_in_reach(function):
                     _check_function(setting, name, function)
-        if twice := self.losses.keys() & {*self.train_metrics, *self.metrics, *self.val_metrics}:
+        epoch_metrics = self.epoch_metrics
+        if twice := self.losses.keys() & {*self.train_metrics, *epoch_metrics}:
             raise ConfigError(f"{sorted(twice)} names both a loss and a metric; give them different names")
         if twice := self.train_metrics.keys() & self.metrics.keys():
             raise ConfigError(f"{sorted(twice)} is both in metrics and in train_metrics; keep one of them")
-        if prefixed := [name for name in self.epoch_metrics if f"val_{name}" in self.epoch_metrics]:
+        if prefixed := [name for name in epoch_metrics if f"val_{name}" in epoch_metrics]:
             name = prefixed[0]
             raise ConfigError(f"val_metrics has {name!r} and 'val_{name}', which mean the same; keep one of them")
         for setting in ("losses", "train_metrics", "metrics"):
@@ -302,13 +303,13 @@ class TrainerConfig:
         if reserved := [name for name in self.extra if name in CLOSURE_NAMES]:
             raise ConfigError(f"extra names {reserved[0]!r}, which a closure is given anyway; use another name")
         for keys, known in (
-            ("metric_keys", {*self.train_metrics, *self.epoch_metrics}),
+            ("metric_keys", {*self.train_metrics, *epoch_metrics}),
             ("loss_keys", {*self.losses}),
         ):
             for name in getattr(self, keys):
                 if name not in known:
                     raise ConfigError(f"{keys} names {name!r}, which does not exist{did_you_mean(name, known)}")
-        self.bound(self.epoch_metrics)
+        self.bound(epoch_metrics)
 
 
 def _check_function(setting: str, name: str, function: object) -> None:

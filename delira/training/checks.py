@@ -292,9 +292,10 @@ def check_step_names(metrics: Mapping[str, Any], losses: Mapping[str, Any]) -> N
 
 def count_batches(data: Data) -> int | None:
     """Number of batches of an epoch, if it can be known."""
-    if hasattr(data, "n_batches"):
-        return None if data.n_batches is None else int(data.n_batches)
-    try:
-        return len(data)
-    except TypeError:
-        return None
+    number = getattr(data, "n_batches", NotImplemented)  # asked once: it may be computed
+    if number is NotImplemented:
+        try:
+            number = len(data)
+        except TypeError:
+            number = None
+    return None if number is None else int(number)

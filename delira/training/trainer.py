@@ -78,8 +78,7 @@ class BaseNetworkTrainer(Predictor):
     start_epoch
         Number of the first epoch of a run without checkpoints.
     resume_from
-        The checkpoint to continue from; the newest valid one in ``save_path`` if ``None``. Later ones than this
-        are set aside.
+        The checkpoint to continue from, setting later ones aside; the newest valid one in ``save_path`` if ``None``.
     objective
         What is computed on batches, and how callbacks see it; that of an experiment if ``None``.
     ranks

@@ -17,14 +17,17 @@ def map_leaves(function: Callable[[Any], Any], tree: object) -> Any:
 
 def iterate_leaves(tree: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any]]:
     """Yield ``(path, leaf)`` for every leaf, depth first."""
-    if isinstance(tree, Mapping):
-        for key, value in tree.items():
-            yield from iterate_leaves(value, (*path, key))
-    elif isinstance(tree, (list, tuple)):
-        for position, value in enumerate(tree):
-            yield from iterate_leaves(value, (*path, position))
-    else:
-        yield path, tree
+    waiting = [(path, tree)]
+    while waiting:
+        path, part = waiting.pop()
+        if isinstance(part, Mapping):
+            inner = [((*path, key), value) for key, value in part.items()]
+        elif isinstance(part, (list, tuple)):
+            inner = [((*path, position), value) for position, value in enumerate(part)]
+        else:
+            yield path, part
+            continue
+        waiting.extend(reversed(inner))
 
 
 def n_rows(*trees: Any) -> int:
