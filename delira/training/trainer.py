@@ -191,8 +191,7 @@ class BaseNetworkTrainer(Predictor):
             self.backend,
             fold=fold,
             epoch=check_start(start_epoch) - 1,
-            # absolute: whatever the working directory becomes
-            save_path=None if save_path is None else writable_folder(save_path).absolute(),
+            save_path=None if save_path is None else writable_folder(save_path).absolute(),  # whatever chdir does
             callbacks=callbacks or (),
             ranks=ranks,
         )
