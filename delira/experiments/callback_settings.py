@@ -45,7 +45,7 @@ def _flat(callbacks: Iterable[Any]) -> Iterable[Any]:
 def _only_watches(callback: object) -> bool:
     if getattr(callback, "only_watches", False):
         return True
-    module = module_on_disk(type(callback).__module__)
+    module = module_on_disk(type(callback).__module__, type(callback).__qualname__)
     return module.startswith(_OURS) and module.removeprefix(_OURS).partition(".")[0] in _WATCHING
 
 

@@ -15,9 +15,24 @@ from delira.errors import ConfigError
 
 NOTHING: Any = object()
 
-#: module of today -> the one that files on disk know its classes and functions by, since runs go on for longer than
-#: modules stay where they are
+#: where a module, or a name of one, lies today -> the module that files on disk know it by, since runs go on for longer
+#: than modules stay where they are
 _ON_DISK = {
+    "delira.backends.jax.arrays:convert_jax_array_to_npy": "delira.backends.jax.values",
+    "delira.backends.jax.checkpoints:load_checkpoint_jax": "delira.backends.jax.io",
+    "delira.backends.jax.checkpoints:save_checkpoint_jax": "delira.backends.jax.io",
+    "delira.backends.jax.optimizers:create_optims_default_jax": "delira.backends.jax.building",
+    "delira.backends.jax.optimizers:create_optims_gan_default_jax": "delira.backends.jax.building",
+    "delira.backends.tensorflow.arrays:convert_tf_tensor_to_npy": "delira.backends.tensorflow.values",
+    "delira.backends.tensorflow.checkpoints:load_checkpoint_tf": "delira.backends.tensorflow.io",
+    "delira.backends.tensorflow.checkpoints:save_checkpoint_tf": "delira.backends.tensorflow.io",
+    "delira.backends.tensorflow.optimizers:create_optims_default_tf": "delira.backends.tensorflow.builders",
+    "delira.backends.tensorflow.optimizers:create_optims_gan_default_tf": "delira.backends.tensorflow.builders",
+    "delira.backends.torch.arrays:convert_torch_tensor_to_npy": "delira.backends.torch.values",
+    "delira.backends.torch.checkpoints:load_checkpoint_torch": "delira.backends.torch.io",
+    "delira.backends.torch.checkpoints:save_checkpoint_torch": "delira.backends.torch.io",
+    "delira.backends.torch.optimizers:create_optims_default_pytorch": "delira.backends.torch.building",
+    "delira.backends.torch.optimizers:create_optims_gan_default_pytorch": "delira.backends.torch.building",
     "delira.experiments.experiment": "delira.training.base_experiment",
     "delira.experiments.parameters": "delira.training.parameters",
     "delira.experiments.preprocessing": "delira.training.preprocessing",
@@ -25,6 +40,8 @@ _ON_DISK = {
     "delira.runs.fold_result": "delira.training.result",
     "delira.settings.config": "delira.training.config",
     "delira.settings.signatures": "delira.training.signatures",
+    "delira.training.callbacks.imaging.callback:CachingImagingCallback": "delira.training.callbacks.imaging.caching",
+    "delira.training.callbacks.imaging.callback:MakeGrid": "delira.training.callbacks.imaging.caching",
     "delira.training.callbacks.schedules.cycles": "delira.training.callbacks.cycles",
     "delira.training.callbacks.schedules.for_all": "delira.training.callbacks.schedules",
     "delira.training.trainer": "delira.training.base_trainer",
@@ -124,21 +141,21 @@ def name_of(value: object) -> str | None:
         return _name_on_top(value)
     if "<" in name:
         return None
-    found, on_disk = walk(module, name), f"{module_on_disk(module)}:{name}"
+    found, on_disk = walk(module, name), f"{module_on_disk(module, name)}:{name}"
     if found is NOTHING:
         return on_disk if isinstance(value, (type, types.FunctionType)) else _name_on_top(value)
     same = found is value or (isinstance(value, types.MethodType) and found == value)  # made anew at each access
     return on_disk if same else _name_on_top(value)
 
 
-def module_on_disk(module: str) -> str:
-    """Return the name under which files know a module of delira that has moved."""
-    return _ON_DISK.get(module, module)
+def module_on_disk(module: str, name: str = "") -> str:
+    """Return the module under which files know a name of a module of delira, wherever that lies today."""
+    return _ON_DISK.get(f"{module}:{name.partition('.')[0]}") or _ON_DISK.get(module, module)
 
 
 def class_on_disk(cls: type) -> str:
     """Return ``module:qualname`` of a class, as files know it."""
-    return f"{module_on_disk(cls.__module__)}:{cls.__qualname__}"
+    return f"{module_on_disk(cls.__module__, cls.__qualname__)}:{cls.__qualname__}"
 
 
 def _name_on_top(value: object) -> str | None:
@@ -161,7 +178,7 @@ def walk(module: str, qualname: str) -> Any:
     Neither lazy modules nor module-level ``__getattr__`` are triggered: nothing is imported.
     """
     found = _walk(module, qualname)
-    moved = (_walk(today, qualname) for today, before in _ON_DISK.items() if before == module)
+    moved = (_walk(today.partition(":")[0], qualname) for today, before in _ON_DISK.items() if before == module)
     return found if found is not NOTHING else next((each for each in moved if each is not NOTHING), NOTHING)
 
 
