@@ -314,6 +314,13 @@ class Objective:
         self.run.facts[keys.METRICS] = {f"val_{name}": reported(value) for name, value in step.losses.items()}
 
 
+def checked_objective(objective: Objective | None) -> Objective | None:
+    """Return an objective that was given; refuses anything else."""
+    if not isinstance(objective, Objective | None):
+        raise ConfigError(f"objective says what is computed on batches, an Objective, got {objective!r}")
+    return objective
+
+
 def single(values: Mapping[str, Any]) -> Any:
     """Return the value itself where there is one only."""
     return next(iter(values.values())) if len(values) == 1 else dict(values)

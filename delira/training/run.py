@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from delira.contract import NO_HOOKS, Backend, Devices, StepHooks
 from delira.contract.kinds import Data
+from delira.errors import ConfigError
 from delira.settings.config import TrainerConfig, check_fold
 from delira.state import State
 from delira.training.callbacks.abstract_callback import CallbackList
@@ -15,6 +16,7 @@ from delira.training.data_position import EpochData, is_foreign_loader
 from delira.training.plan import TrainingPlan
 from delira.training.state import TrainingState
 from delira.training.stop_signals import StopSignals
+from delira.utils.checks import check_functions, check_whole
 
 if TYPE_CHECKING:
     from delira.training.running_epoch import RunningEpoch
@@ -32,6 +34,11 @@ class Ranks:
     size: int = 1
     gather: Callable[[Tree], Sequence[Tree]] = lambda tree: [tree]
     """The parts of a checkpoint that all of them hold, made of the part that this one holds."""
+
+    def __post_init__(self) -> None:
+        check_whole(self, at_least=0, rank=self.rank)
+        check_whole(self, at_least=self.rank + 1, size=self.size)
+        check_functions(self, gather=self.gather)
 
     @property
     def is_first(self) -> bool:
@@ -96,6 +103,8 @@ class Run:
         epoch: int = 0,
         ranks: Ranks | None = None,
     ):
+        if not isinstance(ranks, Ranks | None):
+            raise ConfigError(f"ranks says which of several processes this is, as Ranks(rank, size), got {ranks!r}")
         self.config, self.backend, self.seed, self._fold = config, backend, config.seed, check_fold(fold)
         self.state = TrainingState(epoch=epoch, fold=self._fold, seed=self.seed)
         self.save_path, self.callbacks = save_path, CallbackList(callbacks)

@@ -32,7 +32,7 @@ from delira.training.events import Events
 from delira.training.feeding import Feed
 from delira.training.generators import seed_generators, set_generators
 from delira.training.live_view import live_view
-from delira.training.objective import Objective
+from delira.training.objective import Objective, checked_objective
 from delira.training.output_readings import OutputReadings
 from delira.training.part_of import Of
 from delira.training.phase_times import PhaseTimes
@@ -196,7 +196,7 @@ class BaseNetworkTrainer(Predictor):
             ranks=ranks,
         )
         self.nonfinite_predictions = config.guards.nonfinite_predictions
-        self.objective = objective or self.objective_cls()
+        self.objective = checked_objective(objective) or self.objective_cls()
         self.objective.run = self.run
         self._given_key_mapping = key_mapping
         self._setup(network)

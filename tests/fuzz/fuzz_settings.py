@@ -25,6 +25,9 @@ FUNCTIONS = [*NOT_A_MAPPING, {"a": 5}, {"a": "x"}, {5: len}]
 KEYS = [*NOT_A_MAPPING, {"nonsense": ["label", "pred"]}, {"loss": 5}]
 PARAMETERS = [*NOT_A_MAPPING, {5: 1}]
 
+#: parts that a trainer is given
+PARTS: dict[str, list[Any]] = {"objective": ["x", 5, NAN, [], STRANGE], "ranks": ["x", 5, NAN, (0, 1), STRANGE]}
+
 WRONG: dict[str, list[Any]] = {
     "fold": NOT_A_COUNT,
     "start_epoch": NOT_POSITIVE_INT,

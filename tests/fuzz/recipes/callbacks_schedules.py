@@ -49,13 +49,19 @@ class Optimizer:
         self._rate = rate
 
 
+def _of_torch():
+    from delira.training import PyTorchNetworkTrainer
+
+    return PyTorchNetworkTrainer.backend.schedules
+
+
 def rates_of(schedule, folder):
     """Return the rate at the begin, and after each epoch."""
     is_torch = any("Torch" in base.__name__ for base in type(schedule).__mro__)
     optimizer = Optimizer(is_torch)
     trainer = SimpleNamespace(
         optimizers={"default": optimizer},
-        backend=SimpleNamespace(name="torch"),
+        backend=SimpleNamespace(name="torch", schedules=_of_torch() if is_torch else {}),
         score_key="val_loss",
         score_mode="lowest",
         skips_validation=False,

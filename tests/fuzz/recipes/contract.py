@@ -250,7 +250,9 @@ ENTRIES = [
         use=lambda made, folder: (made.network, made.losses),
         expected=lambda arguments: (arguments["network"], {}),
         right={"network": [1, None, "x", 2.5]},
-        free=dict.fromkeys(["batch", "predictions", "losses", "backward_arguments", "gradients"], "hooks change it"),
+        free=dict.fromkeys(
+            ["batch", "predictions", "losses", "backward_arguments", "gradients", "call"], "hooks and closures set it"
+        ),
     ),
     Entry(
         name="delira.contract.StepHooks",

@@ -3,7 +3,7 @@
 import numpy as np
 from fuzz_cases import Entry
 from fuzz_names import resolve
-from fuzz_settings import RIGHT, SAYS, WRONG, wrong_of_experiment
+from fuzz_settings import PARTS, RIGHT, SAYS, WRONG, wrong_of_experiment
 from fuzz_toys import data, descended, of_experiment, of_toy, train
 from fuzz_training import EPOCHS, by_hand, network, weights_of
 from fuzz_values import (
@@ -85,7 +85,7 @@ def toy_trainer(name, **parts):
         expected=lambda arguments: descended(),
         right={name: RIGHT[name] for name in RIGHT if name not in UPDATES},
         says=SAYS,
-        wrong={**WRONG, "save_path": NOT_A_PATH, "network": [*NETWORKS, ToyNetwork]},
+        wrong={**WRONG, **PARTS, "save_path": NOT_A_PATH, "network": [*NETWORKS, ToyNetwork]},
         free={"resume_from": "tested with the files of checkpoints"},
     )
 
@@ -115,7 +115,7 @@ ENTRIES = [
         expected=lambda arguments: by_hand(),
         right={name: RIGHT[name] for name in RIGHT if name != "save_in_background"},
         says=SAYS,
-        wrong={**WRONG, "save_path": NOT_A_PATH, "network": NETWORKS},
+        wrong={**WRONG, **PARTS, "save_path": NOT_A_PATH, "network": NETWORKS},
         free={"resume_from": "tested with the files of checkpoints"},
         needs="torch",
         is_slow=True,

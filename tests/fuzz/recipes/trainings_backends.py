@@ -2,7 +2,7 @@
 
 import numpy as np
 from fuzz_cases import Entry
-from fuzz_settings import RIGHT, WRONG, wrong_of_experiment
+from fuzz_settings import PARTS, RIGHT, WRONG, wrong_of_experiment
 from fuzz_settings import SAYS as SAYS_OF_ALL
 from fuzz_toys import data, descended
 from fuzz_training import EPOCHS, INPUTS, TARGETS
@@ -83,7 +83,7 @@ def trainer_entry(name):
         use=trained(name),
         expected=by_hand,
         right={key: values for key, values in RIGHT.items() if key not in (*WITHOUT_FILES, *without)},
-        wrong={**WRONG, "save_path": NOT_A_PATH, "network": NETWORKS},
+        wrong={**WRONG, **PARTS, "save_path": NOT_A_PATH, "network": NETWORKS},
         says=SAYS,
         free={"resume_from": "tested with the files of checkpoints"},
         needs=needs,
@@ -155,7 +155,7 @@ ENTRIES = [
         use=fitted,
         expected=least_squares,
         right=OF_LEARNERS,
-        wrong={**LEARNER, "save_path": NOT_A_PATH, "network": NETWORKS[:-1]},
+        wrong={**LEARNER, **PARTS, "save_path": NOT_A_PATH, "network": NETWORKS[:-1]},
         says=SAYS,
         free={
             "resume_from": "tested with the files of checkpoints",
