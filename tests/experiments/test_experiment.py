@@ -449,6 +449,19 @@ def test_trainer_and_predictor_classes_can_be_replaced(room, tmp_path, manager):
     assert room.experiment_cls.trainer_cls is room.trainer_cls
 
 
+def test_a_trainer_with_a_constructor_of_its_own_may_change_the_settings(room, tmp_path, manager):
+    class Trainer(room.trainer_cls):
+        def __init__(self, network, save_path, key_mapping, *, fold, callbacks, start_epoch, **settings):
+            settings["seed"] = settings.get("seed", 0) + 5
+            super().__init__(
+                network, save_path, key_mapping, fold=fold, callbacks=callbacks, start_epoch=start_epoch, **settings
+            )
+
+    experiment = room.experiment(tmp_path, trainer_cls=Trainer)
+    experiment.run(manager(), seed=1)
+    assert experiment.last_trainer.seed == experiment.last_trainer.config.seed == 6
+
+
 # ---- on disk
 
 
