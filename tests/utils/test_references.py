@@ -8,7 +8,7 @@ import pytest
 from delira.utils.references import class_on_disk, module_on_disk, name_of, walk
 
 #: public name, and what version 1.0 wrote of it
-NAMES = [line.split() for line in (Path(__file__).parents[1] / "golden" / "names.txt").read_text().splitlines()]
+NAMES = [line.split() for line in (Path(__file__).parents[1] / "names_on_disk.txt").read_text().splitlines()]
 
 
 @pytest.mark.parametrize("package", sorted({public.rpartition(".")[0] for public, _ in NAMES}))
