@@ -68,9 +68,13 @@ class Parts:
                 break
         return SimpleNamespace(metrics={})
 
+    def running(self):
+        """What takes the values of an epoch that begins now."""
+        return RunningEpoch.of(self.run, None)
+
     def train_on(self, *batches, running=None):
         """Steps on some batches, of an epoch that begins now."""
-        running = running or RunningEpoch.of(self.run, None)
+        running = running or self.running()
         with self.events.learning():
             for number, batch in enumerate(batches, 1):
                 self.step.train_on(batch, None, number == len(batches), running)
