@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from bare_parts import Parts
 
 from delira.errors import ConfigError
+from delira.training.averages import RENEWED, caveats_of_averages
 from delira.training.callbacks import ExponentialMovingAverage
 
 START = np.linspace(-0.5, 0.5, 3).reshape(-1, 1)
@@ -337,3 +339,112 @@ def test_an_experiment_tests_and_gives_back_the_average(room, tmp_path, manager)
     assert room.read(network).shape == room.read(trainer.module).shape
     path = next((tmp_path / "average").rglob(f"checkpoint_last{room.backend.checkpoint_suffix}"))
     assert np.array_equal(room.read(network), room.weight_in(trainer.load_state(path)["model"]))
+
+
+# ---- the averaged weights alone, without a trainer
+
+
+class Average:
+    """An average that somebody sets."""
+
+    def __init__(self, room, value):
+        self.room, self.value, self.taken = room, value, []
+
+    def weights(self):
+        return None if self.value is None else {self.room.weight_name: self.value}
+
+    def take(self, network):
+        self.taken.append(self.room.read(network))
+
+
+@pytest.fixture
+def averaged(room):
+    """Parts whose average is twice the weights, and the weights."""
+    parts = Parts(room)
+    own = room.read(parts.run.network)
+    other = room.build()
+    room.write(other, 2 * own)
+    parts.averages.use(Average(room, room.backend.checkpoints.state_tree(other, {})["model"][room.weight_name]))
+    return parts, own
+
+
+def test_without_a_callback_there_is_no_average(room):
+    parts = Parts(room)
+    before = room.read(parts.run.network)
+    assert parts.averages.weights() is None
+    assert parts.averages.lent() is None
+    with parts.averages.in_use():
+        assert np.array_equal(room.read(parts.run.network), before)
+    assert parts.averages.to_tree({"w": 1}) == {"model": {"w": 1}}
+
+
+def test_the_network_has_the_average_while_it_is_in_use_and_its_own_after_an_error(room, averaged):
+    parts, own = averaged
+    seen = []
+
+    def fail():
+        with parts.averages.in_use():
+            seen.append(room.read(parts.run.network))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert np.allclose(seen, 2 * own)
+    assert np.array_equal(room.read(parts.run.network), own)
+
+
+def test_a_checkpoint_holds_both(room, averaged):
+    parts, own = averaged
+    tree = parts.averages.to_tree(parts.run.weights)
+    assert np.allclose(room.weight_in(tree["model"]), 2 * own)
+    assert np.array_equal(room.weight_in(tree["training_model"]), own)
+    assert RENEWED not in tree
+
+
+def test_weights_that_were_lent_are_given_back(room, averaged):
+    parts, own = averaged
+    lent = parts.averages.lent()
+    parts.run.backend.checkpoints.load_state_tree({"model": lent}, parts.run.network, {})
+    assert parts.averages.is_lent
+    assert np.array_equal(room.weight_in(parts.averages.to_tree(parts.run.weights)["training_model"]), own)
+    parts.averages.take_back()
+    assert np.array_equal(room.read(parts.run.network), own)
+    assert not parts.averages.is_lent
+
+
+def test_another_network_is_given_nothing_back(room, averaged):
+    parts, own = averaged
+    parts.averages.lent()
+    parts.run.network = other = room.build()
+    room.write(other, own + 1)
+    parts.averages.take_back()
+    assert np.array_equal(room.read(other), own + 1)
+
+
+def test_a_second_average_is_refused(averaged):
+    with pytest.raises(ConfigError, match="there is an Average already; the weights can have only one average"):
+        averaged[0].averages.use(object())
+
+
+def test_an_average_that_comes_later_continues_that_of_the_checkpoint(room, averaged):
+    parts, own = averaged
+    tree = parts.averages.to_tree(parts.run.weights)
+    later = Parts(room)
+    later.averages.take(tree)
+    callback = Average(room, None)
+    later.averages.use(callback)
+    later.averages.go_on(callback)
+    later.averages.go_on(callback)
+    (taken,) = callback.taken
+    assert np.allclose(taken, 2 * own)
+    assert np.array_equal(room.read(later.run.network), own), "it only looked at them"
+
+
+def test_caveats_name_folds_and_statistics():
+    class Fold:
+        def __init__(self, fold, *raw_statistics):
+            self.fold, self.raw_statistics = fold, raw_statistics
+
+    assert caveats_of_averages([Fold(0)], is_training=False) == []
+    (told,) = caveats_of_averages([Fold(0), Fold(1, "a", "b", "c"), Fold(2, "a")], is_training=False)
+    assert told.startswith("fold 1, 2: tested with averaged weights with running statistics (a, b and 1 more)")

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 from problems import mae
 
+from delira.data_loading import DictDataset
 from delira.errors import ConfigError, DataError, MissingKeyError, NetworkError
+from delira.training.checks import check_data, check_length, check_step_names, describe_batch, unpack_closure
+from delira.training.state import TrainingState
 
 
 def apart(y_true, y_pred):
@@ -166,3 +169,75 @@ def test_a_metric_without_its_entry_still_says_all_there_is(room, tmp_path, mana
     predictor = room.experiment(tmp_path).setup(training=False, model=room.build())
     with pytest.raises(MissingKeyError, match=r"'mask'.*'data'.*'pred'"):
         predictor.evaluate(manager(), metrics={"m": lambda a, b: 0.0}, metric_keys={"m": ("mask", "pred")})
+
+
+# ---- the checks alone
+
+
+@pytest.mark.parametrize(
+    ("result", "wanted"),
+    [
+        (({"a": 1}, {"b": 2}, {"c": 3}), ({"a": 1}, {"b": 2}, {"c": 3})),
+        (({"b": 2}, {"c": 3}), ({}, {"b": 2}, {"c": 3})),
+        (({"b": 2}, [3]), ({}, {"b": 2}, {"pred": 3})),
+        (({"b": 2}, (3, 4)), ({}, {"b": 2}, {"pred_0": 3, "pred_1": 4})),
+    ],
+)
+def test_what_a_closure_returned_is_split(result, wanted):
+    assert unpack_closure(result) == wanted
+
+
+@pytest.mark.parametrize(
+    ("result", "told"),
+    [
+        (None, "closure returned a NoneType; it returns"),
+        (({}, {}, {}, {}), "closure returned a tuple of 4; it returns"),
+        ((1.0, {}), "closure returned a float for losses; it must be a dict by name"),
+        (({}, {}, 3), "closure returned a int for predictions; it must be a dict by name"),
+    ],
+)
+def test_what_a_closure_cannot_return_is_refused(result, told):
+    with pytest.raises(NetworkError, match=told):
+        unpack_closure(result)
+
+
+def test_values_of_one_name_are_refused():
+    check_step_names({"a": 1}, {"b": 2})
+    for metrics, losses, told in (({"a": 1}, {"a": 2}, "'a' as a metric and as a loss"), ({}, {"epoch": 1}, "'epoch'")):
+        with pytest.raises(NetworkError, match=told):
+            check_step_names(metrics, losses)
+
+
+def test_data_that_give_batches_are_taken(manager):
+    for data in (manager(), [{"data": 1}], iter([]), range(0)):
+        check_data(data, "training")
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        ({"data": np.zeros(3)}, "the test data is a dict; pass a BaseDataManager"),
+        (np.zeros(3), "the test data is a ndarray"),
+        (3, "the test data is a int"),
+        ([1, {}], "a batch must be a dict of arrays with the samples first, got int: the test data"),
+        (DictDataset({"data": np.zeros(3)}), r"the test data is a dataset; wrap it: BaseDataManager\(dataset"),
+    ],
+)
+def test_what_gives_no_batches_is_refused_in_words(data, told):
+    with pytest.raises(DataError, match=told):
+        check_data(data, "test")
+
+
+def test_a_run_does_not_end_before_the_epoch_that_it_is_inside_of():
+    check_length(TrainingState(epoch=2), 2)
+    check_length(TrainingState(epoch=1, step_in_epoch=1), 2)
+    with pytest.raises(ConfigError, match="num_epochs=2, but the run is inside epoch 3 already"):
+        check_length(TrainingState(epoch=2, step_in_epoch=1), 2)
+
+
+def test_a_batch_is_described_by_its_entries():
+    assert describe_batch([1]) == "list"
+    told = describe_batch({"data": np.zeros((2, 3), "f4"), "name": "a"})
+    assert told.startswith("'data': ")
+    assert "(2, 3)" in told
+    assert ", 'name': " in told

@@ -2,9 +2,14 @@
 
 import numpy as np
 import pytest
+from bare_parts import Parts, plan_of
 from small_rooms import ROOMS, build_room, normed_network
 
 import delira
+from delira import state as keys
+from delira.training.callbacks.hooks import Callback
+from delira.training.evaluation import StopInValidation
+from delira.training.step_values import StepValues
 
 
 def predicted(room, network, data):
@@ -50,3 +55,125 @@ def test_a_trial_leaves_its_module_in_evaluation_mode_too():
     trial = delira.Trial(module, torch.optim.SGD(module.parameters(), 0.1), torch.nn.MSELoss(), verbose=0)
     trial.with_train_data(torch.zeros(8, 2), torch.zeros(8, 1), batch_size=4).run(1)
     assert not any(each.training for each in module.modules())
+
+
+# ---- watcher and evaluator alone, without a trainer
+
+
+def pass_of(watcher, parts, batch):
+    prepared = watcher.before(parts.feed.prepare(batch))
+    with parts.run.backend.calls.evaluating(parts.run.network):
+        return watcher.after(parts.forward(prepared), prepared, len(batch["data"]))
+
+
+def test_a_watcher_counts_batches_and_takes_their_losses(room, regression):
+    parts = Parts(room)
+    losses = StepValues(room.backend.arrays.read_scalars)
+    watcher = parts.evaluator.watcher(losses=losses)
+    for n in (4, 2):
+        pass_of(watcher, parts, regression(n))
+    assert watcher.number == 2
+    one, other = losses["mse"]
+    assert losses.reduce()["mse"] == pytest.approx((4 * one + 2 * other) / 6)
+
+
+def test_without_losses_none_are_computed(room, regression):
+    parts = Parts(room)
+    parts.objective.validation_losses = None
+    watcher = parts.evaluator.watcher()
+    pass_of(watcher, parts, regression(4))
+    assert (watcher.number, watcher.losses) == (1, None)
+
+
+class Sees(Callback):
+    def __init__(self, replace=None):
+        self.replace, self.seen = replace, []
+
+    def on_sample_validation(self, state):
+        self.seen.append(("sample", state[keys.BATCH]))
+
+    def on_forward_validation(self, state):
+        self.seen.append(("forward", state[keys.BATCH]))
+        if self.replace is not None:
+            state[keys.Y_PRED] = self.replace(state[keys.Y_PRED])
+
+    def on_step_validation(self, state):
+        self.seen.append(("step", state[keys.BATCH]))
+
+
+def test_callbacks_see_every_batch_and_what_they_make_of_predictions_counts(room, regression):
+    sees = Sees(lambda pred: pred * 0)
+    parts = Parts(room, sees)
+    watcher = parts.evaluator.watcher()
+    predictions = pass_of(watcher, parts, regression(4))
+    pass_of(watcher, parts, regression(4))
+    assert not room.backend.arrays.to_numpy(dict(predictions))["pred"].any()
+    assert sees.seen == [(event, number) for number in (0, 1) for event in ("sample", "forward", "step")]
+
+
+def test_predictions_that_are_kept_are_those_that_the_state_shows(room, regression):
+    parts, kept = Parts(room, Sees()), []
+    pass_of(parts.evaluator.watcher(kept=kept), parts, regression(4))
+    assert kept == [parts.run.facts[keys.Y_PRED]]
+
+
+def test_a_signal_ends_the_pass(room, regression):
+    parts = Parts(room)
+    parts.run.stop_signals.received = 15
+    with pytest.raises(StopInValidation):
+        pass_of(parts.evaluator.watcher(), parts, regression(4))
+
+
+@pytest.mark.parametrize(
+    ("may_end", "before", "enough"), [(True, False, True), (False, False, False), (True, True, False)]
+)
+def test_a_pass_ends_before_its_time_where_it_may_and_only_by_who_asks_in_it(room, may_end, before, enough):
+    parts = Parts(room)
+    parts.objective.may_end_early = may_end
+    parts.run.facts[keys.STOP_TRAINING] = before
+    watcher = parts.evaluator.watcher()
+    parts.run.facts[keys.STOP_TRAINING] = True
+    assert watcher.is_enough is enough
+
+
+def test_a_validation_gives_its_values_the_prefix_and_tells_its_ends(room, regression):
+    heard = []
+
+    class Ends(Callback):
+        def on_start_validation(self, state):
+            heard.append(("start", state[keys.DATA], state[keys.STEPS]))
+
+        def on_end_validation(self, state):
+            heard.append(("end", sorted(state[keys.METRICS])))
+            state[keys.METRICS] = {**state[keys.METRICS], "mine": 2.0}
+
+    parts = Parts(room, Ends())
+    data = [regression(4), regression(2)]
+    values = parts.evaluator.validate(plan_of(data, data), 1)
+    assert sorted(values) == ["mine", "val_mse"]
+    assert heard == [("start", keys.VALIDATION_DATA, 2), ("end", ["val_mse"])]
+    (how,) = parts.passes
+    assert how["epoch"] == 1
+    assert not how["keep_predictions"]
+
+
+def test_a_test_is_a_phase_of_its_own_and_is_over_after_an_error(room, regression):
+    phases = []
+
+    class Phases(Callback):
+        phases = ("evaluate",)
+
+        def on_start(self, state):
+            phases.append(("start", state[keys.PHASE]))
+
+        def on_end(self, state):
+            phases.append(("end", state[keys.PHASE]))
+
+    parts = Parts(room, Phases())
+    parts.evaluator.test([regression(4)])
+    assert phases == [("start", "evaluate"), ("end", "evaluate")]
+    with pytest.raises(KeyError):
+        parts.evaluator.test([{"other": np.zeros((2, 3))}])
+    assert phases[2:] == phases[:2]
+    assert parts.run.phase == "fit"
+    assert keys.GENERATOR not in parts.run.facts

@@ -4,10 +4,12 @@ import csv
 
 import numpy as np
 import pytest
+from bare_parts import SHOWN, Parts
 from small_rooms import build_room
 
 from delira import state as keys
-from delira.errors import ConfigError
+from delira.contract import Step
+from delira.errors import ConfigError, NetworkError
 from delira.state import CRITERION, DATA, EPOCH, METRICS, MODEL, OPTIMIZER, PHASE, TEST_DATA, X
 from delira.training.callbacks import CSVLogger, EarlyStopping, UnpackState
 from delira.training.callbacks.decorators import (
@@ -19,6 +21,7 @@ from delira.training.callbacks.decorators import (
     on_step_training,
     on_step_validation,
 )
+from delira.training.objective import Objective, single
 
 ROOMS = ("torch", "tensorflow", "jax")
 
@@ -165,3 +168,131 @@ def test_a_network_that_takes_entries_of_the_state_is_cross_validated(name, tmp_
         outputs.append(experiment.kfold(manager(), num_splits=2)[0])
     for one, other in zip(*(fold.values() for fold in outputs), strict=True):
         np.testing.assert_allclose(one["pred"], other["pred"], rtol=1e-5)
+
+
+# ---- the objective alone, without a trainer
+
+
+@pytest.fixture
+def objective(room):
+    return Parts(room).objective
+
+
+def test_the_state_shows_what_the_run_works_with(room):
+    parts = Parts(room)
+    facts = parts.run.facts
+    assert facts[keys.SELF] is SHOWN
+    assert facts[keys.MODEL] is parts.run.network
+    assert facts[keys.CRITERION] is parts.run.config.losses
+    assert facts[keys.CALLBACK_LIST] is parts.run.callbacks
+    assert not isinstance(facts[keys.OPTIMIZER], dict), "there is one"
+
+
+INPUTS = {"one": {"x": "data"}, "two": {"x": "data", "mask": "area"}}
+BATCHES = {
+    "one": {"data": 1, "label": 2},
+    "two": {"data": 1, "area": 3, "label": 2},
+    "more": {"data": 1, "area": 3, "label": 2, "number": 4},
+}
+
+
+@pytest.mark.parametrize(
+    ("mapping", "batch"), [("one", "one"), ("one", "two"), ("one", "more"), ("two", "two"), ("two", "more")]
+)
+def test_a_batch_that_is_divided_and_joined_is_the_same(objective, mapping, batch):
+    objective.run.key_mapping, batch = INPUTS[mapping], BATCHES[batch]
+    step = Step(None, dict(batch))
+    objective.show_on_sample(step)
+    assert (objective.run.facts[keys.X], objective.run.facts[keys.Y_TRUE]) == objective.divided(batch)
+    objective.take_on_sample(step)
+    assert step.batch == batch
+    assert objective.batch_of(objective.divided(batch)[0]) == {key: batch[key] for key in INPUTS[mapping].values()}
+
+
+def test_what_callbacks_make_of_the_parts_is_in_the_batch(objective):
+    objective.run.key_mapping = INPUTS["one"]
+    step = Step(None, {"data": 1, "label": 2})
+    objective.show_on_sample(step)
+    objective.run.facts[keys.X], objective.run.facts[keys.Y_TRUE] = 10, 20
+    objective.take_on_sample(step)
+    assert step.batch == {"data": 10, "label": 20}
+
+
+@pytest.mark.parametrize("predictions", [{"pred": 1}, {"pred": 1, "wide": 2}])
+def test_predictions_that_are_shown_and_taken_are_the_same(objective, predictions):
+    step = Step(None, {}, dict(predictions))
+    objective.show_on_forward(step)
+    assert objective.run.facts[keys.Y_PRED] == single(predictions)
+    objective.take_on_forward(step)
+    assert step.predictions == predictions
+
+
+def test_a_loss_that_callbacks_change_is_a_further_loss(objective):
+    step = Step(None, {}, losses={"mse": 2.0, "other": 3.0})
+    objective.show_on_criterion(step)
+    assert objective.run.facts[keys.LOSS] == 5.0
+    objective.take_on_criterion(step)
+    assert step.losses == {"mse": 2.0, "other": 3.0}
+    objective.run.facts[keys.LOSS] = objective.run.facts[keys.LOSS] + 0.5
+    objective.take_on_criterion(step)
+    assert step.losses == {"mse": 2.0, "other": 3.0, "added": 0.5}
+
+
+def test_a_loss_that_is_added_to_in_place_is_a_further_loss_too():
+    torch = pytest.importorskip("torch")
+    objective = Parts(build_room("torch")).objective
+    step = Step(None, {}, losses={"mse": torch.tensor(2.0)})
+    objective.show_on_criterion(step)
+    objective.run.facts[keys.LOSS] += 1
+    objective.take_on_criterion(step)
+    assert float(step.losses["added"]) == 1.0
+    assert float(step.losses["mse"]) == 2.0
+
+
+def test_gradients_that_callbacks_leave_out_stay(objective):
+    step = Step(None, {}, gradients={"a": 1, "b": 2})
+    objective.show_on_backward(step)
+    objective.run.facts[keys.GRADIENTS] = {"a": 5}
+    objective.take_on_backward(step)
+    assert step.gradients == {"a": 5, "b": 2}
+
+
+def test_after_a_step_the_state_has_values_and_no_gradients(objective):
+    facts = objective.run.facts
+    facts[keys.GRADIENTS] = {}
+    objective.after_step({"data": 1, "label": 2}, ({"mae": 3.0}, {"mse": 2.0}, {"pred": 4}), {"carried": 5})
+    assert (facts[keys.X], facts[keys.Y_TRUE], facts[keys.Y_PRED], facts[keys.LOSS]) == (1, 2, 4, 2.0)
+    assert facts[keys.METRICS] == {"mse": 2.0, "mae": 3.0}
+    assert facts["carried"] == 5
+    assert keys.GRADIENTS not in facts
+
+
+def test_a_pass_begins_without_values_and_ends_with_those_that_callbacks_left(objective):
+    objective.begin_pass(keys.TRAIN_DATA, [1, 2, 3])
+    facts = objective.run.facts
+    assert (facts[keys.DATA], facts[keys.STEPS], facts[keys.METRICS]) == (keys.TRAIN_DATA, 3, {})
+    objective.end_pass({"mse": 1.0}, "on_end_training")
+    facts[keys.METRICS] = {**facts[keys.METRICS], "mine": 2.0}
+    assert objective.recorded() == {"mse": 1.0, "mine": 2.0}
+
+
+def test_one_criterion_takes_the_name_of_the_one_loss(objective):
+    objective.set_criterion(abs)
+    assert objective.run.config.losses == {"mse": abs}
+    objective.set_criterion({"a": abs, "b": max})
+    assert objective.run.config.losses == {"a": abs, "b": max}
+    with pytest.raises(ConfigError, match="the trainer has the losses a, b"):
+        objective.set_criterion(abs)
+
+
+def test_a_network_without_its_methods_is_refused(objective):
+    with pytest.raises(NetworkError, match="object has no closure"):
+        objective.methods_of(object())
+
+
+def test_an_experiment_goes_through_all_of_its_data_and_takes_no_network_itself():
+    objective = Objective()
+    assert not objective.takes_network(object())
+    assert not objective.is_enough()
+    assert objective.may_look_ahead()
+    assert (objective.arguments(), objective.kept_values(), objective.kept_place()) == ({}, {}, {})

@@ -2,9 +2,14 @@
 
 import numpy as np
 import pytest
+from small_rooms import build_room
 
-from delira.errors import ConfigError
+from delira.errors import ConfigError, FolderInUseError
 from delira.models import named_weights
+from delira.settings.config import read_settings
+from delira.training.run import Ranks, Run
+from delira.training.run_files import NoSaver, RunFiles, check_score, lock
+from delira.training.saving import Saver
 
 
 def test_it_learns_the_same_and_writes_nothing(room, tmp_path, manager, monkeypatch):
@@ -73,3 +78,55 @@ def test_parameters_of_a_schedule_that_is_not_there_are_refused(room):
     with pytest.raises(ConfigError, match=r"lr_scheduler_params=.* has no effect without lr_scheduler_cls"):
         room.trainer(None, lr_scheduler_params={"step_size": 1})
     assert room.trainer(None, lr_scheduler_params={}) is not None
+
+
+# ---- the files of a run alone, without a trainer
+
+
+def run_of(folder, **more):
+    settings = {key: more.pop(key) for key in [*more] if key != "ranks"}
+    room = build_room("toy")
+    run = Run(read_settings({"losses": {"mse": room.loss}, **settings}), room.backend, save_path=folder, **more)
+    run.network, run.devices = room.build(), room.backend.devices.resolve((), "cpu")
+    return run
+
+
+def test_a_folder_has_a_history_and_checkpoints(tmp_path):
+    run = run_of(tmp_path)
+    files = RunFiles(run, {})
+    assert type(files.saver) is Saver
+    assert files.saver.folder.path("last").parent == tmp_path / "checkpoints"
+    assert type(next(iter(run.callbacks))).__name__ == "HistoryWriter"
+
+
+@pytest.mark.parametrize(("folder", "ranks"), [(None, None), ("here", Ranks(1, 2))])
+def test_without_a_folder_or_a_right_to_write_nothing_is_saved(tmp_path, folder, ranks):
+    run = run_of(None if folder is None else tmp_path / folder, ranks=ranks, logging_type=None)
+    files = RunFiles(run, {})
+    assert type(files.saver) is NoSaver
+    files.saver.begin(None)
+    files.saver.save({}, ["last"])
+    files.saver.check_alone()
+    assert list(run.callbacks) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("setting", [{"save_freq_steps": 1}, {"save_freq_minutes": 1}, {"nonfinite": "rollback"}])
+def test_settings_that_need_files_are_refused_without_a_folder(setting):
+    with pytest.raises(ConfigError, match="needs checkpoints, and save_path=None keeps none; give a save_path"):
+        RunFiles(run_of(None, logging_type=None, **setting), {})
+
+
+def test_a_score_needs_a_folder(tmp_path):
+    check_score(None, None)
+    check_score(tmp_path, "val_mse")
+    with pytest.raises(ConfigError, match="val_score_key='val_mse' needs checkpoints"):
+        check_score(None, "val_mse")
+
+
+def test_the_folder_is_locked_by_the_first_of_several_processes_alone(tmp_path):
+    first, second = run_of(tmp_path), run_of(tmp_path, ranks=Ranks(1, 2))
+    with lock(first, alone=True), lock(second, alone=True), lock(run_of(None), alone=True):
+        pass
+    with lock(first, alone=True), pytest.raises(FolderInUseError):
+        lock(first, alone=True).__enter__()

@@ -5,10 +5,12 @@ import warnings
 import numpy as np
 import pytest
 from broken_off import Break
+from small_rooms import build_room
 from stored_trees import through_a_file
 
 from delira.errors import CheckpointError
 from delira.metrics import AurocMetric, MetricSet, SklearnAccuracyScore, accuracy, dice, per_sample
+from delira.settings.config import read_settings
 from delira.training.running_epoch import RunningEpoch
 
 N_BATCHES = 7
@@ -334,3 +336,31 @@ def test_the_state_of_a_running_epoch_goes_through_every_file(room, tmp_path, ma
     assert second.rates == {"lr": 0.25}
     results = [[part.reduce() for part in running.finish(N_BATCHES)] for running in (first, second)]
     assert results[0] == results[1]
+
+
+# ---- alone, without a trainer
+
+
+def running_of(**settings):
+    room = build_room("toy")
+    return RunningEpoch(
+        read_settings({"losses": {"mse": room.loss}, **settings}), room.backend, {"lr": 0.5}, left_out=1
+    )
+
+
+def test_without_metrics_over_the_epoch_there_are_values_of_steps_alone():
+    running = running_of()
+    running.losses.append({"mse": 1.0}, 3, 1)
+    running.losses.append({"mse": 4.0}, 1, 2)
+    metrics, losses = running.finish(2)
+    assert running.reduce(losses, "mean") == {"mse": 1.75}
+    assert running.reduce({"mse": [1.0, 4.0]}, "mean") == {"mse": 2.5}
+    assert running.reduce(metrics, "mean") == {}
+    assert (running.rates, running.left_out, running.is_storable) == ({"lr": 0.5}, 1, True)
+
+
+def test_metrics_over_the_epoch_do_not_stay_among_the_values_of_steps():
+    running = running_of(metrics={"rmse": rmse})
+    running.over_epoch.update({"label": np.zeros((2, 1)), "pred": np.full((2, 1), 3.0)})
+    assert running.reduce(running.finish(1)[0], "mean") == {"rmse": 3.0}
+    assert running.metrics.keys() == []
