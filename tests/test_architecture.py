@@ -88,7 +88,6 @@ ONLY_THE_ERROR = {"backends/torch/checkpoints.py": "UnpicklingError"}
 #: files that pickle what goes between a process and its own workers, and read nothing from disk
 BETWEEN_PROCESSES = {
     "data_loading/workers/process.py",
-    "data_loading/workers/start.py",
     "data_loading/workers/transport.py",
 }
 MAY_PRINT = {"training/callbacks/progress.py", "cli/main.py", "cli/output.py"}

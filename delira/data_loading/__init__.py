@@ -1,6 +1,6 @@
 """From samples to batches: datasets, samplers, loader, transforms, manager, workers; numpy only."""
 
-from delira.data_loading.array_dataset import DictDataset, IterableDataset
+from delira.data_loading.array_dataset import DictDataset, IterableDataset, WrappedDataset
 from delira.data_loading.cached_dataset import CachedDataset
 from delira.data_loading.data_loader import BaseDataLoader
 from delira.data_loading.data_loader import BaseDataLoader as DataLoader
@@ -47,7 +47,6 @@ from delira.data_loading.sampler import (
 )
 from delira.data_loading.transforms import Compose, PerSampleTransform
 from delira.data_loading.workers import WorkerSettings
-from delira.data_loading.wrapped_dataset import WrappedDataset
 from delira.utils.lazy import public_names
 
 __getattr__, __dir__, __all__ = public_names(__name__)

@@ -42,7 +42,7 @@ from delira.data_loading.sampler import WeightedRandomSampler as WeightedRandomS
 from delira.data_loading.transforms import Compose as Compose
 from delira.data_loading.transforms import PerSampleTransform as PerSampleTransform
 from delira.data_loading.workers import WorkerSettings as WorkerSettings
-from delira.data_loading.wrapped_dataset import WrappedDataset as WrappedDataset
+from delira.data_loading.array_dataset import WrappedDataset as WrappedDataset
 
 __all__ = [
     "AbstractDataset",

@@ -1,20 +1,27 @@
-"""One sample in one file: a header of JSON, then the bytes of its arrays; nothing in it can run code."""
+"""What the cache keeps: each sample in a file that can run no code, and what the files it is made of contain."""
 
+import contextlib
 import dataclasses
+import functools
 import hashlib
 import json
 import mmap
 import os
 import struct
-from collections.abc import Iterator, Mapping
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from delira.data_loading._arrays import as_array
-from delira.data_loading._collate import check_mapping
+from delira.data_loading._content import fingerprint_of
+from delira.data_loading._exact import as_array, check_mapping
+from delira.data_loading._object_state import is_own_file
 from delira.errors import DataError, MissingKeyError
+from delira.utils.notes import noting
 
 _MAGIC = b"delira sample 1\n"
 _PREAMBLE = struct.Struct("<16s32sQ8x")  # magic, sha256 of the header, length of the header
@@ -25,6 +32,12 @@ _MAPPED_FROM = 2**20
 a process may have 65,530 of them, so small files are read."""
 
 Stamp = tuple[int, int, int]
+
+_LARGE = 2**28  # bytes; reading a mapped file of a terabyte would take hours
+_SETTLED = 2 * 10**9  # ns; a file changed twice within one tick of the clock would look unchanged
+_NOT_DATA = (".py", ".pyc", ".so", ".pyd", ".dll")
+_SYSTEM = ("/proc/", "/dev/", "/sys/", "/etc/", "/usr/", "/lib")
+_recording = threading.local()
 
 
 class DamagedEntryError(Exception):
@@ -59,7 +72,7 @@ def pack(sample: object, index: int, content: str, read: Mapping[str, str] | Non
         if isinstance(value, Mapping):
             return {_check_name(key, name, index): add(inner, f"{name}/{key}") for key, inner in value.items()}
         array = _to_array(value, name[1:], index)
-        bytes_of = array.reshape(-1).view(np.uint8).data if array.nbytes else b""
+        bytes_of = _bytes_of(array)
         start, size = size, size + array.nbytes + -array.nbytes % _ALIGNMENT
         pieces.extend((bytes_of, bytes(size - start - array.nbytes)))
         return [array.dtype.str, list(array.shape), start, hashlib.sha256(bytes_of).hexdigest()]
@@ -116,12 +129,17 @@ class Entry:
         DamagedEntryError
             If one is not what was written.
         """
-        for name, leaf in _leaves(self._entries):
-            self._check(leaf, name)
+        self._check_tree(self._entries, "")
+
+    def _check_tree(self, entries: Mapping[str, Any], path: str) -> None:
+        for key, value in entries.items():
+            if isinstance(value, Mapping):
+                self._check_tree(value, f"{path}{key}/")
+            else:
+                self._check(value, f"{path}{key}")
 
     def _check(self, leaf: Any, name: str) -> None:
-        array = self._leaf(leaf)
-        if hashlib.sha256(array.reshape(-1).view(np.uint8).data if array.nbytes else b"").hexdigest() != leaf[3]:
+        if hashlib.sha256(_bytes_of(self._leaf(leaf))).hexdigest() != leaf[3]:
             raise DamagedEntryError(f"the checksum of entry {name!r} is wrong")
 
     def _tree(self, entries: Mapping[str, Any]) -> dict[str, Any]:
@@ -173,12 +191,8 @@ def _unpack(buffer: Any, stamp: Stamp) -> Entry:
     return Entry(header["content"], header["read"], stamp, header["entries"], values[length:])
 
 
-def _leaves(entries: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in entries.items():
-        if isinstance(value, Mapping):
-            yield from _leaves(value, f"{path}{key}/")
-        else:
-            yield f"{path}{key}", value
+def _bytes_of(array: np.ndarray) -> memoryview | bytes:
+    return array.reshape(-1).view(np.uint8).data if array.nbytes else b""
 
 
 def _check_name(key: object, name: str, index: int) -> str:
@@ -189,11 +203,8 @@ def _check_name(key: object, name: str, index: int) -> str:
 
 
 def _to_array(value: object, name: str, index: int) -> np.ndarray:
-    try:
+    with noting(f"while entry {name!r} of sample {index} was turned into an array, to be cached"):
         array = np.asarray(as_array(value), order="C")
-    except Exception as error:
-        error.add_note(f"while entry {name!r} of sample {index} was turned into an array, to be cached")
-        raise
     if array.dtype.kind not in _KINDS:
         got = (
             "None"
@@ -205,3 +216,117 @@ def _to_array(value: object, name: str, index: int) -> np.ndarray:
             "make it an array of numbers or strings, or leave it out"
         )
     return array
+
+
+# ------------------------------------------------------------------ what files contain, without reading them each time
+
+
+class SourceHashes:
+    """Hashes of files, kept in a file under (size, times of last change of content and status, inode).
+
+    Parameters
+    ----------
+    file
+        Where hashes are kept, a line of JSON for each. Processes append to it at once; a line that one of
+        them did not finish is passed over.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._known: dict[str, tuple[list[int], str]] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_known": None}
+
+    def content_of(self, paths: Iterable[str]) -> str:
+        """Return what tells files, and folders with all that is in them, from others; their names do not count."""
+        return fingerprint_of([self._tree(path) if os.path.isdir(path) else self._hash(path) for path in paths])
+
+    def stamps_of(self, paths: Iterable[str]) -> dict[str, str]:
+        """Return what tells each file from others: its content, of files above 256 MiB size and time of change.
+
+        Raises
+        ------
+        OSError
+            If one is not there any more.
+        """
+        return {path: self._stamp(path) for path in paths}
+
+    def _stamp(self, path: str) -> str:
+        status = os.stat(path)
+        return self._hash(path) if status.st_size <= _LARGE else f"{status.st_size} {status.st_mtime_ns}"
+
+    def _tree(self, folder: str) -> list[Any]:
+        files = [os.path.join(parent, name) for parent, _, names in os.walk(folder) for name in names]
+        return [(os.path.relpath(file, folder), self._hash(file)) for file in sorted(files) if os.path.isfile(file)]
+
+    def _hash(self, path: str) -> str:
+        path = os.path.abspath(path)
+        status = os.stat(path)
+        # who sets the time of a file cannot set that of its status
+        stamp = [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
+        if self._known is None:
+            self._known = self._read()
+        known = self._known.get(path)
+        if known is not None and known[0] == stamp:
+            return known[1]
+        with open(path, "rb") as file:
+            content = hashlib.file_digest(file, "sha256").hexdigest()
+        if time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > _SETTLED:
+            self._known[path] = (stamp, content)
+            self._append({"path": path, "stamp": stamp, "sha256": content})
+        return content
+
+    def _read(self) -> dict[str, tuple[list[int], str]]:
+        known = {}
+        with contextlib.suppress(OSError), open(self._file, encoding="utf-8", errors="replace") as file:
+            for line in file:
+                with contextlib.suppress(ValueError, KeyError, TypeError):
+                    entry = json.loads(line)
+                    known[entry["path"]] = (entry["stamp"], entry["sha256"])
+        return known
+
+    def _append(self, entry: dict[str, Any]) -> None:
+        # the line break in front parts it from a line that was not finished
+        line = f"\n{json.dumps(entry)}\n".encode()
+        with contextlib.suppress(OSError), open(self._file, "ab", buffering=0) as file:  # only saves time
+            file.write(line)
+
+
+# ------------------------------------------------------------------ which files are read while a sample is made
+
+
+@contextlib.contextmanager
+def opened_files(files: list[str]) -> Iterator[None]:
+    """Append the files that this thread opens for reading through Python, each once, as absolute paths.
+
+    Left out are files of Python, of packages and of the system, and those that were written meanwhile.
+    """
+    _listen()
+    found: dict[str, bool] = {}  # whether it was only read
+    outer, _recording.found = getattr(_recording, "found", None), found
+    try:
+        yield
+    finally:
+        _recording.found = outer
+    read = (os.path.abspath(path) for path, is_only_read in found.items() if is_only_read)
+    files += filter(_is_data, dict.fromkeys(read))
+
+
+@functools.cache
+def _listen() -> None:
+    sys.addaudithook(_note)  # for good: Python takes none away again
+
+
+def _note(event: str, arguments: tuple[Any, ...]) -> None:
+    if event != "open" or (found := getattr(_recording, "found", None)) is None:
+        return
+    path, _, flags = arguments
+    if isinstance(flags, int) and isinstance(path, (str, bytes)):
+        name = os.fsdecode(path)
+        found[name] = found.get(name, True) and not flags & (os.O_WRONLY | os.O_RDWR)
+
+
+def _is_data(path: str) -> bool:
+    is_code = path.endswith(_NOT_DATA) or path.startswith(_SYSTEM) or not is_own_file(path)
+    return not is_code and os.path.isfile(path)

@@ -8,46 +8,54 @@ import mmap
 import os
 import threading
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from delira.data_loading._arrays import as_array
 from delira.data_loading._content import describe_callable, fingerprint_of
+from delira.data_loading._exact import as_array
 from delira.data_loading._items import strings_in
-from delira.data_loading._mapped_arrays import ZarrRows
 from delira.data_loading._object_state import (
     ARRAYS,
     HashFunctions,
     OpaqueError,
+    codes_inside,
+    content_of,
     has_hidden_state,
+    is_deliras,
+    is_foreign,
     is_foreign_array,
     is_generator,
+    is_own,
+    is_own_file,
+    is_own_module,
+    names_used,
     parts_of,
+    slots_of,
 )
-from delira.data_loading._own_code import is_deliras, is_foreign, is_own, is_own_file, is_own_module
-from delira.data_loading._own_item import reads_only_its_item
-from delira.data_loading.abstract_dataset import AbstractDataset, Subset
-from delira.data_loading.concat_dataset import ConcatDataset
-from delira.data_loading.file_dataset import BaseLazyDataset
-from delira.data_loading.mapped_dataset import MappedDataset
+from delira.data_loading.abstract_dataset import AbstractDataset, Subset, looked_up, parts_of_view, source_of
+from delira.data_loading.array_dataset import IterableDataset, WrappedDataset
+from delira.data_loading.dataset import ConcatDataset
+from delira.data_loading.file_dataset import BaseCacheDataset, BaseLazyDataset
+from delira.data_loading.mapped_dataset import MappedDataset, ZarrRows, content_of_arrays, files_of_arrays
 from delira.utils.arrays import tensor_class
 
+_VIEWS = (Subset, ConcatDataset)
+"""Datasets whose samples are those of others; not classes of the user's made of them."""
 _FORMAT = 2
 """Part of every key; to be raised when files are written otherwise, or delira's own load functions change."""
 _PLAIN = (bool, int, float, complex, bytes, np.generic, range, slice, types.NoneType, types.EllipsisType)
+_CONTAINERS = (dict, list, tuple, set, frozenset, np.ndarray)
 _DESCRIPTORS = (types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType, np.ufunc)
 
 
 def roots_of(dataset: AbstractDataset) -> Iterator[AbstractDataset]:
     """Yield the datasets that make the samples, below subsets and concatenations."""
-    if type(dataset) is Subset:
-        yield from roots_of(dataset.parent)
-    elif type(dataset) is ConcatDataset:
-        for part in dataset.data:
+    if type(dataset) in _VIEWS:
+        for part in parts_of_view(dataset):
             yield from roots_of(part)
     else:
         yield dataset
@@ -55,14 +63,9 @@ def roots_of(dataset: AbstractDataset) -> Iterator[AbstractDataset]:
 
 def locate(dataset: AbstractDataset, index: int) -> tuple[AbstractDataset, int]:
     """Find the root that makes a sample, and the number of the sample there."""
-    while True:
-        if type(dataset) is Subset:
-            index = int(dataset.indices[index])
-            dataset = dataset.parent
-        elif type(dataset) is ConcatDataset:
-            dataset, index = dataset._locate(index)
-        else:
-            return dataset, index
+    while type(dataset) in _VIEWS:
+        dataset, index = looked_up(dataset, index)
+    return dataset, index
 
 
 def preprocessing_key(root: AbstractDataset, version: object, hash_funcs: HashFunctions | None = None) -> str:
@@ -94,7 +97,7 @@ def sample_key(root: AbstractDataset, index: int, hash_funcs: HashFunctions | No
         If the content of an object cannot be told.
     """
     item = [root.data[index]] if _has_items(root) else []
-    if (source := root._source(index)) is not None and not (item and source is item[0]):
+    if (source := source_of(root, index)) is not None and not (item and source is item[0]):
         item.append(source)
     files = [path for path in strings_in(item).values() if os.path.exists(path)]
     # only of our own __getitem__ it is known that items with one content give one sample
@@ -117,8 +120,8 @@ def _parameters(dataset: AbstractDataset, describer: "Describer", with_items: bo
     if isinstance(dataset, MappedDataset):
         # the arrays may be larger than memory: a glance, and the times when their files were changed
         stores = [rows for rows in dataset.data.values() if isinstance(rows, ZarrRows) and rows.path is None]
-        stamps = [_stamps(path) for path in MappedDataset._files(dataset)]
-        state["data"] = [MappedDataset._content(dataset), stamps, [rows.digest() for rows in stores]]
+        stamps = [_stamps(path) for path in files_of_arrays(dataset)]
+        state["data"] = [content_of_arrays(dataset), stamps, [rows.digest() for rows in stores]]
     elif not with_items and _has_items(dataset):
         del state["data"]
         # what the items were listed from; but who writes __getitem__ may look there for the files
@@ -179,13 +182,14 @@ class Describer:
             if cls in self._hash_funcs:
                 function = self._hash_funcs[cls]
                 return [cls.__qualname__, None if function is None else self(function(value))]
-        if type(value) is not types.MappingProxyType and self._is_own_container(value):
-            return self._own_container(value)
+        kind = next((kind for kind in _CONTAINERS if isinstance(value, kind)), None)
+        if kind is not None and id(value) not in self._seen and is_own(type(value)):
+            return self._own_container(value, kind)
         if isinstance(value, Mapping):
             # the order counts for what is seen twice
-            return {key: self._inside(str(key), value[key]) for key in sorted(value, key=repr)}
+            return {key: self._inside(str(key), self, value[key]) for key in sorted(value, key=repr)}
         if isinstance(value, (list, tuple)):
-            return [self._inside(str(place), element) for place, element in enumerate(value)]
+            return [self._inside(str(place), self, element) for place, element in enumerate(value)]
         if isinstance(value, (set, frozenset)):  # the order differs from process to process
             anew = functools.partial(Describer, self._looks_at_files, hash_funcs=self._hash_funcs)
             return sorted(fingerprint_of(anew()(element)) for element in value)
@@ -195,21 +199,17 @@ class Describer:
             return self._array(value)
         return self._code_or_object(value)
 
-    def _inside(self, name: str, value: object) -> Any:
+    def _inside(self, name: str, describe: Callable[..., Any], *values: Any) -> Any:
+        """Describe what an object keeps under a name, which is told if it cannot be described."""
         try:
-            return self(value)
+            return describe(*values)
         except OpaqueError as error:
             error.where.insert(0, name)
             raise
 
-    def _is_own_container(self, value: object) -> bool:
-        kinds = (dict, list, tuple, set, frozenset, np.ndarray)
-        return isinstance(value, kinds) and id(value) not in self._seen and is_own(type(value))
-
-    def _own_container(self, value: Any) -> Any:
+    def _own_container(self, value: Any, kind: Any) -> Any:
         """Describe an object of a class of the user's that is a container too."""
         self.enter(value)
-        kind = next(kind for kind in (dict, list, tuple, set, frozenset, np.ndarray) if isinstance(value, kind))
         content = np.asarray(value) if kind is np.ndarray else kind(value)
         return [self(type(value)), self(content), self(self.attributes(value))]
 
@@ -236,7 +236,7 @@ class Describer:
 
     def attributes(self, value: object) -> dict[str, Any]:
         """Return the attributes of an object, without what delira or a thread keeps in it."""
-        slots = {name: getattr(value, name, None) for cls in type(value).__mro__ for name in _slots(cls)}
+        slots = {name: getattr(value, name, None) for name in slots_of(value) if name[:2] != "__"}
         state = slots | getattr(value, "__dict__", {})
         return {
             name: inner
@@ -295,27 +295,20 @@ class Describer:
 
     def _function(self, function: types.FunctionType) -> Any:
         # not __name__, which depends on how a program was started
-        used = _names(function.__code__)
+        used = names_used(function.__code__)
         names = {name for name in used & function.__globals__.keys() if name[:2] != "__"}
         free = function.__code__.co_freevars
-        closure = {name: _cell(cell) for name, cell in zip(free, function.__closure__ or (), strict=True)}
+        closure = {name: content_of(cell) for name, cell in zip(free, function.__closure__ or (), strict=True)}
         return [
             self._code(function.__code__),
             self(function.__defaults__),
             self(function.__kwdefaults__),
             self(closure),
-            {name: self._named_global(name, function.__globals__[name], used) for name in sorted(names)},
+            {name: self._inside(name, self._global, function.__globals__[name], used) for name in sorted(names)},
             self._imports(function.__code__, function.__globals__.get("__package__") or ""),
         ]
 
-    def _named_global(self, name: str, value: object, used: set[str]) -> Any:
-        try:
-            return self._global(value, used)
-        except OpaqueError as error:
-            error.where.insert(0, name)
-            raise
-
-    def _global(self, value: object, used: set[str], above: tuple[Any, ...] = ()) -> Any:
+    def _global(self, value: object, used: frozenset[str], above: tuple[Any, ...] = ()) -> Any:
         """Describe a global value; of a module of the user's the attributes that have a name in ``used``."""
         if not isinstance(value, types.ModuleType) or not is_own_module(value) or value in above:
             return self(value)
@@ -383,8 +376,7 @@ def _imported(code: types.CodeType, package: str) -> set[str]:
                 found |= {module, *(f"{module}.{name}" for name in names)}
     parts = [name.split(".") for name in found]
     found |= {".".join(part[:end]) for part in parts for end in range(1, len(part))}
-    inner = (const for const in code.co_consts if isinstance(const, types.CodeType))
-    return found.union(*(_imported(const, package) for const in inner))
+    return found.union(*(_imported(inner, package) for inner in codes_inside(code)))
 
 
 def _own_spec(name: str) -> Any:
@@ -404,18 +396,139 @@ def _own_spec(name: str) -> Any:
     return spec if is_own_file(spec.loader.path) else None
 
 
-def _names(code: types.CodeType) -> set[str]:
-    inner = (const for const in code.co_consts if isinstance(const, types.CodeType))
-    return set(code.co_names).union(*map(_names, inner))
+# ------------------------------------------------------------------ whether a sample is made of its own item alone
+# Proved for the plain ways of writing it; whatever else is done with the dataset counts as reading other items.
+
+#: these look at nothing but ``self.data[index]``
+_OURS = tuple(cls.__getitem__ for cls in (BaseLazyDataset, BaseCacheDataset, IterableDataset, WrappedDataset))
+_SELF, _INDEX = "self", "index"
+_PASSED_OVER = ("CACHE", "RESUME", "NOP", "EXTENDED_ARG", "PRECALL", "PUSH_NULL", "COPY_FREE_VARS", "MAKE_CELL")
+
+_MEANINGS = {"BINARY_SUBSCR": "item", "CALL": "call"} | dict.fromkeys(
+    ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"), "attribute"
+)
+
+Step = tuple[str, Any]
 
 
-def _cell(cell: types.CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # not filled yet
+def reads_only_its_item(dataset: AbstractDataset, methods: list[types.FunctionType]) -> bool:
+    """Return True if ``dataset[index]`` certainly looks at no other item of ``dataset.data``.
+
+    Parameters
+    ----------
+    dataset
+        Its ``__getitem__`` and the methods that this calls are looked through.
+    methods
+        Further functions that get the dataset as their first argument, e.g. a ``load_fn`` that is a method.
+    """
+    cls = type(dataset)
+    if any("__getattr__" in vars(base) or "__getattribute__" in vars(base) for base in cls.__mro__[:-1]):
+        return False
+    waiting: list[tuple[Any, bool]] = [(function, False) for function in methods]
+    waiting += [(getter, True) for getter in _item_getters(cls)]
+    done = set()
+    while waiting:
+        function, is_getter = waiting.pop()
+        if function in _OURS or function in done:
+            continue
+        done.add(function)
+        if not isinstance(function, types.FunctionType):
+            return False
+        names = _attributes_read(function, is_getter)
+        if names is None:
+            return False
+        for name in names - vars(dataset).keys():
+            found = _functions_behind(cls, name)
+            if found is None:
+                return False
+            waiting += [(inner, name == "__getitem__") for inner in found]
+    return True
+
+
+def _item_getters(cls: type) -> Iterator[Any]:
+    """``__getitem__`` of a class, and those that it may call as ``super()``'s."""
+    for base in cls.__mro__:
+        if (getter := vars(base).get("__getitem__")) is not None:
+            yield getter
+            if getter in _OURS or "super" not in getattr(getattr(getter, "__code__", None), "co_names", ()):
+                return
+
+
+def _functions_behind(cls: type, name: str) -> list[Any] | None:
+    """Return what runs when an attribute of the class is asked for or called; None if it is not the user's."""
+    base = next((base for base in cls.__mro__ if name in vars(base)), None)
+    if base is None or is_deliras(base):
         return None
+    value = vars(base)[name]
+    if isinstance(value, (property, functools.cached_property, types.FunctionType)):
+        return [_unwrapped(value)]
+    if isinstance(value, functools.partialmethod):
+        return [value.func]
+    # the first do not get the dataset; constants of a class have nothing to run
+    is_harmless = isinstance(value, (staticmethod, classmethod)) or not hasattr(value, "__get__")
+    return [] if is_harmless else None
 
 
-def _slots(cls: type) -> tuple[str, ...]:
-    slots = vars(cls).get("__slots__", ())
-    return tuple(name for name in ((slots,) if isinstance(slots, str) else slots) if not name.startswith("__"))
+def _attributes_read(function: types.FunctionType, is_getter: bool) -> set[str] | None:
+    """Return names of the attributes that a method reads from the dataset; None if it does anything else with it.
+
+    ``self.data[index]`` and ``super().__getitem__(index)`` are left out where ``index`` is what ``__getitem__`` was
+    asked for.
+    """
+    code = function.__code__
+    places = code.co_varnames[: code.co_argcount]
+    if not places or places[0] in code.co_cellvars or _is_stored(code, places[0]):
+        return None
+    index = places[1] if is_getter and len(places) > 1 else None
+    if index is not None and (index in code.co_cellvars or _is_stored(code, index)):
+        index = None
+    steps = [*_steps(code, places[0], index), *[("", None)] * 5]
+    names = set()
+    number = 0
+    while number < len(steps):
+        step = steps[number][0]
+        number += 1
+        if step == "super":
+            while steps[number][0] in ("class", _SELF, "call"):
+                number += 1
+            if [steps[number], steps[number + 1][0]] != [("attribute", "__getitem__"), _INDEX]:
+                return None
+        elif step == _SELF:
+            what, name = steps[number]
+            if what != "attribute" or name[:2] == "__":
+                return None
+            if name != "data":
+                names.add(name)
+            elif [steps[number + 1][0], steps[number + 2][0]] != [_INDEX, "item"]:
+                return None
+    return names
+
+
+def _is_stored(code: types.CodeType, name: str) -> bool:
+    return any(
+        step.opname.startswith(("STORE_FAST", "DELETE_FAST")) and name in _names_of(step)
+        for step in dis.get_instructions(code)
+    )
+
+
+def _names_of(step: dis.Instruction) -> tuple[str, ...]:
+    return step.argval if isinstance(step.argval, tuple) else (step.argval,)
+
+
+def _steps(code: types.CodeType, own: str, index: str | None) -> Iterator[Step]:
+    """Return what code does, as far as it matters here, whatever release of Python compiled it."""
+    for step in dis.get_instructions(code):
+        name = step.opname
+        if name in _PASSED_OVER:
+            continue
+        if name.startswith("LOAD_FAST"):
+            for local in _names_of(step):
+                yield (_SELF if local == own else _INDEX if local == index else "local", local)
+        elif name in ("LOAD_GLOBAL", "LOAD_NAME") and step.argval == "super":
+            yield "super", None
+        elif name == "LOAD_DEREF" and step.argval == "__class__":
+            yield "class", None
+        elif name == "BINARY_OP" and step.argrepr == "[]":
+            yield "item", None
+        else:
+            yield _MEANINGS.get(name, "other"), step.argval

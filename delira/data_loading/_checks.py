@@ -1,13 +1,14 @@
 """Checks of counts and indices that datasets, samplers and managers share."""
 
+import inspect
 import numbers
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from delira.errors import ConfigError, SampleIndexError
+from delira.errors import ConfigError, DataError, SampleIndexError
 
 Indices = Sequence[int] | np.ndarray
 NO_INDEX = (bool, np.bool_, type(None))
@@ -86,6 +87,29 @@ def to_index(index: Any, length: int, owner: Any) -> int:
     if not -length <= number < length:
         raise SampleIndexError(f"index {number} is not in this {type(owner).__name__} of {length} samples")
     return number + length if number < 0 else number
+
+
+def common_length(lengths: Mapping[str, int], owner: str) -> int:
+    """Refuse arrays of which one has more samples than another; ``owner`` is the dataset that they are meant for."""
+    if len(set(lengths.values())) > 1:
+        listed = ", ".join(f"{key!r}: {length}" for key, length in lengths.items())
+        raise DataError(f"the arrays of a {owner} must have equal lengths (first axes), got {listed}")
+    return next(iter(lengths.values()))
+
+
+def check_flag(value: object, name: str) -> bool:
+    """Refuse anything but True and False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ConfigError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
+
+
+def parameters_of(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    """Return the parameters of a function by name; of a builtin that has no signature, none."""
+    try:
+        return inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return {}
 
 
 def at(kept: Any, index: Any, owner: Any) -> Any:

@@ -5,15 +5,17 @@ import html
 import os
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from delira.data_loading._checks import check_count
-from delira.data_loading._collate import check_mapping
+from delira.data_loading._content import fingerprint_of
+from delira.data_loading._exact import check_mapping
+from delira.data_loading._items import with_progress
 from delira.utils.checks import check_texts
-from delira.utils.seeding import derive, seeded_globals
+from delira.utils.seeding import derive, seed_globals, seeded_globals
 
 if TYPE_CHECKING:
     from delira.data_loading.abstract_dataset import AbstractDataset
@@ -64,7 +66,8 @@ class DatasetDescription:
     """Those that do not exist or may not be read."""
 
     def __str__(self) -> str:
-        return "\n".join(line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…" for line in _lines(self))
+        lines = [line for section in _sections(self) for line in ("", *section)][1:]
+        return "\n".join(line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…" for line in lines)
 
     def __repr__(self) -> str:
         return str(self)
@@ -78,6 +81,7 @@ def describe(
     label_key: str,
     limit: int | None,
     values_of: Callable[[str], Sequence[Any] | None],
+    files_of: Callable[[], Iterable[str]],
 ) -> DatasetDescription:
     """Look through a dataset; nothing is raised for a sample that cannot be read.
 
@@ -93,6 +97,8 @@ def describe(
         wherever they can be had without loading these.
     values_of
         Gives the values that all samples have of an entry; None: that would load them.
+    files_of
+        Lists the files that the samples are loaded from.
 
     Raises
     ------
@@ -117,7 +123,7 @@ def describe(
                     tallies.setdefault(key, _Tally()).add(index, array)
             except Exception as error:
                 failures[index] = f"{type(error).__name__}: {error}"
-    files = [os.fspath(path) for path in dataset._files()]
+    files = [os.fspath(path) for path in files_of()]
     return DatasetDescription(
         name=type(dataset).__name__,
         n_samples=length,
@@ -143,7 +149,8 @@ class _Tally:
 
     def add(self, index: int, array: np.ndarray) -> None:
         self.shapes[array.shape] += 1
-        self.dtypes[_dtype_name(array.dtype)] += 1
+        # without the length of texts, which differs from sample to sample
+        self.dtypes[{"U": "str", "T": "str", "S": "bytes"}.get(array.dtype.kind, array.dtype.name)] += 1
         if array.size == 1:
             self.values.append(array.item())
         if array.dtype.kind in "fc" and not (finite := np.isfinite(array)).all():
@@ -177,11 +184,6 @@ def _leaves(sample: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, np
             raise type(error)(f"entry '{path}{key}': {error}") from error
 
 
-def _dtype_name(dtype: np.dtype) -> str:
-    """Without the length of texts, which differs from sample to sample."""
-    return {"U": "str", "T": "str", "S": "bytes"}.get(dtype.kind, dtype.name)
-
-
 def _classes(
     tallies: Mapping[str, _Tally], label_key: str, values_of: Callable[[str], Sequence[Any] | None]
 ) -> dict[str, dict[Any, int]]:
@@ -212,31 +214,26 @@ def _are_classes(values: Sequence[Any], is_label: bool) -> bool:
 # ------------------------------------------------------------------ as text
 
 
-def _lines(found: DatasetDescription) -> Iterator[str]:
+def _sections(found: DatasetDescription) -> Iterator[Iterable[str]]:
     samples = f"{found.name}: {found.n_samples:,} samples"
-    yield samples if found.n_read == found.n_samples else f"{samples}, {found.n_read:,} looked at (limit=None: all)"
+    yield [samples if found.n_read == found.n_samples else f"{samples}, {found.n_read:,} looked at (limit=None: all)"]
     if found.entries:
-        yield ""
-        yield from _table(found)
+        yield _table(found)
     for key, entry in found.entries.items():
         if entry.n_nonfinite:
-            yield ""
             where = [*map(str, entry.nonfinite_samples)]
-            yield f"{key}: {entry.n_nonfinite:,} values infinite or not a number, in {len(where):,} samples"
-            yield from _wrapped(where, _LISTED)
+            head = f"{key}: {entry.n_nonfinite:,} values infinite or not a number, in {len(where):,} samples"
+            yield [head, *_wrapped(where, _LISTED)]
     for key, counts in found.classes.items():
-        yield ""
-        yield f"{key}: {len(counts)} classes in {sum(counts.values()):,} samples"
-        yield from _wrapped([f"{name}: {count:,}" for name, count in counts.items()], _MAX_CLASSES)
+        head = f"{key}: {len(counts)} classes in {sum(counts.values()):,} samples"
+        yield [head, *_wrapped([f"{name}: {count:,}" for name, count in counts.items()], _MAX_CLASSES)]
     if found.failures:
-        yield ""
-        yield f"{len(found.failures):,} samples cannot be read:"
-        yield from _listing([f"{index}: {' '.join(error.split())}" for index, error in found.failures.items()])
+        errors = [f"{index}: {' '.join(error.split())}" for index, error in found.failures.items()]
+        yield [f"{len(errors):,} samples cannot be read:", *_listing(errors)]
     if found.missing_files:
-        yield ""
-        yield f"{len(found.missing_files):,} of {found.n_files:,} files are missing or may not be read:"
         paths = [path if len(path) <= _WIDTH - 2 else f"…{path[3 - _WIDTH :]}" for path in found.missing_files]
-        yield from _listing(paths)
+        head = f"{len(paths):,} of {found.n_files:,} files are missing or may not be read:"
+        yield [head, *_listing(paths)]
 
 
 def _table(found: DatasetDescription) -> Iterator[str]:
@@ -276,3 +273,36 @@ def _wrapped(texts: Sequence[str], most: int) -> list[str]:
     joined = ", ".join(text.replace(" ", "\0") for text in [*texts[:most], *more])
     lines = textwrap.wrap(joined, _WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
     return [line.replace("\0", " ") for line in lines]
+
+
+def identical_samples(dataset: Any, keys: Sequence[str]) -> list[tuple[int, ...]]:
+    """Find samples that are equal to the last bit.
+
+    Every sample is read once; one is in memory at a time.
+
+    Parameters
+    ----------
+    dataset : AbstractDataset
+        What to look through. Global random generators are left as they were.
+    keys
+        Entries to compare: their dtype, shape and values (sha256).
+
+    Returns
+    -------
+    list of tuple of int
+        Sets of two and more indices in rising order; the sets by their first index. A sample that cannot be
+        read or lacks an entry is in none: whoever trains with it is told.
+    """
+    places: dict[str, list[int]] = {}
+    sequence, is_deterministic = derive(0, stream="duplicates"), dataset.is_deterministic()
+    with seeded_globals(sequence):
+        for index in with_progress(list(range(len(dataset)))):
+            if not is_deterministic:  # what is drawn while reading must not make copies differ
+                seed_globals(sequence)
+            try:
+                sample = dataset[index]
+                digest = fingerprint_of([sample[key] for key in keys])
+            except Exception:
+                continue
+            places.setdefault(digest, []).append(index)
+    return [tuple(indices) for indices in places.values() if len(indices) > 1]

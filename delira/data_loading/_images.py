@@ -3,7 +3,6 @@
 import os
 import warnings
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
@@ -97,7 +96,8 @@ def _seen_by_pillow(name: str, n_channels: int) -> np.ndarray | None:
         is_white_zero = picture.format == "TIFF" and picture.tag_v2.get(_PHOTOMETRIC) == 0  # type: ignore[attr-defined]
         is_wide = picture.format == "PPM" and picture.mode == "I"
         clear = picture.info.get("transparency")
-        if picture.format == "TIFF" and picture.mode not in _COLOURS and not is_white_zero and not _is_turned(picture):
+        is_plain = picture.format == "TIFF" and picture.mode not in _COLOURS and not is_white_zero
+        if is_plain and picture.getexif().get(_ORIENTATION, 1) == 1:
             return None
         mode, wanted = picture.mode, _COLOURS.get(picture.mode, picture.mode)
         if mode == "P" and (clear is not None or getattr(picture.palette, "mode", "") == "RGBA"):
@@ -111,10 +111,6 @@ def _seen_by_pillow(name: str, n_channels: int) -> np.ndarray | None:
             image = _with_opacity(image, clear, name)
         # of TIFF files it has been applied already, and the tag is gone
         return _upright(image, picture.getexif().get(_ORIENTATION, 1))
-
-
-def _is_turned(picture: Any) -> bool:
-    return bool(picture.getexif().get(_ORIENTATION, 1) != 1)
 
 
 def _with_opacity(image: np.ndarray, clear: int | tuple[int, ...], name: str) -> np.ndarray:

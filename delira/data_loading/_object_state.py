@@ -1,9 +1,12 @@
 """What an object of another library consists of, told the way ``pickle`` tells it; what has no such way is refused."""
 
 import copyreg
+import functools
 import io
 import logging
 import random
+import sys
+import sysconfig
 import threading
 import types
 import weakref
@@ -135,3 +138,63 @@ def has_hidden_state(cls: type) -> bool:
 def is_foreign_array(value: object) -> bool:
     """Return True if it is an array of another library, of which the values are all there is."""
     return package_of(type(value)) in ARRAYS and hasattr(value, "__array__")
+
+
+def is_own(code: types.FunctionType | type) -> bool:
+    """Return True if code is the user's, and not part of Python, delira or an installed package."""
+    if is_deliras(code):
+        return False
+    if isinstance(code, types.FunctionType):
+        return is_own_file(code.__code__.co_filename)
+    if str(code.__module__).startswith("_cython_"):  # the class of functions that Cython compiled, in no file
+        return False
+    return not is_foreign(code.__module__) and is_own_file(
+        getattr(sys.modules.get(code.__module__), "__file__", None) or ""
+    )
+
+
+def is_own_module(module: types.ModuleType) -> bool:
+    return not is_foreign(module.__name__) and is_own_file(getattr(module, "__file__", None) or "")
+
+
+def is_foreign(module: str) -> bool:
+    return module.partition(".")[0] in sys.stdlib_module_names | {"delira"}
+
+
+def is_deliras(code: types.FunctionType | type) -> bool:
+    return str(code.__module__).partition(".")[0] == "delira"
+
+
+@functools.lru_cache(maxsize=10_000)
+def is_own_file(name: str) -> bool:
+    paths = sysconfig.get_paths()
+    return not ("site-packages" in name or "dist-packages" in name or name.startswith((paths["stdlib"], "<frozen")))
+
+
+# ------------------------------------------------------------------ what Python keeps of code and objects
+
+
+def slots_of(value: object) -> list[str]:
+    """Return the names of the attributes that an object keeps outside of its ``__dict__``."""
+    declared = [vars(cls).get("__slots__", ()) for cls in type(value).__mro__]
+    names = [name for slots in declared for name in ((slots,) if isinstance(slots, str) else slots)]
+    return [name for name in names if name not in ("__dict__", "__weakref__")]
+
+
+def codes_inside(code: types.CodeType) -> list[types.CodeType]:
+    """Return the code of the functions and classes that are defined inside of a function."""
+    return [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
+
+
+@functools.lru_cache(maxsize=1000)
+def names_used(code: types.CodeType) -> frozenset[str]:
+    """Return all names of globals and attributes that code uses, with those of the functions inside of it."""
+    return frozenset(code.co_names).union(*map(names_used, codes_inside(code)))
+
+
+def content_of(cell: types.CellType) -> Any:
+    """Return the value of a variable of a closure; None if it has none yet."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from delira.data_loading._checks import Indices, at, check_range, to_index_array
-from delira.data_loading._collate import check_mapping, stack
 from delira.data_loading._content import fingerprint_of
 from delira.data_loading._describe import DatasetDescription, describe
-from delira.data_loading._exact import exact_array, refuse_mixed
+from delira.data_loading._exact import check_mapping, exact_array, refuse_mixed, stack
 from delira.data_loading._items import paths_of
 from delira.errors import ConfigError, DataError, MissingKeyError
 from delira.utils.checks import check_texts
@@ -182,7 +181,7 @@ class AbstractDataset(abc.ABC):
             Samples that are looked at, drawn at random; None for all. Classes are counted over all samples where
             that loads none.
         """
-        return describe(self, label_key, limit, self._known_labels)
+        return describe(self, label_key, limit, self._known_labels, self._files)
 
     def _known_labels(self, key: str) -> list[Any] | None:
         """Return the labels of all samples; None if that would load these."""
@@ -231,12 +230,19 @@ class AbstractDataset(abc.ABC):
         length = len(self)
         return length, [self[0], self[length - 1]] if length else []
 
+    def _below(self, index: int) -> tuple["AbstractDataset", int] | None:
+        """Return the dataset that a sample is looked up in, and its number there; None if this one has its own."""
+        return None
+
     def _source(self, index: int) -> Any:
         """Return what a sample is loaded from, e.g. a path or a tuple of paths; None if nobody knows."""
-        return None
+        below = self._below(index)
+        return None if below is None else source_of(*below)
 
     def _called(self, index: int) -> str:
         """Return what a message may call a sample besides its number: its file, or its case; empty if nobody knows."""
+        if (below := self._below(index)) is not None:
+            return below[0]._called(below[1])
         files = paths_of([self._source(index)])
         return files[0] if files else ""
 
@@ -314,11 +320,8 @@ class Subset(AbstractDataset):
     def _content(self) -> Any:
         return self.parent.fingerprint(), self.indices
 
-    def _source(self, index: int) -> Any:
-        return self.parent._source(int(self.indices[index]))
-
-    def _called(self, index: int) -> str:
-        return self.parent._called(int(self.indices[index]))
+    def _below(self, index: int) -> tuple[AbstractDataset, int]:
+        return self.parent, int(self.indices[index])
 
     def is_deterministic(self) -> bool:
         """Return True if it is certain that reading draws no random numbers."""
@@ -353,6 +356,22 @@ def reads_cheaply(dataset: AbstractDataset, key: str) -> bool:
     reader = next(base for base in reversed(cls.__mro__) if vars(base).get("_read_labels") is cls._read_labels)
     cost = vars(reader).get("_reads_cheaply")
     return cost is None or bool(cost(dataset, key))
+
+
+def source_of(dataset: AbstractDataset, index: int) -> Any:
+    """Return what a sample is loaded from, e.g. a path or a tuple of paths; None if nobody knows."""
+    return dataset._source(index)
+
+
+def looked_up(view: AbstractDataset, index: int) -> tuple[AbstractDataset, int]:
+    """Return the dataset that a view looks a sample up in, and the number of the sample there."""
+    below = view._below(index)
+    return (view, index) if below is None else below
+
+
+def parts_of_view(view: AbstractDataset) -> Sequence[AbstractDataset]:
+    """Return the datasets that a view looks at."""
+    return view._label_parts()
 
 
 def name_sample(dataset: AbstractDataset, index: int) -> str:

@@ -1,17 +1,244 @@
-"""Datasets over what is already in memory: a dict of arrays, or a list of samples."""
+"""Datasets over what is there already: a dict of arrays, a list of samples, a dataset of another library."""
 
+import collections
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
-from delira.data_loading._checks import NO_INDEX, at, to_index
-from delira.data_loading._collate import check_mapping
-from delira.data_loading._exact import exact_array
-from delira.data_loading._items import case_in
+from delira.data_loading._checks import NO_INDEX, at, common_length, to_index
+from delira.data_loading._exact import as_array, check_mapping, convert_entry, exact_array
+from delira.data_loading._items import case_in, is_case, paths_of
 from delira.data_loading.abstract_dataset import AbstractDataset, Sample
-from delira.data_loading.wrapped_dataset import WrappedDataset, is_wrappable
 from delira.errors import ConfigError, DataError, MissingKeyError
+from delira.utils.frameworks import is_of_framework
+from delira.utils.notes import noting
+
+_PAIR = ("data", "label")
+_N_COMPARED = 16  # samples from all over the dataset that must have the labels which ``targets`` promises
+
+
+class WrappedDataset(AbstractDataset):
+    """A dataset of another library: PyTorch, torchvision, Hugging Face, or any object with a length and an index.
+
+    Tensors on the CPU, images and lists become arrays. Labels come from a column of a Hugging Face dataset or
+    from ``targets`` of a torchvision dataset, where the samples have them: a sample of each class, and some from all
+    over the dataset, are compared. Else all samples are read for them.
+
+    Parameters
+    ----------
+    dataset
+        Has ``__len__`` and ``__getitem__``; its samples are dicts, tuples or single values. It is kept as ``data``.
+    keys
+        For tuples the name of each part; pairs are ``("data", "label")`` by default. For single values one
+        name. For dicts a list of the entries wanted, or ``{name here: name there}``; by default all entries
+        under their own names.
+
+    Raises
+    ------
+    ConfigError
+        If ``dataset`` has no length or no index, or ``keys`` is no list of different names.
+
+    Examples
+    --------
+    >>> pairs = [(np.zeros((1, 8, 8)), 3), (np.ones((1, 8, 8)), 5)]  # as datasets of torchvision give them
+    >>> WrappedDataset(pairs)[1]["label"]
+    5
+    >>> rows = [{"image": np.zeros((8, 8)), "fine_label": 3}]  # as datasets of Hugging Face give them
+    >>> sorted(WrappedDataset(rows, {"data": "image", "label": "fine_label"})[0])
+    ['data', 'label']
+    """
+
+    def __init__(self, dataset: object, keys: Iterable[str] | Mapping[str, str] | None = None) -> None:
+        super().__init__()
+        _check_wrappable(dataset)
+        self.data = dataset
+        self._keys = _check_keys(keys)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        """Return sample ``index``.
+
+        Raises
+        ------
+        DataError
+            If the sample does not have the parts that ``keys`` names.
+        MissingKeyError
+            If the sample, a dict, lacks an entry that ``keys`` names.
+        """
+        index = to_index(index, len(self), self)
+        try:
+            sample = self.data[index]
+        except Exception as error:
+            error.add_note(f"while sample {index} was read from the wrapped {type(self.data).__name__}")
+            raise
+        return {name: convert_entry(value, name, index) for name, value in self._named(sample, index).items()}
+
+    def get_sample_from_index(self, index: int) -> Any:
+        """Return the number of the sample: nothing else is kept of it here."""
+        return index
+
+    def _called(self, index: int) -> str:
+        return _file_in(self.data, index) or self._case(index)
+
+    def _case(self, index: int) -> str:
+        """Return the case of a sample by the columns of a Hugging Face dataset: no sample is made for it."""
+        columns = getattr(self.data, "column_names", None)
+        if not isinstance(columns, list) or getattr(self.data, "features", None) is None:
+            return ""
+        return case_in({name: self.data[name] for name in columns if is_case(name)}, index)
+
+    def _named(self, sample: object, index: int) -> Mapping[str, Any]:
+        if isinstance(sample, Mapping):
+            return self._select(sample, index)
+        parts = sample if isinstance(sample, (tuple, list)) else (sample,)
+        names = _PAIR if self._keys is None else self._keys
+        if isinstance(names, Mapping):
+            raise DataError(
+                f"keys={names!r} rename the entries of dicts, but sample {index} is a {type(sample).__name__}; "
+                "pass a list with a name for each part"
+            )
+        if len(names) != len(parts):
+            got = f"a {type(sample).__name__}" + (f" of {len(parts)} parts" if parts is sample else "")
+            raise DataError(
+                f"sample {index} of the wrapped {type(self.data).__name__} is {got}, but {len(names)} names are "
+                f"given for its parts: {list(names)}; pass keys with a name for each part"
+            )
+        return dict(zip(names, parts, strict=True))
+
+    def _select(self, sample: Mapping[str, Any], index: int) -> Mapping[str, Any]:
+        if self._keys is None:
+            return sample
+        wanted = self._keys if isinstance(self._keys, Mapping) else {name: name for name in self._keys}
+        if missing := [there for there in wanted.values() if there not in sample]:
+            raise MissingKeyError(
+                f"sample {index} has no entries {missing} that keys names; it has {sorted(map(str, sample))}"
+            )
+        return {here: sample[there] for here, there in wanted.items()}
+
+    def _read_labels(self, key: str) -> np.ndarray:
+        labels = self._cheap_labels(key)
+        return super()._read_labels(key) if labels is None else labels
+
+    def _reads_cheaply(self, key: str) -> bool:
+        return self._cheap_labels(key) is not None
+
+    def _cheap_labels(self, key: str) -> np.ndarray | None:
+        """Return an entry of all samples, None if all would have to be read for it."""
+        labels = self._column(key)
+        return self._targets(key) if labels is None else labels
+
+    def _column(self, key: str) -> np.ndarray | None:
+        there = self._keys.get(key) if isinstance(self._keys, Mapping) else key
+        layout = getattr(self.data, "format", None)
+        # a transform of the user's may change labels, and would get all rows with all columns at once
+        if not isinstance(layout, Mapping) or layout.get("type") == "custom":
+            return None
+        if there not in getattr(self.data, "column_names", ()):
+            return None
+        try:
+            return as_array(self.data[there][:])
+        except ValueError:  # of different shapes: reading the samples names the one
+            return None
+
+    def _targets(self, key: str) -> np.ndarray | None:
+        names = _PAIR if self._keys is None else self._keys
+        if isinstance(names, Mapping) or key not in names[1:]:
+            return None
+        targets = _targets_of(self.data)
+        if targets is None or targets.ndim == 0 or len(targets) != len(self) or not len(self):
+            return None
+        # transforms may have changed what samples say, and that of one class alone
+        places = _to_compare(targets)
+        if 2 * len(places) > max(len(self), 2 * _N_COMPARED):
+            return None
+        for index in places:
+            sample = self[index]
+            if key not in sample or not np.array_equal(sample[key], targets[index]):
+                return None
+        return targets
+
+
+def _to_compare(targets: np.ndarray) -> list[int]:
+    """Samples from all over the dataset, and at least one of every class."""
+    spread = np.unique(np.linspace(0, len(targets) - 1, _N_COMPARED).astype(int))
+    rows = targets.reshape(len(targets), -1)
+    try:
+        # one column as it is: comparing rows takes ten times as long
+        _, numbers = np.unique(rows, axis=0 if rows.shape[1] != 1 else None, return_inverse=True)
+    except TypeError:  # objects without an order
+        return list(range(len(targets)))
+    classes = numbers.reshape(-1)
+    seen, firsts = np.unique(classes, return_index=True)
+    return np.concatenate([spread, firsts[~np.isin(seen, classes[spread])]]).tolist()
+
+
+def is_wrappable(obj: object) -> bool:
+    """Return True if an object is a dataset of another library: it has a length and an index, and is no plain data."""
+    plain = (str, bytes, bytearray, Mapping, list, tuple, range, collections.deque, AbstractDataset)
+    if isinstance(obj, (type, *plain)) or hasattr(obj, "__array__") or _is_stream(obj):
+        return False
+    return hasattr(obj, "__len__") and hasattr(obj, "__getitem__")
+
+
+def _check_wrappable(dataset: object) -> None:
+    name = type(dataset).__name__
+    if isinstance(dataset, Mapping):
+        raise ConfigError(
+            f"a {name} cannot be wrapped, it holds several things under names: {list(dataset)[:10]}; pass one of "
+            "them if they are datasets, or use DictDataset if they are arrays"
+        )
+    if _is_stream(dataset) or (hasattr(dataset, "__iter__") and not hasattr(dataset, "__len__")):
+        raise ConfigError(
+            f"a {name} is a stream: it can only be read from beginning to end, but samples are asked for by "
+            "number. Load it without streaming, or read it into memory with IterableDataset(samples), the "
+            "samples being dicts"
+        )
+    if not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
+        raise ConfigError(f"a dataset to wrap needs __len__ and __getitem__, which a {name} does not have")
+    try:
+        len(dataset)
+    except (TypeError, NotImplementedError) as error:
+        raise ConfigError(f"the length of the wrapped {name} is unknown; give it a __len__ that returns it") from error
+
+
+def _is_stream(dataset: object) -> bool:
+    # PyTorch's base class has __getitem__, which raises, and may have a length
+    return any(cls.__name__ == "IterableDataset" and is_of_framework(cls) for cls in type(dataset).__mro__)
+
+
+def _check_keys(keys: object) -> tuple[str, ...] | dict[str, str] | None:
+    if keys is None:
+        return None
+    names = None if isinstance(keys, str) or not isinstance(keys, Iterable) else list(keys)
+    if not names or len(set(names)) != len(names) or not all(isinstance(name, str) for name in names):
+        raise ConfigError(f"keys must be a list of different names or a dict {{name here: name there}}, got {keys!r}")
+    return dict(keys) if isinstance(keys, Mapping) else tuple(names)
+
+
+def _file_in(dataset: Any, index: int) -> str:
+    """The file of a sample where a dataset lists them, as torchvision's folders do, also below PyTorch's ``Subset``."""
+    while hasattr(dataset, "dataset") and hasattr(dataset, "indices"):
+        dataset, index = dataset.dataset, int(dataset.indices[index])
+    for name in ("samples", "imgs", "files", "paths", "filenames"):
+        listed = getattr(dataset, name, None)
+        if isinstance(listed, (list, tuple)) and len(listed) == len(dataset):
+            files = paths_of([listed[index]])
+            if files:
+                return files[0]
+    return ""
+
+
+def _targets_of(dataset: object) -> np.ndarray | None:
+    """Find ``targets`` of a torchvision dataset, or of the one that PyTorch's ``Subset`` looks at."""
+    if (targets := getattr(dataset, "targets", None)) is not None:
+        try:
+            return as_array(targets)
+        except ValueError:
+            return None
+    if not (hasattr(dataset, "dataset") and hasattr(dataset, "indices")):
+        return None
+    inner = _targets_of(dataset.dataset)
+    return None if inner is None else inner[as_array(dataset.indices)]
 
 
 class DictDataset(AbstractDataset):
@@ -37,11 +264,7 @@ class DictDataset(AbstractDataset):
                 else f"DictDataset needs a dict of arrays, got a {type(arrays).__name__}"
             )
         self.data: dict[str, np.ndarray] = {key: _to_array(key, values) for key, values in arrays.items()}
-        lengths = {key: len(array) for key, array in self.data.items()}
-        if len(set(lengths.values())) > 1:
-            listed = ", ".join(f"{key!r}: {length}" for key, length in lengths.items())
-            raise DataError(f"the arrays of a DictDataset must have equal lengths (first axes), got {listed}")
-        self._length = next(iter(lengths.values()))
+        self._length = common_length({key: len(array) for key, array in self.data.items()}, "DictDataset")
 
     def __len__(self) -> int:
         return self._length
@@ -168,11 +391,8 @@ def _to_array(key: str, values: object) -> np.ndarray:
             f"{key!r} is a dataset (a {type(values).__name__}), not an array; this dict holds several datasets: "
             f"choose one of them, e.g. data[{key!r}]"
         )
-    try:
+    with noting(f"while the values of {key!r} were turned into an array; its first axis counts samples"):
         array = exact_array(values, f"the values of {key!r}")
-    except Exception as error:
-        error.add_note(f"while the values of {key!r} were turned into an array; its first axis counts samples")
-        raise
     if array.ndim == 0:
         raise DataError(
             f"the value of {key!r} has no first axis that counts samples: got a {type(values).__name__}; "

@@ -15,18 +15,18 @@ import numpy as np
 from delira.data_loading._cache_entry import (
     DamagedEntryError,
     Entry,
+    SourceHashes,
     Stamp,
     open_entry,
+    opened_files,
     pack,
     write_pieces,
 )
 from delira.data_loading._cache_key import locate, preprocessing_key, roots_of, sample_key
 from delira.data_loading._checks import to_index
-from delira.data_loading._collate import stack
+from delira.data_loading._exact import stack
 from delira.data_loading._items import with_progress
 from delira.data_loading._object_state import HashFunctions, check_hash_functions
-from delira.data_loading._opened_files import opened_files
-from delira.data_loading._source_hashes import SourceHashes
 from delira.data_loading.abstract_dataset import (
     AbstractDataset,
     Subset,
@@ -35,9 +35,8 @@ from delira.data_loading.abstract_dataset import (
     read_labels,
     reads_cheaply,
 )
-from delira.data_loading.array_dataset import DictDataset, as_dataset
+from delira.data_loading.array_dataset import DictDataset, WrappedDataset, as_dataset
 from delira.data_loading.mapped_dataset import MappedDataset
-from delira.data_loading.wrapped_dataset import WrappedDataset
 from delira.errors import ConfigError
 from delira.utils.checks import check_paths
 from delira.utils.files import publish
@@ -181,11 +180,8 @@ class CachedDataset(AbstractDataset):
         """True, unless a subclass changes what is read."""
         return type(self).__getitem__ is CachedDataset.__getitem__
 
-    def _source(self, index: int) -> Any:
-        return self.dataset._source(index)
-
-    def _called(self, index: int) -> str:
-        return self.dataset._called(index)
+    def _below(self, index: int) -> tuple[AbstractDataset, int]:
+        return self.dataset, index
 
     def _files(self) -> list[str]:
         return self.dataset._files()

@@ -1,20 +1,25 @@
-"""The loader: indices in, one batch out."""
+"""The loader: indices in, one batch out; and the sampler that a user names for it."""
 
+import dataclasses
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from delira.data_loading._build import check_order, name_sampler
 from delira.data_loading._checks import Indices, check_count, refuse_outside, to_index_array
-from delira.data_loading._collate import collate
-from delira.data_loading.abstract_dataset import name_sample, numbers_of
+from delira.data_loading._exact import collate
+from delira.data_loading.abstract_dataset import AbstractDataset, name_sample, numbers_of, times_set
 from delira.data_loading.array_dataset import as_dataset
 from delira.data_loading.sampler import AbstractSampler, SequentialSampler
 from delira.errors import ConfigError, DataError
 from delira.utils.seeding import check_seed, derive, seeded_globals
+from delira.utils.suggest import did_you_mean
 
 Batch = dict[str, Any]
+
+#: arguments of samplers that have a value for each sample
+_PER_SAMPLE = {"weights", "labels", "groups"}
 
 
 class BaseDataLoader:
@@ -132,3 +137,110 @@ class BaseDataLoader:
         except Exception as error:
             error.add_note(f"while {name_sample(self.dataset, index)} was loaded")
             raise
+
+
+# ------------------------------------------------------------------ the sampler that a user names
+
+
+@dataclasses.dataclass(frozen=True)
+class NamedSampler:
+    """A sampler that the user named, and how to build its like for other data."""
+
+    sampler: AbstractSampler
+    cls: type[AbstractSampler] | None = None
+    """None if the user passed a finished sampler."""
+    kwargs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def for_part(self, indices: object, length: int) -> "NamedSampler":
+        """Take of arguments with a value for each of ``length`` samples those at ``indices``."""
+        kwargs = dict(self.kwargs)
+        for name in kwargs.keys() & _PER_SAMPLE:
+            value = kwargs[name]
+            if hasattr(value, "__len__") and not isinstance(value, (str, bytes, Mapping)) and len(value) == length:
+                kwargs[name] = np.asarray(value)[np.asarray(indices)]
+        return dataclasses.replace(self, kwargs=kwargs)
+
+    def for_dataset(self, dataset: AbstractDataset) -> "NamedSampler":
+        """Build the like of this sampler for ``dataset``; a finished one stays as it is."""
+        return self if self.cls is None else _built(self.cls, self.kwargs, dataset)
+
+    def with_labels_of(self, dataset: AbstractDataset) -> "NamedSampler":
+        """Return the same, built anew if ``set_labels`` has changed the labels of its dataset since it was built.
+
+        Raises
+        ------
+        ConfigError
+            If it was passed as a finished one.
+        """
+        whose, number = self.sampler.made_from or (0, 0)
+        if self.sampler.made_from is None or number == times_set(dataset):
+            return self
+        if self.cls is None and whose == id(dataset):
+            name = type(self.sampler).__name__
+            raise ConfigError(
+                f"the {name} was built before set_labels changed the labels of this {type(dataset).__name__}, so it "
+                f"draws by the old ones; build it again with {name}.from_dataset, or pass sampler_cls={name}"
+            )
+        return self.for_dataset(dataset)
+
+
+def name_sampler(
+    sampler: object, sampler_cls: object, kwargs: Mapping[str, Any] | None, dataset: AbstractDataset
+) -> NamedSampler | None:
+    """Build the sampler that the user named, or return None if there is none.
+
+    Raises
+    ------
+    ConfigError
+        If both ways of naming are used, the wrong kind of object is named, or an epoch would be empty.
+    """
+    if sampler is not None and sampler_cls is not None:
+        raise ConfigError(f"pass either sampler or sampler_cls, got {sampler!r} and {sampler_cls!r}")
+    if not isinstance(kwargs, Mapping | None):
+        raise ConfigError(f"sampler_kwargs must be a dict of arguments, got {kwargs!r}")
+    if sampler_cls is not None and not isinstance(sampler_cls, type):
+        raise ConfigError(f"sampler_cls must be a class, got {sampler_cls!r}; an instance is passed as sampler")
+    named = sampler_cls if sampler is None else sampler
+    if isinstance(named, type) and issubclass(named, AbstractSampler):
+        return _built(named, dict(kwargs or {}), dataset)
+    if named is not None and not isinstance(named, AbstractSampler):
+        raise ConfigError(f"the sampler must be an AbstractSampler or a subclass of it, got {named!r}")
+    if kwargs:
+        raise ConfigError(f"sampler_kwargs={kwargs!r} have no effect without sampler_cls; pass sampler_cls too")
+    return None if named is None else NamedSampler(_not_empty(named))
+
+
+def check_order(order: np.ndarray, sampler: AbstractSampler, length: int) -> np.ndarray:
+    """Refuse an order that is no list of ``len(sampler)`` integers below ``length``."""
+    name = type(sampler).__name__
+    if order.dtype.kind not in "iu" or order.shape != (len(sampler),):
+        raise ConfigError(
+            f"{name}.order must return {len(sampler)} integers (its length), "
+            f"got an array of shape {order.shape} and dtype {order.dtype}"
+        )
+    if not 0 <= order.min() <= order.max() < length:
+        raise ConfigError(
+            f"{name} asks for samples {order.min()} to {order.max()}, but the dataset has {length}; "
+            "build the sampler for this dataset, with from_dataset"
+        )
+    return order
+
+
+def _built(cls: type[AbstractSampler], kwargs: Mapping[str, Any], dataset: AbstractDataset) -> NamedSampler:
+    parameters = {
+        name: parameter
+        for function in (cls.__init__, cls.from_dataset)
+        for name, parameter in inspect.signature(function).parameters.items()
+    }
+    known = [name for name, parameter in parameters.items() if parameter.kind is not parameter.VAR_KEYWORD]
+    is_open = any(p.kind is p.VAR_KEYWORD for p in inspect.signature(cls.__init__).parameters.values())
+    if not is_open and (unknown := [name for name in kwargs if name not in known]):
+        known = [name for name in known if name not in ("self", "dataset", "indices")]
+        raise ConfigError(f"{cls.__name__} takes no {unknown[0]!r}{did_you_mean(str(unknown[0]), known)}")
+    return NamedSampler(_not_empty(cls.from_dataset(dataset, **kwargs)), cls, kwargs)
+
+
+def _not_empty(sampler: AbstractSampler) -> AbstractSampler:
+    if not len(sampler):
+        raise ConfigError(f"an epoch of the {type(sampler).__name__} has no samples; check its arguments")
+    return sampler

@@ -1,33 +1,40 @@
 """The manager: a dataset and the way it is turned into batches."""
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+import inspect
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Self
 
 import numpy as np
 
-from delira.data_loading._build import build_dataset, check_order, name_sampler
-from delira.data_loading._checks import Indices, check_count
-from delira.data_loading._manager_settings import SAMPLER_SETTINGS, SETTINGS, ManagerSettings, not_empty
-from delira.data_loading._transform import Transform
+from delira.data_loading._checks import Indices, check_count, check_flag
 from delira.data_loading.abstract_dataset import AbstractDataset, LoadFunction, split_indices
-from delira.data_loading.data_loader import BaseDataLoader, Batch
-from delira.data_loading.epoch import BatchSource, EpochBatches, EpochIterator, InProcess
+from delira.data_loading.array_dataset import as_dataset
+from delira.data_loading.data_loader import BaseDataLoader, Batch, check_order, name_sampler
+from delira.data_loading.epoch import BatchRecipe, BatchSource, EpochBatches, EpochIterator, InProcess
+from delira.data_loading.file_dataset import BaseCacheDataset, BaseLazyDataset
 from delira.data_loading.preprocessing import FittedPreprocessing
-from delira.data_loading.recipe import BatchRecipe
-from delira.data_loading.sampler import AbstractSampler
+from delira.data_loading.sampler import AbstractSampler, RandomSampler, SequentialSampler
+from delira.data_loading.transforms import Transform, TransformCall
 from delira.data_loading.workers.ahead import PoolKeeper, WorkersAhead
-from delira.data_loading.workers.settings import WorkerSettings
-from delira.data_loading.workers.start import can_have_workers
-from delira.errors import ConfigError
+from delira.data_loading.workers.pool import WorkerSettings, as_worker_settings
+from delira.data_loading.workers.process import can_have_workers
+from delira.errors import ConfigError, MissingKeyError
 from delira.utils.checks import check_flags
 from delira.utils.debug import get_current_debug_mode
 from delira.utils.seeding import check_seed, derive
 from delira.utils.suggest import did_you_mean
 
+SETTINGS = (
+    "batch_size", "n_process_augmentation", "transforms", "data_loader_cls", "worker_settings", "bad_samples",
+    "drop_last",
+)  # fmt: skip
+SAMPLER_SETTINGS = ("sampler", "sampler_cls", "sampler_kwargs", "sampling_kwargs")
 
-class BaseDataManager(ManagerSettings):
+
+class BaseDataManager:
     """Turns a dataset into batches.
 
     A manager holds no position: each call of :meth:`epoch` gives an iterator of its own. So one manager
@@ -98,14 +105,14 @@ class BaseDataManager(ManagerSettings):
         bad_samples: str = "raise",
         **kwargs: Any,
     ) -> None:
-        if load_fn is None and dataset_cls is None:
-            _refuse_unknown(kwargs, (*SETTINGS, *SAMPLER_SETTINGS, "dataset_cls", "load_fn", "from_disc"))
+        if kwargs and load_fn is None and dataset_cls is None:
+            raise ConfigError(_unknown(kwargs, (*SETTINGS, *SAMPLER_SETTINGS, "dataset_cls", "load_fn", "from_disc")))
         check_flags(self, from_disc=from_disc)
         self._drop_last = False
         self._keeper = PoolKeeper()
         #: samples left out so far because they cannot be loaded: index -> reason
         self.left_out: dict[int, str] = {}
-        self._dataset = not_empty(build_dataset(data, dataset_cls, load_fn, from_disc, kwargs))
+        self._dataset = _not_empty(_build_dataset(data, dataset_cls, load_fn, from_disc, kwargs))
         self._named = name_sampler(sampler, sampler_cls, sampler_kwargs, self._dataset)
         self.batch_size = batch_size
         self.n_process_augmentation = n_process_augmentation
@@ -278,6 +285,171 @@ class BaseDataManager(ManagerSettings):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._dataset!r}, batch_size={self._batch_size})"
 
+    # ---------------------------------------------------------------- settings, checked when they are set
+
+    def update_state_from_dict(self, new_state: Mapping[str, Any]) -> None:
+        """Change several settings at once, all or none.
+
+        Parameters
+        ----------
+        new_state
+            Any of ``batch_size``, ``n_process_augmentation``, ``transforms``, ``data_loader_cls``,
+            ``drop_last``, ``sampler`` or ``sampler_cls``, ``sampler_kwargs`` or ``sampling_kwargs``.
+
+        Raises
+        ------
+        MissingKeyError
+            If it has another key.
+        ConfigError
+            If a value is wrong.
+        """
+        if not isinstance(new_state, Mapping):
+            raise ConfigError(f"new_state must be a dict of settings, got {new_state!r}")
+        known = SETTINGS + SAMPLER_SETTINGS
+        if unknown := [key for key in new_state if key not in known]:
+            raise MissingKeyError(_unknown(unknown, known))
+        changed = copy.copy(self)
+        changed._drop_last = False  # checked last, against the new batch size and sampler
+        if any(name in new_state for name in SAMPLER_SETTINGS):
+            changed._update_sampler(new_state)
+        for name in SETTINGS[:-1]:
+            if name in new_state:
+                setattr(changed, name, new_state[name])
+        changed.drop_last = new_state.get("drop_last", self._drop_last)
+        self.__dict__.update(changed.__dict__)
+
+    @property
+    def batch_size(self) -> int:
+        """Samples per batch."""
+        return self._batch_size
+
+    @batch_size.setter
+    def batch_size(self, batch_size: int) -> None:
+        batch_size = check_count(batch_size, "batch_size", 1)
+        self._check_drop_last(self._drop_last, batch_size)
+        self._batch_size = batch_size
+
+    @property
+    def n_process_augmentation(self) -> int:
+        """Worker processes that load and transform; 0 means in this process."""
+        return self._n_process_augmentation
+
+    @n_process_augmentation.setter
+    def n_process_augmentation(self, number: int) -> None:
+        self._n_process_augmentation = check_count(number, "n_process_augmentation", 0)
+
+    @property
+    def worker_settings(self) -> WorkerSettings:
+        """How worker processes are started and watched; a dict of settings may be set."""
+        return self._worker_settings
+
+    @worker_settings.setter
+    def worker_settings(self, settings: WorkerSettings | Mapping[str, Any] | None) -> None:
+        self._worker_settings = as_worker_settings(settings)
+
+    @property
+    def bad_samples(self) -> str:
+        """What happens to samples that cannot be loaded: ``"raise"`` or ``"skip"``."""
+        return self._bad_samples
+
+    @bad_samples.setter
+    def bad_samples(self, bad_samples: str) -> None:
+        if bad_samples not in ("raise", "skip"):
+            raise ConfigError(f"bad_samples must be 'raise' or 'skip', got {bad_samples!r}")
+        self._bad_samples = bad_samples
+
+    @property
+    def transforms(self) -> Transform | None:
+        """Called on each batch, or None."""
+        return None if self._transform is None else self._transform.transform
+
+    @transforms.setter
+    def transforms(self, transforms: Transform | None) -> None:
+        self._transform = None if transforms is None else TransformCall(transforms)
+
+    @property
+    def data_loader_cls(self) -> type[BaseDataLoader]:
+        """What makes batches of samples; built anew for each epoch."""
+        return self._data_loader_cls
+
+    @data_loader_cls.setter
+    def data_loader_cls(self, loader_cls: type[BaseDataLoader] | None) -> None:
+        loader_cls = BaseDataLoader if loader_cls is None else loader_cls
+        if not (isinstance(loader_cls, type) and issubclass(loader_cls, BaseDataLoader)):
+            raise ConfigError(f"data_loader_cls must be BaseDataLoader or a subclass of it, got {loader_cls!r}")
+        self._data_loader_cls = loader_cls
+
+    @property
+    def dataset(self) -> AbstractDataset:
+        """The samples; a new dataset gets a new sampler of the class that was named."""
+        return self._dataset
+
+    @dataset.setter
+    def dataset(self, dataset: object) -> None:
+        changed = copy.copy(self)
+        changed._dataset = _not_empty(as_dataset(dataset))
+        changed._named = self._named and self._named.for_dataset(changed._dataset)
+        self._adopt(changed)
+
+    @property
+    def sampler(self) -> AbstractSampler:
+        """The sampler that was named (an instance or a class may be set), else that of direct iteration."""
+        return self._named.sampler if self._named else self._default_sampler(shuffle=False)
+
+    @sampler.setter
+    def sampler(self, sampler: AbstractSampler | type[AbstractSampler] | None) -> None:
+        changed = copy.copy(self)
+        changed._named = name_sampler(sampler, None, None, self._dataset)
+        self._adopt(changed)
+
+    @property
+    def drop_last(self) -> bool:
+        """Return True if the last batch is left out if it is smaller than the others."""
+        return self._drop_last
+
+    @drop_last.setter
+    def drop_last(self, drop_last: bool) -> None:
+        drop_last = check_flag(drop_last, "drop_last")
+        self._check_drop_last(drop_last, self._batch_size)
+        self._drop_last = drop_last
+
+    @property
+    def n_samples(self) -> int:
+        """Samples that one epoch visits, before ``drop_last``."""
+        return len(self._named.sampler if self._named else self._dataset)
+
+    @property
+    def n_batches(self) -> int:
+        """Batches of one epoch."""
+        full, rest = divmod(self.n_samples, self._batch_size)
+        return full + (rest > 0 and not self._drop_last)
+
+    # ----------------------------------------------------------------
+
+    def _default_sampler(self, shuffle: bool) -> AbstractSampler:
+        return (RandomSampler if shuffle else SequentialSampler).from_dataset(self._dataset)
+
+    def _update_sampler(self, new_state: Mapping[str, Any]) -> None:
+        kwargs = [new_state[name] for name in ("sampler_kwargs", "sampling_kwargs") if name in new_state]
+        if len(kwargs) > 1:
+            raise ConfigError("sampler_kwargs and sampling_kwargs are two names of one setting; pass one of them")
+        sampler, sampler_cls = new_state.get("sampler"), new_state.get("sampler_cls")
+        if "sampler" not in new_state and "sampler_cls" not in new_state and self._named:
+            sampler = self._named.cls or self._named.sampler  # only its arguments change
+        self._named = name_sampler(sampler, sampler_cls, kwargs[0] if kwargs else None, self._dataset)
+
+    def _adopt(self, changed: Self) -> None:
+        """Take over the settings of a changed copy, unless they contradict each other."""
+        changed._check_drop_last(changed._drop_last, changed._batch_size)
+        self.__dict__.update(changed.__dict__)
+
+    def _check_drop_last(self, drop_last: bool, batch_size: int) -> None:
+        if drop_last and self.n_samples < batch_size:
+            raise ConfigError(
+                f"drop_last leaves no batch of {self.n_samples} samples with batch_size={batch_size}; "
+                "use a smaller batch_size or drop_last=False"
+            )
+
     def _source(self, ahead: int | None = None) -> Callable[[EpochBatches], BatchSource]:
         number = self._n_process_augmentation
         if not number or get_current_debug_mode() or not can_have_workers():
@@ -311,7 +483,55 @@ class BaseDataManager(ManagerSettings):
         )
 
 
-def _refuse_unknown(kwargs: Mapping[str, Any], known: tuple[str, ...]) -> None:
-    if kwargs:
-        wrong = "; ".join(f"{name!r}{did_you_mean(name, known)}" for name in kwargs)
-        raise ConfigError(f"a data manager has no such settings: {wrong}")
+def _unknown(names: Iterable[str], known: tuple[str, ...]) -> str:
+    wrong = "; ".join(f"{name!r}{did_you_mean(name, known)}" for name in names)
+    return f"a data manager has no such settings: {wrong}"
+
+
+def _not_empty(dataset: AbstractDataset) -> AbstractDataset:
+    if not len(dataset):
+        name = type(dataset).__name__
+        raise ConfigError(f"the dataset ({name}) is empty; check the path and the filter it was built with")
+    return dataset
+
+
+def _build_dataset(data: Any, dataset_cls: Any, load_fn: Any, from_disc: bool, kwargs: Any) -> AbstractDataset:
+    """Build what a manager works on; parameters as in :class:`BaseDataManager`.
+
+    Raises
+    ------
+    ConfigError
+        If ``data`` cannot be used, or needs loading and nothing says how.
+    """
+    if not isinstance(data, (AbstractDataset, Mapping)) and not (load_fn is None and dataset_cls is None):
+        if dataset_cls is None:
+            dataset_cls = BaseLazyDataset if from_disc else BaseCacheDataset
+        _check_builds(dataset_cls, data, load_fn, kwargs)
+        return as_dataset(dataset_cls(data, load_fn, **kwargs))
+    if load_fn is not None or dataset_cls is not None:
+        raise ConfigError(
+            "load_fn and dataset_cls are for a directory or a list of items, "
+            f"but data is a {type(data).__name__} and needs no loading; leave them out"
+        )
+    if isinstance(data, (str, os.PathLike)):
+        raise ConfigError(
+            f"data={os.fspath(data)!r} is a path, and nothing says how to load a sample from it; pass load_fn"
+        )
+    return as_dataset(data)
+
+
+def _check_builds(dataset_cls: object, data: object, load_fn: object, kwargs: Mapping[str, Any]) -> None:
+    """Refuse what makes no dataset of data, a function that loads, and keywords."""
+    if not callable(dataset_cls) or (isinstance(dataset_cls, type) and not hasattr(dataset_cls, "__getitem__")):
+        raise ConfigError(f"dataset_cls must be a class of datasets, e.g. BaseCacheDataset, got {dataset_cls!r}")
+    try:
+        signature = inspect.signature(dataset_cls)
+    except ValueError:  # some builtins have none
+        return
+    try:
+        signature.bind(data, load_fn, **kwargs)
+    except TypeError as error:
+        raise ConfigError(
+            f"dataset_cls={dataset_cls!r} is built as dataset_cls(data, load_fn, **kwargs), which it does not take: "
+            f"{error}"
+        ) from error

@@ -1,5 +1,7 @@
 """Datasets that load: each time a sample is asked for, or once at construction."""
 
+import os
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -8,6 +10,9 @@ from delira.data_loading._content import describe_callable, describe_item
 from delira.data_loading._items import list_items, list_pairs, strings_in, with_progress
 from delira.data_loading.abstract_dataset import AbstractDataset, LoadFunction, Sample
 from delira.errors import ConfigError, DataError
+from delira.utils.checks import check_names, check_texts
+from delira.utils.notes import noting
+from delira.utils.path import subdirs
 
 
 class _LoadingDataset(AbstractDataset):
@@ -21,7 +26,8 @@ class _LoadingDataset(AbstractDataset):
         gt_extensions: str | Iterable[str] | None = None,
         **load_kwargs: Any,
     ) -> None:
-        super().__init__(data_path, load_fn, img_extensions, gt_extensions)
+        super().__init__(data_path)
+        self._load_fn, self._img_extensions, self._gt_extensions = load_fn, img_extensions, gt_extensions
         if not callable(load_fn):
             raise ConfigError(
                 f"{type(self).__name__} needs load_fn, a function that turns an item into a sample, got {load_fn!r}"
@@ -90,8 +96,13 @@ class BaseCacheDataset(_LoadingDataset):
 
     def _make_dataset(self, path: object) -> list[Any]:
         items = self._list(path)
-        self._sources = [strings_in(item) for item in items]
-        return [_load(self, item, index) for index, item in enumerate(with_progress(items))]
+        loaded = [self._samples_of(item, index) for index, item in enumerate(with_progress(items))]
+        self._sources = [strings_in(item) for item, samples in zip(items, loaded, strict=True) for _ in samples]
+        return [sample for samples in loaded for sample in samples]
+
+    def _samples_of(self, item: Any, index: int) -> list[Any]:
+        """Load what is made of one item."""
+        return [_load(self, item, index)]
 
     def __getitem__(self, index: int) -> Sample:
         return at(self.data, index, self)
@@ -119,16 +130,15 @@ class BaseExtendCacheDataset(BaseCacheDataset):
         If ``load_fn`` returns one sample, or nothing that can be iterated over.
     """
 
-    def _make_dataset(self, path: object) -> list[Any]:
-        items = self._list(path)
-        sources: list[Any] = []
-        samples: list[Sample] = []
-        for index, item in enumerate(with_progress(items)):
-            loaded = _load_several(self, item, index)
-            samples.extend(loaded)
-            sources.extend([strings_in(item)] * len(loaded))
-        self._sources = sources
-        return samples
+    def _samples_of(self, item: Any, index: int) -> list[Any]:
+        loaded = _load(self, item, index)
+        if isinstance(loaded, Mapping) or not isinstance(loaded, Iterable):
+            raise DataError(
+                f"{describe_callable(self._load_fn)} must return a list of samples, but returned a "
+                f"{type(loaded).__name__} for item {index}: {item!r}; if it is one sample, use BaseCacheDataset"
+            )
+        with noting(_loading(self, item, index)):  # of a generator, which has only now begun to run
+            return list(loaded)
 
 
 def _load(dataset: Any, item: Any, index: int) -> Any:
@@ -141,19 +151,93 @@ def _load(dataset: Any, item: Any, index: int) -> Any:
         raise
 
 
-def _load_several(dataset: Any, item: Any, index: int) -> list[Sample]:
-    loaded = _load(dataset, item, index)
-    if isinstance(loaded, Mapping) or not isinstance(loaded, Iterable):
-        raise DataError(
-            f"{describe_callable(dataset._load_fn)} must return a list of samples, but returned a "
-            f"{type(loaded).__name__} for item {index}: {item!r}; if it is one sample, use BaseCacheDataset"
-        )
-    try:
-        return list(loaded)
-    except Exception as error:  # of a generator, which has only now begun to run
-        error.add_note(_loading(dataset, item, index))
-        raise
-
-
 def _loading(dataset: Any, item: Any, index: int) -> str:
     return f"while {describe_callable(dataset._load_fn)} loaded item {index}: {item!r}"
+
+
+class _CaseDataset(_LoadingDataset):
+    """What both share: how the files of a case are found."""
+
+    def __init__(
+        self,
+        data_path: object,
+        load_fn: LoadFunction,
+        img_files: str | Iterable[str],
+        label_file: str,
+        **load_kwargs: Any,
+    ) -> None:
+        warnings.warn(
+            f"{type(self).__name__} is deprecated; use BaseLazyDataset or BaseCacheDataset with a LoadSampleLabel "
+            "whose sample_fn is load_nii",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        check_names(type(self).__name__, img_files=img_files)
+        check_texts(type(self).__name__, label_file=label_file)
+        self._names = [img_files] if isinstance(img_files, str) else list(img_files), label_file
+        if not self._names[0] or not all(self._names[0]):
+            raise ConfigError(f"{type(self).__name__}: img_files must name the volumes of a case, got {img_files!r}")
+        super().__init__(data_path, load_fn, **load_kwargs)
+
+    def _list(self, path: object) -> list[Any]:
+        return _list_cases(path, *self._names)
+
+
+class Nii3DLazyDataset(_CaseDataset, BaseLazyDataset):
+    """Loads a case each time it is asked for. Deprecated.
+
+    ``BaseLazyDataset(data_path, LoadSampleLabel({"data": img_files}, load_nii, label_file, label_fn))`` does
+    the same with any kind of file.
+
+    Parameters
+    ----------
+    data_path
+        A directory with one folder for each case.
+    load_fn
+        Called as ``load_fn({"img": [paths], "label": path}, **load_kwargs)``, e.g. ``load_sample_nii``.
+    img_files
+        Names of the volumes, the same in each folder.
+    label_file
+        Name of the file with the labels.
+    **load_kwargs
+        Handed to ``load_fn``.
+
+    Raises
+    ------
+    ConfigError
+        If ``data_path`` is no directory or has no folders.
+    DataError
+        If a file is missing; names it.
+    """
+
+
+class Nii3DCacheDataset(_CaseDataset, BaseCacheDataset):
+    """Loads all cases at construction. Deprecated.
+
+    ``BaseCacheDataset`` with :class:`LoadSampleLabel` does the same with any kind of file.
+
+    Parameters
+    ----------
+    data_path, load_fn, img_files, label_file, **load_kwargs
+        As in :class:`Nii3DLazyDataset`.
+    """
+
+
+Nii3DCacheDatset = Nii3DCacheDataset
+"""The name as it was spelt."""
+
+
+def _list_cases(path: object, img_files: list[str], label_file: str) -> list[Any]:
+    if not isinstance(path, (str, os.PathLike)) or not os.path.isdir(path):
+        raise ConfigError(f"data_path={path!r} is no directory; pass one with a folder for each case")
+    cases: list[dict[str, Any]] = [
+        {"img": [os.path.join(folder, name) for name in img_files], "label": os.path.join(folder, label_file)}
+        for folder in subdirs(os.fspath(path))
+    ]
+    if not cases:
+        raise ConfigError(f"data_path={os.fspath(path)!r} has no folders; it needs one for each case")
+    missing = [file for case in cases for file in (*case["img"], case["label"]) if not os.path.isfile(file)]
+    if missing:
+        more = f" and {len(missing) - 10} more" if len(missing) > 10 else ""
+        raise DataError(f"these files are missing: {', '.join(missing[:10])}{more}")
+    return cases

@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from delira.data_loading._arrays import as_array
-from delira.data_loading._cast import cast
 from delira.data_loading._content import describe_callable
-from delira.data_loading._exact import exact_array
+from delira.data_loading._exact import as_array, cast, exact_array
 from delira.data_loading._images import check_size, read_image, read_numbers, to_channels_first
 from delira.data_loading._items import ending_of, to_endings
 from delira.errors import ConfigError, DataError
 from delira.utils.checks import check_names, check_paths, check_texts, check_whole
+from delira.utils.notes import noting
 from delira.utils.suggest import did_you_mean
 
 _RANGES = {"-1,1": (-1.0, 1.0), "0,1": (0.0, 1.0)}
@@ -262,12 +261,9 @@ class LoadSample:
         return cast(stacked, self._dtype[key], f"entry {key!r} of {path!r}")
 
     def _load_file(self, file: str, names: set[str]) -> np.ndarray:
-        try:
+        with noting(f"while {file!r} was loaded"):
             array = as_array(self._sample_fn(file, **self._kwargs))
             return np.asarray(self._norm_fn(array)) if names.intersection(self._normalize) else array
-        except Exception as error:
-            error.add_note(f"while {file!r} was loaded")
-            raise
 
 
 class LoadSampleLabel(LoadSample):
@@ -316,11 +312,8 @@ class LoadSampleLabel(LoadSample):
         """
         sample = super().__call__(path)
         file = os.path.join(path, self._label_ext)
-        try:
+        with noting(f"while {file!r} was loaded"):
             labels = self._label_fn(file, **self._label_kwargs)
-        except Exception as error:
-            error.add_note(f"while {file!r} was loaded")
-            raise
         if not isinstance(labels, Mapping):
             raise DataError(
                 f"label_fn must return a dict, e.g. {{'label': 3}}, but returned a {type(labels).__name__} for {file!r}"

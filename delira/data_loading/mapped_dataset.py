@@ -1,15 +1,22 @@
 """Arrays larger than memory: mapped files and zarr stores."""
 
+import mmap
 import os
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
 
-from delira.data_loading._checks import refuse_outside, to_index
-from delira.data_loading._mapped_arrays import Rows, open_rows
+from delira.data_loading._checks import common_length, refuse_outside, to_index
+from delira.data_loading._content import fingerprint_of
+from delira.data_loading._exact import exact_array, owner_of_memory
 from delira.data_loading.abstract_dataset import AbstractDataset
-from delira.errors import DataError, MissingKeyError
+from delira.errors import ConfigError, DataError, MissingKeyError
+from delira.utils.notes import noting
+from delira.utils.optional import import_optional
+
+_WHOLE = 2**24  # bytes; what is larger is only glanced at
+_N_BLOCKS = 64
 
 
 class MappedDataset(AbstractDataset):
@@ -52,11 +59,7 @@ class MappedDataset(AbstractDataset):
             got = "an empty dict" if isinstance(arrays, Mapping) else f"a {type(arrays).__name__}"
             raise DataError(f"MappedDataset needs a dict of paths and arrays, got {got}")
         self.data: dict[str, Rows] = {key: open_rows(key, source) for key, source in arrays.items()}
-        lengths = {key: rows.shape[0] for key, rows in self.data.items()}
-        if len(set(lengths.values())) > 1:
-            listed = ", ".join(f"{key!r}: {length}" for key, length in lengths.items())
-            raise DataError(f"the arrays of a MappedDataset must have equal lengths (first axes), got {listed}")
-        self._length = next(iter(lengths.values()))
+        self._length = common_length({key: rows.shape[0] for key, rows in self.data.items()}, "MappedDataset")
 
     def __getstate__(self) -> dict[str, Any]:
         # labels that were read would travel with their values
@@ -88,11 +91,228 @@ class MappedDataset(AbstractDataset):
         return self.data[key].whole()
 
     def _content(self) -> Any:
-        return {key: (rows.dtype.str, rows.shape, rows.glance()) for key, rows in self.data.items()}
+        return content_of_arrays(self)
 
     def _files(self) -> list[str]:
-        return list(dict.fromkeys(os.fspath(rows.path) for rows in self.data.values() if rows.path is not None))
+        return files_of_arrays(self)
 
     def is_deterministic(self) -> bool:
         """True, unless a subclass changes what is read."""
         return type(self).get_batch is MappedDataset.get_batch
+
+
+def content_of_arrays(dataset: MappedDataset) -> dict[str, tuple[str, tuple[int, ...], Any]]:
+    """Return what tells the arrays from others, without reading all of a large one."""
+    return {key: (rows.dtype.str, rows.shape, rows.glance()) for key, rows in dataset.data.items()}
+
+
+def files_of_arrays(dataset: MappedDataset) -> list[str]:
+    """Return the files and stores that the arrays lie in, each once."""
+    return list(dict.fromkeys(os.fspath(rows.path) for rows in dataset.data.values() if rows.path is not None))
+
+
+# ------------------------------------------------------------------ arrays wherever they lie
+
+
+class Rows:
+    """Something to read samples from, whose first axis counts them: an array in memory, pickled with its values."""
+
+    path: str | None = None
+    """The file or store, None if there is none that others could open."""
+
+    def __init__(self, array: Any) -> None:
+        self._array = array
+        self.shape: tuple[int, ...] = tuple(array.shape)
+        self.dtype: np.dtype = np.dtype(array.dtype)
+
+    def row(self, index: int) -> Any:
+        """Read one sample; the result is a copy or may not be written to."""
+        return self._array[index]
+
+    def take(self, indices: np.ndarray) -> np.ndarray:
+        """Read samples in the order of ``indices``, shape (B,), which may repeat; a copy."""
+        return self.whole()[indices]  # ndarray.take would copy a whole array of Fortran order
+
+    def whole(self) -> np.ndarray:
+        """Return everything, mapped if it can be."""
+        return self._array  # type: ignore[no-any-return]
+
+    def glance(self) -> Any:
+        """Return what tells the content from others, without reading all of it if it is large."""
+        return self.whole()
+
+
+class FileRows(Rows):
+    """An array in a file, mapped read-only; pickled without its values and mapped again when needed.
+
+    Parameters
+    ----------
+    path
+        The file.
+    dtype, shape, order
+        How the values lie in the file, from byte ``offset`` on.
+    offset
+        Where the values begin, in bytes.
+    """
+
+    def __init__(
+        self, path: str, dtype: np.dtype, shape: tuple[int, ...], offset: int, order: Literal["C", "F"]
+    ) -> None:
+        self.path = os.path.abspath(path)  # another process may have another working directory
+        self.dtype, self.shape = dtype, shape
+        self._offset, self._order = offset, order
+        self._size = os.path.getsize(path)
+        self._array = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_array": None}
+
+    def whole(self) -> np.ndarray:
+        """Return the mapped array."""
+        if self._array is None:
+            path = str(self.path)
+            if not os.path.isfile(path):
+                raise DataError(f"{path!r} is gone; it held an array of a MappedDataset")
+            if os.path.getsize(path) != self._size:
+                raise DataError(f"{path!r} has changed since a MappedDataset was made of it; make a new one")
+            mapped = np.memmap(path, self.dtype, "r", self._offset, self.shape, self._order)
+            self._array = np.asarray(mapped)  # indexing the subclass takes several times as long
+        return self._array
+
+    def row(self, index: int) -> Any:
+        """Read one sample."""
+        return np.array(self.whole()[index])[()]
+
+    def glance(self) -> Any:
+        """Return blocks from all over the file."""
+        array = self.whole()
+        flat = array.reshape(-1) if self._order == "C" else array.T.reshape(-1)
+        if array.nbytes <= _WHOLE:
+            return flat
+        length = _WHOLE // _N_BLOCKS // array.itemsize
+        starts = np.linspace(0, flat.size - length, _N_BLOCKS).astype(np.int64)
+        return [flat[start : start + length] for start in starts]
+
+
+class ZarrRows(Rows):
+    """An array in a zarr store; pickled the way zarr does it, for a store on disk without its values."""
+
+    def __init__(self, array: Any, path: str | None) -> None:
+        super().__init__(array)
+        self.path = path
+
+    def row(self, index: int) -> Any:
+        """Read one sample."""
+        return self._read(lambda: np.asarray(self._array[index])[()], index)
+
+    def take(self, indices: np.ndarray) -> np.ndarray:
+        """Read samples, each chunk once."""
+        rows, places = np.unique(indices, return_inverse=True)
+        return self._read(lambda: np.asarray(self._array.oindex[rows])[places], indices)
+
+    def whole(self) -> np.ndarray:
+        """Read everything."""
+        return self._read(lambda: np.asarray(self._array[...]), "all samples")
+
+    def glance(self) -> Any:
+        """Return samples from all over the store."""
+        n_rows, row_bytes = self.shape[0], int(np.prod(self.shape[1:])) * self.dtype.itemsize
+        if n_rows * row_bytes <= _WHOLE:
+            return self.whole()
+        some = min(max(2, _WHOLE // row_bytes), _N_BLOCKS)
+        return self.take(np.unique(np.linspace(0, n_rows - 1, some).astype(np.int64)))
+
+    def digest(self) -> str:
+        """Return a sha256 (hex) of all values, which are read block by block."""
+        row_bytes = max(1, int(np.prod(self.shape[1:])) * self.dtype.itemsize)
+        step = max(1, _WHOLE // row_bytes)
+        starts = range(0, self.shape[0], step)
+        return fingerprint_of([fingerprint_of(self.take(np.arange(self.shape[0])[start:][:step])) for start in starts])
+
+    def _read(self, read: Any, what: Any) -> Any:
+        try:
+            return read()
+        except Exception as error:
+            error.add_note(f"while {what} of {self._array} was read")
+            raise
+
+
+def open_rows(key: str, source: object) -> Rows:
+    """Open what a user names as an array; parameters as the items of ``MappedDataset``'s ``arrays``.
+
+    Raises
+    ------
+    DataError
+        If there is no array, or its first axis cannot count samples.
+    ConfigError
+        If it is a mapped array that another process could not map again.
+    MissingBackendError
+        If it is a zarr store and zarr is not installed.
+    """
+    if isinstance(source, (str, os.PathLike)):
+        path = os.path.abspath(os.fsdecode(source))
+        if not os.path.exists(path):
+            raise DataError(f"there is no {path!r}, which entry {key!r} of a MappedDataset should be read from")
+        rows: Rows = _open_zarr(key, path) if os.path.isdir(path) else _open_npy(key, path)
+    elif isinstance(source, np.memmap) and isinstance(owner_of_memory(source), mmap.mmap):
+        rows = _of_memmap(key, source)
+    elif type(source).__module__.partition(".")[0] == "zarr":
+        rows = _of_zarr(key, source, None)
+    else:
+        rows = Rows(_to_array(key, source))
+    if not rows.shape:
+        raise DataError(f"entry {key!r} is a single value without a first axis that counts samples, got {source!r}")
+    return rows
+
+
+def _open_npy(key: str, path: str) -> FileRows:
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        raise DataError(
+            f"{path!r}, entry {key!r} of a MappedDataset, cannot be mapped: {error}; "
+            "it must be a complete .npy file of numbers, as numpy.save writes it, or a zarr store"
+        ) from error
+    if not isinstance(array, np.memmap):
+        raise DataError(
+            f"{path!r}, entry {key!r} of a MappedDataset, is an archive of arrays, which cannot be mapped; "
+            "save each array with numpy.save"
+        )
+    return _of_memmap(key, array)
+
+
+def _of_memmap(key: str, array: np.memmap) -> FileRows:
+    if array.mode == "c" or not array.filename:
+        reason = "is open in mode 'c': its changes are in no file" if array.filename else "has no file with a name"
+        raise ConfigError(f"the memmap of entry {key!r} {reason}, so worker processes cannot open it; pass a path")
+    if not (array.flags.c_contiguous or array.flags.f_contiguous):
+        raise ConfigError(
+            f"the memmap of entry {key!r} is a view with gaps; pass the whole memmap, and select samples by get_subset"
+        )
+    # a view has the offset of the memmap that it was cut from
+    start = array.offset - array.offset % mmap.ALLOCATIONGRANULARITY
+    first = np.frombuffer(owner_of_memory(array), np.uint8).ctypes.data
+    offset = start + array.ctypes.data - first
+    order: Literal["C", "F"] = "C" if array.flags.c_contiguous else "F"
+    return FileRows(os.fsdecode(array.filename), array.dtype, array.shape, offset, order)
+
+
+def _open_zarr(key: str, path: str) -> ZarrRows:
+    zarr = import_optional("zarr", f"the folder {path!r}, taken for a zarr store,", "zarr")
+    try:
+        opened = zarr.open(path, mode="r")
+    except Exception as error:
+        raise DataError(f"the folder {path!r}, entry {key!r} of a MappedDataset, is no zarr store: {error}") from error
+    return _of_zarr(key, opened, path)
+
+
+def _of_zarr(key: str, array: object, path: str | None) -> ZarrRows:
+    if not hasattr(array, "shape"):
+        names: Sequence[str] = sorted(array.array_keys()) if hasattr(array, "array_keys") else []
+        raise DataError(f"entry {key!r} of a MappedDataset is a group of zarr arrays, {array}; pass one of {names}")
+    return ZarrRows(array, path)
+
+
+def _to_array(key: str, source: object) -> np.ndarray:
+    with noting(f"while entry {key!r} of a MappedDataset was turned into an array; pass an array or a path"):
+        return exact_array(source, f"the values of {key!r}")

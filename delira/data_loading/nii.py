@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from delira.data_loading._cast import cast
+from delira.data_loading._exact import cast
 from delira.errors import ConfigError, DataError, MissingBackendError
 from delira.utils.checks import check_functions, check_paths
 from delira.utils.optional import import_optional

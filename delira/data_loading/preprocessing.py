@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from delira.data_loading._arrays import as_rows
 from delira.data_loading._content import fingerprint_of
+from delira.data_loading._exact import as_rows
 from delira.data_loading._threads import single_threaded
 from delira.errors import ConfigError, DataError, MissingKeyError
 from delira.utils.suggest import did_you_mean

@@ -97,7 +97,9 @@ class TorchvisionClassificationDataset(AbstractDataset):
 
     def __getitem__(self, index: int) -> Sample:
         picture, number = self.data[index]
-        return {"data": _to_channels_first(picture, self.img_shape), "label": self._to_labels([number])[0]}
+        image = np.asarray(picture)
+        n_channels = 1 if image.ndim == 2 else image.shape[-1]
+        return {"data": to_channels_first(image, self.img_shape, n_channels), "label": self._to_labels([number])[0]}
 
     def _read_labels(self, key: str) -> np.ndarray:
         return self._to_labels(self.data.targets) if key == "label" else super()._read_labels(key)
@@ -108,8 +110,3 @@ class TorchvisionClassificationDataset(AbstractDataset):
         if self.one_hot:
             return np.eye(self.num_classes, dtype=np.float32)[classes]
         return classes[:, np.newaxis].astype(np.float32)
-
-
-def _to_channels_first(picture: object, img_shape: tuple[int, int]) -> np.ndarray:
-    image = np.asarray(picture)
-    return to_channels_first(image, img_shape, n_channels=1 if image.ndim == 2 else image.shape[-1])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from delira.data_loading._duplicates import identical_samples
+from delira.data_loading._describe import identical_samples
 from delira.data_loading._exact import exact_array
 from delira.data_loading.abstract_dataset import reads_cheaply
 from delira.data_loading.data_manager import BaseDataManager

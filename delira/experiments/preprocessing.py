@@ -10,7 +10,7 @@ import numpy as np
 
 from delira.contract import DEFAULT_LOSS_KEYS
 from delira.data_loading import BaseDataManager, SequentialSampler
-from delira.data_loading._arrays import as_rows
+from delira.data_loading._exact import as_rows
 from delira.data_loading.preprocessing import FittedPreprocessing, attach, missing
 from delira.errors import CheckpointError, ConfigError, MissingKeyError
 from delira.io import estimators

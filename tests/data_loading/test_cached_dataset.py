@@ -28,9 +28,9 @@ from delira.data_loading import (
     DictDataset,
     IterableDataset,
 )
+from delira.data_loading.array_dataset import WrappedDataset
 from delira.data_loading.cached_dataset import CachedDataset
 from delira.data_loading.mapped_dataset import MappedDataset
-from delira.data_loading.wrapped_dataset import WrappedDataset
 from delira.errors import ConfigError, DataError, MissingKeyError
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -302,7 +302,7 @@ def test_a_file_changed_right_after_it_was_cached_is_loaded_again(folder):
 
 
 def test_a_file_of_equal_size_and_time_is_loaded_again(folder, monkeypatch):
-    monkeypatch.setattr("delira.data_loading._source_hashes._SETTLED", 0)
+    monkeypatch.setattr("delira.data_loading._cache_entry._SETTLED", 0)
     assert folder.cached()[2]["data"].tolist() == [2, 10, 20]
     time.sleep(0.05)  # a few ticks of the clock of the file system
     with open(folder.files[2], "r+b") as file:
@@ -324,7 +324,7 @@ def test_a_file_that_was_only_touched_or_copied_is_not_loaded_again(folder):
 
 
 def test_contents_are_hashed_once(folder, monkeypatch):
-    monkeypatch.setattr("delira.data_loading._source_hashes._SETTLED", 2 * 10**8)
+    monkeypatch.setattr("delira.data_loading._cache_entry._SETTLED", 2 * 10**8)
     time.sleep(0.3)
     folder.cached().build()
     hashed = []

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from delira.data_loading import AbstractDataset, BaseCacheDataset, BaseLazyDataset, ConcatDataset, DictDataset
 from delira.data_loading.abstract_dataset import reads_cheaply
+from delira.data_loading.array_dataset import WrappedDataset
 from delira.data_loading.cached_dataset import CachedDataset
-from delira.data_loading.wrapped_dataset import WrappedDataset
 from delira.errors import ConfigError
 
 

@@ -276,7 +276,7 @@ def test_a_fingerprint_changes_with_the_values_and_not_with_the_place(tmp_path):
 @pytest.mark.slow_cases("zarr")
 @pytest.mark.parametrize("source", ["C", "F", "zarr"])
 def test_of_a_large_array_only_blocks_are_read_for_the_fingerprint(source, tmp_path, monkeypatch):
-    monkeypatch.setattr("delira.data_loading._mapped_arrays._WHOLE", 64 * 64)
+    monkeypatch.setattr("delira.data_loading.mapped_dataset._WHOLE", 64 * 64)
     large = np.random.default_rng(0).integers(0, 9, (1000, 50))
 
     def fingerprint(array):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from delira.data_loading import BaseDataManager, DictDataset
-from delira.data_loading.wrapped_dataset import WrappedDataset, is_wrappable
+from delira.data_loading.array_dataset import WrappedDataset, is_wrappable
 from delira.errors import ConfigError, DataError, MissingKeyError
 
 

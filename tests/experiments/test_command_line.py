@@ -194,7 +194,7 @@ with mistakes_in_one_line(parser):
     elif case == "in a worker":
         list(BaseDataManager(own.Dataset(), 2, n_process_augmentation=1))
     elif case == "wrapped":
-        from delira.data_loading.wrapped_dataset import WrappedDataset
+        from delira.data_loading.array_dataset import WrappedDataset
         len(WrappedDataset(own.Broken()))
     elif case == "raised here":
         raise ConfigError("from the script")

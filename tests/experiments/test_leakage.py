@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sklearn import model_selection
 
 from delira.data_loading import AbstractDataset, BaseDataManager, BaseLazyDataset, ConcatDataset, DictDataset
-from delira.data_loading._duplicates import identical_samples
+from delira.data_loading._describe import identical_samples
 from delira.errors import ConfigError, DataError
 from delira.experiments.leakage import codes_of, find_leaks, identity_keys
 from delira.experiments.splits import SplitConfig, Splitter

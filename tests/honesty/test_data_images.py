@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from delira.data_loading import BaseLazyDataset
-from delira.data_loading._cast import cast
+from delira.data_loading._exact import cast
 from delira.data_loading.load_utils import LoadSample, default_load_fn_2d, norm_range
 from delira.data_loading.nii import load_nii, load_sample_nii
 from delira.errors import ConfigError, DataError

@@ -21,7 +21,7 @@ from delira.contract import (
     select_inputs,
 )
 from delira.contract.kinds import Array, Network
-from delira.data_loading._arrays import as_rows
+from delira.data_loading._exact import as_rows
 from delira.errors import ConfigError, MissingKeyError, NetworkError
 from delira.models.abstract_network import AbstractNetwork
 from delira.utils.checks import check_flags, check_texts

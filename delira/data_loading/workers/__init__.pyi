@@ -1,4 +1,4 @@
-from delira.data_loading.workers.settings import WorkerSettings as WorkerSettings
+from delira.data_loading.workers.pool import WorkerSettings as WorkerSettings
 
 __all__ = [
     "WorkerSettings",

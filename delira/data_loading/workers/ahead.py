@@ -2,26 +2,17 @@
 
 import logging
 import warnings
-from typing import Any, NamedTuple
+from typing import Any
 
-from delira.data_loading.epoch import EpochBatches, InProcess
-from delira.data_loading.recipe import BatchRecipe, Made
+from delira.data_loading.epoch import BatchRecipe, EpochBatches, InProcess, Made
 from delira.data_loading.workers.outline import Outline, StepWatch
-from delira.data_loading.workers.pool import WorkerPool
-from delira.data_loading.workers.settings import WorkerSettings
+from delira.data_loading.workers.pool import WorkerPool, WorkerSettings
 from delira.errors import WorkerError
 
 _log = logging.getLogger(__name__)
 
 _MOST_CHANGES = 2  # in one epoch; then starting workers takes longer than they save
 _WATCHED = {"transform": 40, "dataset": 10}  # places that are looked at in every step
-
-
-class Loan(NamedTuple):
-    """Workers, and what they were started for."""
-
-    pool: WorkerPool
-    outline: Outline
 
 
 class PoolKeeper:
@@ -32,27 +23,26 @@ class PoolKeeper:
     """
 
     def __init__(self) -> None:
-        self._idle: Loan | None = None
+        self._idle: WorkerPool | None = None
         self._deaths: dict[int, list[str]] = {}  # sample -> how it ended workers
         self._warned_of: set[str] = set()
 
-    def borrow(self, recipe: BatchRecipe, number: int, settings: WorkerSettings) -> Loan:
+    def borrow(self, recipe: BatchRecipe, number: int, settings: WorkerSettings) -> WorkerPool:
         """Return workers, the idle ones if they fit."""
         outline = Outline(vars(recipe.loader), type(recipe.loader), vars(recipe))
         idle, self._idle = self._idle, None
         if idle is not None:
-            pool = idle.pool
-            if pool.is_whole and (pool.number, pool.settings) == (number, settings) and idle.outline == outline:
+            if idle.is_whole and (idle.number, idle.settings) == (number, settings) and idle.outline == outline:
                 return idle
-            pool.close()
-        return Loan(WorkerPool(recipe, number, settings, self._deaths), outline)
+            idle.close()
+        return WorkerPool(recipe, number, settings, self._deaths, outline)
 
-    def give_back(self, loan: Loan) -> None:
+    def give_back(self, pool: WorkerPool) -> None:
         """Keep workers for the next iteration; those of one other iteration are kept at most."""
         if self._idle is None:
-            self._idle = loan
+            self._idle = pool
         else:
-            loan.pool.close()
+            pool.close()
 
     def warn_of_generators(self, names: tuple[str, ...]) -> None:
         """Say once that what makes batches draws from random generators of its own."""
@@ -71,7 +61,7 @@ class PoolKeeper:
         """End the idle workers."""
         idle, self._idle = self._idle, None
         if idle is not None:
-            idle.pool.close()
+            idle.close()
 
 
 class WorkersAhead:
@@ -104,7 +94,7 @@ class WorkersAhead:
         self._keeper = keeper
         self._number = min(number, batches.n_batches)
         self._settings = settings
-        self._loan: Loan | None = None
+        self._pool: WorkerPool | None = None
         self._expected: int | None = None
         self._asked_for = 0
         self._watches: list[StepWatch] = []
@@ -116,18 +106,18 @@ class WorkersAhead:
 
         If the transforms or the dataset were changed since the last one, batches that were made ahead are made again.
         """
-        if self._loan is not None and any(watch.has_changed() for watch in self._watches):
+        if self._pool is not None and any(watch.has_changed() for watch in self._watches):
             self._begin_anew()
         if self._alone is not None:
             return self._alone.get(number)
-        if self._loan is None or not self._loan.pool.is_usable:  # a forked process inherits what it cannot use
+        if self._pool is None or not self._pool.is_usable:  # a forked process inherits what it cannot use
             recipe = self._batches.recipe
             watched: dict[str, Any] = {"transform": recipe.transform, "dataset": recipe.loader.dataset}
             # before the workers are started: what changes meanwhile is a change
             self._watches = [StepWatch(value, _WATCHED[name]) for name, value in watched.items()]
-            self._loan = self._keeper.borrow(recipe, self._number, self._settings)
+            self._pool = self._keeper.borrow(recipe, self._number, self._settings)
             self._expected = None
-        pool = self._loan.pool
+        pool = self._pool
         if number != self._expected:
             pool.begin()
             self._asked_for = number
@@ -139,7 +129,7 @@ class WorkersAhead:
         try:
             made = pool.result(number)
         except WorkerError:
-            self._loan = None  # its workers have ended
+            self._pool = None  # its workers have ended
             pool.close()
             raise
         self._expected = number + 1
@@ -149,9 +139,9 @@ class WorkersAhead:
 
     def _begin_anew(self) -> None:
         """Let go of workers whose copies of the transforms or the dataset are no longer what they were."""
-        loan, self._loan = self._loan, None
-        if loan is not None:
-            loan.pool.close()
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.close()
         self._n_changes += 1
         if self._n_changes > _MOST_CHANGES:
             self._alone = InProcess(self._batches)
@@ -163,10 +153,10 @@ class WorkersAhead:
 
     def close(self, error: BaseException | None = None) -> None:
         """Give the workers back, or end them after an interrupt."""
-        loan, self._loan = self._loan, None
-        if loan is None:
+        pool, self._pool = self._pool, None
+        if pool is None:
             return
-        if error is None and loan.pool.is_usable:
-            self._keeper.give_back(loan)
+        if error is None and pool.is_usable:
+            self._keeper.give_back(pool)
         else:
-            loan.pool.close()
+            pool.close()

@@ -1,18 +1,33 @@
 """An outline of an object: tells cheaply whether it was changed since."""
 
 import contextlib
+import dis
+import functools
 import itertools
+import logging
+import mmap
 import operator
+import random
+import types
 import zlib
 from collections import deque
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from delira.data_loading._object_state import has_hidden_state
-from delira.data_loading._own_code import is_own
-from delira.data_loading.workers.inside import CONTAINERS, LONG, PLAIN, Place, as_memory, own_state, places_in
+from delira.data_loading._exact import owner_of_memory
+from delira.data_loading._object_state import (
+    codes_inside,
+    content_of,
+    has_hidden_state,
+    is_generator,
+    is_own,
+    is_own_module,
+    names_used,
+    slots_of,
+)
+from delira.utils.arrays import tensor_class
 
 _MOST = 20_000  # objects looked into; the others are known by identity
 _MOST_SAMPLES, _MOST_ENTRIES = 10_000, 200  # looked into of a long list of dicts of arrays, or of other objects
@@ -20,6 +35,178 @@ _WHOLE = 2**26  # bytes of arrays looked at; of the rest, blocks from all over e
 _N_BLOCKS, _BLOCK = 64, 2**12
 _SETS = (set, frozenset)
 _AT_ONCE = (str, int, float, bool, type(None), bytes, complex)
+PLAIN = (type(None), bool, int, float, complex, str, bytes, range, slice, type(...))
+CONTAINERS = (list, tuple, set, frozenset, dict)
+LONG = 100
+"""Entries from which on a container is not looked through entry by entry."""
+_OPAQUE = (types.ModuleType, types.CodeType, logging.Logger, logging.Handler)
+#: methods that make no samples, of those with two underscores
+_MAKING = ("__call__", "__getitem__", "__getitems__", "__iter__", "__len__", "__getattr__", "__getattribute__")
+
+
+class Place(NamedTuple):
+    """Where parts of an object are kept, and can be replaced."""
+
+    keeper: Any
+    """A mapping, a list, or the variables of a closure."""
+    names: tuple[Any, ...] | None
+    """The keys that count; None for all entries."""
+
+    def values(self) -> list[Any]:
+        """Return the parts that are there now."""
+        if self.names is None:
+            return [*(self.keeper.values() if isinstance(self.keeper, Mapping) else self.keeper)]
+        return [self.keeper.get(name) for name in self.names]
+
+
+def places_in(value: object) -> list[Place] | None:
+    """Return where the parts of an object are; None if only its identity can tell it from another.
+
+    Arrays have none, and neither have long containers.
+    """
+    if isinstance(value, type):
+        return _places_of_class(value) if is_own(value) else None
+    if isinstance(value, _OPAQUE):
+        return None
+    try:
+        places = _attributes(value)
+        if isinstance(value, types.FunctionType):
+            return places + _places_of_function(value)
+        if isinstance(value, types.MethodType):
+            return [*places, _fixed(value.__func__, value.__self__)]
+        if isinstance(value, functools.partial):
+            return [*places, _fixed(value.func, value.args, value.keywords)]
+        if isinstance(value, CONTAINERS):  # other containers may read from disk
+            if len(value) > LONG:
+                return places
+            if isinstance(value, (set, frozenset)):
+                return [*places, _fixed(*sorted(map(repr, value)))]
+            names = _fixed(*value) if isinstance(value, dict) else None
+            return [*places, Place(value, None), *([names] if names else [])]
+        if is_own(type(value)):
+            places.append(_fixed(type(value)))
+    except Exception:  # a closed file, an object that answers nothing
+        return None
+    return places or (None if own_state(value) is None else [])
+
+
+def own_state(value: Any) -> Any:
+    """Return what is not among the parts of arrays of one value and of random generators; None for all others."""
+    if isinstance(value, np.generic):
+        return value.tobytes()
+    if not is_generator(value):
+        return None
+    if isinstance(value, random.Random):
+        return value.getstate()
+    if isinstance(value, np.random.RandomState):
+        return repr(value.get_state(legacy=False))
+    if isinstance(value, np.random.Generator):
+        return repr(value.bit_generator.state)
+    if isinstance(value, np.random.BitGenerator):
+        return repr(value.state)
+    return value.get_state().numpy().tobytes()  # of torch
+
+
+def as_memory(value: object) -> np.ndarray | None:
+    """An array or a CPU tensor as an array on the same memory; None for others, and for those in mapped files."""
+    if type(value) is not np.ndarray and not isinstance(value, tensor_class()):
+        return None
+    array = value if isinstance(value, np.ndarray) else np.asarray(value.detach())
+    root = owner_of_memory(array)
+    # mapped files are shared with the workers; and reading them may take long
+    is_mapped = isinstance(root, mmap.mmap) or (isinstance(root, memoryview) and isinstance(root.obj, mmap.mmap))
+    return None if is_mapped else array
+
+
+def generators_in(*objects: Any) -> dict[str, Any]:
+    """Find the random generators that objects keep; by where they are kept."""
+    found: dict[str, Any] = {}
+    seen: set[int] = set()
+    waiting: list[tuple[str, Any]] = [(type(value).__name__, value) for value in objects]
+    while waiting and len(seen) < 20_000:
+        name, value = waiting.pop()
+        if isinstance(value, PLAIN) or id(value) in seen:
+            continue
+        seen.add(id(value))
+        if is_generator(value):
+            found[name] = value
+            continue
+        owner = getattr(value, "__name__", None) or type(value).__name__
+        for place in places_in(value) or ():
+            keys = place.names if place.names is not None else [*place.keeper] if isinstance(place.keeper, dict) else ()
+            inner = place.values()
+            labels = [f"{owner}.{key}" for key in keys] if len(keys) == len(inner) else [name] * len(inner)
+            waiting += zip(labels, inner, strict=True)
+    return found
+
+
+def _fixed(*values: Any) -> Place:
+    return Place(values, None)
+
+
+def _attributes(value: object) -> list[Place]:
+    places = []
+    own: Any = getattr(value, "__dict__", ())
+    # of the user's an empty one too, to which something may be added
+    if (own or (isinstance(own, dict) and is_own(type(value)))) and not isinstance(value, (type, types.FunctionType)):
+        state = own
+        if type(value).__module__.partition(".")[0] == "delira" and type(value).__getstate__ is not object.__getstate__:
+            state = value.__getstate__()  # what it leaves out is found anew by each process
+        names = sorted(
+            (name for name in own if name[:8] != "_delira_" and name in state and state[name] is own[name]), key=str
+        )
+        places.append(Place(own, tuple(names)))
+    if slots := [name for name in slots_of(value) if hasattr(value, name)]:
+        places.append(_fixed(*(getattr(value, name) for name in slots)))
+    return places
+
+
+def _places_of_class(cls: type) -> list[Place]:
+    names = tuple(name for name in vars(cls) if (name[:2] != "__" and name[:5] != "_abc_") or name in _MAKING)
+    functions = [
+        function
+        for name in names
+        for function in [getattr(vars(cls)[name], "__func__", None) or getattr(vars(cls)[name], "fget", None)]
+        if function is not None
+    ]
+    return [Place(vars(cls), names), _fixed(*functions), _fixed(*(base for base in cls.__bases__ if is_own(base)))]
+
+
+def _places_of_function(function: types.FunctionType) -> list[Place]:
+    places = [_fixed(function.__code__, function.__defaults__, function.__kwdefaults__)]
+    if function.__closure__:
+        places.append(Place(_Cells(function), function.__code__.co_freevars))
+    if function.__dict__:
+        places.append(Place(function.__dict__, None))
+    if not is_own(function):
+        return places
+    known = function.__globals__
+    read = [name for name in _globals_read(function.__code__) if name in known]
+    places.append(Place(known, tuple(read)))
+    modules = [known[name] for name in read if isinstance(known[name], types.ModuleType) and is_own_module(known[name])]
+    used = names_used(function.__code__)
+    return places + [Place(vars(module), tuple(sorted(used & vars(module).keys()))) for module in modules]
+
+
+@functools.lru_cache(maxsize=1000)
+def _globals_read(code: types.CodeType) -> tuple[str, ...]:
+    """Globals that a function reads, with those of the functions inside of it."""
+    read = {step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    return tuple(sorted(read.union(*map(_globals_read, codes_inside(code)))))
+
+
+class _Cells:
+    """What the variables of a closure hold now."""
+
+    def __init__(self, function: types.FunctionType) -> None:
+        self._cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+
+    def get(self, name: str) -> Any:
+        """Return the value of a variable; None if it has none yet."""
+        return content_of(self._cells[name])
+
+
+# ------------------------------------------------------------------ what is told of an object
 
 
 class Outline:

@@ -1,31 +1,94 @@
 """Worker processes and the watch over them."""
 
 import contextlib
+import dataclasses
 import logging
+import math
+import multiprocessing
+import numbers
 import os
 import signal
 import socket
+import sys
 import time
 from collections import deque
+from collections.abc import Mapping
 from multiprocessing import connection as connections
 from multiprocessing import util
 from typing import Any
 
 import numpy as np
 
+from delira.data_loading._checks import check_count
 from delira.data_loading.abstract_dataset import numbers_of
-from delira.data_loading.recipe import BatchRecipe, BatchTask, Made, describe_task
-from delira.data_loading.workers.process import DUMP_SIGNAL, READY, Failure
-from delira.data_loading.workers.settings import WorkerSettings
-from delira.data_loading.workers.start import Starter
+from delira.data_loading.epoch import BatchRecipe, BatchTask, Made, describe_task
+from delira.data_loading.workers.outline import Outline
+from delira.data_loading.workers.process import DUMP_SIGNAL, READY, Failure, Starter
 from delira.data_loading.workers.transport import Unreadable, receive, send
-from delira.errors import WorkerError
+from delira.errors import ConfigError, WorkerError
+from delira.utils.suggest import did_you_mean
 
 _log = logging.getLogger(__name__)
-
 _GRACE = 0.2  # seconds that a worker has to end by itself
 _START_LIMIT = 120.0  # seconds that a worker has to start: it may import a framework
 _LOOK = 1.0  # seconds between two looks at the clock
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WorkerSettings:
+    """How worker processes are started and watched; what the batches are does not depend on it."""
+
+    start_method: str | None = None
+    """``"fork"``, ``"forkserver"`` or ``"spawn"``; by default fork on Linux, elsewhere spawn."""
+
+    time_limit: float | None = 300.0
+    """Seconds that the training waits for one batch before the worker that makes it counts as stuck;
+    ``None``: for ever."""
+
+    prefetch: int = 2
+    """Batches that each worker makes ahead."""
+
+    replacements: int = 1
+    """Lost workers (killed, crashed or stuck) that are replaced in one epoch; one more is an error."""
+
+    def __post_init__(self) -> None:
+        methods = multiprocessing.get_all_start_methods()
+        if self.start_method is not None and self.start_method not in methods:
+            raise ConfigError(
+                f"start_method must be one of {', '.join(map(repr, methods))}, got {self.start_method!r}"
+                f"{meant if (meant := did_you_mean(str(self.start_method), methods)).startswith('; did') else ''}"
+            )
+        limit = self.time_limit
+        is_number = isinstance(limit, numbers.Real) and not isinstance(limit, bool)
+        if limit is not None and not (is_number and 0 < limit < math.inf):
+            raise ConfigError(f"time_limit must be a number of seconds above 0, or None for no limit, got {limit!r}")
+        check_count(self.prefetch, "prefetch", 1)
+        check_count(self.replacements, "replacements", 0)
+
+    @property
+    def method(self) -> str:
+        """The start method in use."""
+        return self.start_method or ("fork" if sys.platform == "linux" else "spawn")
+
+
+def as_worker_settings(settings: WorkerSettings | Mapping[str, Any] | None) -> WorkerSettings:
+    """Make settings of a mapping of them, or the defaults of None.
+
+    Raises
+    ------
+    ConfigError
+        If it is something else, or there is no such setting.
+    """
+    if settings is None:
+        return WorkerSettings()
+    if isinstance(settings, WorkerSettings):
+        return settings
+    if not isinstance(settings, Mapping):
+        raise ConfigError(f"worker_settings must be a WorkerSettings or a dict of its settings, got {settings!r}")
+    known = [field.name for field in dataclasses.fields(WorkerSettings)]
+    if unknown := [name for name in settings if name not in known]:
+        raise ConfigError(f"worker_settings has no {unknown[0]!r}{did_you_mean(str(unknown[0]), known)}")
+    return WorkerSettings(**settings)
 
 
 class WorkerTraceback(Exception):
@@ -106,6 +169,8 @@ class WorkerPool:
         How they are started and watched.
     deaths
         For each sample that ended workers, how; added to.
+    outline
+        Of the recipe, as it was when they were started.
 
     Raises
     ------
@@ -114,14 +179,19 @@ class WorkerPool:
     """
 
     def __init__(
-        self, recipe: BatchRecipe, number: int, settings: WorkerSettings, deaths: dict[int, list[str]] | None = None
+        self,
+        recipe: BatchRecipe,
+        number: int,
+        settings: WorkerSettings,
+        deaths: dict[int, list[str]],
+        outline: Outline,
     ) -> None:
-        self.number, self.settings = number, settings
+        self.number, self.settings, self.outline = number, settings, outline
         self._starter, self._dataset = Starter(recipe, settings.method), recipe.loader.dataset
         self._skips_bad = recipe.skips_bad
         self._session = 0
         self._losses = 0
-        self._deaths = {} if deaths is None else deaths
+        self._deaths = deaths
         self._ready: dict[int, Made | Failure] = {}
         self._workers: list[Worker] = []
         self._pid = os.getpid()

@@ -1,27 +1,31 @@
-"""What runs in a worker process."""
+"""A worker process: what runs in it, how it comes to life, and what can be told before it fails."""
 
+import ast
 import contextlib
+import ctypes
 import faulthandler
 import gc
 import itertools
+import logging
 import mmap
 import multiprocessing
 import os
 import pickle
 import signal
 import socket
-import struct
 import sys
 import threading
 import time
 import traceback
+import warnings
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from delira.data_loading._threads import use_one_thread
-from delira.data_loading.recipe import BatchRecipe, BatchTask, Made
-from delira.data_loading.workers.inside import generators_in, own_state
-from delira.data_loading.workers.transport import receive, send
-from delira.errors import DataError
+from delira.data_loading.epoch import BatchRecipe, BatchTask, Made
+from delira.data_loading.workers.outline import generators_in, own_state
+from delira.data_loading.workers.transport import Packed, anonymous_file, receive, send
+from delira.errors import ConfigError, DataError
 
 #: makes a worker write down what each of its threads is doing
 DUMP_SIGNAL = signal.SIGUSR2
@@ -34,8 +38,9 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD, _PARENT_DEATH_SIGNAL = -1, -3, 1
 
 _WATCHED_BATCHES = 3  # of each worker; then it is known whether a generator is drawn from
 
-_PROGRESS = struct.Struct("<qqq")  # the session that counts, what is going on, with which sample
 _IDLE, _LOADING, _TRANSFORMING = range(3)
+
+_log = logging.getLogger(__name__)
 
 
 class Failure(NamedTuple):
@@ -78,45 +83,43 @@ class Failure(NamedTuple):
         return error  # type: ignore[no-any-return]
 
 
-class Progress:
-    """A few numbers in a file that a process and one of its workers share."""
+class Progress(ctypes.Structure):
+    """A few numbers that a process and one of its workers share: the session that counts, and what is going on.
 
-    size = _PROGRESS.size
+    Attributes
+    ----------
+    session : int
+        The iteration that batches are made for; tasks of older ones are dropped.
+    """
 
-    def __init__(self, file: int) -> None:
-        self._memory = mmap.mmap(file, self.size)
+    _fields_ = (("session", ctypes.c_int64), ("_stage", ctypes.c_int64), ("_index", ctypes.c_int64))
 
-    @property
-    def session(self) -> int:
-        """The iteration that batches are made for; tasks of older ones are dropped."""
-        return int(_PROGRESS.unpack_from(self._memory)[0])
-
-    @session.setter
-    def session(self, session: int) -> None:
-        struct.pack_into("<q", self._memory, 0, session)
+    @classmethod
+    def in_file(cls, file: int) -> "Progress":
+        """Open those in a file, which is as long as they are."""
+        return cls.from_buffer(mmap.mmap(file, ctypes.sizeof(cls)))
 
     def sample(self, index: int) -> None:
         """Sample ``index`` is being loaded."""
-        struct.pack_into("<qq", self._memory, 8, _LOADING, index)
+        self._stage, self._index = _LOADING, int(index)
 
     def transform(self) -> None:
         """The transform is at work."""
-        struct.pack_into("<qq", self._memory, 8, _TRANSFORMING, -1)
+        self._stage, self._index = _TRANSFORMING, -1
 
     def rest(self) -> None:
         """Nothing is going on."""
-        struct.pack_into("<qq", self._memory, 8, _IDLE, -1)
+        self._stage, self._index = _IDLE, -1
 
     @property
     def current_sample(self) -> int | None:
         """The sample being loaded, if that is what is going on."""
-        _, stage, index = _PROGRESS.unpack_from(self._memory)
-        return int(index) if stage == _LOADING else None
+        return int(self._index) if self._stage == _LOADING else None
 
     @property
     def is_transforming(self) -> bool:
         """Return True if the transform is at work."""
-        return bool(_PROGRESS.unpack_from(self._memory)[1] == _TRANSFORMING)
+        return bool(self._stage == _TRANSFORMING)
 
 
 def serve(connection: socket.socket, recipe: BatchRecipe | None, dies_with: int | None = None) -> None:
@@ -137,7 +140,7 @@ def serve(connection: socket.socket, recipe: BatchRecipe | None, dies_with: int 
         _, (progress_file, dump_file), _, _ = socket.recv_fds(connection, 1, 2)
         faulthandler.enable(dump_file)
         faulthandler.register(DUMP_SIGNAL, dump_file)
-        progress = Progress(progress_file)
+        progress = Progress.in_file(progress_file)
         try:
             recipe = receive(connection, private=True) if recipe is None else recipe
         except Exception as unreadable:
@@ -224,8 +227,6 @@ def _leave_to_main(number: int, frame: object) -> None:
 
 def _ask_system(function: str, *arguments: int) -> None:
     """Call a function of the C library, where there is such a one."""
-    import ctypes
-
     with contextlib.suppress(OSError, AttributeError):
         getattr(ctypes.CDLL(None), function)(*arguments)
 
@@ -236,3 +237,166 @@ def _watch_parent(parent: int) -> None:
     while os.getppid() == parent and (main is None or main.is_alive()):
         time.sleep(1)
     os._exit(1)
+
+
+# ------------------------------------------------------------------ how it comes to life
+
+
+class Starter:
+    """Starts workers for one recipe.
+
+    Parameters
+    ----------
+    recipe
+        How batches are made.
+    method
+        ``"fork"``, ``"forkserver"`` or ``"spawn"``.
+
+    Raises
+    ------
+    ConfigError
+        If the method is not fork and the recipe cannot be pickled, or the script that runs has no guard.
+    """
+
+    def __init__(self, recipe: BatchRecipe, method: str) -> None:
+        self._context: Any = multiprocessing.get_context(method)
+        self._recipe: BatchRecipe | None = recipe
+        self._packed: Packed | None = None
+        if method != "fork":
+            refuse_unguarded_script(method)
+            self._packed = _pack(recipe, method)
+            self._recipe = None
+
+    def start(self, name: str) -> "tuple[Any, socket.socket, Progress, int]":
+        """Start one process.
+
+        Returns
+        -------
+        tuple
+            The process, our end of its socket, its progress, and the file that it writes its stack to.
+
+        Raises
+        ------
+        OSError
+            If the system gives no further process or file.
+        """
+        with contextlib.ExitStack() as at_end, contextlib.ExitStack() as if_it_fails:
+            ours, theirs = socket.socketpair()
+            at_end.callback(theirs.close)
+            if_it_fails.callback(ours.close)
+            shared = anonymous_file()
+            at_end.callback(os.close, shared)
+            dump = anonymous_file()
+            if_it_fails.callback(os.close, dump)
+            os.ftruncate(shared, ctypes.sizeof(Progress))
+            progress = Progress.in_file(shared)
+            process = self._started(theirs, name)
+            socket.send_fds(ours, [b"f"], [shared, dump])
+            if self._packed is not None:
+                self._packed.send(ours)
+            if_it_fails.pop_all()
+        return process, ours, progress, dump
+
+    def _started(self, theirs: socket.socket, name: str) -> Any:
+        dies_with = os.getpid() if threading.current_thread() is threading.main_thread() else None
+        process = self._context.Process(target=serve, args=(theirs, self._recipe, dies_with), name=name, daemon=False)
+        with _may_have_children(), warnings.catch_warnings():
+            # of a fork beside other threads; workers call none of them
+            warnings.simplefilter("ignore", DeprecationWarning)
+            warnings.simplefilter("ignore", RuntimeWarning)
+            process.start()
+        # at its exit multiprocessing ends or awaits the children it knows of; a fork of this process would end ours
+        getattr(multiprocessing.process, "_children", set()).discard(process)
+        return process
+
+    def close(self) -> None:
+        """Free what is kept for starting further workers."""
+        self._recipe = None
+        if self._packed is not None:
+            self._packed.close()
+
+
+def can_have_workers() -> bool:
+    """Return True if this system can have workers; elsewhere batches, the same ones, are made in this process."""
+    if hasattr(socket, "send_fds") and hasattr(os, "pread"):
+        return True
+    _log.warning("worker processes need a Unix system; the batches are made in this process, and they are the same")
+    return False
+
+
+def refuse_unguarded_script(method: str) -> None:
+    """Refuse to start processes that would run the user's script again from its top.
+
+    Raises
+    ------
+    ConfigError
+        If the script that runs has no ``if __name__ == "__main__":``.
+    """
+    main = sys.modules.get("__main__")
+    path = getattr(main, "__file__", None)
+    if path is None or not os.path.isfile(path):  # interactive, or -c: nothing is run again
+        return
+    try:
+        with open(path, encoding="utf-8") as file:
+            tree = ast.parse(file.read())
+    except (SyntaxError, ValueError):  # no Python source
+        return
+    tests = [node.test for node in tree.body if isinstance(node, ast.If)]
+    if any(isinstance(node, ast.Name) and node.id == "__name__" for test in tests for node in ast.walk(test)):
+        return
+    raise ConfigError(
+        f"with start_method={method!r} each worker process runs {path} again, and it has no guard; put what it does "
+        'below the line\n    if __name__ == "__main__":\nor set n_process_augmentation=0'
+    )
+
+
+def _pack(recipe: BatchRecipe, method: str) -> Packed:
+    import cloudpickle  # carries lambdas, and classes of notebooks
+
+    if getattr(sys.modules.get("__main__"), "__file__", None) is not None:
+        # the worker imports the script too, and finds its classes there: they stay the same ones
+        with contextlib.suppress(Exception):
+            return Packed(recipe, together=True)
+    try:
+        return Packed(recipe, dumps=cloudpickle.dumps, together=True)
+    except Exception as error:
+        place, reason = _find_unpicklable(recipe, cloudpickle.dumps) or ("the dataset or the transforms", error)
+        raise ConfigError(
+            f"with start_method={method!r} the dataset and the transforms are sent to each worker process, but "
+            f"{place} cannot be pickled: {reason}; open it when the first sample is read and leave it out of "
+            "__getstate__, or set n_process_augmentation=0"
+        ) from error
+
+
+def _find_unpicklable(recipe: BatchRecipe, dumps: Any) -> tuple[str, Exception] | None:
+    """Return the innermost attribute that cannot be pickled, and why."""
+    place: str = ""
+    current: Any = recipe
+    reason: Exception | None = None
+    for _ in range(20):
+        parts = current if isinstance(current, Mapping) else getattr(current, "__dict__", {})
+        for name, value in parts.items():
+            try:
+                dumps(value)
+            except Exception as error:
+                place = f"{place}.{name}" if place else str(name)
+                current, reason = value, error
+                break
+        else:
+            break
+    kind = f" (a {type(current).__name__})"
+    return None if reason is None else (f"{place.removeprefix('loader.')}{kind}", reason)
+
+
+@contextlib.contextmanager
+def _may_have_children() -> Iterator[None]:
+    """Let a process of a pool, which may have no children, have some: ours end when it ends."""
+    config: dict[str, Any] = getattr(multiprocessing.current_process(), "_config", {})
+    daemon = config.get("daemon")
+    if daemon:
+        config["daemon"] = False
+    try:
+        yield
+    finally:
+        if daemon:
+            config["daemon"] = True

@@ -37,7 +37,7 @@ POINTS = [
     PutBack(
         point="36",
         what="attributes of classes are not looked at",
-        file="delira/data_loading/workers/inside.py",
+        file="delira/data_loading/workers/outline.py",
         old="        return _places_of_class(value) if is_own(value) else None",
         new="        return None",
         test=f"{WORKERS}::test_what_is_changed_between_epochs_reaches_the_workers",
@@ -45,7 +45,7 @@ POINTS = [
     PutBack(
         point="36",
         what="globals that methods of a transform read are not looked at",
-        file="delira/data_loading/workers/inside.py",
+        file="delira/data_loading/workers/outline.py",
         old="    if not is_own(function):\n        return places\n",
         new="    return places\n",
         test=f"{WORKERS}::test_what_is_changed_between_epochs_reaches_the_workers",
@@ -54,7 +54,7 @@ POINTS = [
         point="36",
         what="a transform changed by a callback within an epoch reaches no worker",
         file="delira/data_loading/workers/ahead.py",
-        old="        if self._loan is not None and any(watch.has_changed() for watch in self._watches):",
+        old="        if self._pool is not None and any(watch.has_changed() for watch in self._watches):",
         new="        if False:",
         test=f"{WORKERS}::test_what_is_changed_within_an_epoch_reaches_the_next_batch",
     ),
@@ -77,7 +77,7 @@ POINTS = [
     PutBack(
         point="33",
         what="super().__getitem__ of another index counts as its own item",
-        file="delira/data_loading/_own_item.py",
+        file="delira/data_loading/_cache_key.py",
         old='            if [steps[number], steps[number + 1][0]] != [("attribute", "__getitem__"), _INDEX]:',
         new="            if not steps[number]:",
         test=f"{CACHE}::test_what_a_sample_reads_of_other_items_is_in_its_key",
@@ -118,7 +118,7 @@ POINTS = [
         point="33",
         what="a large mapped file that is changed in place is not seen",
         file="delira/data_loading/_cache_key.py",
-        old="        stamps = [_stamps(path) for path in MappedDataset._files(dataset)]",
+        old="        stamps = [_stamps(path) for path in files_of_arrays(dataset)]",
         new="        stamps = []",
         test=f"{CACHE}::test_a_large_mapped_array_that_is_changed_in_place_is_seen",
     ),
@@ -181,7 +181,7 @@ POINTS = [
     PutBack(
         point="35",
         what="scaled masks are cut off",
-        file="delira/data_loading/_cast.py",
+        file="delira/data_loading/_exact.py",
         old="    rounded = np.rint(array)\n",
         new="    return np.trunc(array)\n    rounded = np.rint(array)\n",
         test=f"{IMAGES}::test_a_scaled_mask_is_rounded_and_never_cut_off",
@@ -189,7 +189,7 @@ POINTS = [
     PutBack(
         point="35",
         what="integers that overflow wrap around",
-        file="delira/data_loading/_cast.py",
+        file="delira/data_loading/_exact.py",
         old="        if int(low) < limits.min or int(high) > limits.max:\n            wrong",
         new="        if False:\n            wrong",
         test=f"{IMAGES}::test_values_that_a_type_cannot_hold_are_refused_with_the_file",
@@ -197,7 +197,7 @@ POINTS = [
     PutBack(
         point="37",
         what="targets are believed after 16 samples",
-        file="delira/data_loading/wrapped_dataset.py",
+        file="delira/data_loading/array_dataset.py",
         old="    return np.concatenate([spread, firsts[~np.isin(seen, classes[spread])]]).tolist()",
         new="    return spread.tolist()",
         test=f"{LABELS}::test_a_target_transform_of_a_rare_class_is_seen",

@@ -155,7 +155,7 @@ POINTS = [
     PutBack(
         point="28",
         what="samples of a batch are named by their numbers in the part",
-        file="delira/data_loading/recipe.py",
+        file="delira/data_loading/epoch.py",
         old="    numbers = numbers_of(dataset, task.indices[:16])\n",
         new="    numbers = task.indices[:16]\n",
         test="tests/training/test_where_errors_happen.py::"
@@ -190,7 +190,7 @@ POINTS = [
     PutBack(
         point="28",
         what="a pass that is no epoch is epoch 0",
-        file="delira/data_loading/recipe.py",
+        file="delira/data_loading/epoch.py",
         old='of_epoch = f" of epoch {epoch}" if epoch else ""',
         new='of_epoch = f" of epoch {epoch}"',
         test="tests/training/test_where_errors_happen.py::"
