@@ -1,5 +1,6 @@
 from delira.data_loading.array_dataset import DictDataset as DictDataset
 from delira.data_loading.array_dataset import IterableDataset as IterableDataset
+from delira.data_loading.array_dataset import WrappedDataset as WrappedDataset
 from delira.data_loading.cached_dataset import CachedDataset as CachedDataset
 from delira.data_loading.data_loader import BaseDataLoader as BaseDataLoader
 from delira.data_loading.data_loader import BaseDataLoader as DataLoader
@@ -42,7 +43,6 @@ from delira.data_loading.sampler import WeightedRandomSampler as WeightedRandomS
 from delira.data_loading.transforms import Compose as Compose
 from delira.data_loading.transforms import PerSampleTransform as PerSampleTransform
 from delira.data_loading.workers import WorkerSettings as WorkerSettings
-from delira.data_loading.array_dataset import WrappedDataset as WrappedDataset
 
 __all__ = [
     "AbstractDataset",
