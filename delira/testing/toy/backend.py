@@ -69,7 +69,7 @@ class ToyCalls(CallsRole):
         if network.is_training and "x" in own:  # its argument, and no batch
             if network.dropout:
                 own["x"] = own["x"] * (self.backend.generator.random(own["x"].shape) >= network.dropout)
-            network.seen = own["x"]
+            network.last_inputs = own["x"]
         return call(own)
 
 
@@ -90,7 +90,7 @@ class ToyStep(StepRole):
         known = getattr(loss, "difference", None)  # not of a number that hooks made of it
         error = step.predictions["pred"] - step.batch[DEFAULT_LOSS_KEYS[1]] if known is None else known
         with np.errstate(invalid="ignore", over="ignore"):  # a loss that is not finite is the trainer's business
-            gradient = 2 * step.network.seen.T @ error / error.size
+            gradient = 2 * step.network.last_inputs.T @ error / error.size
         run_hooks(backward, step)
         mark("backward")
         optimizer.apply(gradient)
