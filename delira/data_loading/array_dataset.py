@@ -116,16 +116,11 @@ class WrappedDataset(AbstractDataset):
         return {here: sample[there] for here, there in wanted.items()}
 
     def _read_labels(self, key: str) -> np.ndarray:
-        labels = self._cheap_labels(key)
+        labels = labels_at_hand(self, key)
         return super()._read_labels(key) if labels is None else labels
 
     def _reads_cheaply(self, key: str) -> bool:
-        return self._cheap_labels(key) is not None
-
-    def _cheap_labels(self, key: str) -> np.ndarray | None:
-        """Return an entry of all samples, None if all would have to be read for it."""
-        labels = self._column(key)
-        return self._targets(key) if labels is None else labels
+        return labels_at_hand(self, key) is not None
 
     def _column(self, key: str) -> np.ndarray | None:
         there = self._keys.get(key) if isinstance(self._keys, Mapping) else key
@@ -156,6 +151,12 @@ class WrappedDataset(AbstractDataset):
             if key not in sample or not np.array_equal(sample[key], targets[index]):
                 return None
         return targets
+
+
+def labels_at_hand(dataset: WrappedDataset, key: str) -> np.ndarray | None:
+    """Return an entry of all samples of a wrapped dataset, None if all would have to be read for it."""
+    labels = dataset._column(key)
+    return dataset._targets(key) if labels is None else labels
 
 
 def _to_compare(targets: np.ndarray) -> list[int]:

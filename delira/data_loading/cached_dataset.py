@@ -35,7 +35,7 @@ from delira.data_loading.abstract_dataset import (
     read_labels,
     reads_cheaply,
 )
-from delira.data_loading.array_dataset import DictDataset, WrappedDataset, as_dataset
+from delira.data_loading.array_dataset import DictDataset, WrappedDataset, as_dataset, labels_at_hand
 from delira.data_loading.mapped_dataset import MappedDataset
 from delira.errors import ConfigError
 from delira.utils.checks import check_paths
@@ -355,7 +355,7 @@ def _cheap_labels(dataset: AbstractDataset, key: str) -> np.ndarray | None:
         labels = _cheap_labels(dataset.parent, key)
         return None if labels is None else labels[dataset.indices]
     if isinstance(dataset, WrappedDataset) and cls._read_labels is WrappedDataset._read_labels:
-        return dataset._cheap_labels(key)
+        return labels_at_hand(dataset, key)
     if cls._read_labels in (DictDataset._read_labels, MappedDataset._read_labels) and key in dataset.data:
         return read_labels(dataset, key)
     return None
