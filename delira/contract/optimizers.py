@@ -34,6 +34,10 @@ class OptimizersRole(Role):
         """One schedule callback for each optimizer."""
         raise ConfigError(f"the room {self.backend.name!r} has no learning-rate schedules; leave lr_scheduler_cls out")
 
+    def check_given(self, optimizer: Optimizer) -> None:
+        """Refuse an optimizer of the framework that no wrapper can take."""
+        return
+
     def check(self, network: Network, optimizers: Mapping[str, Any]) -> None:
         """Refuse optimizers of other weights than the network's; those that keep no weights go on with any."""
         return

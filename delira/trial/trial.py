@@ -114,6 +114,7 @@ class Trial(FluentData, Passes, Movable):
         #: of every random decision of the fit
         self.seed: Any = settings["seed"] if "seed" in settings else self.backend.generators.draw_seed()
         super().__init__()
+        self.backend.optimizers.check_given(optimizer)
         if not self.backend.is_differentiable and optimizer is not None:
             raise ConfigError("an estimator of scikit-learn learns by itself; leave the optimizer out")
         self.callbacks.fire("on_init", self.state, "fit")
@@ -379,11 +380,6 @@ def _refuse_no_optimizer(optimizer: Optimizer) -> None:
         )
     if isinstance(optimizer, (str, bytes, numbers.Number)):
         raise ConfigError(f"the optimizer must be one of the framework, e.g. torch.optim.Adam(…), got {optimizer!r}")
-    if type(optimizer).__module__.startswith("flax.nnx"):
-        raise ConfigError(
-            f"the optimizer is an nnx.{type(optimizer).__name__}, which keeps a state of its own; pass that of optax, "
-            "e.g. optax.adam(1e-3)"
-        )
 
 
 def _flat(callbacks: Any) -> list[Any]:
