@@ -103,6 +103,8 @@ class Run:
         epoch: int = 0,
         ranks: Ranks | None = None,
     ):
+        if not isinstance(config, TrainerConfig):
+            raise ConfigError(f"config is a TrainerConfig, with all settings of a trainer, got {config!r}")
         if not isinstance(ranks, Ranks | None):
             raise ConfigError(f"ranks says which of several processes this is, as Ranks(rank, size), got {ranks!r}")
         self.config, self.backend, self.seed, self._fold = config, backend, config.seed, check_fold(fold)

@@ -187,7 +187,7 @@ class BaseNetworkTrainer(Predictor):
             key_mapping, losses = None, key_mapping
         self.given_settings: dict[str, Any] = {**settings, **({} if losses is None else {"losses": losses})}
         self.run = Run(
-            config := config or read_settings(self.given_settings),
+            config := read_settings(self.given_settings) if config is None else config,
             self.backend,
             fold=fold,
             epoch=check_start(start_epoch) - 1,

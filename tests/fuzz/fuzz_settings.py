@@ -26,7 +26,11 @@ KEYS = [*NOT_A_MAPPING, {"nonsense": ["label", "pred"]}, {"loss": 5}]
 PARAMETERS = [*NOT_A_MAPPING, {5: 1}]
 
 #: parts that a trainer is given
-PARTS: dict[str, list[Any]] = {"objective": ["x", 5, NAN, [], STRANGE], "ranks": ["x", 5, NAN, (0, 1), STRANGE]}
+PARTS: dict[str, list[Any]] = {
+    "config": ["x", 5, NAN, [], {}, STRANGE],
+    "objective": ["x", 5, NAN, [], STRANGE],
+    "ranks": ["x", 5, NAN, (0, 1), STRANGE],
+}
 
 WRONG: dict[str, list[Any]] = {
     "fold": NOT_A_COUNT,
