@@ -169,6 +169,7 @@ def autoencoder_closure(closure: Callable[..., Any], divergence: Callable[[Mappi
         hooks = kwargs.get("hooks") or NO_HOOKS
         kwargs |= {
             "hooks": dataclasses.replace(hooks, criterion=(add_divergence, *hooks.criterion)),
+            "key_mapping": mapping,
             "loss_keys": _loss_keys_of(losses, kwargs.get("loss_keys"), mapping),
             "metric_keys": {name: ordered(one, "pred", images, "target first") for name, one in (metrics or {}).items()}
             | dict(kwargs.get("metric_keys") or {}),
