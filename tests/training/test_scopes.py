@@ -10,7 +10,7 @@ import pytest
 import delira.logging
 from delira.settings.config import read_settings
 from delira.training import callbacks
-from delira.training.generators import generators_state
+from delira.training.generators import generators_state, own_generators
 from delira.training.run import Run
 from delira.training.scopes import Scopes
 
@@ -53,8 +53,9 @@ class AfterEachStep(callbacks.AbstractCallback):
 
 def fold(room, folder, manager, number, turns):
     watching = AfterEachStep(turns, number)
-    room.backend.generators.seed(number)  # of the network
-    trainer = room.trainer(folder / f"fold_{number}", fold=number, callbacks=[watching], seed=5)
+    with own_generators(room.backend):
+        room.backend.generators.seed(number)  # of the network
+        trainer = room.trainer(folder / f"fold_{number}", fold=number, callbacks=[watching], seed=5)
     trainer.train(2, manager(20, 4), manager(8, 4))
     return trainer, watching
 
