@@ -120,7 +120,7 @@ def site(tmp_path_factory):
     for package in ("sphinx", "myst_nb", "furo"):
         pytest.importorskip(package, reason=f"the site needs the package {package!r}, which is not installed")
     folder = tmp_path_factory.mktemp("site")
-    left_out = shutil.ignore_patterns(".*", "build", "_build", "dist", "runs", "*.egg-info", "__pycache__", "tests")
+    left_out = shutil.ignore_patterns(".*", "build", "_build", "dist", "*.egg-info", "__pycache__", "tests")
     shutil.copytree(ROOT, folder / "source", ignore=left_out)
     shutil.copytree(ROOT / "tests", folder / "source" / "tests", ignore=shutil.ignore_patterns("__pycache__"))
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "docs", str(folder / "html")]
