@@ -27,28 +27,28 @@ ONLY_none :=
 ONLY_torch := -r requirements/torch.txt
 ONLY_tensorflow := $(TENSORFLOW_FOR_TESTS)
 ONLY_jax := -r requirements/jax.txt
-ROOMS := toy torch torchscript tensorflow jax sklearn
+BACKENDS := toy torch torchscript tensorflow jax sklearn
 NOTEBOOKS := $(wildcard notebooks/*.ipynb)
 BENCHMARKS := $(filter-out %_gpu.py,$(wildcard benchmarks/[!_]*.py))
 GPU_BENCHMARKS := $(wildcard benchmarks/[!_]*_gpu.py)
 
 # Workers share the cores, so each computes with one thread: faster, and the same bits on every machine.
-test test-changed chaos spec parity test-all test-rooms test-notebooks notebooks test-only-%: export OMP_NUM_THREADS := 1
+test test-changed chaos spec parity test-all test-backends test-rooms test-notebooks notebooks test-only-%: export OMP_NUM_THREADS := 1
 # No target needs a screen.
 export MPLBACKEND := Agg
 # Tests and benchmarks start hundreds of interpreters: each would compile all of delira again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-changed chaos spec parity docs lint format stubs full test-all test-rooms test-notebooks notebooks bench test-gpu bench-gpu clean distclean
+.PHONY: help demo test test-changed chaos spec parity docs lint format stubs full test-all test-backends test-rooms test-notebooks notebooks bench test-gpu bench-gpu clean distclean
 
 help:
 	@echo "make demo       cross-validate a network on the digits that scikit-learn brings"
 	@echo "make test       the tests, without the slow ones"
 	@echo "make test-changed  the tests that belong to the files changed since main: a few seconds each"
 	@echo "make chaos      trainings killed at every call and at random times, all of them: part of make full"
-	@echo "make spec       the specification of backends on every room; writes docs/specification.md"
-	@echo "make parity     the same training in every room; writes docs/parity.md"
+	@echo "make spec       the specification on every backend; writes docs/specification.md"
+	@echo "make parity     the same training in every backend; writes docs/parity.md"
 	@echo "make docs       the site, in docs/_build/html; a warning is an error, and nothing is fetched"
 	@echo "make lint       ruff, ruff format and mypy"
 	@echo "make format     let ruff rewrite what it can"
@@ -91,7 +91,7 @@ chaos: .venv/.stamp-dev
 # One after the other: the machine is not shared out. With Sphinx there, a slow test builds the site and looks at it.
 full: .venv/.stamp-docs
 	@$(MAKE) --no-print-directory test-all
-	@$(MAKE) --no-print-directory test-rooms
+	@$(MAKE) --no-print-directory test-backends
 	@$(MAKE) --no-print-directory test-notebooks
 	@$(MAKE) --no-print-directory test-only-none
 	@$(MAKE) --no-print-directory test-only-torch
@@ -103,12 +103,15 @@ full: .venv/.stamp-docs
 test-all: .venv/.stamp-peers
 	@$(call all_tests,-m "not gpu" $(ARGS))
 
-# What "make test" runs for two rooms and the specification for the others, for these too. A room without a writer of its
+# What "make test" runs for two backends and the specification for the others, for these too. A backend without a writer of its
 # own needs no chaos of its own: TorchScript has one.
-test-rooms: .venv/.stamp-dev
-	@$(PYTEST) -m "$(FAST)" --rooms torchscript,tensorflow,jax -k "torchscript or tensorflow or jax" \
+test-backends: .venv/.stamp-dev
+	@$(PYTEST) -m "$(FAST)" --backends torchscript,tensorflow,jax -k "torchscript or tensorflow or jax" \
 		tests/training tests/experiments tests/runs tests/io tests/test_bad_input.py $(ARGS)
-	@$(PYTEST) -m "$(FAST)" --rooms torchscript -k torchscript tests/chaos $(ARGS)
+	@$(PYTEST) -m "$(FAST)" --backends torchscript -k torchscript tests/chaos $(ARGS)
+
+#: as it was called
+test-rooms: test-backends
 
 test-notebooks: .venv/.stamp-dev
 ifeq ($(NOTEBOOKS),)
@@ -133,7 +136,7 @@ test-only-%:
 	@.venv-$*/bin/pytest -n $(WORKERS) -m "$(FAST)" $(ARGS)
 
 spec: .venv/.stamp-dev
-	@PYTHONPATH=tests $(BIN)/python -m delira.testing.spec $(ROOMS:%=spec_rooms.%) --output docs/specification.md
+	@PYTHONPATH=tests $(BIN)/python -m delira.testing.spec $(BACKENDS:%=spec_backends.%) --output docs/specification.md
 
 parity: .venv/.stamp-dev
 	@PYTHONPATH=tests $(BIN)/python -m parity.compare --write docs/parity.md

@@ -8,7 +8,7 @@ each death a SIGKILL:
 * save: a state of 60 MB is saved again and again under one name; killed at a random 0 to 1.5 s after the first time.
 
 ``--write`` puts the answers, beside those of the peers, into docs/resume_table.md; ``--chaos FILE`` adds what
-tests/chaos/killed_training.py has printed, one line for each room.
+tests/chaos/killed_training.py has printed, one line for each backend.
 """
 
 import argparse
@@ -227,10 +227,10 @@ A state of 60 MB is saved again and again under one name; killed at a random 0 t
 CHAOS = """
 Whole trainings, killed at random times and started again until they ended, with workers, writing in the background,
 moving average, early stopping, schedule, dropout and augmentation, alone and in cross-validations of three folds
-(`PYTHONPATH=tests python tests/chaos/killed_training.py --room … --kills 200 --seed {seed}`, as `make chaos` does it,
-with 30 for the rooms whose trainings take longer, and 10 for an estimator):
+(`PYTHONPATH=tests python tests/chaos/killed_training.py --backend … --kills 200 --seed {seed}`, as `make chaos` does
+it, with 30 for the backends whose trainings take longer, and 10 for an estimator):
 
-| room | kills | of these while a file was half written | trainings | lost checkpoints | ended in other bits |
+| backend | kills | of these while a file was half written | trainings | lost checkpoints | ended in other bits |
 |---|--:|--:|--:|--:|--:|
 {rows}
 """
@@ -241,7 +241,7 @@ def chaos_part(path: str | None) -> str:
         return ""
     reports = [json.loads(line) for line in Path(path).read_text().splitlines()]
     rows = [
-        f"| {r['room']} | {r['kills']} | {r['found on disk'].get('a half-written file', 0)} | {r['finished']} "
+        f"| {r['backend']} | {r['kills']} | {r['found on disk'].get('a half-written file', 0)} | {r['finished']} "
         f"| {len(r['lost'])} | {len(r['different'])} |"
         for r in reports
     ]
@@ -254,11 +254,11 @@ def count_mixtures() -> dict[str, int]:
     sys.path[:0] = [str(tests), str(tests / "training")]
     import test_resume_matrix as matrix
 
-    rooms = matrix.NORMAL_ROOMS
+    backends = matrix.NORMAL_KITS
     cells = len(matrix.WORKERS) * len(matrix.SAMPLERS)
     return {
-        "pairwise": sum(len(matrix.pairwise(room)) for room in rooms),
-        "exhaustive": sum(cells * len(matrix.mixtures(room)) for room in rooms),
+        "pairwise": sum(len(matrix.pairwise(kit)) for kit in backends),
+        "exhaustive": sum(cells * len(matrix.mixtures(kit)) for kit in backends),
     }
 
 

@@ -1,11 +1,11 @@
-"""The table of rooms: which backend needs which package and provides which public names.
+"""The table of backends: which backend needs which package and provides which public names.
 
 Adding a backend is one folder in ``delira/backends`` and one entry in each table.
 """
 
 import importlib.util
 
-#: room -> package that must be installed for it
+#: backend -> package that must be installed for it
 FRAMEWORKS = {"torch": "torch", "torchscript": "torch", "sklearn": "sklearn", "tensorflow": "tensorflow", "jax": "flax"}
 
 #: backend -> all packages that it needs, the first one with the devices
@@ -36,7 +36,7 @@ IMPORT_ORDER = ("triton", "tensorflow", "torch")
 #: its networks is not
 PREFERRED = ("torch", "jax", "tensorflow", "sklearn", "torchscript")
 
-#: room -> public package (below ``delira``) -> names shown there
+#: backend -> public package (below ``delira``) -> names shown there
 NAMES = {
     "torch": {
         "models": [
@@ -203,11 +203,11 @@ NAMES = {
 }
 
 
-def installed_rooms() -> tuple[str, ...]:
-    """Rooms whose package is installed; nothing is imported to find out."""
-    return tuple(room for room, package in FRAMEWORKS.items() if importlib.util.find_spec(package))
+def installed_backends() -> tuple[str, ...]:
+    """Backends whose package is installed; nothing is imported to find out."""
+    return tuple(backend for backend, package in FRAMEWORKS.items() if importlib.util.find_spec(package))
 
 
 def get_backends() -> tuple[str, ...]:
     """Upper-case names of the backends whose package is installed, e.g. ``("TORCH",)``."""
-    return tuple(room.upper() for room in installed_rooms())
+    return tuple(backend.upper() for backend in installed_backends())

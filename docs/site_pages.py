@@ -48,9 +48,9 @@ def public_modules() -> list[str]:
 
 
 def names_of(module: ModuleType) -> list[str]:
-    """Public names of a module: those that it lists, and those of rooms that it shows."""
+    """Public names of a module: those that it lists, and those of backends that it shows."""
     package = module.__name__.removeprefix("delira.")
-    names = {name for room in NAMES.values() for name in room.get(package, ())}
+    names = {name for backend in NAMES.values() for name in backend.get(package, ())}
     if module.__name__ in ALSO_PUBLIC:
         names |= {name for name, value in vars(module).items() if _is_from(value, module) and name[0] != "_"}
     names |= set(getattr(module, "__all__", ()))
@@ -93,11 +93,11 @@ def reference_pages() -> dict[str, str]:
     names = public_names()
     pages = {f"api/{module}.md": _reference_page(module, entries) for module, entries in names.items()}
     main = [module for module in names if not module.startswith("delira.backends")]
-    rooms = [module for module in names if module.startswith("delira.backends")]
+    backends = [module for module in names if module.startswith("delira.backends")]
     pages["api/index.md"] = "\n".join([
         "# API reference\n",
         "Every public name, one page for each package. What several packages show is described in one of them.\n",
-        _toctree("Packages", main), _toctree("Rooms", rooms),
+        _toctree("Packages", main), _toctree("Backends", backends),
     ])  # fmt: skip
     return pages
 

@@ -148,7 +148,7 @@ def arguments_of_pytest(files: list[str], belonging: Belonging) -> list[str]:
     if SPECIFICATION in tests and all(file.startswith("delira/backends/") for file in files):
         others = {path.name for path in (belonging.root / "delira" / "backends").iterdir()} | {"toy"}
         others -= {file.split("/")[2] for file in files}
-        tests += [f"--deselect={SPECIFICATION}::test_a_room_keeps_the_promise[{name}-" for name in sorted(others)]
+        tests += [f"--deselect={SPECIFICATION}::test_a_backend_keeps_the_promise[{name}-" for name in sorted(others)]
     return tests
 
 

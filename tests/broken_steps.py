@@ -23,6 +23,6 @@ def break_off(trainer):
     raise Broken
 
 
-def spoil(room, value=np.nan):
+def spoil(kit, value=np.nan):
     """Makes the weights bad, as gradients that are not finite do: the loss of the step was finite."""
-    return lambda trainer: room.write(trainer.module, np.full((3, 1), value))
+    return lambda trainer: kit.write(trainer.module, np.full((3, 1), value))

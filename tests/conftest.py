@@ -1,4 +1,4 @@
-"""What the tests share: one fixture for all rooms, and data."""
+"""What the tests share: one fixture for all backends, and data."""
 
 import functools
 import gc
@@ -18,7 +18,7 @@ import pairwise
 import pytest
 import visdom_server
 from problems import linear_problem
-from small_rooms import NORMAL_ROOMS, ROOMS, Room, build_room
+from small_backends import KITS, NORMAL_KITS, Kit, build_kit
 
 from delira.data_loading import BaseDataManager
 from delira.runs import folder as run_folder
@@ -37,8 +37,8 @@ SPECIFICATION_MARKS = {"passed": ".", "refused": "r", "not offered": "-", "faile
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--rooms", default=",".join(NORMAL_ROOMS),
-        help=f"rooms for the tests of every room, by name and comma, or 'all'; there are {', '.join(ROOMS)}",
+        "--backends", "--rooms", dest="backends", default=",".join(NORMAL_KITS),
+        help=f"backends for the tests of every backend, by name and comma, or 'all'; there are {', '.join(KITS)}",
     )  # fmt: skip
     parser.addoption("--sample", action="store_true", help="of products and of frameworks, the choice of make test")
     parser.addoption("--forks", choices=["only", "no"], help="only the test files that are marked 'forks', or no such")
@@ -69,10 +69,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    has_its_own = any("room" in mark.args[0] for mark in metafunc.definition.iter_markers("parametrize"))
-    if "room" in metafunc.fixturenames and not has_its_own:
-        asked = metafunc.config.getoption("rooms")
-        metafunc.parametrize("room", list(ROOMS) if asked == "all" else asked.split(","), indirect=True)
+    has_its_own = any("kit" in mark.args[0] for mark in metafunc.definition.iter_markers("parametrize"))
+    if "kit" in metafunc.fixturenames and not has_its_own:
+        asked = metafunc.config.getoption("backends")
+        metafunc.parametrize("kit", list(KITS) if asked == "all" else asked.split(","), indirect=True)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -111,39 +111,41 @@ def pytest_runtest_call(item: pytest.Item) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Print what became of the specification: a mark for each check of each room, by area."""
+    """Print what became of the specification: a mark for each check of each backend, by area."""
     reports = [report for reports in terminalreporter.stats.values() for report in reports]
     found: dict[tuple[str, str, str], str] = {}
     for report in reports:
         for name, value in getattr(report, "user_properties", ()):
             if name == "specification":
-                room, area, check, kind = value
-                found[room, area, check] = SPECIFICATION_MARKS[kind]
+                backend, area, check, kind = value
+                found[backend, area, check] = SPECIFICATION_MARKS[kind]
     if not found:
         return
     from delira.testing import spec_checks
 
-    rooms = list(dict.fromkeys(room for room, *_ in found))
+    backends = list(dict.fromkeys(backend for backend, *_ in found))
     areas: dict[str, list[str]] = {}
     for check in spec_checks():
         areas.setdefault(check.area, []).append(check.name)
     cells = {
-        (area, room): "".join(found.get((room, area, name), " ") for name in names)
+        (area, backend): "".join(found.get((backend, area, name), " ") for name in names)
         for area, names in areas.items()
-        for room in rooms
+        for backend in backends
     }
-    widths = [max(len(room), *(len(cells[area, room]) for area in areas)) for room in rooms]
+    widths = [max(len(backend), *(len(cells[area, backend]) for area in areas)) for backend in backends]
     terminalreporter.section("specification: . passed, r refused as it must be, - not offered, F failed")
-    terminalreporter.line(" " * 13 + "  ".join(f"{room:{width}}" for room, width in zip(rooms, widths, strict=True)))
+    terminalreporter.line(
+        " " * 13 + "  ".join(f"{backend:{width}}" for backend, width in zip(backends, widths, strict=True))
+    )
     for area in areas:
-        shown = "  ".join(f"{cells[area, room]:{width}}" for room, width in zip(rooms, widths, strict=True))
+        shown = "  ".join(f"{cells[area, backend]:{width}}" for backend, width in zip(backends, widths, strict=True))
         terminalreporter.line(f"{area:13}{shown}".rstrip())
 
 
 @pytest.fixture
-def room(request: pytest.FixtureRequest) -> Room:
-    """Every room that can be here: one specification for all of them."""
-    return build_room(request.param)
+def kit(request: pytest.FixtureRequest) -> Kit:
+    """Every backend that can be here: one specification for all of them."""
+    return build_kit(request.param)
 
 
 @pytest.fixture
@@ -162,7 +164,7 @@ def manager() -> Callable[..., BaseDataManager]:
     return make
 
 
-# ---- the rooms
+# ---- the backends
 
 
 @pytest.fixture(scope="module")

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from small_rooms import Room, build_room
+from small_backends import Kit, build_kit
 
 from delira.data_loading import BaseDataManager, PrevalenceRandomSampler, WeightedRandomSampler
 from delira.training.callbacks import EarlyStopping, ExponentialMovingAverage
 from delira.training.generators import seed_generators
 
-#: what can be switched on, by room
+#: what can be switched on, by backend
 _ALL = ("augmentation", "dropout", "accumulation", "schedule", "EMA", "early stopping", "two optimizers")
 FEATURES = {
     "toy": ("augmentation", "dropout", "schedule", "EMA", "early stopping"),
@@ -66,35 +66,35 @@ def data(n: int = N_SAMPLES, sampler: str = "shuffle", **kw: Any) -> BaseDataMan
     return BaseDataManager(arrays, BATCH_SIZE, **SAMPLERS[sampler], **kw)
 
 
-def room_of(name: str) -> Any:
-    """The room; an estimator has only what a training needs of one."""
-    return importlib.import_module("everything_sklearn").ROOM if name == "sklearn" else build_room(name)
+def kit_of(name: str) -> Any:
+    """The backend; an estimator has only what a training needs of one."""
+    return importlib.import_module("everything_sklearn").KIT if name == "sklearn" else build_kit(name)
 
 
-def parts(room: Room) -> Any:
-    """The module that has the networks and optimizers of a room: ``Halves``, ``TwoOptimizers``, ``two_optimizers``
+def parts(kit: Kit) -> Any:
+    """The module that has the networks and optimizers of a backend: ``Halves``, ``TwoOptimizers``, ``two_optimizers``
     and ``ADAM``.
     """
-    return importlib.import_module(f"everything_{room.name}")
+    return importlib.import_module(f"everything_{kit.name}")
 
 
-def network_cls(room: Room, features: Collection[str]) -> type:
-    if room.name == "toy":
-        return room.network
-    return parts(room).TwoOptimizers if "two optimizers" in features else parts(room).Halves
+def network_cls(kit: Kit, features: Collection[str]) -> type:
+    if kit.name == "toy":
+        return kit.network
+    return parts(kit).TwoOptimizers if "two optimizers" in features else parts(kit).Halves
 
 
-def settings(room: Room, features: Collection[str]) -> dict[str, Any]:
+def settings(kit: Kit, features: Collection[str]) -> dict[str, Any]:
     """Settings of a trainer; fresh callbacks."""
-    chosen = {**room.settings, "metrics": {"rmse": rmse}, "val_score_key": "rmse", "callbacks": []}
-    if room.name != "toy":
-        chosen |= parts(room).ADAM
+    chosen = {**kit.settings, "metrics": {"rmse": rmse}, "val_score_key": "rmse", "callbacks": []}
+    if kit.name != "toy":
+        chosen |= parts(kit).ADAM
     if "accumulation" in features:
         chosen["gradient_accumulation_steps"] = 3
     if "two optimizers" in features:
-        chosen["optim_fn"] = parts(room).two_optimizers
+        chosen["optim_fn"] = parts(kit).two_optimizers
     if "schedule" in features:
-        more = room.halving()
+        more = kit.halving()
         chosen["callbacks"] += more.pop("callbacks", ())
         chosen |= more
     if "EMA" in features:
@@ -109,13 +109,13 @@ def model(features: Collection[str]) -> dict[str, Any]:
     return {"dropout": 0.4 if "dropout" in features else 0.0}
 
 
-def build(room: Room, path: Path, features: Collection[str], *callbacks: Any, **more: Any) -> Any:
+def build(kit: Kit, path: Path, features: Collection[str], *callbacks: Any, **more: Any) -> Any:
     """A trainer of a network that always begins with the same weights."""
-    chosen = settings(room, features)
-    seed_generators(room.backend, 3, stream="network")  # Keras initialises with Python's generator
-    network = network_cls(room, features)(**model(features))
+    chosen = settings(kit, features)
+    seed_generators(kit.backend, 3, stream="network")  # Keras initialises with Python's generator
+    network = network_cls(kit, features)(**model(features))
     chosen["callbacks"] += callbacks
-    return room.trainer_cls(network, path, **{"save_freq": None, **chosen, **more})
+    return kit.trainer_cls(network, path, **{"save_freq": None, **chosen, **more})
 
 
 def train(trainer: Any, features: Collection[str], sampler: str = "shuffle", workers: int = 0, **kw: Any) -> Any:

@@ -3,7 +3,7 @@
 from typing import Any, ClassVar
 
 from sklearn.neural_network import MLPRegressor
-from small_rooms import Room
+from small_backends import Kit
 
 from delira.models import SklearnEstimator
 from delira.training import SklearnExperiment, SklearnNetworkTrainer
@@ -16,15 +16,15 @@ class Halves(SklearnEstimator):
         super().__init__(MLPRegressor(hidden_layer_sizes=(5,)))
 
 
-class SklearnRoom:
-    """As much of a room as a training needs."""
+class SklearnKit:
+    """As much of a backend as a training needs."""
 
     name = "sklearn"
     trainer_cls, experiment_cls = SklearnNetworkTrainer, SklearnExperiment
     backend = SklearnNetworkTrainer.backend
     settings: ClassVar[dict[str, Any]] = {"logging_type": None, "verbose": False}
-    same = Room.same
+    same = Kit.same
 
 
-ROOM = SklearnRoom()
+KIT = SklearnKit()
 ADAM: dict[str, Any] = {}

@@ -11,7 +11,7 @@ import pytest
 #: what a sample holds each of: every value of every parameter, or every two values of two parameters
 STRENGTHS = {"values": 1, "pairs": 2}
 #: parameters and fixtures whose values are names of frameworks, for tests of what is the same in all of them
-FRAMEWORK = ("kit", "fit", "framework", "convert", "room")
+FRAMEWORK = ("kit", "fit", "framework", "convert", "backend")
 #: frameworks that take turns, as their traces make up most of the time, in tests that PyTorch runs, too
 TURNS = ("tensorflow", "jax")
 

@@ -1,8 +1,8 @@
 """Trees as checkpoints give them back."""
 
 
-def through_a_file(room, tree, path):
-    """The tree as the room's checkpoints give it back."""
+def through_a_file(kit, tree, path):
+    """The tree as the backend's checkpoints give it back."""
     with open(path, "wb") as file:
-        room.backend.checkpoints.write(file, tree)
-    return room.backend.checkpoints.read(path)
+        kit.backend.checkpoints.write(file, tree)
+    return kit.backend.checkpoints.read(path)

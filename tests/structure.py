@@ -28,7 +28,7 @@ BACKENDS = ("torch", "tensorflow", "jax")
 #: names of frameworks; scikit-learn is a library of the core, too
 FRAMEWORK = re.compile(r"\b(torch|pytorch|tensorflow|keras|jax|flax|optax|nnx)\b", re.IGNORECASE)
 #: files that may name frameworks: the table, what tells about installations, and what projects begin with
-NAMES_FRAMEWORKS = ("rooms.py", "frameworks.py", "utils/doctor.py", "cli/doctor", "cli/templates", "cli/new")
+NAMES_FRAMEWORKS = ("backends.py", "frameworks.py", "utils/doctor.py", "cli/doctor", "cli/templates", "cli/new")
 #: methods that users override or call on ``self`` since the older library, wherever they are defined
 HISTORIC = {
     "_train_single_epoch", "_setup", "_at_training_begin", "_at_training_end", "_at_epoch_begin", "_at_epoch_end",

@@ -48,9 +48,9 @@ ALLOWED = {
 ALLOWED_LATE = {
     "experiments": {"execution"},  # an experiment hands its folds out
 }
-#: room -> the room it builds on
+#: backend -> the backend it builds on
 PARENTS = {"torchscript": "torch"}
-#: package of a framework -> rooms that may import it; nobody else may
+#: package of a framework -> backends that may import it; nobody else may
 FRAMEWORKS = {
     "torch": {"torch", "torchscript"},
     "tensorflow": {"tensorflow"},
@@ -59,7 +59,7 @@ FRAMEWORKS = {
     "flax": {"jax"},
     "optax": {"jax"},
 }
-#: third-party packages that may be imported at the top of a file outside the rooms: numpy, and
+#: third-party packages that may be imported at the top of a file outside the backends: numpy, and
 AT_ONCE = {"utils": {"yaml"}}
 
 MAX_FILE_LINES = 600
@@ -223,32 +223,32 @@ def test_no_two_modules_need_each_other():
         pytest.fail("these modules import each other: " + " -> ".join(reversed(error.args[1])))
 
 
-def test_a_room_knows_no_other_room_but_its_parent():
+def test_a_backend_knows_no_other_backend_but_its_parent():
     complaints = []
     for path in (SOURCE / "backends").rglob("*.py"):
-        room = path.relative_to(SOURCE / "backends").parts[0]
+        kit = path.relative_to(SOURCE / "backends").parts[0]
         for found, target in own_imports(path):
-            if target == "backends" and found.module.split(".")[2:3] not in ([room], [PARENTS.get(room)]):
-                complaints.append(f"{name_of(path)}:{found.line}: {room} must not import {found.module}")
+            if target == "backends" and found.module.split(".")[2:3] not in ([kit], [PARENTS.get(kit)]):
+                complaints.append(f"{name_of(path)}:{found.line}: {kit} must not import {found.module}")
     assert not complaints, "\n".join(complaints)
 
 
-def test_a_framework_is_imported_in_its_room_only():
+def test_a_framework_is_imported_in_its_backend_only():
     complaints = []
     for path in FILES:
         names = path.relative_to(SOURCE).parts
-        room = names[1] if names[0] == "backends" else None
+        kit = names[1] if names[0] == "backends" else None
         for found in imports_of(path):
-            rooms = FRAMEWORKS.get(found.module.split(".")[0])
-            if rooms is not None and room not in rooms:
+            backends = FRAMEWORKS.get(found.module.split(".")[0])
+            if backends is not None and kit not in backends:
                 complaints.append(
-                    f"{name_of(path)}:{found.line} imports {found.module}, which belongs to {sorted(rooms)}; "
+                    f"{name_of(path)}:{found.line} imports {found.module}, which belongs to {sorted(backends)}; "
                     "ask the backend, or look into sys.modules"
                 )
     assert not complaints, "\n".join(complaints)
 
 
-def test_outside_the_rooms_only_numpy_is_imported_at_once():
+def test_outside_the_backends_only_numpy_is_imported_at_once():
     complaints = []
     for path in FILES:
         for found in imports_of(path):

@@ -107,10 +107,10 @@ def test_pairs_that_no_case_has_are_not_asked_for():
 
 
 def test_a_sample_of_values_takes_each_about_as_often():
-    cases = [{"case": case, "room": room} for case in range(6) for room in "ab"]
+    cases = [{"case": case, "backend": kit} for case in range(6) for kit in "ab"]
     chosen = [cases[at] for at in sorted(covering(cases, 1))]
     assert [case["case"] for case in chosen] == list(range(6))
-    assert [case["room"] for case in chosen] == list("ababab")
+    assert [case["backend"] for case in chosen] == list("ababab")
 
 
 class Case:
@@ -155,9 +155,9 @@ def test_what_is_left_to_make_full_is_slow():
 
 def test_frameworks_and_backends_take_turns_from_test_to_test():
     fits = [Case([], name=name, fit=fit) for name in range(20) for fit in ("torch", "tensorflow", "jax")]
-    rooms = [Case([pytest.mark.turns.mark], name=name, room=room) for name in range(20) for room in ("toy", "torch")]
-    both = [Case([], name=name, room=room) for name in "ab" for room in ("toy", "torch")]
-    for cases in (fits, rooms, both):  # each in a file of its own
+    backends = [Case([pytest.mark.turns.mark], name=name, kit=kit) for name in range(20) for kit in ("toy", "torch")]
+    both = [Case([], name=name, kit=kit) for name in "ab" for kit in ("toy", "torch")]
+    for cases in (fits, backends, both):  # each in a file of its own
         take_turns(cases)
 
     def kept(cases, key):
@@ -166,9 +166,9 @@ def test_frameworks_and_backends_take_turns_from_test_to_test():
     assert kept(fits, "fit").count("torch") == 20
     assert 5 <= kept(fits, "fit").count("jax") <= 15
     assert len(kept(fits, "fit")) == 40
-    assert len(kept(rooms, "room")) == 20
-    assert 5 <= kept(rooms, "room").count("toy") <= 15
-    assert len(kept(both, "room")) == 4
+    assert len(kept(backends, "backend")) == 20
+    assert 5 <= kept(backends, "backend").count("toy") <= 15
+    assert len(kept(both, "backend")) == 4
 
 
 # ---- faults

@@ -1,10 +1,10 @@
-"""Every block of docs/callbacks.md runs, and its table tells the truth: each callback, in every room, in both faces."""
+"""Every block of docs/callbacks.md runs, and its table is true: each callback, in each backend, in both faces."""
 
 import re
 from pathlib import Path
 
 import pytest
-from callbacks_page_rooms import N_CLASSES, kit_of
+from callbacks_page_backends import N_CLASSES, kit_of
 
 from delira.errors import DeliraError
 from delira.state import INPUT, Y_PRED, X, state_key
@@ -35,15 +35,17 @@ def test_a_section_runs(title, tmp_path, monkeypatch, capsys):
 
 
 def table():
-    """Callback -> the rooms that the table names."""
+    """Callback -> the backends that the table names."""
     rows = re.findall(r"^\| (`[A-Z].*?) \| .*? \| (.*?) \|$", CODE_FREE["Which there are"], re.MULTILINE)
-    rooms = {"PyTorch": "torch", "TensorFlow": "tensorflow", "JAX": "jax"}
+    backends = {"PyTorch": "torch", "TensorFlow": "tensorflow", "JAX": "jax"}
     found = {}
     for names, where in rows:
         where = where.split(";")[0]
         for name in re.findall(r"`(\w+)`", names):
             found[name] = (
-                {*rooms.values(), "sklearn"} if where == "all" else {rooms[room] for room in where.split(", ")}
+                {*backends.values(), "sklearn"}
+                if where == "all"
+                else {backends[backend] for backend in where.split(", ")}
             )
     return found
 
@@ -67,7 +69,7 @@ def test_everything_that_is_shown_is_named():
     assert [name for name in own.__all__ if name not in hooks and not re.search(rf"\b{name}\b", PAGE)] == []
 
 
-# ------------------------------------------------------------------ what it says of rooms
+# ------------------------------------------------------------------ what it says of backends
 
 PICTURE = state_key("picture_of_the_page")
 SCORES = state_key("scores_of_the_page")
@@ -137,7 +139,7 @@ def changes(cb, kit, watched):
 
 def run(kit, face, name, folder):
     """A fit of two epochs with one callback."""
-    is_rows = kit.room == "sklearn"
+    is_rows = kit.backend == "sklearn"
     watched = "ce" if face == "experiment" else "val_acc" if is_rows else "val_loss"
     made = schedules(own, watched) | files_and_views(own, folder, watched, is_rows) | changes(own, kit, watched)
     settings = {"wrap_loss": own.mixup_loss} if name in ("Mixup", "ManifoldMixup") else {}
@@ -151,10 +153,10 @@ def run(kit, face, name, folder):
     return trial.trainer
 
 
-#: rooms in which a step is compiled take half a second a fit
+#: backends in which a step is compiled take half a second a fit
 CASES = [
-    pytest.param(room, face, id=f"{room}-{face}", marks=[pytest.mark.slow] * (room in ("tensorflow", "jax")))
-    for room in ("torch", "tensorflow", "jax", "sklearn")
+    pytest.param(backend, face, id=f"{backend}-{face}", marks=[pytest.mark.slow] * (backend in ("tensorflow", "jax")))
+    for backend in ("torch", "tensorflow", "jax", "sklearn")
     for face in ("trial", "experiment")
 ]
 #: what writes checkpoints
@@ -162,16 +164,16 @@ CHECKPOINTERS = ("MostRecent", "Best", "Interval", "ModelCheckpoint")
 
 
 @pytest.mark.parametrize("name", TABLE)
-@pytest.mark.parametrize(("room", "face"), CASES)
-def test_a_callback_works_where_the_table_says_and_is_refused_elsewhere(room, face, name, tmp_path):
+@pytest.mark.parametrize(("backend", "face"), CASES)
+def test_a_callback_works_where_the_table_says_and_is_refused_elsewhere(backend, face, name, tmp_path):
     for package in ["tensorboardX"] * name.startswith("TensorBoard") + ["pycm"] * (name == "PyCM"):
         pytest.importorskip(package, reason=f"the callback needs the package {package!r}, which is not installed")
-    if room == "sklearn" and (face == "experiment" or name in CHECKPOINTERS):
-        pytest.importorskip("skops", reason="the checkpoints of the sklearn room need the package 'skops'")
-    kit = kit_of(room)
-    if room in TABLE[name]:
+    if backend == "sklearn" and (face == "experiment" or name in CHECKPOINTERS):
+        pytest.importorskip("skops", reason="the checkpoints of the sklearn backend need the package 'skops'")
+    kit = kit_of(backend)
+    if backend in TABLE[name]:
         trainer = run(kit, face, name, tmp_path)
         assert trainer.state.epoch == 2 or name in ("EarlyStopping",)
         return
-    with pytest.raises(DeliraError, match=rf"{name}|{room}|an estimator"):
+    with pytest.raises(DeliraError, match=rf"{name}|{backend}|an estimator"):
         run(kit, face, name, tmp_path)

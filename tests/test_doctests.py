@@ -21,8 +21,8 @@ USE_TORCH = ("training/callbacks", "training/finders", "trial", "metrics/tree")
 
 def needs(path: Path) -> list[str]:
     name = path.relative_to(SOURCE).as_posix()
-    room = name.split("/")[1] if name.startswith("backends/") else None
-    packages = [FRAMEWORKS[room]] if room else []
+    kit = name.split("/")[1] if name.startswith("backends/") else None
+    packages = [FRAMEWORKS[kit]] if kit else []
     packages += ["torch"] if name.startswith(USE_TORCH) else []
     return packages + [package for part, others in NEEDED.items() if part in name for package in others]
 

@@ -26,7 +26,7 @@ RUN_BY = {
     "docs/nothing_lost.md": "test_examples.py",
     "docs/own_backend.md": "test_own_backend.py",
     "docs/report.md": "test_report_doc.py",
-    "docs/rooms.md": "test_rooms_page.py",
+    "docs/backends.md": "test_backends_page.py",
     "docs/trial.md": "test_trial_page.py",
 }
 #: beginning of a line of a shell block -> why it is not run here, or where it is; each is parsed all the same
@@ -39,7 +39,7 @@ NOT_RUN = {
     "make": "it would run the tests inside of a test; .ci/run and a release run these targets",
     "python examples/": "tests/test_examples.py and tests/test_trial_examples.py run the examples",
     "python -m delira.testing.spec": "tests/test_specification.py runs it",
-    "python room_under_test.py": "tests/test_own_backend.py runs its checks one by one",
+    "python backend_under_test.py": "tests/test_own_backend.py runs its checks one by one",
     "delira": "the tests of the command line run its commands",
 }
 SHELL = ("bash", "sh", "console", "shell")

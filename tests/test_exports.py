@@ -1,4 +1,4 @@
-"""Public names: the table of rooms, what editors see, what is there at run time, and what is written about it."""
+"""Public names: the table of backends, what editors see, what is there at run time, and what is written about it."""
 
 import ast
 import dataclasses
@@ -72,14 +72,19 @@ MOVED = {
     "delira.training.metrics": "delira.metrics",
     "delira.training.parameters": "delira.experiments.parameters",
 }
-#: module -> names that rooms show there
+#: module -> names that backends show there
 SHOWN = {
-    f"delira.{package}": sorted(name for room in NAMES for name in NAMES[room].get(package, ()))
+    f"delira.{package}": sorted(name for backend in NAMES for name in NAMES[backend].get(package, ()))
     for package in sorted({package for names in NAMES.values() for package in names})
 }
 every_shown = pytest.mark.parametrize(
-    ("room", "module", "name"),
-    [(room, f"delira.{package}", name) for room in NAMES for package in NAMES[room] for name in NAMES[room][package]],
+    ("backend", "module", "name"),
+    [
+        (backend, f"delira.{package}", name)
+        for backend in NAMES
+        for package in NAMES[backend]
+        for name in NAMES[backend][package]
+    ],
 )
 
 
@@ -95,13 +100,13 @@ def import_or_skip(module: str) -> Any:
     return importlib.import_module(module)
 
 
-# ------------------------------------------------------------------ the table of rooms
+# ------------------------------------------------------------------ the table of backends
 
 
-def test_every_room_of_the_table_has_a_folder_and_a_package():
+def test_every_backend_of_the_table_has_a_folder_and_a_package():
     assert NAMES.keys() == FRAMEWORKS.keys()
-    for room in NAMES:
-        assert (SOURCE / "backends" / room / "__init__.py").is_file()
+    for backend in NAMES:
+        assert (SOURCE / "backends" / backend / "__init__.py").is_file()
 
 
 def test_what_editors_see_is_what_the_packages_say():
@@ -110,7 +115,7 @@ def test_what_editors_see_is_what_the_packages_say():
 
 
 @pytest.mark.parametrize("module", SHOWN)
-def test_editors_see_the_names_of_rooms(module):
+def test_editors_see_the_names_of_backends(module):
     path = Path(importlib.import_module(module).__file__).with_suffix(".pyi")
     seen = [
         (node.module, alias.name, alias.asname)
@@ -119,11 +124,13 @@ def test_editors_see_the_names_of_rooms(module):
         for alias in node.names
     ]
     package = module.removeprefix("delira.")
-    table = [(f"delira.backends.{room}", name, name) for room in NAMES for name in NAMES[room].get(package, ())]
+    table = [
+        (f"delira.backends.{backend}", name, name) for backend in NAMES for name in NAMES[backend].get(package, ())
+    ]
     assert sorted(seen) == sorted(table)
 
 
-def test_every_package_that_shows_names_of_rooms_is_in_the_table():
+def test_every_package_that_shows_names_of_backends_is_in_the_table():
     assert SHOWN.keys() <= {module_of(path.with_suffix(".py")) for path in stubs()}
 
 
@@ -143,26 +150,26 @@ def test_everything_listed_can_be_imported_from_a_historic_path():
     assert found.keys() >= set(LISTED["delira.metrics"])
 
 
-@pytest.mark.parametrize("room", NAMES)
-def test_the_table_lists_each_name_of_a_room_once_in_order(room):
-    for names in NAMES[room].values():
+@pytest.mark.parametrize("backend", NAMES)
+def test_the_table_lists_each_name_of_a_backend_once_in_order(backend):
+    for names in NAMES[backend].values():
         assert names == sorted(set(names))
-    assert {name for names in NAMES[room].values() for name in names} == set(LISTED[f"delira.backends.{room}"])
+    assert {name for names in NAMES[backend].values() for name in names} == set(LISTED[f"delira.backends.{backend}"])
 
 
-def test_no_two_rooms_show_the_same_name():
+def test_no_two_backends_show_the_same_name():
     for names in SHOWN.values():
         assert len(names) == len(set(names))
 
 
 @every_shown
-def test_a_shown_name_is_the_object_of_its_room(room, module, name):
-    backend = import_or_skip(f"delira.backends.{room}")
+def test_a_shown_name_is_the_object_of_its_backend(backend, module, name):
+    backend = import_or_skip(f"delira.backends.{backend}")
     assert getattr(importlib.import_module(module), name) is getattr(backend, name)
 
 
 @pytest.mark.parametrize("module", SHOWN)
-def test_dir_lists_the_names_of_rooms_among_the_others(module):
+def test_dir_lists_the_names_of_backends_among_the_others(module):
     listed = dir(importlib.import_module(module))
     assert set(SHOWN[module]) | set(LISTED.get(module, ())) <= set(listed)
     assert listed == sorted(listed)
@@ -175,11 +182,11 @@ def test_an_unknown_name_is_the_usual_error(module):
         getattr(importlib.import_module(module), name)
 
 
-@pytest.mark.parametrize("room", NAMES)
-def test_a_name_whose_framework_is_missing_says_what_to_install(room):
+@pytest.mark.parametrize("backend", NAMES)
+def test_a_name_whose_framework_is_missing_says_what_to_install(backend):
     """In a fresh interpreter that cannot find the framework, nor what may be imported before it."""
-    package, beside = FRAMEWORKS[room], {"tensorflow": ["keras"], "jax": ["optax", "jax"]}.get(room, [])
-    shown = [(f"delira.{where}", name) for where, names in NAMES[room].items() for name in names]
+    package, beside = FRAMEWORKS[backend], {"tensorflow": ["keras"], "jax": ["optax", "jax"]}.get(backend, [])
+    shown = [(f"delira.{where}", name) for where, names in NAMES[backend].items() for name in names]
     code = f"""
         import importlib, sys
         sys.modules.update(dict.fromkeys({[package, *beside]!r}))
@@ -189,7 +196,7 @@ def test_a_name_whose_framework_is_missing_says_what_to_install(room):
                 getattr(importlib.import_module(module), name)
             except MissingBackendError as error:
                 said = f"{{module}}.{{name}} needs the package {package!r}, which is not installed. "
-                said += "Install it with: pip install 'delira[{room}]'"
+                said += "Install it with: pip install 'delira[{backend}]'"
                 if str(error) != said:
                     sys.exit(f"{{error}} != {{said}}")
             else:

@@ -1,4 +1,4 @@
-"""The backend of examples/own_backend: its framework, the room around it, its page and its notebook."""
+"""The backend of examples/own_backend: its framework, the backend around it, its page and its notebook."""
 
 import inspect
 import json
@@ -24,10 +24,10 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "examples" / "own_backend"))
 
 import numpy_autograd as na  # noqa: E402
+from backend_under_test import Gan, Linear, Mlp, Nested, NumpyAutograd, two_optimizers  # noqa: E402
 from numpy_autograd.operations import OPERATIONS  # noqa: E402
 from numpy_autograd.tensor import Tensor, apply, history  # noqa: E402
-from numpy_room import BACKEND, NumpyTrainer  # noqa: E402
-from room_under_test import Gan, Linear, Mlp, Nested, NumpyAutograd, two_optimizers  # noqa: E402
+from numpy_backend import BACKEND, NumpyTrainer  # noqa: E402
 
 QUIET = {"logging_type": None, "verbose": False, "save_freq": None}
 
@@ -185,7 +185,7 @@ def test_weights_are_named_by_the_attributes_they_hang_on():
     assert len(network.parameters()) == 5
 
 
-# ---- the room, against descent by hand
+# ---- the backend, against descent by hand
 
 
 def descent(arrays, weight, bias, order, direction):
@@ -338,7 +338,7 @@ def test_a_closure_that_updates_twice_is_not_computed_in_parts(tmp_path):
         ({"lr_scheduler_cls": na.StepDecay, "lr_scheduler_params": {"gamma": 1}}, "gamma"),
     ],
 )
-def test_what_the_room_cannot_do_is_refused(settings, text, tmp_path):
+def test_what_the_backend_cannot_do_is_refused(settings, text, tmp_path):
     with pytest.raises(ConfigError, match=text):
         trainer_of(Linear(), tmp_path, **settings)
 
@@ -375,7 +375,7 @@ def test_what_cannot_be_exported_is_refused_and_leaves_no_file(tmp_path):
     assert [*tmp_path.iterdir()] == []
 
 
-def test_weights_move_to_another_room_and_back():
+def test_weights_move_to_another_backend_and_back():
     torch = pytest.importorskip("torch")
     from delira.models import AbstractPyTorchNetwork
 
@@ -403,11 +403,11 @@ def test_the_framework_knows_nothing_of_delira():
         assert "from delira" not in path.read_text(), path.name
 
 
-# ---- the room, against delira's specification
+# ---- the backend, against delira's specification
 
 
 @pytest.mark.parametrize("check", spec_checks(), ids=str)
-def test_the_room_keeps_every_promise(check):
+def test_the_backend_keeps_every_promise(check):
     check.run(NumpyAutograd())
 
 
@@ -436,8 +436,8 @@ def test_every_block_of_the_page_runs_in_order(page):
 
 
 @pytest.mark.slow
-def test_the_room_of_the_page_passes_with_what_it_lacks_refused(page):
-    counts = check_backend(page.MyRoom()).counts
+def test_the_backend_of_the_page_passes_with_what_it_lacks_refused(page):
+    counts = check_backend(page.MyKit()).counts
     assert counts["passed"] > 100
     assert counts["refused"] > 10
 
@@ -483,7 +483,7 @@ def test_the_outputs_of_the_notebook_name_no_machine():
 @pytest.mark.timeout(400)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.slow
-def test_the_notebook_runs_and_its_room_passes(tmp_path, monkeypatch):
+def test_the_notebook_runs_and_its_backend_passes(tmp_path, monkeypatch):
     nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
     pytest.importorskip("ipykernel")
     paths = [str(ROOT), str(ROOT / "examples" / "own_backend"), os.environ.get("PYTHONPATH", "")]

@@ -11,7 +11,7 @@ TEMPLATE = Path(__file__).parents[1] / "delira" / "report" / "templates" / "kfol
 
 @pytest.mark.slow
 def test_the_blocks_run(tmp_path, monkeypatch, capsys):
-    pytest.importorskip("skops", reason="the checkpoints of the sklearn room need the package 'skops'")
+    pytest.importorskip("skops", reason="the checkpoints of the sklearn backend need the package 'skops'")
     pytest.importorskip("pandas", reason="a block of the page needs the package 'pandas'")
     monkeypatch.chdir(tmp_path)
     names = {"__name__": "report_page"}

@@ -1,10 +1,10 @@
-"""What a second look found: files by half a name, tied weights, packages that speak when they end, faults of rooms."""
+"""What a second look found: files by half a name, tied weights, packages that speak last, faults of backends."""
 
 import dataclasses
 
 import numpy as np
 import pytest
-from small_rooms import build_room
+from small_backends import build_kit
 from test_specification_catches import Faulty, default_closure, plain
 
 from delira.cli import doctor
@@ -12,7 +12,7 @@ from delira.errors import CheckpointError
 from delira.models import named_weights, transfer_weights
 from delira.testing import ToyNetwork, check_backend
 
-ROOM = build_room("toy")
+KIT = build_kit("toy")
 
 
 # ---- files
@@ -20,8 +20,8 @@ ROOM = build_room("toy")
 
 @pytest.mark.parametrize("name", ["checkpoint_epoch_2", "checkpoint_epoch_2.zip"])
 def test_a_run_goes_back_to_a_checkpoint_by_its_name_with_or_without_the_ending(tmp_path, manager, name):
-    ROOM.trainer(tmp_path, save_freq=1).train(3, manager())
-    trainer = ROOM.trainer(tmp_path, save_freq=1, resume_from=tmp_path / "checkpoints" / name)
+    KIT.trainer(tmp_path, save_freq=1).train(3, manager())
+    trainer = KIT.trainer(tmp_path, save_freq=1, resume_from=tmp_path / "checkpoints" / name)
     folder = tmp_path / "checkpoints"
     assert trainer.state.epoch == 2
     assert (folder / "checkpoint_last.zip").samefile(folder / "checkpoint_epoch_2.zip")
@@ -86,7 +86,7 @@ def test_a_working_folder_that_was_deleted_is_told(tmp_path, monkeypatch):
     assert "cannot be written to" in doctor.examine().folder["problem"]
 
 
-# ---- faults of rooms that the specification must find
+# ---- faults of backends that the specification must find
 
 
 def hides_negative_infinities(faulty):

@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 
 import delira
-from delira.frameworks import FRAMEWORKS, NAMES, installed_rooms
+from delira.frameworks import FRAMEWORKS, NAMES, installed_backends
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "docs"))
 
 import site_pages  # noqa: E402
 
-needs_every_room = pytest.mark.skipif(
-    len(installed_rooms()) < len(NAMES), reason=f"the reference needs the packages {sorted({*FRAMEWORKS.values()})}"
+needs_every_backend = pytest.mark.skipif(
+    len(installed_backends()) < len(NAMES), reason=f"the reference needs the packages {sorted({*FRAMEWORKS.values()})}"
 )
 
 # ------------------------------------------------------------------ what is made
@@ -35,7 +35,7 @@ def described(page: str) -> set[str]:
     return set(re.findall(r"^\.\. (?:auto\w+|py:\w+):: ([\w.]+)$", page, re.MULTILINE)) - {"py:module"}
 
 
-@needs_every_room
+@needs_every_backend
 def test_every_package_has_a_page_and_every_exported_name_is_on_it(reference):
     for path in sorted(Path(delira.__file__).parent.rglob("__init__.py")):
         module = ".".join(("delira", *path.parent.relative_to(Path(delira.__file__).parent).parts))
@@ -45,14 +45,14 @@ def test_every_package_has_a_page_and_every_exported_name_is_on_it(reference):
             assert not missing
 
 
-@needs_every_room
-def test_every_name_of_the_rooms_is_where_it_is_shown(reference):
+@needs_every_backend
+def test_every_name_of_the_backends_is_where_it_is_shown(reference):
     for names in NAMES.values():
         for package, shown in names.items():
             assert {f"delira.{package}.{name}" for name in shown} <= described(reference[f"api/delira.{package}.md"])
 
 
-@needs_every_room
+@needs_every_backend
 def test_an_object_is_described_once_and_under_its_shortest_name(reference):
     pages = "".join(reference.values())
     once = re.findall(r"^\.\. auto(?:class|function):: (.*)$", pages, re.MULTILINE)
@@ -63,7 +63,7 @@ def test_an_object_is_described_once_and_under_its_shortest_name(reference):
     assert "The same as :py:obj:`delira.training.BaseExperiment`." in reference["api/delira.training.md"]
 
 
-@needs_every_room
+@needs_every_backend
 def test_constants_say_what_they_are(reference):
     silent = re.findall(r"^\.\. py:data:: (.*)\n\n +\n", "\n".join(reference.values()), re.MULTILINE)
     assert silent == []
@@ -159,7 +159,7 @@ def dead_links(pages):
 # One test: with workers, each that runs a test of the site would build it.
 @pytest.mark.slow
 @pytest.mark.timeout(700)
-@needs_every_room
+@needs_every_backend
 def test_the_site_is_built_without_warnings_is_whole_and_fetches_nothing(site):
     folder, pages = site
     assert len(pages) > 60

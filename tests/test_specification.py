@@ -1,4 +1,4 @@
-"""Every room keeps the promises of the public specification; the table is printed at the end of the run."""
+"""Every backend keeps the promises of the public specification; the table is printed at the end of the run."""
 
 import importlib
 import logging
@@ -13,8 +13,8 @@ from delira.testing import check_backend, spec_checks
 from delira.testing.spec import Check
 from delira.testing.spec.__main__ import main
 
-FOLDER = Path(__file__).parent / "spec_rooms"
-#: room -> packages that its fixture needs
+FOLDER = Path(__file__).parent / "spec_backends"
+#: backend -> packages that its fixture needs
 PACKAGES = {
     "torch": ["torch"],
     "torchscript": ["torch"],
@@ -24,13 +24,13 @@ PACKAGES = {
 }
 #: the framework's compiler alone takes that long
 SLOW = {("torch", "steps-compiles")}
-ROOMS = sorted((path.stem for path in FOLDER.glob("*.py")), key=["toy", *PACKAGES].index)
+BACKENDS = sorted((path.stem for path in FOLDER.glob("*.py")), key=["toy", *PACKAGES].index)
 
 
 def cases() -> list:
     return [
         pytest.param(name, check, id=f"{name}-{check}", marks=[pytest.mark.slow] if (name, str(check)) in SLOW else [])
-        for name in ROOMS
+        for name in BACKENDS
         for check in spec_checks()
     ]
 
@@ -38,28 +38,28 @@ def cases() -> list:
 @pytest.mark.slow_cases("^(tensorflow|jax)-(?!steps)")
 @pytest.mark.left_to_full(r"\[torchscript-(?!steps)")
 @pytest.mark.parametrize(("name", "check"), cases())
-def test_a_room_keeps_the_promise(name: str, check: Check, record_property):
+def test_a_backend_keeps_the_promise(name: str, check: Check, record_property):
     for package in PACKAGES.get(name, ()):
-        pytest.importorskip(package, reason=f"the {name} room needs the package {package!r}, which is not installed")
-    room = importlib.import_module(f"spec_rooms.{name}").ROOM
+        pytest.importorskip(package, reason=f"the {name} backend needs the package {package!r}, which is not installed")
+    kit = importlib.import_module(f"spec_backends.{name}").BACKEND
     record_property("specification", [name, check.area, check.name, "failed"])
-    kind, reason = check.run(room)
+    kind, reason = check.run(kit)
     record_property("specification", [name, check.area, check.name, kind])
     if kind == "not offered":
-        pytest.skip(f"the {name} room does not offer it: {reason}")
+        pytest.skip(f"the {name} backend does not offer it: {reason}")
 
 
-def toy_room():
-    return importlib.import_module("spec_rooms.toy").ROOM
+def toy_kit():
+    return importlib.import_module("spec_backends.toy").BACKEND
 
 
-def test_a_class_is_no_room():
+def test_a_class_is_no_backend():
     with pytest.raises(ConfigError, match=r"got the class \w+; write \w+\(\)"):
-        check_backend(type(toy_room()))
+        check_backend(type(toy_kit()))
 
 
 def test_a_report_is_a_table():
-    report = check_backend(toy_room(), only=["learning-is_gradient_descent", "is_adam", "compiles"])
+    report = check_backend(toy_kit(), only=["learning-is_gradient_descent", "is_adam", "compiles"])
     assert [outcome.kind for outcome in report] == ["passed", "not offered", "refused"]
     assert report.counts == {"passed": 1, "refused": 1, "not offered": 1, "failed": 0}
     assert (
@@ -69,11 +69,11 @@ def test_a_report_is_a_table():
 
 
 def test_broken_promises_are_raised_together_or_reported():
-    class Wrong(type(toy_room())):
+    class Wrong(type(toy_kit())):
         def read(self, network, layer=""):
             return 2 * network.weight, np.zeros(1)
 
-    with pytest.raises(AssertionError, match=r"the room 'toy' breaks 2 of 2 promises:\n.*descent.*\n.*momentum"):
+    with pytest.raises(AssertionError, match=r"the backend 'toy' breaks 2 of 2 promises:\n.*descent.*\n.*momentum"):
         check_backend(Wrong(), only=["is_gradient_descent", "has_momentum"])
     report = check_backend(Wrong(), only="has_momentum", raises=False)
     assert [type(outcome.error) for outcome in report.failures] == [AssertionError]
@@ -81,9 +81,9 @@ def test_broken_promises_are_raised_together_or_reported():
 
 def test_what_does_not_exist_is_refused():
     with pytest.raises(ConfigError, match="only='learnin' is no check and no area; areas are learning, steps"):
-        check_backend(toy_room(), only=["learning-learns", "learnin"])
+        check_backend(toy_kit(), only=["learning-learns", "learnin"])
 
-    class Wrong(type(toy_room())):
+    class Wrong(type(toy_kit())):
         lacks: ClassVar = {"wings": "no bird"}
 
     with pytest.raises(ConfigError, match=r"Wrong\.lacks names 'wings'; features are gradients"):
@@ -91,23 +91,23 @@ def test_what_does_not_exist_is_refused():
 
 
 def test_a_check_leaves_no_trace():
-    room = toy_room()
-    log, before = logging.getLogger("delira"), (np.random.get_state()[1].copy(), room.backend.generators.state())
-    spec_checks()[0].run(room)
+    kit = toy_kit()
+    log, before = logging.getLogger("delira"), (np.random.get_state()[1].copy(), kit.backend.generators.state())
+    spec_checks()[0].run(kit)
     assert np.array_equal(before[0], np.random.get_state()[1])
-    assert before[1] == room.backend.generators.state()
+    assert before[1] == kit.backend.generators.state()
     assert not log.disabled
 
 
 def test_the_program_writes_the_table(tmp_path, capsys):
     path = tmp_path / "table.md"
-    assert main(["spec_rooms.toy", "--only", "compiles", "--only", "learns", "--output", str(path)]) == 0
+    assert main(["spec_backends.toy", "--only", "compiles", "--only", "learns", "--output", str(path)]) == 0
     assert "toy: 1 passed, 1 refused" in capsys.readouterr().out
     text = path.read_text(encoding="utf-8")
     assert "| learning-learns | Training makes predictions better than the mean of the labels. | ✓ |" in text
     assert "- compiled steps: `compiled=True`: numpy has nothing to compile" in text
-    with pytest.raises(ConfigError, match=r"spec_rooms\.toy has no RoomUnderTest called 'Linear'"):
-        main(["spec_rooms.toy:Linear"])
+    with pytest.raises(ConfigError, match=r"spec_backends\.toy has no BackendUnderTest called 'Linear'"):
+        main(["spec_backends.toy:Linear"])
 
 
 def test_every_check_makes_one_promise():

@@ -1,4 +1,4 @@
-"""The specification finds faults: rooms with one fault each, and the checks that must notice it."""
+"""The specification finds faults: backends with one fault each, and the checks that must notice it."""
 
 import contextlib
 import copy
@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from spec_rooms.toy import HalveTheRate, Linear, ToyRoom
+from spec_backends.toy import HalveTheRate, Linear, ToyUnderTest
 
 from delira.contract import NO_HOOKS, UpdateConfig
 from delira.contract.backend import PLAIN, place_of
 from delira.testing import ToyBackend, ToyExperiment, ToySGD, ToyTrainer, check_backend, spec_checks
-from delira.testing.spec import RoomUnderTest
+from delira.testing.spec import BackendUnderTest
 from delira.testing.toy.backend import BACKEND
 
 #: the toy's roles by name
@@ -27,17 +27,17 @@ def plain(verb: str) -> Callable[..., Any]:
 
 
 class Faulty:
-    """Builds rooms that differ from the toy room in one thing."""
+    """Builds backends that differ from the toy backend in one thing."""
 
     def __init__(self) -> None:
         self.backend_changes: dict[str, Any] = {}
         self.network_changes: dict[str, Any] = {}
-        self.room_changes: dict[str, Any] = {}
+        self.kit_changes: dict[str, Any] = {}
         self.trainer_changes: dict[str, Any] = {}
         self.experiment_changes: dict[str, Any] = {}
         self.optimizer: type = ToySGD
 
-    def build(self) -> RoomUnderTest:
+    def build(self) -> BackendUnderTest:
         shared = {
             "generator": property(lambda self: BACKEND.generator, lambda self, new: vars(BACKEND).update(generator=new))
         }
@@ -58,7 +58,7 @@ class Faulty:
         }  # fmt: skip
         experiment = type("FaultyExperiment", (ToyExperiment,), {"trainer_cls": trainer, **self.experiment_changes})
         more = {"trainer_cls": trainer, "experiment_cls": experiment, "Linear": network, **settings}
-        return type("FaultyRoom", (ToyRoom,), {**more, **self.room_changes})()
+        return type("FaultyBackend", (ToyUnderTest,), {**more, **self.kit_changes})()
 
 
 FAULTS: dict[str, tuple[Callable[[Faulty], None], str]] = {}
@@ -78,13 +78,13 @@ def fault(*checks: str) -> Callable:
 
 
 def default_closure(change: Callable[..., Any]) -> Any:
-    """The toy room's closure, called through ``change(closure, model, data_dict, optimizers, **kwargs)``."""
+    """The toy backend's closure, called through ``change(closure, model, data_dict, optimizers, **kwargs)``."""
     original = Linear.closure
 
     def closure(model, data_dict, optimizers, losses=None, metrics=None, fold=0, **kwargs):
         return change(original, model, data_dict, optimizers, losses=losses, metrics=metrics, fold=fold, **kwargs)
 
-    closure.is_room_default = True
+    closure.is_backend_default = True
     return staticmethod(closure)
 
 
@@ -334,8 +334,8 @@ def ignores_what_it_cannot_do(faulty):
 
 
 def claims(faulty, *features):
-    lacks = {name: reason for name, reason in ToyRoom.lacks.items() if name not in features}
-    faulty.room_changes["lacks"] = lacks
+    lacks = {name: reason for name, reason in ToyUnderTest.lacks.items() if name not in features}
+    faulty.kit_changes["lacks"] = lacks
     faulty.backend_changes["build_optimizers"] = ignore_updates
 
 
@@ -372,7 +372,7 @@ def ignores_schedules(faulty):
 
 @fault("updates-follows_a_schedule")
 def ignores_the_schedule(faulty):
-    faulty.room_changes["halving"] = lambda self: {}
+    faulty.kit_changes["halving"] = lambda self: {}
 
 
 @fault("updates-follows_a_schedule", "updates-scales_rates")
@@ -661,7 +661,7 @@ def test_a_fault_is_found_by_the_right_check(name):
 
 
 @pytest.mark.slow
-def test_the_same_room_without_a_fault_keeps_all_promises():
+def test_the_same_backend_without_a_fault_keeps_all_promises():
     check_backend(Faulty().build(), only=sorted({name for _, names in FAULTS.values() for name in names}))
 
 

@@ -1,4 +1,4 @@
-"""The examples of the Trial run in every room that they name, and what they report is true."""
+"""The examples of the Trial run in every backend that they name, and what they report is true."""
 
 import copy
 import importlib.util
@@ -22,24 +22,24 @@ FOLDER = ROOT / "examples" / "trial"
 EXAMPLES = sorted(FOLDER.glob("*.py"))
 PACKAGES = {"torch": "torch", "tensorflow": "tensorflow", "jax": "flax"}
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("trial_*.ipynb"))
-#: those that take the room as an argument
-IN_EVERY_ROOM = {path.stem for path in EXAMPLES if "def in_jax" in path.read_text()}
+#: those that take the backend as an argument
+IN_EVERY_BACKEND = {path.stem for path in EXAMPLES if "def in_jax" in path.read_text()}
 
-in_torch = pytest.mark.parametrize("room", ["torch"])
-in_every_room = pytest.mark.parametrize("room", PACKAGES)
+in_torch = pytest.mark.parametrize("backend", ["torch"])
+in_every_backend = pytest.mark.parametrize("backend", PACKAGES)
 #: a compiler needs some seconds for each
 compiled_later = pytest.mark.slow_cases("tensorflow|jax")
 
 
-def needs(room):
-    package = PACKAGES[room]
-    pytest.importorskip(package, reason=f"the {room} room needs the package {package!r}, which is not installed")
+def needs(backend):
+    package = PACKAGES[backend]
+    pytest.importorskip(package, reason=f"the {backend} backend needs the package {package!r}, which is not installed")
 
 
 @pytest.fixture
-def load(room, tmp_path, monkeypatch):
+def load(kit, tmp_path, monkeypatch):
     """Imports an example, whose files go into a folder of its own."""
-    needs(room)
+    needs(kit)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(registry, "_DEFAULTS", dict(registry._DEFAULTS))
 
@@ -52,9 +52,9 @@ def load(room, tmp_path, monkeypatch):
     return load
 
 
-def dense_of(room, layers):
+def dense_of(backend, layers):
     """Weight ``(n_in, n_out)`` and bias of the dense layers of a sequential network, as float64."""
-    if room == "torch":
+    if backend == "torch":
         pairs = [(layer.weight.T, layer.bias) for layer in layers if hasattr(layer, "weight")]
         return [tuple(value.detach().numpy().astype("f8") for value in pair) for pair in pairs]
     pairs = [(layer.kernel, layer.bias) for layer in layers.layers if hasattr(layer, "kernel")]
@@ -187,15 +187,15 @@ def test_a_gan_that_is_continued_equals_one_that_was_not_interrupted(load, name)
 
 
 @compiled_later
-@in_every_room
-def test_the_loss_of_the_vae_is_that_of_the_formula(load, room):
+@in_every_backend
+def test_the_loss_of_the_vae_is_that_of_the_formula(load, backend):
     module = load("vae")
     pixels = module.load_digits().data[:120].astype("f4") / 16
-    trial = module.make_trial(room).with_train_data(pixels, pixels, 40).with_val_data(pixels[:50], pixels[:50], 30)
+    trial = module.make_trial(backend).with_train_data(pixels, pixels, 40).with_val_data(pixels[:50], pixels[:50], 30)
     record = trial.run(2)[-1]
     model, x = trial.state[MODEL], pixels[:50].astype("f8")
-    mu, log_variance = np.split(hidden_and_output(dense_of(room, model.encoder), x)[1], 2, axis=1)
-    logits = hidden_and_output(dense_of(room, model.decoder), mu)[1]  # the mean, no random code
+    mu, log_variance = np.split(hidden_and_output(dense_of(backend, model.encoder), x)[1], 2, axis=1)
+    logits = hidden_and_output(dense_of(backend, model.decoder), mu)[1]  # the mean, no random code
     bce = (np.logaddexp(0, logits) - logits * x).sum(axis=1).mean()
     kl = 0.5 * (mu**2 + np.exp(log_variance) - 1 - log_variance).sum(axis=1).mean()
     values = trial.evaluate()
@@ -206,13 +206,13 @@ def test_the_loss_of_the_vae_is_that_of_the_formula(load, room):
 
 
 @pytest.mark.slow
-@in_every_room
-def test_the_vae_learns_and_its_codes_give_digits(load, room):
+@in_every_backend
+def test_the_vae_learns_and_its_codes_give_digits(load, backend):
     module = load("vae")
-    found = module.main(room)
+    found = module.main(backend)
     assert found["val_loss"] < 25 < 30 < found["first"]
     assert 1 < found[f"val_{module.KL}"] < 4, "the code is used"
-    assert shades(f"runs/trial/vae_{room}.png").std() > 0.25
+    assert shades(f"runs/trial/vae_{backend}.png").std() > 0.25
 
 
 # ------------------------------------------------------------------ callbacks and metrics
@@ -244,13 +244,13 @@ def test_the_support_vector_machine_learns_as_one_by_hand(load):
 
 
 @compiled_later
-@in_every_room
-def test_the_decay_is_in_the_loss(load, room):
+@in_every_backend
+def test_the_decay_is_in_the_loss(load, backend):
     module = load("weight_decay")
     x, y = module.load_diabetes(return_X_y=True)
     x, y = (module.StandardScaler().fit_transform(part)[:40].astype("f4") for part in (x, y[:, None]))
-    trial = module.make_trial(room, "own").with_train_data(x, y, batch_size=40)
-    layers = dense_of(room, trial.state[MODEL])
+    trial = module.make_trial(backend, "own").with_train_data(x, y, batch_size=40)
+    layers = dense_of(backend, trial.state[MODEL])
     trial.run(1)
     error = hidden_and_output(layers, x)[1] - y
     norms = sum(np.linalg.norm(weight) for weight, _ in layers)
@@ -258,27 +258,27 @@ def test_the_decay_is_in_the_loss(load, room):
 
 
 @pytest.mark.slow
-@in_every_room
-def test_the_decay_equals_the_built_in_one_and_helps(load, room):
-    found = load("weight_decay").main(room)
+@in_every_backend
+def test_the_decay_equals_the_built_in_one_and_helps(load, backend):
+    found = load("weight_decay").main(backend)
     assert found["own"] == pytest.approx(found["built-in"], rel=1e-3)
     assert found["own"] < found["none"] - 0.1
 
 
 @compiled_later
-@in_every_room
-def test_the_decorated_metric_stands_for_its_string(load, room, capsys):
-    history = load("decorated_metric").main(room)
+@in_every_backend
+def test_the_decorated_metric_stands_for_its_string(load, backend, capsys):
+    history = load("decorated_metric").main(backend)
     assert capsys.readouterr().out.endswith("no mean hangs on the metric: True\n")
     assert {"running_acc", "acc_std", "val_acc_std"} <= history[-1].keys()
     assert history[-1]["val_acc_std"] < history[0]["val_acc_std"]
 
 
 @compiled_later
-@in_every_room
-def test_the_decorated_metric_is_the_spread_over_all_samples(load, room):
+@in_every_backend
+def test_the_decorated_metric_is_the_spread_over_all_samples(load, backend):
     module = load("decorated_metric")
-    trial = module.make_trial(room)
+    trial = module.make_trial(backend)
     record = trial.run(1)[0]
     _, labels = module.load_digits(return_X_y=True)
     right = np.asarray(trial.predict(data_key=VALIDATION_DATA)).argmax(axis=1) == labels[1500:]
@@ -289,12 +289,12 @@ def test_the_decorated_metric_is_the_spread_over_all_samples(load, room):
 
 
 @pytest.mark.slow
-@in_every_room
-def test_all_optimizers_find_the_minimum_of_the_function(load, room, capsys):
+@in_every_backend
+def test_all_optimizers_find_the_minimum_of_the_function(load, backend, capsys):
     from scipy.optimize import check_grad, minimize
 
     module = load("himmelblau")
-    paths, printed = module.main(room), capsys.readouterr().out
+    paths, printed = module.main(backend), capsys.readouterr().out
     minimum = minimize(lambda place: module.himmelblau(*place), module.START, tol=1e-10).x
     for name, path in paths.items():
         assert path.shape == (300, 2)
@@ -312,7 +312,7 @@ def test_all_optimizers_find_the_minimum_of_the_function(load, room, capsys):
         np.testing.assert_allclose(found, place, rtol=1e-3)
         velocity = 0.7 * velocity + slope(place)
         place = place - 0.002 * velocity
-    assert shades(f"runs/trial/himmelblau_{room}.png").shape == (400, 480)
+    assert shades(f"runs/trial/himmelblau_{backend}.png").shape == (400, 480)
 
 
 @in_torch
@@ -349,14 +349,14 @@ def adam_by_hand(n_steps, amsgrad=False):
 
 
 @compiled_later
-@in_every_room
-def test_the_attacked_pictures_are_those_of_the_formula(load, room):
+@in_every_backend
+def test_the_attacked_pictures_are_those_of_the_formula(load, backend):
     module = load("fgsm")
-    trial, attack = module.make_trial(room, in_training=False)
+    trial, attack = module.make_trial(backend, in_training=False)
     trial.run(3)
     pixels, labels = module.load_digits(return_X_y=True)
     x, y = pixels[1400:] / 16, labels[1400:]
-    layers = dense_of(room, trial.state[MODEL])
+    layers = dense_of(backend, trial.state[MODEL])
     hidden, scores = hidden_and_output(layers, x)
     np.testing.assert_allclose(trial.evaluate()["val_acc"], (scores.argmax(1) == y).mean(), rtol=1e-6)
     probability = np.exp(scores - scores.max(1, keepdims=True))
@@ -371,24 +371,24 @@ def test_the_attacked_pictures_are_those_of_the_formula(load, room):
 
 
 @pytest.mark.slow
-@in_every_room
-def test_an_attack_halves_the_accuracy_unless_the_network_was_hardened(load, room):
-    found = load("fgsm").main(room)
+@in_every_backend
+def test_an_attack_halves_the_accuracy_unless_the_network_was_hardened(load, backend):
+    found = load("fgsm").main(backend)
     assert found["plain"] > 0.85
     assert found["plain_attacked"] < 0.35
     assert found["hardened"] > 0.85
     assert found["hardened_attacked"] > 0.55
-    assert shades(f"runs/trial/fgsm_{room}.png").min() < 0.1
+    assert shades(f"runs/trial/fgsm_{backend}.png").min() < 0.1
 
 
 # ------------------------------------------------------------------ batches
 
 
 @compiled_later
-@in_every_room
-def test_two_inputs_and_two_outputs_are_learned(load, room):
+@in_every_backend
+def test_two_inputs_and_two_outputs_are_learned(load, backend):
     module = load("several_inputs")
-    found = module.main(room)
+    found = module.main(backend)
     pixels, labels = module.load_digits(return_X_y=True)
     targets = [y for _, y in module.pairs(pixels[1400:], labels[1400:], 20, 1)]
     larger, total = (np.concatenate(parts) for parts in zip(*targets, strict=True))
@@ -428,7 +428,7 @@ def test_every_example_is_listed_tested_and_short():
     for path in EXAMPLES:
         row = re.search(rf"^\| \[{path.name}\]\(trial/{path.name}\) \| .* \| (.*) \|$", readme, re.MULTILINE)
         assert row, path.name
-        assert ("jax" in row[1]) == (path.stem in IN_EVERY_ROOM), path.name
+        assert ("jax" in row[1]) == (path.stem in IN_EVERY_BACKEND), path.name
         assert f'"{path.stem}"' in tests, path.name
         assert len(path.read_text().splitlines()) <= 145, path.name
 
@@ -452,11 +452,11 @@ def test_a_notebook_was_run_from_top_to_bottom_and_names_no_machine(path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("room", ["torch", "jax"])
-def test_an_example_runs_as_a_program(room, tmp_path):
-    needs(room)
+@pytest.mark.parametrize("backend", ["torch", "jax"])
+def test_an_example_runs_as_a_program(backend, tmp_path):
+    needs(backend)
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-W", "error::UserWarning", str(FOLDER / "weight_decay.py"), room]
+    command = [sys.executable, "-W", "error::UserWarning", str(FOLDER / "weight_decay.py"), backend]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=110)
     assert done.returncode == 0, done.stderr[-3000:]
     errors = [float(number) for number in re.findall(r"(\d\.\d+) in validation", done.stdout)]

@@ -14,7 +14,7 @@ PAGE = (Path(__file__).parents[1] / "docs" / "trial.md").read_text(encoding="utf
 @pytest.mark.slow
 def test_the_blocks_run():
     pytest.importorskip("torch", reason="the page's examples need the package 'torch', which is not installed")
-    pytest.importorskip("skops", reason="the checkpoints of the sklearn room need the package 'skops'")
+    pytest.importorskip("skops", reason="the checkpoints of the sklearn backend need the package 'skops'")
     names = {"__name__": "trial_page"}
     for block in re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL):
         exec(compile(block, "docs/trial.md", "exec"), names)

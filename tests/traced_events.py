@@ -164,7 +164,7 @@ def _epoch(facts: Any) -> int:
 
 def of_experiment(name: str, folder: Path) -> list[str]:
     """The trace of one backend's trainers and its experiment."""
-    room, trace = everything.room_of(name), Trace()
+    kit, trace = everything.kit_of(name), Trace()
     names = iter(range(100))
 
     def trained(
@@ -174,7 +174,7 @@ def of_experiment(name: str, folder: Path) -> list[str]:
         path = path or folder / str(next(names))
         tracer = cls(trace, act) if act else cls(trace)
         try:
-            trainer = everything.build(room, path, (), *settings.pop("callbacks", ()), tracer, **settings)
+            trainer = everything.build(kit, path, (), *settings.pop("callbacks", ()), tracer, **settings)
             trainer.train(epochs, everything.data(n), everything.data(4) if with_validation else None)
         except (Planned, TrainingInterrupted) as error:
             trace.lines.append(f"ended by {type(error).__name__}")
@@ -204,11 +204,11 @@ def of_experiment(name: str, folder: Path) -> list[str]:
         trace.section("batches in parts")
         trained(1, micro_batches=2)
     trace.section("a cross-validation of two folds")
-    training = {**everything.settings(room, ()), "num_epochs": 1}
+    training = {**everything.settings(kit, ()), "num_epochs": 1}
     training.pop("callbacks")
-    experiment = room.experiment_cls(
+    experiment = kit.experiment_cls(
         {"fixed": {"model": everything.model(()), "training": training}},
-        everything.network_cls(room, ()),
+        everything.network_cls(kit, ()),
         save_path=folder / "experiment",
         callbacks=[Tracer(trace)],
     )

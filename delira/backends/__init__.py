@@ -1,1 +1,1 @@
-"""The rooms: one folder for each framework. Nothing is imported until a room is used."""
+"""The backends: one folder for each framework. Nothing is imported until a backend is used."""

@@ -67,9 +67,9 @@ class Finding:
     """One package."""
 
     package: str
-    """Name that is imported; of a room the first one of those it needs."""
-    rooms: tuple[str, ...] = ()
-    """Rooms that need it; none of an optional package."""
+    """Name that is imported; of a backend the first one of those it needs."""
+    backends: tuple[str, ...] = ()
+    """Backends that need it; none of an optional package."""
     purpose: str = ""
     state: str
     """``"works"``, ``"missing"``, ``"incomplete"`` (a package that it needs is missing) or ``"broken"``."""
@@ -106,9 +106,9 @@ class Findings:
         lines = [f"{name:<11} {_told(value)}" for name, value in self.system.items()]
         problem = self.folder["problem"]
         lines.append(f"{'folder':<11} {self.folder['path']} ({problem or 'can be written to'})")
-        lines += ["", "rooms"]
+        lines += ["", "backends"]
         for finding in self.frameworks:
-            lines += [*_lines(finding, ", ".join(finding.rooms))]
+            lines += [*_lines(finding, ", ".join(finding.backends))]
         lines += ["", "optional packages"]
         for finding in self.optional:
             lines += [*_lines(finding, finding.package)]
@@ -117,12 +117,12 @@ class Findings:
 
 def examine() -> Findings:
     """Look at this installation; takes some seconds, since every framework is imported."""
-    rooms: dict[tuple[str, ...], tuple[str, ...]] = {}
-    for room, package in FRAMEWORKS.items():
-        packages = PACKAGES.get(room, (package,))
-        rooms[packages] = (*rooms.get(packages, ()), room)
+    backends: dict[tuple[str, ...], tuple[str, ...]] = {}
+    for backend, package in FRAMEWORKS.items():
+        packages = PACKAGES.get(backend, (package,))
+        backends[packages] = (*backends.get(packages, ()), backend)
     with concurrent.futures.ThreadPoolExecutor(max_workers=_processors()) as pool:
-        frameworks = [pool.submit(_framework, *each) for each in rooms.items()]
+        frameworks = [pool.submit(_framework, *each) for each in backends.items()]
         optional = [pool.submit(_optional, package) for package in OPTIONAL]
         return Findings(
             system=_system(),
@@ -174,9 +174,9 @@ def _folder(path: Path) -> dict[str, Any]:
 # ------------------------------------------------------------------ one package
 
 
-def _framework(packages: tuple[str, ...], rooms: tuple[str, ...]) -> Finding:
-    found = _probe(packages, [f"delira.backends.{room}" for room in rooms], _DEVICES.get(packages[0], "[]"))
-    return Finding(package=packages[0], rooms=rooms, install=f"pip install 'delira[{rooms[0]}]'", **found)
+def _framework(packages: tuple[str, ...], backends: tuple[str, ...]) -> Finding:
+    found = _probe(packages, [f"delira.backends.{backend}" for backend in backends], _DEVICES.get(packages[0], "[]"))
+    return Finding(package=packages[0], backends=backends, install=f"pip install 'delira[{backends[0]}]'", **found)
 
 
 def _optional(package: str) -> Finding:

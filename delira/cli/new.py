@@ -12,24 +12,24 @@ from delira.utils.files import publish_text, writable_folder
 from delira.utils.optional import import_optional
 
 _PYTORCH = {"optimizer_cls": "torch.optim.Adam", "optimizer_params": '{"lr": 2e-3}'}
-#: what the script of a room says, besides what all say
-_ROOMS: dict[str, dict[str, Any]] = {
+#: what the script of a backend says, besides what all say
+_BACKENDS: dict[str, dict[str, Any]] = {
     "torch": {
-        "room": "PyTorch",
+        "title": "PyTorch",
         "experiment": "PyTorchExperiment",
         "third_party": ["import torch"],
         "classification": {"losses": '{"ce": torch.nn.CrossEntropyLoss()}', **_PYTORCH},
         "segmentation": {"losses": '{"dice_ce": DiceCELossPyTorch()}', **_PYTORCH},
     },
     "torchscript": {
-        "room": "TorchScript",
+        "title": "TorchScript",
         "experiment": "TorchScriptExperiment",
         "third_party": ["import torch"],
         "classification": {"losses": '{"ce": cross_entropy}', **_PYTORCH},
         "segmentation": {"losses": '{"ce": cross_entropy}', **_PYTORCH},
     },
     "tensorflow": {
-        "room": "TensorFlow",
+        "title": "TensorFlow",
         "experiment": "TfExperiment",
         "third_party": ["import keras"],
         "classification": {
@@ -44,7 +44,7 @@ _ROOMS: dict[str, dict[str, Any]] = {
         },
     },
     "jax": {
-        "room": "JAX",
+        "title": "JAX",
         "experiment": "JaxExperiment",
         "third_party": ["import optax"],
         "classification": {
@@ -59,7 +59,7 @@ _ROOMS: dict[str, dict[str, Any]] = {
         },
     },
     "sklearn": {
-        "room": "scikit-learn",
+        "title": "scikit-learn",
         "experiment": "SklearnExperiment",
         "third_party": [],
         "classification": {},
@@ -93,14 +93,14 @@ def create_project(name: str | Path, backend: str, task: str = "classification")
     name
         The folder; its last part is the name of the experiment.
     backend
-        The room.
+        The backend.
     task
         ``"classification"`` or ``"segmentation"``.
 
     Raises
     ------
     ConfigError
-        If the folder holds files, the name is no name, or the room does not offer the task.
+        If the folder holds files, the name is no name, or the backend does not offer the task.
     """
     folder = Path(name)
     if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", folder.name):
@@ -124,10 +124,10 @@ def render(name: str, backend: str, task: str) -> dict[str, str]:
     Raises
     ------
     ConfigError
-        If the room does not offer the task.
+        If the backend does not offer the task.
     """
     jinja2 = import_optional("jinja2", "delira new", "jinja2")
-    if task not in _ROOMS[backend]:
+    if task not in _BACKENDS[backend]:
         raise ConfigError(f"a {task} needs a network, and {backend!r} has none; use torch, tensorflow or jax")
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("delira.cli"), undefined=jinja2.StrictUndefined, trim_blocks=True,
@@ -147,8 +147,8 @@ def render(name: str, backend: str, task: str) -> dict[str, str]:
 
 
 def _facts(name: str, backend: str, task: str) -> Mapping[str, Any]:
-    room, kind = _ROOMS[backend], _TASKS[task]
-    settings, metric = room[task], kind["metric"]
+    facts, kind = _BACKENDS[backend], _TASKS[task]
+    settings, metric = facts[task], kind["metric"]
     training = dict(settings) if backend == "sklearn" else {"num_epochs": kind["epochs"], **settings}
     training["val_metrics"] = f'{{"{metric}": {metric}}}'
     losses = settings.get("losses", "")
@@ -162,9 +162,9 @@ def _facts(name: str, backend: str, task: str) -> Mapping[str, Any]:
         "name": name,
         "backend": backend,
         "task": task,
-        "room": room["room"],
-        "experiment": room["experiment"],
-        "third_party": room["third_party"],
+        "title": facts["title"],
+        "experiment": facts["experiment"],
+        "third_party": facts["third_party"],
         "own": [f"from delira.training.losses import {word}" for word in imported],
         "from_network": "Network, cross_entropy" if "cross_entropy" in losses else "Network",
         "model": '{"n_trees": 100, "max_depth": 20}' if backend == "sklearn" else kind["model"],

@@ -19,6 +19,7 @@ from delira.contract.step import (
     Step,
     StepHooks,
     StepRole,
+    backend_default,
     call_losses,
     call_metrics,
     default_optimizer,
@@ -26,7 +27,6 @@ from delira.contract.step import (
     mark,
     named_outputs,
     needs_losses,
-    room_default,
     run_hooks,
     select_inputs,
     tell_marks,
@@ -35,4 +35,4 @@ from delira.contract.step import (
 from delira.contract.weights import WeightsRole
 from delira.utils.lazy import public_names
 
-__getattr__, __dir__, __all__ = public_names(__name__)
+__getattr__, __dir__, __all__ = public_names(__name__, renamed={"room_default": "backend_default"})

@@ -12,6 +12,7 @@ from delira.contract.role import Role as Role
 from delira.contract.settings import CompileConfig as CompileConfig
 from delira.contract.settings import Devices as Devices
 from delira.contract.settings import UpdateConfig as UpdateConfig
+from delira.contract.step import backend_default as backend_default
 from delira.contract.step import call_losses as call_losses
 from delira.contract.step import call_metrics as call_metrics
 from delira.contract.step import DEFAULT_LOSS_KEYS as DEFAULT_LOSS_KEYS
@@ -22,7 +23,6 @@ from delira.contract.step import mark as mark
 from delira.contract.step import named_outputs as named_outputs
 from delira.contract.step import needs_losses as needs_losses
 from delira.contract.step import NO_HOOKS as NO_HOOKS
-from delira.contract.step import room_default as room_default
 from delira.contract.step import run_hooks as run_hooks
 from delira.contract.step import select_inputs as select_inputs
 from delira.contract.step import Step as Step
@@ -55,6 +55,7 @@ __all__ = [
     "UpdateConfig",
     "WeightsRole",
     "WrappedOptimizers",
+    "backend_default",
     "call_losses",
     "call_metrics",
     "default_closure",
@@ -63,7 +64,6 @@ __all__ = [
     "mark",
     "named_outputs",
     "needs_losses",
-    "room_default",
     "run_hooks",
     "select_inputs",
     "tell_marks",

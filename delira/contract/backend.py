@@ -71,7 +71,7 @@ class Backend:
     export: ExportRole
 
     name: str
-    """Name of the room."""
+    """Name of the backend."""
 
     title: str = ""
     """What messages call it; its name if that is empty."""
@@ -79,7 +79,7 @@ class Backend:
     checkpoint_suffix: str
     """Ending of checkpoint files, with the dot."""
 
-    network_class: str = "the network class of a room"
+    network_class: str = "the network class of a backend"
     """Full name of the class that networks subclass, for messages."""
 
     packages: tuple[str, ...] = ()

@@ -18,7 +18,7 @@ class CheckpointsRole(Role):
 
     @abc.abstractmethod
     def state_tree(self, network: Network, optimizers: Mapping[str, Any]) -> dict[str, Any]:
-        """``{"model": …, "optimizer": {name: …}}`` and whatever else the room must keep, as a tree.
+        """``{"model": …, "optimizer": {name: …}}`` and whatever else the backend must keep, as a tree.
 
         It may hold the arrays of the network themselves: where they must not change, the trainer takes a snapshot.
         Generators that belong to a layer are part of ``"model"``.

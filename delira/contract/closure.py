@@ -9,10 +9,10 @@ from delira.contract.step import (
     NO_HOOKS,
     Step,
     StepHooks,
+    backend_default,
     call_losses,
     default_optimizer,
     named_outputs,
-    room_default,
     run_hooks,
     select_inputs,
     validation_names,
@@ -34,7 +34,7 @@ def default_closure(backend: "Backend") -> Callable[..., Results]:
     """
     calls, how = backend.calls, backend.step
 
-    @room_default
+    @backend_default
     def closure(
         model: Network,
         data_dict: dict[str, Any],

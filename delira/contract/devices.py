@@ -36,7 +36,8 @@ class DevicesRole(Role):
         """Bring a network and the states of its optimizers to devices and, if that is not None, into a dtype."""
         if dtype is not None:
             raise ConfigError(
-                f"the room {self.backend.name!r} cannot change the number format of a network; build it with the dtype"
+                f"the backend {self.backend.name!r} cannot change the number format of a network; build it with the "
+                "dtype"
             )
         self.place(network, {}, devices)
 
@@ -44,7 +45,7 @@ class DevicesRole(Role):
         """Scope in which the framework computes with ``number`` threads (``None``: leave it alone)."""
         if number is not None:
             raise ConfigError(
-                f"the room {self.backend.name!r} cannot choose the number of threads; leave num_threads out"
+                f"the backend {self.backend.name!r} cannot choose the number of threads; leave num_threads out"
             )
         return contextlib.nullcontext()
 

@@ -22,7 +22,7 @@ class ExportRole(Role):
 
         ``example`` holds arguments of the network by name.
         """
-        raise ConfigError(f"networks of the room {self.backend.name!r} cannot be exported")
+        raise ConfigError(f"networks of the backend {self.backend.name!r} cannot be exported")
 
 
 def check_samples(inputs: Mapping[str, Any], kinds: tuple[type[Any], ...]) -> None:

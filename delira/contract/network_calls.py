@@ -83,7 +83,7 @@ class CallsRole(Role):
         return call(inputs)
 
     def calling(self, network: Network) -> AbstractContextManager[None]:
-        """Scope in which a network may be called by others than the room: as it predicts, or learns, at the time."""
+        """Scope in which a network may be called by others than the backend: as it predicts, or learns, at the time."""
         return contextlib.nullcontext()
 
     def added_losses(self, network: Network) -> Mapping[str, Any]:
@@ -96,4 +96,4 @@ class CallsRole(Role):
 
     def no_network(self) -> Any:
         """A network without weights that returns None."""
-        raise ConfigError(f"the room {self.backend.name!r} cannot train without a network")
+        raise ConfigError(f"the backend {self.backend.name!r} cannot train without a network")

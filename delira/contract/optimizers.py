@@ -32,7 +32,9 @@ class OptimizersRole(Role):
 
     def build_schedules(self, optimizers: Mapping[str, Any], cls: Any, params: Mapping[str, Any]) -> list[Any]:
         """One schedule callback for each optimizer."""
-        raise ConfigError(f"the room {self.backend.name!r} has no learning-rate schedules; leave lr_scheduler_cls out")
+        raise ConfigError(
+            f"the backend {self.backend.name!r} has no learning-rate schedules; leave lr_scheduler_cls out"
+        )
 
     def check_given(self, optimizer: Optimizer) -> None:
         """Refuse an optimizer of the framework that no wrapper can take."""
@@ -44,11 +46,11 @@ class OptimizersRole(Role):
 
     def copy(self, optimizer: Optimizer, network: Network, twin: Network) -> Any:
         """An optimizer as one of the framework is, with no state yet, for a network that is a copy of its own."""
-        raise ConfigError(f"the room {self.backend.name!r} cannot copy optimizers")
+        raise ConfigError(f"the backend {self.backend.name!r} cannot copy optimizers")
 
     def none(self) -> Any:
         """An optimizer that updates nothing, for :meth:`build`."""
-        raise ConfigError(f"the room {self.backend.name!r} cannot train without an optimizer")
+        raise ConfigError(f"the backend {self.backend.name!r} cannot train without an optimizer")
 
     def scope(
         self, optimizers: Mapping[str, Any], n_samples: int, is_last: bool, part: bool = False
@@ -84,14 +86,14 @@ class OptimizersRole(Role):
     def learning_rates(self, optimizers: Mapping[str, Any]) -> dict[str, float]:
         """``{"lr": …}``, or ``{"lr_<name>": …}`` where there are several optimizers.
 
-        The history has them, so a room with optimizers writes this.
+        The history has them, so a backend with optimizers writes this.
         """
         return {}
 
     def scale_rates(self, optimizers: Mapping[str, Any], factor: float) -> None:
         """Multiply the learning rates."""
         raise ConfigError(
-            f"the room {self.backend.name!r} cannot change learning rates, so nonfinite='rollback' does not work"
+            f"the backend {self.backend.name!r} cannot change learning rates, so nonfinite='rollback' does not work"
         )
 
 

@@ -1,4 +1,4 @@
-"""What the closures of the ready networks of all rooms have in common."""
+"""What the closures of the ready networks of all backends have in common."""
 
 import dataclasses
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""What a room is told besides networks and batches: devices, and how a step is computed."""
+"""What a backend is told besides networks and batches: devices, and how a step is computed."""
 
 import dataclasses
 import math
@@ -64,7 +64,7 @@ class CompileConfig:
     """Whether the step is compiled, and how."""
 
     compiled: bool | Mapping[str, Any] | None = None
-    """True, False for plain Python (to debug), ``None`` for what the room does by default; options of the
+    """True, False for plain Python (to debug), ``None`` for what the backend does by default; options of the
     framework's compiler mean True."""
 
     jit: bool = False

@@ -47,7 +47,7 @@ class Step:
 
 @dataclasses.dataclass(frozen=True)
 class StepHooks:
-    """Functions of a :class:`Step` that run inside a room's default closure.
+    """Functions of a :class:`Step` that run inside a backend's default closure.
 
     ``sample`` runs on the prepared batch, ``forward`` on the predictions, ``criterion`` on the losses
     before they are differentiated, ``backward`` when the gradients are there. A compiled step freezes
@@ -117,8 +117,8 @@ def tell_marks(listener: Callable[[str], None] | None) -> None:
     _listener.set(listener)
 
 
-def room_default(function: _Function) -> _Function:
-    """Mark the closure or the ``prepare_batch`` of a room, as opposed to one that a user wrote.
+def backend_default(function: _Function) -> _Function:
+    """Mark the closure or the ``prepare_batch`` of a backend, as opposed to one that a user wrote.
 
     Put it below ``@staticmethod``. A closure that is marked only computes the losses by name, besides the update, so
     the trainer may validate them, and try them on one batch. A ``prepare_batch`` that is marked draws no random
@@ -129,8 +129,8 @@ def room_default(function: _Function) -> _Function:
     function
         The function.
     """
-    _check_markable("room_default", function)
-    function.is_room_default = True  # type: ignore[attr-defined]
+    _check_markable("backend_default", function)
+    function.is_backend_default = True  # type: ignore[attr-defined]
     return function
 
 
@@ -183,7 +183,7 @@ def run_hooks(hooks: Iterable[Callable[[Step], None]], step: Step) -> None:
 
 
 def default_optimizer(optimizers: Mapping[str, Any]) -> Any:
-    """The optimizer that a room's default closure updates with.
+    """The optimizer that a backend's default closure updates with.
 
     Parameters
     ----------
@@ -479,7 +479,7 @@ class StepRole(Role):
     ) -> Iterator[tuple[Mapping[str, Any], dict[str, Any] | None]]:
         """Yield each batch, with what ``prepare`` makes of it where that was done ahead, else with None.
 
-        A room whose device copies while it computes prepares the next batch during a step, if that draws no
+        A backend whose device copies while it computes prepares the next batch during a step, if that draws no
         random numbers and changes nothing.
         """
         return ((batch, None) for batch in batches)
@@ -512,7 +512,7 @@ class StepRole(Role):
         backward
             Hooks of the gradients, which see and set ``step.gradients``.
         """
-        raise ConfigError(f"networks of the room {self.backend.name!r} learn by a closure of their own")
+        raise ConfigError(f"networks of the backend {self.backend.name!r} learn by a closure of their own")
 
     def predict(self, step: Step, compute: Callable[[Step], Step]) -> None:
         """Compute a step from which nothing is learned, for the default closure."""
@@ -535,21 +535,21 @@ class StepRole(Role):
     def bind(
         self, closure: Callable[..., Any], network: Network, arguments: Mapping[str, Any], compiling: CompileConfig
     ) -> Callable[..., Any]:
-        """The closure as it is called at every step, ``step(batch, **counters)``, compiled where the room does so.
+        """The closure as it is called at every step, ``step(batch, **counters)``, compiled where the backend does so.
 
         ``arguments`` (optimizers, losses, hooks, …) stay the same; only those the closure takes are there. A
-        compiled step contains Python as it was when it was traced: the room leaves out what is no array of a
+        compiled step contains Python as it was when it was traced: the backend leaves out what is no array of a
         batch, passes counters, as 0-d arrays, only to closures that name them, and runs the closure as
         it is if ``hooks`` are not traceable, and says so.
         """
         if compiling.compiled or compiling.jit:
             raise ConfigError(
-                f"the room {self.backend.name!r} does not compile steps; leave compile and jit_compile out"
+                f"the backend {self.backend.name!r} does not compile steps; leave compile and jit_compile out"
             )
         return functools.partial(closure, network, **arguments)
 
     def explain(self, error: BaseException) -> str | None:
-        """What a user can do about an error of the framework, if the room knows."""
+        """What a user can do about an error of the framework, if the backend knows."""
         return None
 
     def is_mistake(self, warning: str) -> bool:
@@ -574,7 +574,7 @@ class StepRole(Role):
         compute
             Called with the network, returns the loss and further values.
         """
-        raise ConfigError(f"the room {self.backend.name!r} differentiates in its own closure only")
+        raise ConfigError(f"the backend {self.backend.name!r} differentiates in its own closure only")
 
     def leave_gradients(self, network: Network, optimizer: Optimizer, gradients: Mapping[str, Any]) -> None:
         """Keep gradients by name for :meth:`update_after`."""

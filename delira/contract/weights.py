@@ -18,7 +18,7 @@ class WeightsRole(Role):
     def learned_names(self, network: Network) -> frozenset[str]:
         """Names of the entries of ``state_tree(...)["model"]`` that the training changes by gradients.
 
-        Resuming and rolling back read them, so a room with optimizers writes this.
+        Resuming and rolling back read them, so a backend with optimizers writes this.
         """
         return frozenset()
 
@@ -53,7 +53,7 @@ class WeightsRole(Role):
 
     def averaged(self, network: Network) -> dict[str, Any]:
         """The weights that are averaged, frozen ones included, by name."""
-        raise ConfigError(f"the room {self.backend.name!r} cannot average weights")
+        raise ConfigError(f"the backend {self.backend.name!r} cannot average weights")
 
     def moved(self, average: Mapping[str, Any] | None, weights: Mapping[str, Any], decay: float) -> dict[str, Any]:
         """An average moved towards weights, or copies of these; in the plain case of numpy."""
@@ -78,14 +78,14 @@ class WeightsRole(Role):
 
     def named(self, network: Network) -> dict[str, np.ndarray]:
         """Copies of all weights by name, as arrays."""
-        raise ConfigError(f"the room {self.backend.name!r} does not show its weights by name")
+        raise ConfigError(f"the backend {self.backend.name!r} does not show its weights by name")
 
     def load_named(self, network: Network, weights: Mapping[str, np.ndarray]) -> None:
         """Put weights by name into the network; refuses others than its own, and changes nothing then."""
-        raise ConfigError(f"the room {self.backend.name!r} does not take weights by name")
+        raise ConfigError(f"the backend {self.backend.name!r} does not take weights by name")
 
     def portable(self, network: Network) -> dict[str, np.ndarray]:
-        """Copies of all weights by attribute path, in the layout that every room understands.
+        """Copies of all weights by attribute path, in the layout that every backend understands.
 
         That is PyTorch's: ``weight`` of a dense layer of shape (out, in), of a convolution (out, in, kernel axes), of
         a transposed one (in, out, kernel axes), and ``bias``; of a normalisation ``weight``, ``bias``,
@@ -100,7 +100,7 @@ class WeightsRole(Role):
 
     def layers(self, network: Network) -> dict[str, Any]:
         """The layers that hold weights, under the paths that :meth:`portable` has for them; ``""``: itself."""
-        raise ConfigError(f"the room {self.backend.name!r} does not show its layers")
+        raise ConfigError(f"the backend {self.backend.name!r} does not show its layers")
 
     def layer_settings(self, layer: Any) -> Mapping[str, Any]:
         """What a layer computes with besides weights, in the words of :mod:`delira.models.layer_settings`."""

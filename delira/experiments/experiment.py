@@ -78,9 +78,9 @@ class BaseExperiment(Generic[NetworkT]):
     save_path
         Parent folder; the working directory if ``None``.
     key_mapping
-        Argument of the network -> batch entry, e.g. ``{"x": "data"}``; ``None`` asks the room.
+        Argument of the network -> batch entry, e.g. ``{"x": "data"}``; ``None`` asks the backend.
     trainer_cls, predictor_cls
-        Replace the room's.
+        Replace the backend's.
     **settings
         Settings of the trainer that hold for every run; they go before those of the parameters.
         ``print(delira.training.settings_help())`` explains each.
@@ -245,7 +245,7 @@ class BaseExperiment(Generic[NetworkT]):
         verbose
             Show a progress bar.
         **kwargs
-            ``prepare_batch``, ``convert_fn``, ``key_mapping``: replace the network's and the room's.
+            ``prepare_batch``, ``convert_fn``, ``key_mapping``: replace the network's and the backend's.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Checkpoints: how they are written, verified and found, and what each room shows."""
+"""Checkpoints: how they are written, verified and found, and what each backend shows."""
 
 from delira.io.checkpoint import CheckpointFolder
 from delira.io.container import read_tree, write_tree

@@ -1,4 +1,4 @@
-"""The checkpoint container of rooms without a format of their own: one zip of ``.npy`` arrays and JSON.
+"""The checkpoint container of backends without a format of their own: one zip of ``.npy`` arrays and JSON.
 
 Nothing in it is ever executed. Entries are stored, not compressed, so that a small file cannot unpack
 into a huge one, and each carries a CRC-32.

@@ -6,8 +6,8 @@ from typing import Any
 
 from delira.errors import ConfigError, MissingKeyError
 from delira.io.weights import save_weights
+from delira.utils.backend_of import find_backend
 from delira.utils.files import as_target
-from delira.utils.room_of import find_backend
 from delira.utils.suggest import did_you_mean
 
 
@@ -25,21 +25,21 @@ def export(
     Parameters
     ----------
     network
-        The network of a room.
+        The network of a backend.
     path
         Name of the file; an existing one is replaced. Its ending says the format: ``.safetensors`` for the
-        weights alone, in every room (:func:`delira.io.save_weights`); in the PyTorch room ``.pt2`` for
-        ``torch.export.load`` and ``.onnx``; in the TorchScript room ``.ptj`` for ``torch.jit.load``.
+        weights alone, in every backend (:func:`delira.io.save_weights`); in the PyTorch backend ``.pt2`` for
+        ``torch.export.load`` and ``.onnx``; in the TorchScript backend ``.ptj`` for ``torch.jit.load``.
     example
         A batch as a data manager gives it, prepared by the network's ``prepare_batch``; or the network's own
         arguments by name, taken as they are. Arrays with the samples first. Weights alone need none.
     key_mapping
-        Argument of the network -> entry of the batch, as in training; the room's if ``None``.
+        Argument of the network -> entry of the batch, as in training; the backend's if ``None``.
 
     Raises
     ------
     ConfigError
-        If the room does not write this format, or the example is missing.
+        If the backend does not write this format, or the example is missing.
     DataError
         If an input has no axis of samples, or another number of them.
     MissingBackendError

@@ -48,7 +48,7 @@ class Record(NamedTuple):
 def verify_zip(path: str | Path, *, compressed: bool = False) -> None:
     """Compare the checksum of every record of a checkpoint file.
 
-    Records must be stored one after the other and uncompressed, as all rooms write them: then nothing in the
+    Records must be stored one after the other and uncompressed, as all backends write them: then nothing in the
     file can unpack into more than the file itself.
 
     Parameters
@@ -85,7 +85,7 @@ def _verify_zip(path: Path, compressed: bool) -> None:
 
 
 def stored_records(file: io.BufferedReader, *, compressed: bool = False) -> dict[str, Record]:
-    """Find the records of a zip file by their names, and refuse what no room writes.
+    """Find the records of a zip file by their names, and refuse what no backend writes.
 
     Parameters
     ----------

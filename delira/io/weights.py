@@ -10,11 +10,11 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from delira.errors import CheckpointError, UnreadableError
+from delira.utils.backend_of import find_backend
 from delira.utils.files import as_path, as_target, publish
 from delira.utils.foreign import open_regular
 from delira.utils.optional import import_optional
 from delira.utils.patience import read_patiently
-from delira.utils.room_of import find_backend
 
 _DIGEST = "delira_sha256"
 #: stands for the digest in the bytes that the digest is of
@@ -38,7 +38,7 @@ def save_weights(network: object, path: str | Path) -> Path:
     Parameters
     ----------
     network
-        The network of a room.
+        The network of a backend.
     path
         Name of the file; an existing one is replaced.
 

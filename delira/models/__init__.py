@@ -1,4 +1,4 @@
-"""Networks: the base class of all rooms, and what each room shows."""
+"""Networks: the base class of all backends, and what each backend shows."""
 
 from delira.models.abstract_network import AbstractNetwork
 from delira.models.transfer import transfer_weights

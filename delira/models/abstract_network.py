@@ -7,7 +7,7 @@ from typing import Any
 class AbstractNetwork:
     """What the trainer needs of a network, whatever the framework.
 
-    Rooms combine this class with the module class of their framework and supply a working
+    Backends combine this class with the module class of their framework and supply a working
     :meth:`closure` and :meth:`prepare_batch`; a network overrides them for anything unusual.
 
     Parameters
@@ -19,7 +19,7 @@ class AbstractNetwork:
     Attributes
     ----------
     __delira_backend__
-        Of the class of a room: its verbs, a :class:`delira.contract.Backend`.
+        Of the class of a backend: its verbs, a :class:`delira.contract.Backend`.
     """
 
     # No abc.ABC: its metaclass conflicts with the one of torch.jit.ScriptModule.
@@ -33,7 +33,7 @@ class AbstractNetwork:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Mapping[str, Any]:
         """Predict: a mapping of named outputs, by convention with the entry ``"pred"``."""
-        raise NotImplementedError(f"{type(self).__name__} has no __call__; subclass the network of a room")
+        raise NotImplementedError(f"{type(self).__name__} has no __call__; subclass the network of a backend")
 
     @staticmethod
     def closure(
@@ -68,9 +68,11 @@ class AbstractNetwork:
             ``(metrics, losses, predictions)`` or ``(losses, predictions)``: mappings of named values,
             which may stay on the device.
         """
-        raise NotImplementedError(f"{type(model).__name__} has no closure; write one or subclass the network of a room")
+        raise NotImplementedError(
+            f"{type(model).__name__} has no closure; write one or subclass the network of a backend"
+        )
 
     @staticmethod
     def prepare_batch(batch: Mapping[str, Any], input_device: Any, output_device: Any) -> dict[str, Any]:
         """Turn a batch of numpy arrays into what the network takes, without changing ``batch``."""
-        raise NotImplementedError("this network has no prepare_batch; write one or subclass the network of a room")
+        raise NotImplementedError("this network has no prepare_batch; write one or subclass the network of a backend")

@@ -1,8 +1,8 @@
-"""What the ready networks of all rooms have in common: arguments, names of their parts, and what labels become.
+"""What the ready networks of all backends have in common: arguments, names of their parts, and what labels become.
 
-Each class is the first base of its namesakes, the network of a room the second. It makes the parts by the methods
-``_build_model`` or ``_build_models`` of the room and keeps them under the names that all rooms have, so that weights
-can be transferred.
+Each class is the first base of its namesakes, the network of a backend the second. It makes the parts by the methods
+``_build_model`` or ``_build_models`` of the backend and keeps them under the names that all backends have, so that
+weights can be transferred.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ class ReadyNetwork:
     """What all ready networks share."""
 
     def _sources(self) -> Mapping[str, Any]:
-        """Arguments of layers that say where weights are drawn from, in rooms where a network has ``drawn_from``."""
+        """Arguments of layers that say where weights are drawn from, in backends where a network has ``drawn_from``."""
         return getattr(self, "drawn_from", {})
 
 
@@ -178,7 +178,7 @@ class GenerativeAdversarialNetwork(ReadyNetwork):
     real from made by one logit for each image, (B, 1). The outputs are ``"fake_images"``, ``"discr_fake"`` and
     ``"discr_real"``. Losses are called as ``loss(logits, target)`` with ones or zeros as target: binary cross-entropy
     of logits, or the mean squared error for a least-squares GAN. The optimizers are called ``"gen"`` and ``"discr"``:
-    train with the ``create_optims_gan_default`` of the room as ``optim_fn``. A loss or metric ``name`` gives three
+    train with the ``create_optims_gan_default`` of the backend as ``optim_fn``. A loss or metric ``name`` gives three
     values: ``<name>_discr_real`` and ``<name>_discr_fake``, which the discriminator lowers, and
     ``<name>_adversarial``, which the generator does.
 

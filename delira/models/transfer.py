@@ -1,4 +1,4 @@
-"""Weights of a network of one room in a network of another."""
+"""Weights of a network of one backend in a network of another."""
 
 from collections.abc import Mapping, Sequence
 from numbers import Integral
@@ -8,8 +8,8 @@ import numpy as np
 
 from delira.errors import CheckpointError, ConfigError
 from delira.models.layer_settings import differences
+from delira.utils.backend_of import find_backend
 from delira.utils.checks import check_flags
-from delira.utils.room_of import find_backend
 from delira.utils.suggest import did_you_mean
 
 #: how many weights a message names
@@ -24,9 +24,9 @@ def transfer_weights(
     flattened: Mapping[str, tuple[int, ...]] | None = None,
     check_settings: bool = True,
 ) -> None:
-    """Give a network the weights of another one, of the same architecture, perhaps of another room.
+    """Give a network the weights of another one, of the same architecture, perhaps of another backend.
 
-    The rooms know how their layers keep weights: dense kernels are transposed, the axes of convolutions are put in
+    The backends know how their layers keep weights: dense kernels are transposed, the axes of convolutions are put in
     order, and the entries of normalisations have their names in each framework. The weights of other layers
     are taken as they are, by name. With batch normalisation, the statistics are transferred too.
 
@@ -42,7 +42,7 @@ def transfer_weights(
     flattened
         Dense layers of ``dst`` that read a flattened image -> its shape with the channels first, e.g.
         ``{"head": (8, 4, 4)}``. Needed if one network flattens with the channels first and the other with the channels
-        last; the ready networks of all rooms flatten with the channels first, and need it not.
+        last; the ready networks of all backends flatten with the channels first, and need it not.
     check_settings
         Whether to compare what layers compute with besides weights: ``epsilon`` of normalisations (1e-3 in Keras, 1e-5
         in PyTorch, 1e-6 in most of flax), groups, strides, dilation, and ``"same"`` padding.

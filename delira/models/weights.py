@@ -1,4 +1,4 @@
-"""Weights by name, as numpy arrays, in every room."""
+"""Weights by name, as numpy arrays, in every backend."""
 
 from collections.abc import Hashable, Mapping
 from typing import Any
@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 
 from delira.errors import CheckpointError, ConfigError
-from delira.utils.room_of import find_backend
+from delira.utils.backend_of import find_backend
 
 
 def named_weights(network: object) -> dict[str, np.ndarray]:
-    """Copies of all weights: every parameter, biases included, and what else the room stores with them.
+    """Copies of all weights: every parameter, biases included, and what else the backend stores with them.
 
     Parameters
     ----------
     network
-        The network of a room.
+        The network of a backend.
 
     Returns
     -------
@@ -32,7 +32,7 @@ def load_named_weights(network: object, weights: Mapping[str, np.ndarray]) -> No
     Parameters
     ----------
     network
-        The network of a room.
+        The network of a backend.
     weights
         Arrays by name, as :func:`named_weights` gives them.
 

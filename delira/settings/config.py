@@ -1,4 +1,4 @@
-"""What a training run can be told: written down once, checked once, the same for every room.
+"""What a training run can be told: written down once, checked once, the same for every backend.
 
 Publicly the settings are the historic flat keywords (``optimizer_cls``, ``lr_scheduler_params``, …).
 :func:`read_settings` turns them into the frozen dataclasses that the trainer works with.
@@ -78,7 +78,7 @@ def _check_gpu_ids(gpu_ids: Any) -> None:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainerConfig:
-    """Settings of a trainer; the same for every room."""
+    """Settings of a trainer; the same for every backend."""
 
     losses: Mapping[str, Callable[..., Any]] = dataclasses.field(default_factory=dict)
     """Loss functions by name, called as ``loss(prediction, target)`` on device values, unless the names of their
@@ -152,7 +152,7 @@ class TrainerConfig:
     """Seed of every random decision."""
 
     convert_batch_to_npy_fn: Callable[..., Any] | None = None
-    """Replaces the room's conversion of predictions: ``fn(**predictions) -> (args, arrays)``."""
+    """Replaces the backend's conversion of predictions: ``fn(**predictions) -> (args, arrays)``."""
 
     extra: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Handed to the closure as keywords."""

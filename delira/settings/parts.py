@@ -56,7 +56,7 @@ class ScheduleConfig:
     """How the learning rate changes."""
 
     cls: Any = None
-    """A schedule callback of the room, or a schedule class of the framework."""
+    """A schedule callback of the backend, or a schedule class of the framework."""
 
     params: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Keyword arguments of the class, without the optimizer."""

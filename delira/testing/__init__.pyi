@@ -1,5 +1,5 @@
+from delira.testing.spec import BackendUnderTest as BackendUnderTest
 from delira.testing.spec import check_backend as check_backend
-from delira.testing.spec import RoomUnderTest as RoomUnderTest
 from delira.testing.spec import spec_checks as spec_checks
 from delira.testing.spec import SpecReport as SpecReport
 from delira.testing.toy import mean_squared_error as mean_squared_error
@@ -10,7 +10,7 @@ from delira.testing.toy import ToySGD as ToySGD
 from delira.testing.toy import ToyTrainer as ToyTrainer
 
 __all__ = [
-    "RoomUnderTest",
+    "BackendUnderTest",
     "SpecReport",
     "ToyBackend",
     "ToyExperiment",

@@ -33,7 +33,7 @@ def check_network(network: Network, config: TrainerConfig, backend: Backend) -> 
     """Refuse what cannot be trained."""
     if isinstance(network, type):
         raise NetworkError(f"the network {network.__name__} is a class, pass an instance: {network.__name__}(...)")
-    check_room(type(network), backend)
+    check_backend_of(type(network), backend)
     if isinstance(network, AbstractNetwork) and not hasattr(network, "init_kwargs"):
         raise NetworkError(f"{type(network).__name__}.__init__ must call super().__init__() first")
     _check_frameworks(config, backend)
@@ -46,17 +46,17 @@ def check_methods(network: Network, config: TrainerConfig, backend: Backend) -> 
             raise NetworkError(f"{type(network).__name__} has no {name}; subclass {backend.network_class}")
     if not config.losses and (example := getattr(network.closure, "needs_losses", None)):
         raise ConfigError(f"losses is empty, so {type(network).__name__} would learn nothing; pass losses={example}")
-    if getattr(network.closure, "is_room_default", False) and backend.is_differentiable and not config.losses:
+    if getattr(network.closure, "is_backend_default", False) and backend.is_differentiable and not config.losses:
         raise ConfigError("losses is empty; pass losses={'name': function} or give the network a closure of its own")
 
 
-def check_room(cls: Any, backend: Backend) -> None:
-    """Refuse a network class of another room."""
+def check_backend_of(cls: Any, backend: Backend) -> None:
+    """Refuse a network class of another backend."""
     own = getattr(cls, "__delira_backend__", backend)
     if not (isinstance(own, type(backend)) or isinstance(backend, type(own))):
         raise NetworkError(
-            f"{cls.__name__} is a network of the room {own.name!r}, and this is the room {backend.name!r}; use the "
-            f"trainer and experiment of {own.name!r}, or subclass {backend.network_class}"
+            f"{cls.__name__} is a network of the backend {own.name!r}, and this is the backend {backend.name!r}; use "
+            f"the trainer and experiment of {own.name!r}, or subclass {backend.network_class}"
         )
 
 
@@ -69,7 +69,7 @@ def _check_frameworks(config: TrainerConfig, backend: Backend) -> None:
         package = str(getattr(named, "__module__", "")).split(".", 1)[0]
         if backend.packages and package in WRITTEN_IN and package not in backend.packages:
             raise ConfigError(
-                f"{setting} is {named.__name__} of the package {package!r}, but the network is of the room "
+                f"{setting} is {named.__name__} of the package {package!r}, but the network is of the backend "
                 f"{backend.name!r}, which takes those of {' and '.join(backend.packages)}"
             )
 
@@ -96,7 +96,7 @@ def check_length(state: TrainingState, num_epochs: int) -> None:
 def check_first_batches(run: "Run", predictor: "Predictor", plan: "TrainingPlan") -> None:
     """Load one batch of each data manager and look whether everything that will be read is there.
 
-    The network is called once, in evaluation mode and without gradients, where the room's default
+    The network is called once, in evaluation mode and without gradients, where the backend's default
     closure or a validation will call it anyway. Other iterables than managers are left alone, since
     what is taken from them may be gone.
     """

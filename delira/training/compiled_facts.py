@@ -74,7 +74,7 @@ class CompiledFacts:
     Parameters
     ----------
     constants_of
-        The room's verb.
+        The backend's verb.
     """
 
     def __init__(self, constants_of: Callable[[Any], Sequence[Any]]) -> None:

@@ -1,6 +1,6 @@
-"""Losses for classes that are rare and for masks, of every room: settings, targets and formulas.
+"""Losses for classes that are rare and for masks, of every backend: settings, targets and formulas.
 
-A room derives each class and gives it ``ops``, the functions of its arrays. Losses are called as
+A backend derives each class and gives it ``ops``, the functions of its arrays. Losses are called as
 ``loss(prediction, target)`` and compute in float32 at least: sums over the pixels of an image overflow in half
 precision.
 """
@@ -48,7 +48,7 @@ class ArrayOps:
     """Over all axes."""
 
 
-class RoomLoss:
+class BackendLoss:
     """What all losses share: the alignment of targets and the reduction."""
 
     ops: ClassVar[ArrayOps]
@@ -90,11 +90,11 @@ class CalledLoss:
 # ------------------------------------------------------------------ focal losses
 
 
-class BCEFocalLoss(RoomLoss):
+class BCEFocalLoss(BackendLoss):
     """Focal loss (Lin et al. 2017) of probabilities.
 
     ``-alpha * (1 - p)**gamma * log(p)`` where the target is 1, ``-(1 - alpha) * p**gamma * log(1 - p)`` where it is 0.
-    Logits in front of a sigmoid have the loss ``BCEFocalLossLogit`` of the room, which is exact for every logit.
+    Logits in front of a sigmoid have the loss ``BCEFocalLossLogit`` of the backend, which is exact for every logit.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ class BCEFocalLossLogit(BCEFocalLoss):
 # ------------------------------------------------------------------ losses of overlap
 
 
-class _OverlapLoss(RoomLoss):
+class _OverlapLoss(BackendLoss):
     """What Dice and Tversky losses have in common: probabilities and targets, by sample and channel."""
 
     def __init__(
@@ -300,7 +300,7 @@ class TverskyLoss(_OverlapLoss):
         return (hits + self.smooth) / (hits + misses + self.smooth)
 
 
-class DiceCELoss(RoomLoss):
+class DiceCELoss(BackendLoss):
     """Weighted sum of the Dice loss and of cross-entropy, both of logits.
 
     Parameters

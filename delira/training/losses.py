@@ -1,4 +1,4 @@
-"""Losses of the rooms, called as ``loss(prediction, target)``."""
+"""Losses of the backends, called as ``loss(prediction, target)``."""
 
 from delira.utils.lazy import lazy_names
 

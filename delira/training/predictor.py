@@ -22,8 +22,8 @@ from delira.training.checks import check_data
 from delira.training.feeding import Feed, batch_length
 from delira.training.output_readings import OutputReadings
 from delira.training.outputs import lost_rows
+from delira.utils.backend_of import find_backend
 from delira.utils.checks import check_functions
-from delira.utils.room_of import find_backend
 from delira.utils.suggest import did_you_mean
 
 _log = logging.getLogger("delira")
@@ -79,13 +79,13 @@ class Predictor:
     model
         The network.
     key_mapping
-        Argument of the network -> batch entry, e.g. ``{"x": "data"}``; ``None`` asks the room.
+        Argument of the network -> batch entry, e.g. ``{"x": "data"}``; ``None`` asks the backend.
     convert_batch_to_npy_fn
-        Replaces the room's conversion: ``fn(**predictions) -> (args, arrays)``.
+        Replaces the backend's conversion: ``fn(**predictions) -> (args, arrays)``.
     prepare_batch_fn
         Replaces the network's ``prepare_batch`` on its device: ``fn(batch) -> dict``.
     backend
-        The room's verbs; found by the network's class if not given.
+        The backend's verbs; found by the network's class if not given.
     preprocessing
         What the inputs of the network went through in its training: it is done to every batch before the network's
         ``prepare_batch``, but for those of a manager that does it itself. That of the network, which an experiment has
@@ -418,7 +418,7 @@ def _tell_inputs(error: Exception, key_mapping: Mapping[str, str], prepared: Map
 
 
 def _checked_mapping(key_mapping: Any, network: Network, backend: Backend) -> dict[str, str]:
-    """The key mapping, or the room's if there is none; arguments that the network does not take are refused."""
+    """The key mapping, or the backend's if there is none; arguments that the network does not take are refused."""
     if key_mapping is None:
         return backend.calls.key_mapping(network)
     if not isinstance(key_mapping, Mapping):

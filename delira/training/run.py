@@ -168,7 +168,7 @@ class Run:
     @property
     def has_default_closure(self) -> bool:
         """Return True if the network uses the closure of its backend, so that its losses can be validated."""
-        return bool(getattr(self.closure, "is_room_default", False))
+        return bool(getattr(self.closure, "is_backend_default", False))
 
     @property
     def is_unfinished(self) -> bool:

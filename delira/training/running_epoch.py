@@ -21,7 +21,7 @@ class RunningEpoch:
     config
         Settings of the trainer.
     backend
-        The room's verbs.
+        The backend's verbs.
     rates
         Learning rates with which the epoch began, by name.
     left_out

@@ -33,7 +33,7 @@ class Saver:
     config
         When, which and how.
     copy
-        The room's ``snapshot(tree, previous)``.
+        The backend's ``snapshot(tree, previous)``.
     inspect
         Refuses, by an error, a tree that must not be written.
     """
@@ -156,7 +156,7 @@ class Saver:
         )
         failure = CheckpointError(
             f"{self.folder.path(names[0])} could not be written: {error}. Checkpoints written before are intact; make "
-            f"room, or the folder writable{further}."
+            f"backend, or the folder writable{further}."
         )
         failure.__cause__ = error
         return failure

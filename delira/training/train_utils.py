@@ -1,4 +1,4 @@
-"""Historic import path of the rooms' small functions."""
+"""Historic import path of the backends' small functions."""
 
 from delira.utils.lazy import lazy_names
 

@@ -54,9 +54,9 @@ _log = logging.getLogger("delira")
 
 
 class BaseNetworkTrainer(Predictor):
-    """Trains a network with the verbs of a room.
+    """Trains a network with the verbs of a backend.
 
-    A room's trainer is this class with ``backend`` set; it adds no code. The methods that begin with
+    A backend's trainer is this class with ``backend`` set; it adds no code. The methods that begin with
     one underscore are the historic override points and stay.
 
     Parameters
@@ -68,7 +68,7 @@ class BaseNetworkTrainer(Predictor):
         it holds checkpoints, the trainer continues from the newest valid one. ``None`` writes no file: nothing
         can be continued then, and no score decides which weights stay.
     key_mapping
-        Argument of the network -> batch entry, e.g. ``{"x": "data"}``; ``None`` asks the room.
+        Argument of the network -> batch entry, e.g. ``{"x": "data"}``; ``None`` asks the backend.
     losses
         Loss functions by name, called as ``loss(prediction, target)``.
     fold

@@ -126,7 +126,7 @@ class ClassAppearanceModel(ImagingCallback):
         if free_image is None:
             name = trainer.backend.name
             raise ConfigError(
-                f"ClassAppearanceModel needs gradients of the input, which the room {name!r} does not give"
+                f"ClassAppearanceModel needs gradients of the input, which the backend {name!r} does not give"
             )
         is_last = trainer.backend.channels_last if self._is_last is None else self._is_last
         start = np.moveaxis(start, 1, -1).copy() if is_last else start

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from delira import state as keys
-from delira.contract import Step, room_default, run_hooks
+from delira.contract import Step, backend_default, run_hooks
 from delira.contract.kinds import Network
 from delira.errors import ConfigError
 from delira.training.objective import Result
@@ -76,7 +76,7 @@ class EstimatorObjective(TrialObjective):
 
     # ------------------------------------------------------------------ the step
 
-    @room_default
+    @backend_default
     def _learn(self, model: Network, data_dict: dict[str, Any], optimizers: Mapping[str, Any]) -> Result:
         """The step: learn, or keep the batch until the estimator is fitted."""
         step, hooks = Step(model, data_dict), self.run.hooks

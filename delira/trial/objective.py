@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from delira import state as keys
-from delira.contract import Step, default_optimizer, room_default
+from delira.contract import Step, backend_default, default_optimizer
 from delira.contract.calls import ModelCall, advice_about_state, needed_inputs, spread
 from delira.contract.kinds import Array, Criterion, Data, Network, Tree
 from delira.errors import CheckpointError, DataError
@@ -469,7 +469,7 @@ class TrialObjective(Objective):
             )
 
 
-@room_default
+@backend_default
 def _prepared(
     objective: TrialObjective, prepare: Callable[..., Any], batch: Mapping[str, Any], **at_first: Any
 ) -> dict[str, Any]:

@@ -12,7 +12,7 @@ def described_by_base(cls: _Class) -> _Class:
     Parameters
     ----------
     cls
-        The class of a room.
+        The class of a backend.
     """
     docstrings = (cls.__doc__, cls.__bases__[0].__doc__)
     cls.__doc__ = "\n\n".join(inspect.cleandoc(text) for text in docstrings if text)  # none of them with python -OO

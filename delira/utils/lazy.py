@@ -3,6 +3,7 @@
 import importlib
 import importlib.util
 import sys
+import warnings
 from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
@@ -15,7 +16,7 @@ Lookup = tuple[Callable[[str], Any], Callable[[], list[str]]]
 
 
 def public_names(
-    module: str, elsewhere: Mapping[str, str] | None = None
+    module: str, elsewhere: Mapping[str, str] | None = None, renamed: Mapping[str, str] | None = None
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Build ``__getattr__``, ``__dir__`` and ``__all__`` of a public package: the one statement of its names.
 
@@ -29,6 +30,8 @@ def public_names(
     elsewhere
         Module -> names, separated by blanks, that are imported from it when they are first used. ``Old=New`` shows
         ``New`` under its older name.
+    renamed
+        Older name -> name of today. It works with a ``DeprecationWarning``, and is no part of ``__all__``.
     """
     homes = {
         name: (home, real) for home, names in (elsewhere or {}).items() for name, real in map(_names, names.split())
@@ -39,7 +42,7 @@ def public_names(
         if not isinstance(value, ModuleType) and (not name.startswith("_") or name == "__version__")
         if value is not public_names
     ]
-    return *_lookup(module, homes), sorted({*imported, *homes}, key=_order)
+    return *_lookup(module, homes, renamed or {}), sorted({*imported, *homes}, key=_order)
 
 
 def lazy_names(module: str) -> Lookup:
@@ -50,7 +53,7 @@ def lazy_names(module: str) -> Lookup:
     module
         Its ``__name__``, e.g. ``"delira.training.losses"``.
     """
-    return _lookup(module, {})
+    return _lookup(module, {}, {})
 
 
 def moved_names(module: str, home: str) -> Lookup:
@@ -83,37 +86,40 @@ def _order(name: str) -> tuple[bool, bool, str]:
     return not name.isupper(), not name[0].isupper(), name
 
 
-def _lookup(module: str, homes: Mapping[str, tuple[str, str]]) -> Lookup:
+def _lookup(module: str, homes: Mapping[str, tuple[str, str]], renamed: Mapping[str, str]) -> Lookup:
     package = module.removeprefix("delira.")
-    rooms = {name: room for room, names in NAMES.items() for name in names.get(package, ())}
+    backends = {name: backend for backend, names in NAMES.items() for name in names.get(package, ())}
 
     def __getattr__(name: str) -> Any:
+        if name in renamed:
+            warnings.warn(f"{module}.{name} is now called {renamed[name]}", DeprecationWarning, stacklevel=2)
+            return getattr(sys.modules[module], renamed[name])
         if name in homes:
             home, real = homes[name]
             value = getattr(importlib.import_module(home), real)
-        elif name in rooms:
-            value = _name_of_room(module, name, rooms[name])
+        elif name in backends:
+            value = _name_of_backend(module, name, backends[name])
         else:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         setattr(sys.modules[module], name, value)
         return value
 
     def __dir__() -> list[str]:
-        return sorted({*vars(sys.modules[module]), *homes, *rooms})
+        return sorted({*vars(sys.modules[module]), *homes, *backends})
 
     return __getattr__, __dir__
 
 
-def _name_of_room(module: str, name: str, room: str) -> Any:
+def _name_of_backend(module: str, name: str, backend: str) -> Any:
     try:
-        return getattr(importlib.import_module(f"delira.backends.{room}"), name)
+        return getattr(importlib.import_module(f"delira.backends.{backend}"), name)
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("delira"):
             raise
         # the framework itself, if it is missing, and not the part of it that happened to be imported first
-        framework = FRAMEWORKS[room]
+        framework = FRAMEWORKS[backend]
         missing = framework if importlib.util.find_spec(framework) is None else str(error.name).split(".")[0]
         raise MissingBackendError(
             f"{module}.{name} needs the package {missing!r}, which is not installed. "
-            f"Install it with: pip install 'delira[{room}]'"
+            f"Install it with: pip install 'delira[{backend}]'"
         ) from error

@@ -62,19 +62,19 @@ def in_jax():
     return model, optax.adam(2e-3), cross_entropy
 
 
-# ---- every room
+# ---- every backend
 
 
-def make_trial(room: str) -> delira.Trial:
-    model, optimizer, criterion = {"torch": in_torch, "tensorflow": in_tensorflow, "jax": in_jax}[room]()
+def make_trial(backend: str) -> delira.Trial:
+    model, optimizer, criterion = {"torch": in_torch, "tensorflow": in_tensorflow, "jax": in_jax}[backend]()
     pixels, y = load_digits(return_X_y=True)
     x = pixels.astype("float32") / 16
     trial = delira.Trial(model, optimizer, criterion, ["acc", "loss"], verbose=0, seed=0)
     return trial.with_data(x[:1500], y[:1500], x[1500:], y[1500:], batch_size=64)
 
 
-def main(room: str = "torch") -> list[dict[str, float]]:
-    trial = make_trial(room)
+def main(backend: str = "torch") -> list[dict[str, float]]:
+    trial = make_trial(backend)
     history = trial.run(5)
     for record in history:
         numbers = "  ".join(f"{name} {record[name]:.4f}" for name in ("running_acc", "acc_std", "val_acc_std"))

@@ -4,7 +4,7 @@ In validation it attacks a network, whose accuracy drops; in training, too, it m
 framework. Goodfellow, Shlens and Szegedy (2015), https://arxiv.org/abs/1412.6572.
 
 Run it with ``python examples/trial/fgsm.py`` (or ``... fgsm.py tensorflow``, ``... fgsm.py jax``). It writes
-``runs/trial/fgsm_<room>.png``.
+``runs/trial/fgsm_<backend>.png``.
 """
 
 import sys
@@ -74,7 +74,7 @@ def in_jax():
     return model, optax.adam(2e-3), criterion, slope
 
 
-# ---- every room
+# ---- every backend
 
 
 class Attack(Callback):
@@ -98,8 +98,8 @@ class Attack(Callback):
         self.seen = [np.asarray(state[key]) for key in (X, Y_TRUE, Y_PRED)]
 
 
-def make_trial(room: str, in_training: bool) -> tuple[delira.Trial, Attack]:
-    model, optimizer, criterion, slope = {"torch": in_torch, "tensorflow": in_tensorflow, "jax": in_jax}[room]()
+def make_trial(backend: str, in_training: bool) -> tuple[delira.Trial, Attack]:
+    model, optimizer, criterion, slope = {"torch": in_torch, "tensorflow": in_tensorflow, "jax": in_jax}[backend]()
     attack = Attack(slope, in_training)
     pixels, labels = load_digits(return_X_y=True)
     x = pixels.astype("float32") / 16
@@ -108,17 +108,17 @@ def make_trial(room: str, in_training: bool) -> tuple[delira.Trial, Attack]:
     return trial.with_val_data(x[1400:], labels[1400:], batch_size=397), attack
 
 
-def main(room: str = "torch") -> dict[str, float]:
+def main(backend: str = "torch") -> dict[str, float]:
     found = {}
     for name, in_training in (("plain", False), ("hardened", True)):
-        trial, attack = make_trial(room, in_training)
+        trial, attack = make_trial(backend, in_training)
         trial.run(15)
         found[name] = trial.evaluate()["val_acc"]
         attack.in_validation = True
         found[f"{name}_attacked"] = trial.evaluate()["val_acc"]
         print(f"{name:<9} accuracy {found[name]:.3f}, attacked {found[f'{name}_attacked']:.3f}")
         if name == "plain":
-            draw(*attack.seen, Path(f"runs/trial/fgsm_{room}.png"))
+            draw(*attack.seen, Path(f"runs/trial/fgsm_{backend}.png"))
     return found
 
 

@@ -3,7 +3,7 @@
 The model has two numbers and returns the function's value; the criterion is the state key of what a model returns.
 
 Run it with ``python examples/trial/himmelblau.py`` (or ``... himmelblau.py tensorflow``, ``... himmelblau.py jax``). It
-writes ``runs/trial/himmelblau_<room>.png``.
+writes ``runs/trial/himmelblau_<backend>.png``.
 """
 
 import sys
@@ -82,11 +82,11 @@ def in_jax():
     return {name: (Point(), optimizer) for name, optimizer in optimizers.items()}
 
 
-# ---- every room
+# ---- every backend
 
 
-def main(room: str = "torch") -> dict[str, np.ndarray]:
-    parts = {"torch": in_torch, "tensorflow": in_tensorflow, "jax": in_jax}[room]()
+def main(backend: str = "torch") -> dict[str, np.ndarray]:
+    parts = {"torch": in_torch, "tensorflow": in_tensorflow, "jax": in_jax}[backend]()
     paths: dict[str, np.ndarray] = {}
     for name, (point, optimizer) in parts.items():
         path = []
@@ -110,9 +110,9 @@ def main(room: str = "torch") -> dict[str, np.ndarray]:
     for name, path in paths.items():
         axes.plot(*path.T, ".-", markersize=3, label=name)
     axes.plot(*MINIMA[0], "k+", markersize=12)
-    axes.set(xlim=(0, 4), ylim=(-0.5, 3.5), title=f"Himmelblau's function, {room}")
+    axes.set(xlim=(0, 4), ylim=(-0.5, 3.5), title=f"Himmelblau's function, {backend}")
     axes.legend()
-    file = Path(f"runs/trial/himmelblau_{room}.png")
+    file = Path(f"runs/trial/himmelblau_{backend}.png")
     file.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(file, dpi=80)
     print(f"paths     {file}")

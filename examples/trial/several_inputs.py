@@ -84,7 +84,7 @@ def in_jax():
     return Compare(nnx.Rngs(0)), optax.adam(2e-3), criterion
 
 
-# ---- every room
+# ---- every backend
 
 
 @lambda_metric("larger_acc")
@@ -105,8 +105,8 @@ def pairs(pixels, labels, n_batches: int, seed: int):
         yield (x[a], x[b]), ((y[a] > y[b]).astype("float32"), y[a] + y[b])
 
 
-def main(room: str = "torch") -> dict[str, Any]:
-    model, optimizer, criterion = {"torch": in_torch, "tensorflow": in_tensorflow, "jax": in_jax}[room]()
+def main(backend: str = "torch") -> dict[str, Any]:
+    model, optimizer, criterion = {"torch": in_torch, "tensorflow": in_tensorflow, "jax": in_jax}[backend]()
     pixels, labels = load_digits(return_X_y=True)
     train, rest = [*pairs(pixels[:1400], labels[:1400], 60, 0)], [*pairs(pixels[1400:], labels[1400:], 20, 1)]
 

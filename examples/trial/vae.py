@@ -1,10 +1,10 @@
 """A variational auto-encoder of digits: the network leaves its code in the state, a callback adds the divergence.
 
-It draws random codes in training and takes their mean in validation. What is below "every room" is the same for
+It draws random codes in training and takes their mean in validation. What is below "every backend" is the same for
 PyTorch, TensorFlow and JAX: ``xp`` is the module in which a framework has the functions that numpy has, too.
 
 Run it with ``python examples/trial/vae.py`` (or ``... vae.py tensorflow``, ``... vae.py jax``). It writes
-``runs/trial/vae_<room>.png``.
+``runs/trial/vae_<backend>.png``.
 """
 
 import sys
@@ -96,11 +96,11 @@ def in_jax():
     return VAE(nnx.Rngs(0)), optax.adam(2e-3), bce, jax.numpy
 
 
-# ---- every room
+# ---- every backend
 
 
-def make_trial(room: str) -> delira.Trial:
-    model, optimizer, bce, xp = {"torch": in_torch, "tensorflow": in_tensorflow, "jax": in_jax}[room]()
+def make_trial(backend: str) -> delira.Trial:
+    model, optimizer, bce, xp = {"torch": in_torch, "tensorflow": in_tensorflow, "jax": in_jax}[backend]()
 
     @traceable  # it computes with arrays and does nothing else, so a compiled step may contain it
     @add_to_loss
@@ -112,10 +112,10 @@ def make_trial(room: str) -> delira.Trial:
     return delira.Trial(model, optimizer, bce, ["loss", KL], [divergence], verbose=0, seed=0)
 
 
-def main(room: str = "torch") -> dict[str, float]:
+def main(backend: str = "torch") -> dict[str, float]:
     pixels = load_digits().data.astype("float32") / 16
     train, rest = pixels[:1500], pixels[1500:]
-    trial = make_trial(room).with_train_data(train, train, batch_size=50).with_val_data(rest, rest, batch_size=100)
+    trial = make_trial(backend).with_train_data(train, train, batch_size=50).with_val_data(rest, rest, batch_size=100)
     first, *_, last = trial.run(60)
     values = trial.evaluate()
 
@@ -125,7 +125,7 @@ def main(room: str = "torch") -> dict[str, float]:
     decoder = delira.Trial(trial.state[MODEL].decoder, verbose=0)  # a trial of any part can predict
     logits = np.asarray(decoder.with_test_data(codes, batch_size=144).predict())
     digits = np.pad((1 / (1 + np.exp(-logits))).reshape(12, 12, 8, 8), ((0, 0), (0, 0), (1, 1), (1, 1)))
-    path = Path(f"runs/trial/vae_{room}.png")
+    path = Path(f"runs/trial/vae_{backend}.png")
     path.parent.mkdir(parents=True, exist_ok=True)
     imsave(path, digits.swapaxes(1, 2).reshape(120, 120).repeat(4, 0).repeat(4, 1), cmap="gray_r", vmin=0, vmax=1)
 

@@ -42,16 +42,16 @@ def in_jax():
     return model, optax.adam(1e-2), jax.numpy
 
 
-# ---- every room
+# ---- every backend
 
 
 def is_matrix(name: str) -> bool:
     return name.endswith(("weight", "kernel"))  # biases begin at 0, where a norm has no slope
 
 
-def make_trial(room: str, decay: str) -> delira.Trial:
+def make_trial(backend: str, decay: str) -> delira.Trial:
     # xp is the module in which a framework has the functions that numpy has, too
-    model, optimizer, xp = {"torch": in_torch, "tensorflow": in_tensorflow, "jax": in_jax}[room]()
+    model, optimizer, xp = {"torch": in_torch, "tensorflow": in_tensorflow, "jax": in_jax}[backend]()
 
     def mse(y_pred, y_true):
         return xp.mean((y_pred - y_true) ** 2)
@@ -67,13 +67,13 @@ def make_trial(room: str, decay: str) -> delira.Trial:
     return delira.Trial(model, optimizer, mse, ["mse"], callbacks, verbose=0, seed=0)
 
 
-def main(room: str = "torch") -> dict[str, float]:
+def main(backend: str = "torch") -> dict[str, float]:
     x, y = load_diabetes(return_X_y=True)
     # means and spreads are those of the 80 that are trained on: the others are not to be known
     x, y = (StandardScaler().fit(values[:80]).transform(values).astype("float32") for values in (x, y[:, None]))
     found = {}
     for decay in ("none", "own", "built-in"):
-        trial = make_trial(room, decay).with_train_data(x[:80], y[:80], batch_size=16)
+        trial = make_trial(backend, decay).with_train_data(x[:80], y[:80], batch_size=16)
         last = trial.with_val_data(x[80:], y[80:], batch_size=100).run(60)[-1]
         found[decay] = last["val_mse"]
         print(f"decay {decay:<9} error {last['mse']:.4f} in training, {last['val_mse']:.4f} in validation")

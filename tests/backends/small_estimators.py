@@ -3,7 +3,7 @@
 import pytest
 from sklearn.datasets import load_digits
 
-pytest.importorskip("skops.io", reason="checkpoints of the scikit-learn room need skops")
+pytest.importorskip("skops.io", reason="checkpoints of the scikit-learn backend need skops")
 from delira.training import SklearnNetworkTrainer
 
 

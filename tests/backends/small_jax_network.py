@@ -2,8 +2,8 @@
 
 import pytest
 
-pytest.importorskip("flax", reason="the JAX room needs the package 'flax', which is not installed")
-pytest.importorskip("optax", reason="the JAX room needs the package 'optax', which is not installed")
+pytest.importorskip("flax", reason="the JAX backend needs the package 'flax', which is not installed")
+pytest.importorskip("optax", reason="the JAX backend needs the package 'optax', which is not installed")
 import jax.numpy as jnp
 from flax import nnx
 

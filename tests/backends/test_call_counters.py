@@ -7,8 +7,8 @@ from delira.data_loading import BaseDataManager
 from delira.models import named_weights
 
 
-def torch_room():
-    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+def torch_kit():
+    torch = pytest.importorskip("torch", reason="the torch backend needs the package 'torch', which is not installed")
     from delira.models import AbstractPyTorchNetwork
     from delira.training import PyTorchNetworkTrainer
 
@@ -28,8 +28,10 @@ def torch_room():
     return PyTorchNetworkTrainer, Counting, settings | {"losses": {"mse": torch.nn.MSELoss()}}
 
 
-def tensorflow_room():
-    tf = pytest.importorskip("tensorflow", reason="the tensorflow room needs the package 'tensorflow', not installed")
+def tensorflow_kit():
+    tf = pytest.importorskip(
+        "tensorflow", reason="the tensorflow backend needs the package 'tensorflow', not installed"
+    )
     import keras
 
     from delira.models import AbstractTfNetwork
@@ -53,8 +55,8 @@ def tensorflow_room():
     return TfNetworkTrainer, Counting, settings | {"losses": {"mse": mse}}
 
 
-def jax_room():
-    nnx = pytest.importorskip("flax.nnx", reason="the jax room needs the package 'flax', which is not installed")
+def jax_kit():
+    nnx = pytest.importorskip("flax.nnx", reason="the jax backend needs the package 'flax', which is not installed")
     import jax.numpy as jnp
     import optax
 
@@ -85,9 +87,9 @@ def managers():
 
 
 @pytest.mark.slow_cases("tensorflow|jax")
-@pytest.mark.parametrize("room", [torch_room, tensorflow_room, jax_room])
-def test_calls_are_counted_the_same_in_a_continued_run(room, tmp_path):
-    cls, network, settings = room()
+@pytest.mark.parametrize("backend", [torch_kit, tensorflow_kit, jax_kit])
+def test_calls_are_counted_the_same_in_a_continued_run(backend, tmp_path):
+    cls, network, settings = backend()
 
     def trained(path, *lengths):
         for n_epochs in lengths:
@@ -96,5 +98,5 @@ def test_calls_are_counted_the_same_in_a_continued_run(room, tmp_path):
         return named_weights(trainer.module)
 
     whole, continued = trained(tmp_path / "whole", 4), trained(tmp_path / "continued", 2, 4)
-    assert whole["calls"] == 4 * (3 + (room is not jax_room))  # JAX forgets what changes in a validation
+    assert whole["calls"] == 4 * (3 + (backend is not jax_kit))  # JAX forgets what changes in a validation
     assert all(np.array_equal(array, continued[name]) for name, array in whole.items())

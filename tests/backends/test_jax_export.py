@@ -10,8 +10,8 @@ import pytest
 
 from delira.errors import ConfigError, DataError
 
-pytest.importorskip("flax", reason="the JAX room needs the package 'flax', which is not installed")
-pytest.importorskip("optax", reason="the JAX room needs the package 'optax', which is not installed")
+pytest.importorskip("flax", reason="the JAX backend needs the package 'flax', which is not installed")
+pytest.importorskip("optax", reason="the JAX backend needs the package 'optax', which is not installed")
 from small_jax_network import Net
 
 from delira.io import export

@@ -2,7 +2,7 @@
 
 import pytest
 
-pytest.importorskip("flax", reason="the JAX room needs the package 'flax', which is not installed")
+pytest.importorskip("flax", reason="the JAX backend needs the package 'flax', which is not installed")
 
 import jax.numpy as jnp
 from flax import nnx

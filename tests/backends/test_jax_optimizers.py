@@ -5,8 +5,8 @@ import pytest
 
 from delira.errors import ConfigError
 
-pytest.importorskip("flax", reason="the JAX room needs the package 'flax', which is not installed")
-pytest.importorskip("optax", reason="the JAX room needs the package 'optax', which is not installed")
+pytest.importorskip("flax", reason="the JAX backend needs the package 'flax', which is not installed")
+pytest.importorskip("optax", reason="the JAX backend needs the package 'optax', which is not installed")
 import jax.numpy as jnp
 import optax
 from flax import nnx

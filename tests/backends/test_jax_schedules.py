@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-pytest.importorskip("flax", reason="the JAX room needs the package 'flax', which is not installed")
-pytest.importorskip("optax", reason="the JAX room needs the package 'optax', which is not installed")
+pytest.importorskip("flax", reason="the JAX backend needs the package 'flax', which is not installed")
+pytest.importorskip("optax", reason="the JAX backend needs the package 'optax', which is not installed")
 import optax
 from flax import nnx
 

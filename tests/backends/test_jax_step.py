@@ -1,4 +1,4 @@
-"""The JAX room's steps: compiled or not, the same arithmetic; traced once; keys from the counters."""
+"""The JAX backend's steps: compiled or not, the same arithmetic; traced once; keys from the counters."""
 
 import subprocess
 import sys
@@ -11,8 +11,8 @@ import pytest
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError, DataError, NetworkError
 
-pytest.importorskip("flax", reason="the JAX room needs the package 'flax', which is not installed")
-pytest.importorskip("optax", reason="the JAX room needs the package 'optax', which is not installed")
+pytest.importorskip("flax", reason="the JAX backend needs the package 'flax', which is not installed")
+pytest.importorskip("optax", reason="the JAX backend needs the package 'optax', which is not installed")
 
 import jax
 import jax.numpy as jnp

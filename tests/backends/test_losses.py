@@ -13,7 +13,7 @@ ENDINGS = {"torch": "PyTorch", "tensorflow": "Tf", "jax": "Jax"}
 @pytest.fixture(params=ENDINGS)
 def losses(request):
     """Gives a loss of a framework by its name, as a function of arrays of numpy."""
-    package = pytest.importorskip(request.param, reason=f"the room needs the package {request.param!r}")
+    package = pytest.importorskip(request.param, reason=f"the backend needs the package {request.param!r}")
     module = importlib.import_module(f"delira.backends.{request.param}.losses")
     convert = {"torch": "tensor", "tensorflow": "constant"}.get(request.param)
 

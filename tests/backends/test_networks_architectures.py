@@ -10,7 +10,7 @@ from delira.models import architectures
 
 @pytest.mark.parametrize("framework", ["tensorflow", "jax"])
 def test_every_architecture_is_made_of_the_layers_of_the_framework(framework):
-    pytest.importorskip({"jax": "flax"}.get(framework, framework), reason=f"the room needs {framework!r}")
+    pytest.importorskip({"jax": "flax"}.get(framework, framework), reason=f"the backend needs {framework!r}")
     module = importlib.import_module(f"delira.backends.{framework}.networks.architectures")
     layers = importlib.import_module(f"delira.backends.{framework}.networks.layers")
     common = [

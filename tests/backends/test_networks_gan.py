@@ -11,7 +11,7 @@ ENDINGS = {"torch": "PyTorch", "tensorflow": "Tf", "jax": "Jax"}
 @pytest.mark.slow_cases("tensorflow|jax")
 @pytest.mark.parametrize("framework", ENDINGS)
 def test_images_are_as_many_as_the_real_ones_and_those_of_their_noise(framework):
-    pytest.importorskip({"jax": "flax"}.get(framework, framework), reason=f"the room needs {framework!r}")
+    pytest.importorskip({"jax": "flax"}.get(framework, framework), reason=f"the backend needs {framework!r}")
     cls = getattr(delira.models, f"GenerativeAdversarialNetworkBase{ENDINGS[framework]}")
     network = cls(n_channels=1, noise_length=3, start_filts=1)
     backend = network.__delira_backend__

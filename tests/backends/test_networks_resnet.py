@@ -2,7 +2,7 @@
 
 import pytest
 
-torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+torch = pytest.importorskip("torch", reason="the torch backend needs the package 'torch', which is not installed")
 
 from delira.backends.torch.networks.resnet import ResidualBlock, ResNet18  # noqa: E402
 from delira.errors import DataError  # noqa: E402

@@ -12,7 +12,7 @@ ENDINGS = {"torch": "PyTorch", "tensorflow": "Tf", "jax": "Jax"}
 @pytest.mark.parametrize(("name", "shape"), [("UNet2d", (1, 1, 5, 4)), ("UNet3d", (1, 1, 4, 3, 5))])
 @pytest.mark.parametrize("framework", ENDINGS)
 def test_a_mask_has_a_channel_for_each_class_and_the_size_of_the_image(framework, name, shape):
-    pytest.importorskip({"jax": "flax"}.get(framework, framework), reason=f"the room needs {framework!r}")
+    pytest.importorskip({"jax": "flax"}.get(framework, framework), reason=f"the backend needs {framework!r}")
     network = getattr(delira.models, f"{name}{ENDINGS[framework]}")(3, in_channels=1, depth=2, start_filts=1)
     backend = network.__delira_backend__
     batch = network.prepare_batch({"data": np.ones(shape), "label": np.zeros((1, 1, *shape[2:]), int)}, "cpu", "cpu")

@@ -9,7 +9,7 @@ import pytest
 @pytest.mark.slow_cases("tensorflow|jax")
 @pytest.mark.parametrize("framework", ["torch", "tensorflow", "jax"])
 def test_the_divergence_is_that_of_two_normal_distributions(framework):
-    package = pytest.importorskip(framework, reason=f"the room needs the package {framework!r}")
+    package = pytest.importorskip(framework, reason=f"the backend needs the package {framework!r}")
     vae = importlib.import_module(f"delira.backends.{framework}.networks.vae")
     convert = {"torch": "tensor", "tensorflow": "constant"}.get(framework)
     array = package.numpy.asarray if convert is None else getattr(package, convert)

@@ -32,7 +32,7 @@ from delira.io.container import read_tree, write_tree
 from delira.metrics import accuracy
 from delira.models import load_named_weights, named_weights
 
-skops = pytest.importorskip("skops.io", reason="checkpoints of the scikit-learn room need skops")
+skops = pytest.importorskip("skops.io", reason="checkpoints of the scikit-learn backend need skops")
 
 from delira.io import estimators, load_checkpoint_sklearn, save_checkpoint_sklearn  # noqa: E402
 from delira.models import SklearnEstimator  # noqa: E402
@@ -354,10 +354,10 @@ def test_an_estimator_of_another_class_or_with_other_parameters_is_refused(tmp_p
     assert SklearnNetworkTrainer(talkative, tmp_path, **SETTINGS).module.estimator[-1].verbose is True
 
 
-def test_a_checkpoint_of_another_room_is_refused(tmp_path):
+def test_a_checkpoint_of_another_backend_is_refused(tmp_path):
     with (tmp_path / "file.zip").open("wb") as file:
         write_tree(file, {"model": {"weight": np.zeros(3)}, "epoch": 1})
-    with pytest.raises(CheckpointError, match="it holds no estimator, so it is none of this room"):
+    with pytest.raises(CheckpointError, match="it holds no estimator, so it is none of this backend"):
         load_checkpoint_sklearn(tmp_path / "file.zip", SklearnEstimator(SVC()))
 
 

@@ -6,7 +6,7 @@ from sklearn.svm import SVC
 from delira.data_loading import BaseDataManager
 from delira.metrics import accuracy
 
-pytest.importorskip("skops.io", reason="checkpoints of the scikit-learn room need skops")
+pytest.importorskip("skops.io", reason="checkpoints of the scikit-learn backend need skops")
 from small_estimators import build, data
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-pytest.importorskip("sklearn", reason="the room needs the package 'scikit-learn', which is not installed")
+pytest.importorskip("sklearn", reason="the backend needs the package 'scikit-learn', which is not installed")
 
 from delira.backends.sklearn.fitting import WholeFit
 from delira.errors import DataError

@@ -8,7 +8,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from delira.data_loading import BaseDataManager
 from delira.errors import CheckpointError
 
-pytest.importorskip("skops.io", reason="checkpoints of the scikit-learn room need skops")
+pytest.importorskip("skops.io", reason="checkpoints of the scikit-learn backend need skops")
 from small_estimators import build, data
 
 from delira.io import load_checkpoint_sklearn

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-pytest.importorskip("sklearn", reason="the room needs the package 'scikit-learn', which is not installed")
+pytest.importorskip("sklearn", reason="the backend needs the package 'scikit-learn', which is not installed")
 
 from delira.backends.sklearn.labels import find_classes, find_columns
 from delira.data_loading import BaseDataManager

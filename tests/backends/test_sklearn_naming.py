@@ -2,7 +2,7 @@
 
 import pytest
 
-pytest.importorskip("sklearn", reason="the room needs the package 'scikit-learn', which is not installed")
+pytest.importorskip("sklearn", reason="the backend needs the package 'scikit-learn', which is not installed")
 
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler

@@ -5,7 +5,7 @@ from sklearn.decomposition import PCA
 
 from delira.errors import NetworkError
 
-pytest.importorskip("skops.io", reason="checkpoints of the scikit-learn room need skops")
+pytest.importorskip("skops.io", reason="checkpoints of the scikit-learn backend need skops")
 from delira.models import SklearnEstimator
 
 

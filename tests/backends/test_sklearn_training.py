@@ -20,7 +20,7 @@ from delira.data_loading import AbstractDataset, BaseDataManager, SequentialSamp
 from delira.errors import ConfigError, DataError, MissingKeyError, NetworkError
 from delira.metrics import AurocMetric, SklearnAccuracyScore, SklearnLogLoss, accuracy
 
-pytest.importorskip("skops", reason="checkpoints of the scikit-learn room need skops")
+pytest.importorskip("skops", reason="checkpoints of the scikit-learn backend need skops")
 
 from delira.models import SklearnEstimator
 from delira.training import Parameters, SklearnExperiment, SklearnNetworkTrainer

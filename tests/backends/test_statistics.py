@@ -7,7 +7,7 @@ BATCHES = np.random.default_rng(0).normal(3.0, 2.0, (2, 6, 2)).astype("f4")
 
 
 def torch_layer():
-    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+    torch = pytest.importorskip("torch", reason="the torch backend needs the package 'torch', which is not installed")
     from delira.backends.torch.statistics import renew_statistics, statistics_names
 
     layer = torch.nn.BatchNorm1d(2)
@@ -16,7 +16,7 @@ def torch_layer():
 
 
 def tensorflow_layer():
-    pytest.importorskip("tensorflow", reason="the tensorflow room needs the package 'tensorflow', not installed")
+    pytest.importorskip("tensorflow", reason="the tensorflow backend needs the package 'tensorflow', not installed")
     import keras
 
     from delira.backends.tensorflow.statistics import renew_statistics, statistics_names
@@ -28,7 +28,7 @@ def tensorflow_layer():
 
 
 def jax_layer():
-    nnx = pytest.importorskip("flax.nnx", reason="the jax room needs the package 'flax', which is not installed")
+    nnx = pytest.importorskip("flax.nnx", reason="the jax backend needs the package 'flax', which is not installed")
     from delira.backends.jax.statistics import renew_statistics, statistics_names
 
     layer = nnx.BatchNorm(2, rngs=nnx.Rngs(0))

@@ -1,11 +1,11 @@
-"""What an import of the TensorFlow room leaves alone."""
+"""What an import of the TensorFlow backend leaves alone."""
 
 import subprocess
 import sys
 
 import pytest
 
-pytest.importorskip("tensorflow", reason="the tensorflow room needs the package 'tensorflow', not installed here")
+pytest.importorskip("tensorflow", reason="the tensorflow backend needs the package 'tensorflow', not installed here")
 
 PROBE = """
 import tensorflow as tf

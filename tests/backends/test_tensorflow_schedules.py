@@ -1,4 +1,4 @@
-"""Learning-rate schedules of the TensorFlow room: what the optimizer has in each epoch, also across a resume."""
+"""Learning-rate schedules of the TensorFlow backend: what the optimizer has in each epoch, also across a resume."""
 
 import math
 

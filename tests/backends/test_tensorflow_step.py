@@ -1,4 +1,4 @@
-"""Steps of the TensorFlow room: compiled, in the mode of the training, with the arithmetic that is written down."""
+"""Steps of the TensorFlow backend: compiled, in the mode of the training, with the arithmetic that is written down."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""The PyTorch room with ``compile``: the same training, with the network's forward compiled while a step runs."""
+"""The PyTorch backend with ``compile``: the same training, with the network's forward compiled while a step runs."""
 
 import contextlib
 import logging

@@ -1,4 +1,4 @@
-"""Resume in the torch room where torch itself loses something: optimizers, dtypes, tied weights, lazy modules."""
+"""Resume in the torch backend where torch itself loses something: optimizers, dtypes, tied weights, lazy modules."""
 
 import numpy as np
 import pytest

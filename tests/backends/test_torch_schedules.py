@@ -505,10 +505,12 @@ def test_too_many_positional_arguments_are_refused():
         ReduceLROnPlateauCallbackPyTorch("default", "min", 0.1, 10, False, 1e-4, "rel", 0, 0, 1e-8, "more")
 
 
-def test_a_schedule_that_a_room_does_not_have_is_refused(tmp_path):
+def test_a_schedule_that_a_backend_does_not_have_is_refused(tmp_path):
     from delira.testing import ToyNetwork, ToyTrainer, mean_squared_error
 
-    with pytest.raises(ConfigError, match="the room 'toy' has no learning-rate schedules; leave lr_scheduler_cls out"):
+    with pytest.raises(
+        ConfigError, match="the backend 'toy' has no learning-rate schedules; leave lr_scheduler_cls out"
+    ):
         ToyTrainer(ToyNetwork(), tmp_path, losses={"mse": mean_squared_error}, lr_scheduler_cls=schedules.StepLR)
 
 

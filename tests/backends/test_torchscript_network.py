@@ -5,14 +5,14 @@ import pytest
 from problems import linear_problem
 
 torch = pytest.importorskip("torch")
-from small_rooms_torchscript import TorchScriptLinear, torchscript_room  # noqa: E402
+from small_backends_torchscript import TorchScriptLinear, torchscript_kit  # noqa: E402
 
 from delira.data_loading import BaseDataManager  # noqa: E402
 from delira.errors import ConfigError  # noqa: E402
 from delira.models import AbstractPyTorchNetwork, AbstractTorchScriptNetwork, load_named_weights, named_weights  # noqa: E402
 from delira.training import TorchScriptNetworkTrainer  # noqa: E402
 
-ROOM = torchscript_room()
+KIT = torchscript_kit()
 
 
 class TwoInputs(AbstractTorchScriptNetwork):
@@ -51,16 +51,16 @@ def test_everything_in_a_batch_becomes_float32_and_the_batch_stays_as_it_is():
 
 
 def test_the_arguments_of_a_network_are_those_of_its_program():
-    assert ROOM.backend.calls.key_mapping(ROOM.build()) == {"x": "data"}
-    assert ROOM.backend.calls.arguments_of(TwoInputs()) == {"left", "right", "factor"}
+    assert KIT.backend.calls.key_mapping(KIT.build()) == {"x": "data"}
+    assert KIT.backend.calls.arguments_of(TwoInputs()) == {"left", "right", "factor"}
     with pytest.raises(ConfigError, match=r"TwoInputs.forward takes \['left', 'right', 'factor'\], so it is not clear"):
-        ROOM.backend.calls.key_mapping(TwoInputs())
+        KIT.backend.calls.key_mapping(TwoInputs())
 
 
 def test_the_default_closure_called_by_hand_finds_the_argument():
-    network = ROOM.build()
+    network = KIT.build()
     batch = network.prepare_batch({"data": np.ones((2, 3)), "label": np.ones((2, 1))}, "cpu", "cpu")
-    _, losses, predictions = network.closure(network, batch, {}, losses={"mse": ROOM.loss})
+    _, losses, predictions = network.closure(network, batch, {}, losses={"mse": KIT.loss})
     assert losses.keys() == {"val_mse"}
     assert predictions["pred"].shape == (2, 1)
 
@@ -68,17 +68,17 @@ def test_the_default_closure_called_by_hand_finds_the_argument():
 def test_two_inputs_are_trained_with_a_key_mapping(tmp_path):
     arrays = linear_problem(10)
     data = BaseDataManager({"one": arrays["data"], "two": arrays["data"] / 2, "label": arrays["label"]}, 4)
-    trainer = TorchScriptNetworkTrainer(TwoInputs(), tmp_path, {"left": "one", "right": "two"}, **ROOM.settings)
+    trainer = TorchScriptNetworkTrainer(TwoInputs(), tmp_path, {"left": "one", "right": "two"}, **KIT.settings)
     trainer.train(5, data)
     assert trainer.state.history[-1]["mse"] < trainer.state.history[0]["mse"] / 2
 
 
 def test_a_forward_without_script_method_is_refused_with_the_cure(tmp_path):
     with pytest.raises(ConfigError, match=r"NotScripted.forward is no TorchScript; write @torch.jit.script_method"):
-        ROOM.trainer(tmp_path, NotScripted())
+        KIT.trainer(tmp_path, NotScripted())
 
 
-def test_weights_move_between_this_room_and_the_pytorch_room():
+def test_weights_move_between_this_backend_and_the_pytorch_backend():
     class Eager(AbstractPyTorchNetwork):
         def __init__(self):
             super().__init__()

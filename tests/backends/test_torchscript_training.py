@@ -8,8 +8,8 @@ import pytest
 torch = pytest.importorskip("torch")
 import everything_torch  # noqa: E402
 import everything_torchscript  # noqa: E402
-from small_rooms import build_room  # noqa: E402
-from small_rooms_torchscript import torchscript_room  # noqa: E402
+from small_backends import build_kit  # noqa: E402
+from small_backends_torchscript import torchscript_kit  # noqa: E402
 
 from delira.data_loading import AbstractDataset, BaseDataManager, RandomSampler  # noqa: E402
 from delira.errors import ConfigError  # noqa: E402
@@ -17,30 +17,30 @@ from delira.models import AbstractTorchScriptNetwork, named_weights  # noqa: E40
 from delira.training import Parameters, TorchScriptExperiment  # noqa: E402
 from delira.training.callbacks import ReduceLROnPlateauCallbackPyTorch  # noqa: E402
 
-ROOM = torchscript_room()
+KIT = torchscript_kit()
 
 
 def test_several_gpus_become_the_first_with_a_warning(tmp_path, caplog):
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
     with caplog.at_level(logging.WARNING), pytest.raises(ConfigError, match=r"gpu_ids=\[1\] .*sees no GPU"):
-        ROOM.trainer(tmp_path, gpu_ids=[1, 0])
+        KIT.trainer(tmp_path, gpu_ids=[1, 0])
     (record,) = caplog.records
     assert "of gpu_ids=[1, 0] only the first is used" in record.getMessage()
 
 
 def test_a_compiled_step_is_refused_when_the_trainer_is_built(tmp_path):
-    with pytest.raises(ConfigError, match="the room 'torchscript' does not compile steps"):
-        ROOM.trainer(tmp_path, compile=True)
+    with pytest.raises(ConfigError, match="the backend 'torchscript' does not compile steps"):
+        KIT.trainer(tmp_path, compile=True)
 
 
-def test_it_trains_as_a_network_of_the_pytorch_room(tmp_path, manager):
+def test_it_trains_as_a_network_of_the_pytorch_backend(tmp_path, manager):
 
     ends = []
     for module, name in ((everything_torch, "torch"), (everything_torchscript, "torchscript")):
-        room = build_room(name)
+        kit = build_kit(name)
         torch.manual_seed(0)
-        trainer = room.trainer(tmp_path / room.name, module.Halves(dropout=0.4), gradient_accumulation_steps=2)
+        trainer = kit.trainer(tmp_path / kit.name, module.Halves(dropout=0.4), gradient_accumulation_steps=2)
         trainer.train(4, manager(), manager(7))
         ends.append((trainer.state.history, named_weights(trainer.module)))
     (history, weights), (scripted_history, scripted_weights) = ends
@@ -52,10 +52,10 @@ def test_it_trains_as_a_network_of_the_pytorch_room(tmp_path, manager):
 
 @pytest.mark.parametrize("precision", ["bf16", True])
 def test_it_trains_in_half_precision(tmp_path, manager, precision):
-    trainer = ROOM.trainer(tmp_path, mixed_precision=precision)
+    trainer = KIT.trainer(tmp_path, mixed_precision=precision)
     trainer.train(5, manager())
     assert trainer.module.linear.weight.dtype is torch.float32
-    exact = ROOM.trainer(tmp_path / "exact")
+    exact = KIT.trainer(tmp_path / "exact")
     exact.train(5, manager())
     losses = [[epoch["mse"] for epoch in history] for history in (trainer.state.history, exact.state.history)]
     assert losses[0] != losses[1]
@@ -67,7 +67,7 @@ def test_frozen_weights_stay(tmp_path, manager):
     for weight in network.body.parameters():
         weight.requires_grad_(False)
     before = named_weights(network)
-    trainer = ROOM.trainer(tmp_path, network)
+    trainer = KIT.trainer(tmp_path, network)
     assert trainer.learned_names == {"head.weight", "head.bias"}
     trainer.train(2, manager())
     after = named_weights(trainer.module)

@@ -4,7 +4,7 @@ A supervisor that has imported everything forks each training into a process gro
 it again until it comes to its end. After each death it looks at what is on disk; at the end it compares with a run that
 nobody killed, byte for byte::
 
-    python tests/chaos/killed_training.py --room torch --kills 200 --seed 1
+    python tests/chaos/killed_training.py --backend torch --kills 200 --seed 1
 
 The answer is one line of JSON: how many kills, how many lost checkpoints and differences, and where they came.
 """
@@ -31,7 +31,7 @@ from typing import Any
 import everything
 import numpy as np
 from everything import EPOCHS, FEATURES
-from small_rooms import Room
+from small_backends import Kit
 
 from delira.io import verify_zip
 from delira.utils.trees import iterate_leaves
@@ -58,7 +58,7 @@ _NUMBERED = re.compile(r"checkpoint_epoch_(\d+)(?:_step_(\d+))?(?:_trainer_state
 class Training:
     """What is trained, the same in each of its lives."""
 
-    room: Room
+    kit: Kit
     is_kfold: bool
     workers: int
     number: int
@@ -74,25 +74,25 @@ class Training:
         return (self._kfold if self.is_kfold else self._run)(folder, calls)
 
     def _run(self, folder: Path, callbacks: list[Any]) -> dict[str, str]:
-        features = FEATURES[self.room.name]
-        trainer = everything.build(self.room, folder / "run", features, *callbacks, **self._settings)
+        features = FEATURES[self.kit.name]
+        trainer = everything.build(self.kit, folder / "run", features, *callbacks, **self._settings)
         network = everything.train(trainer, features, workers=self.workers)
         done = trainer.evaluate(everything.data(9), metrics={"rmse": everything.rmse})
         files = {name: (folder / "run" / name).read_text() for name in ("history.csv", "history.jsonl")}
         return bits({
             **everything.outcome(trainer), "files": files, "predictions": done.predictions, "metrics": done.metrics,
-            "network": self.room.backend.checkpoints.state_tree(network, {}),
+            "network": self.kit.backend.checkpoints.state_tree(network, {}),
             "last": self._read(folder / "run", "last"),
-        }, self.room)  # fmt: skip
+        }, self.kit)  # fmt: skip
 
     def _kfold(self, folder: Path, callbacks: list[Any]) -> dict[str, str]:
-        features = FEATURES[self.room.name]
-        chosen = everything.settings(self.room, features)
+        features = FEATURES[self.kit.name]
+        chosen = everything.settings(self.kit, features)
         callbacks = [*chosen.pop("callbacks"), *callbacks]
         training = {"num_epochs": EPOCHS, "save_freq": None, **chosen, **self._settings}
         params = {"fixed": {"model": everything.model(features), "training": training}}
-        network = everything.network_cls(self.room, features)
-        experiment = self.room.experiment_cls(params, network, save_path=folder, name="kfold")
+        network = everything.network_cls(self.kit, features)
+        experiment = self.kit.experiment_cls(params, network, save_path=folder, name="kfold")
         result = experiment.kfold(
             everything.data(24, n_process_augmentation=self.workers), num_splits=FOLDS, shuffle=True, random_seed=5,
             val_split=0.3, callbacks=callbacks, train_kwargs={"transforms": everything.augmentation()},
@@ -107,11 +107,11 @@ class Training:
             } for fold in result.folds
         ]  # fmt: skip
         oof = {"predictions": result.oof.predictions, "counts": result.oof.counts}
-        return bits({"folds": folds, "oof": oof, "table": result.table()}, self.room)
+        return bits({"folds": folds, "oof": oof, "table": result.table()}, self.kit)
 
     def _read(self, folder: Path, name: str) -> dict[str, Any]:
         """A checkpoint, without the names it was written under, which the settings decide."""
-        tree = self.room.trainer_cls.load_state(folder / "checkpoints" / f"checkpoint_{name}")
+        tree = self.kit.trainer_cls.load_state(folder / "checkpoints" / f"checkpoint_{name}")
         tree.pop("names", None)
         return tree
 
@@ -161,10 +161,10 @@ class StopHere:
 PLACES = (("step", 2, 2), ("step", 2, 4), ("end", 2, 0), ("begin", 3, 0))
 
 
-def bits(tree: Any, room: Room) -> dict[str, str]:
+def bits(tree: Any, kit: Kit) -> dict[str, str]:
     """Every leaf by its place, so that equal means equal in every bit."""
     found = {}
-    for place, leaf in iterate_leaves(room.backend.arrays.to_numpy(tree)):
+    for place, leaf in iterate_leaves(kit.backend.arrays.to_numpy(tree)):
         if isinstance(leaf, (np.ndarray, np.generic)):
             leaf = f"{leaf.dtype} {leaf.shape} {np.ascontiguousarray(leaf).tobytes().hex()}"
         elif isinstance(leaf, float):
@@ -245,14 +245,14 @@ def published(folder: Path) -> dict[str, tuple[int, int]]:
     return newest
 
 
-def unreadable(folder: Path, room: Room) -> list[str]:
+def unreadable(folder: Path, kit: Kit) -> list[str]:
     """Files that are called checkpoints and are none."""
     bad = []
     for path in folder.rglob("checkpoints/checkpoint_*"):
-        if path.name.endswith(room.backend.checkpoint_suffix):
+        if path.name.endswith(kit.backend.checkpoint_suffix):
             try:
                 verify_zip(path)
-                room.backend.checkpoints.read(path)
+                kit.backend.checkpoints.read(path)
             except Exception as error:
                 bad.append(f"{path}: {error!r}")
     return bad
@@ -279,14 +279,14 @@ class Supervisor:
 
     Parameters
     ----------
-    room
-        The room.
+    backend
+        The backend.
     seed
         Decides when is killed, and how.
     """
 
-    def __init__(self, room: Room, seed: int):
-        self.room = room
+    def __init__(self, backend: Kit, seed: int):
+        self.backend = backend
         self.rng = np.random.default_rng(seed)
         self.kills: Counter[str] = Counter()
         self.where: Counter[str] = Counter()
@@ -335,7 +335,7 @@ class Supervisor:
                 pid = fork(training, folder, *([] if stop is None else [stop]))
                 is_killed = self._live(pid, delay, stop, folder, training)
                 self._check_starts(starts(folder)[known:], before, done)
-                self.lost += unreadable(folder, self.room)
+                self.lost += unreadable(folder, self.kit)
                 if not is_killed:
                     if not known:
                         self._seconds[training.name] = time.monotonic() - began
@@ -383,7 +383,7 @@ class Supervisor:
 
     def report(self) -> dict[str, Any]:
         return {
-            "room": self.room.name, "kills": sum(self.kills.values()), "by training": dict(self.kills),
+            "backend": self.kit.name, "kills": sum(self.kills.values()), "by training": dict(self.kills),
             "found on disk": dict(self.where), "finished": self.finished, "lost": self.lost,
             "different": self.different, "failed": self.failed, "orphans": self.orphans, "debris": self.debris,
         }  # fmt: skip
@@ -402,35 +402,35 @@ def _error_of(folder: Path) -> str:
     return path.read_text() if path.exists() else "no error was told"
 
 
-def supervise(room: Room, kills: int, seed: int) -> dict[str, Any]:
-    """Kill trainings of a room at random times so many times, and at chosen places besides."""
-    supervisor = Supervisor(room, seed)
+def supervise(backend: Kit, kills: int, seed: int) -> dict[str, Any]:
+    """Kill trainings of a backend at random times so many times, and at chosen places besides."""
+    supervisor = Supervisor(backend, seed)
     kinds = itertools.cycle([(False, 1), (True, 0), (False, 0), (True, 1)])  # whether in folds, and workers
     for number in range(len(SETTINGS) if kills > SHORT else 1):
-        supervisor.placed_trial(Training(room=room, is_kfold=False, workers=1, number=number))
+        supervisor.placed_trial(Training(backend=backend, is_kfold=False, workers=1, number=number))
     placed = sum(supervisor.kills.values())
     for number in itertools.count():
         left = kills - (sum(supervisor.kills.values()) - placed)
         if left <= 0 or supervisor.failed:
             break
         is_kfold, workers = next(kinds)
-        supervisor.random_trial(Training(room=room, is_kfold=is_kfold, workers=workers, number=number), left)
+        supervisor.random_trial(Training(backend=backend, is_kfold=is_kfold, workers=workers, number=number), left)
     return {**supervisor.report(), "seed": seed, "at chosen places": placed}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--room", choices=FEATURES, default="toy")
+    parser.add_argument("--backend", choices=FEATURES, default="toy")
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    room = everything.room_of(arguments.room)
-    everything.network_cls(room, FEATURES[room.name])
+    kit = everything.kit_of(arguments.kit)
+    everything.network_cls(kit, FEATURES[kit.name])
     everything.augmentation()
-    if room.name not in HAVE_THREADS:
+    if kit.name not in HAVE_THREADS:
         with tempfile.TemporaryDirectory() as folder:  # what is imported late is imported once, for all
-            everything.build(room, Path(folder), FEATURES[room.name])
-    print(json.dumps(supervise(room, arguments.kills, arguments.seed)))
+            everything.build(kit, Path(folder), FEATURES[kit.name])
+    print(json.dumps(supervise(kit, arguments.kills, arguments.seed)))
 
 
 if __name__ == "__main__":

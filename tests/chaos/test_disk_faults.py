@@ -140,19 +140,19 @@ def test_debris_that_cannot_be_removed_does_not_hide_the_error(tmp_path):
     [(["write"], errno.ENOSPC), (["fsync"], errno.EIO), (["open", "link", "replace"], errno.EROFS),
      (WRITING, errno.EIO)],
 )  # fmt: skip
-def test_a_checkpoint_that_cannot_be_written_leaves_the_one_before(room, tmp_path, names, code, patch):
+def test_a_checkpoint_that_cannot_be_written_leaves_the_one_before(kit, tmp_path, names, code, patch):
     """At each call in turn; from there on nothing works any more, not even cleaning up."""
     failures = []
     for at in range(1, 200):
         folder = tmp_path / str(at)
-        checkpoints = checkpoint_folder(room, folder)
-        checkpoints.save(tree_of(room, 1), "best", "epoch_1", "last")
+        checkpoints = checkpoint_folder(kit, folder)
+        checkpoints.save(tree_of(kit, 1), "best", "epoch_1", "last")
         fault = Fault([*names, "unlink"], code, at, lasts=True)
         link = os.link
         try:
             patch()
             with SystemCalls(folder, fault=fault):
-                checkpoints.save(tree_of(room, 2), "best", "epoch_2", "last")
+                checkpoints.save(tree_of(kit, 2), "best", "epoch_2", "last")
         except OSError as error:
             failures.append(error)
         finally:
@@ -161,8 +161,8 @@ def test_a_checkpoint_that_cannot_be_written_leaves_the_one_before(room, tmp_pat
         check_checkpoints(checkpoints.folder, checkpoints.suffix)
         assert not [name for name in files(folder) if "partial" in name]
         newest = checkpoints.newest()[1]
-        assert room.same(newest, tree_of(room, newest["epoch"]))
-        assert room.same(checkpoints.load(checkpoints.path("epoch_1")), tree_of(room, 1))
+        assert kit.same(newest, tree_of(kit, newest["epoch"]))
+        assert kit.same(checkpoints.load(checkpoints.path("epoch_1")), tree_of(kit, 1))
         if not fault.was_hit:
             break
     assert newest["epoch"] == 2
@@ -175,10 +175,10 @@ def test_a_checkpoint_that_cannot_be_written_leaves_the_one_before(room, tmp_pat
 
 @pytest.mark.sampled("values")
 @pytest.mark.parametrize("background", [False, True])
-def test_a_training_on_a_full_disk_says_so_and_goes_on_when_there_is_room(room, tmp_path, background):
+def test_a_training_on_a_full_disk_says_so_and_goes_on_when_there_is_backend(kit, tmp_path, background):
     settings = {"save_freq": 1, "save_in_background": background}
-    expected = train(room, tmp_path / "unbroken", **settings)
-    n_writes = count_writes(room, tmp_path / "counted", **settings)
+    expected = train(kit, tmp_path / "unbroken", **settings)
+    n_writes = count_writes(kit, tmp_path / "counted", **settings)
     for at in range(1, n_writes + 1, 1 + n_writes // 4):
         run = tmp_path / f"run{at}"
         run.mkdir()
@@ -186,50 +186,50 @@ def test_a_training_on_a_full_disk_says_so_and_goes_on_when_there_is_room(room, 
             SystemCalls(run, fault=Fault(["write"], errno.ENOSPC, at, lasts=True, where="checkpoint")),
             pytest.raises((OSError, CheckpointError), match="No space left on device") as caught,
         ):
-            train(room, run, **settings)
+            train(kit, run, **settings)
         assert str(run) in str(caught.value)
-        check_checkpoints(run / "checkpoints", room.backend.checkpoint_suffix)
-        assert room.same(train(room, run, **settings), expected)
-        check_equal(room, run, tmp_path / "unbroken")
+        check_checkpoints(run / "checkpoints", kit.backend.checkpoint_suffix)
+        assert kit.same(train(kit, run, **settings), expected)
+        check_equal(kit, run, tmp_path / "unbroken")
 
 
-def count_writes(room, path, **settings):
+def count_writes(backend, path, **settings):
     path.mkdir()
     with SystemCalls(path) as calls:
-        train(room, path, **settings)
+        train(backend, path, **settings)
     return sum(call.name == "write" and "checkpoint" in call.path for call in calls.calls)
 
 
-def test_a_history_that_cannot_be_written_does_not_stop_a_training(room, tmp_path, caplog):
+def test_a_history_that_cannot_be_written_does_not_stop_a_training(kit, tmp_path, caplog):
     """Each checkpoint holds it as well."""
-    expected = train(room, tmp_path / "unbroken", save_freq=1)
+    expected = train(kit, tmp_path / "unbroken", save_freq=1)
     run = tmp_path / "run"
     run.mkdir()
     with SystemCalls(run, fault=Fault(["write"], errno.ENOSPC, lasts=True, where="history")):
-        assert room.same(train(room, run, save_freq=1), expected)
+        assert kit.same(train(kit, run, save_freq=1), expected)
     assert "No space left on device" in caplog.text
-    train(room, run, save_freq=1)
-    check_equal(room, run, tmp_path / "unbroken")
+    train(kit, run, save_freq=1)
+    check_equal(kit, run, tmp_path / "unbroken")
 
 
-def test_a_training_may_go_on_without_checkpoints(room, tmp_path):
-    expected = train(room, tmp_path / "unbroken", save_freq=1)
+def test_a_training_may_go_on_without_checkpoints(kit, tmp_path):
+    expected = train(kit, tmp_path / "unbroken", save_freq=1)
     run = tmp_path / "run"
 
     def only_checkpoints(call):
         if call.name in ("write", "fsync") and "checkpoint" in call.path:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    trainer = build(room, run, save_freq=1, on_save_error="warn", val_score_key=None)
+    trainer = build(kit, run, save_freq=1, on_save_error="warn", val_score_key=None)
     with SystemCalls(run, fault=only_checkpoints), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         trainer.train(3, data(), data(7))
     assert ["No space left on device" in str(warning.message) for warning in caught] == [True] * 3
     assert files(run / "checkpoints") == []
-    assert room.same(train(room, run, save_freq=1), expected)
+    assert kit.same(train(kit, run, save_freq=1), expected)
 
 
-def test_a_folder_that_is_deleted_under_a_training_is_made_again(room, tmp_path):
+def test_a_folder_that_is_deleted_under_a_training_is_made_again(kit, tmp_path):
     run = tmp_path / "run"
 
     class Delete:
@@ -238,31 +238,31 @@ def test_a_folder_that_is_deleted_under_a_training_is_made_again(room, tmp_path)
                 shutil.rmtree(run)
 
     policy = {"save_freq": 1, "val_score_key": None}
-    expected = train(room, tmp_path / "unbroken", **policy)
-    settings = room.halving()
+    expected = train(kit, tmp_path / "unbroken", **policy)
+    settings = kit.halving()
     callbacks = [*settings.pop("callbacks", ()), Delete()]
-    room.trainer(run, room.build(dropout=0.4), callbacks=callbacks, **policy, **settings).train(3, data(), data(7))
-    assert room.same(train(room, run, **policy), expected)
+    kit.trainer(run, kit.build(dropout=0.4), callbacks=callbacks, **policy, **settings).train(3, data(), data(7))
+    assert kit.same(train(kit, run, **policy), expected)
     assert (run / "history.csv").read_bytes() == (tmp_path / "unbroken" / "history.csv").read_bytes()
-    check_checkpoints(run / "checkpoints", room.backend.checkpoint_suffix)
+    check_checkpoints(run / "checkpoints", kit.backend.checkpoint_suffix)
     assert {"checkpoint_epoch_2", "checkpoint_epoch_3", "checkpoint_last"} <= {
-        path.name.removesuffix(room.backend.checkpoint_suffix) for path in (run / "checkpoints").iterdir()
+        path.name.removesuffix(kit.backend.checkpoint_suffix) for path in (run / "checkpoints").iterdir()
     }
 
 
 # ---- real limits of the system
 
 
-def test_a_limit_of_file_sizes_is_an_error_that_names_the_file(room, tmp_path):
+def test_a_limit_of_file_sizes_is_an_error_that_names_the_file(kit, tmp_path):
     """RLIMIT_FSIZE: the first write over the limit is cut short, the next one fails; no part of this is made up."""
     folder = tmp_path / "limited"
 
     def save(limit):
-        checkpoints = checkpoint_folder(room, folder)
-        checkpoints.save(tree_of(room, 1), "best", "last")
+        checkpoints = checkpoint_folder(kit, folder)
+        checkpoints.save(tree_of(kit, 1), "best", "last")
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
         try:
-            checkpoints.save({**tree_of(room, 2), "large": np.zeros(4000)}, "best", "last")
+            checkpoints.save({**tree_of(kit, 2), "large": np.zeros(4000)}, "best", "last")
         except OSError as error:
             return str(error)
         return None
@@ -271,8 +271,8 @@ def test_a_limit_of_file_sizes_is_an_error_that_names_the_file(room, tmp_path):
         message = in_child(lambda limit=limit: save(limit))
         assert "File too large" in message
         assert "checkpoint_best" in message
-        checkpoints = checkpoint_folder(room, folder)
-        assert room.same(checkpoints.newest()[1], tree_of(room, 1))
+        checkpoints = checkpoint_folder(kit, folder)
+        assert kit.same(checkpoints.newest()[1], tree_of(kit, 1))
         assert [name for name in files(folder) if "partial" in name] == []
 
 
@@ -305,23 +305,23 @@ def on_small_disk(function, folder, size):
     return value
 
 
-def test_a_full_disk_is_an_error_and_what_was_there_stays(room, tmp_path):
+def test_a_full_disk_is_an_error_and_what_was_there_stays(kit, tmp_path):
     disk = tmp_path / "disk"
 
     def fill(make_read_only):
-        checkpoints = checkpoint_folder(room, disk)
+        checkpoints = checkpoint_folder(kit, disk)
         large = np.random.default_rng(0).normal(size=12_000)  # 96 kB
-        checkpoints.save({**tree_of(room, 1), "large": large}, "best", "epoch_1", "last")
+        checkpoints.save({**tree_of(kit, 1), "large": large}, "best", "epoch_1", "last")
         failures = []
         for epoch in (2, 3, 4):
             try:
-                checkpoints.save({**tree_of(room, epoch), "large": large}, "best", f"epoch_{epoch}", "last")
+                checkpoints.save({**tree_of(kit, epoch), "large": large}, "best", f"epoch_{epoch}", "last")
             except OSError as error:
                 failures.append(str(error))
         checkpoints.sweep()
         left = checkpoints.newest()[1]
         (checkpoints.folder / f"checkpoint_epoch_1{checkpoints.suffix}").unlink()
-        checkpoints.save({**tree_of(room, 5), "large": large}, "last")  # there is room again
+        checkpoints.save({**tree_of(kit, 5), "large": large}, "last")  # there is room again
         check_checkpoints(checkpoints.folder, checkpoints.suffix)
         return left["epoch"], failures, files(disk), checkpoints.newest()[1]["epoch"]
 
@@ -334,18 +334,18 @@ def test_a_full_disk_is_an_error_and_what_was_there_stays(room, tmp_path):
 
 
 @pytest.mark.slow_cases("toy")
-def test_a_training_that_fills_the_disk_stops_and_goes_on_when_there_is_room(room, tmp_path):
+def test_a_training_that_fills_the_disk_stops_and_goes_on_when_there_is_backend(kit, tmp_path):
     disk = tmp_path / "disk"
 
     def fill(make_read_only):
         ballast = disk / "ballast"
         ballast.write_bytes(bytes(64 * 1024))
         try:
-            train(room, disk / "run", epochs=60, save_freq=1)
+            train(kit, disk / "run", epochs=60, save_freq=1)
         except (OSError, CheckpointError) as error:
             message = str(error)
-        check_checkpoints(disk / "run" / "checkpoints", room.backend.checkpoint_suffix)
-        reached = build(room, disk / "run", save_freq=1).state.epoch
+        check_checkpoints(disk / "run" / "checkpoints", kit.backend.checkpoint_suffix)
+        reached = build(kit, disk / "run", save_freq=1).state.epoch
         ballast.unlink()
         shutil.copytree(disk / "run", tmp_path / "run")
         return message, reached
@@ -354,24 +354,24 @@ def test_a_training_that_fills_the_disk_stops_and_goes_on_when_there_is_room(roo
     assert "No space left on device" in message
     assert str(disk / "run") in message
     assert 3 < reached < 60
-    unbroken = train(room, tmp_path / "unbroken", epochs=60, save_freq=1)
-    assert room.same(train(room, tmp_path / "run", epochs=60, save_freq=1), unbroken)
+    unbroken = train(kit, tmp_path / "unbroken", epochs=60, save_freq=1)
+    assert kit.same(train(kit, tmp_path / "run", epochs=60, save_freq=1), unbroken)
 
 
-def test_a_folder_that_may_only_be_read_is_refused_for_writing_and_can_be_read(room, tmp_path):
+def test_a_folder_that_may_only_be_read_is_refused_for_writing_and_can_be_read(kit, tmp_path):
     disk = tmp_path / "disk"
 
     def read(make_read_only):
-        checkpoints = checkpoint_folder(room, disk)
-        checkpoints.save(tree_of(room, 1), "last")
+        checkpoints = checkpoint_folder(kit, disk)
+        checkpoints.save(tree_of(kit, 1), "last")
         (checkpoints.folder / "checkpoint_last.partial-0123abcd").write_bytes(b"debris")
         make_read_only()
         checkpoints.sweep()
         messages = []
         for write in (
-            lambda: room.trainer(disk / "new"),
-            lambda: room.trainer(disk),
-            lambda: checkpoints.save(tree_of(room, 2), "last"),
+            lambda: kit.trainer(disk / "new"),
+            lambda: kit.trainer(disk),
+            lambda: checkpoints.save(tree_of(kit, 2), "last"),
         ):
             try:
                 write()

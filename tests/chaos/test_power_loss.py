@@ -165,32 +165,32 @@ def files_and_folders(folder):
 
 @pytest.mark.sampled("values")
 @LINKS
-def test_the_checkpoint_that_was_saved_last_or_the_one_being_saved_is_there(room, tmp_path, patch):
+def test_the_checkpoint_that_was_saved_last_or_the_one_being_saved_is_there(kit, tmp_path, patch):
     def save(folder, calls):
         patch()
-        checkpoints = checkpoint_folder(room, folder)
+        checkpoints = checkpoint_folder(kit, folder)
         for epoch, names in enumerate([("best", "epoch_1", "last"), ("epoch_2", "last"), ("best", "last")], 1):
-            checkpoints.save(tree_of(room, epoch), *names)
+            checkpoints.save(tree_of(kit, epoch), *names)
             calls.mark(epoch)
 
     n_states = 0
     for marks, folder in found_after_power_loss(save, tmp_path):
-        checkpoints = checkpoint_folder(room, folder)
+        checkpoints = checkpoint_folder(kit, folder)
         checkpoints.sweep()
         check_checkpoints(checkpoints.folder, checkpoints.suffix)
         newest = checkpoints.newest() if checkpoints.folder.is_dir() else None
         found = 0 if newest is None else newest[1]["epoch"]
         assert found in (len(marks), len(marks) + 1)
-        assert newest is None or room.same(newest[1], tree_of(room, found))
+        assert newest is None or kit.same(newest[1], tree_of(kit, found))
         if len(marks) > 0:  # the best was epoch 1, and then epoch 3
             assert checkpoints.load(checkpoints.best())["epoch"] in ((1, 3) if len(marks) > 1 else (1,))
         n_states += 1
     assert n_states > 20
 
 
-def test_a_state_that_was_saved_by_hand_is_there(room, tmp_path):
-    trainer = room.trainer(tmp_path / "run")
-    name = f"mine{room.backend.checkpoint_suffix}"
+def test_a_state_that_was_saved_by_hand_is_there(kit, tmp_path):
+    trainer = kit.trainer(tmp_path / "run")
+    name = f"mine{kit.backend.checkpoint_suffix}"
 
     def save(folder, calls):
         for epoch in (1, 2):
@@ -205,27 +205,27 @@ def test_a_state_that_was_saved_by_hand_is_there(room, tmp_path):
 # ---- trainings
 
 
-def trainings_after_power_loss(room, tmp_path, every, **settings):
-    expected = train(room, tmp_path / "unbroken", **settings)
+def trainings_after_power_loss(kit, tmp_path, every, **settings):
+    expected = train(kit, tmp_path / "unbroken", **settings)
     for _, folder in found_after_power_loss(
-        lambda folder, calls: train(room, folder / "run", **settings), tmp_path, every, sweeps=True
+        lambda folder, calls: train(kit, folder / "run", **settings), tmp_path, every, sweeps=True
     ):
-        check_checkpoints(folder / "run" / "checkpoints", room.backend.checkpoint_suffix)
-        assert room.same(train(room, folder / "run", **settings), expected)
-        check_equal(room, folder / "run", tmp_path / "unbroken")
+        check_checkpoints(folder / "run" / "checkpoints", kit.backend.checkpoint_suffix)
+        assert kit.same(train(kit, folder / "run", **settings), expected)
+        check_equal(kit, folder / "run", tmp_path / "unbroken")
 
 
 @pytest.mark.sampled("values")
 @pytest.mark.parametrize("policy", ["all", "retention"])
-def test_a_training_goes_on_after_a_power_loss(room, tmp_path, policy):
-    trainings_after_power_loss(room, tmp_path, every=30, **POLICIES[policy])
+def test_a_training_goes_on_after_a_power_loss(kit, tmp_path, policy):
+    trainings_after_power_loss(kit, tmp_path, every=30, **POLICIES[policy])
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_training_goes_on_after_a_power_loss_at_any_time(room, tmp_path, policy):
-    trainings_after_power_loss(room, tmp_path, every=1, **POLICIES[policy])
+def test_a_training_goes_on_after_a_power_loss_at_any_time(kit, tmp_path, policy):
+    trainings_after_power_loss(kit, tmp_path, every=1, **POLICIES[policy])
 
 
 # ---- the run folder
@@ -277,21 +277,21 @@ def test_parameters_that_were_saved_are_there(tmp_path):
 # ---- cross-validation
 
 
-def kfolds_after_power_loss(room, tmp_path, every):
-    expected = kfold(room, tmp_path / "unbroken")
-    for _, folder in found_after_power_loss(lambda folder, calls: kfold(room, folder), tmp_path, every, True):
-        result = kfold(room, folder, resume="auto")
-        assert room.same(list(result), list(expected))
+def kfolds_after_power_loss(kit, tmp_path, every):
+    expected = kfold(kit, tmp_path / "unbroken")
+    for _, folder in found_after_power_loss(lambda folder, calls: kfold(kit, folder), tmp_path, every, True):
+        result = kfold(kit, folder, resume="auto")
+        assert kit.same(list(result), list(expected))
         for fold, unbroken in zip(result.folds, expected.folds, strict=True):
-            check_equal(room, fold.path, unbroken.path)
+            check_equal(kit, fold.path, unbroken.path)
 
 
 @pytest.mark.slow_cases("toy")
-def test_a_cross_validation_goes_on_after_a_power_loss(room, tmp_path):
-    kfolds_after_power_loss(room, tmp_path, every=100)
+def test_a_cross_validation_goes_on_after_a_power_loss(kit, tmp_path):
+    kfolds_after_power_loss(kit, tmp_path, every=100)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_a_cross_validation_goes_on_after_a_power_loss_at_any_time(room, tmp_path):
-    kfolds_after_power_loss(room, tmp_path, every=1)
+def test_a_cross_validation_goes_on_after_a_power_loss_at_any_time(kit, tmp_path):
+    kfolds_after_power_loss(kit, tmp_path, every=1)

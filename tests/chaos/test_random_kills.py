@@ -12,7 +12,7 @@ import everything
 import killed_training
 import pytest
 from killed_training import PLACES, SETTINGS, SHORT, Supervisor, Training
-from small_rooms import toy_room
+from small_backends import toy_kit
 
 if not Path("/proc/self/stat").exists():
     pytest.skip("the processes of a session are found in /proc", allow_module_level=True)
@@ -22,9 +22,9 @@ HERE = Path(__file__).parent
 WRONG = ("lost", "different", "failed", "orphans", "debris")
 
 
-def killed(room, tmp_path, kills, seed):
+def killed(kit, tmp_path, kills, seed):
     """What the supervisor says; it is a process of its own, which has no threads to be forked."""
-    command = [sys.executable, str(HERE / "killed_training.py"), "--room", room.name]
+    command = [sys.executable, str(HERE / "killed_training.py"), "--backend", kit.name]
     modules = os.pathsep.join(filter(None, [str(HERE.parent), os.environ.get("PYTHONPATH")]))
     environment = {**os.environ, "PYTHONPATH": modules, "OMP_NUM_THREADS": "1", "TMPDIR": str(tmp_path)}
     done = subprocess.run(
@@ -45,35 +45,35 @@ def check(report, tmp_path, kills, placed):
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_trainings_that_are_killed_at_random_times_end_in_the_same_bits(room, tmp_path):
+def test_trainings_that_are_killed_at_random_times_end_in_the_same_bits(kit, tmp_path):
     kills, seed = 10, int.from_bytes(os.urandom(3), "big")
-    check(killed(room, tmp_path, kills, seed), tmp_path, kills, len(PLACES))
+    check(killed(kit, tmp_path, kills, seed), tmp_path, kills, len(PLACES))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("seed", [1])
-def test_two_hundred_kills(room, tmp_path, seed):
+def test_two_hundred_kills(kit, tmp_path, seed):
     kills = 200
-    report = killed(room, tmp_path, kills, seed)
+    report = killed(kit, tmp_path, kills, seed)
     check(report, tmp_path, kills, len(PLACES) * len(SETTINGS))
     assert report["by training"].keys() == {f"{kind}, {n} workers" for kind in ("run", "kfold") for n in (0, 1)}
     assert report["found on disk"].keys() == {"nothing yet", "inside an epoch", "between epochs", "a half-written file"}
 
 
-#: rooms of the tests of every room have the two above; these need seconds for each life
+#: backends of the tests of every backend have the two above; these need seconds for each life
 OTHERS = {"torchscript": 30, "tensorflow": 30, "jax": 30, "sklearn": 10}
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", OTHERS)
-def test_the_other_rooms_lose_nothing_either(name, tmp_path):
+def test_the_other_backends_lose_nothing_either(name, tmp_path):
     if name == "sklearn":
-        pytest.importorskip("skops", reason="the checkpoints of the sklearn room need the package 'skops'")
-    room, kills = everything.room_of(name), OTHERS[name]
+        pytest.importorskip("skops", reason="the checkpoints of the sklearn backend need the package 'skops'")
+    kit, kills = everything.kit_of(name), OTHERS[name]
     settings = len(SETTINGS) if kills > SHORT else 1
-    check(killed(room, tmp_path, kills, 1), tmp_path, kills, len(PLACES) * settings)
+    check(killed(kit, tmp_path, kills, 1), tmp_path, kills, len(PLACES) * settings)
 
 
 # ---- the supervisor sees what it looks for
@@ -124,8 +124,8 @@ class Fails(Training):
 @pytest.fixture(scope="module")
 def unbroken():
     everything.augmentation()  # imported before anything is forked
-    own = {"room": toy_room(), "is_kfold": False, "workers": 0, "number": 1}
-    supervisor = Supervisor(own["room"], 0)
+    own = {"kit": toy_kit(), "is_kfold": False, "workers": 0, "number": 1}
+    supervisor = Supervisor(own["kit"], 0)
     supervisor.unbroken(Training(**own))
     return own, supervisor._expected
 
@@ -134,7 +134,7 @@ def supervised(cls, unbroken, monkeypatch, tmp_path):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(killed_training, "BURIED_AFTER", 0.3)
     own, expected = unbroken
-    supervisor = Supervisor(own["room"], 0)
+    supervisor = Supervisor(own["kit"], 0)
     supervisor._expected = expected
     supervisor.placed_trial(cls(**own), places=[("step", 2, 2)])
     return supervisor.report()

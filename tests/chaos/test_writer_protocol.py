@@ -64,12 +64,12 @@ def test_a_killed_child_cleans_nothing_up_and_loses_what_it_did_not_flush(tmp_pa
     ]
 
 
-def test_every_change_of_a_run_is_among_the_recorded_calls(room, tmp_path):
+def test_every_change_of_a_run_is_among_the_recorded_calls(kit, tmp_path):
     """Else there would be instants at which nothing was tried."""
-    kfold(room, tmp_path / "imports what is needed")
+    kfold(kit, tmp_path / "imports what is needed")
     root = tmp_path / "recorded"
     root.mkdir()
-    calls = recorded(lambda folder, calls: kfold(room, folder), root)
+    calls = recorded(lambda folder, calls: kfold(kit, folder), root)
     found, real = disk_model.replay(calls), disk_model.read(root)
     assert {path: found.get(path) for path in real} == real
     assert found.keys() == real.keys()
@@ -114,14 +114,14 @@ def test_an_unfinished_file_of_a_writer_that_was_killed_never_has_its_name(tmp_p
 # ---- checkpoints
 
 
-def tree_of(room, epoch):
+def tree_of(backend, epoch):
     """The tree of a real trainer after some epochs, made different for each."""
     tree = {"model": {"weight": np.full((3, 1), float(epoch))}, "optimizer": {}, "epoch": epoch, "step": 0}
     return {**tree, "history": [{"epoch": number, "loss": 1 / number} for number in range(1, epoch + 1)]}
 
 
-def checkpoint_folder(room, folder):
-    backend = room.backend
+def checkpoint_folder(kit, folder):
+    backend = kit.backend
     return CheckpointFolder(
         folder / "checkpoints", backend.checkpoint_suffix, backend.checkpoints.write, backend.checkpoints.read
     )
@@ -144,50 +144,50 @@ SAVINGS = {
 }
 
 
-def checkpoint_or_the_one_before(room, tmp_path, saving, patch):
+def checkpoint_or_the_one_before(kit, tmp_path, saving, patch):
     epoch = len(saving.earlier) + 1
 
     def prepare(folder):
         for number, names in enumerate(saving.earlier, 1):
-            checkpoint_folder(room, folder).save(tree_of(room, number), *names)
+            checkpoint_folder(kit, folder).save(tree_of(kit, number), *names)
 
     def save(folder):
-        checkpoint_folder(room, folder).save(tree_of(room, epoch), *saving.names)
+        checkpoint_folder(kit, folder).save(tree_of(kit, epoch), *saving.names)
 
     reached = []
     for path, is_done in killed_everywhere(save, tmp_path, prepare=prepare, patch=patch):
-        checkpoints = checkpoint_folder(room, path)
+        checkpoints = checkpoint_folder(kit, path)
         checkpoints.sweep()
         newest = checkpoints.newest() if checkpoints.folder.is_dir() else None
         found = 0 if newest is None else newest[1]["epoch"]
         assert found in (epoch - 1, epoch)
         assert found == epoch or not is_done
-        assert newest is None or room.same(newest[1], tree_of(room, found))
+        assert newest is None or kit.same(newest[1], tree_of(kit, found))
         check_checkpoints(checkpoints.folder, checkpoints.suffix)
         assert not [name for name in files(path) if "partial" in name]
         reached.append(found)
-        checkpoints.save(tree_of(room, epoch + 1), "best", "last")  # and it goes on
+        checkpoints.save(tree_of(kit, epoch + 1), "best", "last")  # and it goes on
         assert checkpoints.newest()[1]["epoch"] == epoch + 1
     assert reached == sorted(reached)
     assert len(set(reached)) == 2
 
 
 @pytest.mark.slow
-def test_a_checkpoint_is_there_or_the_one_before_it(room, tmp_path):
-    checkpoint_or_the_one_before(room, tmp_path, SAVINGS["one that replaces best and last"], nothing)
+def test_a_checkpoint_is_there_or_the_one_before_it(kit, tmp_path):
+    checkpoint_or_the_one_before(kit, tmp_path, SAVINGS["one that replaces best and last"], nothing)
 
 
 @pytest.mark.slow
 @LINKS
 @pytest.mark.parametrize("saving", SAVINGS.values(), ids=SAVINGS)
-def test_every_kind_of_checkpoint_is_there_or_the_one_before_it(room, tmp_path, saving, patch):
-    checkpoint_or_the_one_before(room, tmp_path, saving, patch)
+def test_every_kind_of_checkpoint_is_there_or_the_one_before_it(kit, tmp_path, saving, patch):
+    checkpoint_or_the_one_before(kit, tmp_path, saving, patch)
 
 
 @pytest.mark.slow_cases("toy")
-def test_a_state_that_is_saved_by_hand_is_the_old_or_the_new_one(room, tmp_path):
-    trainer = room.trainer(tmp_path / "run")
-    name = f"mine{room.backend.checkpoint_suffix}"
+def test_a_state_that_is_saved_by_hand_is_the_old_or_the_new_one(kit, tmp_path):
+    trainer = kit.trainer(tmp_path / "run")
+    name = f"mine{kit.backend.checkpoint_suffix}"
     seen = set()
     for path, is_done in killed_everywhere(
         lambda folder: trainer.save_state(folder / name, 2),
@@ -203,44 +203,44 @@ def test_a_state_that_is_saved_by_hand_is_the_old_or_the_new_one(room, tmp_path)
 # ---- trainings
 
 
-def killed_trainings(room, tmp_path, every, patch=nothing, **settings):
+def killed_trainings(kit, tmp_path, every, patch=nothing, **settings):
     """Train; be killed; go on with another trainer: compare with the training that was not killed."""
-    expected = train(room, tmp_path / "unbroken", **settings)
+    expected = train(kit, tmp_path / "unbroken", **settings)
     n_deaths = 0
     for path, is_done in killed_everywhere(
-        lambda folder: train(room, folder / "run", **settings), tmp_path, every=every, patch=patch
+        lambda folder: train(kit, folder / "run", **settings), tmp_path, every=every, patch=patch
     ):
-        check_checkpoints(path / "run" / "checkpoints", room.backend.checkpoint_suffix)
-        assert room.same(train(room, path / "run", **settings), expected)
-        check_equal(room, path / "run", tmp_path / "unbroken")
+        check_checkpoints(path / "run" / "checkpoints", kit.backend.checkpoint_suffix)
+        assert kit.same(train(kit, path / "run", **settings), expected)
+        check_equal(kit, path / "run", tmp_path / "unbroken")
         n_deaths += not is_done
     assert n_deaths > 30 // every
 
 
 @pytest.mark.slow_cases("toy|background")
 @pytest.mark.parametrize("policy", ["retention", "background"])
-def test_a_killed_training_goes_on_and_ends_in_the_same_bits(room, tmp_path, policy):
-    killed_trainings(room, tmp_path, every=17, **POLICIES[policy])
+def test_a_killed_training_goes_on_and_ends_in_the_same_bits(kit, tmp_path, policy):
+    killed_trainings(kit, tmp_path, every=17, **POLICIES[policy])
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @LINKS
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_training_that_is_killed_anywhere_ends_in_the_same_bits(room, tmp_path, policy, patch):
-    killed_trainings(room, tmp_path, every=1, patch=patch, **POLICIES[policy])
+def test_a_training_that_is_killed_anywhere_ends_in_the_same_bits(kit, tmp_path, policy, patch):
+    killed_trainings(kit, tmp_path, every=1, patch=patch, **POLICIES[policy])
 
 
 @pytest.mark.slow
-def test_a_training_may_be_killed_again_and_again(room, tmp_path):
+def test_a_training_may_be_killed_again_and_again(kit, tmp_path):
     """Also while it recovers: each time it does a few calls more, and it comes to its end."""
-    expected = train(room, tmp_path / "unbroken", save_freq=1)
+    expected = train(kit, tmp_path / "unbroken", save_freq=1)
     run = tmp_path / "run"
     instants = range(8, 120, 9)
-    ends = [killed_at(instant, lambda run: train(room, run, save_freq=1), run) for instant in instants]
+    ends = [killed_at(instant, lambda run: train(kit, run, save_freq=1), run) for instant in instants]
     assert ends.count(False) > 3
-    assert room.same(train(room, run, save_freq=1), expected)
-    check_equal(room, run, tmp_path / "unbroken")
+    assert kit.same(train(kit, run, save_freq=1), expected)
+    check_equal(kit, run, tmp_path / "unbroken")
 
 
 # ---- the run folder
@@ -283,25 +283,25 @@ def test_parameters_are_complete_or_not_there(tmp_path):
 # ---- cross-validation
 
 
-def killed_kfolds(room, tmp_path, every, resumed=kfold):
-    expected = kfold(room, tmp_path / "unbroken")
-    for path, _ in killed_everywhere(lambda folder: kfold(room, folder), tmp_path, every=every):
-        result = resumed(room, path, resume="auto")
-        assert room.same(list(result), list(expected))
+def killed_kfolds(kit, tmp_path, every, resumed=kfold):
+    expected = kfold(kit, tmp_path / "unbroken")
+    for path, _ in killed_everywhere(lambda folder: kfold(kit, folder), tmp_path, every=every):
+        result = resumed(kit, path, resume="auto")
+        assert kit.same(list(result), list(expected))
         assert str(result.summary()) == str(expected.summary())
         for fold, unbroken in zip(result.folds, expected.folds, strict=True):
-            check_equal(room, fold.path, unbroken.path)
+            check_equal(kit, fold.path, unbroken.path)
         run = result.folds[0].path.parent
         assert [line["event"] for line in ledger(run)].count("finished") == 1
         assert RunFolder(run).read_manifest()["fingerprint"]
 
 
 @pytest.mark.slow_cases("toy")
-def test_a_killed_cross_validation_goes_on_and_ends_in_the_same_bits(room, tmp_path):
-    killed_kfolds(room, tmp_path, every=60)
+def test_a_killed_cross_validation_goes_on_and_ends_in_the_same_bits(kit, tmp_path):
+    killed_kfolds(kit, tmp_path, every=60)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_cross_validation_that_is_killed_anywhere_ends_in_the_same_bits(room, tmp_path):
-    killed_kfolds(room, tmp_path, every=1)
+def test_a_cross_validation_that_is_killed_anywhere_ends_in_the_same_bits(kit, tmp_path):
+    killed_kfolds(kit, tmp_path, every=1)

@@ -17,20 +17,20 @@ def data(n: int = 10, batch_size: int = 4) -> BaseDataManager:
     return BaseDataManager(linear_problem(n), batch_size)
 
 
-def build(room: Any, path: Path, **settings: Any) -> Any:
+def build(kit: Any, path: Path, **settings: Any) -> Any:
     """A trainer with dropout, momentum, a schedule and a watched score."""
-    return room.trainer(path, room.build(dropout=0.4), **{"val_score_key": "mse", **room.halving(), **settings})
+    return kit.trainer(path, kit.build(dropout=0.4), **{"val_score_key": "mse", **kit.halving(), **settings})
 
 
-def train(room: Any, path: Path, epochs: int = EPOCHS, **settings: Any) -> np.ndarray:
+def train(kit: Any, path: Path, epochs: int = EPOCHS, **settings: Any) -> np.ndarray:
     """Begin the training in ``path``, or go on with it; the weight at its end."""
-    return room.read(build(room, path, **settings).train(epochs, data(), data(7)))
+    return kit.read(build(kit, path, **settings).train(epochs, data(), data(7)))
 
 
-def kfold(room: Any, path: Path, resume: str | None = None) -> Any:
+def kfold(kit: Any, path: Path, resume: str | None = None) -> Any:
     """Cross-validate in two folds."""
-    experiment = room.experiment(
-        path, {"dropout": 0.4}, name="chaos", training={"val_score_key": "mse", "save_freq": 1, **room.halving()}
+    experiment = kit.experiment(
+        path, {"dropout": 0.4}, name="chaos", training={"val_score_key": "mse", "save_freq": 1, **kit.halving()}
     )
     return experiment.kfold(data(12, 3), num_splits=2, shuffle=True, random_seed=0, val_split=0.34, resume=resume)
 
@@ -45,23 +45,23 @@ def check_checkpoints(folder: Path, suffix: str) -> None:
         verify_zip(path)
 
 
-def check_equal(room: Any, found: Path, expected: Path) -> None:
+def check_equal(kit: Any, found: Path, expected: Path) -> None:
     """The same files, and the same content in every checkpoint and history."""
     names, there = files(expected), files(found)
     assert there == names, f"missing: {set(names) - set(there)}; too many: {set(there) - set(names)}"
     for name in names:
         if "checkpoint_previous" in name:  # whichever state was on disk before the last: one that went on has another
-            verify_zip(found / name, compressed=name.endswith(tuple(room.backend.checkpoints.further_files(None))))
+            verify_zip(found / name, compressed=name.endswith(tuple(kit.backend.checkpoints.further_files(None))))
         elif name.startswith("checkpoints/"):
             if name.endswith(
-                tuple(room.backend.checkpoints.further_files(None))
+                tuple(kit.backend.checkpoints.further_files(None))
             ):  # a program has names of its process in it
                 verify_zip(found / name, compressed=True)
                 continue
-            contents = [room.backend.checkpoints.read(folder / name) for folder in (found, expected)]
+            contents = [kit.backend.checkpoints.read(folder / name) for folder in (found, expected)]
             for content in contents:
                 content.pop("beside", None)
-            assert room.same(*contents), f"{name} differs"
+            assert kit.same(*contents), f"{name} differs"
         elif name.startswith("history"):
             assert (found / name).read_bytes() == (expected / name).read_bytes(), f"{name} differs"
 

@@ -26,12 +26,12 @@ def packages(tmp_path, monkeypatch):
     monkeypatch.setattr(doctor, "OPTIONAL", {})
     monkeypatch.setattr(doctor, "FRAMEWORKS", {})
 
-    def write(rooms=(), **sources):
+    def write(backends=(), **sources):
         for name, source in sources.items():
             (tmp_path / f"{name}.py").write_text(source, encoding="utf-8")
             doctor.OPTIONAL[name] = ("images", "pictures")
-        for room, package in dict(rooms).items():
-            doctor.FRAMEWORKS[room] = package
+        for backend, package in dict(backends).items():
+            doctor.FRAMEWORKS[backend] = package
             doctor.OPTIONAL.pop(package, None)
 
     return write
@@ -90,7 +90,7 @@ def test_what_is_missing_is_no_fault(packages, capsys, monkeypatch):
     assert re.search(r"incomplete needs_more .*\n +the package 'a_package_that_is_not_there' is missing\n", text)
 
 
-def test_a_room_needs_all_of_its_packages_and_its_own_modules(packages, capsys, monkeypatch):
+def test_a_backend_needs_all_of_its_packages_and_its_own_modules(packages, capsys, monkeypatch):
     monkeypatch.setitem(doctor.PACKAGES, "jax", ("half", "other_half"))
     packages({"torch": "torch", "jax": "half"}, torch="__version__ = '9'; Tensor = object", half="__version__ = '8'")
     code, text = run(capsys)
@@ -106,7 +106,11 @@ def test_json_says_the_same(packages, capsys):
     assert code == 1
     assert said["is_broken"] is True
     (framework,), (optional,) = said["frameworks"], said["optional"]
-    assert (framework["rooms"], framework["state"], framework["problem"]) == (["torch"], "broken", "OSError: libcudart")
+    assert (framework["backends"], framework["state"], framework["problem"]) == (
+        ["torch"],
+        "broken",
+        "OSError: libcudart",
+    )
     assert (optional["state"], optional["versions"], optional["install"]) == (
         "works", {"works_well": "1"}, "pip install 'delira[images]'",
     )  # fmt: skip
@@ -131,7 +135,7 @@ def test_scikit_learn_is_found_with_its_devices(packages, capsys):
 def test_everything_that_is_installed_here_works(capsys):
     code, text = run(capsys, "--json")
     said = json.loads(text)
-    assert {room for finding in said["frameworks"] for room in finding["rooms"]} == FRAMEWORKS.keys()
+    assert {backend for finding in said["frameworks"] for backend in finding["backends"]} == FRAMEWORKS.keys()
     assert code == 0, text
     assert all(finding["devices"] for finding in said["frameworks"] if finding["state"] == "works")
 
@@ -140,9 +144,9 @@ def test_every_package_is_in_the_extra_that_it_names():
     if not (ROOT / "requirements").is_dir():
         pytest.skip("the requirements are not shipped")
     names = packages_distributions()
-    rooms = {(package, room) for room, packages in doctor.PACKAGES.items() for package in packages}
+    backends = {(package, backend) for backend, packages in doctor.PACKAGES.items() for package in packages}
     keras_comes_with = {("keras", "tensorflow"), ("sklearn", "sklearn")}
-    for package, extra in {(name, extra) for name, (extra, _) in doctor.OPTIONAL.items()} | rooms - keras_comes_with:
+    for package, extra in {(name, extra) for name, (extra, _) in doctor.OPTIONAL.items()} | backends - keras_comes_with:
         listed = (ROOT / "requirements" / f"{extra}.txt").read_text(encoding="utf-8").lower()
         others = {"skimage": ["scikit-image"], "PIL": ["pillow"], "mlflow": ["mlflow-skinny"]}
         known = {package, *names.get(package, ()), *others.get(package, ())}
@@ -158,9 +162,9 @@ def test_every_target_of_a_log_is_listed_with_what_its_own_error_says(monkeypatc
     assert NO_VISDOM.endswith(f": {installs['visdom']}")
 
 
-def test_every_room_says_what_it_needs():
+def test_every_backend_says_what_it_needs():
     assert doctor.PACKAGES.keys() == FRAMEWORKS.keys()
-    assert all(FRAMEWORKS[room] in packages for room, packages in doctor.PACKAGES.items())
+    assert all(FRAMEWORKS[backend] in packages for backend, packages in doctor.PACKAGES.items())
     assert {packages[0] for packages in doctor.PACKAGES.values()} == doctor._DEVICES.keys()
 
 

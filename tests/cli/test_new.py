@@ -12,14 +12,14 @@ import pytest
 
 from delira import cli
 from delira.cli.new import render
-from delira.frameworks import installed_rooms
+from delira.frameworks import installed_backends
 
 ROOT = Path(__file__).parents[2]
 PROJECTS = [
-    (room, task)
-    for room in ("torch", "torchscript", "tensorflow", "jax", "sklearn")
+    (kit, task)
+    for kit in ("torch", "torchscript", "tensorflow", "jax", "sklearn")
     for task in ("classification", "segmentation")
-    if (room, task) != ("sklearn", "segmentation")
+    if (kit, task) != ("sklearn", "segmentation")
 ]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "MPLBACKEND": "Agg"}
 
@@ -29,9 +29,9 @@ def run(*words: str, **more: Any) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=300, **more)
 
 
-@pytest.mark.parametrize(("room", "task"), PROJECTS)
-def test_the_files_of_a_project_are_python_in_good_style(tmp_path, room, task):
-    texts = render("my_project", room, task)
+@pytest.mark.parametrize(("backend", "task"), PROJECTS)
+def test_the_files_of_a_project_are_python_in_good_style(tmp_path, backend, task):
+    texts = render("my_project", backend, task)
     assert set(texts) == {
         "README.md", "dataset.py", "network.py", "train.py", "test_project.py", "requirements.txt", ".gitignore",
     }  # fmt: skip
@@ -98,17 +98,17 @@ def test_a_script_answers_mistakes_in_its_options_by_one_line(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)  # several interpreters that import a framework, on a machine that is shared
-@pytest.mark.parametrize(("room", "task"), PROJECTS)
-def test_a_project_runs_as_it_is_and_its_test_passes(tmp_path, room, task):
-    if room not in installed_rooms():
-        pytest.skip(f"the package of the room {room!r} is not installed")
-    if room == "sklearn":
+@pytest.mark.parametrize(("backend", "task"), PROJECTS)
+def test_a_project_runs_as_it_is_and_its_test_passes(tmp_path, backend, task):
+    if backend not in installed_backends():
+        pytest.skip(f"the package of the backend {backend!r} is not installed")
+    if backend == "sklearn":
         pytest.importorskip("skops", reason="estimators are stored by the package 'skops', which is not installed")
-    assert run("-m", "delira", "new", "project", "--backend", room, "--task", task, cwd=tmp_path).returncode == 0
+    assert run("-m", "delira", "new", "project", "--backend", backend, "--task", task, cwd=tmp_path).returncode == 0
     project = tmp_path / "project"
     tested = run("-m", "pytest", "-q", "-p", "no:cacheprovider", cwd=project)
     assert tested.returncode == 0, tested.stdout
-    words = ["--n_trees", "5"] if room == "sklearn" else ["--num_epochs", "1"]
+    words = ["--n_trees", "5"] if backend == "sklearn" else ["--num_epochs", "1"]
     trained = run("train.py", "--folds", "2", *words, cwd=project)
     assert trained.returncode == 0, trained.stderr
     assert "project: 2 folds" in trained.stdout
@@ -129,7 +129,7 @@ def test_the_demo_writes_a_run_and_its_page(tmp_path):
     assert "accuracy" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
-def test_the_demo_of_a_room_that_is_missing_says_how_to_get_it(tmp_path, monkeypatch, capsys):
+def test_the_demo_of_a_backend_that_is_missing_says_how_to_get_it(tmp_path, monkeypatch, capsys):
     from delira.cli import demo
 
     monkeypatch.chdir(tmp_path)
@@ -149,7 +149,7 @@ def test_a_demo_that_fails_is_no_misuse(tmp_path, monkeypatch, capsys):
     from delira.cli import demo
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(demo, "_missing", lambda room: [])
+    monkeypatch.setattr(demo, "_missing", lambda kit: [])
     monkeypatch.setattr(demo, "render", lambda *facts: {"train.py": "raise SystemExit(3)"})
     assert cli.main(["demo"]) == 1
     assert "the demo ended with exit code 3" in capsys.readouterr().err

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from edited_files import read_plain, write_lines
 from problems import linear_problem
-from small_rooms import toy_room
+from small_backends import toy_kit
 
 from delira import cli
 from delira.data_loading import BaseDataManager
@@ -42,7 +42,7 @@ class Stop(AbstractCallback):
 def cross_validate(path: Path, name: str, *callbacks: Any, lr: float = 0.05) -> None:
     data = BaseDataManager(linear_problem(12, 3, 7), 4)
     training = {"val_metrics": {"rmse": rmse}, "num_epochs": 2, "optimizer_params": {"lr": lr}}
-    experiment = toy_room().experiment(path, training=training, name=name, val_score_key="rmse")
+    experiment = toy_kit().experiment(path, training=training, name=name, val_score_key="rmse")
     experiment.kfold(data, num_splits=2, shuffle=True, random_seed=5, callbacks=list(callbacks))
 
 
@@ -199,7 +199,7 @@ def test_a_finished_run_that_has_lost_results_is_not_whole(runs, ask, damage, to
 
 
 def test_a_single_training_whose_folder_is_gone_is_not_whole(runs, ask):
-    toy_room().experiment(runs, training={"num_epochs": 1}, name="alone").run(
+    toy_kit().experiment(runs, training={"num_epochs": 1}, name="alone").run(
         BaseDataManager(linear_problem(12, 3, 7), 4)
     )
     assert ask("runs", "runs", "--name", "alone", "--json")[1]["runs"][0]["problems"] == []
@@ -478,7 +478,7 @@ def test_the_best_weights_that_are_gone_are_named(runs, ask):
 def test_a_fold_without_a_score_must_have_its_last_weights(tmp_path, ask):
     data = BaseDataManager(linear_problem(12, 3, 7), 4)
     training = {"val_metrics": {"rmse": rmse}, "num_epochs": 2, "optimizer_params": {"lr": 0.05}}
-    toy_room().experiment(tmp_path, training=training, name="plain").kfold(data, num_splits=2, random_seed=5)
+    toy_kit().experiment(tmp_path, training=training, name="plain").kfold(data, num_splits=2, random_seed=5)
     assert ask("verify", str(tmp_path / "plain"))[0] == 0
     (last,) = tmp_path.glob("plain/*/fold_00/checkpoints/checkpoint_last*")
     last.unlink()

@@ -10,7 +10,7 @@ import warnings
 import numpy as np
 import pytest
 from problems import linear_problem
-from small_rooms import toy_room
+from small_backends import toy_kit
 from time_limit import within_seconds
 
 from delira.cli.report import write_report
@@ -32,7 +32,7 @@ def made(tmp_path_factory):
     root = tmp_path_factory.mktemp("made")
     data = BaseDataManager(linear_problem(12, 3, 7), 4)
     training = {"num_epochs": 1, "optimizer_params": {"lr": 0.05}, "val_metrics": {}}
-    toy_room().experiment(root, training=training, name="good").kfold(data, num_splits=2, random_seed=5)
+    toy_kit().experiment(root, training=training, name="good").kfold(data, num_splits=2, random_seed=5)
     (run,) = (root / "good").iterdir()
     (run / "report").mkdir(exist_ok=True)
     for name, content in (("guards.json", {"left_out": [], "rollbacks": []}), ("left_out.json", {"3": "broken"})):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from edited_files import read_plain
 from problems import linear_problem
-from small_rooms import toy_room
+from small_backends import toy_kit
 
 from delira.cli.runs import Filter, list_runs
 from delira.cli.verify import verify
@@ -45,7 +45,7 @@ def cross_validate(
     """The folder of a run of two folds of three epochs each."""
     data = BaseDataManager(linear_problem(12, 3, 7), 4)
     training = {"val_metrics": {"rmse": rmse}, "num_epochs": num_epochs, "optimizer_params": {"lr": 0.05}}
-    experiment = toy_room().experiment(path, training=training, name="run", **{"save_freq": 1, **settings})
+    experiment = toy_kit().experiment(path, training=training, name="run", **{"save_freq": 1, **settings})
     experiment.kfold(data, num_splits=2, shuffle=True, random_seed=5, callbacks=list(callbacks), resume=resume)
     return next((path / "run").iterdir())
 
@@ -179,7 +179,7 @@ def test_a_fold_of_which_only_checkpoints_are_left_lacks_its_epochs(tmp_path):
 def test_a_finished_training_without_its_folder_lacks_it(tmp_path):
     data = BaseDataManager(linear_problem(12, 3, 7), 4)
     training = {"num_epochs": 2, "optimizer_params": {"lr": 0.05}}
-    toy_room().experiment(tmp_path, training=training, name="single").run(data)
+    toy_kit().experiment(tmp_path, training=training, name="single").run(data)
     (run,) = (tmp_path / "single").iterdir()
     assert found(run) == {}
     (run / "fold_00" / "timings.json").unlink()
@@ -204,7 +204,7 @@ def single(tmp_path: Path) -> Path:
     """A finished training of three epochs."""
     data = BaseDataManager(linear_problem(12, 3, 7), 4)
     training = {"val_metrics": {"rmse": rmse}, "val_score_key": "rmse", "optimizer_params": {"lr": 0.05}}
-    toy_room().experiment(tmp_path, training=training, name="run", num_epochs=3, save_freq=1).run(data, data)
+    toy_kit().experiment(tmp_path, training=training, name="run", num_epochs=3, save_freq=1).run(data, data)
     return next((tmp_path / "run").iterdir())
 
 

@@ -60,7 +60,7 @@ def test_the_plain_case_computes_on_the_cpu():
     backend = ToyBackend()
     assert type(backend.devices) is DevicesRole
     assert backend.devices.resolve((), "auto") == ("cpu", "cpu")
-    with pytest.raises(ConfigError, match=r"the toy room computes on the CPU only, got gpu_ids=\[1\]"):
+    with pytest.raises(ConfigError, match=r"the toy backend computes on the CPU only, got gpu_ids=\[1\]"):
         backend.devices.resolve([1], None)
 
 

@@ -117,12 +117,12 @@ def test_a_network_returns_a_dict():
 
 
 def test_a_backend_without_gradients_says_so():
-    with pytest.raises(ConfigError, match="networks of the room 'noting' learn by a closure of their own"):
+    with pytest.raises(ConfigError, match="networks of the backend 'noting' learn by a closure of their own"):
         default_closure(Noting())(network, BATCH, {"default": "sgd"}, LOSSES)
 
 
 def test_it_is_a_backends_default_and_has_the_signature_of_every_closure():
     closure = default_closure(Learning())
-    assert closure.is_room_default
+    assert closure.is_backend_default
     names = ["model", "data_dict", "optimizers", "losses", "metrics", "fold", "kwargs"]
     assert list(inspect.signature(closure).parameters) == names

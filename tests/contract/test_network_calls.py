@@ -61,7 +61,7 @@ def test_a_network_is_called_with_named_inputs():
 
 
 def test_the_plain_case_needs_a_network():
-    with pytest.raises(ConfigError, match="the room 'toy' cannot train without a network"):
+    with pytest.raises(ConfigError, match="the backend 'toy' cannot train without a network"):
         CALLS.no_network()
     assert CALLS.is_ready(None)
     assert CALLS.added_losses(None) == {}

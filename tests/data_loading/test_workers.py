@@ -1065,26 +1065,26 @@ def history(folder):
 
 
 @pytest.mark.slow_cases("toy")
-def test_training_with_workers_is_bit_identical(room, tmp_path, manager):
+def test_training_with_workers_is_bit_identical(kit, tmp_path, manager):
     results = []
     before = descendants()
     for number in (0, 2):
         train, val = (manager(n, n_process_augmentation=number, transforms=noise) for n in (10, 7))
-        experiment = room.experiment(tmp_path / str(number), training={"num_epochs": 3})
+        experiment = kit.experiment(tmp_path / str(number), training={"num_epochs": 3})
         network = experiment.run(train, val)
         assert descendants() == before
-        results.append((room.read(network), history(tmp_path / str(number))))
+        results.append((kit.read(network), history(tmp_path / str(number))))
     assert same(*results)
     assert len(results[0][1]) == 3
 
 
 @pytest.mark.slow_cases("toy")
-def test_cross_validation_with_workers_is_bit_identical(room, tmp_path, manager):
+def test_cross_validation_with_workers_is_bit_identical(kit, tmp_path, manager):
     before = descendants()
     scores = []
     for number in (0, 2):
         data = manager(12, n_process_augmentation=number, transforms=noise)
-        experiment = room.experiment(tmp_path / str(number), training={"num_epochs": 2})
+        experiment = kit.experiment(tmp_path / str(number), training={"num_epochs": 2})
         result = experiment.kfold(data, {"mse": squares}, num_splits=3, val_split=None)
         assert descendants() == before
         scores.append([fold.metrics for fold in result.folds])
@@ -1096,7 +1096,7 @@ def squares(y_true, y_pred):
     return float(np.mean((y_true - y_pred) ** 2))
 
 
-def test_an_error_in_training_leaves_no_worker(room, tmp_path, manager):
+def test_an_error_in_training_leaves_no_worker(kit, tmp_path, manager):
     class Break:
         def at_iter_end(self, trainer, **facts):
             raise ZeroDivisionError("in the middle")
@@ -1104,13 +1104,13 @@ def test_an_error_in_training_leaves_no_worker(room, tmp_path, manager):
     before = descendants()
     data = manager(n_process_augmentation=2, transforms=noise)
     with pytest.raises(ZeroDivisionError, match="in the middle"):
-        room.experiment(tmp_path, callbacks=[Break()]).run(data)
+        kit.experiment(tmp_path, callbacks=[Break()]).run(data)
     assert eventually(lambda: descendants() == before)
 
 
-def test_prediction_with_workers_is_bit_identical(room, tmp_path, manager):
+def test_prediction_with_workers_is_bit_identical(kit, tmp_path, manager):
     results = [
-        room.trainer(tmp_path / str(number)).predict(manager(n_process_augmentation=number, transforms=noise))
+        kit.trainer(tmp_path / str(number)).predict(manager(n_process_augmentation=number, transforms=noise))
         for number in (0, 2)
     ]
-    assert room.same(*results)
+    assert kit.same(*results)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from compared_runs import begun, data, go_on
-from small_rooms import build_room
+from small_backends import build_kit
 
 from delira.errors import ConfigError
 from delira.runs.differences import find_differences
@@ -34,10 +34,10 @@ from delira.training.callbacks import (
     ],
 )
 def test_other_callbacks_are_refused_and_listed(then, now, line, tmp_path):
-    room = build_room("torch")
+    kit = build_kit("torch")
     pytest.importorskip("torch")
-    experiment = room.experiment(tmp_path)
-    described = [experiment._resolve(None, {"callbacks": each}).facts(data(), room.backend) for each in (then, now)]
+    experiment = kit.experiment(tmp_path)
+    described = [experiment._resolve(None, {"callbacks": each}).facts(data(), kit.backend) for each in (then, now)]
     manifests = [json.loads(json.dumps({**each, "fingerprint": {}})) for each in described]
     assert find_differences(manifests[0], manifests[0]) == {}
     (told,) = find_differences(*manifests)["callbacks"]

@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from small_rooms import build_room
+from small_backends import build_kit
 
 from delira.errors import ConfigError
 from delira.experiments.command_line import fold_numbers
@@ -21,9 +21,9 @@ def rmse(y_true, y_pred):
 SPLITS = {"num_splits": 4, "shuffle": True, "random_seed": 3, "val_split": 0.3}
 
 
-def experiment_of(room, path):
+def experiment_of(kit, path):
     training = {"val_metrics": {"rmse": rmse}, "num_epochs": 2}
-    return room.experiment(path, {"dropout": 0.3}, training=training, val_score_key="rmse", val_score_mode="min")
+    return kit.experiment(path, {"dropout": 0.3}, training=training, val_score_key="rmse", val_score_mode="min")
 
 
 def content(fold):
@@ -34,16 +34,16 @@ def content(fold):
     )  # fmt: skip
 
 
-def test_a_fold_alone_is_that_fold_of_the_whole_bit_for_bit(room, tmp_path, manager):
-    whole = experiment_of(room, tmp_path / "whole").kfold(manager(24), **SPLITS)
-    alone = experiment_of(room, tmp_path / "alone").kfold(manager(24), folds=[1], **SPLITS)
+def test_a_fold_alone_is_that_fold_of_the_whole_bit_for_bit(kit, tmp_path, manager):
+    whole = experiment_of(kit, tmp_path / "whole").kfold(manager(24), **SPLITS)
+    alone = experiment_of(kit, tmp_path / "alone").kfold(manager(24), folds=[1], **SPLITS)
     assert [content(fold) for fold in alone.folds] == [content(whole.folds[1])]
     assert alone.folds[0].path == alone.path / "fold_01"
     assert [path.name for path in sorted(alone.path.glob("fold_*"))] == ["fold_01"]
 
 
 def test_a_result_that_lacks_folds_says_so_and_so_does_its_folder(tmp_path, manager):
-    result = experiment_of(build_room("toy"), tmp_path).kfold(manager(24), folds=np.array([3, 1]), **SPLITS)
+    result = experiment_of(build_kit("toy"), tmp_path).kfold(manager(24), folds=np.array([3, 1]), **SPLITS)
     (told,) = result.warnings
     assert told == (
         f"2 of 4 folds: folds 0, 2 are missing, since the run was asked for others (folds=). Go on with "
@@ -63,9 +63,9 @@ def _facts(result):
 
 
 def test_the_other_folds_follow_and_those_that_finished_are_read(tmp_path, manager):
-    room = build_room("toy")
-    whole = experiment_of(room, tmp_path / "whole").kfold(manager(24), **SPLITS)
-    experiment = experiment_of(room, tmp_path / "parts")
+    kit = build_kit("toy")
+    whole = experiment_of(kit, tmp_path / "whole").kfold(manager(24), **SPLITS)
+    experiment = experiment_of(kit, tmp_path / "parts")
     first = experiment.kfold(manager(24), folds=[1], **SPLITS)
     second = experiment.kfold(manager(24), folds=[3, 1], resume=first.path, **SPLITS)
     assert [fold.fold for fold in second.folds] == [1, 3]
@@ -80,7 +80,7 @@ def test_the_other_folds_follow_and_those_that_finished_are_read(tmp_path, manag
 
 
 def test_a_run_of_some_folds_is_unfinished_and_goes_on_before_a_newer_one_that_finished(tmp_path, manager):
-    experiment = experiment_of(build_room("toy"), tmp_path)
+    experiment = experiment_of(build_kit("toy"), tmp_path)
     some = experiment.kfold(manager(24), folds=[1], **SPLITS)
     whole = experiment.kfold(manager(24), **SPLITS)
     assert whole.path != some.path
@@ -106,7 +106,7 @@ def test_a_run_of_some_folds_is_unfinished_and_goes_on_before_a_newer_one_that_f
 )
 def test_what_names_no_folds_is_refused_before_there_is_a_folder(tmp_path, manager, options, message):
     with pytest.raises(ConfigError, match=message):
-        experiment_of(build_room("toy"), tmp_path).kfold(manager(24), **SPLITS, **options)
+        experiment_of(build_kit("toy"), tmp_path).kfold(manager(24), **SPLITS, **options)
     assert not [*(tmp_path / "UnnamedExperiment").iterdir()]
 
 

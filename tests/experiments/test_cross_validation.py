@@ -251,8 +251,8 @@ def test_labels_that_are_cheap_to_read_are_read_without_the_samples():
 # ---- what comes back
 
 
-def test_the_result_unpacks_as_outputs_and_metrics_by_fold(room, tmp_path, data):
-    experiment = room.experiment(tmp_path, training={"val_metrics": METRICS})
+def test_the_result_unpacks_as_outputs_and_metrics_by_fold(kit, tmp_path, data):
+    experiment = kit.experiment(tmp_path, training={"val_metrics": METRICS})
     result = experiment.kfold(data, num_splits=3)
     outputs, metrics = result
     assert outputs.keys() == metrics.keys() == {"0", "1", "2"}
@@ -263,17 +263,17 @@ def test_the_result_unpacks_as_outputs_and_metrics_by_fold(room, tmp_path, data)
         predictions = outputs[str(fold.fold)]["pred"]
         assert predictions.shape == (8, 1)
         expected = [rmse(labels[fold.test_indices], predictions)]
-        np.testing.assert_allclose(metrics[str(fold.fold)]["rmse"], expected, rtol=room.rtol)
+        np.testing.assert_allclose(metrics[str(fold.fold)]["rmse"], expected, rtol=kit.rtol)
         expected = np.abs(labels[fold.test_indices] - predictions)[:, 0]
-        np.testing.assert_allclose(metrics[str(fold.fold)]["distance"], expected, rtol=room.rtol)
+        np.testing.assert_allclose(metrics[str(fold.fold)]["distance"], expected, rtol=kit.rtol)
 
 
 @pytest.mark.sampled("values")
 @pytest.mark.parametrize("scored", [False, True])
-def test_out_of_fold_predictions_are_those_of_networks_trained_by_hand_on_the_rest(room, tmp_path, data, scored):
+def test_out_of_fold_predictions_are_those_of_networks_trained_by_hand_on_the_rest(kit, tmp_path, data, scored):
     settings = {"val_score_key": "rmse"} if scored else {}
     training = {"val_metrics": {"rmse": rmse}, "num_epochs": 3}
-    experiment = room.experiment(tmp_path, {"dropout": 0.2}, training=training, **settings)
+    experiment = kit.experiment(tmp_path, {"dropout": 0.2}, training=training, **settings)
     result = experiment.kfold(data, num_splits=3, shuffle=True, random_seed=5)
     arrays = data.dataset.data
     assert result.oof.mask.all()
@@ -281,21 +281,21 @@ def test_out_of_fold_predictions_are_those_of_networks_trained_by_hand_on_the_re
         train, val = data.get_subset(fold.train_indices), data.get_subset(fold.val_indices)
         by_hand = experiment.run(train, val, fold=fold.fold, seed=5)
         rows = fold.test_indices
-        expected = arrays["data"][rows] @ room.read(by_hand)
-        np.testing.assert_allclose(result.oof.predictions["pred"][rows], expected, rtol=room.rtol)
+        expected = arrays["data"][rows] @ kit.read(by_hand)
+        np.testing.assert_allclose(result.oof.predictions["pred"][rows], expected, rtol=kit.rtol)
         assert (result.oof.fold[rows] == fold.fold).all()
         assert (result.oof.counts[rows] == 1).all()
-        assert room.same(result.oof.targets["label"][rows], arrays["label"][rows])
+        assert kit.same(result.oof.targets["label"][rows], arrays["label"][rows])
         predicted, tested = experiment.test(by_hand, data.get_subset(rows))
-        assert room.same(predicted["pred"], fold.predictions["pred"])
-        assert room.same(tested["rmse"], fold.metrics["rmse"])
+        assert kit.same(predicted["pred"], fold.predictions["pred"])
+        assert kit.same(tested["rmse"], fold.metrics["rmse"])
         if scored:
             assert fold.best_score == min(record["val_rmse"] for record in fold.history)
 
 
-def test_a_sample_that_is_tested_several_times_has_the_last_of_its_predictions(room, tmp_path, data):
+def test_a_sample_that_is_tested_several_times_has_the_last_of_its_predictions(kit, tmp_path, data):
     splitter = model_selection.RepeatedStratifiedKFold(n_splits=2, n_repeats=2, random_state=0)
-    result = room.experiment(tmp_path).kfold(data, METRICS, num_epochs=1, split_type=splitter, label_key="class")
+    result = kit.experiment(tmp_path).kfold(data, METRICS, num_epochs=1, split_type=splitter, label_key="class")
     assert len(result.folds) == 4
     assert (result.oof.counts == 2).all()
     for fold in result.folds[2:]:
@@ -303,17 +303,17 @@ def test_a_sample_that_is_tested_several_times_has_the_last_of_its_predictions(r
     assert [len(folds) for folds in result.rounds.folds] == [2, 2]
 
 
-def test_samples_that_are_never_tested_have_no_prediction(room, tmp_path, data):
+def test_samples_that_are_never_tested_have_no_prediction(kit, tmp_path, data):
     splitter = model_selection.ShuffleSplit(1, test_size=0.25, random_state=0)
-    result = room.experiment(tmp_path).kfold(data, METRICS, num_epochs=1, split_type=splitter)
+    result = kit.experiment(tmp_path).kfold(data, METRICS, num_epochs=1, split_type=splitter)
     (fold,) = result.folds
     assert set(np.flatnonzero(result.oof.mask)) == set(fold.test_indices)
     assert np.isnan(result.oof.predictions["pred"][~result.oof.mask]).all()
     assert not np.isnan(result.oof.predictions["pred"][result.oof.mask]).any()
 
 
-def test_metrics_are_those_of_the_validation_unless_others_are_given(room, tmp_path, data):
-    experiment = room.experiment(
+def test_metrics_are_those_of_the_validation_unless_others_are_given(kit, tmp_path, data):
+    experiment = kit.experiment(
         tmp_path, training={"val_metrics": {"rmse": rmse}, "metric_keys": {"rmse": ("label", "pred")}}
     )
     assert experiment.kfold(data, num_splits=2)[1]["0"].keys() == {"rmse"}
@@ -323,16 +323,16 @@ def test_metrics_are_those_of_the_validation_unless_others_are_given(room, tmp_p
         experiment.kfold(data, {"zero": rmse}, num_splits=2, metric_keys={"zeroo": ("label", "label")})
 
 
-def test_the_number_of_splits_is_ten_with_a_warning_if_it_is_not_given(room, tmp_path, data):
+def test_the_number_of_splits_is_ten_with_a_warning_if_it_is_not_given(kit, tmp_path, data):
     with pytest.warns(UserWarning, match="num_splits was not given; 10 is used"):
-        result = room.experiment(tmp_path).kfold(data, METRICS, num_epochs=0)
+        result = kit.experiment(tmp_path).kfold(data, METRICS, num_epochs=0)
     assert len(result.folds) == 10
 
 
 @pytest.mark.sampled("values")
 @pytest.mark.parametrize("kind", ["run", "kfold"])
-def test_that_nothing_is_trained_is_told_once(room, tmp_path, data, caplog, kind):
-    experiment, told = room.experiment(tmp_path), "num_epochs is 0: nothing is trained"
+def test_that_nothing_is_trained_is_told_once(kit, tmp_path, data, caplog, kind):
+    experiment, told = kit.experiment(tmp_path), "num_epochs is 0: nothing is trained"
     for epochs, count in ((1, 0), (0, 1)):
         caplog.clear()
         if kind == "run":
@@ -342,14 +342,14 @@ def test_that_nothing_is_trained_is_told_once(room, tmp_path, data, caplog, kind
         assert sum(told in record.getMessage() for record in caplog.records) == count
 
 
-def test_num_epochs_of_the_call_goes_first(room, tmp_path, data):
-    experiment = room.experiment(tmp_path, training={"num_epochs": 3})
+def test_num_epochs_of_the_call_goes_first(kit, tmp_path, data):
+    experiment = kit.experiment(tmp_path, training={"num_epochs": 3})
     assert [len(fold.history) for fold in experiment.kfold(data, METRICS, 1, 2).folds] == [1, 1]
     assert [len(fold.history) for fold in experiment.kfold(data, METRICS, num_splits=2).folds] == [3, 3]
 
 
-def test_a_fold_knows_how_it_came_about(room, tmp_path, data):
-    experiment = room.experiment(tmp_path, training={"val_metrics": METRICS}, val_score_key="rmse", name="digits")
+def test_a_fold_knows_how_it_came_about(kit, tmp_path, data):
+    experiment = kit.experiment(tmp_path, training={"val_metrics": METRICS}, val_score_key="rmse", name="digits")
     result = experiment.kfold(data, num_splits=2)
     for number, fold in enumerate(result.folds):
         assert fold.fold == number
@@ -360,14 +360,14 @@ def test_a_fold_knows_how_it_came_about(room, tmp_path, data):
         assert fold.best_score == fold.history[fold.best_epoch - 1]["val_rmse"]
         assert fold.parameters == experiment.params
         stored = np.load(fold.path / "predictions.npz")
-        assert room.same(stored["indices"], fold.test_indices)
-        assert room.same(stored["predictions/pred"], fold.predictions["pred"])
+        assert kit.same(stored["indices"], fold.test_indices)
+        assert kit.same(stored["predictions/pred"], fold.predictions["pred"])
     assert "digits: 2 folds, 24 cases, seed 0" in str(result)
     assert not list(sweep_partials(result.path) or result.path.rglob("*.partial-*"))
 
 
-def test_without_validation_data_the_score_is_ignored_with_one_warning(room, tmp_path, data):
-    experiment = room.experiment(tmp_path, val_score_key="rmse", training={"val_metrics": {"rmse": rmse}})
+def test_without_validation_data_the_score_is_ignored_with_one_warning(kit, tmp_path, data):
+    experiment = kit.experiment(tmp_path, val_score_key="rmse", training={"val_metrics": {"rmse": rmse}})
     with pytest.warns(UserWarning, match="val_score_key='rmse' is ignored: there are no validation data") as caught:
         result = experiment.kfold(data, num_splits=3, val_split=None)
     assert len(caught) == 1
@@ -378,7 +378,7 @@ def test_without_validation_data_the_score_is_ignored_with_one_warning(room, tmp
 # ---- data of the parts
 
 
-def test_transforms_act_only_where_they_belong(room, tmp_path, data):
+def test_transforms_act_only_where_they_belong(kit, tmp_path, data):
     seen = {"train": set(), "test": set()}
 
     def noting(part):
@@ -388,7 +388,7 @@ def test_transforms_act_only_where_they_belong(room, tmp_path, data):
 
         return transform
 
-    result = room.experiment(tmp_path).kfold(
+    result = kit.experiment(tmp_path).kfold(
         data, METRICS, split_type=model_selection.ShuffleSplit(1, random_state=0),
         train_kwargs={"transforms": noting("train")}, test_kwargs={"transforms": noting("test")},
     )  # fmt: skip
@@ -398,28 +398,28 @@ def test_transforms_act_only_where_they_belong(room, tmp_path, data):
     assert data.transforms is None
 
 
-def test_a_transform_of_the_manager_holds_for_all_parts_unless_it_is_replaced(room, tmp_path, manager):
+def test_a_transform_of_the_manager_holds_for_all_parts_unless_it_is_replaced(kit, tmp_path, manager):
     def shifted(batch):
         return batch | {"label": batch["label"] + 100}
 
     data = manager(N, transforms=shifted)
-    experiment = room.experiment(tmp_path)
+    experiment = kit.experiment(tmp_path)
     with_shift = experiment.kfold(data, {"rmse": rmse}, num_epochs=0, num_splits=2)
     without = experiment.kfold(data, {"rmse": rmse}, num_epochs=0, num_splits=2, test_kwargs={"transforms": None})
     assert all(fold.metrics["rmse"] > 50 for fold in with_shift.folds)
     assert all(fold.metrics["rmse"] < 50 for fold in without.folds)
 
 
-def test_every_sample_is_tested_once_whatever_sampler_and_drop_last_say(room, tmp_path, manager):
+def test_every_sample_is_tested_once_whatever_sampler_and_drop_last_say(kit, tmp_path, manager):
     data = manager(N, 5, sampler_cls=RandomSampler, sampler_kwargs={"replacement": True}, drop_last=True)
-    result = room.experiment(tmp_path).kfold(data, METRICS, num_epochs=1, num_splits=2)
+    result = kit.experiment(tmp_path).kfold(data, METRICS, num_epochs=1, num_splits=2)
     labels = data.dataset.data["label"]
     for fold in result.folds:
-        assert room.same(fold.targets["label"], labels[fold.test_indices])
+        assert kit.same(fold.targets["label"], labels[fold.test_indices])
 
 
-def test_kfold_changes_neither_the_manager_nor_the_experiment(room, tmp_path, data):
-    experiment = room.experiment(tmp_path)
+def test_kfold_changes_neither_the_manager_nor_the_experiment(kit, tmp_path, data):
+    experiment = kit.experiment(tmp_path)
     before = copy.deepcopy(experiment.params), copy.deepcopy(experiment.settings), dict(vars(data))
     change = {"fixed": {"training": {"optimizer_params": {"lr": 0.01}}}}
     experiment.kfold(data, METRICS, 1, 2, params=change, train_kwargs={"batch_size": 2}, test_kwargs={"batch_size": 7})
@@ -427,17 +427,17 @@ def test_kfold_changes_neither_the_manager_nor_the_experiment(room, tmp_path, da
     assert len(experiment.kfold(data, METRICS, num_splits=2).folds[0].history) == 2
 
 
-def test_only_a_manager_can_be_divided(room, tmp_path, data):
+def test_only_a_manager_can_be_divided(kit, tmp_path, data):
     with pytest.raises(ConfigError, match="kfold divides the data itself, so it needs a BaseDataManager, got list"):
-        room.experiment(tmp_path).kfold(list(data), METRICS, num_splits=2)
+        kit.experiment(tmp_path).kfold(list(data), METRICS, num_splits=2)
 
 
-def test_a_misspelt_option_is_refused_with_a_guess(room, tmp_path, data):
+def test_a_misspelt_option_is_refused_with_a_guess(kit, tmp_path, data):
     with pytest.raises(ConfigError, match="unknown training setting 'num_split'; did you mean"):
-        room.experiment(tmp_path).kfold(data, METRICS, num_split=2)
+        kit.experiment(tmp_path).kfold(data, METRICS, num_split=2)
 
 
-def test_each_fold_has_callbacks_of_its_own_and_the_result_shows_them(room, tmp_path, data):
+def test_each_fold_has_callbacks_of_its_own_and_the_result_shows_them(kit, tmp_path, data):
     class CountEpochs(AbstractCallback):
         count = 0
 
@@ -445,18 +445,18 @@ def test_each_fold_has_callbacks_of_its_own_and_the_result_shows_them(room, tmp_
             self.count += 1
 
     mine = CountEpochs()
-    result = room.experiment(tmp_path).kfold(data, METRICS, 3, 2, callbacks=[mine])
+    result = kit.experiment(tmp_path).kfold(data, METRICS, 3, 2, callbacks=[mine])
     assert mine.count == 0
     assert [callback.count for fold in result.folds for callback in fold.callbacks] == [3, 3]
 
 
-def test_a_fold_shows_its_parameters_as_they_were_given_whatever_the_network_did_to_them(room, tmp_path, data):
-    class Greedy(room.network):
+def test_a_fold_shows_its_parameters_as_they_were_given_whatever_the_network_did_to_them(kit, tmp_path, data):
+    class Greedy(kit.network):
         def __init__(self, n_features, dropout=0.0, layers=()):
             super().__init__(n_features, dropout)
             layers.append("changed")
 
-    result = room.experiment(tmp_path, {"layers": [1]}, Greedy).kfold(data, METRICS, 0, 2)
+    result = kit.experiment(tmp_path, {"layers": [1]}, Greedy).kfold(data, METRICS, 0, 2)
     assert [fold.parameters.nested_get("layers") for fold in result.folds] == [[1], [1]]
 
 
@@ -464,38 +464,38 @@ def test_a_fold_shows_its_parameters_as_they_were_given_whatever_the_network_did
 
 
 @pytest.fixture
-def noisy(room):
+def noisy(kit):
     """A network that draws from every generator, and not only when it is trained."""
 
-    class Noisy(room.network):
+    class Noisy(kit.network):
         def __init__(self, *args, **kwargs):
             super().__init__(*args, **kwargs)
             self.scale = 1 + 0.01 * np.random.random()
 
         def __call__(self, *args, **kwargs):
-            noise = 0.01 * (np.random.random() + random.random() + room.draw()) * self.scale
+            noise = 0.01 * (np.random.random() + random.random() + kit.draw()) * self.scale
             return {name: value + noise for name, value in super().__call__(*args, **kwargs).items()}
 
     return Noisy
 
 
-def test_kfold_leaves_the_callers_generators_as_they_were(room, tmp_path, data, noisy):
-    experiment = room.experiment(tmp_path, {"dropout": 0.3}, noisy, training={"compiled": False})
-    with room.undisturbed():
+def test_kfold_leaves_the_callers_generators_as_they_were(kit, tmp_path, data, noisy):
+    experiment = kit.experiment(tmp_path, {"dropout": 0.3}, noisy, training={"compiled": False})
+    with kit.undisturbed():
         experiment.kfold(data, METRICS, 1, 2, shuffle=True)
         experiment.kfold(data, METRICS, 1, split_type=model_selection.ShuffleSplit(2))
 
 
-def test_the_same_seed_gives_the_same_bits_whatever_the_global_state(room, tmp_path, data, noisy):
+def test_the_same_seed_gives_the_same_bits_whatever_the_global_state(kit, tmp_path, data, noisy):
     training = {"val_metrics": METRICS, "compiled": False}
-    experiment = room.experiment(tmp_path, {"dropout": 0.3}, noisy, training=training)
+    experiment = kit.experiment(tmp_path, {"dropout": 0.3}, noisy, training=training)
 
     def bits(seed, **kw):
         result = experiment.kfold(data, num_epochs=1, **{"num_splits": 2, "shuffle": True, "random_seed": seed, **kw})
         return result.table(), [fold.history for fold in result.folds], result.oof.predictions["pred"].tobytes()
 
     first = bits(3)
-    for seed in (np.random.seed, random.seed, room.backend.generators.seed):
+    for seed in (np.random.seed, random.seed, kit.backend.generators.seed):
         seed(99)
     assert bits(3) == first
     assert bits(4) != first
@@ -503,8 +503,8 @@ def test_the_same_seed_gives_the_same_bits_whatever_the_global_state(room, tmp_p
     assert bits(3, num_splits=None, split_type=splitter) == bits(3, num_splits=None, split_type=splitter)
 
 
-def test_the_folds_of_a_cross_validation_begin_with_different_weights(room, tmp_path, data):
-    result = room.experiment(tmp_path).kfold(data, METRICS, 0, 2)
+def test_the_folds_of_a_cross_validation_begin_with_different_weights(kit, tmp_path, data):
+    result = kit.experiment(tmp_path).kfold(data, METRICS, 0, 2)
     arrays, (first, second) = data.dataset.data, result.folds
     weights = [
         np.linalg.lstsq(arrays["data"][f.test_indices], f.predictions["pred"], rcond=None)[0] for f in (first, second)
@@ -514,9 +514,9 @@ def test_the_folds_of_a_cross_validation_begin_with_different_weights(room, tmp_
 
 @pytest.mark.sampled("values")
 @pytest.mark.parametrize("seed", [{}, {"seed": 1}])
-def test_random_seed_decides_the_splits_even_if_the_training_has_a_seed(room, tmp_path, data, seed):
+def test_random_seed_decides_the_splits_even_if_the_training_has_a_seed(kit, tmp_path, data, seed):
     def tested(random_seed, **training):
-        experiment = room.experiment(tmp_path, training={**seed, **training})
+        experiment = kit.experiment(tmp_path, training={**seed, **training})
         result = experiment.kfold(data, METRICS, 0, 2, shuffle=True, random_seed=random_seed)
         return [fold.test_indices.tolist() for fold in result.folds], result.folds[0].predictions["pred"].tobytes()
 
@@ -528,11 +528,11 @@ def test_random_seed_decides_the_splits_even_if_the_training_has_a_seed(room, tm
         assert tested(None)[0] == tested(1)[0]  # no seed of its own: that of the training
 
 
-def digest(room, path):
+def digest(kit, path):
     """Everything that a cross-validation computes, as text; also called in another process."""
     rng = np.random.default_rng(0)
     arrays = {"data": rng.normal(size=(N, 3)), "label": rng.normal(size=(N, 1)), "class": CLASSES.astype(np.int64)}
-    experiment = room.experiment(path, {"dropout": 0.3}, training={"val_metrics": METRICS}, val_score_key="rmse")
+    experiment = kit.experiment(path, {"dropout": 0.3}, training={"val_metrics": METRICS}, val_score_key="rmse")
     result = experiment.kfold(
         BaseDataManager(arrays, 5), num_splits=3, split_type="stratified", label_key="class", shuffle=True,
         random_seed=11,
@@ -542,13 +542,13 @@ def digest(room, path):
 
 
 @pytest.mark.left_to_full("torch")
-def test_another_process_computes_the_same_bits(room, tmp_path):
-    here = digest(room, tmp_path / "here")
+def test_another_process_computes_the_same_bits(kit, tmp_path):
+    here = digest(kit, tmp_path / "here")
     tests = Path(__file__).resolve().parents[1]
     script = (
         f"import sys; sys.path[:0] = [{str(tests)!r}, {str(tests / 'experiments')!r}]\n"
-        "import small_rooms, test_cross_validation\n"
-        f"print(test_cross_validation.digest(small_rooms.build_room({room.name!r}), {str(tmp_path / 'there')!r}))"
+        "import small_backends, test_cross_validation\n"
+        f"print(test_cross_validation.digest(small_backends.build_backend({kit.name!r}), {str(tmp_path / 'there')!r}))"
     )
     environment = {**os.environ, "PYTHONHASHSEED": "123"}
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=False)
@@ -576,10 +576,10 @@ class InterruptFold:
 
 @pytest.mark.sampled("values")
 @pytest.mark.parametrize("how", ["auto", "path"])
-def test_a_broken_cross_validation_is_continued_and_equals_an_unbroken_one(room, tmp_path, data, how):
+def test_a_broken_cross_validation_is_continued_and_equals_an_unbroken_one(kit, tmp_path, data, how):
     settings = {"num_splits": 3, "shuffle": True, "random_seed": 5}
     training = {"val_metrics": METRICS, "num_epochs": 3, "save_freq": 1}
-    experiment = room.experiment(tmp_path, {"dropout": 0.3}, training=training, val_score_key="rmse")
+    experiment = kit.experiment(tmp_path, {"dropout": 0.3}, training=training, val_score_key="rmse")
     with pytest.raises(Interrupted, match="in fold 1"):
         experiment.kfold(data, callbacks=[InterruptFold(1, 2)], **settings)
     (folder,) = experiment.save_path.iterdir()
@@ -596,12 +596,12 @@ def test_a_broken_cross_validation_is_continued_and_equals_an_unbroken_one(room,
     unbroken = experiment.kfold(data, **settings)
     assert unbroken.path != folder
     assert resumed.table() == unbroken.table()
-    assert room.same(resumed.oof.predictions, unbroken.oof.predictions)
+    assert kit.same(resumed.oof.predictions, unbroken.oof.predictions)
     assert [fold.history for fold in resumed.folds] == [fold.history for fold in unbroken.folds]
 
 
-def test_another_cross_validation_is_not_continued(room, tmp_path, data):
-    experiment = room.experiment(tmp_path, training={"val_metrics": METRICS})
+def test_another_cross_validation_is_not_continued(kit, tmp_path, data):
+    experiment = kit.experiment(tmp_path, training={"val_metrics": METRICS})
     first = experiment.kfold(data, num_splits=2, num_epochs=1)
     with pytest.raises(ConfigError, match="cannot be continued: its splits differ from what is asked for now"):
         experiment.kfold(data, num_splits=3, num_epochs=1, resume=first.path)

@@ -14,8 +14,8 @@ def events(folder):
 
 @pytest.mark.sampled("values")
 @pytest.mark.parametrize("method", ["run", "kfold"])
-def test_an_interrupted_run_says_how_it_is_continued_and_its_trainer_is_at_hand(room, tmp_path, manager, method):
-    experiment = room.experiment(tmp_path, training={"save_freq": 1})
+def test_an_interrupted_run_says_how_it_is_continued_and_its_trainer_is_at_hand(kit, tmp_path, manager, method):
+    experiment = kit.experiment(tmp_path, training={"save_freq": 1})
     begin = getattr(experiment, method)
     given = {"callbacks": [Counting(), InterruptOnce(2, 0)], **({"num_splits": 2} if method == "kfold" else {})}
     with pytest.raises(Interrupted, match="in epoch 2, step 0") as caught:
@@ -37,8 +37,8 @@ def test_an_interrupted_run_says_how_it_is_continued_and_its_trainer_is_at_hand(
         assert counting.epochs == [1, 2]
 
 
-def test_a_run_that_failed_before_its_first_checkpoint_promises_nothing(room, tmp_path, manager):
-    experiment = room.experiment(tmp_path, training={"save_freq": 1})
+def test_a_run_that_failed_before_its_first_checkpoint_promises_nothing(kit, tmp_path, manager):
+    experiment = kit.experiment(tmp_path, training={"save_freq": 1})
     with pytest.raises(Interrupted, match="in epoch 1, step 1") as caught:
         experiment.run(manager(), callbacks=[InterruptOnce(1)])
     assert not any("can be continued" in note for note in caught.value.__notes__)
@@ -46,7 +46,7 @@ def test_a_run_that_failed_before_its_first_checkpoint_promises_nothing(room, tm
     assert events(folder)[-1] == "broken_off"
 
 
-def test_a_ledger_that_cannot_be_written_does_not_hide_what_broke_the_run(room, tmp_path, manager, monkeypatch):
+def test_a_ledger_that_cannot_be_written_does_not_hide_what_broke_the_run(kit, tmp_path, manager, monkeypatch):
     class Break:
         def at_epoch_begin(self, trainer, **facts):
             monkeypatch.setattr(RunFolder, "log", fail)
@@ -56,4 +56,4 @@ def test_a_ledger_that_cannot_be_written_does_not_hide_what_broke_the_run(room, 
         raise OSError("no space left")
 
     with pytest.raises(LookupError, match="mine"):
-        room.experiment(tmp_path).run(manager(), callbacks=[Break()])
+        kit.experiment(tmp_path).run(manager(), callbacks=[Break()])

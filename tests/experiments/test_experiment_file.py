@@ -15,14 +15,14 @@ def rmse(y_true, y_pred):
     return float(np.sqrt(np.mean((y_true - y_pred) ** 2)))
 
 
-def test_an_experiment_is_saved_as_text_and_loaded_without_executing_anything(room, tmp_path, manager, monkeypatch):
+def test_an_experiment_is_saved_as_text_and_loaded_without_executing_anything(kit, tmp_path, manager, monkeypatch):
     def refuse(*args, **kwargs):
         raise AssertionError("something was unpickled")
 
     monkeypatch.setattr(pickle, "load", refuse)
     monkeypatch.setattr(pickle, "loads", refuse)
     training = {"val_metrics": {"rmse": rmse}, "seed": 3}
-    experiment = room.experiment(
+    experiment = kit.experiment(
         tmp_path, {"dropout": 0.25}, name="saved", n_epochs=3, key_mapping={"x": "data"}, training=training,
         val_score_key="rmse", val_score_mode="min",
     )  # fmt: skip
@@ -30,22 +30,22 @@ def test_an_experiment_is_saved_as_text_and_loaded_without_executing_anything(ro
     assert path.parent == experiment.save_path
     assert "rmse" in path.read_text()
     for place in (path, path.parent, str(path)):
-        loaded = room.experiment_cls.load(place)
+        loaded = kit.experiment_cls.load(place)
         assert loaded.params == experiment.params
         names = ("name", "save_path", "n_epochs", "key_mapping", "settings", "model_cls")
         assert [getattr(loaded, name) for name in names] == [getattr(experiment, name) for name in names]
     first, second = experiment.run(manager(), manager(7)), loaded.run(manager(), manager(7))
-    assert room.same(room.read(first), room.read(second))
+    assert kit.same(kit.read(first), kit.read(second))
 
 
-def test_what_cannot_be_found_again_is_missed_only_when_it_is_used(room, tmp_path, manager):
-    cls = type("Local", (room.network,), {"__module__": "a_module_that_is_not_imported"})
-    path = room.experiment(tmp_path, cls=cls).save(tmp_path / "mine.yml")
-    loaded = room.experiment_cls.load(path)
+def test_what_cannot_be_found_again_is_missed_only_when_it_is_used(kit, tmp_path, manager):
+    cls = type("Local", (kit.network,), {"__module__": "a_module_that_is_not_imported"})
+    path = kit.experiment(tmp_path, cls=cls).save(tmp_path / "mine.yml")
+    loaded = kit.experiment_cls.load(path)
     assert isinstance(loaded.model_cls, Unresolved)
     with pytest.raises(ConfigError, match="Local"):
         loaded.run(manager())
-    found = room.experiment_cls.load(path, objects={"Local": cls})
+    found = kit.experiment_cls.load(path, objects={"Local": cls})
     assert found.model_cls is cls
     found.run(manager())
 
@@ -54,24 +54,24 @@ class OwnPredictor(Predictor):
     """Found again by its name."""
 
 
-def test_trainer_and_predictor_classes_are_saved_too(room, tmp_path, monkeypatch):
-    trainer_cls = type("OwnTrainer", (room.trainer_cls,), {"__module__": __name__})
+def test_trainer_and_predictor_classes_are_saved_too(kit, tmp_path, monkeypatch):
+    trainer_cls = type("OwnTrainer", (kit.trainer_cls,), {"__module__": __name__})
     monkeypatch.setattr(sys.modules[__name__], "OwnTrainer", trainer_cls, raising=False)
-    path = room.experiment(tmp_path, trainer_cls=trainer_cls, predictor_cls=OwnPredictor).save()
-    loaded = room.experiment_cls.load(path)
+    path = kit.experiment(tmp_path, trainer_cls=trainer_cls, predictor_cls=OwnPredictor).save()
+    loaded = kit.experiment_cls.load(path)
     assert (loaded.trainer_cls, loaded.predictor_cls) == (trainer_cls, OwnPredictor)
 
 
-def test_another_file_is_no_experiment(room, tmp_path):
+def test_another_file_is_no_experiment(kit, tmp_path):
     (tmp_path / "other.yml").write_text("a: 1\n")
     with pytest.raises(ConfigError, match=r"other.yml is no experiment file; it was not written by Experiment.save"):
-        room.experiment_cls.load(tmp_path / "other.yml")
+        kit.experiment_cls.load(tmp_path / "other.yml")
 
 
-def test_an_experiment_whose_name_is_a_path_keeps_its_folder_when_it_is_saved_and_loaded(room, tmp_path, manager):
-    experiment = room.experiment(tmp_path, name="a/b")
+def test_an_experiment_whose_name_is_a_path_keeps_its_folder_when_it_is_saved_and_loaded(kit, tmp_path, manager):
+    experiment = kit.experiment(tmp_path, name="a/b")
     assert experiment.save_path == tmp_path / "a" / "b"
-    loaded = room.experiment_cls.load(experiment.save(), {room.network.__qualname__: room.network})
+    loaded = kit.experiment_cls.load(experiment.save(), {kit.network.__qualname__: kit.network})
     assert (loaded.name, loaded.save_path) == ("a/b", tmp_path / "a" / "b")
-    again = room.experiment_cls.load(loaded.save())
+    again = kit.experiment_cls.load(loaded.save())
     assert again.save_path == tmp_path / "a" / "b"

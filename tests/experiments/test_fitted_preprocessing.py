@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 from problems import linear_problem
-from small_rooms import build_room
+from small_backends import build_kit
 
 pytest.importorskip("sklearn")
 pytest.importorskip("skops", reason="what was fitted is stored by the package 'skops', which is not installed")
@@ -62,9 +62,9 @@ def shifted(n=20, **more):
     return BaseDataManager({**arrays, "data": (arrays["data"] * 30 + 100).astype("f4")}, 4, **more)
 
 
-def experiment_of(room, path, **training):
+def experiment_of(kit, path, **training):
     training = {"num_epochs": 2, "save_freq": 1, "val_metrics": {"rmse": rmse}, **training}
-    return room.experiment(path, training=training)
+    return kit.experiment(path, training=training)
 
 
 SPLITS = {"num_splits": 2, "shuffle": True, "random_seed": 4, "val_split": 0.3}
@@ -78,22 +78,22 @@ def content(result):
 # ---- applied everywhere
 
 
-def test_a_trained_network_is_tested_and_predicts_with_what_was_learned(room, tmp_path):
+def test_a_trained_network_is_tested_and_predicts_with_what_was_learned(kit, tmp_path):
     data = shifted()
     train, test = data.get_subset(range(12)), data.get_subset(range(12, 20))
-    experiment = experiment_of(room, tmp_path)
+    experiment = experiment_of(kit, tmp_path)
     network = experiment.run(train, test, preprocessing=SCALED)
     raw = test.dataset.get_batch(np.arange(8))
     by_hand = StandardScaler().fit(data.dataset.data["data"][:12])
     scaled = {**raw, "data": by_hand.transform(raw["data"]).astype("f4")}
-    bare = Predictor(network, preprocessing=FittedPreprocessing({}), backend=room.backend)
+    bare = Predictor(network, preprocessing=FittedPreprocessing({}), backend=kit.backend)
     expected = bare.predict(scaled)["pred"]
     assert np.abs(expected - bare.predict(raw)["pred"]).max() > 1
     predictions, metrics = experiment.test(network, test)
     np.testing.assert_allclose(predictions["pred"], expected, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(metrics["rmse"], rmse(raw["label"], expected), rtol=1e-5)
     np.testing.assert_allclose(experiment.test(network, [raw])[0]["pred"], expected, rtol=1e-5, atol=1e-6)
-    for predictor in (Predictor(network, backend=room.backend), experiment.setup(training=False, model=network),
+    for predictor in (Predictor(network, backend=kit.backend), experiment.setup(training=False, model=network),
                       experiment.last_trainer):  # fmt: skip
         np.testing.assert_allclose(predictor.predict(raw)["pred"], expected, rtol=1e-5, atol=1e-6)
     assert experiment.last_trainer.state.history[-1]["val_rmse"] == pytest.approx(
@@ -103,8 +103,8 @@ def test_a_trained_network_is_tested_and_predicts_with_what_was_learned(room, tm
 
 
 def test_a_loaded_one_is_that_of_the_run(tmp_path):
-    room, data = build_room("toy"), shifted()
-    experiment = experiment_of(room, tmp_path)
+    kit, data = build_kit("toy"), shifted()
+    experiment = experiment_of(kit, tmp_path)
     network = experiment.run(data, preprocessing=SCALED)
     folder = experiment.last_trainer.save_path
     expected, _ = experiment.test(network, data)
@@ -119,9 +119,9 @@ def test_a_loaded_one_is_that_of_the_run(tmp_path):
 
 
 def test_workers_do_it_and_the_numbers_are_the_same(tmp_path):
-    room = build_room("toy")
+    kit = build_kit("toy")
     results = [
-        experiment_of(room, tmp_path / str(number)).kfold(
+        experiment_of(kit, tmp_path / str(number)).kfold(
             shifted(n_process_augmentation=number), preprocessing={"data": make_pipeline(StandardScaler(), PCA(3))},
             **SPLITS,
         )
@@ -131,13 +131,13 @@ def test_workers_do_it_and_the_numbers_are_the_same(tmp_path):
 
 
 def test_it_comes_before_the_transforms_and_the_augmentation_is_not_learned(tmp_path):
-    room, seen = build_room("toy"), []
+    kit, seen = build_kit("toy"), []
 
     def transform(batch):
         seen.append(float(np.abs(batch["data"]).max()))
         return {**batch, "data": batch["data"] + 1e3}
 
-    result = experiment_of(room, tmp_path).kfold(
+    result = experiment_of(kit, tmp_path).kfold(
         shifted(), preprocessing=SCALED, train_kwargs={"transforms": transform}, optimizer_params={"lr": 0.0}, **SPLITS
     )
     assert max(seen) < 10
@@ -151,7 +151,7 @@ def test_it_comes_before_the_transforms_and_the_augmentation_is_not_learned(tmp_
 
 
 def test_a_fold_tells_where_its_fitted_preprocessing_lies_and_verify_looks_at_it(tmp_path):
-    result = experiment_of(build_room("toy"), tmp_path).kfold(shifted(), preprocessing=SCALED, **SPLITS)
+    result = experiment_of(build_kit("toy"), tmp_path).kfold(shifted(), preprocessing=SCALED, **SPLITS)
     files = [fold.preprocessing for fold in result.folds]
     assert files == [result.path / f"fold_{number:02d}" / "preprocessing.zip" for number in (0, 1)]
     loaded = KFoldResult.load(result.path)
@@ -168,9 +168,9 @@ def test_a_fold_tells_where_its_fitted_preprocessing_lies_and_verify_looks_at_it
 
 
 def test_a_run_that_goes_on_takes_the_stored_one_and_gives_the_same_bits(tmp_path):
-    room, seed_drawn = build_room("toy"), {"data": PCA(3, svd_solver="randomized")}
-    whole = experiment_of(room, tmp_path / "whole").kfold(shifted(), preprocessing=seed_drawn, **SPLITS)
-    experiment = experiment_of(room, tmp_path / "broken")
+    kit, seed_drawn = build_kit("toy"), {"data": PCA(3, svd_solver="randomized")}
+    whole = experiment_of(kit, tmp_path / "whole").kfold(shifted(), preprocessing=seed_drawn, **SPLITS)
+    experiment = experiment_of(kit, tmp_path / "broken")
     with pytest.raises(Interrupted):
         experiment.kfold(shifted(), preprocessing=seed_drawn, callbacks=[StopAt(1, 1)], **SPLITS)
     (folder,) = (tmp_path / "broken" / "UnnamedExperiment").iterdir()
@@ -181,8 +181,8 @@ def test_a_run_that_goes_on_takes_the_stored_one_and_gives_the_same_bits(tmp_pat
 
 
 def test_another_preprocessing_is_another_run(tmp_path):
-    room = build_room("toy")
-    experiment = experiment_of(room, tmp_path)
+    kit = build_kit("toy")
+    experiment = experiment_of(kit, tmp_path)
     first = experiment.kfold(shifted(), preprocessing=SCALED, **SPLITS)
     for asked, told in (
         (None, r"data.preprocessing: \{.* in the run, not given now"),
@@ -196,7 +196,7 @@ def test_another_preprocessing_is_another_run(tmp_path):
 
 
 def test_a_damaged_one_is_an_error_and_not_fitted_anew(tmp_path):
-    experiment = experiment_of(build_room("toy"), tmp_path)
+    experiment = experiment_of(build_kit("toy"), tmp_path)
     experiment.run(shifted(), preprocessing=SCALED)
     folder = experiment.last_trainer.save_path
     file = folder / "preprocessing.zip"
@@ -209,9 +209,9 @@ def test_a_damaged_one_is_an_error_and_not_fitted_anew(tmp_path):
 
 
 def test_a_type_of_ones_own_is_refused_at_the_door_unless_it_is_trusted(tmp_path):
-    room = build_room("toy")
+    kit = build_kit("toy")
     name = f"{Halved.__module__}.Halved"
-    experiment = experiment_of(room, tmp_path)
+    experiment = experiment_of(kit, tmp_path)
     with pytest.raises(ConfigError, match=rf"preprocessing\['data'\] is made of {name}, .*trusted=\['{name}'\]"):
         experiment.kfold(shifted(), preprocessing={"data": Halved()}, **SPLITS)
     assert not [*(tmp_path / "UnnamedExperiment").iterdir()]
@@ -250,7 +250,7 @@ def test_a_type_of_ones_own_is_refused_at_the_door_unless_it_is_trusted(tmp_path
     ids=lambda value: value if isinstance(value, str) else "",  # a function's text is another one in each process
 )
 def test_what_is_no_preprocessing_is_refused_before_there_is_a_folder(tmp_path, asked, message):
-    experiment = experiment_of(build_room("toy"), tmp_path)
+    experiment = experiment_of(build_kit("toy"), tmp_path)
     with pytest.raises(ConfigError, match=message):
         experiment.kfold(shifted(), preprocessing=asked, **SPLITS)
     with pytest.raises(ConfigError, match=message):
@@ -272,7 +272,7 @@ def test_wrong_options_are_refused(options, message):
 
 
 def test_an_entry_that_is_not_there_and_a_target_are_refused(tmp_path):
-    experiment = experiment_of(build_room("toy"), tmp_path)
+    experiment = experiment_of(build_kit("toy"), tmp_path)
     with pytest.raises(MissingKeyError, match=r"preprocessing names 'dta', .*did you mean 'data'"):
         experiment.kfold(shifted(), preprocessing={"dta": StandardScaler()}, **SPLITS)
     with pytest.raises(ConfigError, match=r"names 'label', which losses .* other units in every fold"):
@@ -280,7 +280,7 @@ def test_an_entry_that_is_not_there_and_a_target_are_refused(tmp_path):
 
 
 def test_run_needs_data_managers(tmp_path):
-    experiment = experiment_of(build_room("toy"), tmp_path)
+    experiment = experiment_of(build_kit("toy"), tmp_path)
     batches = [shifted().first_batch(0)]
     with pytest.raises(ConfigError, match="the training data are a list; wrap the dataset"):
         experiment.run(batches, preprocessing=SCALED)
@@ -297,9 +297,9 @@ def test_what_is_too_large_to_be_fitted_at_once_is_refused_with_the_cure(tmp_pat
     )
     small = Preprocessing({"data": PCA(3)}, max_bytes=20)
     with pytest.raises(ConfigError, match=r"PCA has no partial_fit .*IncrementalPCA.* max_bytes=\d+\)"):
-        experiment_of(build_room("toy"), tmp_path).run(BaseDataManager(dataset, 4), preprocessing=small)
+        experiment_of(build_kit("toy"), tmp_path).run(BaseDataManager(dataset, 4), preprocessing=small)
     piecewise = Preprocessing(SCALED, max_bytes=60)
-    experiment = experiment_of(build_room("toy"), tmp_path)
+    experiment = experiment_of(build_kit("toy"), tmp_path)
     experiment.run(BaseDataManager(dataset, 4), preprocessing=piecewise)
     learned = load_preprocessing(experiment.last_trainer.save_path).transformers["data"]
     np.testing.assert_allclose(learned.mean_, arrays["data"].mean(axis=0), rtol=1e-6)
@@ -329,7 +329,7 @@ def test_the_arrays_of_a_user_stay_as_they_are_and_sparse_ones_are_filled():
 def test_transformers_that_learn_more_than_numbers_are_stored(tmp_path):
     values = np.abs(shifted().dataset.data["data"]) + 1
     each = ColumnTransformer([("a", PowerTransformer(), [0, 1]), ("b", StandardScaler(), [2])])
-    experiment = experiment_of(build_room("toy"), tmp_path)
+    experiment = experiment_of(build_kit("toy"), tmp_path)
     experiment.run(shifted(), preprocessing={"data": each})
     assert load_preprocessing(experiment.last_trainer.save_path)({"data": values})["data"].shape == (20, 3)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from digests import digest
-from small_rooms import build_room
+from small_backends import build_kit
 
 from delira.data_loading import BaseDataManager, BaseLazyDataset
 from delira.errors import ConfigError, FolderInUseError, TrainingInterrupted
@@ -102,24 +102,24 @@ class Seen(AbstractCallback):
 SPLITS = {"num_splits": 3, "shuffle": True, "random_seed": 5, "val_split": 0.3}
 
 
-def experiment_of(room, path, num_epochs=3, **training):
+def experiment_of(kit, path, num_epochs=3, **training):
     training = {"val_metrics": {"rmse": rmse, "mae": mae}, "num_epochs": num_epochs, "save_freq": 1, **training}
-    return room.experiment(path, {"dropout": 0.3}, training=training, val_score_key="rmse")
+    return kit.experiment(path, {"dropout": 0.3}, training=training, val_score_key="rmse")
 
 
 def events(folder):
     return [json.loads(line)["event"] for line in (folder / "ledger.jsonl").read_text().splitlines()]
 
 
-def kfold(room, path, data, *callbacks, **options):
+def kfold(backend, path, data, *callbacks, **options):
     own = [Seen(), EarlyStopping("val_mse", patience=9), *callbacks]
-    return experiment_of(room, path).kfold(data, callbacks=own, **{**SPLITS, **options})
+    return experiment_of(backend, path).kfold(data, callbacks=own, **{**SPLITS, **options})
 
 
-def broken_off(room, path, data, *at, event="at_iter_end", **options):
+def broken_off(backend, path, data, *at, event="at_iter_end", **options):
     """The folder of a cross-validation that was broken off."""
     with pytest.raises(Interrupted, match="at "):
-        kfold(room, path, data, Watch(*at, event=event), **options)
+        kfold(backend, path, data, Watch(*at, event=event), **options)
     (folder,) = (path / "UnnamedExperiment").iterdir()
     return folder
 
@@ -138,11 +138,11 @@ def broken_off(room, path, data, *at, event="at_iter_end", **options):
         ((2, 3, 0), "at_epoch_end"),
     ],
 )
-def test_a_cross_validation_that_goes_on_equals_an_unbroken_one_bit_for_bit(room, tmp_path, manager, at, event):
+def test_a_cross_validation_that_goes_on_equals_an_unbroken_one_bit_for_bit(kit, tmp_path, manager, at, event):
     data, watch = manager(24), Watch()
-    expected = digest(kfold(room, tmp_path / "unbroken", data))
-    folder = broken_off(room, tmp_path / "broken", data, *at, event=event)
-    resumed = kfold(room, tmp_path / "broken", data, watch, resume=folder)
+    expected = digest(kfold(kit, tmp_path / "unbroken", data))
+    folder = broken_off(kit, tmp_path / "broken", data, *at, event=event)
+    resumed = kfold(kit, tmp_path / "broken", data, watch, resume=folder)
     assert digest(resumed) == expected
     assert {fold for fold, _, _ in watch.steps} == set(range(at[0], 3))
     assert [fold.path for fold in resumed.folds] == [folder / f"fold_{number:02d}" for number in range(3)]
@@ -151,30 +151,30 @@ def test_a_cross_validation_that_goes_on_equals_an_unbroken_one_bit_for_bit(room
     assert events(folder).count("fold_started") == 4  # the one that was broken off began twice
 
 
-def test_the_running_fold_goes_on_inside_its_epoch(room, tmp_path, manager):
+def test_the_running_fold_goes_on_inside_its_epoch(kit, tmp_path, manager):
     data, watch = manager(24), Watch()
-    expected = digest(kfold(room, tmp_path / "unbroken", data, save_freq_steps=1))
-    folder = broken_off(room, tmp_path / "broken", data, 1, 2, 2, save_freq_steps=1)
-    resumed = kfold(room, tmp_path / "broken", data, watch, resume=folder, save_freq_steps=1)
+    expected = digest(kfold(kit, tmp_path / "unbroken", data, save_freq_steps=1))
+    folder = broken_off(kit, tmp_path / "broken", data, 1, 2, 2, save_freq_steps=1)
+    resumed = kfold(kit, tmp_path / "broken", data, watch, resume=folder, save_freq_steps=1)
     assert digest(resumed) == expected
     assert watch.steps[:2] == [(1, 2, 2), (1, 3, 0)]
 
 
-def test_it_may_be_broken_off_again_and_again(room, tmp_path, manager):
+def test_it_may_be_broken_off_again_and_again(kit, tmp_path, manager):
     data = manager(24)
-    expected = digest(kfold(room, tmp_path / "unbroken", data))
-    folder = broken_off(room, tmp_path / "broken", data, 0, 2, 1)
+    expected = digest(kfold(kit, tmp_path / "unbroken", data))
+    folder = broken_off(kit, tmp_path / "broken", data, 0, 2, 1)
     for at in ((0, 3, 0), (1, 1, 1), (2, 2, 0)):
         with pytest.raises(Interrupted, match="at "):
-            kfold(room, tmp_path / "broken", data, Watch(*at), resume="auto")
-    assert digest(kfold(room, tmp_path / "broken", data, resume="auto")) == expected
+            kfold(kit, tmp_path / "broken", data, Watch(*at), resume="auto")
+    assert digest(kfold(kit, tmp_path / "broken", data, resume="auto")) == expected
     assert [*folder.parent.iterdir()] == [folder]
 
 
-def test_a_finished_fold_builds_no_network_and_reads_no_sample(room, tmp_path, manager):
+def test_a_finished_fold_builds_no_network_and_reads_no_sample(kit, tmp_path, manager):
     built, transformed = [], []
 
-    class Net(room.network):
+    class Net(kit.network):
         def __init__(self, *args, **kwargs):
             super().__init__(*args, **kwargs)
             built.append(self)
@@ -185,7 +185,7 @@ def test_a_finished_fold_builds_no_network_and_reads_no_sample(room, tmp_path, m
 
     options = {"test_kwargs": {"transforms": note}, "train_kwargs": {"transforms": note}, **SPLITS}
     training = {"val_metrics": {"rmse": rmse}, "save_freq": 1}
-    experiment = room.experiment(tmp_path, training=training, cls=Net)
+    experiment = kit.experiment(tmp_path, training=training, cls=Net)
     first = experiment.kfold(manager(24), check_duplicates=False, **options)
     assert len(built) == 3
     built.clear()
@@ -197,19 +197,19 @@ def test_a_finished_fold_builds_no_network_and_reads_no_sample(room, tmp_path, m
     assert events(first.path).count("fold_finished") == 3
 
 
-def test_a_fold_that_the_ledger_does_not_know_yet_is_not_done_again(room, tmp_path, manager):
+def test_a_fold_that_the_ledger_does_not_know_yet_is_not_done_again(kit, tmp_path, manager):
     data, watch = manager(24), Watch()
-    first = kfold(room, tmp_path, data)
+    first = kfold(kit, tmp_path, data)
     ledger = first.path / "ledger.jsonl"
     lines = ledger.read_text().splitlines(keepends=True)
     (last,) = (number for number, line in enumerate(lines) if '"fold_finished", "fold": 2' in line)
     ledger.write_text("".join(lines[:last]))  # killed between the two
-    assert digest(kfold(room, tmp_path, data, watch, resume="auto")) == digest(first)
+    assert digest(kfold(kit, tmp_path, data, watch, resume="auto")) == digest(first)
     assert not watch.steps
     assert events(first.path).count("fold_finished") == 3
 
 
-def test_a_fold_is_stored_before_the_ledger_says_that_it_is_finished(room, tmp_path, manager, monkeypatch):
+def test_a_fold_is_stored_before_the_ledger_says_that_it_is_finished(kit, tmp_path, manager, monkeypatch):
     stored, log = [], RunFolder.log
 
     def look(folder, event, **facts):
@@ -218,122 +218,122 @@ def test_a_fold_is_stored_before_the_ledger_says_that_it_is_finished(room, tmp_p
         log(folder, event, **facts)
 
     monkeypatch.setattr(RunFolder, "log", look)
-    kfold(room, tmp_path, manager(24))
+    kfold(kit, tmp_path, manager(24))
     assert stored == [0, 1, 2]
 
 
-def test_a_cross_validation_that_was_told_to_stop_goes_on(room, tmp_path, manager):
+def test_a_cross_validation_that_was_told_to_stop_goes_on(kit, tmp_path, manager):
     class Terminate(AbstractCallback):
         def at_iter_end(self, trainer, *, curr_epoch, iter_num, **facts):
             if (trainer.fold, curr_epoch, iter_num) == (1, 2, 1):
                 os.kill(os.getpid(), signal.SIGTERM)
 
     data, watch = manager(24), Watch()
-    expected = digest(kfold(room, tmp_path / "unbroken", data))
+    expected = digest(kfold(kit, tmp_path / "unbroken", data))
     with pytest.raises(TrainingInterrupted, match="SIGTERM"):
-        kfold(room, tmp_path / "broken", data, Terminate())
-    assert digest(kfold(room, tmp_path / "broken", data, watch, resume="auto")) == expected
+        kfold(kit, tmp_path / "broken", data, Terminate())
+    assert digest(kfold(kit, tmp_path / "broken", data, watch, resume="auto")) == expected
     assert watch.steps[0] == (1, 2, 2)
 
 
-def test_without_metrics_the_folds_are_read_all_the_same(room, tmp_path, manager):
+def test_without_metrics_the_folds_are_read_all_the_same(kit, tmp_path, manager):
     data, watch = manager(24), Watch()
-    folder = broken_off(room, tmp_path, data, 2, 1, 0)
-    resumed = kfold(room, tmp_path, data, watch, resume=folder, metrics={})
+    folder = broken_off(kit, tmp_path, data, 2, 1, 0)
+    resumed = kfold(kit, tmp_path, data, watch, resume=folder, metrics={})
     assert [fold.metrics for fold in resumed.folds] == [{}] * 3
     assert {fold for fold, _, _ in watch.steps} == {2}
 
 
-def test_parameters_and_seconds_are_there_too(room, tmp_path, manager):
+def test_parameters_and_seconds_are_there_too(kit, tmp_path, manager):
     data = manager(24)
-    first = kfold(room, tmp_path, data)
-    again = kfold(room, tmp_path, data, resume=first.path)
+    first = kfold(kit, tmp_path, data)
+    again = kfold(kit, tmp_path, data, resume=first.path)
     assert [fold.seconds for fold in again.folds] == [fold.seconds for fold in first.folds]
     assert [fold.parameters["fixed"]["model"] for fold in again.folds] == [{"n_features": 3, "dropout": 0.3}] * 3
     assert len({id(fold.parameters) for fold in again.folds}) == 3
     assert len({id(callback) for fold in again.folds for callback in fold.callbacks}) == 6
 
 
-def test_the_first_fold_that_is_trained_has_its_test_metrics_tried_before(room, tmp_path, manager):
+def test_the_first_fold_that_is_trained_has_its_test_metrics_tried_before(kit, tmp_path, manager):
     data, watch = manager(24), Watch()
-    folder = broken_off(room, tmp_path, data, 1, 1, 0)
+    folder = broken_off(kit, tmp_path, data, 1, 1, 0)
     with pytest.raises(Exception, match="takes 0 positional arguments"):
-        kfold(room, tmp_path, data, watch, resume=folder, metrics={"wrong": lambda: 0.0})
+        kfold(kit, tmp_path, data, watch, resume=folder, metrics={"wrong": lambda: 0.0})
     assert not watch.steps
 
 
 # ---- more epochs, other metrics
 
 
-def test_more_epochs_train_the_finished_folds_further(room, tmp_path, manager):
+def test_more_epochs_train_the_finished_folds_further(kit, tmp_path, manager):
     data, watch = manager(24), Watch()
-    expected = digest(kfold(room, tmp_path / "unbroken", data, num_epochs=4))
-    first = kfold(room, tmp_path / "broken", data)
-    again = kfold(room, tmp_path / "broken", data, watch, num_epochs=4, resume=first.path)
+    expected = digest(kfold(kit, tmp_path / "unbroken", data, num_epochs=4))
+    first = kfold(kit, tmp_path / "broken", data)
+    again = kfold(kit, tmp_path / "broken", data, watch, num_epochs=4, resume=first.path)
     assert {(fold, epoch) for fold, epoch, _ in watch.steps} == {(0, 4), (1, 4), (2, 4)}
     assert digest(again) == expected
     with pytest.raises(ConfigError, match="fold 0 was trained for 4 epochs already, more than num_epochs=3"):
-        kfold(room, tmp_path / "broken", data, resume=first.path)
+        kfold(kit, tmp_path / "broken", data, resume=first.path)
 
 
 @pytest.mark.sampled("values")
 @pytest.mark.parametrize("batch_size", [3, 4])
-def test_other_metrics_are_computed_from_what_was_predicted(room, tmp_path, manager, batch_size):
+def test_other_metrics_are_computed_from_what_was_predicted(kit, tmp_path, manager, batch_size):
     data, watch = manager(24, batch_size), Watch()
     metrics = {"rmse": rmse, "worst": worst, "mae": mae, "sum": Sum(), "of a lambda": lambda a, b: float((a - b).sum())}
-    expected = digest(kfold(room, tmp_path / "unbroken", data, metrics=metrics))
-    folder = broken_off(room, tmp_path / "broken", data, 2, 1, 0)
+    expected = digest(kfold(kit, tmp_path / "unbroken", data, metrics=metrics))
+    folder = broken_off(kit, tmp_path / "broken", data, 2, 1, 0)
     shutil.rmtree(folder / "fold_00" / "checkpoints")  # nothing could be tested again
     shutil.rmtree(folder / "fold_01" / "checkpoints")
-    assert digest(kfold(room, tmp_path / "broken", data, watch, metrics=metrics, resume=folder)) == expected
+    assert digest(kfold(kit, tmp_path / "broken", data, watch, metrics=metrics, resume=folder)) == expected
     assert {fold for fold, _, _ in watch.steps} == {2}
 
 
-def test_a_lambda_is_never_taken_for_another(room, tmp_path, manager):
+def test_a_lambda_is_never_taken_for_another(kit, tmp_path, manager):
     data = manager(24)
-    first = kfold(room, tmp_path, data, metrics={"m": lambda y_true, y_pred: 1.0})
-    again = kfold(room, tmp_path, data, metrics={"m": lambda y_true, y_pred: 2.0}, resume=first.path)
+    first = kfold(kit, tmp_path, data, metrics={"m": lambda y_true, y_pred: 1.0})
+    again = kfold(kit, tmp_path, data, metrics={"m": lambda y_true, y_pred: 2.0}, resume=first.path)
     assert [fold.metrics["m"].tolist() for fold in first.folds + again.folds] == [[1.0]] * 3 + [[2.0]] * 3
 
 
-def test_metrics_that_read_what_was_not_kept_are_computed_by_testing_again(room, tmp_path, manager):
+def test_metrics_that_read_what_was_not_kept_are_computed_by_testing_again(kit, tmp_path, manager):
     data, watch = manager(24), Watch()
     options = {"metrics": {"mean": per_sample(lambda number: float(number))}, "metric_keys": {"mean": ("number",)}}
-    expected = digest(kfold(room, tmp_path / "unbroken", data, **options))
-    folder = broken_off(room, tmp_path / "broken", data, 2, 1, 0)
-    assert digest(kfold(room, tmp_path / "broken", data, watch, resume=folder, **options)) == expected
+    expected = digest(kfold(kit, tmp_path / "unbroken", data, **options))
+    folder = broken_off(kit, tmp_path / "broken", data, 2, 1, 0)
+    assert digest(kfold(kit, tmp_path / "broken", data, watch, resume=folder, **options)) == expected
     assert {fold for fold, _, _ in watch.steps} == {2}
 
 
-def test_fewer_targets_are_those_of_an_unbroken_run(room, tmp_path, manager):
+def test_fewer_targets_are_those_of_an_unbroken_run(kit, tmp_path, manager):
     data, watch = manager(24), Watch()
     options = {"metrics": {"mean": per_sample(lambda number: float(number))}, "metric_keys": {"mean": ("number",)}}
-    folder = broken_off(room, tmp_path / "broken", data, 2, 1, 0, **options)
-    expected = kfold(room, tmp_path / "unbroken", data)
+    folder = broken_off(kit, tmp_path / "broken", data, 2, 1, 0, **options)
+    expected = kfold(kit, tmp_path / "unbroken", data)
     for number in (0, 1):
         shutil.rmtree(folder / f"fold_{number:02d}" / "checkpoints")  # they could not be tested again
-    resumed = kfold(room, tmp_path / "broken", data, watch, resume=folder)
+    resumed = kfold(kit, tmp_path / "broken", data, watch, resume=folder)
     assert digest(resumed) == digest(expected)
     assert resumed.oof.targets.keys() == {"label"}
     assert {fold for fold, _, _ in watch.steps} == {2}
 
 
-def test_an_entry_that_was_not_kept_is_read_by_testing_again(room, tmp_path, manager):
+def test_an_entry_that_was_not_kept_is_read_by_testing_again(kit, tmp_path, manager):
     data = manager(24)
-    expected = digest(kfold(room, tmp_path / "unbroken", data, label_key="number"))
-    folder = broken_off(room, tmp_path / "broken", data, 2, 1, 0)
-    assert digest(kfold(room, tmp_path / "broken", data, label_key="number", resume=folder)) == expected
+    expected = digest(kfold(kit, tmp_path / "unbroken", data, label_key="number"))
+    folder = broken_off(kit, tmp_path / "broken", data, 2, 1, 0)
+    assert digest(kfold(kit, tmp_path / "broken", data, label_key="number", resume=folder)) == expected
 
 
 # ---- what cannot be read
 
 
-def test_a_fold_whose_file_is_gone_is_tested_again(room, tmp_path, manager):
+def test_a_fold_whose_file_is_gone_is_tested_again(kit, tmp_path, manager):
     data, watch = manager(24), Watch()
-    first = kfold(room, tmp_path, data)
+    first = kfold(kit, tmp_path, data)
     (first.folds[1].path / FILE).unlink()
     with pytest.warns(UserWarning, match="fold 1 is tested again from its checkpoint: .*fold_01.*result.zip") as caught:
-        again = kfold(room, tmp_path, data, watch, resume=first.path)
+        again = kfold(kit, tmp_path, data, watch, resume=first.path)
     assert [warning.filename for warning in caught] == [experiment_of.__code__.co_filename]
     assert digest(again) == digest(first)
     assert not watch.steps
@@ -342,9 +342,9 @@ def test_a_fold_whose_file_is_gone_is_tested_again(room, tmp_path, manager):
 
 @pytest.mark.sampled("values")
 @pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "text", "of another fold", "later"])
-def test_a_fold_whose_file_is_damaged_is_tested_again(room, tmp_path, manager, damage):
+def test_a_fold_whose_file_is_damaged_is_tested_again(kit, tmp_path, manager, damage):
     data = manager(24)
-    first = kfold(room, tmp_path, data)
+    first = kfold(kit, tmp_path, data)
     path = first.folds[1].path / FILE
     whole = path.read_bytes()
     half = len(whole) // 2
@@ -363,49 +363,49 @@ def test_a_fold_whose_file_is_damaged_is_tested_again(room, tmp_path, manager, d
         if damage == "later":
             patch.setattr(fold_file, "FORMAT", 2)
         with pytest.warns(UserWarning, match=r"fold \d is tested again from its checkpoint: .*result.zip") as caught:
-            again = kfold(room, tmp_path, data, resume=first.path)
+            again = kfold(kit, tmp_path, data, resume=first.path)
     assert len(caught) == (3 if damage == "later" else 1)
     assert digest(again) == digest(first)
 
 
-def test_a_fold_without_file_and_checkpoint_is_trained_again(room, tmp_path, manager):
+def test_a_fold_without_file_and_checkpoint_is_trained_again(kit, tmp_path, manager):
     data = manager(24)
-    first = kfold(room, tmp_path, data)
+    first = kfold(kit, tmp_path, data)
     shutil.rmtree(first.folds[2].path)
     with pytest.warns(UserWarning, match="fold 2 is tested again"):
-        again = kfold(room, tmp_path, data, resume=first.path)
+        again = kfold(kit, tmp_path, data, resume=first.path)
     assert digest(again) == digest(first)
 
 
 # ---- what comes out of networks and data
 
 
-def test_predictions_too_large_to_be_kept_twice_are_made_again(room, tmp_path, manager, monkeypatch):
+def test_predictions_too_large_to_be_kept_twice_are_made_again(kit, tmp_path, manager, monkeypatch):
     from delira.metrics import gather
 
     data, watch = manager(24), Watch()
     monkeypatch.setattr(fold_file, "LIMIT_BYTES", 30)
     monkeypatch.setattr(gather.Gatherer.__init__, "__defaults__", (30,))
-    first = kfold(room, tmp_path, data)
+    first = kfold(kit, tmp_path, data)
     assert all(isinstance(leaf, np.memmap) for _, leaf in iterate_leaves(first.folds[0].predictions))
     assert read_fold(first.folds[0].path).outputs is None
-    again = kfold(room, tmp_path, data, watch, resume=first.path)  # no warning: nothing is wrong
+    again = kfold(kit, tmp_path, data, watch, resume=first.path)  # no warning: nothing is wrong
     assert digest(again) == digest(first)
     assert not watch.steps
     assert first.folds[0].metrics.keys() == read_fold(first.folds[0].path).fields["metrics"].keys()
 
 
-def test_predictions_in_a_file_are_kept(room, tmp_path, manager, monkeypatch):
+def test_predictions_in_a_file_are_kept(kit, tmp_path, manager, monkeypatch):
     from delira.metrics import gather
 
     monkeypatch.setattr(gather.Gatherer.__init__, "__defaults__", (30,))
     data = manager(24)
-    first = kfold(room, tmp_path, data)
+    first = kfold(kit, tmp_path, data)
     assert isinstance(first.folds[0].predictions["pred"], np.memmap)
-    assert digest(kfold(room, tmp_path, data, resume=first.path)) == digest(first)
+    assert digest(kfold(kit, tmp_path, data, resume=first.path)) == digest(first)
 
 
-def test_samples_that_were_left_out_are_known_without_a_second_look(room, tmp_path):
+def test_samples_that_were_left_out_are_known_without_a_second_look(kit, tmp_path):
     def load(index):
         if index in (3, 7):
             raise OSError("torn")
@@ -413,12 +413,12 @@ def test_samples_that_were_left_out_are_known_without_a_second_look(room, tmp_pa
 
     data = BaseDataManager(BaseLazyDataset(list(range(24)), load), 5, bad_samples="skip")
     with pytest.warns(UserWarning, match="is left out"):
-        first = experiment_of(room, tmp_path).kfold(data, **SPLITS)
-    again = experiment_of(room, tmp_path).kfold(data, resume=first.path, **SPLITS)  # a warning would be an error
+        first = experiment_of(kit, tmp_path).kfold(data, **SPLITS)
+    again = experiment_of(kit, tmp_path).kfold(data, resume=first.path, **SPLITS)  # a warning would be an error
     assert digest(again) == digest(first)
     assert [sorted(fold.left_out) for fold in again.folds] == [[3, 7]] * 3
     with pytest.warns(UserWarning, match="is left out"):  # nobody knows where its batches began
-        other = experiment_of(room, tmp_path).kfold(data, resume=first.path, metrics={"sum": Sum()}, **SPLITS)
+        other = experiment_of(kit, tmp_path).kfold(data, resume=first.path, metrics={"sum": Sum()}, **SPLITS)
     assert len(np.concatenate([fold.test_indices for fold in other.folds])) == 22
 
 
@@ -436,7 +436,7 @@ class Report(AbstractCallback):
 
 def work(name, path):
     """What a process does that is to be killed: tell of every step, and wait for the word to go on."""
-    kfold(build_room(name), Path(path), data_of_processes(), Report(), resume="auto")
+    kfold(build_kit(name), Path(path), data_of_processes(), Report(), resume="auto")
 
 
 def data_of_processes():
@@ -475,23 +475,23 @@ def kill(process):
 
 
 @pytest.mark.left_to_full("torch")
-def test_one_that_is_in_use_is_left_alone_and_goes_on_when_its_process_was_killed(room, tmp_path, monkeypatch):
+def test_one_that_is_in_use_is_left_alone_and_goes_on_when_its_process_was_killed(kit, tmp_path, monkeypatch):
     monkeypatch.setattr(lock, "_PATIENCE", 0.2)  # seconds
-    process = start(room.name, tmp_path)
+    process = start(kit.name, tmp_path)
     try:
         assert run_until(process, 12)
         (folder,) = (tmp_path / "UnnamedExperiment").iterdir()
         before = (folder / "ledger.jsonl").read_bytes()
         with pytest.raises(FolderInUseError, match=rf"in use by process {process.pid} on .*another save_path"):
-            kfold(room, tmp_path, data_of_processes(), resume=folder)
+            kfold(kit, tmp_path, data_of_processes(), resume=folder)
         assert (folder / "ledger.jsonl").read_bytes() == before
         with pytest.warns(UserWarning, match=f"passes by an unfinished run.* process {process.pid} on "):
-            other = kfold(room, tmp_path, data_of_processes(), resume="auto")
+            other = kfold(kit, tmp_path, data_of_processes(), resume="auto")
         assert other.path != folder
     finally:
         kill(process)
     watch = Watch()
-    resumed = kfold(room, tmp_path, data_of_processes(), watch, resume="auto")
+    resumed = kfold(kit, tmp_path, data_of_processes(), watch, resume="auto")
     assert resumed.path == folder
     assert {fold for fold, _, _ in watch.steps} == {1, 2}
     assert digest(resumed) == digest(other)
@@ -499,19 +499,19 @@ def test_one_that_is_in_use_is_left_alone_and_goes_on_when_its_process_was_kille
 
 @pytest.mark.slow
 @pytest.mark.parametrize("steps", [(1, 1, 1), (4, 12), (8, 1), (9,), (17, 3), (26,)])
-def test_a_killed_cross_validation_goes_on_wherever_it_was_killed(room, tmp_path, steps):
-    killed_at(room, tmp_path, steps)
+def test_a_killed_cross_validation_goes_on_wherever_it_was_killed(kit, tmp_path, steps):
+    killed_at(kit, tmp_path, steps)
 
 
-def killed_at(room, tmp_path, steps):
+def killed_at(kit, tmp_path, steps):
     for number in steps:
-        process = start(room.name, tmp_path / "killed")
+        process = start(kit.name, tmp_path / "killed")
         try:
             assert run_until(process, number)
         finally:
             kill(process)
     (folder,) = (tmp_path / "killed" / "UnnamedExperiment").iterdir()
     assert "finished" not in events(folder)
-    resumed = kfold(room, tmp_path / "killed", data_of_processes(), resume="auto")
+    resumed = kfold(kit, tmp_path / "killed", data_of_processes(), resume="auto")
     assert resumed.path == folder
-    assert digest(resumed) == digest(kfold(room, tmp_path / "unbroken", data_of_processes()))
+    assert digest(resumed) == digest(kfold(kit, tmp_path / "unbroken", data_of_processes()))

@@ -388,8 +388,8 @@ def test_a_sample_that_cannot_be_read_is_left_to_the_training():
     assert leaks(BaseLazyDataset([5] * N, broken), check_duplicates=True) == {}
 
 
-def test_the_warning_is_given_once_and_points_at_the_caller(room, tmp_path):
-    experiment = room.experiment(tmp_path)
+def test_the_warning_is_given_once_and_points_at_the_caller(kit, tmp_path):
+    experiment = kit.experiment(tmp_path)
     data = BaseDataManager(arrays(patient=PATIENTS), 5)
     with pytest.warns(UserWarning, match="samples carry 'patient'") as caught:
         result = experiment.kfold(data, {"rmse": rmse}, 1, 3)
@@ -502,10 +502,10 @@ def test_what_the_network_reads_is_compared(names, key_mapping, compared):
     assert f"identical in {compared} are" in text
 
 
-def test_a_cross_validation_with_copies_says_so_and_goes_on(room, tmp_path):
+def test_a_cross_validation_with_copies_says_so_and_goes_on(kit, tmp_path):
     data = arrays()
     data["data"][20] = data["data"][1]
-    experiment, manager = room.experiment(tmp_path), BaseDataManager(data, 5)
+    experiment, manager = kit.experiment(tmp_path), BaseDataManager(data, 5)
     with pytest.warns(UserWarning, match="check_duplicates: .*: 1 = 20; remove") as caught:
         result = experiment.kfold(manager, {"rmse": rmse}, 1, 3, check_duplicates=True)
     assert caught[0].filename == __file__
@@ -516,6 +516,6 @@ def test_a_cross_validation_with_copies_says_so_and_goes_on(room, tmp_path):
     assert plain.table() == result.table()
 
 
-def test_the_report_of_a_clean_run_mentions_nothing(room, tmp_path):
-    result = room.experiment(tmp_path).kfold(BaseDataManager(arrays(), 5), {"rmse": rmse}, 1, 3, check_duplicates=True)
+def test_the_report_of_a_clean_run_mentions_nothing(kit, tmp_path):
+    result = kit.experiment(tmp_path).kfold(BaseDataManager(arrays(), 5), {"rmse": rmse}, 1, 3, check_duplicates=True)
     assert not {"warnings", "duplicates"} & result.info.keys()

@@ -56,7 +56,7 @@ def warnings_of(caplog):
     return [record.getMessage() for record in caplog.records if "all runs share" in record.getMessage()]
 
 
-def test_a_search_hears_of_the_run_and_can_prune_it(room, tmp_path, manager, caplog, monkeypatch):
+def test_a_search_hears_of_the_run_and_can_prune_it(kit, tmp_path, manager, caplog, monkeypatch):
     monkeypatch.setattr(live_objects, "_told", set())
 
     class Pruning(Prune):
@@ -64,7 +64,7 @@ def test_a_search_hears_of_the_run_and_can_prune_it(room, tmp_path, manager, cap
 
     search = Search()
     callback = Pruning(search)
-    experiment = room.experiment(tmp_path, training={"num_epochs": 5})
+    experiment = kit.experiment(tmp_path, training={"num_epochs": 5})
     experiment.run(manager(), callbacks=[callback])
     assert search.storage.values == [1, 2]
     assert callback.own == []  # the callback itself is a copy
@@ -75,12 +75,12 @@ def test_a_search_hears_of_the_run_and_can_prune_it(room, tmp_path, manager, cap
     assert "say shared = ('search',)" in said
 
 
-def test_what_says_that_it_is_shared_is_shared_without_a_word(room, tmp_path, manager, caplog):
+def test_what_says_that_it_is_shared_is_shared_without_a_word(kit, tmp_path, manager, caplog):
     search = Search()
     search.storage = Plain()  # of which a copy lacks nothing
     callback = SaysSo(search)
     assert shared_objects([callback]) == {id(search): search}
-    experiment = room.experiment(tmp_path, training={"num_epochs": 1})
+    experiment = kit.experiment(tmp_path, training={"num_epochs": 1})
     experiment.run(manager(), callbacks=[callback])
     assert search.storage.values == [1]
     assert warnings_of(caplog) == []
@@ -113,7 +113,7 @@ def test_wrong_names_are_refused(shared, match):
         shared_objects([Wrong(Search())])
 
 
-def test_a_trial_of_optuna_itself_hears_of_the_run_and_prunes_it(room, tmp_path, manager):
+def test_a_trial_of_optuna_itself_hears_of_the_run_and_prunes_it(kit, tmp_path, manager):
     optuna = pytest.importorskip("optuna")
     optuna.logging.set_verbosity(optuna.logging.ERROR)
 
@@ -130,7 +130,7 @@ def test_a_trial_of_optuna_itself_hears_of_the_run_and_prunes_it(room, tmp_path,
 
     def objective(trial):
         lr = trial.suggest_float("lr", 0.01, 0.1)
-        experiment = room.experiment(tmp_path, training={"num_epochs": 5, "optimizer_params": {"lr": lr}})
+        experiment = kit.experiment(tmp_path, training={"num_epochs": 5, "optimizer_params": {"lr": lr}})
         experiment.run(manager(), callbacks=[Report(trial)])
         return 0.0
 

@@ -31,14 +31,14 @@ class Anneal:
 @pytest.mark.sampled("pairs")
 @pytest.mark.parametrize("place", ["call", "experiment", "parameters"])
 @pytest.mark.parametrize("method", ["run", "kfold"])
-def test_a_callback_that_holds_a_loss_changes_the_very_loss_that_is_trained(room, tmp_path, manager, place, method):
-    loss = Weighted(room.loss)
+def test_a_callback_that_holds_a_loss_changes_the_very_loss_that_is_trained(kit, tmp_path, manager, place, method):
+    loss = Weighted(kit.loss)
     losses, callbacks = {"losses": {"ce": loss}}, {"callbacks": [Anneal(loss)]}
     plain = {"compiled": False}  # a compiled step keeps the factor it was traced with
     experiment = {
-        "call": lambda: room.experiment(tmp_path, training=plain),
-        "experiment": lambda: room.experiment(tmp_path, **losses, callbacks=callbacks["callbacks"], training=plain),
-        "parameters": lambda: room.experiment(tmp_path, training={**losses, **plain}),
+        "call": lambda: kit.experiment(tmp_path, training=plain),
+        "experiment": lambda: kit.experiment(tmp_path, **losses, callbacks=callbacks["callbacks"], training=plain),
+        "parameters": lambda: kit.experiment(tmp_path, training={**losses, **plain}),
     }[place]()
     given = {"call": {**losses, **callbacks}, "experiment": {}, "parameters": callbacks}[place]
     if method == "run":
@@ -52,13 +52,13 @@ def test_a_callback_that_holds_a_loss_changes_the_very_loss_that_is_trained(room
 
 
 @pytest.mark.parametrize("method", ["run", "kfold"])
-def test_what_cannot_be_copied_for_a_run_of_its_own_is_refused(room, tmp_path, manager, method):
+def test_what_cannot_be_copied_for_a_run_of_its_own_is_refused(kit, tmp_path, manager, method):
     class Writes(Counting):
         def __init__(self, file):
             super().__init__()
             self.file = file
 
-    experiment = room.experiment(tmp_path / "runs")
+    experiment = kit.experiment(tmp_path / "runs")
     with open(tmp_path / "notes.txt", "w") as file:
         match = "callbacks cannot be copied for a run of their own: .*no open files or locks"
         with pytest.raises(ConfigError, match=match):
@@ -79,13 +79,13 @@ class Louder:
 
 @pytest.mark.sampled("values")
 @pytest.mark.parametrize("where", ["manager", "train_kwargs"])
-def test_transforms_that_keep_a_state_begin_anew_in_each_cross_validation_and_run(room, tmp_path, manager, where):
+def test_transforms_that_keep_a_state_begin_anew_in_each_cross_validation_and_run(kit, tmp_path, manager, where):
     louder = Louder()
     data = manager(transforms=louder) if where == "manager" else manager()
     changes = {"train_kwargs": {"transforms": louder}} if where == "train_kwargs" else {}
-    experiment = room.experiment(tmp_path)
+    experiment = kit.experiment(tmp_path)
     first, second = (experiment.kfold(data, {"mae": mae}, num_splits=2, **changes) for _ in range(2))
-    assert room.same(first.oof.predictions, second.oof.predictions)
+    assert kit.same(first.oof.predictions, second.oof.predictions)
     assert [fold.history for fold in first.folds] == [fold.history for fold in second.folds]
-    assert room.same(*(room.read(experiment.run(data)) for _ in range(2)))
+    assert kit.same(*(kit.read(experiment.run(data)) for _ in range(2)))
     assert louder.calls == 0

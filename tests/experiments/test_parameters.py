@@ -379,15 +379,15 @@ def test_a_missing_file_is_a_file_not_found_error(tmp_path):
         Parameters.load(tmp_path / "nowhere")
 
 
-def test_an_entry_of_a_call_replaces_one_that_the_experiment_has_as_variable(room, tmp_path, manager):
+def test_an_entry_of_a_call_replaces_one_that_the_experiment_has_as_variable(kit, tmp_path, manager):
     params = {
-        "fixed": {"training": {**room.settings, "save_freq": None}},
+        "fixed": {"training": {**kit.settings, "save_freq": None}},
         "variable": {
             "model": {"n_features": 3},
             "training": {"num_epochs": 3, "optimizer_params": {"lr": 0.3}, "log_freq": 7},
         },
     }
-    experiment = room.experiment_cls(params, room.network, save_path=tmp_path)
+    experiment = kit.experiment_cls(params, kit.network, save_path=tmp_path)
     before = copy.deepcopy(experiment.params)
     experiment.run(manager(), params={"training": {"num_epochs": 1}})
     assert experiment.last_trainer.state.epoch == 1
@@ -395,7 +395,7 @@ def test_an_entry_of_a_call_replaces_one_that_the_experiment_has_as_variable(roo
     experiment.run(manager(), params={"training": {"optimizer_params": {"lr": 0.2}}})
     assert experiment.last_trainer.config.optimizer.params["lr"] == 0.2
     network = experiment.run(manager(n_features=2), params={"model": {"n_features": 2}})
-    assert room.read(network).shape == (2, 1)
+    assert kit.read(network).shape == (2, 1)
     result = experiment.kfold(manager(), {"mae": mae}, num_splits=2, params={"training": {"num_epochs": 1}})
     assert [len(fold.history) for fold in result.folds] == [1, 1]
     assert experiment.params == before

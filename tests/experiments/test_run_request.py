@@ -22,18 +22,18 @@ def history(folder):
     return [unsealed(json.loads(line)) for line in (folder / "history.jsonl").read_text().splitlines()]
 
 
-def test_parameters_may_come_as_objects_dictionaries_or_files(room, tmp_path, manager):
-    settings = {**room.settings, "num_epochs": 1}
+def test_parameters_may_come_as_objects_dictionaries_or_files(kit, tmp_path, manager):
+    settings = {**kit.settings, "num_epochs": 1}
     plain = {"model": {"n_features": 3}, "training": settings}
     path = Parameters(plain).save(tmp_path / "parameters")
     in_parts = {"fixed": {"training": settings}, "variable": {"model": {"n_features": 3}}}
     forms = [plain, {"fixed": plain}, in_parts, Parameters(plain), path, str(path)]
-    networks = [room.experiment_cls(form, room.network, save_path=tmp_path).run(manager()) for form in forms]
-    assert all(room.same(room.read(network), room.read(networks[0])) for network in networks)
+    networks = [kit.experiment_cls(form, kit.network, save_path=tmp_path).run(manager()) for form in forms]
+    assert all(kit.same(kit.read(network), kit.read(networks[0])) for network in networks)
 
 
-def test_an_experiment_that_is_not_told_how_long_says_so(room, tmp_path, manager):
-    experiment = room.experiment(tmp_path, training={"num_epochs": None})
+def test_an_experiment_that_is_not_told_how_long_says_so(kit, tmp_path, manager):
+    experiment = kit.experiment(tmp_path, training={"num_epochs": None})
     with pytest.raises(
         ConfigError, match="num_epochs is not set; put it into the training parameters, or pass it to run"
     ):
@@ -78,9 +78,9 @@ def watched():
         {"seed": 9},
     ],
 )
-def test_what_one_run_is_given_does_not_leak_into_the_next(room, tmp_path, manager, watched, given):
+def test_what_one_run_is_given_does_not_leak_into_the_next(kit, tmp_path, manager, watched, given):
     callback, notes = watched
-    experiment = room.experiment(tmp_path, callbacks=[callback])
+    experiment = kit.experiment(tmp_path, callbacks=[callback])
     before = copy.deepcopy(experiment.params)
     first = experiment.run(manager())
     experiment.run(manager(), **given)
@@ -92,24 +92,24 @@ def test_what_one_run_is_given_does_not_leak_into_the_next(room, tmp_path, manag
         k: v for k, v in notes[-1].items() if k not in changing
     }
     assert notes[0]["folder"] != notes[-1]["folder"]
-    assert room.same(room.read(first), room.read(third))
+    assert kit.same(kit.read(first), kit.read(third))
 
 
-def test_a_key_mapping_holds_for_its_run_alone(room, tmp_path, manager, watched):
+def test_a_key_mapping_holds_for_its_run_alone(kit, tmp_path, manager, watched):
     callback, notes = watched
-    experiment = room.experiment(tmp_path, callbacks=[callback])
+    experiment = kit.experiment(tmp_path, callbacks=[callback])
     arrays = manager().dataset.data
     renamed = BaseDataManager({"image": arrays["data"], "label": arrays["label"]}, 4)
     first = experiment.run(renamed, key_mapping={"x": "image"})
     second = experiment.run(manager())
     assert [note["key_mapping"] for note in notes] == [{"x": "image"}, {"x": "data"}]
-    assert room.same(room.read(first), room.read(second))
+    assert kit.same(kit.read(first), kit.read(second))
 
 
-def test_each_run_gets_callbacks_of_its_own(room, tmp_path, manager, watched):
+def test_each_run_gets_callbacks_of_its_own(kit, tmp_path, manager, watched):
     callback, notes = watched
     stopping = EarlyStopping("mse", mode="max", patience=1)
-    experiment = room.experiment(tmp_path, callbacks=[callback, stopping], training={"num_epochs": 5})
+    experiment = kit.experiment(tmp_path, callbacks=[callback, stopping], training={"num_epochs": 5})
     for _ in range(2):
         experiment.run(manager(20))
     assert stopping.epochs_waited == 0
@@ -129,9 +129,9 @@ def test_each_run_gets_callbacks_of_its_own(room, tmp_path, manager, watched):
         ({"val_score_key": "acuracy"}, {}, "val_score_key='acuracy' is neither a validation metric nor a loss"),
     ],
 )
-def test_impossible_settings_are_refused_at_construction(room, tmp_path, training, settings, message):
+def test_impossible_settings_are_refused_at_construction(kit, tmp_path, training, settings, message):
     with pytest.raises(ConfigError, match=message):
-        room.experiment(tmp_path, training=training, **settings)
+        kit.experiment(tmp_path, training=training, **settings)
 
 
 @pytest.mark.parametrize(
@@ -141,20 +141,20 @@ def test_impossible_settings_are_refused_at_construction(room, tmp_path, trainin
         ({"n_features": 3, "depth": 2}, "takes no 'depth'"),
     ],
 )
-def test_arguments_that_the_network_does_not_take_are_refused_at_construction(room, tmp_path, model, message):
+def test_arguments_that_the_network_does_not_take_are_refused_at_construction(kit, tmp_path, model, message):
     with pytest.raises(ConfigError, match=message):
-        room.experiment(tmp_path, model)
+        kit.experiment(tmp_path, model)
 
 
-def test_arguments_that_the_network_misses_are_refused_at_construction(room, tmp_path):
-    class Net(room.network):
+def test_arguments_that_the_network_misses_are_refused_at_construction(kit, tmp_path):
+    class Net(kit.network):
         def __init__(self, n_features, width):
             super().__init__(n_features)
 
     with pytest.raises(ConfigError, match=r"Net cannot be built from the model parameters: missing .*'width'"):
-        room.experiment(tmp_path, cls=Net)
+        kit.experiment(tmp_path, cls=Net)
 
 
-def test_unknown_keywords_of_a_run_are_refused(room, tmp_path, manager):
+def test_unknown_keywords_of_a_run_are_refused(kit, tmp_path, manager):
     with pytest.raises(ConfigError, match="unknown training setting 'num_epoch'; did you mean 'num_epochs'"):
-        room.experiment(tmp_path).run(manager(), num_epoch=3)
+        kit.experiment(tmp_path).run(manager(), num_epoch=3)

@@ -11,8 +11,8 @@ from delira.errors import ConfigError
 pytestmark = pytest.mark.turns
 
 
-def test_a_cross_validation_cannot_be_continued_by_a_run(room, tmp_path, manager):
-    experiment = room.experiment(tmp_path)
+def test_a_cross_validation_cannot_be_continued_by_a_run(kit, tmp_path, manager):
+    experiment = kit.experiment(tmp_path)
     folder = experiment.kfold(manager(), {"mae": mae}, num_splits=2).path
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     for path in (folder, folder / "fold_00"):
@@ -23,8 +23,8 @@ def test_a_cross_validation_cannot_be_continued_by_a_run(room, tmp_path, manager
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
-def test_a_run_cannot_be_continued_by_a_cross_validation(room, tmp_path, manager):
-    experiment = room.experiment(tmp_path)
+def test_a_run_cannot_be_continued_by_a_cross_validation(kit, tmp_path, manager):
+    experiment = kit.experiment(tmp_path)
     experiment.run(manager())
     with pytest.raises(ConfigError, match="holds a run and cannot be continued by a kfold"):
         experiment.kfold(manager(), {"mae": mae}, num_splits=2, resume=experiment.last_trainer.save_path.parent)
@@ -44,8 +44,8 @@ def test_a_run_cannot_be_continued_by_a_cross_validation(room, tmp_path, manager
         ("parameters and data", {"seed": 8}, {"val_freq": 2}),
     ],
 )
-def test_a_run_is_continued_only_with_what_it_began_with(room, tmp_path, manager, what, data, settings):
-    experiment = room.experiment(tmp_path)
+def test_a_run_is_continued_only_with_what_it_began_with(kit, tmp_path, manager, what, data, settings):
+    experiment = kit.experiment(tmp_path)
     experiment.run(manager())
     folder = experiment.last_trainer.save_path.parent
     before = (folder / "ledger.jsonl").read_bytes()
@@ -74,8 +74,8 @@ def shifted(batch):
         ({}, {"num_epochs": 1}, "fold 0 was trained for 2 epochs already, more than num_epochs=1"),
     ],
 )
-def test_a_cross_validation_is_continued_only_with_what_it_began_with(room, tmp_path, manager, data, settings, match):
-    experiment = room.experiment(tmp_path, training={"save_freq": 1})
+def test_a_cross_validation_is_continued_only_with_what_it_began_with(kit, tmp_path, manager, data, settings, match):
+    experiment = kit.experiment(tmp_path, training={"save_freq": 1})
     with pytest.raises(Interrupted, match="in epoch 1, step 0"):
         experiment.kfold(manager(), {"mae": mae}, num_splits=2, callbacks=[InterruptOnce(1, 0, fold=1)])
     (folder,) = experiment.save_path.iterdir()

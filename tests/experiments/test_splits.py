@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from small_rooms import build_room
+from small_backends import build_kit
 
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError, MissingKeyError
@@ -52,11 +52,11 @@ def test_an_integer_of_numpy_is_an_integer():
 
 @pytest.mark.parametrize("key", ["lable", "number.of", "patient"])
 def test_a_label_key_that_no_sample_has_is_refused_before_the_first_step(tmp_path, manager, key):
-    room = build_room("toy")
+    kit = build_kit("toy")
     if key == "number.of":  # the entry it leads into is there
-        room.experiment(tmp_path, training={"num_epochs": 1}).kfold(manager(12), num_splits=2, label_key=key)
+        kit.experiment(tmp_path, training={"num_epochs": 1}).kfold(manager(12), num_splits=2, label_key=key)
         return
-    experiment = room.experiment(tmp_path, training={"num_epochs": 1, "callbacks": [Steps()]})
+    experiment = kit.experiment(tmp_path, training={"num_epochs": 1, "callbacks": [Steps()]})
     guess = ".*did you mean 'label'" if key == "lable" else ""
     with pytest.raises(MissingKeyError, match=f"label_key='{key}' names no entry of the samples, .*'label'{guess}"):
         experiment.kfold(manager(12), num_splits=2, label_key=key)
@@ -64,11 +64,11 @@ def test_a_label_key_that_no_sample_has_is_refused_before_the_first_step(tmp_pat
 
 
 def test_a_label_key_may_be_given_by_set_labels_or_made_by_a_transform(tmp_path, manager):
-    room, data = build_room("toy"), manager(12)
+    kit, data = build_kit("toy"), manager(12)
     data.dataset.set_labels("site", np.arange(12) % 2)
-    room.experiment(tmp_path, training={"num_epochs": 1}).kfold(data, num_splits=2, label_key="site")
+    kit.experiment(tmp_path, training={"num_epochs": 1}).kfold(data, num_splits=2, label_key="site")
     made = BaseDataManager(manager(12).dataset, 4, transforms=lambda batch: {**batch, "sign": np.sign(batch["label"])})
-    result = room.experiment(tmp_path, training={"num_epochs": 1}).kfold(made, num_splits=2, label_key="sign")
+    result = kit.experiment(tmp_path, training={"num_epochs": 1}).kfold(made, num_splits=2, label_key="sign")
     assert set(np.unique(result.folds[0].targets["sign"])) <= {-1, 0, 1}
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from edited_files import read_plain, write_lines
 from problems import linear_problem
-from small_rooms import toy_room
+from small_backends import toy_kit
 
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError
@@ -63,7 +63,7 @@ class Stop(AbstractCallback):
 def cross_validate(path: Path, *callbacks: Any, **more: Any) -> KFoldResult:
     data = BaseDataManager(linear_problem(24, 3, 7, patient=np.arange(24) // 2), 4)
     training = {"val_metrics": {"rmse": rmse}, "save_freq": 1, "num_epochs": 3}
-    experiment = toy_room().experiment(path, training=training, val_score_key="rmse")
+    experiment = toy_kit().experiment(path, training=training, val_score_key="rmse")
     options = {
         "metrics": metrics(),
         "groups_key": "patient",
@@ -172,7 +172,7 @@ def test_a_run_that_was_written_before_there_was_a_summary_is_read(live):
 
 
 def test_a_single_training_is_one_fold(tmp_path, manager):
-    experiment = toy_room().experiment(tmp_path, training={"val_metrics": {"rmse": rmse}, "num_epochs": 2})
+    experiment = toy_kit().experiment(tmp_path, training={"val_metrics": {"rmse": rmse}, "num_epochs": 2})
     experiment.run(manager(12), manager(6), val_score_key="rmse")
     loaded = KFoldResult.load(tmp_path)
     (fold,) = loaded.folds
@@ -185,7 +185,7 @@ def test_a_single_training_is_one_fold(tmp_path, manager):
 
 
 def test_what_a_trainer_alone_left_is_shown_as_one_training(tmp_path, manager):
-    trainer = toy_room().experiment(tmp_path, training={"num_epochs": 2}).setup(training=True)
+    trainer = toy_kit().experiment(tmp_path, training={"num_epochs": 2}).setup(training=True)
     trainer.train(2, manager(12))
     folder = trainer.save_path.parent
     loaded = KFoldResult.load(folder)
@@ -394,7 +394,7 @@ def test_a_run_that_was_broken_off_cannot_go_on_without_its_manifest(tmp_path):
 
 
 def test_a_single_training_without_manifest_and_ledger_stays_one(tmp_path, manager):
-    experiment = toy_room().experiment(tmp_path, training={"num_epochs": 2})
+    experiment = toy_kit().experiment(tmp_path, training={"num_epochs": 2})
     experiment.run(manager(12), manager(6))
     for name in ("manifest.json", "ledger.jsonl"):
         next(tmp_path.rglob(name)).unlink()
@@ -479,7 +479,7 @@ class Shown:
 
 def test_a_password_is_in_no_report(tmp_path):
     training = {"num_epochs": 1, "logging_type": Shown, "logging_kwargs": {"password": "open sesame"}}
-    experiment = toy_room().experiment(tmp_path, training=training)
+    experiment = toy_kit().experiment(tmp_path, training=training)
     result = experiment.kfold(BaseDataManager(linear_problem(12, 3, 7), 4), num_splits=2)
     loaded = KFoldResult.load(result.path)
     for shown in (result, loaded):

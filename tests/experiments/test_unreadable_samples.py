@@ -30,10 +30,10 @@ def lazy(regression):
 
 
 @pytest.fixture
-def cross_validated(room, lazy, tmp_path):
+def cross_validated(kit, lazy, tmp_path):
     def run(workers=0, batch_size=1):
         manager = BaseDataManager(lazy, batch_size, workers, bad_samples="skip")
-        experiment = room.experiment(tmp_path / f"{workers}-{batch_size}", training={"val_metrics": {"mae": mae}})
+        experiment = kit.experiment(tmp_path / f"{workers}-{batch_size}", training={"val_metrics": {"mae": mae}})
         with pytest.warns(UserWarning, match="sample .* is left out, it cannot be loaded: OSError: torn"):
             return experiment.kfold(manager, num_splits=3, shuffle=True, random_seed=1)
 
@@ -59,9 +59,9 @@ def test_their_predictions_are_not_given_to_others(cross_validated, lazy):
         assert targets[index] == lazy[index]["label"]
 
 
-def test_the_number_of_workers_changes_nothing(cross_validated, room):
+def test_the_number_of_workers_changes_nothing(cross_validated, kit):
     alone, helped = cross_validated(0, 5), cross_validated(2, 5)
-    assert room.same(alone.oof.predictions["pred"], helped.oof.predictions["pred"])
+    assert kit.same(alone.oof.predictions["pred"], helped.oof.predictions["pred"])
     assert [fold.history for fold in alone.folds] == [fold.history for fold in helped.folds]
 
 
@@ -76,9 +76,9 @@ class Breaks(AbstractCallback):
 
 
 @pytest.mark.filterwarnings("ignore:sample .* is left out:UserWarning")
-def test_a_resumed_cross_validation_still_knows_them(room, lazy, tmp_path, monkeypatch):
+def test_a_resumed_cross_validation_still_knows_them(kit, lazy, tmp_path, monkeypatch):
     def run(**more):
-        experiment = room.experiment(tmp_path, training={"val_metrics": {"mae": mae}}, callbacks=[Breaks()])
+        experiment = kit.experiment(tmp_path, training={"val_metrics": {"mae": mae}}, callbacks=[Breaks()])
         manager = BaseDataManager(lazy, 5, bad_samples="skip")
         return experiment.kfold(manager, num_splits=3, shuffle=True, random_seed=1, **more)
 
@@ -97,18 +97,18 @@ def test_the_report_lists_them(cross_validated):
     assert text in result.to_html()
 
 
-def test_by_default_the_first_of_them_ends_the_run(room, lazy, tmp_path):
+def test_by_default_the_first_of_them_ends_the_run(kit, lazy, tmp_path):
     with pytest.raises(OSError, match="torn") as caught:
-        room.experiment(tmp_path).run(BaseDataManager(lazy, 4))
+        kit.experiment(tmp_path).run(BaseDataManager(lazy, 4))
     assert any("sample" in note for note in caught.value.__notes__)
 
 
 @pytest.mark.parametrize("batch_size", [1, 5])
 def test_cases_without_finite_predictions_are_named_rightly_where_others_were_left_out(lazy, batch_size):
-    from small_rooms import build_room
+    from small_backends import build_kit
 
-    room, inputs = build_room("toy"), [lazy[index]["data"] for index in (5, 19)]
-    trainer = room.trainer(None, val_metrics={"mae": mae})
+    kit, inputs = build_kit("toy"), [lazy[index]["data"] for index in (5, 19)]
+    trainer = kit.trainer(None, val_metrics={"mae": mae})
     forward = trainer.forward
 
     def spoiled(prepared):

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from problems import linear_problem
-from small_rooms import toy_room
+from small_backends import toy_kit
 from time_limit import within_seconds
 
 if os.name != "posix":
@@ -43,7 +43,7 @@ def experiment(root: Path) -> Any:
     """A training in two epochs of three weights."""
     training = {"num_epochs": 2, "optimizer_params": {"lr": 0.05}, "val_metrics": {"err": mean_squared_error}}
     score = {"val_score_key": "err", "val_score_mode": "lowest"}
-    return toy_room().experiment(root, training={**training, **score}, name="good")
+    return toy_kit().experiment(root, training={**training, **score}, name="good")
 
 
 def cross_validate(root: Path, **more: Any) -> KFoldResult:

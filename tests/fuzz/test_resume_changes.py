@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from fuzz_settings import WRONG
 from problems import linear_problem
-from small_rooms import build_room
+from small_backends import build_kit
 
 from delira.data_loading import BaseDataManager, RandomSampler
 from delira.errors import DeliraError
@@ -84,7 +84,7 @@ def double(batch):
     return {**batch, "data": batch["data"] * 2}
 
 
-def network_of(room, method="doubled"):
+def network_of(kit, method="doubled"):
     """A network class as a user writes it, with one method of its own."""
 
     def doubled(self, value):
@@ -94,12 +94,12 @@ def network_of(room, method="doubled"):
         return 3 * value
 
     code = {"doubled": doubled, "tripled": tripled}[method]
-    return type("Network", (room.network,), {"times": code, "__module__": __name__, "__qualname__": "Network"})
+    return type("Network", (kit.network,), {"times": code, "__module__": __name__, "__qualname__": "Network"})
 
 
-def other_code(room):
+def other_code(backend):
     """The same class with another method, as after an edit of its file."""
-    return network_of(room, "tripled")
+    return network_of(backend, "tripled")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,16 +122,16 @@ class Change:
         return f"{self.kind}, {self.name}"
 
 
-def other_loss(room):
+def other_loss(kit):
     """The same loss under another name would be another one; so is a function of other code."""
-    return {"mse": lambda pred, target: room.loss(pred, target)}
+    return {"mse": lambda pred, target: kit.loss(pred, target)}
 
 
-def settings_of(room) -> dict[str, Any]:
+def settings_of(kit) -> dict[str, Any]:
     """What each setting is changed into."""
     free = dict(FREE)
     return free | {
-        "losses": other_loss(room),
+        "losses": other_loss(kit),
         "loss_keys": {"mse": ["pred", "number"]},
         "train_metrics": {"mae": mae},
         "val_metrics": {"err": mae},
@@ -148,10 +148,10 @@ def settings_of(room) -> dict[str, Any]:
         "seed": 3,
         "convert_batch_to_npy_fn": lambda **predictions: ((), predictions),
         "extra": {"a": 1},
-        "optimizer_cls": type("Other", (room.optimizer_cls,), {}),
+        "optimizer_cls": type("Other", (kit.optimizer_cls,), {}),
         "optimizer_params": {"lr": 0.2, "momentum": 0.5},
         "optim_fn": lambda model, cls, **params: {"default": cls(model.parameters(), **params)},
-        "lr_scheduler_cls": room.halving().get("lr_scheduler_cls", EarlyStopping),
+        "lr_scheduler_cls": kit.halving().get("lr_scheduler_cls", EarlyStopping),
         "lr_scheduler_params": {"gamma": 0.3},
         "gradient_accumulation_steps": 2,
         "gradient_clip_norm": 1.0,
@@ -168,7 +168,7 @@ def settings_of(room) -> dict[str, Any]:
     }
 
 
-def changes_of(room) -> list[Change]:
+def changes_of(backend) -> list[Change]:
     """Everything that can be changed, one thing at a time."""
     settings = [
         Change(
@@ -177,7 +177,7 @@ def changes_of(room) -> list[Change]:
             says=() if name in FREE else (f"training.{name}", name),
             kind=kind,
         )
-        for name, value in settings_of(room).items()
+        for name, value in settings_of(backend).items()
         for kind in ("run", "kfold")
     ]
     callbacks = [
@@ -250,7 +250,7 @@ def samples(n=24, seed=7, shift=0.0, batch_size=4, is_reversed=False, dtype=None
     return BaseDataManager(arrays, batch_size, **settings)
 
 
-def train(room: Any, path: Path, change: Change, resume: Path | None = None, callbacks: tuple[Any, ...] = ()) -> Any:
+def train(kit: Any, path: Path, change: Change, resume: Path | None = None, callbacks: tuple[Any, ...] = ()) -> Any:
     """Train, or go on, as the change asks for it; return the numbers."""
     training: dict[str, Any] = {
         "num_epochs": EPOCHS,
@@ -259,8 +259,8 @@ def train(room: Any, path: Path, change: Change, resume: Path | None = None, cal
         "val_score_mode": "lowest",
     }
     training |= {"val_metrics": {"err": mse}, "seed": 0, **change.settings}
-    experiment = room.experiment(
-        path, model=change.model, cls=(change.cls or network_of)(room), training=training, name="one"
+    experiment = kit.experiment(
+        path, model=change.model, cls=(change.cls or network_of)(kit), training=training, name="one"
     )
     call = dict(change.call)
     call["callbacks"] = [*call.get("callbacks", ()), *callbacks]
@@ -271,24 +271,24 @@ def train(room: Any, path: Path, change: Change, resume: Path | None = None, cal
         return {fold.fold: (fold.metrics["mse"].tolist(), *map(str, fold.history)) for fold in result.folds}
     val = call.pop("val", samples(**{"n": 8, "seed": 1, **change.val}))
     network = experiment.run(data, val, resume=resume, **call)
-    return room.read(network).tolist()
+    return kit.read(network).tolist()
 
 
-def broken_off(room: Any, path: Path, kind: str) -> Path:
+def broken_off(backend: Any, path: Path, kind: str) -> Path:
     """A run that ended before its last epoch."""
     with pytest.raises(Halt):
-        train(room, path, Change(name="nothing", kind=kind), callbacks=(HaltAt(EPOCHS),))
+        train(backend, path, Change(name="nothing", kind=kind), callbacks=(HaltAt(EPOCHS),))
     (run,) = (path / "one").iterdir()
     return run
 
 
-def trouble_of(room: Any, change: Change, run: Path, path: Path, unbroken: Any) -> str:
+def trouble_of(backend: Any, change: Change, run: Path, path: Path, unbroken: Any) -> str:
     """Continue a copy of the run with the change; return what is wrong about it."""
     copy = shutil.copytree(run, path / "one" / run.name)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            got = train(room, path, change, resume=copy)
+            got = train(backend, path, change, resume=copy)
     except DeliraError as error:
         if not change.says:
             return f"refused: {error}"
@@ -302,24 +302,24 @@ def trouble_of(room: Any, change: Change, run: Path, path: Path, unbroken: Any) 
     return "" if got == unbroken else f"other numbers: {got} instead of {unbroken}"
 
 
-def troubles(room_name: str, tmp_path: Path, count: int | None = None) -> list[str]:
+def troubles(backend_name: str, tmp_path: Path, count: int | None = None) -> list[str]:
     """Make the changes, or some of them."""
-    room = build_room(room_name)
-    changes = changes_of(room)
+    kit = build_kit(backend_name)
+    changes = changes_of(kit)
     rng = random.Random(SEED)
     changes = changes if count is None else rng.sample(changes, count)
     lines = []
     for kind in ("run", "kfold"):
-        run = broken_off(room, tmp_path / kind / "broken off", kind)
-        unbroken = train(room, tmp_path / kind / "unbroken", Change(name="nothing", kind=kind))
+        run = broken_off(kit, tmp_path / kind / "broken off", kind)
+        unbroken = train(kit, tmp_path / kind / "unbroken", Change(name="nothing", kind=kind))
         for number, change in enumerate(changes):
-            if change.kind == kind and (line := trouble_of(room, change, run, tmp_path / kind / str(number), unbroken)):
+            if change.kind == kind and (line := trouble_of(kit, change, run, tmp_path / kind / str(number), unbroken)):
                 lines.append(f"{change}: {line}")
     return lines
 
 
 def test_every_setting_is_changed():
-    toy = build_room("toy")
+    toy = build_kit("toy")
     assert {*PLAIN, *PARTS} - {"key_mapping"} <= {*settings_of(toy)}
     assert {*settings_of(toy)} <= {*WRONG}
 
@@ -330,6 +330,6 @@ def test_one_change_is_refused_by_name_or_changes_no_bit(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("room", ["toy", "torch"])
-def test_all_changes_are_refused_by_name_or_change_no_bit(room, tmp_path):
-    assert not (lines := troubles(room, tmp_path)), "\n".join(lines)
+@pytest.mark.parametrize("backend", ["toy", "torch"])
+def test_all_changes_are_refused_by_name_or_change_no_bit(backend, tmp_path):
+    assert not (lines := troubles(backend, tmp_path)), "\n".join(lines)

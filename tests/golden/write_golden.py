@@ -28,7 +28,7 @@ VERSION = "1"
 EPOCHS = 3
 #: name -> (epochs, steps of the next) at which it is written
 PLACES = {"epoch": (2, 0), "inside": (1, 2)}
-#: name -> rooms and what is used in them
+#: name -> backends and what is used in them
 CASES = {
     "toy": {"EMA"},
     "torch": {"EMA", "accumulation"},
@@ -42,7 +42,7 @@ CASES = {
     "jax_two_optimizers": {"two optimizers", "schedule"},
     "sklearn": set(),
 }
-#: packages without which a room is not there
+#: packages without which a backend is not there
 NEEDS = {"toy": (), "torchscript": ("torch",), "jax": ("jax", "flax", "optax"), "sklearn": ("sklearn", "skops")}
 
 
@@ -62,15 +62,15 @@ class StopAt:
             raise Stop
 
 
-def room_of(case: str) -> str:
-    """The room of a case."""
+def kit_of(case: str) -> str:
+    """The backend of a case."""
     return case.split("_")[0]
 
 
 def missing(case: str) -> list[str]:
     """Packages that a case needs and that are not installed."""
-    room = room_of(case)
-    return [name for name in NEEDS.get(room, (room,)) if importlib.util.find_spec(name) is None]
+    kit = kit_of(case)
+    return [name for name in NEEDS.get(kit, (kit,)) if importlib.util.find_spec(name) is None]
 
 
 def part(name: str) -> Any:
@@ -181,14 +181,14 @@ def build(case: str, path: Path, *callbacks: Any) -> Any:
         "metrics": {"rmse": rmse}, "val_score_key": "rmse", "save_freq": 1, "save_freq_steps": 1, "seed": 5,
         "logging_type": None, "verbose": False, "callbacks": callbacks,
     }  # fmt: skip
-    room = room_of(case)
-    if room == "toy":
+    kit = kit_of(case)
+    if kit == "toy":
         return toy_trainer(path, settings)
-    if room in ("torch", "torchscript"):
-        return torch_trainer(path, settings, features, room == "torchscript")
+    if kit in ("torch", "torchscript"):
+        return torch_trainer(path, settings, features, kit == "torchscript")
     if "accumulation" in features:
         settings["gradient_accumulation_steps"] = 3
-    return part(room).trainer(path, settings, features)
+    return part(kit).trainer(path, settings, features)
 
 
 def train(trainer: Any) -> Any:
@@ -250,7 +250,7 @@ def write(case: str, place: str) -> None:
 def main(cases: Callable[[str], bool] = lambda case: True) -> None:
     for case in filter(cases, CASES):
         if absent := missing(case):
-            raise SystemExit(f"the golden checkpoints of {room_of(case)} need {', '.join(absent)}")
+            raise SystemExit(f"the golden checkpoints of {kit_of(case)} need {', '.join(absent)}")
         for place in PLACES:
             if found := sorted(path.name for path in HERE.glob(f"{case}_{place}_{VERSION}.*")):
                 print(f"{', '.join(found)}: there already, and kept as they are")

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn import metrics as sk
 from sklearn import model_selection as ms
 
-from delira.contract import room_default
+from delira.contract import backend_default
 from delira.data_loading import BaseDataManager
 from delira.metrics import accuracy, per_sample
 from delira.testing import ToyExperiment, ToyNetwork, mean_squared_error
@@ -41,7 +41,7 @@ class Handing(ToyNetwork):
         return handed(x, epoch, fold)
 
     @staticmethod
-    @room_default
+    @backend_default
     def closure(model: Any, data_dict: Any, optimizers: Any, losses: Any = None, **kwargs: Any) -> Any:  # type: ignore[override]
         found = model(data_dict["data"])
         return {}, {"mse": mean_squared_error(found["number"], data_dict["value"])}, found

@@ -225,7 +225,7 @@ def without(rows: Callable[..., np.ndarray], none: int) -> Callable[..., np.ndar
     return lambda pred, label: rows(pred, np.where(label == none, 0, label))
 
 
-def own_cases(room: str) -> dict[str, Case]:
+def own_cases(backend: str) -> dict[str, Case]:
     """Delira's own losses, as the backends have them."""
     from delira.training import losses
 
@@ -233,13 +233,13 @@ def own_cases(room: str) -> dict[str, Case]:
         return Case(make=getattr(losses, name), **what)
 
     focal = {"alpha": 0.3, "gamma": 1.5}
-    dice, tversky = f"DiceLoss{room}", f"TverskyLoss{room}"
+    dice, tversky = f"DiceLoss{backend}", f"TverskyLoss{backend}"
     return {
-        f"BCEFocalLoss{room}": case(
-            f"BCEFocalLoss{room}", settings=focal, draw=probabilities, rows=loss_rows.focal(0.3, 1.5, False)
+        f"BCEFocalLoss{backend}": case(
+            f"BCEFocalLoss{backend}", settings=focal, draw=probabilities, rows=loss_rows.focal(0.3, 1.5, False)
         ),
-        f"BCEFocalLossLogit{room}": case(
-            f"BCEFocalLossLogit{room}", settings=focal, draw=logits, rows=loss_rows.focal(0.3, 1.5, True)
+        f"BCEFocalLossLogit{backend}": case(
+            f"BCEFocalLossLogit{backend}", settings=focal, draw=logits, rows=loss_rows.focal(0.3, 1.5, True)
         ),
         dice: case(dice, draw=masks, rows=loss_rows.dice),
         f"{dice} of a batch": case(
@@ -249,14 +249,14 @@ def own_cases(room: str) -> dict[str, Case]:
         f"{tversky} of a batch": case(
             tversky, settings={"batch": True}, draw=masks, rows=loss_rows.tversky_of_batch, is_of_batch=True
         ),
-        f"DiceCELoss{room}": case(
-            f"DiceCELoss{room}", draw=masks, rows=loss_rows.dice_and_entropy, reductions=()
+        f"DiceCELoss{backend}": case(
+            f"DiceCELoss{backend}", draw=masks, rows=loss_rows.dice_and_entropy, reductions=()
         ),
     }  # fmt: skip
 
 
-def own_names(room: str) -> set[str]:
+def own_names(backend: str) -> set[str]:
     """All of delira's own losses of a backend."""
     from delira.training import losses
 
-    return {name for name in dir(losses) if name.endswith(room)}
+    return {name for name in dir(losses) if name.endswith(backend)}

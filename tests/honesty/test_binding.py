@@ -187,16 +187,16 @@ def test_loss_keys_win_over_names():
 
 
 @pytest.mark.parametrize("is_prediction_first", [True, False])
-def test_a_training_reports_losses_and_metrics_as_their_names_say(room, manager, is_prediction_first):
+def test_a_training_reports_losses_and_metrics_as_their_names_say(kit, manager, is_prediction_first):
     names = ("prediction", "target") if is_prediction_first else ("target", "prediction")
     signed = named(*names, is_prediction_first)
     train = manager()
-    trainer = room.trainer(
-        None, losses={"mse": room.loss, "signed": named(*names, is_prediction_first)},
+    trainer = kit.trainer(
+        None, losses={"mse": kit.loss, "signed": named(*names, is_prediction_first)},
         train_metrics={"step": named(*names, is_prediction_first)}, metrics={"whole": signed},
         val_metrics={"held_out": signed}, optimizer_params={"lr": 0.0},
     )  # fmt: skip
-    weight = room.read(trainer.module).copy()
+    weight = kit.read(trainer.module).copy()
     trainer.train(1, train, manager())
     batches = list(train.epoch(0, 0, 1))
     x, y = (np.concatenate([batch[key] for batch in batches]) for key in ("data", "label"))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.model_selection import TimeSeriesSplit
-from small_rooms import build_room
+from small_backends import build_kit
 
 from delira.data_loading import BaseDataManager, DictDataset
 from delira.errors import ConfigError
@@ -76,7 +76,7 @@ def test_what_has_all_its_classes_or_none_has_no_caveat(labels):
 def test_result_terminal_page_and_stored_run_tell_it(tmp_path):
     rng = np.random.default_rng(0)
     arrays = {"data": rng.normal(size=(200, 3)), "label": rng.normal(size=(200, 1)), "patient": UNEVEN}
-    experiment = build_room("toy").experiment(tmp_path)
+    experiment = build_kit("toy").experiment(tmp_path)
     result = experiment.kfold(BaseDataManager(arrays, 20), num_splits=5, num_epochs=1, groups_key="patient")
     for each in (result, KFoldResult.load(result.path)):
         (told,) = each.warnings

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_rooms import build_room
+from small_backends import build_kit
 
 pytest.importorskip("sklearn")
 pytest.importorskip("skops", reason="what was fitted is stored by the package 'skops', which is not installed")
@@ -52,7 +52,7 @@ def seen_input(y_true, y_pred):
 
 def kfold(path, arrays, preprocessing, *, n_features=3, batch_size=5, seen=None, **options):
     metrics = {"val_metrics": {"rmse": rmse, "input": seen_input}, "metric_keys": {"input": ("data", "pred")}}
-    experiment = build_room("toy").experiment(path, {"n_features": n_features}, training={"num_epochs": 1, **metrics})
+    experiment = build_kit("toy").experiment(path, {"n_features": n_features}, training={"num_epochs": 1, **metrics})
     return experiment.kfold(
         arrays if isinstance(arrays, BaseDataManager) else BaseDataManager(arrays, batch_size),
         num_splits=3, val_split=0.25, preprocessing=preprocessing, callbacks=[seen] if seen else [],

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import sklearn.metrics
 from scripted import scripted
-from small_rooms import build_room
+from small_backends import build_kit
 
 from delira import metrics as ours
 from delira.errors import ConfigError
@@ -23,10 +23,10 @@ def quality(y_true, y_pred):
     return float(np.mean(y_pred))
 
 
-def best_epoch(room, path, manager, name, values=UP, **settings):
+def best_epoch(kit, path, manager, name, values=UP, **settings):
     """The epoch that is selected when a validation score takes these values, one after the other."""
     settings = {"val_metrics": {name: scripted(*values)}, "val_score_key": name, **settings}
-    trainer = room.trainer(path, **settings)
+    trainer = kit.trainer(path, **settings)
     trainer.train(len(values), manager(), manager(7))
     return trainer.state.best_epoch
 
@@ -36,61 +36,61 @@ def best_epoch(room, path, manager, name, values=UP, **settings):
 
 @pytest.mark.sampled("values")
 @pytest.mark.parametrize("name", ["accuracy", "acc", "val_accuracy", "f1", "AUROC", "r2", "neg_mean_absolute_error"])
-def test_without_a_mode_the_best_epoch_is_that_of_the_highest_accuracy(name, room, tmp_path, manager):
-    assert best_epoch(room, tmp_path, manager, name) == 1 + int(np.argmax(UP))
+def test_without_a_mode_the_best_epoch_is_that_of_the_highest_accuracy(name, kit, tmp_path, manager):
+    assert best_epoch(kit, tmp_path, manager, name) == 1 + int(np.argmax(UP))
 
 
 @pytest.mark.parametrize("name", ["mae", "val_mae", "dice_loss", "top_1_error"])
-def test_without_a_mode_the_best_epoch_is_that_of_the_lowest_error(name, room, tmp_path, manager):
-    assert best_epoch(room, tmp_path, manager, name) == 1 + int(np.argmin(UP))
+def test_without_a_mode_the_best_epoch_is_that_of_the_lowest_error(name, kit, tmp_path, manager):
+    assert best_epoch(kit, tmp_path, manager, name) == 1 + int(np.argmin(UP))
 
 
-def test_without_a_mode_a_real_score_selects_its_best_epoch(room, tmp_path, manager):
+def test_without_a_mode_a_real_score_selects_its_best_epoch(kit, tmp_path, manager):
     for name, metric, pick in (
         ("fit", sklearn.metrics.r2_score, np.argmax),
         ("off", sklearn.metrics.max_error, np.argmin),
     ):
-        trainer = room.trainer(tmp_path / name, val_metrics={name: metric}, val_score_key=name)
+        trainer = kit.trainer(tmp_path / name, val_metrics={name: metric}, val_score_key=name)
         trainer.train(4, manager(20), manager(7))
         values = [record[f"val_{name}"] for record in trainer.state.history]
         assert trainer.state.best_epoch == 1 + int(pick(values)), values
 
 
-def test_a_loss_is_better_the_smaller_it_is_whatever_it_is_called(room, tmp_path, manager):
-    trainer = room.trainer(tmp_path, losses={"accuracy": room.loss}, val_score_key="accuracy")
+def test_a_loss_is_better_the_smaller_it_is_whatever_it_is_called(kit, tmp_path, manager):
+    trainer = kit.trainer(tmp_path, losses={"accuracy": kit.loss}, val_score_key="accuracy")
     trainer.train(4, manager(20), manager(7))
     values = [record["val_accuracy"] for record in trainer.state.history]
     assert trainer.state.best_epoch == 1 + int(np.argmin(values))
 
 
-def test_what_an_object_says_of_itself_goes_before_its_name(room, tmp_path, manager):
+def test_what_an_object_says_of_itself_goes_before_its_name(kit, tmp_path, manager):
     metric = scripted(*UP)
     metric.higher_is_better = False
-    assert best_epoch(room, tmp_path, manager, "accuracy", val_metrics={"accuracy": metric}) == 1
+    assert best_epoch(kit, tmp_path, manager, "accuracy", val_metrics={"accuracy": metric}) == 1
 
 
-def test_an_unknown_score_must_be_said_when_it_is_named(room, tmp_path, manager):
+def test_an_unknown_score_must_be_said_when_it_is_named(kit, tmp_path, manager):
     settings = {"val_metrics": {"quality": quality}, "val_score_key": "quality"}
     with pytest.raises(ConfigError, match=BOTH_SPELLINGS):
-        room.trainer(tmp_path / "trainer", **settings)
+        kit.trainer(tmp_path / "trainer", **settings)
     with pytest.raises(ConfigError, match=BOTH_SPELLINGS):
-        room.experiment(tmp_path / "experiment", **settings)
+        kit.experiment(tmp_path / "experiment", **settings)
     with pytest.raises(ConfigError, match=BOTH_SPELLINGS):
-        room.trainer(tmp_path / "train", val_metrics={"quality": quality}).train(1, manager(), manager(), "quality")
+        kit.trainer(tmp_path / "train", val_metrics={"quality": quality}).train(1, manager(), manager(), "quality")
     assert not list(tmp_path.rglob("checkpoint_*"))
 
 
 @pytest.mark.sampled("values")
 @pytest.mark.parametrize(("mode", "epoch"), [("max", 2), ("highest", 2), ("min", 1), ("lowest", 1)])
-def test_what_is_said_goes_before_what_is_known(mode, epoch, room, tmp_path, manager):
-    assert best_epoch(room, tmp_path / "name", manager, "quality", val_score_mode=mode) == epoch
-    assert best_epoch(room, tmp_path / "known", manager, "accuracy", val_score_mode=mode) == epoch
+def test_what_is_said_goes_before_what_is_known(mode, epoch, kit, tmp_path, manager):
+    assert best_epoch(kit, tmp_path / "name", manager, "quality", val_score_mode=mode) == epoch
+    assert best_epoch(kit, tmp_path / "known", manager, "accuracy", val_score_mode=mode) == epoch
 
 
-def test_the_signatures_say_auto(room):
+def test_the_signatures_say_auto(kit):
     import inspect
 
-    for function in (room.trainer_cls.__init__, room.experiment_cls.__init__, room.trainer_cls.train):
+    for function in (kit.trainer_cls.__init__, kit.experiment_cls.__init__, kit.trainer_cls.train):
         assert inspect.signature(function).parameters["val_score_mode"].default == "auto"
 
 
@@ -99,28 +99,28 @@ def test_the_signatures_say_auto(room):
 
 @pytest.mark.sampled("values")
 @pytest.mark.parametrize(("metric", "key"), [("mae", "val_mae"), ("val_mae", "mae"), ("val_mae", "val_mae")])
-def test_a_score_is_found_with_and_without_val(metric, key, room, tmp_path, manager):
+def test_a_score_is_found_with_and_without_val(metric, key, kit, tmp_path, manager):
     settings = {"val_metrics": {metric: scripted(*UP)}, "val_score_key": key}
-    assert best_epoch(room, tmp_path / "made", manager, metric, **settings) == 1
-    trainer = room.trainer(tmp_path / "asked", val_metrics={metric: scripted(*UP)})
+    assert best_epoch(kit, tmp_path / "made", manager, metric, **settings) == 1
+    trainer = kit.trainer(tmp_path / "asked", val_metrics={metric: scripted(*UP)})
     trainer.train(3, manager(), manager(7), key)
     assert (trainer.state.best_epoch, trainer.state.score_key) == (1, "val_mae")
 
 
-def test_two_values_never_stand_under_one_name(room, tmp_path):
+def test_two_values_never_stand_under_one_name(kit, tmp_path):
     with pytest.raises(ConfigError, match="names a metric and the validation of a loss"):
-        room.trainer(tmp_path, val_metrics={"val_mse": quality})
+        kit.trainer(tmp_path, val_metrics={"val_mse": quality})
     for setting in ("metrics", "train_metrics"):
         with pytest.raises(ConfigError, match=f"{setting} names 'val_x', which is how values of the validation begin"):
-            room.trainer(tmp_path, **{setting: {"val_x": quality}})
+            kit.trainer(tmp_path, **{setting: {"val_x": quality}})
 
 
 # ---- the direction of one score is not that of another
 
 
-def test_another_score_does_not_take_the_mode_over(room, tmp_path, manager):
+def test_another_score_does_not_take_the_mode_over(kit, tmp_path, manager):
     metrics = {"accuracy": scripted(*UP), "mae": scripted(*UP)}
-    trainer = room.trainer(tmp_path, val_metrics=metrics, val_score_key="accuracy", val_score_mode="max")
+    trainer = kit.trainer(tmp_path, val_metrics=metrics, val_score_key="accuracy", val_score_mode="max")
     trainer.train(3, manager(), manager(7), val_score_key="mae")
     assert (trainer.state.best_epoch, trainer.state.score_mode) == (1, "lowest")
     flat = merged({"val_score_key": "accuracy", "val_score_mode": "max"}, {}, {"val_score_key": "val_mae"})
@@ -219,7 +219,7 @@ def test_torchmetrics_say_it_themselves():
 
 def test_acc_of_a_squared_error_is_better_the_smaller_it_is(manager, tmp_path):
     torch = pytest.importorskip("torch")
-    config = build_room("torch").trainer(tmp_path, losses={"l": torch.nn.MSELoss()}, val_metrics={"acc": "acc"}).config
+    config = build_kit("torch").trainer(tmp_path, losses={"l": torch.nn.MSELoss()}, val_metrics={"acc": "acc"}).config
     assert config.score("acc", "auto") == ("acc", "lowest")
 
 
@@ -231,13 +231,13 @@ def test_acc_of_a_squared_error_is_better_the_smaller_it_is(manager, tmp_path):
 )
 def test_a_callback_that_watches_an_unknown_score_must_be_told(callback, tmp_path, manager, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    room = build_room("torch")
+    kit = build_kit("torch")
     match = (
         r"small or large values of '(val_)?quality' are good, so say mode='min' \(also called 'lowest'\) or mode='max'"
     )
 
     def fit():
-        trainer = room.trainer(tmp_path, val_metrics={"quality": quality}, callbacks=[callback("val_quality")])
+        trainer = kit.trainer(tmp_path, val_metrics={"quality": quality}, callbacks=[callback("val_quality")])
         trainer.train(1, manager(), manager(7))
 
     with pytest.raises(ConfigError, match=match):
@@ -246,21 +246,21 @@ def test_a_callback_that_watches_an_unknown_score_must_be_told(callback, tmp_pat
 
 
 def test_callbacks_know_what_the_score_of_the_run_knows(tmp_path, manager):
-    room = build_room("toy")
+    kit = build_kit("toy")
     metric = scripted(0.1, 0.2, 0.3, 0.4, 0.5)
     metric.higher_is_better = True
-    trainer = room.trainer(tmp_path, val_metrics={"quality": metric}, callbacks=[EarlyStopping("quality", patience=1)])
+    trainer = kit.trainer(tmp_path, val_metrics={"quality": metric}, callbacks=[EarlyStopping("quality", patience=1)])
     trainer.train(5, manager(), manager(7))
     assert trainer.state.epoch == 5
 
 
 def test_a_plateau_of_another_value_than_the_score_knows_its_direction(tmp_path, manager):
     torch = pytest.importorskip("torch")
-    room = build_room("torch")
+    kit = build_kit("torch")
     for name, cls in (("theirs", torch.optim.lr_scheduler.ReduceLROnPlateau), ("ours", None)):
         plateau = {"lr_scheduler_cls": cls, "lr_scheduler_params": {"monitor": "val_r2", "patience": 0, "factor": 0.5}}
         own = {"callbacks": [ReduceLROnPlateau("val_r2", patience=0, factor=0.5)]}
-        trainer = room.trainer(
+        trainer = kit.trainer(
             tmp_path / name, val_metrics={"r2": scripted(0.1, 0.2, 0.3)}, **(own if cls is None else plateau)
         )
         trainer.train(3, manager(), manager(7))
@@ -270,11 +270,11 @@ def test_a_plateau_of_another_value_than_the_score_knows_its_direction(tmp_path,
 # ---- runs of before
 
 
-def stopped(room, path, manager, **settings):
+def stopped(kit, path, manager, **settings):
     """A run of two epochs of three, in a folder as an older version of delira left it."""
     import json
 
-    experiment = room.experiment(path, val_metrics={"r2": sklearn.metrics.r2_score}, val_score_key="r2", **settings)
+    experiment = kit.experiment(path, val_metrics={"r2": sklearn.metrics.r2_score}, val_score_key="r2", **settings)
     experiment.run(manager(20), manager(7), num_epochs=2)
     (manifest,) = path.rglob("manifest.json")
     stated = json.loads(manifest.read_text())
@@ -284,14 +284,14 @@ def stopped(room, path, manager, **settings):
 
 
 def test_a_run_of_before_that_said_its_mode_goes_on(tmp_path, manager):
-    experiment, folder = stopped(build_room("toy"), tmp_path, manager, val_score_mode="lowest")
+    experiment, folder = stopped(build_kit("toy"), tmp_path, manager, val_score_mode="lowest")
     experiment.run(manager(20), manager(7), num_epochs=3, resume=folder)
     assert experiment.last_trainer.state.score_mode == "lowest"
 
 
 def test_a_run_of_before_that_took_the_lowest_by_default_is_not_turned_round(tmp_path, manager):
-    room = build_room("toy")
-    experiment, folder = stopped(room, tmp_path, manager)
+    kit = build_kit("toy")
+    experiment, folder = stopped(kit, tmp_path, manager)
     with pytest.raises(ConfigError, match=r'training\.val_score_mode: "lowest" in the run, "highest" now'):
         experiment.run(manager(20), manager(7), num_epochs=3, resume=folder)
     experiment.run(manager(20), manager(7), num_epochs=3, resume=folder, val_score_mode="lowest")

@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 from scripted import scripted
-from small_rooms import build_room
+from small_backends import build_kit
 
 import delira.io.verify
 from delira.cli.verify import verify
@@ -26,7 +26,7 @@ def mean_of(y_true, y_pred):
 def cross_validated(path, manager, *scores, callbacks=(), num_splits=2, resume=None, **settings):
     """A toy cross-validation whose score in epoch n is ``scores[n - 1]``; tested by the mean of what is predicted."""
     training = {"num_epochs": len(scores), "val_metrics": {"score": scripted(*scores)}, "save_freq": None, **settings}
-    experiment = build_room("toy").experiment(path, training=training, val_score_key="score", val_score_mode="min")
+    experiment = build_kit("toy").experiment(path, training=training, val_score_key="score", val_score_mode="min")
     data = manager(20)
     return experiment.kfold(data, {"mean": mean_of}, num_splits=num_splits, callbacks=[*callbacks], resume=resume)
 
@@ -102,7 +102,7 @@ def test_result_ledger_page_and_verify_say_which_weights_were_tested(tmp_path, m
 
 def test_a_single_training_says_it_too(tmp_path, manager):
     training = {"num_epochs": 3, "val_metrics": {"score": scripted(*SCORES)}, "save_freq": None}
-    experiment = build_room("toy").experiment(
+    experiment = build_kit("toy").experiment(
         tmp_path, training=training, val_score_key="score", val_score_mode="min", callbacks=[Lost(0)]
     )
     experiment.run(manager(20), manager(7))

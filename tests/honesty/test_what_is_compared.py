@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from compared_runs import begun, data, go_on
 from problems import linear_problem
-from small_rooms import build_room
+from small_backends import build_kit
 
 from delira.errors import ConfigError
 from delira.runs.code_of import code_of_functions
@@ -50,19 +50,19 @@ def test_the_same_validation_data_go_on_and_auto_takes_no_others(tmp_path):
 
 def test_a_run_is_not_continued_with_another_forward(tmp_path):
     torch = pytest.importorskip("torch")
-    room = build_room("torch")
+    kit = build_kit("torch")
 
     def network(factor):
-        class Net(room.network):
+        class Net(kit.network):
             def forward(self, x):
                 return {"pred": factor * super().forward(x)["pred"]}
 
         return Net
 
     _, folder = begun(tmp_path, "torch", cls=network(1.0))
-    same = room.experiment(tmp_path, cls=network(1.0))
+    same = kit.experiment(tmp_path, cls=network(1.0))
     go_on(same, folder)
-    other = room.experiment(tmp_path, cls=network(2.0))
+    other = kit.experiment(tmp_path, cls=network(2.0))
     with pytest.raises(ConfigError, match=r"its code differ .*\n  code: .*Net.forward is another one"):
         go_on(other, folder)
     assert torch is not None
@@ -117,7 +117,7 @@ def test_functions_are_found_wherever_they_are(wrapped):
 def test_a_run_is_not_continued_with_another_loss_or_metric(tmp_path, setting):
     def settings(factor):
         name = "mse" if setting == "losses" else "own"
-        loss = build_room("toy").loss
+        loss = build_kit("toy").loss
 
         def own(prediction, target):
             return factor * loss(prediction, target)
@@ -125,8 +125,8 @@ def test_a_run_is_not_continued_with_another_loss_or_metric(tmp_path, setting):
         return {"training": {setting: {name: own}}}
 
     _, folder = begun(tmp_path, **settings(1.0))
-    go_on(build_room("toy").experiment(tmp_path, **settings(1.0)), folder)
-    other = build_room("toy").experiment(tmp_path, **settings(2.0))
+    go_on(build_kit("toy").experiment(tmp_path, **settings(1.0)), folder)
+    other = build_kit("toy").experiment(tmp_path, **settings(2.0))
     with pytest.raises(ConfigError, match=r"its functions differ .*\n  code: .*own is another one"):
         go_on(other, folder)
     with pytest.warns(UserWarning, match="own is another one"):
@@ -140,7 +140,7 @@ def test_a_run_is_not_continued_with_another_transform(tmp_path, role):
         (train if role == "training" else val).transforms = Chain(scaled(factor))
         return train, val
 
-    experiment = build_room("toy").experiment(tmp_path)
+    experiment = build_kit("toy").experiment(tmp_path)
     experiment.run(*managers(1.0), num_epochs=1)
     folder = experiment.last_trainer.save_path.parent
     experiment.run(*managers(1.0), num_epochs=2, resume=folder)
@@ -157,7 +157,7 @@ def test_a_test_metric_whose_code_has_changed_is_computed_again(tmp_path):
         exec(compile(source, module.__file__, "exec"), vars(module))
         return {"error": module.error}
 
-    experiment = build_room("toy").experiment(tmp_path, training={"num_epochs": 1})
+    experiment = build_kit("toy").experiment(tmp_path, training={"num_epochs": 1})
     first = experiment.kfold(data(), own_metric(1.0), num_splits=2)
     again = experiment.kfold(data(), own_metric(3.0), num_splits=2, resume=first.path)
     for then, now in zip(first.folds, again.folds, strict=True):

@@ -1,4 +1,4 @@
-"""The container of rooms without a format of their own: arrays and JSON in one zip file, executed never."""
+"""The container of backends without a format of their own: arrays and JSON in one zip file, executed never."""
 
 import contextlib
 import io

@@ -14,29 +14,29 @@ from delira.errors import CheckpointError
 POSIX = pytest.mark.skipif(os.name != "posix", reason="links and pipes of POSIX")
 
 
-def trainer_of(room, path, **settings):
-    return room.trainer(path, room.build(dropout=0.2), save_freq=1, **settings)
+def trainer_of(kit, path, **settings):
+    return kit.trainer(path, kit.build(dropout=0.2), save_freq=1, **settings)
 
 
-def everything(room, trainer):
+def everything(backend, trainer):
     """What a trainer would write now."""
     return trainer.load_state(trainer.save_state(trainer.save_path / "now"))
 
 
 @pytest.fixture
-def run(room, manager, tmp_path):
+def run(kit, manager, tmp_path):
     """Folder of a training of three epochs."""
-    trainer_of(room, tmp_path / "run").train(3, manager(), manager(seed=8))
+    trainer_of(kit, tmp_path / "run").train(3, manager(), manager(seed=8))
     return tmp_path / "run"
 
 
 @pytest.fixture
-def newest(room, run):
+def newest(kit, run):
     """Names of the newest checkpoint; those before it are left alone."""
     folder = run / "checkpoints"
-    paths = [folder / f"checkpoint_{name}{room.backend.checkpoint_suffix}" for name in ("last", "epoch_3")]
+    paths = [folder / f"checkpoint_{name}{kit.backend.checkpoint_suffix}" for name in ("last", "epoch_3")]
     assert all(path.samefile(paths[0]) for path in paths)
-    assert not (folder / f"checkpoint_best{room.backend.checkpoint_suffix}").exists()
+    assert not (folder / f"checkpoint_best{kit.backend.checkpoint_suffix}").exists()
     return paths
 
 
@@ -44,11 +44,11 @@ def newest(room, run):
 
 
 @pytest.fixture
-def victim(room, run, newest, tmp_path):
+def victim(kit, run, newest, tmp_path):
     """A trainer that has weights of its own, and a way to let it take bytes over."""
-    trainer = trainer_of(room, tmp_path / "other")
-    path = tmp_path / f"victim{room.backend.checkpoint_suffix}"
-    before = everything(room, trainer)
+    trainer = trainer_of(kit, tmp_path / "other")
+    path = tmp_path / f"victim{kit.backend.checkpoint_suffix}"
+    before = everything(kit, trainer)
 
     class Victim:
         content = newest[0].read_bytes()
@@ -66,13 +66,13 @@ def victim(room, run, newest, tmp_path):
                 loaded = trainer.load_state(path)
             except CheckpointError:
                 return True
-            assert room.same(loaded, self.good)
+            assert kit.same(loaded, self.good)
             return False
 
         def assert_untouched(self):
-            assert room.same(everything(room, trainer), before)
+            assert kit.same(everything(kit, trainer), before)
 
-    assert not room.same(before, Victim.good)
+    assert not kit.same(before, Victim.good)
     assert not Victim().refuses(Victim.content)
     return Victim()
 
@@ -145,8 +145,8 @@ def test_a_file_whose_end_was_not_written_is_refused(victim):
     victim.assert_untouched()
 
 
-def test_blocks_of_two_checkpoints_are_refused(victim, run, room):
-    earlier = (run / "checkpoints" / f"checkpoint_epoch_2{room.backend.checkpoint_suffix}").read_bytes()
+def test_blocks_of_two_checkpoints_are_refused(victim, run, kit):
+    earlier = (run / "checkpoints" / f"checkpoint_epoch_2{kit.backend.checkpoint_suffix}").read_bytes()
     for cut in range(64, min(len(earlier), len(victim.content)), 64):
         for mixed in (victim.content[:cut] + earlier[cut:], earlier[:cut] + victim.content[cut:]):
             if mixed not in (earlier, victim.content):
@@ -208,17 +208,17 @@ def replace(path, what):
 @pytest.mark.sampled("values")
 @POSIX
 @pytest.mark.parametrize("what", BAD)
-def test_a_trainer_falls_back_to_the_checkpoint_before_and_says_so(what, room, run, newest, manager):
+def test_a_trainer_falls_back_to_the_checkpoint_before_and_says_so(what, kit, run, newest, manager):
     for path in newest:
         replace(path, what)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", RuntimeWarning)
-        again = trainer_of(room, run)
+        again = trainer_of(kit, run)
     texts = [str(warning.message) for warning in caught if warning.category is RuntimeWarning]
     assert all(any(str(path) in text for text in texts) for path in newest), texts
     assert not (run / "checkpoints" / "executed").exists()
     assert again.state.epoch == 2
-    assert room.same(
+    assert kit.same(
         again.backend.checkpoints.state_tree(again.network, again.optimizers),
         {
             name: again.load_state(again.checkpoints.path("epoch_2"))[name]
@@ -234,16 +234,16 @@ def test_a_trainer_falls_back_to_the_checkpoint_before_and_says_so(what, room, r
 @POSIX
 @pytest.mark.parametrize("what", ["half of it", "an empty folder", "a pipe", "a link to itself"])
 @pytest.mark.parametrize("name", ["last", "epoch_3", "best"])
-def test_one_bad_name_of_many_does_no_harm(name, what, room, manager, tmp_path):
-    trainer = trainer_of(room, tmp_path / "run", val_score_key="mse")
+def test_one_bad_name_of_many_does_no_harm(name, what, kit, manager, tmp_path):
+    trainer = trainer_of(kit, tmp_path / "run", val_score_key="mse")
     trainer.train(3, manager(), manager(seed=8))
-    before = everything(room, trainer_of(room, tmp_path / "run"))
+    before = everything(kit, trainer_of(kit, tmp_path / "run"))
     replace(trainer.checkpoints.path(name), what)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        again = trainer_of(room, tmp_path / "run", val_score_key="mse")
+        again = trainer_of(kit, tmp_path / "run", val_score_key="mse")
     assert again.state.epoch == 3
-    assert room.same(everything(room, again), before)
+    assert kit.same(everything(kit, again), before)
     again.train(4, manager(), manager(seed=8))
     assert again.load_state(again.checkpoints.path("last"))["epoch"] == 4
 
@@ -251,20 +251,20 @@ def test_one_bad_name_of_many_does_no_harm(name, what, room, manager, tmp_path):
 @pytest.mark.sampled("values")
 @POSIX
 @pytest.mark.parametrize("what", BAD)
-def test_a_bad_file_that_is_named_is_refused_and_changes_nothing(what, room, run, newest, tmp_path):
+def test_a_bad_file_that_is_named_is_refused_and_changes_nothing(what, kit, run, newest, tmp_path):
     replace(newest[0], what)
-    trainer = trainer_of(room, tmp_path / "other")
-    before = everything(room, trainer)
+    trainer = trainer_of(kit, tmp_path / "other")
+    before = everything(kit, trainer)
     for load in (trainer.update_state, trainer.load_state):
         with pytest.raises(CheckpointError, match="checkpoint_last"):
             load(newest[0])
-    assert room.same(everything(room, trainer), before)
+    assert kit.same(everything(kit, trainer), before)
 
 
 # ---- whole files that are no checkpoints
 
 
-def _npz(room, path):
+def _npz(backend, path):
     with open(path, "wb") as file:
         np.savez(file, weight=np.ones(3))
 
@@ -272,11 +272,11 @@ def _npz(room, path):
 def _tree(**changes):
     """A checkpoint that is well written, and wrong in an entry; ``None``: without it."""
 
-    def write(room, path):
-        good = room.trainer_cls.load_state(path.with_name(path.name.replace("last", "epoch_2")))
+    def write(kit, path):
+        good = kit.trainer_cls.load_state(path.with_name(path.name.replace("last", "epoch_2")))
         tree = {name: value for name, value in {**good, "epoch": 9, **changes}.items() if value is not None}
         with open(path, "wb") as file:
-            room.backend.checkpoints.write(file, tree)
+            kit.backend.checkpoints.write(file, tree)
 
     return write
 
@@ -307,11 +307,11 @@ def _tree(**changes):
         "state of text", "epoch is text", "epoch is a list", "step is text",
     ],
 )  # fmt: skip
-def test_a_whole_file_that_is_no_checkpoint_of_this_training_is_refused_by_name(write, room, run, newest):
+def test_a_whole_file_that_is_no_checkpoint_of_this_training_is_refused_by_name(write, kit, run, newest):
     newest[0].unlink()
-    write(room, newest[0])
-    network = room.build(dropout=0.2)
-    before = room.read(network)
+    write(kit, newest[0])
+    network = kit.build(dropout=0.2)
+    before = kit.read(network)
     with pytest.raises(CheckpointError, match="checkpoint_last"):
-        room.trainer(run, network, save_freq=1)
-    assert np.array_equal(room.read(network), before)
+        kit.trainer(run, network, save_freq=1)
+    assert np.array_equal(kit.read(network), before)

@@ -152,7 +152,7 @@ def test_the_weights_of_the_best_network_are_a_file_too(best, tmp_path):
 
 
 def test_a_toy_network_has_its_weights_only(tmp_path):
-    with pytest.raises(ConfigError, match="room 'toy' cannot be exported"):
+    with pytest.raises(ConfigError, match="backend 'toy' cannot be exported"):
         export(ToyNetwork(), tmp_path / "net.onnx", {"data": np.zeros((2, 3))})
     pytest.importorskip("safetensors")
     assert list(load_weights(export(ToyNetwork(), tmp_path / "net.safetensors"))) == ["weight"]
@@ -414,8 +414,8 @@ def test_an_unknown_ending_names_the_known_ones(tmp_path):
         export(Net(), tmp_path / "net.h5", {"data": np.ones((2, 3))})
 
 
-def test_what_belongs_to_no_room_is_not_exported(tmp_path):
-    with pytest.raises(NetworkError, match="Linear belongs to no room"):
+def test_what_belongs_to_no_backend_is_not_exported(tmp_path):
+    with pytest.raises(NetworkError, match="Linear belongs to no backend"):
         export(torch.nn.Linear(3, 1), tmp_path / "net.pt2", {"x": np.ones((2, 3))})
 
 

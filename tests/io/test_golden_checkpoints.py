@@ -41,7 +41,7 @@ def found(request, tmp_path):
     name = request.param
     case = name.rsplit("_", 2)[0]
     if absent := golden.missing(case):
-        pytest.skip(f"the {golden.room_of(case)} room needs {', '.join(absent)}, not installed here")
+        pytest.skip(f"the {golden.kit_of(case)} backend needs {', '.join(absent)}, not installed here")
     (file,) = (path for path in GOLDEN.glob(f"{name}[._]*") if path.suffix != ".json")
     if case == "sklearn" and (written := read_tree(file)["sklearn"]) != importlib.metadata.version("scikit-learn"):
         pytest.skip(f"it is of scikit-learn {written}, which promises nothing for the files of another version")

@@ -157,8 +157,8 @@ def test_what_is_later_than_where_a_run_goes_back_to_is_never_the_state_before(c
     assert resumed(checkpoints) == 2
 
 
-def test_a_training_that_goes_on_from_another_file_forgets_where_it_was(room, manager, tmp_path):
-    trainer = room.trainer(tmp_path / "run", room.build(), save_freq=1)
+def test_a_training_that_goes_on_from_another_file_forgets_where_it_was(kit, manager, tmp_path):
+    trainer = kit.trainer(tmp_path / "run", kit.build(), save_freq=1)
     trainer.train(1, manager(), manager(seed=8))
     other = trainer.save_state(tmp_path / "other")
     trainer.train(4, manager(), manager(seed=8))
@@ -170,16 +170,16 @@ def test_a_training_that_goes_on_from_another_file_forgets_where_it_was(room, ma
 
 @pytest.mark.sampled("values")
 @pytest.mark.parametrize("settings", [{"save_freq": None}, {"save_freq": 1, "keep_last_checkpoints": 1}])
-def test_a_training_whose_newest_file_is_damaged_goes_on_and_ends_alike(room, manager, tmp_path, settings):
-    expected = room.trainer(tmp_path / "whole", room.build(dropout=0.2), val_score_key="mse", **settings)
-    expected = room.read(expected.train(4, manager(), manager(seed=8)))
-    trainer = room.trainer(tmp_path / "run", room.build(dropout=0.2), val_score_key="mse", **settings)
+def test_a_training_whose_newest_file_is_damaged_goes_on_and_ends_alike(kit, manager, tmp_path, settings):
+    expected = kit.trainer(tmp_path / "whole", kit.build(dropout=0.2), val_score_key="mse", **settings)
+    expected = kit.read(expected.train(4, manager(), manager(seed=8)))
+    trainer = kit.trainer(tmp_path / "run", kit.build(dropout=0.2), val_score_key="mse", **settings)
     trainer.train(3, manager(), manager(seed=8))
     last = trainer.checkpoints.path("last")
     with open(last, "r+b") as file:
         file.truncate(last.stat().st_size // 2)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        again = room.trainer(tmp_path / "run", room.build(dropout=0.2), val_score_key="mse", **settings)
+        again = kit.trainer(tmp_path / "run", kit.build(dropout=0.2), val_score_key="mse", **settings)
     assert 1 <= again.state.epoch < 3  # without save_freq not every epoch is saved
-    assert room.same(room.read(again.train(4, manager(), manager(seed=8))), expected)
+    assert kit.same(kit.read(again.train(4, manager(), manager(seed=8))), expected)

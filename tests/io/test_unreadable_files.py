@@ -6,7 +6,7 @@ import os
 import pytest
 from problems import linear_problem
 from refused_files import Refusing
-from small_rooms import toy_room
+from small_backends import toy_kit
 
 from delira.cli.runs import Filter, list_runs
 from delira.cli.verify import verify
@@ -152,14 +152,14 @@ def test_a_damaged_checkpoint_is_set_aside_as_ever(folder):
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.EACCES, errno.EMFILE])
-def test_a_training_whose_checkpoints_cannot_be_read_does_not_begin_anew(room, manager, tmp_path, code):
-    trainer = room.trainer(tmp_path / "run", room.build(), save_freq=1)
+def test_a_training_whose_checkpoints_cannot_be_read_does_not_begin_anew(kit, manager, tmp_path, code):
+    trainer = kit.trainer(tmp_path / "run", kit.build(), save_freq=1)
     trainer.train(2, manager(), manager(seed=8))
     before = content_of(tmp_path / "run" / "checkpoints")
     with Refusing("checkpoint_", code), pytest.raises(UnreadableError, match=rf"\[Errno {code}\].*checkpoint_"):
-        room.trainer(tmp_path / "run", room.build(), save_freq=1)
+        kit.trainer(tmp_path / "run", kit.build(), save_freq=1)
     assert content_of(tmp_path / "run" / "checkpoints") == before
-    assert room.trainer(tmp_path / "run", room.build(), save_freq=1).state.epoch == 2
+    assert kit.trainer(tmp_path / "run", kit.build(), save_freq=1).state.epoch == 2
 
 
 # ---- runs
@@ -169,7 +169,7 @@ def test_a_training_whose_checkpoints_cannot_be_read_does_not_begin_anew(room, m
 def run(tmp_path):
     """A finished cross-validation, and the experiment that would go on with it."""
     training = {"num_epochs": 1, "save_freq": 1, "optimizer_params": {"lr": 0.05}}
-    experiment = toy_room().experiment(tmp_path, name="good", training=training)
+    experiment = toy_kit().experiment(tmp_path, name="good", training=training)
     options = {"num_splits": 2, "random_seed": 5, "metrics": {}}
     data = BaseDataManager(linear_problem(12, 3, 7), 4)
     experiment.kfold(data, **options)
@@ -239,11 +239,11 @@ def test_what_lies_beside_a_fold_is_not_lost_because_it_cannot_be_read_now(run, 
 
 @pytest.mark.parametrize("name", ["timings.json", "guards.json"])
 def test_a_training_does_not_write_over_what_it_cannot_read_now(manager, tmp_path, name):
-    room = toy_room()
-    room.trainer(tmp_path / "run", room.build(), save_freq=1).train(1, manager())
+    kit = toy_kit()
+    kit.trainer(tmp_path / "run", kit.build(), save_freq=1).train(1, manager())
     (tmp_path / "run" / "guards.json").write_text(GUARDS)
     before = content_of(tmp_path / "run")
     with Refusing(name, errno.EACCES), pytest.raises(UnreadableError, match=name):
-        room.trainer(tmp_path / "run", room.build(), save_freq=1)
+        kit.trainer(tmp_path / "run", kit.build(), save_freq=1)
     after = content_of(tmp_path / "run")
     assert after[name] == before[name]

@@ -19,13 +19,13 @@ class Noting(MessageHandler):
         pass
 
 
-def test_a_run_tells_its_parameters_seed_fold_and_versions(room, tmp_path, manager):
+def test_a_run_tells_its_parameters_seed_fold_and_versions(kit, tmp_path, manager):
     handler = Noting()
     training = {
         "num_epochs": 1, "logging_type": handler, "optimizer_params": {"lr": 0.25, "momentum": 0.5},
         "val_metrics": {"error": mean_error},
     }  # fmt: skip
-    experiment = room.experiment(tmp_path, training=training, seed=7)
+    experiment = kit.experiment(tmp_path, training=training, seed=7)
     experiment.run(manager(), fold=3)
     facts = handler.facts
     assert (facts["seed"], facts["fold"], facts["model.n_features"]) == (7, 3, 3)

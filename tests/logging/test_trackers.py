@@ -42,28 +42,28 @@ class Broken:
     """Networks whose steps fail."""
 
     @staticmethod
-    def of(room):
-        class Network(room.network):
+    def of(kit):
+        class Network(kit.network):
             @staticmethod
             def closure(model, data_dict, optimizers, losses=None, metrics=None, fold=0, **kwargs):
                 raise RuntimeError("the step failed")
 
-        return room.build(cls=Network)
+        return kit.build(cls=Network)
 
 
 class Talkative:
     """Networks whose closures log their loss."""
 
     @staticmethod
-    def of(room):
-        class Network(room.network):
+    def of(kit):
+        class Network(kit.network):
             @staticmethod
             def closure(model, data_dict, optimizers, losses=None, metrics=None, fold=0, **kwargs):
-                loss, pred = room.step(model, data_dict, optimizers, losses)
+                loss, pred = kit.step(model, data_dict, optimizers, losses)
                 log({"value": {"value": loss, "name": "own"}})
                 return {}, {"mse": loss}, {"pred": pred}
 
-        return room.build(cls=Network)
+        return kit.build(cls=Network)
 
 
 def data():
@@ -106,12 +106,12 @@ def test_mlflow_has_metrics_texts_and_pictures(client, tmp_path, caplog):
     assert not [record for record in caplog.records if record.name == "delira"]
 
 
-def test_a_continued_training_continues_its_run_of_mlflow(client, room, tmp_path):
+def test_a_continued_training_continues_its_run_of_mlflow(client, kit, tmp_path):
     settings = {
         "logging_type": "mlflow", "save_freq": 1, "logging_kwargs": {"tracking_uri": f"file://{tmp_path}/mlruns"},
     }  # fmt: skip
     for epochs in (2, 3):
-        trainer = room.trainer(tmp_path / "run", Talkative.of(room), **settings)
+        trainer = kit.trainer(tmp_path / "run", Talkative.of(kit), **settings)
         trainer.train(epochs, data())
     experiment = client.get_experiment_by_name("delira")
     (run,) = client.search_runs([experiment.experiment_id])
@@ -125,38 +125,38 @@ def test_a_continued_training_continues_its_run_of_mlflow(client, room, tmp_path
 FACTS = {"seed": 7, "fold": 3, "model.n_features": 3, "training.optimizer_params.lr": 0.25}
 
 
-def run_with(room, tmp_path, **settings):
+def run_with(kit, tmp_path, **settings):
     """Train once, and go on for one more epoch."""
     training = {"save_freq": 1, "optimizer_params": {"lr": 0.25}, **settings}
-    experiment = room.experiment(tmp_path, training=training, seed=7)
+    experiment = kit.experiment(tmp_path, training=training, seed=7)
     experiment.run(data(), num_epochs=1, fold=3)
     return experiment, experiment.last_trainer.save_path
 
 
-def test_mlflow_has_the_parameters_seed_fold_and_versions_of_a_run(client, room, tmp_path):
+def test_mlflow_has_the_parameters_seed_fold_and_versions_of_a_run(client, kit, tmp_path):
     settings = {"logging_type": "mlflow", "logging_kwargs": {"tracking_uri": f"file://{tmp_path}/mlruns"}}
-    experiment, folder = run_with(room, tmp_path, **settings)
+    experiment, folder = run_with(kit, tmp_path, **settings)
     experiment.run(data(), num_epochs=2, fold=3, resume=folder)  # MLflow refuses other values of a parameter it has
     (run,) = client.search_runs([client.get_experiment_by_name("delira").experiment_id])
     assert run.data.params.items() >= {name: str(value) for name, value in FACTS.items()}.items()
     assert run.data.params["versions.numpy"] == np.__version__
 
 
-def test_mlflow_has_a_training_that_failed_as_failed(client, room, tmp_path):
+def test_mlflow_has_a_training_that_failed_as_failed(client, kit, tmp_path):
     kwargs = {"tracking_uri": f"file://{tmp_path}/mlruns"}
-    trainer = room.trainer(tmp_path / "run", Broken.of(room), logging_type="mlflow", logging_kwargs=kwargs)
+    trainer = kit.trainer(tmp_path / "run", Broken.of(kit), logging_type="mlflow", logging_kwargs=kwargs)
     with pytest.raises(RuntimeError, match="the step failed"):
         trainer.train(1, data())
     (run,) = client.search_runs([client.get_experiment_by_name("delira").experiment_id])
     assert run.info.status == "FAILED"
 
 
-def test_what_mlflow_refuses_is_told_before_the_training(client, room, tmp_path):
+def test_what_mlflow_refuses_is_told_before_the_training(client, kit, tmp_path):
     settings = {"logging_type": "mlflow", "logging_kwargs": {"tracking_uri": "nowhere://x"}}
     with pytest.raises(ConfigError, match="MLflow cannot write to 'nowhere://x'"):
-        room.trainer(tmp_path, **settings).train(1, data())
+        kit.trainer(tmp_path, **settings).train(1, data())
     with pytest.raises(ConfigError, match=r"'uri', which MLflowHandler does not take"):
-        room.trainer(tmp_path, logging_type="mlflow", logging_kwargs={"uri": "x"})
+        kit.trainer(tmp_path, logging_type="mlflow", logging_kwargs={"uri": "x"})
 
 
 # ---- Weights & Biases
@@ -218,8 +218,8 @@ def test_wandb_has_numbers_pictures_and_histograms_offline(wandb, tmp_path, capl
     assert not [record for record in caplog.records if record.name == "delira"]
 
 
-def test_wandb_has_the_parameters_seed_fold_and_versions_of_a_run(wandb, room, tmp_path):
-    _, folder = run_with(room, tmp_path, logging_type="wandb", logging_kwargs={"project": "digits"})
+def test_wandb_has_the_parameters_seed_fold_and_versions_of_a_run(wandb, kit, tmp_path):
+    _, folder = run_with(kit, tmp_path, logging_type="wandb", logging_kwargs={"project": "digits"})
     records = offline_records(folder / "logs")
     found = {}
     for record in records:
@@ -229,8 +229,8 @@ def test_wandb_has_the_parameters_seed_fold_and_versions_of_a_run(wandb, room, t
     assert found["versions.numpy"] == np.__version__
 
 
-def test_wandb_draws_epochs_and_steps_over_axes_of_their_own(wandb, room, tmp_path):
-    trainer = room.trainer(tmp_path, Talkative.of(room), logging_type="wandb", logging_kwargs={"project": "digits"})
+def test_wandb_draws_epochs_and_steps_over_axes_of_their_own(wandb, kit, tmp_path):
+    trainer = kit.trainer(tmp_path, Talkative.of(kit), logging_type="wandb", logging_kwargs={"project": "digits"})
     trainer.train(2, data())
     found = logged(tmp_path / "logs")
     epochs = [(each["epoch"], each["mse"]) for each in found if "mse" in each]
@@ -241,8 +241,8 @@ def test_wandb_draws_epochs_and_steps_over_axes_of_their_own(wandb, room, tmp_pa
 
 
 @pytest.mark.parametrize(("network", "code"), [(Talkative, 0), (Broken, 1)])
-def test_wandb_has_a_training_that_failed_as_failed(wandb, room, tmp_path, network, code):
-    trainer = room.trainer(tmp_path, network.of(room), logging_type="wandb")
+def test_wandb_has_a_training_that_failed_as_failed(wandb, kit, tmp_path, network, code):
+    trainer = kit.trainer(tmp_path, network.of(kit), logging_type="wandb")
     with pytest.raises(RuntimeError, match="the step failed") if code else contextlib.nullcontext():
         trainer.train(1, data())
     ends = [each.exit for each in offline_records(tmp_path / "logs") if each.WhichOneof("record_type") == "exit"]

@@ -96,33 +96,33 @@ def test_a_handler_that_could_not_be_made_is_closed_without_an_error(monkeypatch
 
 
 @pytest.mark.parametrize("uri", [None, "sqlite:///m.db", "postgresql+psycopg2://me@host/runs"])
-def test_a_database_without_its_packages_is_told_when_the_trainer_is_made(mlflow, no_alembic, room, tmp_path, uri):
+def test_a_database_without_its_packages_is_told_when_the_trainer_is_made(mlflow, no_alembic, kit, tmp_path, uri):
     kwargs = {} if uri is None else {"tracking_uri": uri}
     with pytest.raises(MissingBackendError, match=r"'alembic' is not installed.*pip install mlflow\. .*file:mlruns"):
-        room.trainer(tmp_path / "run", logging_type="mlflow", logging_kwargs=kwargs)
+        kit.trainer(tmp_path / "run", logging_type="mlflow", logging_kwargs=kwargs)
     assert not list(tmp_path.glob("m*"))
 
 
 @pytest.mark.parametrize("uri", ["file:./ml", "ml"])
-def test_a_folder_that_mlflow_refuses_is_told_when_the_trainer_is_made(mlflow, room, tmp_path, uri):
+def test_a_folder_that_mlflow_refuses_is_told_when_the_trainer_is_made(mlflow, kit, tmp_path, uri):
     if not hasattr(mlflow.environment_variables, "MLFLOW_ALLOW_FILE_STORE"):
         pytest.skip("this MLflow takes folders without being told")
     with pytest.raises(ConfigError, match="MLFLOW_ALLOW_FILE_STORE is 'true'; set it before the trainer is made"):
-        room.trainer(tmp_path / "run", logging_type="mlflow", logging_kwargs={"tracking_uri": uri})
+        kit.trainer(tmp_path / "run", logging_type="mlflow", logging_kwargs={"tracking_uri": uri})
     assert not list(tmp_path.glob("ml*"))
 
 
 @pytest.mark.parametrize("uri", ["databricks", "databricks://profile", "http://127.0.0.1:9"])
-def test_a_server_is_asked_only_when_the_training_begins(mlflow, room, tmp_path, uri):
-    room.trainer(tmp_path / "run", logging_type="mlflow", logging_kwargs={"tracking_uri": uri})
+def test_a_server_is_asked_only_when_the_training_begins(mlflow, kit, tmp_path, uri):
+    kit.trainer(tmp_path / "run", logging_type="mlflow", logging_kwargs={"tracking_uri": uri})
 
 
-def test_a_server_of_mlflow_that_is_not_there_is_told_soon(mlflow, room, tmp_path):
+def test_a_server_of_mlflow_that_is_not_there_is_told_soon(mlflow, kit, tmp_path):
     settings = {"logging_type": "mlflow", "logging_kwargs": {"tracking_uri": "http://127.0.0.1:9"}}
     data = BaseDataManager(DictDataset(linear_problem(12)), 4, n_process_augmentation=0)
     before, began = dict(os.environ), time.monotonic()
     with pytest.raises(ConfigError, match=r"cannot write to 'http://127\.0\.0\.1:9'.*Is the server running"):
-        room.trainer(tmp_path / "run", **settings).train(1, data)
+        kit.trainer(tmp_path / "run", **settings).train(1, data)
     assert time.monotonic() - began < 30
     assert dict(os.environ) == before
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from event_files import read_events
 from problems import linear_problem
-from small_rooms import Room
+from small_backends import Kit
 
 import delira
 from delira.data_loading import BaseDataManager, DictDataset
@@ -63,8 +63,8 @@ def made(monkeypatch):
     return Keeper.made
 
 
-class EagerRoom(Room):
-    """A room whose steps run line by line: what a closure logs has a value."""
+class EagerKit(Kit):
+    """A backend whose steps run line by line: what a closure logs has a value."""
 
     @property
     def settings(self):
@@ -72,22 +72,22 @@ class EagerRoom(Room):
 
 
 @pytest.fixture
-def room(room):
-    return EagerRoom(**vars(room)) if room.compiles else room
+def kit(kit):
+    return EagerKit(**vars(kit)) if kit.compiles else kit
 
 
 @pytest.fixture
-def talkative(room):
+def talkative(kit):
     """A network whose closure logs its loss."""
 
-    class Talkative(room.network):
+    class Talkative(kit.network):
         @staticmethod
         def closure(model, data_dict, optimizers, losses=None, metrics=None, fold=0, **kwargs):
-            loss, pred = room.step(model, data_dict, optimizers, losses)
+            loss, pred = kit.step(model, data_dict, optimizers, losses)
             log({"value": {"value": loss, "name": "own", "env_appendix": f"_{fold:02d}"}})
             return {}, {"mse": loss}, {"pred": pred}
 
-    return lambda: room.build(cls=Talkative)
+    return lambda: kit.build(cls=Talkative)
 
 
 @pytest.fixture
@@ -107,8 +107,8 @@ def lines(folder):
 # ---- where messages go
 
 
-def test_epochs_go_to_the_handler_under_their_own_names(room, tmp_path, batches):
-    trainer = room.trainer(tmp_path, logging_type=Keeper)
+def test_epochs_go_to_the_handler_under_their_own_names(kit, tmp_path, batches):
+    trainer = kit.trainer(tmp_path, logging_type=Keeper)
     trainer.train(2, batches(), batches())
     (keeper,) = Keeper.made
     assert keeper.is_closed
@@ -122,8 +122,8 @@ def test_epochs_go_to_the_handler_under_their_own_names(room, tmp_path, batches)
     assert not (tmp_path / "logs" / "messages.jsonl").exists()  # these are in the history
 
 
-def test_a_closure_logs_to_the_training_that_runs_it(room, tmp_path, batches, talkative, caplog):
-    trainer = room.trainer(tmp_path, talkative(), logging_type=Keeper, fold=3)
+def test_a_closure_logs_to_the_training_that_runs_it(kit, tmp_path, batches, talkative, caplog):
+    trainer = kit.trainer(tmp_path, talkative(), logging_type=Keeper, fold=3)
     trainer.train(2, batches())
     (keeper,) = Keeper.made
     own = [(value, step, place) for name, value, step, place in keeper.shown if name == "own"]
@@ -136,11 +136,11 @@ def test_a_closure_logs_to_the_training_that_runs_it(room, tmp_path, batches, ta
     assert not caplog.records
 
 
-def test_tensorboard_has_epochs_and_steps_apart(room, tmp_path, batches, talkative):
+def test_tensorboard_has_epochs_and_steps_apart(kit, tmp_path, batches, talkative):
     pytest.importorskip("tensorboardX", reason="needs the package 'tensorboardX'")
     pytest.importorskip("tensorboard", reason="needs the package 'tensorboard'")
     settings = {"logging_type": "tensorboardx", "logging_frequencies": {"mse": 3}, "val_metrics": {"mae": mean_error}}
-    trainer = room.trainer(tmp_path, talkative(), **settings)
+    trainer = kit.trainer(tmp_path, talkative(), **settings)
     trainer.train(2, batches(), batches())
     epochs, steps = read_events(tmp_path / "logs"), read_events(tmp_path / "logs" / "steps")
     assert [each.step for each in epochs.Scalars("mse")] == [1, 2]
@@ -150,7 +150,7 @@ def test_tensorboard_has_epochs_and_steps_apart(room, tmp_path, batches, talkati
     assert [each.step for each in steps.Scalars("own")] == [1, 2, 3, 4, 5, 6]
 
 
-def test_callbacks_log_at_every_moment(room, tmp_path, batches, caplog):
+def test_callbacks_log_at_every_moment(kit, tmp_path, batches, caplog):
     class Talker(AbstractCallback):
         def at_training_begin(self, trainer, **facts):
             log({"text": "begin"})
@@ -164,7 +164,7 @@ def test_callbacks_log_at_every_moment(room, tmp_path, batches, caplog):
         def at_training_end(self, trainer, **facts):
             get_logger().log({"text": "end"})
 
-    trainer = room.trainer(tmp_path, logging_type=Keeper, callbacks=[Talker()])
+    trainer = kit.trainer(tmp_path, logging_type=Keeper, callbacks=[Talker()])
     trainer.train(1, batches())
     (keeper,) = Keeper.made
     assert keeper.of("text") == [("begin", 0), ("end", 3)]
@@ -173,11 +173,11 @@ def test_callbacks_log_at_every_moment(room, tmp_path, batches, caplog):
     assert not caplog.records
 
 
-def test_several_handlers_have_arguments_of_their_own(room, tmp_path, batches):
+def test_several_handlers_have_arguments_of_their_own(kit, tmp_path, batches):
     pytest.importorskip("tensorboardX", reason="needs the package 'tensorboardX'")
     given = Keeper("given")
     settings = {"logging_type": [Keeper, given, "tensorboardx"], "logging_kwargs": {"Keeper": {"name": "made"}}}
-    room.trainer(tmp_path, **settings).train(1, batches())
+    kit.trainer(tmp_path, **settings).train(1, batches())
     assert [keeper.name_of_mine for keeper in Keeper.made] == ["given", "made"]
     assert Keeper.made[0].shown == Keeper.made[1].shown
     assert not given.is_closed  # it is not ours
@@ -185,21 +185,21 @@ def test_several_handlers_have_arguments_of_their_own(room, tmp_path, batches):
     assert list((tmp_path / "logs").glob("events*"))
 
 
-def test_any_handler_of_python_gets_records(room, tmp_path, batches):
+def test_any_handler_of_python_gets_records(kit, tmp_path, batches):
     class Plain(logging.Handler):
         records: ClassVar[list] = []
 
         def emit(self, record):
             self.records.append((record.levelname, record.msg))
 
-    room.trainer(tmp_path, logging_type=Plain).train(1, batches())
+    kit.trainer(tmp_path, logging_type=Plain).train(1, batches())
     assert ("INFO", {"value": {"value": pytest.approx(0.1), "name": "lr", "counter": 1, "env_appendix": "_00"}}) in (
         Plain.records
     )
 
 
-def test_a_training_without_files_logs_as_well(room, batches, talkative):
-    trainer = room.trainer(None, talkative(), logging_type=Keeper)
+def test_a_training_without_files_logs_as_well(kit, batches, talkative):
+    trainer = kit.trainer(None, talkative(), logging_type=Keeper)
     trainer.train(1, batches())
     assert len(Keeper.made[0].of("own")) == 3
 
@@ -207,11 +207,11 @@ def test_a_training_without_files_logs_as_well(room, batches, talkative):
 # ---- how often
 
 
-def test_steps_are_logged_as_often_as_wanted(room, tmp_path, batches, talkative):
+def test_steps_are_logged_as_often_as_wanted(kit, tmp_path, batches, talkative):
     settings = {"logging_frequencies": {"mse": 2, "own": 3}, "logging_reductions": {"mse": "max", "own": "mean"}}
-    every = room.trainer(tmp_path / "every", talkative(), logging_type=Keeper, logging_frequencies=1)
+    every = kit.trainer(tmp_path / "every", talkative(), logging_type=Keeper, logging_frequencies=1)
     every.train(2, batches())
-    room.trainer(tmp_path / "some", talkative(), logging_type=Keeper, **settings).train(2, batches())
+    kit.trainer(tmp_path / "some", talkative(), logging_type=Keeper, **settings).train(2, batches())
     losses = [value for value, _ in Keeper.made[0].of("step/mse")]
     assert [value for value, _ in Keeper.made[0].of("own")] == losses
     some = Keeper.made[1]
@@ -233,26 +233,26 @@ def test_every_reduction_is_that_of_its_name():
     }  # fmt: skip
 
 
-def test_a_frequency_of_a_name_that_nothing_logs_is_told(room, tmp_path, batches, caplog):
-    room.trainer(tmp_path, logging_type=Keeper, logging_frequencies={"mse": 2, "msse": 2}).train(1, batches())
+def test_a_frequency_of_a_name_that_nothing_logs_is_told(kit, tmp_path, batches, caplog):
+    kit.trainer(tmp_path, logging_type=Keeper, logging_frequencies={"mse": 2, "msse": 2}).train(1, batches())
     (told,) = [record.getMessage() for record in caplog.records]
     assert told == "logging_frequencies names 'msse', which nothing logged; did you mean 'mse'?"
 
 
-def test_nothing_is_read_before_it_is_due(room, tmp_path, batches, talkative, monkeypatch):
-    reads, read = [], room.backend.arrays.read_scalars
-    monkeypatch.setattr(room.backend.arrays, "read_scalars", lambda values: reads.append(len(values)) or read(values))
+def test_nothing_is_read_before_it_is_due(kit, tmp_path, batches, talkative, monkeypatch):
+    reads, read = [], kit.backend.arrays.read_scalars
+    monkeypatch.setattr(kit.backend.arrays, "read_scalars", lambda values: reads.append(len(values)) or read(values))
     found = {}
     for name, settings in (("none", {}), ("due at the end", {"logging_frequencies": {"mse": 3}})):
         reads.clear()
-        room.trainer(tmp_path / name, logging_type=Keeper, **settings).train(1, batches())
+        kit.trainer(tmp_path / name, logging_type=Keeper, **settings).train(1, batches())
         found[name] = reads[:]
     assert found["none"] == found["due at the end"]
     assert found["none"][-1] == 3  # all steps of the epoch together
 
 
-def test_steps_of_a_compiled_step_are_logged(room, tmp_path, batches):
-    whole = Room(**vars(room))
+def test_steps_of_a_compiled_step_are_logged(kit, tmp_path, batches):
+    whole = Kit(**vars(kit))
     whole.trainer(tmp_path, logging_frequencies={"mse": 2}, logging_reductions="mean").train(2, batches())
     found = lines(tmp_path)
     assert [(line["name"], line["step"]) for line in found] == [("step/mse", step) for step in (2, 4, 6)]
@@ -264,7 +264,7 @@ def test_steps_of_a_compiled_step_are_logged(room, tmp_path, batches):
 
 @pytest.mark.sampled("values")
 @pytest.mark.parametrize(("stop", "begin"), [(4, (1, 4)), (5, (1, 4)), (6, (2, 6))])
-def test_a_continued_run_logs_the_same(room, tmp_path, batches, talkative, stop, begin):
+def test_a_continued_run_logs_the_same(kit, tmp_path, batches, talkative, stop, begin):
     class Break(AbstractCallback):
         def at_iter_end(self, trainer, global_iter_num, **facts):
             if global_iter_num == stop:  # after the step's checkpoint was not written yet
@@ -274,17 +274,17 @@ def test_a_continued_run_logs_the_same(room, tmp_path, batches, talkative, stop,
         "save_freq_steps": 2, "save_freq": 1, "logging_frequencies": {"mse": 2, "own": 4},
         "logging_reductions": "mean",
     }  # fmt: skip
-    room.trainer(tmp_path / "whole", talkative(), **settings).train(3, batches())
+    kit.trainer(tmp_path / "whole", talkative(), **settings).train(3, batches())
     with pytest.raises(RuntimeError, match="broken"):
-        room.trainer(tmp_path / "broken", talkative(), callbacks=[Break()], **settings).train(3, batches())
-    again = room.trainer(tmp_path / "broken", talkative(), logging_type=Keeper, **settings)
+        kit.trainer(tmp_path / "broken", talkative(), callbacks=[Break()], **settings).train(3, batches())
+    again = kit.trainer(tmp_path / "broken", talkative(), logging_type=Keeper, **settings)
     again.train(3, batches())
     assert lines(tmp_path / "broken") == lines(tmp_path / "whole")
     assert [line["step"] for line in lines(tmp_path / "whole") if line["name"] == "own"] == [4, 8]
     assert Keeper.made[0].began == [begin]
 
 
-def test_tensorboard_shows_no_step_twice_after_a_break(room, tmp_path, batches, talkative):
+def test_tensorboard_shows_no_step_twice_after_a_break(kit, tmp_path, batches, talkative):
     pytest.importorskip("tensorboardX", reason="needs the package 'tensorboardX'")
     pytest.importorskip("tensorboard", reason="needs the package 'tensorboard'")
 
@@ -295,27 +295,27 @@ def test_tensorboard_shows_no_step_twice_after_a_break(room, tmp_path, batches, 
 
     settings = {"save_freq": 1, "logging_type": "tensorboardx"}
     with pytest.raises(RuntimeError, match="broken"):
-        room.trainer(tmp_path, talkative(), callbacks=[Break()], **settings).train(3, batches())
-    room.trainer(tmp_path, talkative(), **settings).train(3, batches())
+        kit.trainer(tmp_path, talkative(), callbacks=[Break()], **settings).train(3, batches())
+    kit.trainer(tmp_path, talkative(), **settings).train(3, batches())
     assert [each.step for each in read_events(tmp_path / "logs").Scalars("mse")] == [1, 2, 3]
     assert [each.step for each in read_events(tmp_path / "logs" / "steps").Scalars("own")] == list(range(1, 10))
 
 
-def test_a_rollback_takes_messages_back(room, tmp_path, batches, caplog):
+def test_a_rollback_takes_messages_back(kit, tmp_path, batches, caplog):
     spoiled = []
 
-    class Spoiled(room.network):
+    class Spoiled(kit.network):
         @staticmethod
         def closure(model, data_dict, optimizers, losses=None, metrics=None, fold=0, global_iter_num=0, **kwargs):
-            loss, pred = room.step(model, data_dict, optimizers, losses)
+            loss, pred = kit.step(model, data_dict, optimizers, losses)
             log({"value": {"value": loss, "name": "own"}})
             if global_iter_num == 4 and not spoiled:
                 spoiled.append(global_iter_num)
                 loss = loss * float("nan")
             return {}, {"mse": loss}, {"pred": pred}
 
-    trainer = room.trainer(
-        tmp_path, room.build(cls=Spoiled), logging_type=Keeper, nonfinite="rollback", log_freq=1, save_freq=1
+    trainer = kit.trainer(
+        tmp_path, kit.build(cls=Spoiled), logging_type=Keeper, nonfinite="rollback", log_freq=1, save_freq=1
     )
     trainer.train(3, batches())
     assert spoiled == [4]
@@ -324,15 +324,15 @@ def test_a_rollback_takes_messages_back(room, tmp_path, batches, caplog):
     assert "rollback 1 of 3" in caplog.text
 
 
-def test_a_new_run_in_an_old_folder_begins_its_file_anew(room, tmp_path, batches, talkative):
+def test_a_new_run_in_an_old_folder_begins_its_file_anew(kit, tmp_path, batches, talkative):
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "messages.jsonl").write_text('{"old": 1}\n{"torn')
-    room.trainer(tmp_path, talkative()).train(1, batches())
+    kit.trainer(tmp_path, talkative()).train(1, batches())
     assert [line["step"] for line in lines(tmp_path)] == [1, 2, 3]
 
 
-def test_a_training_that_goes_on_in_the_same_trainer_goes_on_in_the_file(room, tmp_path, batches, talkative):
-    trainer = room.trainer(tmp_path, talkative(), logging_type=Keeper)
+def test_a_training_that_goes_on_in_the_same_trainer_goes_on_in_the_file(kit, tmp_path, batches, talkative):
+    trainer = kit.trainer(tmp_path, talkative(), logging_type=Keeper)
     for epochs in (1, 2, 2):
         trainer.train(epochs, batches())
     assert [line["step"] for line in lines(tmp_path)] == [1, 2, 3, 4, 5, 6]
@@ -342,28 +342,28 @@ def test_a_training_that_goes_on_in_the_same_trainer_goes_on_in_the_file(room, t
 # ---- the host program
 
 
-def test_the_root_logger_and_others_stay_as_they_are(room, tmp_path, batches, talkative):
+def test_the_root_logger_and_others_stay_as_they_are(kit, tmp_path, batches, talkative):
     pytest.importorskip("tensorboardX", reason="needs the package 'tensorboardX'")
     root, own = logging.getLogger(), logging.getLogger("delira")
     before = [(each.level, each.handlers[:], each.propagate) for each in (root, own)]
     names = set(logging.Logger.manager.loggerDict)
-    room.trainer(tmp_path, talkative(), logging_type=[Keeper, "tensorboardx"]).train(1, batches())
+    kit.trainer(tmp_path, talkative(), logging_type=[Keeper, "tensorboardx"]).train(1, batches())
     assert [(each.level, each.handlers[:], each.propagate) for each in (root, own)] == before
     assert {name for name in logging.Logger.manager.loggerDict if name not in names and "delira" in name} == set()
 
 
-def test_messages_do_not_reach_the_root_logger(room, tmp_path, batches, talkative, caplog):
+def test_messages_do_not_reach_the_root_logger(kit, tmp_path, batches, talkative, caplog):
     with caplog.at_level(logging.DEBUG):
-        room.trainer(tmp_path, talkative(), logging_type=Keeper).train(1, batches())
+        kit.trainer(tmp_path, talkative(), logging_type=Keeper).train(1, batches())
     assert not [record for record in caplog.records if isinstance(record.msg, dict)]
 
 
-def test_trainings_in_threads_do_not_mix(room, tmp_path, batches, talkative):
+def test_trainings_in_threads_do_not_mix(kit, tmp_path, batches, talkative):
     failed = []
 
     def run(fold):
         try:
-            trainer = room.trainer(tmp_path / str(fold), talkative(), fold=fold, seed=fold, save_on_signal=False)
+            trainer = kit.trainer(tmp_path / str(fold), talkative(), fold=fold, seed=fold, save_on_signal=False)
             trainer.train(2, batches())
         except BaseException as error:
             failed.append(error)
@@ -380,31 +380,31 @@ def test_trainings_in_threads_do_not_mix(room, tmp_path, batches, talkative):
         assert [line["step"] for line in found] == [1, 2, 3, 4, 5, 6]
 
 
-def test_a_training_inside_another_has_a_log_of_its_own(room, tmp_path, batches, talkative):
+def test_a_training_inside_another_has_a_log_of_its_own(kit, tmp_path, batches, talkative):
     class Inner(AbstractCallback):
         def at_epoch_begin(self, trainer, **facts):
-            room.trainer(tmp_path / "inner", talkative()).train(1, batches())
+            kit.trainer(tmp_path / "inner", talkative()).train(1, batches())
 
-    room.trainer(tmp_path / "outer", talkative(), callbacks=[Inner()]).train(1, batches())
+    kit.trainer(tmp_path / "outer", talkative(), callbacks=[Inner()]).train(1, batches())
     assert len(lines(tmp_path / "outer")) == len(lines(tmp_path / "inner")) == 3
 
 
-def test_handlers_are_closed_if_a_training_fails(room, tmp_path, batches):
+def test_handlers_are_closed_if_a_training_fails(kit, tmp_path, batches):
     class Fail(AbstractCallback):
         def at_epoch_end(self, trainer, **facts):
             raise RuntimeError("no")
 
     with pytest.raises(RuntimeError, match="no"):
-        room.trainer(tmp_path, logging_type=Keeper, callbacks=[Fail()]).train(1, batches())
+        kit.trainer(tmp_path, logging_type=Keeper, callbacks=[Fail()]).train(1, batches())
     assert Keeper.made[0].is_closed
     with pytest.raises(ConfigError, match="no log is open here"):
         get_logger()
 
 
-def test_folds_have_logs_of_their_own(room, tmp_path, talkative, batches):
+def test_folds_have_logs_of_their_own(kit, tmp_path, talkative, batches):
     given = Keeper()
     cls = type(talkative())
-    experiment = room.experiment(tmp_path, cls=cls, training={"logging_type": [given]})
+    experiment = kit.experiment(tmp_path, cls=cls, training={"logging_type": [given]})
     result = experiment.kfold(batches(), num_splits=2, random_seed=0, shuffle=True)
     folders = sorted(path.parent.parent for path in tmp_path.rglob("messages.jsonl"))
     assert [folder.name for folder in folders] == ["fold_00", "fold_01"]
@@ -413,7 +413,7 @@ def test_folds_have_logs_of_their_own(room, tmp_path, talkative, batches):
     assert len(result.folds) == 2
 
 
-def test_a_logger_that_was_given_is_not_closed(room, tmp_path, batches):
+def test_a_logger_that_was_given_is_not_closed(kit, tmp_path, batches):
     class Logger:
         is_closed, names = False, ()
 
@@ -426,12 +426,12 @@ def test_a_logger_that_was_given_is_not_closed(room, tmp_path, batches):
 
     given = Logger()
     for name in ("a", "b"):
-        room.trainer(tmp_path / name, logging_type=given).train(1, batches())
+        kit.trainer(tmp_path / name, logging_type=given).train(1, batches())
     assert len(given.names) > 1
     assert not given.is_closed
 
 
-def test_a_broken_cross_validation_goes_on_with_a_handler_that_was_given(room, tmp_path, batches):
+def test_a_broken_cross_validation_goes_on_with_a_handler_that_was_given(kit, tmp_path, batches):
     class Break(AbstractCallback):
         def at_epoch_end(self, trainer, **facts):
             if trainer.fold == 1:
@@ -439,10 +439,10 @@ def test_a_broken_cross_validation_goes_on_with_a_handler_that_was_given(room, t
 
     given = Keeper()
     settings = {"num_splits": 2, "random_seed": 0, "shuffle": True}
-    experiment = room.experiment(tmp_path, training={"logging_type": given})
+    experiment = kit.experiment(tmp_path, training={"logging_type": given})
     with pytest.raises(RuntimeError, match="broken"):
         experiment.kfold(batches(), callbacks=[Break()], **settings)
-    again = room.experiment(tmp_path, training={"logging_type": Keeper()})
+    again = kit.experiment(tmp_path, training={"logging_type": Keeper()})
     result = again.kfold(batches(), resume="auto", **settings)
     assert len(result.folds) == 2
     assert {place.fold for *_, place in given.shown} == {0}
@@ -587,34 +587,34 @@ def _log_in_worker(keeper):
         ({"reduce_types": {"mse": "sum"}}, r"logging_reductions\['mse'\] must be one of"),
     ],
 )
-def test_impossible_settings_are_refused_before_the_training(room, tmp_path, settings, complaint):
+def test_impossible_settings_are_refused_before_the_training(kit, tmp_path, settings, complaint):
     with pytest.raises(ConfigError, match=complaint):
-        room.trainer(tmp_path, **settings)
+        kit.trainer(tmp_path, **settings)
 
 
 @pytest.mark.parametrize("name", ["logdri", "logdir"])
-def test_arguments_that_tensorboardx_would_swallow_are_refused(room, tmp_path, name):
+def test_arguments_that_tensorboardx_would_swallow_are_refused(kit, tmp_path, name):
     pytest.importorskip("tensorboardX", reason="needs the package 'tensorboardX'")
     with pytest.raises(ConfigError, match=rf"'{name}', which tensorboardX.SummaryWriter does not take.*'log_dir'"):
-        room.trainer(tmp_path, logging_type="tensorboardx", logging_kwargs={name: "x"})
-    room.trainer(tmp_path, logging_type="tensorboardx", logging_kwargs={"flush_secs": 5, "comment": "x"})
+        kit.trainer(tmp_path, logging_type="tensorboardx", logging_kwargs={name: "x"})
+    kit.trainer(tmp_path, logging_type="tensorboardx", logging_kwargs={"flush_secs": 5, "comment": "x"})
 
 
-def test_arguments_for_what_is_made_already_are_refused(room, tmp_path):
+def test_arguments_for_what_is_made_already_are_refused(kit, tmp_path):
     with pytest.raises(ConfigError, match="is made already"):
-        room.trainer(tmp_path, logging_type=Keeper(), logging_kwargs={"name": "x"})
+        kit.trainer(tmp_path, logging_type=Keeper(), logging_kwargs={"name": "x"})
 
 
-def test_a_missing_package_is_told_with_the_line_that_installs_it(room, tmp_path, monkeypatch, caplog, batches):
+def test_a_missing_package_is_told_with_the_line_that_installs_it(kit, tmp_path, monkeypatch, caplog, batches):
     find, hidden = importlib.util.find_spec, {"tensorboardX", "mlflow", "wandb", "visdom"}
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name in hidden else find(name, *rest))
     monkeypatch.setattr("delira.logging.logger._TOLD", set())
     installs = {"mlflow": "pip install mlflow-skinny", "wandb": "pip install wandb", "visdom": "'setuptools<81'"}
     for name, line in installs.items():
         with pytest.raises(ImportError, match=f"logging_type='{name}' needs the package.*{line}"):
-            room.trainer(tmp_path, logging_type=name)
+            kit.trainer(tmp_path, logging_type=name)
     for _ in range(2):  # the default was not asked for
-        room.trainer(tmp_path, logging_type="tensorboardx").train(1, batches())
+        kit.trainer(tmp_path, logging_type="tensorboardx").train(1, batches())
     (record,) = caplog.records
     assert record.getMessage().startswith("nothing is written for TensorBoard")
     assert "pip install 'delira[logging]'" in record.getMessage()

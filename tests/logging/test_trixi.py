@@ -70,11 +70,11 @@ def test_the_plot_file_logger_writes_pictures(trixi, tmp_path, caplog):
 
 
 @pytest.mark.slow
-def test_the_text_file_logger_gets_the_epochs_of_a_training(trixi, room, tmp_path, caplog):
+def test_the_text_file_logger_gets_the_epochs_of_a_training(trixi, kit, tmp_path, caplog):
     data = BaseDataManager(DictDataset(linear_problem(12)), 4, n_process_augmentation=0)
     base = tmp_path / "texts"
     base.mkdir()
-    trainer = room.trainer(
+    trainer = kit.trainer(
         tmp_path / "run", logging_type=trixi.TextFileLogger, logging_kwargs={"base_dir": str(base), "log_stdout": False}
     )
     trainer.train(2, data)

@@ -112,10 +112,10 @@ def test_the_handlers_of_the_introduction_are_compositions(place, tmp_path, capl
     assert not caplog.records
 
 
-def test_no_server_is_told_before_the_training(room, tmp_path, capfd):
+def test_no_server_is_told_before_the_training(kit, tmp_path, capfd):
     port = visdom_server.free_port()
     settings = {"logging_type": "visdom", "logging_kwargs": {"server": "http://127.0.0.1", "port": port}}
-    trainer = room.trainer(tmp_path, **settings)
+    trainer = kit.trainer(tmp_path, **settings)
     data = BaseDataManager(DictDataset(linear_problem(12)), 4, n_process_augmentation=0)
     with pytest.raises(ConfigError, match=rf"nobody answers at http://127.0.0.1:{port} .*python -m visdom.server"):
         trainer.train(1, data)
@@ -123,24 +123,24 @@ def test_no_server_is_told_before_the_training(room, tmp_path, capfd):
     output = capfd.readouterr()
     assert output.out + output.err == ""
     with pytest.raises(ConfigError, match=r"'prt', which visdom.Visdom does not take; did you mean 'port'"):
-        room.trainer(tmp_path, logging_type="visdom", logging_kwargs={"prt": 5})
+        kit.trainer(tmp_path, logging_type="visdom", logging_kwargs={"prt": 5})
 
 
-def test_a_training_is_shown_and_continued(room, tmp_path, place):
-    class Talkative(room.network):
+def test_a_training_is_shown_and_continued(kit, tmp_path, place):
+    class Talkative(kit.network):
         @staticmethod
         def closure(model, data_dict, optimizers, losses=None, metrics=None, fold=0, **kwargs):
-            loss, pred = room.step(model, data_dict, optimizers, losses)
+            loss, pred = kit.step(model, data_dict, optimizers, losses)
             log({"value": {"value": loss, "name": "own", "env_appendix": f"_{fold:02d}"}})
             return {}, {"mse": loss}, {"pred": pred}
 
     data = BaseDataManager(DictDataset(linear_problem(12)), 4, n_process_augmentation=0)
-    name = f"{room.name}_run"
+    name = f"{kit.name}_run"
     settings = {
         "logging_type": "visdom", "logging_kwargs": {"exp_name": name, **place}, "save_freq": 1, "fold": 2,
     }  # fmt: skip
     for epochs in (2, 3):
-        trainer = room.trainer(tmp_path, room.build(cls=Talkative), **settings)
+        trainer = kit.trainer(tmp_path, kit.build(cls=Talkative), **settings)
         trainer.train(epochs, data)
     shown = visdom_server.windows(place["port"], f"{name}_02")
     epochs = shown["mse"]["content"]["data"][0]

@@ -508,13 +508,13 @@ def test_of_a_collection_the_one_with_the_name_counts():
 
 
 def torch_parts():
-    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+    torch = pytest.importorskip("torch", reason="the torch backend needs the package 'torch', which is not installed")
     net = torch.nn.Linear(4, 3)
     return net, torch.optim.SGD(net.parameters(), 0.1), torch.nn.CrossEntropyLoss()
 
 
 def tensorflow_parts():
-    pytest.importorskip("tensorflow", reason="the tensorflow room needs the package 'tensorflow', not installed")
+    pytest.importorskip("tensorflow", reason="the tensorflow backend needs the package 'tensorflow', not installed")
     import keras
 
     net = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(3)])
@@ -522,7 +522,7 @@ def tensorflow_parts():
 
 
 def jax_parts():
-    nnx = pytest.importorskip("flax.nnx", reason="the jax room needs the package 'flax', which is not installed")
+    nnx = pytest.importorskip("flax.nnx", reason="the jax backend needs the package 'flax', which is not installed")
     import optax
 
     def cross_entropy(prediction, target):
@@ -532,7 +532,7 @@ def jax_parts():
 
 
 def sklearn_parts():
-    pytest.importorskip("skops", reason="the checkpoints of the sklearn room need the package 'skops'")
+    pytest.importorskip("skops", reason="the checkpoints of the sklearn backend need the package 'skops'")
     from sklearn.linear_model import LogisticRegression
 
     return LogisticRegression(), None, None
@@ -569,7 +569,7 @@ def expected_of(label, pred):
 @pytest.mark.slow_cases("tensorflow|jax")
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # Keras, when it copies a model
 @pytest.mark.parametrize("parts", [torch_parts, tensorflow_parts, jax_parts, sklearn_parts])
-def test_every_room_computes_them_in_training_validation_folds_and_intervals(parts, tmp_path):
+def test_every_backend_computes_them_in_training_validation_folds_and_intervals(parts, tmp_path):
     trial = delira.Trial(*parts(), seed=0, verbose=0)
     of_training = {"over_epoch": sk.accuracy_score, "mcc": "mcc"}
     experiment = trial.to_experiment(
@@ -606,7 +606,7 @@ def test_a_draw_of_cases_is_evaluated_as_the_whole(name):
 
 
 def torch_experiment(tmp_path, loss, n_out, **settings):
-    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+    torch = pytest.importorskip("torch", reason="the torch backend needs the package 'torch', which is not installed")
     torch.manual_seed(0)
     net = torch.nn.Linear(4, n_out)
     trial = delira.Trial(net, torch.optim.SGD(net.parameters(), 0.1), loss(torch), seed=0, verbose=0)
@@ -651,7 +651,7 @@ def test_a_cross_validation_is_continued_with_them(tmp_path):
 def test_a_metric_of_single_cases_is_computed_once_for_each_and_then_drawn(tmp_path, monkeypatch):
     data = GENERATOR.normal(size=(12, 1, 6, 6)).astype(np.float32)
     masks = BaseDataManager({"data": data, "label": (data > 0).astype(np.float32)}, 4)
-    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+    torch = pytest.importorskip("torch", reason="the torch backend needs the package 'torch', which is not installed")
     net = torch.nn.Conv2d(1, 1, 3, padding=1)
     trial = delira.Trial(net, torch.optim.SGD(net.parameters(), 0.1), torch.nn.BCEWithLogitsLoss(), seed=0, verbose=0)
     experiment = trial.to_experiment("masks", tmp_path, verbose=False, save_freq=None, num_epochs=1)
@@ -667,7 +667,7 @@ def test_a_metric_of_single_cases_is_computed_once_for_each_and_then_drawn(tmp_p
 
 
 def test_a_trial_hands_its_metrics_over_by_name(tmp_path):
-    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+    torch = pytest.importorskip("torch", reason="the torch backend needs the package 'torch', which is not installed")
     net = torch.nn.Linear(4, 3)
     metrics = ["loss", "acc", sk.matthews_corrcoef, functools.partial(sk.f1_score, average="macro"), FBeta(2)]
     trial = delira.Trial(

@@ -82,7 +82,7 @@ def test_the_timer_is_shown_beside_the_metrics():
 
 
 def test_the_number_of_the_epoch_is_that_of_the_state_and_of_the_record_from_one():
-    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+    torch = pytest.importorskip("torch", reason="the torch backend needs the package 'torch', which is not installed")
     net = torch.nn.Linear(2, 1)
     trial = delira.Trial(net, torch.optim.SGD(net.parameters(), 0.1), torch.nn.MSELoss(), ["epoch"], seed=0, verbose=0)
     x, y = torch.zeros(4, 2), torch.zeros(4, 1)

@@ -61,12 +61,12 @@ def test_half_precision_is_made_exact_enough_to_calculate_with(convert):
 @pytest.mark.parametrize("framework", ["torch", "jax", "tensorflow"])
 def test_bfloat16_can_be_read(framework):
     array = converter(framework)(NUMBERS)
-    room = sys.modules[framework]
-    rounded = room.cast(array, room.bfloat16) if framework == "tensorflow" else None
+    kit = sys.modules[framework]
+    rounded = kit.cast(array, kit.bfloat16) if framework == "tensorflow" else None
     if framework == "torch":
         rounded = array.bfloat16()
     if framework == "jax":
-        rounded = array.astype(room.numpy.bfloat16)
+        rounded = array.astype(kit.numpy.bfloat16)
     (found,) = read_arrays([rounded])
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, NUMBERS, rtol=1e-2)
@@ -92,14 +92,14 @@ def test_targets_become_arrays_of_the_framework_of_the_prediction(convert):
 
 
 def test_variables_give_what_they_hold():
-    keras = pytest.importorskip("keras", reason="the tensorflow room needs the package keras")
-    nnx = pytest.importorskip("flax.nnx", reason="the jax room needs the package flax")
+    keras = pytest.importorskip("keras", reason="the tensorflow backend needs the package keras")
+    nnx = pytest.importorskip("flax.nnx", reason="the jax backend needs the package flax")
     for variable in (keras.Variable(np.ones(2)), nnx.Param(converter("jax")(np.ones(2)))):
         same(as_array(variable), [1, 1])
 
 
 def test_a_kept_array_is_not_written_into():
-    torch = pytest.importorskip("torch", reason="the torch room needs the package torch")
+    torch = pytest.importorskip("torch", reason="the torch backend needs the package torch")
     for array in (np.ones(2), torch.ones(2), torch.ones(2, requires_grad=True)):
         kept = ops_of(array).keep(array)
         with torch.no_grad():

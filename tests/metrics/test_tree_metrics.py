@@ -309,10 +309,10 @@ def test_the_learning_rate_is_reported_in_training():
 
 
 def test_the_learning_rate_is_that_of_the_optimizers_of_torch_and_keras():
-    torch = pytest.importorskip("torch", reason="the torch room needs the package torch")
+    torch = pytest.importorskip("torch", reason="the torch backend needs the package torch")
     optimizer = torch.optim.SGD([torch.zeros(1)], lr=0.001)
     assert one_pass(["lr"], [{OPTIMIZER: optimizer}])[1] == {"lr": 0.001}
-    keras = pytest.importorskip("keras", reason="the tensorflow room needs the package keras")
+    keras = pytest.importorskip("keras", reason="the tensorflow backend needs the package keras")
     assert one_pass(["lr"], [{OPTIMIZER: keras.optimizers.Adam(0.001)}])[1] == {"lr": 0.001}
 
 
@@ -530,7 +530,7 @@ def test_lists_are_flattened():
 
 
 def torch_criteria():
-    torch = pytest.importorskip("torch", reason="the torch room needs the package torch")
+    torch = pytest.importorskip("torch", reason="the torch backend needs the package torch")
     nn, f = torch.nn, torch.nn.functional
     return {
         "acc": [nn.CrossEntropyLoss(), f.cross_entropy, nn.NLLLoss(), f.nll_loss,
@@ -543,7 +543,7 @@ def torch_criteria():
 
 
 def keras_criteria():
-    losses = pytest.importorskip("keras", reason="the tensorflow room needs the package keras").losses
+    losses = pytest.importorskip("keras", reason="the tensorflow backend needs the package keras").losses
     return {
         "acc": [losses.SparseCategoricalCrossentropy(from_logits=True), losses.CategoricalCrossentropy(),
                 losses.sparse_categorical_crossentropy, losses.categorical_crossentropy],
@@ -554,7 +554,7 @@ def keras_criteria():
 
 
 def optax_criteria():
-    optax = pytest.importorskip("optax", reason="the jax room needs the package optax")
+    optax = pytest.importorskip("optax", reason="the jax backend needs the package optax")
     return {
         "acc": [optax.softmax_cross_entropy, optax.softmax_cross_entropy_with_integer_labels],
         "mse": [optax.squared_error, optax.l2_loss],
@@ -575,10 +575,10 @@ def test_the_accuracy_is_that_of_the_criterion(criteria):
 
 
 def test_criteria_of_logits_have_the_threshold_0():  # B17
-    torch = pytest.importorskip("torch", reason="the torch room needs the package torch")
+    torch = pytest.importorskip("torch", reason="the torch backend needs the package torch")
     logits, yes = np.array([0.2, 0.4, -0.1, 3.0]), np.array([1.0, 1.0, 0.0, 1.0])
-    keras = pytest.importorskip("keras", reason="the tensorflow room needs the package keras")
-    optax = pytest.importorskip("optax", reason="the jax room needs the package optax")
+    keras = pytest.importorskip("keras", reason="the tensorflow backend needs the package keras")
+    optax = pytest.importorskip("optax", reason="the jax backend needs the package optax")
     of_logits = [
         torch.nn.BCEWithLogitsLoss(), keras.losses.BinaryCrossentropy(from_logits=True),
         functools.partial(keras.losses.binary_crossentropy, from_logits=True), optax.sigmoid_binary_cross_entropy,
@@ -590,7 +590,7 @@ def test_criteria_of_logits_have_the_threshold_0():  # B17
 
 
 def test_the_accuracy_ignores_what_the_criterion_ignores():
-    torch = pytest.importorskip("torch", reason="the torch room needs the package torch")
+    torch = pytest.importorskip("torch", reason="the torch backend needs the package torch")
     scores, labels = np.eye(3)[[0, 1, 2, 1]], np.array([0, 2, 2, 2])
     criteria = [
         torch.nn.CrossEntropyLoss(ignore_index=2),
@@ -677,7 +677,7 @@ FOR_CLASSES = sorted({*known_keys()} - OF_NUMBERS - OF_OTHERS)
 
 
 def test_no_step_reads_from_the_device():
-    torch = pytest.importorskip("torch", reason="the torch room needs the package torch")
+    torch = pytest.importorskip("torch", reason="the torch backend needs the package torch")
     state = State({CRITERION: CrossEntropyLoss()})
     for shape in ((8, 5), (8, 5, 40, 40)):
         metrics = MetricList(
@@ -697,7 +697,7 @@ def test_no_step_reads_from_the_device():
 
 @pytest.mark.parametrize("framework", ["jax", "tensorflow"])
 def test_no_step_reads_from_the_device_of_a_traced_function(framework):
-    room = pytest.importorskip(framework, reason=f"the {framework} room needs the package {framework!r}")
+    kit = pytest.importorskip(framework, reason=f"the {framework} backend needs the package {framework!r}")
     metrics = MetricList([*FOR_CLASSES, std(LOSS)])
     metrics.train()
     state = State({CRITERION: CrossEntropyLoss()})
@@ -710,13 +710,13 @@ def test_no_step_reads_from_the_device_of_a_traced_function(framework):
 
     arguments = np.zeros((8, 5), np.float32), np.zeros(8, np.int32), np.float32(0)
     if framework == "jax":
-        room.eval_shape(step, *arguments)
+        kit.eval_shape(step, *arguments)
     else:
-        room.function(step, autograph=False).get_concrete_function(*map(room.constant, arguments))
+        kit.function(step, autograph=False).get_concrete_function(*map(kit.constant, arguments))
 
 
 def test_what_is_written_into_later_does_not_count():
-    torch = pytest.importorskip("torch", reason="the torch room needs the package torch")
+    torch = pytest.importorskip("torch", reason="the torch backend needs the package torch")
     weight, buffer = torch.ones(2, requires_grad=True), np.zeros(3)
 
     def w(state):
@@ -786,7 +786,7 @@ def test_the_state_of_other_metrics_is_refused():
 
 @pytest.mark.gpu
 def test_no_step_waits_for_the_gpu():
-    torch = pytest.importorskip("torch", reason="the torch room needs the package torch")
+    torch = pytest.importorskip("torch", reason="the torch backend needs the package torch")
     if not torch.cuda.is_available():
         pytest.skip("PyTorch sees no GPU")
     metrics = MetricList([*FOR_CLASSES, std(LOSS), "dice", "iou", "hausdorff"])

@@ -21,7 +21,7 @@ def code_of(section):
 
 @pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.partition("\n")[0])
 def test_a_section_runs(section, monkeypatch):
-    pytest.importorskip("torch", reason="the torch room needs the package torch")
+    pytest.importorskip("torch", reason="the torch backend needs the package torch")
     if "from torchmetrics" in section:
         pytest.importorskip("torchmetrics", reason="torchmetrics is not installed")
     monkeypatch.setattr(registry, "_DEFAULTS", dict(registry._DEFAULTS))

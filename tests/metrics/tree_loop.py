@@ -15,10 +15,10 @@ def converter(framework: str) -> Any:
     """Function that makes arrays of a framework out of arrays of numpy."""
     if framework == "numpy":
         return np.array
-    room = pytest.importorskip(framework, reason=f"the {framework} room needs the package {framework!r}")
+    kit = pytest.importorskip(framework, reason=f"the {framework} backend needs the package {framework!r}")
     if framework == "jax":
-        return room.numpy.asarray
-    return room.tensor if framework == "torch" else room.constant
+        return kit.numpy.asarray
+    return kit.tensor if framework == "torch" else kit.constant
 
 
 def one_pass(metrics: Any, batches: Any, *, data_key: Any = None, is_training: bool = True, **entries: Any) -> Any:

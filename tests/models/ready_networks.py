@@ -1,4 +1,4 @@
-"""The ready networks of every room, small, with data for three steps."""
+"""The ready networks of every backend, small, with data for three steps."""
 
 import dataclasses
 import functools
@@ -71,7 +71,7 @@ class Ready:
     """A network, and what it is trained with."""
 
     network: str
-    """Name without the ending of the room."""
+    """Name without the ending of the backend."""
     arguments: Mapping[str, Any]
     arrays: Callable[[], dict[str, np.ndarray]]
     loss: str

@@ -1,4 +1,4 @@
-"""The ready networks of the JAX room: those of PyTorch, in structure, arithmetic and training."""
+"""The ready networks of the JAX backend: those of PyTorch, in structure, arithmetic and training."""
 
 import numpy as np
 import pytest
@@ -9,6 +9,7 @@ nnx = pytest.importorskip("flax.nnx")
 optax = pytest.importorskip("optax")
 
 import jax.numpy as jnp  # noqa: E402
+from delira.utils.kit_of import find_backend  # noqa: E402
 
 import delira.models  # noqa: E402
 from delira.backends.jax.backend import BACKEND  # noqa: E402
@@ -26,7 +27,6 @@ from delira.models import (  # noqa: E402
     transfer_weights,
 )
 from delira.training import JaxNetworkTrainer, JaxOptimizer, create_optims_gan_default_jax  # noqa: E402
-from delira.utils.room_of import find_backend  # noqa: E402
 
 LOSSES = {
     "ce": lambda pred, label: jnp.mean(
@@ -104,7 +104,7 @@ def test_a_step_of_training_is_pytorchs(ready, tmp_path):
     assert_as_moved(weights(network), torch_twins.weights(twin), start)
 
 
-# ------------------------------------------------------------------ without another room
+# ------------------------------------------------------------------ without another backend
 
 
 @pytest.mark.parametrize(

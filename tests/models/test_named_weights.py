@@ -8,27 +8,27 @@ from delira.errors import CheckpointError, NetworkError
 from delira.io import load_weights, save_weights
 from delira.models import load_named_weights, named_weights
 
-# ------------------------------------------------------------------ every room
+# ------------------------------------------------------------------ every backend
 
 
-def test_weights_go_from_one_network_to_another_bit_for_bit(room):
-    source, target = room.build(), room.network(n_features=3)
+def test_weights_go_from_one_network_to_another_bit_for_bit(kit):
+    source, target = kit.build(), kit.network(n_features=3)
     load_named_weights(target, named_weights(source))
-    assert room.same(named_weights(target), named_weights(source))
-    assert room.read(target).tobytes() == room.read(source).tobytes()
+    assert kit.same(named_weights(target), named_weights(source))
+    assert kit.read(target).tobytes() == kit.read(source).tobytes()
 
 
-def test_named_weights_are_copies(room):
-    network = room.build()
-    before = room.read(network)
+def test_named_weights_are_copies(kit):
+    network = kit.build()
+    before = kit.read(network)
     weights = named_weights(network)
     for array in weights.values():
         array[...] = 7
-    assert np.array_equal(room.read(network), before)
+    assert np.array_equal(kit.read(network), before)
     load_named_weights(network, weights)
     for array in weights.values():
         array[...] = 8
-    assert np.array_equal(room.read(network), np.full_like(before, 7))
+    assert np.array_equal(kit.read(network), np.full_like(before, 7))
 
 
 @pytest.mark.parametrize(
@@ -42,27 +42,27 @@ def test_named_weights_are_copies(room):
     ],
     ids=["missing", "unknown", "shape", "dtype", "list"],
 )
-def test_weights_of_another_network_are_refused_and_change_nothing(room, change, message):
-    network = room.build()
+def test_weights_of_another_network_are_refused_and_change_nothing(kit, change, message):
+    network = kit.build()
     ((name, array),) = named_weights(network).items()
-    before = room.read(network)
+    before = kit.read(network)
     with pytest.raises(CheckpointError, match=message):
         load_named_weights(network, change(name, np.zeros_like(array)))
-    assert np.array_equal(room.read(network), before)
+    assert np.array_equal(kit.read(network), before)
 
 
-def test_what_belongs_to_no_room_is_refused():
-    with pytest.raises(NetworkError, match="object belongs to no room"):
+def test_what_belongs_to_no_backend_is_refused():
+    with pytest.raises(NetworkError, match="object belongs to no backend"):
         named_weights(object())
 
 
-def test_a_file_of_weights_is_the_network_again(room, tmp_path):
+def test_a_file_of_weights_is_the_network_again(kit, tmp_path):
     safetensors = pytest.importorskip("safetensors")
-    network, other = room.build(), room.network(n_features=3)
+    network, other = kit.build(), kit.network(n_features=3)
     path = save_weights(network, tmp_path / "net.safetensors")
     weights = load_weights(path, other)
-    assert room.same(weights, named_weights(network))
-    assert room.read(other).tobytes() == room.read(network).tobytes()
+    assert kit.same(weights, named_weights(network))
+    assert kit.read(other).tobytes() == kit.read(network).tobytes()
     assert [file.name for file in tmp_path.iterdir()] == ["net.safetensors"]
     with safetensors.safe_open(path, "np") as file:
         metadata = file.metadata()
@@ -70,15 +70,15 @@ def test_a_file_of_weights_is_the_network_again(room, tmp_path):
     assert metadata["network"] == type(network).__qualname__
 
 
-def test_a_file_of_another_network_is_refused_with_its_class(room, tmp_path):
+def test_a_file_of_another_network_is_refused_with_its_class(kit, tmp_path):
     pytest.importorskip("safetensors")
-    path = save_weights(room.build(n_features=4), tmp_path / "net.safetensors")
-    network = room.build(n_features=3)
-    before = room.read(network)
+    path = save_weights(kit.build(n_features=4), tmp_path / "net.safetensors")
+    network = kit.build(n_features=3)
+    before = kit.read(network)
     with pytest.raises(CheckpointError, match="do not fit the network") as caught:
         load_weights(path, network)
     assert any(f"for a network of the class {type(network).__qualname__}" in note for note in caught.value.__notes__)
-    assert np.array_equal(room.read(network), before)
+    assert np.array_equal(kit.read(network), before)
 
 
 # ------------------------------------------------------------------ bad files

@@ -1,4 +1,4 @@
-"""What ready networks of all rooms share, on arrays of numpy."""
+"""What ready networks of all backends share, on arrays of numpy."""
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ def test_labels_become_what_losses_take():
 
 
 class Parts(AbstractNetwork):
-    """A room whose layers are their arguments."""
+    """A backend whose layers are their arguments."""
 
     __call__ = None
 
@@ -54,8 +54,8 @@ class Parts(AbstractNetwork):
         return args, kwargs
 
 
-def build(base, *args, room=Parts, **kwargs):
-    return described_by_base(type("Network", (base, room), {"__doc__": "Of a room."}))(*args, **kwargs)
+def build(base, *args, backend=Parts, **kwargs):
+    return described_by_base(type("Network", (base, backend), {"__doc__": "Of a backend."}))(*args, **kwargs)
 
 
 def test_arguments_reach_the_parts_and_are_kept():
@@ -68,12 +68,12 @@ def test_arguments_reach_the_parts_and_are_kept():
     network = build(ready.GenerativeAdversarialNetwork, 1, 7)
     assert (network.nz, network.gen) == (7, (1, 7))
     assert build(ready.VariationalAutoencoder, 1, (8, 12)).encoder == (1, (2, 3), 20, 32)
-    assert type(network).__doc__.startswith("Of a room.\n\nImages like those")
+    assert type(network).__doc__.startswith("Of a backend.\n\nImages like those")
 
 
-def test_a_room_says_what_weights_are_drawn_from():
+def test_a_backend_says_what_weights_are_drawn_from():
     drawing = type("Drawing", (Parts,), {"drawn_from": {"rngs": 1}})
-    assert build(ready.Regression, 3, 5, room=drawing).module == ((3, 5), {"rngs": 1})
+    assert build(ready.Regression, 3, 5, kit=drawing).module == ((3, 5), {"rngs": 1})
 
 
 @pytest.mark.parametrize("size", [10, 0, (8, 6), (8, 8, 8)])

@@ -1,4 +1,4 @@
-"""The ready networks of the TensorFlow room: those of PyTorch, in structure, arithmetic and training."""
+"""The ready networks of the TensorFlow backend: those of PyTorch, in structure, arithmetic and training."""
 
 import numpy as np
 import pytest
@@ -6,6 +6,8 @@ from ready_networks import DRAWS_NOT, READY, Ready, assert_as_moved
 
 tf = pytest.importorskip("tensorflow")
 keras = pytest.importorskip("keras")
+
+from delira.utils.kit_of import find_backend  # noqa: E402
 
 import delira.models  # noqa: E402
 from delira.backends.tensorflow.networks.layers import batch_norm  # noqa: E402
@@ -22,7 +24,6 @@ from delira.models import (  # noqa: E402
     transfer_weights,
 )
 from delira.training import TfNetworkTrainer, create_optims_gan_default_tf  # noqa: E402
-from delira.utils.room_of import find_backend  # noqa: E402
 
 LOSSES = {
     "ce": lambda pred, label: tf.reduce_mean(
@@ -94,7 +95,7 @@ def test_a_step_of_training_is_pytorchs(ready, tmp_path):
     assert_as_moved(weights(network), torch_twins.weights(twin), start)
 
 
-# ------------------------------------------------------------------ without another room
+# ------------------------------------------------------------------ without another backend
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The ready networks of the PyTorch room: structure, arithmetic, training on real data, resume, export."""
+"""The ready networks of the PyTorch backend: structure, arithmetic, training on real data, resume, export."""
 
 import contextlib
 import copy
@@ -807,6 +807,6 @@ def test_hooks_see_the_divergence_among_the_losses():
         gan().closure(gan(), {"data": torch.rand(2, 1, 64, 64)}, {}, {"bce": BCE}, hooks=hooks)
 
 
-def test_every_network_is_one_of_the_room():
+def test_every_network_is_one_of_the_backend():
     for problem in PROBLEMS.values():
         assert issubclass(problem.network, AbstractPyTorchNetwork)

@@ -1,4 +1,4 @@
-"""The ready networks of the TorchScript room: those of PyTorch, number by number, and as programs of their own."""
+"""The ready networks of the TorchScript backend: those of PyTorch, number by number, and as programs of their own."""
 
 import io
 import subprocess
@@ -20,7 +20,7 @@ from delira.training import (  # noqa: E402
 )
 
 LOSSES = {"ce": torch.nn.CrossEntropyLoss(), "mse": torch.nn.MSELoss(), "bce": torch.nn.BCEWithLogitsLoss()}
-ROOMS = {"TorchScript": TorchScriptNetworkTrainer, "PyTorch": PyTorchNetworkTrainer}
+BACKENDS = {"TorchScript": TorchScriptNetworkTrainer, "PyTorch": PyTorchNetworkTrainer}
 ALL = pytest.mark.parametrize("ready", READY, ids=str)
 LONG = {"ClassificationNetworkBase", "VGG3DClassificationNetwork", "UNet2d-transpose-add", "UNet2d-upsample-concat"}
 ALL_SLOWLY = pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_it_begins_with_the_weights_of_its_twin_and_predicts_the_same(ready):
 @ALL_SLOWLY
 def test_it_trains_like_its_twin(ready, tmp_path):
     ends = {}
-    for ending, trainer_cls in ROOMS.items():
+    for ending, trainer_cls in BACKENDS.items():
         more = {"optim_fn": create_optims_gan_default_pytorch} if ready.is_gan else {}
         trainer = trainer_cls(
             build(ready, ending), tmp_path / ending, losses={"loss": LOSSES[ready.loss]}, key_mapping=ready.key_mapping,
@@ -98,7 +98,7 @@ def test_exported_it_predicts_without_its_class(ready, tmp_path):
             assert torch.equal(value, expected[name])
 
 
-def test_weights_move_to_the_pytorch_room_and_back():
+def test_weights_move_to_the_pytorch_backend_and_back():
     ready = READY[0]
     scripted, eager = build(ready), build(ready, "PyTorch")
     for weight in scripted.parameters():
@@ -117,7 +117,7 @@ def test_the_parameters_of_a_unet_can_be_drawn_again():
 
 
 @pytest.mark.slow
-def test_importing_the_room_warns_nobody():
+def test_importing_the_backend_warns_nobody():
     script = (
         "import delira.models, delira.training, delira.io\n"
         "delira.models.UNet2dTorchScript, delira.models.AbstractTorchScriptNetwork\n"

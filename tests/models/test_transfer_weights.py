@@ -1,4 +1,4 @@
-"""Weights of one room in a network of another: every kind of layer predicts the same with them."""
+"""Weights of one backend in a network of another: every kind of layer predicts the same with them."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def torch_layers(kind):
     nn = torch.nn
     return {
         "dense": lambda: nn.Linear(3, 5),
-        "dense without bias": lambda: nn.Linear(4, 4, bias=False),  # square: nothing but the room knows its layout
+        "dense without bias": lambda: nn.Linear(4, 4, bias=False),  # square: nothing but the backend knows its layout
         "conv1d": lambda: nn.Conv1d(2, 4, 3),
         "conv2d": lambda: nn.Conv2d(4, 6, (3, 2), stride=2, groups=2),
         "conv3d": lambda: nn.Conv3d(1, 2, 2),
@@ -142,10 +142,10 @@ def predict(network, kind, x, *, last):
 
 
 @pytest.mark.slow_cases("jax")
-@pytest.mark.parametrize("room_name", BUILDERS)
+@pytest.mark.parametrize("backend_name", BUILDERS)
 @pytest.mark.parametrize("kind", INPUTS)
-def test_a_layer_predicts_the_same(kind, room_name):
-    source, target = TorchLayer(layer=torch_layers(kind)), BUILDERS[room_name](kind)
+def test_a_layer_predicts_the_same(kind, backend_name):
+    source, target = TorchLayer(layer=torch_layers(kind)), BUILDERS[backend_name](kind)
     with torch.no_grad():  # normalisations begin with ones and zeros
         for number, value in enumerate(source.state_dict().values()):
             if value.dtype.is_floating_point:
@@ -161,8 +161,8 @@ def test_a_layer_predicts_the_same(kind, room_name):
             np.testing.assert_array_equal(named_weights(back)[name], value)
 
 
-@pytest.mark.parametrize("room_name", BUILDERS)
-def test_a_flattened_image_is_read_in_its_order(room_name):
+@pytest.mark.parametrize("backend_name", BUILDERS)
+def test_a_flattened_image_is_read_in_its_order(backend_name):
     rng = np.random.default_rng(1)
     x = rng.normal(size=(2, 2, 3, 4)).astype(np.float32)
 
@@ -174,7 +174,7 @@ def test_a_flattened_image_is_read_in_its_order(room_name):
         def forward(self, x):
             return {"pred": self.head(x.flatten(1))}
 
-    if room_name == "jax":
+    if backend_name == "jax":
         nnx = pytest.importorskip("flax.nnx")
         from delira.models import AbstractJaxNetwork
 
@@ -209,7 +209,7 @@ def test_a_flattened_image_is_read_in_its_order(room_name):
         transfer_weights(source, target, flattened={"head": (2, 3, 5)})
 
 
-# ---- within one room, for what is no layer's business
+# ---- within one backend, for what is no layer's business
 
 
 def two(**sizes):

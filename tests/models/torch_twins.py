@@ -1,14 +1,14 @@
-"""The ready networks of PyTorch, which those of other rooms are compared with; import it only where torch is."""
+"""The ready networks of PyTorch, which those of other backends are compared with; import it only where torch is."""
 
 from typing import Any
 
 import numpy as np
 import torch
+from delira.utils.kit_of import find_backend
 from ready_networks import Ready
 
 import delira.models
 from delira.training import PyTorchNetworkTrainer, create_optims_gan_default_pytorch
-from delira.utils.room_of import find_backend
 
 LOSSES = {
     "ce": torch.nn.CrossEntropyLoss(),
@@ -47,5 +47,5 @@ def predictions(network: Any, inputs: dict[str, np.ndarray]) -> dict[str, np.nda
 
 
 def weights(network: Any) -> dict[str, np.ndarray]:
-    """All weights in the layout of every room."""
+    """All weights in the layout of every backend."""
     return find_backend(network).portable_weights(network)

@@ -1,4 +1,4 @@
-"""The same training in every room: losses of each step beside those of float64 arithmetic by hand.
+"""The same training in every backend: losses of each step beside those of float64 arithmetic by hand.
 
 Run it with ``make parity``; it writes docs/parity.md.
 """
@@ -18,7 +18,7 @@ import delira.training
 from delira.data_loading import BaseDataManager
 from delira.models import transfer_weights
 
-ROOMS = {"torch": "torch", "torchscript": "torch", "tensorflow": "tensorflow", "jax": "jax"}
+BACKENDS = {"torch": "torch", "torchscript": "torch", "tensorflow": "tensorflow", "jax": "jax"}
 OPTIMIZERS = ("SGD", "Adam")
 RATES = {("mlp", "SGD"): 0.05, ("mlp", "Adam"): 5e-3, ("convnet", "SGD"): 0.2, ("convnet", "Adam"): 5e-3}
 STEPS = 100
@@ -52,9 +52,9 @@ def by_hand(network: str, optimizer: str) -> np.ndarray:
     return reference.train(network, optimizer, RATES[network, optimizer], batches)
 
 
-def train(room: str, network: str, optimizer: str) -> np.ndarray:
-    """Losses of the steps in a room, from the same weights."""
-    module = importlib.import_module(f"parity.{room}_networks")
+def train(backend: str, network: str, optimizer: str) -> np.ndarray:
+    """Losses of the steps in a backend, from the same weights."""
+    module = importlib.import_module(f"parity.{backend}_networks")
     model, losses = module.NETWORKS[network](), Losses()
     transfer_weights(
         _Portable(reference.initial_weights(network)),
@@ -96,17 +96,17 @@ def difference(values: np.ndarray, expected: np.ndarray) -> float:
 
 
 def table() -> list[str]:
-    """Rows of markdown: losses of the last step and the largest difference to float64, and between rooms."""
-    rows = ["| network | optimizer | room | loss of step 1 | loss of step 100 | largest relative difference |"]
+    """Rows of markdown: losses of the last step and the largest difference to float64, and between backends."""
+    rows = ["| network | optimizer | backend | loss of step 1 | loss of step 100 | largest relative difference |"]
     rows.append("|---|---|---|---|---|---|")
     for network in reference.SHAPES:
         for optimizer in OPTIMIZERS:
             expected = by_hand(network, optimizer)
             rows.append(f"| {network} | {optimizer} | numpy, float64 | {expected[0]:.7f} | {expected[-1]:.7f} | |")
-            for room in ROOMS:
-                losses = train(room, network, optimizer)
+            for backend in BACKENDS:
+                losses = train(backend, network, optimizer)
                 rows.append(
-                    f"| {network} | {optimizer} | {room} | {losses[0]:.7f} | {losses[-1]:.7f} | "
+                    f"| {network} | {optimizer} | {backend} | {losses[0]:.7f} | {losses[-1]:.7f} | "
                     f"{difference(losses, expected):.1e} |"
                 )
     return rows
@@ -122,7 +122,7 @@ def main() -> None:
         arguments.write.write_text(PAGE.format(table="\n".join(rows), steps=STEPS, rtol=RTOL), encoding="utf-8")
 
 
-PAGE = """# One arithmetic in every room
+PAGE = """# One arithmetic in every backend
 
 The same network on the digits of scikit-learn, from the same weights (`delira.models.transfer_weights`), in the same
 order of batches, {steps} steps of 32 samples: the loss of every step, beside the same training in numpy with float64

@@ -15,7 +15,7 @@ SHAPES = {
 
 
 def initial_weights(network: str) -> Weights:
-    """Weights by name, biases included, float32 so that every room can hold them."""
+    """Weights by name, biases included, float32 so that every backend can hold them."""
     rng, weights = np.random.default_rng(0), {}
     for layer, shape in SHAPES[network].items():
         bound = 1 / np.sqrt(np.prod(shape[1:]))

@@ -1,4 +1,4 @@
-"""The same training in every room, step by step."""
+"""The same training in every backend, step by step."""
 
 import functools
 
@@ -12,9 +12,9 @@ def by_hand(network, optimizer):
     return compare.by_hand(network, optimizer)
 
 
-@pytest.fixture(params=compare.ROOMS)
-def room_name(request):
-    pytest.importorskip(compare.ROOMS[request.param])
+@pytest.fixture(params=compare.BACKENDS)
+def backend_name(request):
+    pytest.importorskip(compare.BACKENDS[request.param])
     return request.param
 
 
@@ -22,8 +22,8 @@ def room_name(request):
 @pytest.mark.slow_cases("tensorflow|jax|convnet")
 @pytest.mark.parametrize("optimizer", compare.OPTIMIZERS)
 @pytest.mark.parametrize("network", reference.SHAPES)
-def test_every_step_has_the_loss_of_float64_arithmetic(room_name, network, optimizer):
-    losses = compare.train(room_name, network, optimizer)
+def test_every_step_has_the_loss_of_float64_arithmetic(backend_name, network, optimizer):
+    losses = compare.train(backend_name, network, optimizer)
     assert losses.shape == (compare.STEPS,)
     np.testing.assert_allclose(losses, by_hand(network, optimizer), rtol=compare.RTOL)
 

@@ -33,7 +33,7 @@ with warnings.catch_warnings():
 
 
 def cross_entropy(pred, label):
-    """The room's labels are float32."""
+    """The backend's labels are float32."""
     return torch.nn.functional.cross_entropy(pred, label.long())
 
 

@@ -286,7 +286,7 @@ def test_durations_are_readable(seconds, text):
     assert duration(seconds) == text
 
 
-def test_the_page_says_that_the_splits_were_seeded_with_zero(room, tmp_path, manager):
-    result = room.experiment(tmp_path).kfold(manager(), num_splits=2, num_epochs=1, shuffle=True, random_seed=0)
+def test_the_page_says_that_the_splits_were_seeded_with_zero(kit, tmp_path, manager):
+    result = kit.experiment(tmp_path).kfold(manager(), num_splits=2, num_epochs=1, shuffle=True, random_seed=0)
     assert "random_seed: 0" in result.info["settings"]
     assert "groups_key" not in result.info["settings"]

@@ -139,13 +139,13 @@ def test_a_method_without_code_is_named():
     assert told == "code: that of Net.forward cannot be had, so it was not compared"
 
 
-@pytest.mark.parametrize("room", ["toy", "torch", "torchscript", "tensorflow", "jax"], indirect=True)
-def test_the_code_of_a_network_of_every_backend_is_had(room):
-    code = code_of(room.network)
+@pytest.mark.parametrize("kit", ["toy", "torch", "torchscript", "tensorflow", "jax"], indirect=True)
+def test_the_code_of_a_network_of_every_backend_is_had(kit):
+    code = code_of(kit.network)
     assert code["missing"] == []
-    forward = {"toy": "is_training", "tensorflow": "call", "jax": "__call__"}.get(room.name, "forward")
-    if room.name != "toy":  # it is delira's own
-        assert f"{room.network.__qualname__}.{forward}" in code["functions"]
+    forward = {"toy": "is_training", "tensorflow": "call", "jax": "__call__"}.get(kit.name, "forward")
+    if kit.name != "toy":  # it is delira's own
+        assert f"{kit.network.__qualname__}.{forward}" in code["functions"]
 
 
 def test_estimators_layers_and_functions_that_a_network_is_given_count_too():

@@ -115,8 +115,8 @@ def test_an_older_manifest_is_compared_as_far_as_it_goes():
 # ---- in an experiment
 
 
-def other_class(room):
-    class Other(room.network):
+def other_class(kit):
+    class Other(kit.network):
         pass
 
     Other.__qualname__ = "Other"
@@ -136,14 +136,14 @@ CASES = {
 
 @pytest.mark.sampled("values")
 @pytest.mark.parametrize("case", CASES)
-def test_a_changed_run_is_refused_with_the_difference_and_allowed_on_request(room, tmp_path, manager, case):
+def test_a_changed_run_is_refused_with_the_difference_and_allowed_on_request(kit, tmp_path, manager, case):
     match, build, data = CASES[case]
     run = {"lr": {"optimizer_params": {"lr": 0.2, "momentum": 0.5}}, "two": {"val_freq": 2}}.get(case, {})
     with pytest.raises(Stop):
-        room.experiment(tmp_path, {"dropout": 0.25}, training={"save_freq": 1}).run(manager(), callbacks=[StopAt(2)])
+        kit.experiment(tmp_path, {"dropout": 0.25}, training={"save_freq": 1}).run(manager(), callbacks=[StopAt(2)])
     (folder,) = (tmp_path / "UnnamedExperiment").iterdir()
-    build = {"model": {"dropout": 0.25}, **build, **({"cls": other_class(room)} if case == "network" else {})}
-    changed = room.experiment(tmp_path, training={"save_freq": 1}, **build)
+    build = {"model": {"dropout": 0.25}, **build, **({"cls": other_class(kit)} if case == "network" else {})}
+    changed = kit.experiment(tmp_path, training={"save_freq": 1}, **build)
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     for call in (changed.resume, lambda path, data, **kw: changed.run(data, resume=path, **kw)):
         with pytest.raises(ConfigError, match=f"(?s){match}.*allow_changes=True"):
@@ -159,8 +159,8 @@ def test_a_changed_run_is_refused_with_the_difference_and_allowed_on_request(roo
     assert ledger(folder)[-1]["event"] == "finished"
 
 
-def test_an_unchanged_run_needs_no_permission_and_warns_of_nothing(room, tmp_path, manager):
-    experiment = room.experiment(tmp_path, training={"save_freq": 1})
+def test_an_unchanged_run_needs_no_permission_and_warns_of_nothing(kit, tmp_path, manager):
+    experiment = kit.experiment(tmp_path, training={"save_freq": 1})
     with pytest.raises(Stop):
         experiment.run(manager(), callbacks=[StopAt(2)])
     (folder,) = experiment.save_path.iterdir()
@@ -168,22 +168,22 @@ def test_an_unchanged_run_needs_no_permission_and_warns_of_nothing(room, tmp_pat
     assert "changes" not in ledger(folder)[-2]
 
 
-def test_auto_never_takes_a_changed_run_even_if_changes_are_allowed(room, tmp_path, manager):
+def test_auto_never_takes_a_changed_run_even_if_changes_are_allowed(kit, tmp_path, manager):
     with pytest.raises(Stop):
-        room.experiment(tmp_path, training={"save_freq": 1}).run(manager(), callbacks=[StopAt(2)])
+        kit.experiment(tmp_path, training={"save_freq": 1}).run(manager(), callbacks=[StopAt(2)])
     (folder,) = (tmp_path / "UnnamedExperiment").iterdir()
-    other = room.experiment(tmp_path, training={"save_freq": 1}, cls=other_class(room))
+    other = kit.experiment(tmp_path, training={"save_freq": 1}, cls=other_class(kit))
     other.run(manager(), resume="auto", allow_changes=True)
     assert other.last_trainer.save_path.parent != folder
 
 
-def test_auto_tells_why_the_newest_run_is_not_continued(room, tmp_path, manager, caplog):
-    experiment = room.experiment(tmp_path, training={"save_freq": 1})
+def test_auto_tells_why_the_newest_run_is_not_continued(kit, tmp_path, manager, caplog):
+    experiment = kit.experiment(tmp_path, training={"save_freq": 1})
     with pytest.raises(Stop):
         experiment.run(manager(), callbacks=[StopAt(2)])
     (folder,) = experiment.save_path.iterdir()
     # as if the network had been in the script, and is now in a module
-    moved = room.experiment(tmp_path, training={"save_freq": 1}, cls=other_class(room))
+    moved = kit.experiment(tmp_path, training={"save_freq": 1}, cls=other_class(kit))
     with pytest.raises(Stop):
         moved.run(manager(), resume="auto", callbacks=[StopAt(2)])
     (said,) = [record.getMessage() for record in caplog.records if "resume='auto'" in record.getMessage()]
@@ -197,9 +197,9 @@ def test_auto_tells_why_the_newest_run_is_not_continued(room, tmp_path, manager,
     assert not [record for record in caplog.records if "resume='auto'" in record.getMessage()]
 
 
-def test_a_run_folder_of_an_earlier_version_goes_on(room, tmp_path, manager):
-    experiment = room.experiment(tmp_path, training={"save_freq": 1, "num_epochs": 3})
-    expected = room.read(experiment.run(manager()))
+def test_a_run_folder_of_an_earlier_version_goes_on(kit, tmp_path, manager):
+    experiment = kit.experiment(tmp_path, training={"save_freq": 1, "num_epochs": 3})
+    expected = kit.read(experiment.run(manager()))
     known = set(experiment.save_path.iterdir())
     for form in ("path", "auto"):
         with pytest.raises(Stop):
@@ -212,11 +212,11 @@ def test_a_run_folder_of_an_earlier_version_goes_on(room, tmp_path, manager):
         path.write_text(json.dumps(old))
         resumed = experiment.run(manager(), resume=folder if form == "path" else "auto")
         assert experiment.last_trainer.save_path.parent == folder
-        assert room.same(room.read(resumed), expected)
+        assert kit.same(kit.read(resumed), expected)
 
 
-def test_another_fold_is_never_continued(room, tmp_path, manager):
-    experiment = room.experiment(tmp_path)
+def test_another_fold_is_never_continued(kit, tmp_path, manager):
+    experiment = kit.experiment(tmp_path)
     experiment.run(manager())
     folder = experiment.last_trainer.save_path.parent
     for allow in (False, True):
@@ -227,57 +227,57 @@ def test_another_fold_is_never_continued(room, tmp_path, manager):
 # ---- in a cross-validation
 
 
-def cross_validated(room, tmp_path, data, **options):
-    experiment = room.experiment(tmp_path, training={"save_freq": 1, "val_metrics": {"mae": mae}})
+def cross_validated(kit, tmp_path, data, **options):
+    experiment = kit.experiment(tmp_path, training={"save_freq": 1, "val_metrics": {"mae": mae}})
     return experiment.kfold(data, **{"num_splits": 2, **options})
 
 
-def test_splits_that_differ_are_refused_whatever_is_allowed(room, tmp_path, manager):
-    first = cross_validated(room, tmp_path, manager())
+def test_splits_that_differ_are_refused_whatever_is_allowed(kit, tmp_path, manager):
+    first = cross_validated(kit, tmp_path, manager())
     for allow in (False, True):
         with pytest.raises(
             ConfigError,
             match=r"(?s)its splits differ .*kfold\.num_splits: 2 in the run, 3 now.*may have been trained on before",
         ):
-            cross_validated(room, tmp_path, manager(), num_splits=3, resume=first.path, allow_changes=allow)
+            cross_validated(kit, tmp_path, manager(), num_splits=3, resume=first.path, allow_changes=allow)
 
 
 @pytest.mark.sampled("values")
 @pytest.mark.parametrize("what", ["train_kwargs", "test_kwargs"])
-def test_changes_of_the_managers_are_named(room, tmp_path, manager, what):
-    first = cross_validated(room, tmp_path, manager())
+def test_changes_of_the_managers_are_named(kit, tmp_path, manager, what):
+    first = cross_validated(kit, tmp_path, manager())
     line = rf"{what}.batch_size: not given in the run, 3 now"
     with pytest.raises(ConfigError, match=rf"(?s)its batches differ .*{line}"):
-        cross_validated(room, tmp_path, manager(), resume=first.path, **{what: {"batch_size": 3}})
+        cross_validated(kit, tmp_path, manager(), resume=first.path, **{what: {"batch_size": 3}})
 
 
-def test_an_allowed_change_leaves_finished_folds_as_they_are(room, tmp_path, manager):
+def test_an_allowed_change_leaves_finished_folds_as_they_are(kit, tmp_path, manager):
     class Break:
         def at_epoch_begin(self, trainer, **facts):
             if trainer.fold == 1:
                 raise Stop
 
-    unbroken = cross_validated(room, tmp_path / "a", manager())
+    unbroken = cross_validated(kit, tmp_path / "a", manager())
     with pytest.raises(Stop):
-        cross_validated(room, tmp_path / "b", manager(), callbacks=[Break()])
+        cross_validated(kit, tmp_path / "b", manager(), callbacks=[Break()])
     (folder,) = (tmp_path / "b" / "UnnamedExperiment").iterdir()
     with pytest.warns(UserWarning, match=r"training\.optimizer_params\.lr: 0\.1 in the run, 0\.2 now") as caught:
         resumed = cross_validated(
-            room, tmp_path / "b", manager(), optimizer_params={"lr": 0.2}, resume=folder, allow_changes=True
+            kit, tmp_path / "b", manager(), optimizer_params={"lr": 0.2}, resume=folder, allow_changes=True
         )
     assert caught[0].filename == __file__
-    assert room.same(resumed.folds[0].predictions, unbroken.folds[0].predictions)
-    assert not room.same(resumed.folds[1].predictions, unbroken.folds[1].predictions)
+    assert kit.same(resumed.folds[0].predictions, unbroken.folds[0].predictions)
+    assert not kit.same(resumed.folds[1].predictions, unbroken.folds[1].predictions)
 
 
-def test_other_metrics_are_no_change(room, tmp_path, manager):
-    first = cross_validated(room, tmp_path, manager())
-    again = cross_validated(room, tmp_path, manager(), metrics={"other": mae}, resume=first.path)
+def test_other_metrics_are_no_change(kit, tmp_path, manager):
+    first = cross_validated(kit, tmp_path, manager())
+    again = cross_validated(kit, tmp_path, manager(), metrics={"other": mae}, resume=first.path)
     assert again.folds[0].metrics.keys() == {"other"}
 
 
-def test_data_that_say_nothing_of_themselves_can_be_continued(room, tmp_path, regression):
-    experiment = room.experiment(tmp_path, training={"save_freq": 1})
+def test_data_that_say_nothing_of_themselves_can_be_continued(kit, tmp_path, regression):
+    experiment = kit.experiment(tmp_path, training={"save_freq": 1})
     batches = [regression(4), regression(4, seed=2)]
     with pytest.raises(Stop):
         experiment.run(batches, callbacks=[StopAt(2)])

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 from digests import digest
-from small_rooms import toy_room
+from small_backends import toy_kit
 
 from delira.data_loading import BaseDataManager
 from delira.errors import CheckpointError
@@ -42,7 +42,7 @@ def test_a_file_that_is_no_fold_is_refused_as_such(tmp_path, tree):
     [("loss", "0.5", "the 'loss' '0.5', which is no number"), (0.5, 1.0, "the name 0.5"), ("epoch", "1", "no epoch")],
 )
 def test_a_history_that_is_none_is_refused_where_it_is_read(tmp_path, manager, key, value, named):
-    result = toy_room().experiment(tmp_path, training={"num_epochs": 1}).kfold(manager(12), num_splits=2)
+    result = toy_kit().experiment(tmp_path, training={"num_epochs": 1}).kfold(manager(12), num_splits=2)
     fold = result.folds[0]
     fold_file.write_fold(dataclasses.replace(fold, history=[{**fold.history[0], key: value}]), {}, {})
     with pytest.raises(CheckpointError, match=named):
@@ -51,16 +51,16 @@ def test_a_history_that_is_none_is_refused_where_it_is_read(tmp_path, manager, k
 
 @pytest.mark.parametrize(("field", "value"), [("raw_statistics", 0.5), ("raw_statistics", [5]), ("best_score", "0.5")])
 def test_a_field_of_another_kind_is_refused_where_it_is_read(tmp_path, manager, field, value):
-    result = toy_room().experiment(tmp_path, training={"num_epochs": 1}).kfold(manager(12), num_splits=2)
+    result = toy_kit().experiment(tmp_path, training={"num_epochs": 1}).kfold(manager(12), num_splits=2)
     fold_file.write_fold(dataclasses.replace(result.folds[0], **{field: value}), {}, {})
     with pytest.raises(CheckpointError, match=field):
         read_fold(result.folds[0].path)
 
 
 def toy_net(outputs):
-    """A network of the toy room with more outputs."""
+    """A network of the toy backend with more outputs."""
 
-    class Net(toy_room().network):
+    class Net(toy_kit().network):
         def __call__(self, x):
             found = super().__call__(x)
             return {**found, **outputs(np.asarray(x), found["pred"])}
@@ -69,7 +69,7 @@ def toy_net(outputs):
 
 
 def cross_validate_toy(path, cls, data, metrics, **options):
-    experiment = toy_room().experiment(path, training={"save_freq": 1, "num_epochs": 2}, cls=cls)
+    experiment = toy_kit().experiment(path, training={"save_freq": 1, "num_epochs": 2}, cls=cls)
     return experiment.kfold(data, metrics, num_splits=3, check_duplicates=False, **options)
 
 
@@ -110,9 +110,9 @@ def test_labels_that_are_texts_come_back(tmp_path):
     metrics = {"rmse": rmse, "share": per_sample(lambda name: float(name == "benign"))}
     for kind, column in {"str": texts, "object": texts.astype(object)}.items():
         data = BaseDataManager(named(12, name=column), 4)
-        first = cross_validate_toy(tmp_path / kind, toy_room().network, data, metrics, metric_keys=keys)
+        first = cross_validate_toy(tmp_path / kind, toy_kit().network, data, metrics, metric_keys=keys)
         again = cross_validate_toy(
-            tmp_path / kind, toy_room().network, data, metrics, metric_keys=keys, resume=first.path
+            tmp_path / kind, toy_kit().network, data, metrics, metric_keys=keys, resume=first.path
         )
         assert digest(again) == digest(first)
         assert again.folds[0].targets["name"].tolist() == first.folds[0].targets["name"].tolist()

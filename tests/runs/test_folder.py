@@ -36,13 +36,13 @@ class Epochs:
         return self
 
 
-def experiment_of(room, path, num_epochs=4):
-    return room.experiment(path, {"dropout": 0.4}, training={"save_freq": 1, "num_epochs": num_epochs})
+def experiment_of(kit, path, num_epochs=4):
+    return kit.experiment(path, {"dropout": 0.4}, training={"save_freq": 1, "num_epochs": num_epochs})
 
 
-def broken_off(room, path, data, stop_at=3):
+def broken_off(backend, path, data, stop_at=3):
     """The folder of a run that was broken off."""
-    experiment = experiment_of(room, path)
+    experiment = experiment_of(backend, path)
     before = set(experiment.save_path.iterdir()) if experiment.save_path.is_dir() else set()
     with pytest.raises(Stop):
         experiment.run(data, callbacks=[Epochs(stop_at)])
@@ -148,8 +148,8 @@ def test_the_folder_may_be_deleted_under_the_run(tmp_path, error):
     assert names(folder.path) == ["broken_off" if error else "finished"]
 
 
-def test_nothing_of_the_lock_is_left_in_a_finished_run(room, tmp_path, manager):
-    experiment_of(room, tmp_path, 1).run(manager())
+def test_nothing_of_the_lock_is_left_in_a_finished_run(kit, tmp_path, manager):
+    experiment_of(kit, tmp_path, 1).run(manager())
     (folder,) = (tmp_path / "UnnamedExperiment").iterdir()
     assert {path.name for path in folder.iterdir()} == {"parameters.yml", "manifest.json", "ledger.jsonl", "fold_00"}
 
@@ -157,8 +157,8 @@ def test_nothing_of_the_lock_is_left_in_a_finished_run(room, tmp_path, manager):
 # ---- which run goes on
 
 
-def test_auto_passes_by_what_is_no_run(room, tmp_path, manager):
-    folder = broken_off(room, tmp_path, manager())
+def test_auto_passes_by_what_is_no_run(kit, tmp_path, manager):
+    folder = broken_off(kit, tmp_path, manager())
     parent = folder.parent
     (parent / "9999-file").write_text("text")
     for name, content in (("9999-list", "[]"), ("9999-torn", '{"fingerprint": {"kind": "r'), ("9999-odd", '{"a": 1}')):
@@ -166,30 +166,30 @@ def test_auto_passes_by_what_is_no_run(room, tmp_path, manager):
         (parent / name / "manifest.json").write_text(content)
         shutil.copy(folder / "ledger.jsonl", parent / name)
     (parent / "9999-empty").mkdir()
-    experiment = experiment_of(room, tmp_path)
+    experiment = experiment_of(kit, tmp_path)
     experiment.run(manager(), resume="auto")
     assert experiment.last_trainer.save_path.parent == folder
 
 
-def test_auto_continues_a_finished_run_whose_extension_was_broken_off(room, tmp_path, manager):
-    expected = room.read(experiment_of(room, tmp_path / "unbroken").run(manager()))
-    experiment = experiment_of(room, tmp_path, 2)
+def test_auto_continues_a_finished_run_whose_extension_was_broken_off(kit, tmp_path, manager):
+    expected = kit.read(experiment_of(kit, tmp_path / "unbroken").run(manager()))
+    experiment = experiment_of(kit, tmp_path, 2)
     experiment.run(manager())
     first = experiment.last_trainer.save_path.parent
     with pytest.raises(Stop):
         experiment.resume(first, manager(), num_epochs=4, callbacks=[Epochs(4)])
     ledger = first / "ledger.jsonl"
     ledger.write_bytes(ledger.read_bytes()[:-30])  # torn on top of it
-    assert room.same(room.read(experiment.run(manager(), num_epochs=4, resume="auto")), expected)
+    assert kit.same(kit.read(experiment.run(manager(), num_epochs=4, resume="auto")), expected)
     assert experiment.last_trainer.save_path.parent == first
 
 
-def test_a_run_in_use_is_refused_and_auto_passes_it_by(room, tmp_path, manager, monkeypatch):
+def test_a_run_in_use_is_refused_and_auto_passes_it_by(kit, tmp_path, manager, monkeypatch):
     monkeypatch.setattr(lock, "_PATIENCE", 0.2)  # seconds
-    older, newer = broken_off(room, tmp_path, manager()), broken_off(room, tmp_path, manager())
+    older, newer = broken_off(kit, tmp_path, manager()), broken_off(kit, tmp_path, manager())
     older, newer = sorted((older, newer), key=lambda path: (len(path.name), path.name))
     before = {path: path.read_bytes() for path in newer.rglob("*") if path.is_file()}
-    experiment, used = experiment_of(room, tmp_path), []
+    experiment, used = experiment_of(kit, tmp_path), []
     with in_use(newer) as process:
         for path in (newer, newer / "fold_00", newer / "fold_00" / "checkpoints"):
             with pytest.raises(FolderInUseError, match=f"in use by process {process.pid} on "):
@@ -220,14 +220,14 @@ def test_what_is_recorded_keeps_other_processes_out(tmp_path):
     assert lock_elsewhere(folder.path) == (False, 0)
 
 
-def test_a_run_keeps_other_processes_out_for_as_long_as_it_lasts(room, tmp_path, manager):
+def test_a_run_keeps_other_processes_out_for_as_long_as_it_lasts(kit, tmp_path, manager):
     codes = []
 
     class Other:
         def at_epoch_begin(self, trainer, **facts):
             codes.append(lock_elsewhere(trainer.save_path.parent))
 
-    experiment = experiment_of(room, tmp_path, 1)
+    experiment = experiment_of(kit, tmp_path, 1)
     experiment.run(manager(), callbacks=[Other()])
     assert codes == [(True, 1)]
     assert lock_elsewhere(experiment.last_trainer.save_path.parent) == (False, 0)
@@ -240,10 +240,10 @@ def test_a_run_keeps_other_processes_out_for_as_long_as_it_lasts(room, tmp_path,
 @pytest.mark.parametrize(
     "form", ["run folder", "fold folder", "checkpoints folder", "newest file", "older file", "text"]
 )
-def test_a_run_goes_on_from_any_path_in_it(room, tmp_path, manager, form):
-    expected = room.read(experiment_of(room, tmp_path / "unbroken").run(manager()))
-    folder = broken_off(room, tmp_path / "broken", manager(), 4)
-    checkpoints, suffix = folder / "fold_00" / "checkpoints", room.backend.checkpoint_suffix
+def test_a_run_goes_on_from_any_path_in_it(kit, tmp_path, manager, form):
+    expected = kit.read(experiment_of(kit, tmp_path / "unbroken").run(manager()))
+    folder = broken_off(kit, tmp_path / "broken", manager(), 4)
+    checkpoints, suffix = folder / "fold_00" / "checkpoints", kit.backend.checkpoint_suffix
     path, begun = {
         "run folder": (folder, [4]),
         "fold folder": (folder / "fold_00", [4]),
@@ -253,8 +253,8 @@ def test_a_run_goes_on_from_any_path_in_it(room, tmp_path, manager, form):
         "text": (str(checkpoints / f"checkpoint_epoch_2{suffix}"), [3, 4]),
     }[form]
     epochs = Epochs()
-    experiment = experiment_of(room, tmp_path / "broken")
-    assert room.same(room.read(experiment.resume(path, manager(), callbacks=[epochs])), expected)
+    experiment = experiment_of(kit, tmp_path / "broken")
+    assert kit.same(kit.read(experiment.resume(path, manager(), callbacks=[epochs])), expected)
     assert epochs.begun == begun
     assert experiment.last_trainer.save_path == folder / "fold_00"
     history = (folder / "fold_00" / "history.jsonl").read_text().splitlines()
@@ -262,17 +262,17 @@ def test_a_run_goes_on_from_any_path_in_it(room, tmp_path, manager, form):
     assert names(folder)[-2:] == ["resumed", "finished"]
 
 
-def test_a_checkpoint_file_that_is_not_there_is_refused(room, tmp_path, manager):
-    folder = broken_off(room, tmp_path, manager())
+def test_a_checkpoint_file_that_is_not_there_is_refused(kit, tmp_path, manager):
+    folder = broken_off(kit, tmp_path, manager())
     before = names(folder)
-    missing = folder / "fold_00" / "checkpoints" / f"checkpoint_epoch_9{room.backend.checkpoint_suffix}"
+    missing = folder / "fold_00" / "checkpoints" / f"checkpoint_epoch_9{kit.backend.checkpoint_suffix}"
     with pytest.raises(ConfigError, match=r"there is no checkpoint '.*checkpoint_epoch_9.*; there are: checkpoint_"):
-        experiment_of(room, tmp_path).resume(missing, manager())
+        experiment_of(kit, tmp_path).resume(missing, manager())
     assert names(folder) == before
 
 
-def test_a_cross_validation_says_how_it_is_continued(room, tmp_path, manager):
-    experiment = experiment_of(room, tmp_path, 1)
+def test_a_cross_validation_says_how_it_is_continued(kit, tmp_path, manager):
+    experiment = experiment_of(kit, tmp_path, 1)
     folder = experiment.kfold(manager(), num_splits=2).path
     with pytest.raises(ConfigError, match=r"holds a kfold .*; call experiment.kfold\(…, resume="):
         experiment.resume(folder / "fold_01", manager())

@@ -43,8 +43,8 @@ class FullDisk:
         self.resource.setrlimit(self.resource.RLIMIT_FSIZE, self.before)
 
 
-def experiment_of(room, path, **training):
-    return room.experiment(path, {"dropout": 0.4}, training={"save_freq": 1, **training})
+def experiment_of(kit, path, **training):
+    return kit.experiment(path, {"dropout": 0.4}, training={"save_freq": 1, **training})
 
 
 def names(folder):
@@ -77,19 +77,19 @@ def in_use(folder):
         process.communicate()
 
 
-def test_a_run_returns_its_result_though_the_last_line_of_its_ledger_cannot_be_written(room, tmp_path, manager, caplog):
-    expected = room.read(experiment_of(room, tmp_path / "unbroken").run(manager()))
-    experiment = experiment_of(room, tmp_path / "full")
+def test_a_run_returns_its_result_though_the_last_line_of_its_ledger_cannot_be_written(kit, tmp_path, manager, caplog):
+    expected = kit.read(experiment_of(kit, tmp_path / "unbroken").run(manager()))
+    experiment = experiment_of(kit, tmp_path / "full")
     with FullDisk() as full, pytest.warns(RuntimeWarning, match="'finished' of .*ledger.jsonl could not be") as caught:
         network = experiment.run(manager(), callbacks=[full])
     assert len(caught) == 1
     assert "File too large" in str(caught[0].message)
     assert str(caught[0].message) in caplog.text
-    assert room.same(room.read(network), expected)
+    assert kit.same(kit.read(network), expected)
     folder = only_folder(tmp_path / "full")
     assert names(folder) == ["started"]
     again = experiment.run(manager(), resume="auto")
-    assert room.same(room.read(again), expected)
+    assert kit.same(kit.read(again), expected)
     assert names(folder) == ["started", "resumed", "finished"]
 
 
@@ -119,10 +119,10 @@ def torn(regression):
     return BaseLazyDataset(range(12), load)
 
 
-def test_a_cross_validation_returns_its_result_though_the_files_of_a_fold_cannot_be_written(room, tmp_path, torn):
+def test_a_cross_validation_returns_its_result_though_the_files_of_a_fold_cannot_be_written(kit, tmp_path, torn):
     def kfold(path, **options):
         data = BaseDataManager(torn, 1, bad_samples="skip")
-        return experiment_of(room, path).kfold(data, num_splits=2, shuffle=True, random_seed=0, **options)
+        return experiment_of(kit, path).kfold(data, num_splits=2, shuffle=True, random_seed=0, **options)
 
     with pytest.warns(UserWarning, match="is left out, it cannot be loaded: OSError: torn"):
         expected = kfold(tmp_path / "unbroken")
@@ -135,7 +135,7 @@ def test_a_cross_validation_returns_its_result_though_the_files_of_a_fold_cannot
         True
     ] * 5
     for fold, other in zip(result.folds, expected.folds, strict=True):
-        assert room.same(fold.predictions, other.predictions)
+        assert kit.same(fold.predictions, other.predictions)
         assert fold.left_out == other.left_out == {3: "OSError: torn"}
     kept = {path.name for path in (result.path / "fold_00").iterdir()}
     assert {"result.zip", "predictions.npz", "left_out.json"} <= kept
@@ -145,24 +145,24 @@ def test_a_cross_validation_returns_its_result_though_the_files_of_a_fold_cannot
     with pytest.warns(UserWarning, match="is left out"):
         again = kfold(tmp_path / "full", resume="auto")
     assert again.path == result.path
-    assert room.same(again.folds[1].predictions, expected.folds[1].predictions)
+    assert kit.same(again.folds[1].predictions, expected.folds[1].predictions)
     assert (result.path / "fold_01" / "result.zip").exists()
     assert names(result.path)[-1] == "finished"
 
 
-def test_auto_continues_a_finished_run_that_was_broken_off_when_it_was_extended(room, tmp_path, manager):
-    expected = room.read(experiment_of(room, tmp_path / "unbroken", num_epochs=4).run(manager()))
-    experiment = experiment_of(room, tmp_path / "run")
+def test_auto_continues_a_finished_run_that_was_broken_off_when_it_was_extended(kit, tmp_path, manager):
+    expected = kit.read(experiment_of(kit, tmp_path / "unbroken", num_epochs=4).run(manager()))
+    experiment = experiment_of(kit, tmp_path / "run")
     experiment.run(manager())
     folder = only_folder(tmp_path / "run")
     with pytest.raises(Interrupted):
         experiment.resume(folder, manager(), num_epochs=4, callbacks=[StopAt(4)])
     network = experiment.run(manager(), num_epochs=4, resume="auto")
     assert only_folder(tmp_path / "run") == folder
-    assert room.same(room.read(network), expected)
+    assert kit.same(kit.read(network), expected)
     assert names(folder) == ["started", "finished", "resumed", "broken_off", "resumed", "finished"]
     network = experiment.run(manager(), num_epochs=4, resume="auto")  # it has ended by now, and is read
-    assert room.same(room.read(network), expected)
+    assert kit.same(kit.read(network), expected)
     assert names(folder) == ["started", "finished", "resumed", "broken_off", "resumed", "finished"]
 
 
@@ -186,9 +186,9 @@ def test_the_last_of_a_ledger_decides_whether_a_run_has_ended(tmp_path, events, 
 
 @pytest.mark.sampled("values")
 @pytest.mark.parametrize("kind", ["run", "kfold"])
-def test_auto_says_which_unfinished_run_it_passes_by_and_who_uses_it(room, tmp_path, manager, monkeypatch, kind):
+def test_auto_says_which_unfinished_run_it_passes_by_and_who_uses_it(kit, tmp_path, manager, monkeypatch, kind):
     monkeypatch.setattr(lock, "_PATIENCE", 0.2)  # seconds
-    experiment = experiment_of(room, tmp_path)
+    experiment = experiment_of(kit, tmp_path)
     options = {"num_splits": 2} if kind == "kfold" else {}
     call = getattr(experiment, kind)
     with pytest.raises(Interrupted):
@@ -204,13 +204,13 @@ def test_auto_says_which_unfinished_run_it_passes_by_and_who_uses_it(room, tmp_p
     assert names(folder)[-1] == "broken_off"
 
 
-def test_a_run_is_recorded_in_its_folder_wherever_the_program_goes(room, tmp_path, manager, monkeypatch):
+def test_a_run_is_recorded_in_its_folder_wherever_the_program_goes(kit, tmp_path, manager, monkeypatch):
     class Leave:
         def at_epoch_begin(self, trainer, **facts):
             os.chdir(tmp_path / "other")
 
     (tmp_path / "other").mkdir()
     monkeypatch.chdir(tmp_path)
-    experiment_of(room, "runs").run(manager(), callbacks=[Leave()])
+    experiment_of(kit, "runs").run(manager(), callbacks=[Leave()])
     assert names(only_folder(tmp_path / "runs")) == ["started", "finished"]
     assert list((tmp_path / "other").iterdir()) == []

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 from broken_steps import At, Broken, break_off, spoil
-from small_rooms import build_room, toy_room
+from small_backends import build_kit, toy_kit
 
 from delira.cli.verify import verify
 from delira.data_loading import BaseDataManager
@@ -17,18 +17,18 @@ from delira.training import KFoldResult
 class SpoilOnce:
     """Makes the weights bad in one fold, at a step counted over all epochs."""
 
-    def __init__(self, room, fold, step):
-        self.room, self.at = room, (fold, step)
+    def __init__(self, backend, fold, step):
+        self.backend, self.at = backend, (fold, step)
 
     def at_iter_end(self, trainer, *, global_iter_num, **facts):
         if (trainer.fold, global_iter_num + 1) == self.at:
             self.at = None
-            spoil(self.room)(trainer)
+            spoil(self.kit)(trainer)
 
 
-def cross_validate(room, path, data, **training):
-    experiment = room.experiment(path, training={"num_epochs": 3, "save_freq": 1, "log_freq": 1, **training})
-    callbacks = [SpoilOnce(room, 1, 4)] if training["nonfinite"] == "rollback" else []
+def cross_validate(kit, path, data, **training):
+    experiment = kit.experiment(path, training={"num_epochs": 3, "save_freq": 1, "log_freq": 1, **training})
+    callbacks = [SpoilOnce(kit, 1, 4)] if training["nonfinite"] == "rollback" else []
     with np.errstate(all="ignore"):
         return experiment.kfold(data, num_splits=2, random_seed=0, val_split=None, callbacks=callbacks)
 
@@ -41,7 +41,7 @@ def skipping(regression, *bad):
 
 
 def test_rollbacks_of_a_fold_are_kept_and_shown(tmp_path, manager):
-    result = cross_validate(toy_room(), tmp_path, manager(16), nonfinite="rollback")
+    result = cross_validate(toy_kit(), tmp_path, manager(16), nonfinite="rollback")
     told = (
         "Fold 1: the training went back to its last checkpoint once, with smaller learning rates, since numbers were "
         "not finite: from epoch 2"
@@ -58,7 +58,7 @@ def test_updates_that_were_left_out_are_kept_and_shown(tmp_path, regression):
     arrays = regression(16)
     arrays["label"][3] = np.nan
     data = BaseDataManager(arrays, 4)
-    result = cross_validate(build_room("torch"), tmp_path, data, nonfinite="skip")
+    result = cross_validate(build_kit("torch"), tmp_path, data, nonfinite="skip")
     (fold,) = [fold for fold in result.folds if 3 in fold.train_indices]
     assert fold.guards["left_out"] == [{"epoch": epoch, "updates": 1, "steps": 2} for epoch in (1, 2, 3)]
     told = (
@@ -70,10 +70,10 @@ def test_updates_that_were_left_out_are_kept_and_shown(tmp_path, regression):
 
 
 def test_a_fold_that_is_read_when_its_run_goes_on_keeps_what_happened(tmp_path, manager):
-    room = toy_room()
-    result = cross_validate(room, tmp_path, manager(16), nonfinite="rollback")
+    kit = toy_kit()
+    result = cross_validate(kit, tmp_path, manager(16), nonfinite="rollback")
     (result.path / "fold_00" / "result.zip").unlink()  # this one is tested again
-    experiment = room.experiment(
+    experiment = kit.experiment(
         tmp_path, training={"num_epochs": 3, "save_freq": 1, "log_freq": 1, "nonfinite": "rollback"}
     )
     with pytest.warns(UserWarning, match="fold 0 is tested again"):
@@ -82,10 +82,10 @@ def test_a_fold_that_is_read_when_its_run_goes_on_keeps_what_happened(tmp_path, 
 
 
 def test_a_single_training_tells_it_too(tmp_path, manager):
-    room = toy_room()
-    experiment = room.experiment(tmp_path, training={"save_freq": 1, "log_freq": 1, "nonfinite": "rollback"})
+    kit = toy_kit()
+    experiment = kit.experiment(tmp_path, training={"save_freq": 1, "log_freq": 1, "nonfinite": "rollback"})
     with np.errstate(all="ignore"):
-        experiment.run(manager(12), callbacks=[SpoilOnce(room, 0, 5)])
+        experiment.run(manager(12), callbacks=[SpoilOnce(kit, 0, 5)])
     loaded = KFoldResult.load(tmp_path)
     assert loaded.folds[0].guards == {"version": 1, "left_out": [], "rollbacks": [2]}
     assert "went back to its last checkpoint once" in "".join(caveats(loaded))
@@ -93,14 +93,14 @@ def test_a_single_training_tells_it_too(tmp_path, manager):
 
 @pytest.mark.parametrize("kind", ["kfold", "run"])
 def test_a_file_that_is_gone_or_damaged_is_named(tmp_path, manager, kind):
-    room = toy_room()
+    kit = toy_kit()
     if kind == "kfold":
-        fold = cross_validate(room, tmp_path, manager(16), nonfinite="rollback").path / "fold_01"
+        fold = cross_validate(kit, tmp_path, manager(16), nonfinite="rollback").path / "fold_01"
     else:
         settings = {"save_freq": 1, "log_freq": 1, "nonfinite": "rollback"}
-        experiment = room.experiment(tmp_path, training=settings)
+        experiment = kit.experiment(tmp_path, training=settings)
         with np.errstate(all="ignore"):
-            experiment.run(manager(12), callbacks=[SpoilOnce(room, 0, 5)])
+            experiment.run(manager(12), callbacks=[SpoilOnce(kit, 0, 5)])
         fold = experiment.last_trainer.save_path
     what = f"{fold.name}/{FILE}"
     assert not wrong_files(fold.parent)
@@ -124,24 +124,24 @@ def wrong_files(run):
 @pytest.mark.parametrize("stop_at", [2, 6, 11])
 def test_a_training_that_goes_on_counts_each_update_once(tmp_path, regression, stop_at):
     """Epoch 2 is broken off behind its bad batch, and trained anew."""
-    room, batches = build_room("torch"), skipping(regression, 0, 3)
+    kit, batches = build_kit("torch"), skipping(regression, 0, 3)
     settings = {"nonfinite": "skip", "save_freq": 1}
     with pytest.raises(Broken):
-        room.trainer(tmp_path, callbacks=[At(stop_at, break_off)], **settings).train(3, batches)
-    room.trainer(tmp_path, **settings).train(3, batches)
+        kit.trainer(tmp_path, callbacks=[At(stop_at, break_off)], **settings).train(3, batches)
+    kit.trainer(tmp_path, **settings).train(3, batches)
     expected = [{"epoch": epoch, "updates": 2, "steps": 4} for epoch in (1, 2, 3)]
     assert read_guards(tmp_path)["left_out"] == expected
 
 
 def test_a_training_that_begins_anew_has_no_events_of_the_one_before(tmp_path, manager):
-    room = toy_room()
-    trainer = room.trainer(tmp_path, callbacks=[At(5, spoil(room))], nonfinite="rollback", log_freq=1, save_freq=1)
+    kit = toy_kit()
+    trainer = kit.trainer(tmp_path, callbacks=[At(5, spoil(kit))], nonfinite="rollback", log_freq=1, save_freq=1)
     with np.errstate(all="ignore"):
         trainer.train(2, manager())
     assert read_guards(tmp_path)["rollbacks"] == [2]
     for path in (tmp_path / "checkpoints").iterdir():
         path.unlink()
-    room.trainer(tmp_path, nonfinite="rollback").train(2, manager())
+    kit.trainer(tmp_path, nonfinite="rollback").train(2, manager())
     assert read_guards(tmp_path) is None
     assert not (tmp_path / FILE).exists()
 
@@ -154,7 +154,7 @@ def test_a_rollback_of_a_version_without_the_file_has_no_epoch(tmp_path):
 
 
 def test_without_a_folder_it_is_kept_in_memory(regression):
-    trainer = build_room("torch").trainer(None, nonfinite="skip")
+    trainer = build_kit("torch").trainer(None, nonfinite="skip")
     trainer.train(1, skipping(regression, 2))
     assert trainer.guard_log.to_dict()["left_out"] == [{"epoch": 1, "updates": 1, "steps": 4}]
 

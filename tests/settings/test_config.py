@@ -1,7 +1,7 @@
 """Settings that cannot be, and names from elsewhere, are refused with what they are here."""
 
 import pytest
-from small_rooms import build_room
+from small_backends import build_kit
 
 from delira.errors import ConfigError
 from delira.settings.config import read_settings
@@ -47,6 +47,6 @@ def test_a_setting_that_cannot_be_is_refused_by_name(setting, value, message):
 )
 def test_a_name_from_elsewhere_is_told_what_it_is_here(tmp_path, manager, name, told):
     with pytest.raises(ConfigError) as caught:
-        build_room("toy").experiment(tmp_path).run(manager(), **{name: 2})
+        build_kit("toy").experiment(tmp_path).run(manager(), **{name: 2})
     assert f"unknown training setting {name!r}; " in str(caught.value)
     assert told in str(caught.value)

@@ -27,15 +27,15 @@ def plan_of(train_data=None, val_data=None, **changes):
 class Parts:
     """A run with its network, and every part that works on it."""
 
-    def __init__(self, room, *callbacks, network=None, **settings):
-        backend, network = room.backend, room.build() if network is None else network
-        config = read_settings({"losses": {"mse": room.loss}, **settings})
+    def __init__(self, kit, *callbacks, network=None, **settings):
+        backend, network = kit.backend, kit.build() if network is None else network
+        config = read_settings({"losses": {"mse": kit.loss}, **settings})
         self.run = run = Run(config, backend, callbacks=callbacks)
         self.objective = objective = Objective()
         objective.run, run.network, run.key_mapping = run, network, backend.calls.key_mapping(network)
         run.devices = devices = backend.devices.resolve((), "cpu")
-        params = room.settings["optimizer_params"]
-        run.optimizers = backend.optimizers.build(network, None, room.optimizer_cls, params, config.update)
+        params = kit.settings["optimizer_params"]
+        run.optimizers = backend.optimizers.build(network, None, kit.optimizer_cls, params, config.update)
         prepare, run.closure = objective.methods_of(network)
         prepare = functools.partial(prepare, input_device=devices.input, output_device=devices.output)
         self.feed = Feed(backend, prepare)

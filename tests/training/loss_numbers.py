@@ -1,4 +1,4 @@
-"""Losses worked out by hand, the same for every room."""
+"""Losses worked out by hand, the same for every backend."""
 
 import dataclasses
 import math
@@ -13,7 +13,7 @@ class Case:
     """One call of a loss and its value."""
 
     loss: str
-    """Name without the ending of the room."""
+    """Name without the ending of the backend."""
     arguments: Mapping[str, Any]
     prediction: Any
     target: Any

@@ -18,11 +18,11 @@ class Broken(BaseException):
 class Watch:
     """The trained weights after every step; ends the process at one."""
 
-    def __init__(self, room, stop=None):
-        self.room, self.stop, self.weights = room, stop, []
+    def __init__(self, backend, stop=None):
+        self.backend, self.stop, self.weights = backend, stop, []
 
     def at_iter_end(self, trainer, *, global_iter_num, **facts):
-        self.weights.append(self.room.read(trainer.module).astype(np.float64))
+        self.weights.append(self.kit.read(trainer.module).astype(np.float64))
         if global_iter_num + 1 == self.stop:
             self.stop = None
             raise Broken
@@ -38,58 +38,58 @@ def by_hand(weights, decay, warmup, start=START):
     return averages
 
 
-def model_of(room, trainer, name, key="model"):
-    return room.weight_in(trainer.load_state(trainer.checkpoints.path(name))[key])
+def model_of(kit, trainer, name, key="model"):
+    return kit.weight_in(trainer.load_state(trainer.checkpoints.path(name))[key])
 
 
-def close(room, found, expected):
-    np.testing.assert_allclose(found, expected, rtol=max(room.rtol, 1e-10))
+def close(kit, found, expected):
+    np.testing.assert_allclose(found, expected, rtol=max(kit.rtol, 1e-10))
 
 
 @pytest.mark.sampled("pairs")
 @pytest.mark.parametrize("decay", [0.0, 0.3, 0.9, 0.999])
 @pytest.mark.parametrize("warmup", [False, True])
-def test_it_is_the_formula(room, tmp_path, manager, decay, warmup):
-    watch = Watch(room)
+def test_it_is_the_formula(kit, tmp_path, manager, decay, warmup):
+    watch = Watch(kit)
     average = ExponentialMovingAverage(decay, warmup=warmup)
-    trainer = room.trainer(tmp_path, callbacks=[watch, average])
+    trainer = kit.trainer(tmp_path, callbacks=[watch, average])
     trainer.train(4, manager())
     assert average.n_updates == len(watch.weights) == 12
     expected = by_hand(watch.weights, decay, warmup)[-1]
-    close(room, room.read(trainer.module), expected)  # what train gives back
-    close(room, model_of(room, trainer, "last"), expected)
-    close(room, model_of(room, trainer, "last", "training_model"), watch.weights[-1])
+    close(kit, kit.read(trainer.module), expected)  # what train gives back
+    close(kit, model_of(kit, trainer, "last"), expected)
+    close(kit, model_of(kit, trainer, "last", "training_model"), watch.weights[-1])
 
 
-def test_the_order_of_the_callbacks_does_not_matter(room, tmp_path, manager):
+def test_the_order_of_the_callbacks_does_not_matter(kit, tmp_path, manager):
     results = []
     for order in (1, -1):
-        watch = Watch(room)
-        trainer = room.trainer(tmp_path / str(order), callbacks=[watch, ExponentialMovingAverage(0.5)][::order])
+        watch = Watch(kit)
+        trainer = kit.trainer(tmp_path / str(order), callbacks=[watch, ExponentialMovingAverage(0.5)][::order])
         trainer.train(2, manager())
-        results.append(room.read(trainer.module))
+        results.append(kit.read(trainer.module))
     assert np.array_equal(*results)
 
 
-def test_validation_sees_the_average_and_training_goes_on_with_the_weights(room, tmp_path, manager):
-    plain = Watch(room)
-    room.trainer(tmp_path / "plain", room.build(dropout=0.5), callbacks=[plain]).train(3, manager(), manager(7))
-    watch, seen = Watch(room), []
+def test_validation_sees_the_average_and_training_goes_on_with_the_weights(kit, tmp_path, manager):
+    plain = Watch(kit)
+    kit.trainer(tmp_path / "plain", kit.build(dropout=0.5), callbacks=[plain]).train(3, manager(), manager(7))
+    watch, seen = Watch(kit), []
 
     class Score:
         """Looks at the network while it is validated."""
 
         def __call__(self, y_true, y_pred):
             if hasattr(self, "trainer"):
-                seen.append(room.read(self.trainer.module))
+                seen.append(kit.read(self.trainer.module))
             return 0.0
 
         def __deepcopy__(self, memo):
             return Score()  # a try before the first step
 
     score = Score()
-    trainer = room.trainer(
-        tmp_path / "average", room.build(dropout=0.5), callbacks=[watch, ExponentialMovingAverage(0.5)],
+    trainer = kit.trainer(
+        tmp_path / "average", kit.build(dropout=0.5), callbacks=[watch, ExponentialMovingAverage(0.5)],
         val_metrics={"score": score},
     )  # fmt: skip
     score.trainer = trainer
@@ -98,12 +98,12 @@ def test_validation_sees_the_average_and_training_goes_on_with_the_weights(room,
     averages = by_hand(watch.weights, 0.5, True)
     assert len(seen) == 3
     for found, expected in zip(seen, averages[2::3], strict=True):
-        close(room, found, expected)
+        close(kit, found, expected)
 
 
-def test_the_loss_of_the_validation_is_that_of_the_average(room, tmp_path, manager):
-    watch, data = Watch(room), manager(7)
-    trainer = room.trainer(tmp_path, callbacks=[watch, ExponentialMovingAverage(0.8, warmup=False)])
+def test_the_loss_of_the_validation_is_that_of_the_average(kit, tmp_path, manager):
+    watch, data = Watch(kit), manager(7)
+    trainer = kit.trainer(tmp_path, callbacks=[watch, ExponentialMovingAverage(0.8, warmup=False)])
     trainer.train(3, manager(), data)
     (whole,) = manager(7, 7)
     for record, average in zip(trainer.state.history, by_hand(watch.weights, 0.8, False)[2::3], strict=True):
@@ -111,9 +111,9 @@ def test_the_loss_of_the_validation_is_that_of_the_average(room, tmp_path, manag
         assert record["val_mse"] == pytest.approx(expected, rel=1e-4)
 
 
-def test_best_last_and_numbered_checkpoints_have_the_average_and_the_weights(room, tmp_path, manager):
-    watch = Watch(room)
-    trainer = room.trainer(
+def test_best_last_and_numbered_checkpoints_have_the_average_and_the_weights(kit, tmp_path, manager):
+    watch = Watch(kit)
+    trainer = kit.trainer(
         tmp_path, callbacks=[watch, ExponentialMovingAverage(0.5)], save_freq=1, save_freq_steps=2,
         val_metrics={"first": lambda y_true, y_pred: float(trainer.state.epoch)}, val_score_key="first",
         val_score_mode="min",
@@ -121,36 +121,36 @@ def test_best_last_and_numbered_checkpoints_have_the_average_and_the_weights(roo
     trainer.train(3, manager(), manager(7))
     averages = by_hand(watch.weights, 0.5, True)
     for name, step in (("best", 3), ("epoch_1", 3), ("epoch_0_step_2", 2), ("epoch_1_step_3", 6), ("last", 9)):
-        close(room, model_of(room, trainer, name), averages[step - 1])
-        close(room, model_of(room, trainer, name, "training_model"), watch.weights[step - 1])
-    close(room, room.read(trainer.module), averages[2])  # the best ones
+        close(kit, model_of(kit, trainer, name), averages[step - 1])
+        close(kit, model_of(kit, trainer, name, "training_model"), watch.weights[step - 1])
+    close(kit, kit.read(trainer.module), averages[2])  # the best ones
 
 
 def test_plain_torch_loads_the_average(tmp_path, manager):
     torch = pytest.importorskip("torch")
-    from small_rooms import torch_room
+    from small_backends import torch_kit
 
-    room, watch = torch_room(), Watch(torch_room())
-    trainer = room.trainer(tmp_path, callbacks=[watch, ExponentialMovingAverage(0.5)])
+    kit, watch = torch_kit(), Watch(torch_kit())
+    trainer = kit.trainer(tmp_path, callbacks=[watch, ExponentialMovingAverage(0.5)])
     trainer.train(2, manager())
     tree = torch.load(trainer.checkpoints.path("last"), weights_only=True)
-    network = room.build()
+    network = kit.build()
     network.load_state_dict(tree["model"])
-    close(room, room.read(network), by_hand(watch.weights, 0.5, True)[-1])
+    close(kit, kit.read(network), by_hand(watch.weights, 0.5, True)[-1])
     network.load_state_dict(tree["training_model"])
-    close(room, room.read(network), watch.weights[-1])
+    close(kit, kit.read(network), watch.weights[-1])
 
 
 def test_statistics_of_layers_are_those_of_the_training(tmp_path, manager):
     torch = pytest.importorskip("torch")
-    from small_rooms import normed_network, torch_room
+    from small_backends import normed_network, torch_kit
 
-    room = torch_room()
-    cls = normed_network(room)
-    plain = room.trainer(tmp_path / "plain", room.build(cls=cls))
+    kit = torch_kit()
+    cls = normed_network(kit)
+    plain = kit.trainer(tmp_path / "plain", kit.build(cls=cls))
     plain.train(2, manager())
     statistics = {name: value.clone() for name, value in plain.module.named_buffers()}
-    trainer = room.trainer(tmp_path / "average", room.build(cls=cls), callbacks=[ExponentialMovingAverage(0.5)])
+    trainer = kit.trainer(tmp_path / "average", kit.build(cls=cls), callbacks=[ExponentialMovingAverage(0.5)])
     trainer.train(2, manager(), manager(7))
     for name, value in trainer.module.named_buffers():
         assert torch.equal(value, statistics[name]), name
@@ -163,10 +163,10 @@ def test_statistics_of_layers_are_those_of_the_training(tmp_path, manager):
 @pytest.mark.sampled("pairs")
 @pytest.mark.parametrize("step", [2, 4, 5, 7])
 @pytest.mark.parametrize("background", [False, True])
-def test_a_resumed_run_ends_with_the_same_average(room, tmp_path, manager, step, background):
+def test_a_resumed_run_ends_with_the_same_average(kit, tmp_path, manager, step, background):
     def build(path, stop=None):
-        return room.trainer(
-            path, room.build(dropout=0.5), callbacks=[Watch(room, stop), ExponentialMovingAverage(0.9)],
+        return kit.trainer(
+            path, kit.build(dropout=0.5), callbacks=[Watch(kit, stop), ExponentialMovingAverage(0.9)],
             save_freq_steps=1, val_score_key="mse", save_in_background=background,
         )  # fmt: skip
 
@@ -176,80 +176,80 @@ def test_a_resumed_run_ends_with_the_same_average(room, tmp_path, manager, step,
         build(tmp_path / "broken", step).train(3, manager(), manager(7))
     resumed = build(tmp_path / "broken")
     resumed.train(3, manager(), manager(7))
-    assert room.same(resumed.checkpoint_tree(), unbroken.checkpoint_tree())
-    assert np.array_equal(room.read(resumed.module), room.read(unbroken.module))
+    assert kit.same(resumed.checkpoint_tree(), unbroken.checkpoint_tree())
+    assert np.array_equal(kit.read(resumed.module), kit.read(unbroken.module))
 
 
 @pytest.mark.sampled("values")
 @pytest.mark.parametrize("score", [None, "mse"])
-def test_a_further_train_goes_on_with_the_trained_weights(room, tmp_path, manager, score):
+def test_a_further_train_goes_on_with_the_trained_weights(kit, tmp_path, manager, score):
     def build(path):
-        return room.trainer(path, room.build(dropout=0.5), callbacks=[ExponentialMovingAverage(0.9)])
+        return kit.trainer(path, kit.build(dropout=0.5), callbacks=[ExponentialMovingAverage(0.9)])
 
     unbroken = build(tmp_path / "unbroken")
     unbroken.train(4, manager(), manager(7), val_score_key=score)
     trainer = build(tmp_path / "twice")
     network = trainer.train(2, manager(), manager(7), val_score_key=score)
-    assert np.array_equal(room.read(network), model_of(room, trainer, "last" if score is None else "best"))
+    assert np.array_equal(kit.read(network), model_of(kit, trainer, "last" if score is None else "best"))
     trainer.train(4, manager(), manager(7), val_score_key=score)
-    assert room.same(trainer.checkpoint_tree(), unbroken.checkpoint_tree())
+    assert kit.same(trainer.checkpoint_tree(), unbroken.checkpoint_tree())
 
 
-def test_to_train_a_finished_run_gives_the_average_again(room, tmp_path, manager):
-    trainer = room.trainer(tmp_path, callbacks=[ExponentialMovingAverage(0.9)])
-    first = room.read(trainer.train(2, manager()))
-    assert np.array_equal(room.read(trainer.train(2, manager())), first)
-    again = room.trainer(tmp_path, callbacks=[ExponentialMovingAverage(0.9)])
-    assert np.array_equal(room.read(again.train(2, manager())), first)
+def test_to_train_a_finished_run_gives_the_average_again(kit, tmp_path, manager):
+    trainer = kit.trainer(tmp_path, callbacks=[ExponentialMovingAverage(0.9)])
+    first = kit.read(trainer.train(2, manager()))
+    assert np.array_equal(kit.read(trainer.train(2, manager())), first)
+    again = kit.trainer(tmp_path, callbacks=[ExponentialMovingAverage(0.9)])
+    assert np.array_equal(kit.read(again.train(2, manager())), first)
 
 
-def test_an_average_that_is_added_to_a_run_begins_with_its_weights(room, tmp_path, manager):
-    plain = Watch(room)
-    room.trainer(tmp_path, callbacks=[plain]).train(2, manager())
-    watch, average = Watch(room), ExponentialMovingAverage(0.9)
-    trainer = room.trainer(tmp_path, callbacks=[watch, average])
+def test_an_average_that_is_added_to_a_run_begins_with_its_weights(kit, tmp_path, manager):
+    plain = Watch(kit)
+    kit.trainer(tmp_path, callbacks=[plain]).train(2, manager())
+    watch, average = Watch(kit), ExponentialMovingAverage(0.9)
+    trainer = kit.trainer(tmp_path, callbacks=[watch, average])
     trainer.train(4, manager())
     assert average.n_updates == 6
-    close(room, room.read(trainer.module), by_hand(watch.weights, 0.9, True, start=plain.weights[-1])[-1])
-    reference = Watch(room)
-    room.trainer(tmp_path / "plain", callbacks=[reference]).train(4, manager())
+    close(kit, kit.read(trainer.module), by_hand(watch.weights, 0.9, True, start=plain.weights[-1])[-1])
+    reference = Watch(kit)
+    kit.trainer(tmp_path / "plain", callbacks=[reference]).train(4, manager())
     assert np.array_equal(reference.weights, plain.weights + watch.weights)
 
 
-def test_an_average_that_is_left_out_of_a_resumed_run_leaves_the_trained_weights(room, tmp_path, manager):
-    trainer = room.trainer(tmp_path, callbacks=[ExponentialMovingAverage(0.9)])
+def test_an_average_that_is_left_out_of_a_resumed_run_leaves_the_trained_weights(kit, tmp_path, manager):
+    trainer = kit.trainer(tmp_path, callbacks=[ExponentialMovingAverage(0.9)])
     trainer.train(2, manager())
-    resumed = room.trainer(tmp_path)
+    resumed = kit.trainer(tmp_path)
     resumed.train(4, manager())
-    plain = room.trainer(tmp_path / "plain")
+    plain = kit.trainer(tmp_path / "plain")
     plain.train(4, manager())
-    assert np.array_equal(room.read(resumed.module), room.read(plain.module))
+    assert np.array_equal(kit.read(resumed.module), kit.read(plain.module))
     assert "training_model" not in resumed.load_state(resumed.checkpoints.path("last"))
 
 
-def test_a_state_that_is_taken_over_and_saved_again_is_the_same(room, tmp_path, manager):
+def test_a_state_that_is_taken_over_and_saved_again_is_the_same(kit, tmp_path, manager):
     """Taking over and saving are no update."""
-    trainer = room.trainer(tmp_path / "a", callbacks=[ExponentialMovingAverage(0.9)])
+    trainer = kit.trainer(tmp_path / "a", callbacks=[ExponentialMovingAverage(0.9)])
     trainer.train(2, manager())
-    other = room.trainer(tmp_path / "b", callbacks=[ExponentialMovingAverage(0.9)])
+    other = kit.trainer(tmp_path / "b", callbacks=[ExponentialMovingAverage(0.9)])
     other.update_state(trainer.checkpoints.path("last"))
     path = other.save_state(tmp_path / "again")
     trees = other.load_state(path), trainer.load_state(trainer.checkpoints.path("last"))
     for name in ("model", "training_model", "optimizer", "state"):
-        assert room.same(*(tree[name] for tree in trees)), name
+        assert kit.same(*(tree[name] for tree in trees)), name
 
 
-def test_an_average_does_not_move_in_an_epoch_that_fails(room, tmp_path, manager):
+def test_an_average_does_not_move_in_an_epoch_that_fails(kit, tmp_path, manager):
     average = ExponentialMovingAverage(0.9)
-    trainer = room.trainer(tmp_path, callbacks=[average, Watch(room, 5)], save_freq=1)
+    trainer = kit.trainer(tmp_path, callbacks=[average, Watch(kit, 5)], save_freq=1)
     with pytest.raises(Broken):
         trainer.train(3, manager())
     assert average.n_updates == 5
     trainer.train(3, manager())
-    unbroken = room.trainer(tmp_path / "unbroken", callbacks=[ExponentialMovingAverage(0.9)], save_freq=1)
+    unbroken = kit.trainer(tmp_path / "unbroken", callbacks=[ExponentialMovingAverage(0.9)], save_freq=1)
     unbroken.train(3, manager())
     assert average.n_updates == 9
-    assert np.array_equal(room.read(trainer.module), room.read(unbroken.module))
+    assert np.array_equal(kit.read(trainer.module), kit.read(unbroken.module))
 
 
 # ---- what an update is
@@ -260,7 +260,7 @@ def test_an_average_does_not_move_in_an_epoch_that_fails(room, tmp_path, manager
 def test_with_accumulation_updates_are_counted_and_not_steps(tmp_path, manager, steps, updates, as_data):
     """Batches of 4, 4 and 2, twice; what is left of a group is applied at the end of an epoch."""
     pytest.importorskip("torch")
-    from small_rooms import torch_room
+    from small_backends import torch_kit
 
     class Stream:
         def __init__(self, data):
@@ -269,59 +269,57 @@ def test_with_accumulation_updates_are_counted_and_not_steps(tmp_path, manager, 
         def __iter__(self):
             return iter(self.data)
 
-    room, watch, average = torch_room(), Watch(torch_room()), ExponentialMovingAverage(0.5, warmup=False)
+    kit, watch, average = torch_kit(), Watch(torch_kit()), ExponentialMovingAverage(0.5, warmup=False)
     data = manager() if as_data == "manager" else list(manager())
     data = Stream(data) if as_data == "stream" else data
 
     class AtEnd:
         def at_epoch_end(self, trainer, **facts):
-            watch.weights.append(room.read(trainer.module).astype(np.float64))
+            watch.weights.append(kit.read(trainer.module).astype(np.float64))
 
-    trainer = room.trainer(
-        tmp_path, callbacks=[watch, AtEnd(), average], gradient_accumulation_steps=steps, save_freq=1
-    )
+    trainer = kit.trainer(tmp_path, callbacks=[watch, AtEnd(), average], gradient_accumulation_steps=steps, save_freq=1)
     trainer.train(2, data)
     assert average.n_updates == updates
     changed = [b for a, b in zip([START, *watch.weights], watch.weights, strict=False) if not np.array_equal(a, b)]
     assert len(changed) == updates
-    close(room, room.read(trainer.module), by_hand(changed, 0.5, False)[-1])
+    close(kit, kit.read(trainer.module), by_hand(changed, 0.5, False)[-1])
 
 
 def test_updates_that_are_skipped_do_not_count(tmp_path, regression):
     pytest.importorskip("torch")
-    from small_rooms import torch_room
+    from small_backends import torch_kit
 
-    room, watch, average = torch_room(), Watch(torch_room()), ExponentialMovingAverage(0.5, warmup=False)
+    kit, watch, average = torch_kit(), Watch(torch_kit()), ExponentialMovingAverage(0.5, warmup=False)
     batches = [regression(4, seed=seed) for seed in range(3)]
     batches[1]["label"][0] = np.nan
-    trainer = room.trainer(tmp_path, callbacks=[watch, average], nonfinite="skip")
+    trainer = kit.trainer(tmp_path, callbacks=[watch, average], nonfinite="skip")
     trainer.train(1, batches)
     assert average.n_updates == 2
-    close(room, room.read(trainer.module), by_hand([watch.weights[0], watch.weights[2]], 0.5, False)[-1])
+    close(kit, kit.read(trainer.module), by_hand([watch.weights[0], watch.weights[2]], 0.5, False)[-1])
 
 
 # ---- mistakes
 
 
-def test_two_of_them_are_refused_wherever_the_second_comes_from(room, tmp_path, manager):
+def test_two_of_them_are_refused_wherever_the_second_comes_from(kit, tmp_path, manager):
     text = "there is an ExponentialMovingAverage already"
     with pytest.raises(ConfigError, match=text):
-        room.trainer(tmp_path, callbacks=[ExponentialMovingAverage(), ExponentialMovingAverage()])
-    trainer = room.trainer(tmp_path, callbacks=[ExponentialMovingAverage(0.5)])
+        kit.trainer(tmp_path, callbacks=[ExponentialMovingAverage(), ExponentialMovingAverage()])
+    trainer = kit.trainer(tmp_path, callbacks=[ExponentialMovingAverage(0.5)])
     with pytest.raises(ConfigError, match=text):
         trainer.register_callback(ExponentialMovingAverage())
     trainer.train(2, manager())  # the refused one is not left behind
 
 
-def test_one_that_is_registered_later_is_the_same(room, tmp_path, manager):
+def test_one_that_is_registered_later_is_the_same(kit, tmp_path, manager):
     results = []
     for later in (False, True):
         average = ExponentialMovingAverage(0.5)
-        trainer = room.trainer(tmp_path / str(later), callbacks=[] if later else [average])
+        trainer = kit.trainer(tmp_path / str(later), callbacks=[] if later else [average])
         if later:
             trainer.register_callback(average)
         trainer.train(2, manager())
-        results.append(room.read(trainer.module))
+        results.append(kit.read(trainer.module))
     assert np.array_equal(*results)
 
 
@@ -331,14 +329,14 @@ def test_an_impossible_decay_is_refused(decay):
         ExponentialMovingAverage(decay)
 
 
-def test_an_experiment_tests_and_gives_back_the_average(room, tmp_path, manager):
-    experiment = room.experiment(tmp_path, name="average")
-    watch = Watch(room)
+def test_an_experiment_tests_and_gives_back_the_average(kit, tmp_path, manager):
+    experiment = kit.experiment(tmp_path, name="average")
+    watch = Watch(kit)
     network = experiment.run(manager(), callbacks=[ExponentialMovingAverage(0.5)])
-    trainer = room.trainer(tmp_path / "by hand", callbacks=[watch, ExponentialMovingAverage(0.5)])
-    assert room.read(network).shape == room.read(trainer.module).shape
-    path = next((tmp_path / "average").rglob(f"checkpoint_last{room.backend.checkpoint_suffix}"))
-    assert np.array_equal(room.read(network), room.weight_in(trainer.load_state(path)["model"]))
+    trainer = kit.trainer(tmp_path / "by hand", callbacks=[watch, ExponentialMovingAverage(0.5)])
+    assert kit.read(network).shape == kit.read(trainer.module).shape
+    path = next((tmp_path / "average").rglob(f"checkpoint_last{kit.backend.checkpoint_suffix}"))
+    assert np.array_equal(kit.read(network), kit.weight_in(trainer.load_state(path)["model"]))
 
 
 # ---- the averaged weights alone, without a trainer
@@ -347,78 +345,78 @@ def test_an_experiment_tests_and_gives_back_the_average(room, tmp_path, manager)
 class Average:
     """An average that somebody sets."""
 
-    def __init__(self, room, value):
-        self.room, self.value, self.taken = room, value, []
+    def __init__(self, backend, value):
+        self.backend, self.value, self.taken = backend, value, []
 
     def weights(self):
-        return None if self.value is None else {self.room.weight_name: self.value}
+        return None if self.value is None else {self.kit.weight_name: self.value}
 
     def take(self, network):
-        self.taken.append(self.room.read(network))
+        self.taken.append(self.kit.read(network))
 
 
 @pytest.fixture
-def averaged(room):
+def averaged(kit):
     """Parts whose average is twice the weights, and the weights."""
-    parts = Parts(room)
-    own = room.read(parts.run.network)
-    other = room.build()
-    room.write(other, 2 * own)
-    parts.averages.use(Average(room, room.backend.checkpoints.state_tree(other, {})["model"][room.weight_name]))
+    parts = Parts(kit)
+    own = kit.read(parts.run.network)
+    other = kit.build()
+    kit.write(other, 2 * own)
+    parts.averages.use(Average(kit, kit.backend.checkpoints.state_tree(other, {})["model"][kit.weight_name]))
     return parts, own
 
 
-def test_without_a_callback_there_is_no_average(room):
-    parts = Parts(room)
-    before = room.read(parts.run.network)
+def test_without_a_callback_there_is_no_average(kit):
+    parts = Parts(kit)
+    before = kit.read(parts.run.network)
     assert parts.averages.weights() is None
     assert parts.averages.lent() is None
     with parts.averages.in_use():
-        assert np.array_equal(room.read(parts.run.network), before)
+        assert np.array_equal(kit.read(parts.run.network), before)
     assert parts.averages.to_tree({"w": 1}) == {"model": {"w": 1}}
 
 
-def test_the_network_has_the_average_while_it_is_in_use_and_its_own_after_an_error(room, averaged):
+def test_the_network_has_the_average_while_it_is_in_use_and_its_own_after_an_error(kit, averaged):
     parts, own = averaged
     seen = []
 
     def fail():
         with parts.averages.in_use():
-            seen.append(room.read(parts.run.network))
+            seen.append(kit.read(parts.run.network))
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         fail()
     assert np.allclose(seen, 2 * own)
-    assert np.array_equal(room.read(parts.run.network), own)
+    assert np.array_equal(kit.read(parts.run.network), own)
 
 
-def test_a_checkpoint_holds_both(room, averaged):
+def test_a_checkpoint_holds_both(kit, averaged):
     parts, own = averaged
     tree = parts.averages.to_tree(parts.run.weights)
-    assert np.allclose(room.weight_in(tree["model"]), 2 * own)
-    assert np.array_equal(room.weight_in(tree["training_model"]), own)
+    assert np.allclose(kit.weight_in(tree["model"]), 2 * own)
+    assert np.array_equal(kit.weight_in(tree["training_model"]), own)
     assert RENEWED not in tree
 
 
-def test_weights_that_were_lent_are_given_back(room, averaged):
+def test_weights_that_were_lent_are_given_back(kit, averaged):
     parts, own = averaged
     lent = parts.averages.lent()
     parts.run.backend.checkpoints.load_state_tree({"model": lent}, parts.run.network, {})
     assert parts.averages.is_lent
-    assert np.array_equal(room.weight_in(parts.averages.to_tree(parts.run.weights)["training_model"]), own)
+    assert np.array_equal(kit.weight_in(parts.averages.to_tree(parts.run.weights)["training_model"]), own)
     parts.averages.take_back()
-    assert np.array_equal(room.read(parts.run.network), own)
+    assert np.array_equal(kit.read(parts.run.network), own)
     assert not parts.averages.is_lent
 
 
-def test_another_network_is_given_nothing_back(room, averaged):
+def test_another_network_is_given_nothing_back(kit, averaged):
     parts, own = averaged
     parts.averages.lent()
-    parts.run.network = other = room.build()
-    room.write(other, own + 1)
+    parts.run.network = other = kit.build()
+    kit.write(other, own + 1)
     parts.averages.take_back()
-    assert np.array_equal(room.read(other), own + 1)
+    assert np.array_equal(kit.read(other), own + 1)
 
 
 def test_a_second_average_is_refused(averaged):
@@ -426,18 +424,18 @@ def test_a_second_average_is_refused(averaged):
         averaged[0].averages.use(object())
 
 
-def test_an_average_that_comes_later_continues_that_of_the_checkpoint(room, averaged):
+def test_an_average_that_comes_later_continues_that_of_the_checkpoint(kit, averaged):
     parts, own = averaged
     tree = parts.averages.to_tree(parts.run.weights)
-    later = Parts(room)
+    later = Parts(kit)
     later.averages.take(tree)
-    callback = Average(room, None)
+    callback = Average(kit, None)
     later.averages.use(callback)
     later.averages.go_on(callback)
     later.averages.go_on(callback)
     (taken,) = callback.taken
     assert np.allclose(taken, 2 * own)
-    assert np.array_equal(room.read(later.run.network), own), "it only looked at them"
+    assert np.array_equal(kit.read(later.run.network), own), "it only looked at them"
 
 
 def test_caveats_name_folds_and_statistics():

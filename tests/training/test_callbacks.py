@@ -42,17 +42,17 @@ for _event in EVENTS:
 # ---- the moments
 
 
-def test_callbacks_see_the_six_moments_in_order(room, tmp_path, manager):
+def test_callbacks_see_the_six_moments_in_order(kit, tmp_path, manager):
     recorder = Recorder()
-    room.trainer(tmp_path, callbacks=[recorder]).train(2, manager(), manager(7))
+    kit.trainer(tmp_path, callbacks=[recorder]).train(2, manager(), manager(7))
     step = ["at_iter_begin", "at_iter_end"]
     epoch = ["at_epoch_begin", *step * 3, "at_epoch_end"]
     assert [name for name, _ in recorder.calls] == ["at_training_begin", *epoch * 2, "at_training_end"]
 
 
-def test_callbacks_are_told_the_documented_facts(room, tmp_path, manager):
+def test_callbacks_are_told_the_documented_facts(kit, tmp_path, manager):
     recorder = Recorder()
-    trainer = room.trainer(tmp_path, callbacks=[recorder], train_metrics={"m": lambda a, b: room.loss(a, b)})
+    trainer = kit.trainer(tmp_path, callbacks=[recorder], train_metrics={"m": lambda a, b: kit.loss(a, b)})
     trainer.train(2, manager(), manager(7), "mse")
     assert recorder.facts("at_training_begin") == [{"num_epochs": 2, "num_batches": 3}]
     assert recorder.facts("at_training_end") == [{"error": None}]
@@ -81,13 +81,13 @@ def test_callbacks_are_told_the_documented_facts(room, tmp_path, manager):
     assert recorder.facts("at_epoch_end")[0]["is_best"] is True
 
 
-def test_the_number_of_batches_is_none_where_it_cannot_be_known(room, tmp_path, manager):
+def test_the_number_of_batches_is_none_where_it_cannot_be_known(kit, tmp_path, manager):
     recorder = Recorder()
-    room.trainer(tmp_path, callbacks=[recorder]).train(1, iter(list(manager())))
+    kit.trainer(tmp_path, callbacks=[recorder]).train(1, iter(list(manager())))
     assert recorder.facts("at_training_begin") == [{"num_epochs": 1, "num_batches": None}]
 
 
-def test_the_state_at_the_end_of_an_epoch_is_that_of_the_finished_epoch(room, tmp_path, manager):
+def test_the_state_at_the_end_of_an_epoch_is_that_of_the_finished_epoch(kit, tmp_path, manager):
     seen = []
 
     class Look(AbstractCallback):
@@ -97,11 +97,11 @@ def test_the_state_at_the_end_of_an_epoch_is_that_of_the_finished_epoch(room, tm
         def at_epoch_end(self, trainer, **facts):
             seen.append((trainer.state.epoch, len(trainer.state.history), trainer.state.best_epoch))
 
-    room.trainer(tmp_path, callbacks=[Look()]).train(2, manager(), manager(7), "mse")
+    kit.trainer(tmp_path, callbacks=[Look()]).train(2, manager(), manager(7), "mse")
     assert seen[:3] == [(0, 0), (1, 1, 1), (1, 1)]
 
 
-def test_a_callback_may_listen_to_a_single_moment_and_need_not_be_a_subclass(room, tmp_path, manager):
+def test_a_callback_may_listen_to_a_single_moment_and_need_not_be_a_subclass(kit, tmp_path, manager):
     class OnlyTheEnd:
         error = "not called"
 
@@ -109,11 +109,11 @@ def test_a_callback_may_listen_to_a_single_moment_and_need_not_be_a_subclass(roo
             self.error = error
 
     callback = OnlyTheEnd()
-    room.trainer(tmp_path, callbacks=[callback]).train(1, manager())
+    kit.trainer(tmp_path, callbacks=[callback]).train(1, manager())
     assert callback.error is None
 
 
-def test_callbacks_are_called_in_the_order_they_were_given(room, tmp_path, manager):
+def test_callbacks_are_called_in_the_order_they_were_given(kit, tmp_path, manager):
     order = []
 
     class Named:
@@ -123,7 +123,7 @@ def test_callbacks_are_called_in_the_order_they_were_given(room, tmp_path, manag
         def at_training_begin(self, trainer, **facts):
             order.append(self.name)
 
-    trainer = room.trainer(tmp_path, callbacks=[Named("first"), Named("second")])
+    trainer = kit.trainer(tmp_path, callbacks=[Named("first"), Named("second")])
     trainer.register_callback(Named("third"))
     trainer.train(1, manager())
     assert order == ["first", "second", "third"]
@@ -138,14 +138,14 @@ def test_callbacks_are_called_in_the_order_they_were_given(room, tmp_path, manag
         (print, "is no callback: decorate the function with its moment"),
     ],
 )
-def test_what_is_no_callback_is_refused(room, tmp_path, thing, message):
+def test_what_is_no_callback_is_refused(kit, tmp_path, thing, message):
     with pytest.raises(ConfigError, match=message):
-        room.trainer(tmp_path / "a", callbacks=[thing])
+        kit.trainer(tmp_path / "a", callbacks=[thing])
     with pytest.raises(ConfigError, match=message):
-        room.trainer(tmp_path / "b").register_callback(thing)
+        kit.trainer(tmp_path / "b").register_callback(thing)
 
 
-def test_a_callback_is_shown_the_complete_trainer_once_before_a_checkpoint_is_read(room, tmp_path, manager):
+def test_a_callback_is_shown_the_complete_trainer_once_before_a_checkpoint_is_read(kit, tmp_path, manager):
     seen = []
 
     class Attached(AbstractCallback):
@@ -158,15 +158,15 @@ def test_a_callback_is_shown_the_complete_trainer_once_before_a_checkpoint_is_re
         def state_dict(self):
             return {"some": 1}
 
-    room.trainer(tmp_path, callbacks=[Attached()]).train(1, manager())
-    trainer = room.trainer(tmp_path, callbacks=[Attached()])
+    kit.trainer(tmp_path, callbacks=[Attached()]).train(1, manager())
+    trainer = kit.trainer(tmp_path, callbacks=[Attached()])
     assert seen == [(["default"], True, 0), (["default"], True, 0), "state"]
     trainer.register_callback(Attached())
     assert seen[3:] == [(["default"], True, 1)]
 
 
 @pytest.mark.parametrize("verbose", [False, True])
-def test_a_callback_registered_by_a_callback_stays(room, tmp_path, manager, verbose):
+def test_a_callback_registered_by_a_callback_stays(kit, tmp_path, manager, verbose):
     recorder = Recorder()
 
     class Registers:
@@ -174,7 +174,7 @@ def test_a_callback_registered_by_a_callback_stays(room, tmp_path, manager, verb
             if recorder not in list(trainer.callbacks):
                 trainer.register_callback(recorder)
 
-    trainer = room.trainer(tmp_path, callbacks=[Registers()], verbose=verbose)
+    trainer = kit.trainer(tmp_path, callbacks=[Registers()], verbose=verbose)
     trainer.train(1, manager())
     trainer.train(2, manager())
     assert len(recorder.facts("at_epoch_end")) == 2
@@ -185,7 +185,7 @@ def test_a_callback_registered_by_a_callback_stays(room, tmp_path, manager, verb
 
 
 @pytest.mark.parametrize("event", ["at_epoch_end", "at_iter_end", "at_epoch_begin"])
-def test_stop_training_ends_the_training_after_the_running_epoch(room, tmp_path, manager, event):
+def test_stop_training_ends_the_training_after_the_running_epoch(kit, tmp_path, manager, event):
     class Stop:
         pass
 
@@ -194,19 +194,19 @@ def test_stop_training_ends_the_training_after_the_running_epoch(room, tmp_path,
 
     setattr(Stop, event, stop)
     recorder = Recorder()
-    trainer = room.trainer(tmp_path, callbacks=[Stop(), recorder])
+    trainer = kit.trainer(tmp_path, callbacks=[Stop(), recorder])
     trainer.train(5, manager())
     assert trainer.state.epoch == 1
     assert trainer.stop_training is True
     assert len(recorder.facts("at_iter_end")) == 3
 
 
-def test_the_historic_returned_dictionary_stops_the_training(room, tmp_path, manager):
+def test_the_historic_returned_dictionary_stops_the_training(kit, tmp_path, manager):
     class Old(AbstractCallback):
         def at_epoch_end(self, trainer, **kwargs):
             return {"stop_training": kwargs["curr_epoch"] == 2}
 
-    trainer = room.trainer(tmp_path, callbacks=[Old()])
+    trainer = kit.trainer(tmp_path, callbacks=[Old()])
     trainer.train(5, manager())
     assert trainer.state.epoch == 2
 
@@ -218,12 +218,12 @@ def test_the_historic_returned_dictionary_stops_the_training(room, tmp_path, man
         ("stop", "Old.at_epoch_end returned a str; a callback returns nothing and acts on trainer.state"),
     ],
 )
-def test_anything_else_that_a_callback_returns_is_refused(room, tmp_path, manager, returned, message):
+def test_anything_else_that_a_callback_returns_is_refused(kit, tmp_path, manager, returned, message):
     class Old:
         def at_epoch_end(self, trainer, **facts):
             return returned
 
-    trainer = room.trainer(tmp_path, callbacks=[Old()])
+    trainer = kit.trainer(tmp_path, callbacks=[Old()])
     with pytest.raises(ConfigError, match=message):
         trainer.train(1, manager())
     assert trainer.state.stop_training is False
@@ -240,10 +240,10 @@ def fail(*args, **kwargs):
     raise OwnError("from the user's code")
 
 
-def failing_settings(room, where, manager):
+def failing_settings(kit, where, manager):
     """A trainer's network and settings and its data, one of which fails in the users' own code."""
 
-    class Net(room.network):
+    class Net(kit.network):
         if where == "forward":
             __call__ = fail
         if where == "closure":
@@ -259,7 +259,7 @@ def failing_settings(room, where, manager):
     if where.startswith("at_"):
         settings = {"callbacks": [type("Failing", (), {where: fail})()]}
     data = manager(transforms=fail) if where == "transform" else manager()
-    return room.build(cls=Net), settings, data
+    return kit.build(cls=Net), settings, data
 
 
 @pytest.mark.sampled("values")
@@ -267,25 +267,25 @@ def failing_settings(room, where, manager):
     "where",
     ["forward", "closure", "prepare_batch", "loss", "train_metric", "val_metric", "transform", *EVENTS],
 )
-def test_the_users_exception_arrives_as_it_was_raised(room, tmp_path, manager, where):
-    network, settings, data = failing_settings(room, where, manager)
+def test_the_users_exception_arrives_as_it_was_raised(kit, tmp_path, manager, where):
+    network, settings, data = failing_settings(kit, where, manager)
     recorder = Recorder()
     settings["callbacks"] = [recorder, *settings.get("callbacks", [])]
-    trainer = room.trainer(tmp_path, network, **settings)
+    trainer = kit.trainer(tmp_path, network, **settings)
     with pytest.raises(OwnError, match="from the user's code") as caught:
         trainer.train(1, data, manager(7))
     if where != "at_training_end":
         assert recorder.facts("at_training_end") == [{"error": caught.value}]
 
 
-def test_the_end_is_announced_to_all_even_if_the_training_is_interrupted(room, tmp_path, manager):
+def test_the_end_is_announced_to_all_even_if_the_training_is_interrupted(kit, tmp_path, manager):
     class Interrupt:
         def at_iter_end(self, trainer, **facts):
             raise KeyboardInterrupt("by the user")
 
     first, last = Recorder(), Recorder()
     with pytest.raises(KeyboardInterrupt, match="by the user"):
-        room.trainer(tmp_path, callbacks=[first, Interrupt(), last]).train(1, manager())
+        kit.trainer(tmp_path, callbacks=[first, Interrupt(), last]).train(1, manager())
     assert isinstance(first.calls[-1][1]["error"], KeyboardInterrupt)
     assert [name for name, _ in last.calls] == [
         "at_training_begin",
@@ -295,7 +295,7 @@ def test_the_end_is_announced_to_all_even_if_the_training_is_interrupted(room, t
     ]
 
 
-def test_a_callback_that_fails_at_the_end_hides_neither_the_error_nor_the_end_from_others(room, tmp_path, manager):
+def test_a_callback_that_fails_at_the_end_hides_neither_the_error_nor_the_end_from_others(kit, tmp_path, manager):
     class FailsTwice:
         def at_iter_end(self, trainer, **facts):
             raise OwnError("the first error")
@@ -305,22 +305,22 @@ def test_a_callback_that_fails_at_the_end_hides_neither_the_error_nor_the_end_fr
 
     last = Recorder()
     with pytest.raises(OwnError, match="the first error"):
-        room.trainer(tmp_path, callbacks=[FailsTwice(), last]).train(1, manager())
+        kit.trainer(tmp_path, callbacks=[FailsTwice(), last]).train(1, manager())
     assert str(last.facts("at_training_end")[0]["error"]) == "the first error"
 
 
-def test_after_a_failure_the_network_is_in_the_callers_mode_and_the_callbacks_are_as_before(room, tmp_path, manager):
+def test_after_a_failure_the_network_is_in_the_callers_mode_and_the_callbacks_are_as_before(kit, tmp_path, manager):
     class Fails:
         def at_iter_end(self, trainer, **facts):
             raise OwnError("now")
 
-    network = room.build()
-    mode = room.learns(network)
-    trainer = room.trainer(tmp_path, network, callbacks=[Fails()], verbose=True)
+    network = kit.build()
+    mode = kit.learns(network)
+    trainer = kit.trainer(tmp_path, network, callbacks=[Fails()], verbose=True)
     before = list(trainer.callbacks)
     with pytest.raises(OwnError, match="now"):
         trainer.train(1, manager())
-    assert room.learns(network) is mode
+    assert kit.learns(network) is mode
     assert list(trainer.callbacks) == before
 
 
@@ -363,14 +363,14 @@ def test_states_are_kept_by_class_name_and_numbered():
     assert [callback.count for callback in fresh] == [0, 5, 0]
 
 
-def test_states_survive_a_restart_duck_typed_ones_too(room, tmp_path, manager):
+def test_states_survive_a_restart_duck_typed_ones_too(kit, tmp_path, manager):
     class Duck:
         at_epoch_end, state_dict, load_state_dict = Counting.at_epoch_end, Counting.state_dict, Counting.load_state_dict
         count = 0
 
-    room.trainer(tmp_path, callbacks=[Duck(), Counting(), Counting()]).train(2, manager())
+    kit.trainer(tmp_path, callbacks=[Duck(), Counting(), Counting()]).train(2, manager())
     fresh = [Duck(), Counting(), Counting()]
-    trainer = room.trainer(tmp_path, callbacks=fresh)
+    trainer = kit.trainer(tmp_path, callbacks=fresh)
     assert [callback.count for callback in fresh] == [2, 2, 2]
     trainer.train(3, manager())
     assert [callback.count for callback in fresh] == [3, 3, 3]
@@ -379,9 +379,9 @@ def test_states_survive_a_restart_duck_typed_ones_too(room, tmp_path, manager):
 # ---- early stopping
 
 
-def stopped_at(room, path, manager, values, val_freq=1, key="score", **stopping):
+def stopped_at(kit, path, manager, values, val_freq=1, key="score", **stopping):
     """Epoch after which a training with these validation values ends."""
-    trainer = room.trainer(
+    trainer = kit.trainer(
         path, callbacks=[EarlyStopping(key, **{"mode": "min", **stopping})], val_metrics={"score": scripted(*values)},
         val_freq=val_freq,
     )  # fmt: skip
@@ -404,53 +404,53 @@ def stopped_at(room, path, manager, values, val_freq=1, key="score", **stopping)
     ],
 )
 def test_early_stopping_stops_after_patience_epochs_without_improvement(
-    room, tmp_path, manager, mode, values, patience, epoch
+    kit, tmp_path, manager, mode, values, patience, epoch
 ):
     values = [value if mode in ("min", "lowest") else -value for value in values]
-    assert stopped_at(room, tmp_path, manager, values, patience=patience, mode=mode) == epoch
+    assert stopped_at(kit, tmp_path, manager, values, patience=patience, mode=mode) == epoch
 
 
-def test_an_improvement_is_one_of_more_than_min_delta(room, tmp_path, manager):
+def test_an_improvement_is_one_of_more_than_min_delta(kit, tmp_path, manager):
     values = (3, 2.9, 2.8, 2.7, 2.4)
-    assert stopped_at(room, tmp_path / "a", manager, values, patience=2) == 5
-    assert stopped_at(room, tmp_path / "b", manager, values, patience=2, min_delta=0.25) == 3
-    assert stopped_at(room, tmp_path / "c", manager, values, patience=2, min_delta=0.15) == 5
+    assert stopped_at(kit, tmp_path / "a", manager, values, patience=2) == 5
+    assert stopped_at(kit, tmp_path / "b", manager, values, patience=2, min_delta=0.25) == 3
+    assert stopped_at(kit, tmp_path / "c", manager, values, patience=2, min_delta=0.15) == 5
 
 
 @pytest.mark.parametrize("key", ["score", "val_score"])
-def test_early_stopping_waits_for_validated_epochs_only(room, tmp_path, manager, key):
-    assert stopped_at(room, tmp_path, manager, (3, 4, 4, 4, 4), val_freq=2, key=key, patience=2) == 6
+def test_early_stopping_waits_for_validated_epochs_only(kit, tmp_path, manager, key):
+    assert stopped_at(kit, tmp_path, manager, (3, 4, 4, 4, 4), val_freq=2, key=key, patience=2) == 6
 
 
-def test_early_stopping_can_watch_a_training_value(room, tmp_path, manager):
-    trainer = room.trainer(tmp_path, callbacks=[EarlyStopping("mse", mode="max", patience=2)])
+def test_early_stopping_can_watch_a_training_value(kit, tmp_path, manager):
+    trainer = kit.trainer(tmp_path, callbacks=[EarlyStopping("mse", mode="max", patience=2)])
     trainer.train(9, manager(20))
     assert trainer.state.epoch == 3
 
 
 @pytest.mark.parametrize("val_freq", [1, 2])
-def test_early_stopping_names_what_it_watches_in_vain(room, tmp_path, manager, val_freq):
-    trainer = room.trainer(tmp_path, callbacks=[EarlyStopping("acuracy")], val_freq=val_freq)
+def test_early_stopping_names_what_it_watches_in_vain(kit, tmp_path, manager, val_freq):
+    trainer = kit.trainer(tmp_path, callbacks=[EarlyStopping("acuracy")], val_freq=val_freq)
     with pytest.raises(MissingKeyError, match=r"EarlyStopping watches 'acuracy', but the epoch has only \['lr', 'mse'"):
         trainer.train(4, manager(), manager(7))
     assert trainer.state.epoch == val_freq
 
 
-def test_early_stopping_on_a_validation_value_needs_validation_data(room, tmp_path, manager):
-    trainer = room.trainer(tmp_path, callbacks=[EarlyStopping("val_mse")])
+def test_early_stopping_on_a_validation_value_needs_validation_data(kit, tmp_path, manager):
+    trainer = kit.trainer(tmp_path, callbacks=[EarlyStopping("val_mse")])
     with pytest.raises(MissingKeyError, match="EarlyStopping watches 'val_mse'"):
         trainer.train(2, manager())
 
 
 @pytest.mark.sampled("values")
 @pytest.mark.parametrize("broken_after", [2, 3, 4])
-def test_the_counters_of_early_stopping_survive_a_resume(room, tmp_path, manager, broken_after):
+def test_the_counters_of_early_stopping_survive_a_resume(kit, tmp_path, manager, broken_after):
     values = (3, 2, 2.5, 2.6, 2.7, 2.8, 2.9)
-    assert stopped_at(room, tmp_path / "unbroken", manager, values, patience=3) == 5
+    assert stopped_at(kit, tmp_path / "unbroken", manager, values, patience=3) == 5
 
     def trainer(some):
         stopping = EarlyStopping("score", mode="min", patience=3)
-        return room.trainer(tmp_path / "broken", callbacks=[stopping], val_metrics={"score": scripted(*some)})
+        return kit.trainer(tmp_path / "broken", callbacks=[stopping], val_metrics={"score": scripted(*some)})
 
     trainer(values).train(broken_after, manager(), manager(7))
     resumed = trainer(values[broken_after:])
@@ -458,9 +458,9 @@ def test_the_counters_of_early_stopping_survive_a_resume(room, tmp_path, manager
     assert resumed.state.epoch == 5
 
 
-def test_a_run_that_was_stopped_early_stays_stopped_when_resumed(room, tmp_path, manager):
-    assert stopped_at(room, tmp_path, manager, (1, 2, 3, 4), patience=2) == 3
-    assert stopped_at(room, tmp_path, manager, (0, 0, 0, 0), patience=2) == 3
+def test_a_run_that_was_stopped_early_stays_stopped_when_resumed(kit, tmp_path, manager):
+    assert stopped_at(kit, tmp_path, manager, (1, 2, 3, 4), patience=2) == 3
+    assert stopped_at(kit, tmp_path, manager, (0, 0, 0, 0), patience=2) == 3
 
 
 @pytest.mark.parametrize(
@@ -487,14 +487,14 @@ def read_history(folder):
     return [{k: float(v) for k, v in row.items() if v != ""} for row in rows], records
 
 
-def test_the_history_files_equal_the_history_after_every_epoch(room, tmp_path, manager):
+def test_the_history_files_equal_the_history_after_every_epoch(kit, tmp_path, manager):
     seen = []
 
     class Compare:
         def at_epoch_begin(self, trainer, **facts):
             seen.append(read_history(tmp_path) == (trainer.state.history, trainer.state.history))
 
-    trainer = room.trainer(tmp_path, callbacks=[Compare()], val_freq=2)
+    trainer = kit.trainer(tmp_path, callbacks=[Compare()], val_freq=2)
     trainer.train(5, manager(), manager(7))
     assert seen == [True] * 5
     assert read_history(tmp_path) == (trainer.state.history, trainer.state.history)
@@ -504,8 +504,8 @@ def test_the_history_files_equal_the_history_after_every_epoch(room, tmp_path, m
 # ---- progress
 
 
-def test_progress_is_one_line_for_each_epoch_on_the_error_stream(room, tmp_path, manager, capsys):
-    trainer = room.trainer(tmp_path, verbose=True, fold=1)
+def test_progress_is_one_line_for_each_epoch_on_the_error_stream(kit, tmp_path, manager, capsys):
+    trainer = kit.trainer(tmp_path, verbose=True, fold=1)
     trainer.train(2, manager(), manager(7))
     out, err = capsys.readouterr()
     assert out == ""
@@ -516,9 +516,9 @@ def test_progress_is_one_line_for_each_epoch_on_the_error_stream(room, tmp_path,
     assert capsys.readouterr() == ("", "")
 
 
-def test_progress_says_where_a_run_goes_on(room, tmp_path, manager, capsys):
-    room.trainer(tmp_path, verbose=False).train(2, manager())
-    room.trainer(tmp_path, verbose=True).train(3, manager())
+def test_progress_says_where_a_run_goes_on(kit, tmp_path, manager, capsys):
+    kit.trainer(tmp_path, verbose=False).train(2, manager())
+    kit.trainer(tmp_path, verbose=True).train(3, manager())
     assert capsys.readouterr().err.splitlines()[0] == f"fold 0 · continues after epoch 2 ({tmp_path})"
 
 
@@ -542,12 +542,12 @@ class FakeBar:
         self.closed = True
 
 
-def test_in_a_terminal_a_bar_counts_the_steps_of_the_whole_run(room, tmp_path, manager, monkeypatch):
+def test_in_a_terminal_a_bar_counts_the_steps_of_the_whole_run(kit, tmp_path, manager, monkeypatch):
     monkeypatch.setattr(FakeBar, "made", [])
     monkeypatch.setattr("delira.training.callbacks.progress._bar_class", lambda: FakeBar)
     monkeypatch.setattr("delira.training.callbacks.progress.PAUSE", 1e9)  # no look at single steps but the first
-    room.trainer(tmp_path).train(1, manager())
-    resumed = room.trainer(tmp_path, callbacks=[ProgressBar()])
+    kit.trainer(tmp_path).train(1, manager())
+    resumed = kit.trainer(tmp_path, callbacks=[ProgressBar()])
     resumed.train(3, manager())
     (bar,) = FakeBar.made
     assert (bar.total, bar.done, bar.closed) == (9, 9, True)
@@ -599,8 +599,8 @@ def writers(monkeypatch):
     return FakeWriter.made
 
 
-def test_every_value_of_every_epoch_goes_to_tensorboard(room, tmp_path, manager, writers):
-    trainer = room.trainer(tmp_path, logging_type="tensorboardx", logging_kwargs={"comment": "x"})
+def test_every_value_of_every_epoch_goes_to_tensorboard(kit, tmp_path, manager, writers):
+    trainer = kit.trainer(tmp_path, logging_type="tensorboardx", logging_kwargs={"comment": "x"})
     trainer.train(2, manager(), manager(7))
     (writer,) = writers
     assert writer.folder == str(tmp_path / "logs")
@@ -610,16 +610,16 @@ def test_every_value_of_every_epoch_goes_to_tensorboard(room, tmp_path, manager,
     assert set(writer.scalars) == expected
 
 
-def test_a_resumed_run_hides_in_tensorboard_what_came_after_its_checkpoint(room, tmp_path, manager, writers):
+def test_a_resumed_run_hides_in_tensorboard_what_came_after_its_checkpoint(kit, tmp_path, manager, writers):
     for epochs in (2, 3, 3):
-        room.trainer(tmp_path, logging_type="tensorboardx").train(epochs, manager())
+        kit.trainer(tmp_path, logging_type="tensorboardx").train(epochs, manager())
     assert [writer.kwargs.get("purge_step") for writer in writers] == [None, 3]  # the third had nothing to do
     assert len({writer.kwargs["filename_suffix"] for writer in writers}) == 2  # one second would give one file name
     assert {epoch for *_, epoch in writers[1].scalars} == {3}
 
 
-def test_no_logging_type_writes_no_events(room, tmp_path, manager, writers):
-    trainer = room.trainer(tmp_path, logging_type=None)
+def test_no_logging_type_writes_no_events(kit, tmp_path, manager, writers):
+    trainer = kit.trainer(tmp_path, logging_type=None)
     trainer.train(1, manager())
     assert not writers
     assert not any(isinstance(callback, TensorBoardWriter) for callback in trainer.callbacks)

@@ -7,7 +7,7 @@ import zipfile
 
 import pytest
 from broken_off import Counting, Interrupted, InterruptOnce
-from small_rooms import checkpoint_names
+from small_backends import checkpoint_names
 
 import delira.io.checkpoint
 from delira.errors import CheckpointError
@@ -24,15 +24,15 @@ def halves(tree):
     return [first, second]
 
 
-def test_a_checkpoint_that_is_gathered_from_parts_is_that_of_one_process(room, tmp_path, manager):
-    whole = room.trainer(tmp_path / "whole")
-    parts = room.trainer(tmp_path / "parts", ranks=Ranks(0, 2, halves))
+def test_a_checkpoint_that_is_gathered_from_parts_is_that_of_one_process(kit, tmp_path, manager):
+    whole = kit.trainer(tmp_path / "whole")
+    parts = kit.trainer(tmp_path / "parts", ranks=Ranks(0, 2, halves))
     for trainer in (whole, parts):
         trainer.train(2, manager(), manager())
-    assert room.same(parts.checkpoint_tree(), whole.checkpoint_tree())
-    resumed = room.trainer(tmp_path / "parts")
+    assert kit.same(parts.checkpoint_tree(), whole.checkpoint_tree())
+    resumed = kit.trainer(tmp_path / "parts")
     assert resumed.state.epoch == 2
-    assert room.same(resumed.checkpoint_tree()["model"], whole.checkpoint_tree()["model"])
+    assert kit.same(resumed.checkpoint_tree()["model"], whole.checkpoint_tree()["model"])
 
 
 def test_parts_are_joined_entry_by_entry():
@@ -53,7 +53,7 @@ def content(trainer, name):
     return trainer.load_state(trainer.checkpoints.path(name))
 
 
-def scored(room, path, scores, dropout=0.4, **settings):
+def scored(kit, path, scores, dropout=0.4, **settings):
     """A trainer whose validation score in epoch n is ``scores[n - 1]``, however often it was broken off."""
     trainers = []
 
@@ -61,7 +61,7 @@ def scored(room, path, scores, dropout=0.4, **settings):
         return scores[trainers[0].state.epoch]
 
     settings = {"val_score_key": "score", "val_score_mode": "highest", "save_freq": 1, **settings}
-    trainers.append(room.trainer(path, room.build(dropout=dropout), val_metrics={"score": score}, **settings))
+    trainers.append(kit.trainer(path, kit.build(dropout=dropout), val_metrics={"score": score}, **settings))
     return trainers[0]
 
 
@@ -88,67 +88,67 @@ def crash_at_publication(number):
 @pytest.mark.sampled("values")
 @pytest.mark.parametrize(("save_freq", "number"), [(1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (None, 0), (None, 1)])
 def test_a_crash_between_the_names_of_the_best_checkpoint_loses_no_best_weights(
-    room, tmp_path, manager, save_freq, number
+    kit, tmp_path, manager, save_freq, number
 ):
     scores = [2, 1, 3, 0]
-    unbroken = scored(room, tmp_path / "unbroken", scores, save_freq=save_freq)
-    expected = room.read(unbroken.train(4, manager(), manager(7)))
+    unbroken = scored(kit, tmp_path / "unbroken", scores, save_freq=save_freq)
+    expected = kit.read(unbroken.train(4, manager(), manager(7)))
     assert unbroken.state.best_epoch == 3
-    scored(room, tmp_path / "broken", scores, save_freq=save_freq).train(2, manager(), manager(7))
-    broken = scored(room, tmp_path / "broken", scores, save_freq=save_freq)
+    scored(kit, tmp_path / "broken", scores, save_freq=save_freq).train(2, manager(), manager(7))
+    broken = scored(kit, tmp_path / "broken", scores, save_freq=save_freq)
     number *= 1 + len(broken.checkpoints.beside)
     with crash_at_publication(number), pytest.raises(Interrupted, match=f"before publication {number}"):
         broken.train(4, manager(), manager(7))
     assert broken.state.epoch == 3
-    resumed = scored(room, tmp_path / "broken", scores, save_freq=save_freq)
+    resumed = scored(kit, tmp_path / "broken", scores, save_freq=save_freq)
     assert resumed.state.epoch == (3 if number else 2)
-    assert room.same(room.read(resumed.train(4, manager(), manager(7))), expected)
-    assert room.same(content(resumed, "best"), content(unbroken, "best"))
-    assert room.same(content(resumed, "last"), content(unbroken, "last"))
+    assert kit.same(kit.read(resumed.train(4, manager(), manager(7))), expected)
+    assert kit.same(content(resumed, "best"), content(unbroken, "best"))
+    assert kit.same(content(resumed, "last"), content(unbroken, "last"))
 
 
-def test_no_checkpoint_says_that_its_epoch_is_the_best_before_best_is_that_epoch(room, tmp_path, manager):
+def test_no_checkpoint_says_that_its_epoch_is_the_best_before_best_is_that_epoch(kit, tmp_path, manager):
     scores = [2, 1, 3]
-    scored(room, tmp_path, scores).train(2, manager(), manager(7))
+    scored(kit, tmp_path, scores).train(2, manager(), manager(7))
     with crash_at_publication(1), pytest.raises(Interrupted, match="before publication 1"):
-        scored(room, tmp_path, scores).train(3, manager(), manager(7))
-    folder = scored(room, tmp_path, scores).checkpoints
+        scored(kit, tmp_path, scores).train(3, manager(), manager(7))
+    folder = scored(kit, tmp_path, scores).checkpoints
     for path in folder.folder.glob(f"*{folder.suffix}"):
         tree = folder.load(path)
         if tree["state"]["best_epoch"] == 3:
             assert folder.load(folder.best())["epoch"] == 3
 
 
-def test_after_going_back_to_an_older_checkpoint_the_best_weights_are_of_its_own_past(room, tmp_path, manager, caplog):
+def test_after_going_back_to_an_older_checkpoint_the_best_weights_are_of_its_own_past(kit, tmp_path, manager, caplog):
     for save_freq in (1, 2):
         path = tmp_path / str(save_freq)
-        trainer = scored(room, path, [2, 1, 3, 0], save_freq=save_freq)
+        trainer = scored(kit, path, [2, 1, 3, 0], save_freq=save_freq)
         trainer.train(4, manager(), manager(7))
         trainer.update_state(trainer.checkpoints.path("epoch_2"))
         network = trainer.train(2, manager(), manager(7))
         kept = content(trainer, "epoch_1" if save_freq == 1 else "epoch_2")
-        assert room.same(kept["model"], room.backend.checkpoints.state_tree(network, {})["model"])
+        assert kit.same(kept["model"], kit.backend.checkpoints.state_tree(network, {})["model"])
     (record,) = caplog.records  # epoch 1 was kept once only
     assert "the checkpoint of the best epoch, 1, is not in" in record.getMessage()
 
 
 @pytest.mark.sampled("values")
 @pytest.mark.parametrize("best", [1, 2])
-def test_after_an_exception_inside_an_epoch_the_same_trainer_goes_on_as_if_unbroken(room, tmp_path, manager, best):
+def test_after_an_exception_inside_an_epoch_the_same_trainer_goes_on_as_if_unbroken(kit, tmp_path, manager, best):
     scores = [0, 0, 0, 0]
     scores[best - 1] = 1
-    unbroken = scored(room, tmp_path / "unbroken", scores, callbacks=[Counting()])
-    expected = room.read(unbroken.train(4, manager(), manager(7)))
-    broken = scored(room, tmp_path / "broken", scores, callbacks=[Counting(), InterruptOnce(3)])
+    unbroken = scored(kit, tmp_path / "unbroken", scores, callbacks=[Counting()])
+    expected = kit.read(unbroken.train(4, manager(), manager(7)))
+    broken = scored(kit, tmp_path / "broken", scores, callbacks=[Counting(), InterruptOnce(3)])
     with pytest.raises(Interrupted, match="in epoch 3, step 1"):
         broken.train(4, manager(), manager(7))
-    assert room.same(room.read(broken.train(4, manager(), manager(7))), expected)
-    assert room.same(content(broken, "last"), content(unbroken, "last"))
+    assert kit.same(kit.read(broken.train(4, manager(), manager(7))), expected)
+    assert kit.same(content(broken, "last"), content(unbroken, "last"))
     assert broken.state.history == unbroken.state.history
 
 
-def test_a_broken_epoch_without_any_checkpoint_cannot_be_taken_back(room, tmp_path, manager):
-    trainer = room.trainer(tmp_path, save_freq=1, callbacks=[InterruptOnce(1)])
+def test_a_broken_epoch_without_any_checkpoint_cannot_be_taken_back(kit, tmp_path, manager):
+    trainer = kit.trainer(tmp_path, save_freq=1, callbacks=[InterruptOnce(1)])
     with pytest.raises(Interrupted, match="in epoch 1, step 1"):
         trainer.train(2, manager())
     steps = trainer.state.global_step
@@ -158,13 +158,13 @@ def test_a_broken_epoch_without_any_checkpoint_cannot_be_taken_back(room, tmp_pa
 
 
 def test_a_callback_that_keeps_a_path_is_refused_at_the_first_checkpoint_and_nothing_is_half_written(
-    room, tmp_path, manager
+    kit, tmp_path, manager
 ):
     class Remembers(Counting):
         def state_dict(self):
             return {"files": [pathlib.Path("somewhere")]}
 
-    trainer = room.trainer(tmp_path, save_freq=1, callbacks=[Remembers()])
+    trainer = kit.trainer(tmp_path, save_freq=1, callbacks=[Remembers()])
     match = r"entry /?state/callbacks/Remembers/files/0 is a \w*Path, which cannot be stored safely"
     with pytest.raises(CheckpointError, match=match):
         trainer.train(3, manager())
@@ -172,28 +172,28 @@ def test_a_callback_that_keeps_a_path_is_refused_at_the_first_checkpoint_and_not
     assert checkpoint_names(trainer) == []
 
 
-def test_a_damaged_checkpoint_is_left_out_and_a_complete_one_that_cannot_be_read_is_an_error(room, tmp_path, manager):
-    trainer = room.trainer(tmp_path, save_freq=1)
+def test_a_damaged_checkpoint_is_left_out_and_a_complete_one_that_cannot_be_read_is_an_error(kit, tmp_path, manager):
+    trainer = kit.trainer(tmp_path, save_freq=1)
     trainer.train(2, manager())
     last = trainer.checkpoints.path("last")
     last.unlink()
     last.write_bytes(b"half of a checkpoint")
     trainer.checkpoints.path("epoch_2").unlink()
     with pytest.warns(RuntimeWarning, match="is set aside as .* and an earlier checkpoint is looked for"):
-        assert room.trainer(tmp_path).state.epoch == 1
+        assert kit.trainer(tmp_path).state.epoch == 1
     with zipfile.ZipFile(last, "w") as archive:
         archive.writestr("something else", "complete, but no checkpoint")
     with pytest.raises(CheckpointError, match=r"checkpoint_last.* is not a readable checkpoint"):
-        room.trainer(tmp_path)
+        kit.trainer(tmp_path)
 
 
-def test_a_stopped_training_that_is_asked_for_more_says_that_nothing_is_done(room, tmp_path, manager, caplog):
+def test_a_stopped_training_that_is_asked_for_more_says_that_nothing_is_done(kit, tmp_path, manager, caplog):
     class Stop:
         def at_epoch_end(self, trainer, **facts):
             trainer.stop_training = True
 
-    room.trainer(tmp_path, callbacks=[Stop()]).train(3, manager())
-    resumed = room.trainer(tmp_path)
+    kit.trainer(tmp_path, callbacks=[Stop()]).train(3, manager())
+    resumed = kit.trainer(tmp_path)
     with caplog.at_level(logging.WARNING, logger="delira"):
         resumed.train(1, manager())
         assert not caplog.records

@@ -37,30 +37,30 @@ class Broken(AbstractDataset):
 @pytest.mark.parametrize("step", range(2, 10))
 @pytest.mark.parametrize(("batch_size", "bad"), [(1, {0, 3, 4}), (2, {2, 3, 6, 7})])
 def test_batches_that_were_left_out_as_a_whole_do_not_move_the_position(
-    room, tmp_path, regression, step, batch_size, bad
+    kit, tmp_path, regression, step, batch_size, bad
 ):
     def data_of(size):  # in order, so that whole batches of two are left out
         return BaseDataManager(Broken(regression(10), bad), size, bad_samples="skip", sampler_cls=SequentialSampler)
 
-    unbroken = full(room, tmp_path / "unbroken")
+    unbroken = full(kit, tmp_path / "unbroken")
     unbroken.train(3, data_of(batch_size), [regression(7)])
     steps = unbroken.state.global_step
     with pytest.raises(Interrupted):
-        full(room, tmp_path / "broken", At(step, raise_it)).train(3, data_of(batch_size), [regression(7)])
-    resumed = full(room, tmp_path / "broken")
+        full(kit, tmp_path / "broken", At(step, raise_it)).train(3, data_of(batch_size), [regression(7)])
+    resumed = full(kit, tmp_path / "broken")
     resumed.train(3, data_of(batch_size), [regression(7)])
     assert resumed.state.global_step == steps
-    assert room.same(outcome(unbroken), outcome(resumed))
+    assert kit.same(outcome(unbroken), outcome(resumed))
 
 
-def test_an_older_file_begins_a_new_branch_in_its_folder(room, tmp_path, manager):
-    first = full(room, tmp_path, save_freq=1, save_freq_steps=None)
+def test_an_older_file_begins_a_new_branch_in_its_folder(kit, tmp_path, manager):
+    first = full(kit, tmp_path, save_freq=1, save_freq_steps=None)
     first.train(5, manager(), manager(7))
-    trainer = full(room, tmp_path, save_freq=1, save_freq_steps=None)
+    trainer = full(kit, tmp_path, save_freq=1, save_freq_steps=None)
     trainer.update_state(trainer.checkpoints.path("epoch_2"))
     trainer.scale_rates(0.1)
     trainer.train(3, manager(), manager(7))
-    again = full(room, tmp_path, save_freq=1, save_freq_steps=None)
+    again = full(kit, tmp_path, save_freq=1, save_freq_steps=None)
     assert again.state.epoch == 3
     assert again.checkpoints.path("epoch_5").with_name(again.checkpoints.path("epoch_5").name + ".superseded").exists()
 
@@ -73,28 +73,28 @@ class Stop:
             trainer.stop_training = True
 
 
-def test_an_epoch_that_is_to_be_the_last_one_is_finished_after_a_restart(room, tmp_path, manager):
-    unbroken = full(room, tmp_path / "unbroken", Stop())
+def test_an_epoch_that_is_to_be_the_last_one_is_finished_after_a_restart(kit, tmp_path, manager):
+    unbroken = full(kit, tmp_path / "unbroken", Stop())
     train(unbroken, manager)
     with pytest.raises(Interrupted):
-        train(full(room, tmp_path / "broken", Stop(), At(5, raise_it)), manager)
-    resumed = full(room, tmp_path / "broken", Stop())
+        train(full(kit, tmp_path / "broken", Stop(), At(5, raise_it)), manager)
+    resumed = full(kit, tmp_path / "broken", Stop())
     train(resumed, manager)
     assert resumed.state.epoch == unbroken.state.epoch == 2
-    assert room.same(outcome(unbroken), outcome(resumed))
+    assert kit.same(outcome(unbroken), outcome(resumed))
 
 
-def test_a_run_cannot_end_before_the_epoch_that_it_is_inside_of(room, tmp_path, manager):
+def test_a_run_cannot_end_before_the_epoch_that_it_is_inside_of(kit, tmp_path, manager):
     with pytest.raises(Interrupted):
-        train(full(room, tmp_path, At(8, raise_it)), manager)
-    trainer = full(room, tmp_path)
+        train(full(kit, tmp_path, At(8, raise_it)), manager)
+    trainer = full(kit, tmp_path)
     with pytest.raises(ConfigError, match="num_epochs=2, but the run is inside epoch 3 already; ask for more epochs"):
         trainer.train(2, manager(), manager(7))
 
 
-def test_callbacks_that_are_registered_later_continue_too(room, tmp_path, manager):
+def test_callbacks_that_are_registered_later_continue_too(kit, tmp_path, manager):
     def build(path, *callbacks):
-        trainer = full(room, path, *callbacks)
+        trainer = full(kit, path, *callbacks)
         trainer.register_callback(EarlyStopping("val_rmse", patience=9))
         trainer.register_callback(ExponentialMovingAverage(0.9))
         return trainer
@@ -105,7 +105,7 @@ def test_callbacks_that_are_registered_later_continue_too(room, tmp_path, manage
         train(build(tmp_path / "broken", At(5, raise_it)), manager)
     resumed = build(tmp_path / "broken")
     train(resumed, manager)
-    assert room.same(outcome(unbroken), outcome(resumed))
+    assert kit.same(outcome(unbroken), outcome(resumed))
 
 
 class Growing:
@@ -125,9 +125,9 @@ class Growing:
         self.calls = state["calls"]
 
 
-def test_the_state_of_a_loss_is_kept(room, tmp_path, manager):
+def test_the_state_of_a_loss_is_kept(kit, tmp_path, manager):
     def build(path, *callbacks):
-        return full(room, path, *callbacks, losses={"mse": Growing(room.loss)}, val_score_key="rmse")
+        return full(kit, path, *callbacks, losses={"mse": Growing(kit.loss)}, val_score_key="rmse")
 
     unbroken = build(tmp_path / "unbroken")
     train(unbroken, manager)
@@ -147,8 +147,8 @@ class Damage(AbstractCallback):
         path.write_bytes(b"damaged")
 
 
-def test_a_damaged_best_checkpoint_does_not_lose_the_run(room, tmp_path, manager):
-    trainer = full(room, tmp_path, Damage(), save_freq=None, save_freq_steps=None)
+def test_a_damaged_best_checkpoint_does_not_lose_the_run(kit, tmp_path, manager):
+    trainer = full(kit, tmp_path, Damage(), save_freq=None, save_freq_steps=None)
     with pytest.warns(RuntimeWarning, match="checkpoint_best.* is not a complete checkpoint file"):
         network = train(trainer, manager)
     assert network is trainer.module
@@ -156,10 +156,10 @@ def test_a_damaged_best_checkpoint_does_not_lose_the_run(room, tmp_path, manager
 
 @pytest.mark.sampled("values")
 @pytest.mark.parametrize("moment", ["validation", "rollback"])
-def test_a_loader_of_the_user_s_is_where_the_run_is(room, tmp_path, regression, moment):
+def test_a_loader_of_the_user_s_is_where_the_run_is(kit, tmp_path, regression, moment):
     batches = [regression(4, 3, seed) for seed in range(4)]
     held_out = [regression(4), regression(3)]
-    unbroken = full(room, tmp_path / "unbroken")
+    unbroken = full(kit, tmp_path / "unbroken")
     unbroken.train(3, Loader(batches), held_out)
     if moment == "validation":
 
@@ -171,44 +171,44 @@ def test_a_loader_of_the_user_s_is_where_the_run_is(room, tmp_path, regression, 
                     os.kill(os.getpid(), signal.SIGTERM)
                 return 0.0
 
-        trainer = full(room, tmp_path / "broken", val_metrics={"killer": Killer()}, save_freq_steps=None)
+        trainer = full(kit, tmp_path / "broken", val_metrics={"killer": Killer()}, save_freq_steps=None)
         with pytest.raises(TrainingInterrupted):
             trainer.train(3, Loader(batches), held_out)
-        resumed = full(room, tmp_path / "broken")
+        resumed = full(kit, tmp_path / "broken")
         assert (resumed.state.epoch, resumed.state.step_in_epoch) == (1, 4)
         resumed.train(3, Loader(batches), held_out)
         assert resumed.state.global_step == unbroken.state.global_step
-        assert room.same(outcome(unbroken)["weights"], outcome(resumed)["weights"])
+        assert kit.same(outcome(unbroken)["weights"], outcome(resumed)["weights"])
         return
-    broken, loader = full(room, tmp_path / "broken", At(6, raise_it), save_freq_steps=None), Loader(batches)
+    broken, loader = full(kit, tmp_path / "broken", At(6, raise_it), save_freq_steps=None), Loader(batches)
     with pytest.raises(Interrupted):
         broken.train(3, loader, held_out)
     broken.train(3, loader, held_out)  # the epoch anew, from its first batch
     assert broken.state.global_step == unbroken.state.global_step
 
 
-def test_a_file_of_the_user_s_holds_weights_and_counters_that_belong_together(room, tmp_path, manager):
+def test_a_file_of_the_user_s_holds_weights_and_counters_that_belong_together(kit, tmp_path, manager):
     from scripted import scripted
 
-    trainer = room.trainer(
+    trainer = kit.trainer(
         tmp_path, val_metrics={"score": scripted(3, 1, 2)}, val_score_key="score", val_score_mode="min"
     )
     trainer.train(3, manager(), manager(7))
     kept = trainer.load_state(trainer.save_state(tmp_path / "mine"))
     assert kept["epoch"] == kept["state"]["epoch"] == trainer.state.best_epoch == 2
-    assert room.same(kept["model"], trainer.backend.checkpoints.state_tree(trainer.module, {})["model"])
+    assert kit.same(kept["model"], trainer.backend.checkpoints.state_tree(trainer.module, {})["model"])
 
 
-def test_a_file_after_a_failure_holds_weights_alone(room, tmp_path, manager):
-    trainer = full(room, tmp_path, At(5, raise_it))
+def test_a_file_after_a_failure_holds_weights_alone(kit, tmp_path, manager):
+    trainer = full(kit, tmp_path, At(5, raise_it))
     with pytest.raises(Interrupted):
         train(trainer, manager)
     kept = trainer.load_state(trainer.save_state(tmp_path / "mine"))
     assert "state" not in kept
-    assert room.same(kept["model"], trainer.backend.checkpoints.state_tree(trainer.module, {})["model"])
+    assert kit.same(kept["model"], trainer.backend.checkpoints.state_tree(trainer.module, {})["model"])
 
 
-def test_the_working_directory_may_change(room, tmp_path, manager, monkeypatch):
+def test_the_working_directory_may_change(kit, tmp_path, manager, monkeypatch):
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path)
 
@@ -216,17 +216,17 @@ def test_the_working_directory_may_change(room, tmp_path, manager, monkeypatch):
         def at_iter_end(self, trainer, **facts):
             monkeypatch.chdir(tmp_path / "elsewhere")
 
-    trainer = full(room, "run", Move())
+    trainer = full(kit, "run", Move())
     train(trainer, manager)
     assert not list((tmp_path / "elsewhere").iterdir())
     monkeypatch.chdir(tmp_path)
-    assert full(room, "run").state.epoch == 3
+    assert full(kit, "run").state.epoch == 3
 
 
-def test_a_run_whose_checkpoints_could_not_be_written_says_that_it_goes_back(room, tmp_path, manager, caplog):
+def test_a_run_whose_checkpoints_could_not_be_written_says_that_it_goes_back(kit, tmp_path, manager, caplog):
     from scripted import scripted
 
-    trainer = room.trainer(
+    trainer = kit.trainer(
         tmp_path, val_metrics={"score": scripted(3, 1, 2, 2)}, val_score_key="score", val_score_mode="min", save_freq=1
     )
     trainer.train(3, manager(), manager(7))
@@ -237,9 +237,9 @@ def test_a_run_whose_checkpoints_could_not_be_written_says_that_it_goes_back(roo
     assert "the run goes back to epoch 2, the last that was written" in caplog.text
 
 
-def test_an_empty_state_is_a_state(room, tmp_path, manager):
+def test_an_empty_state_is_a_state(kit, tmp_path, manager):
     moments = Moments()
-    trainer = room.trainer(tmp_path, callbacks=[moments], nonfinite="rollback")
+    trainer = kit.trainer(tmp_path, callbacks=[moments], nonfinite="rollback")
     assert trainer.callbacks.state_dict()["Moments"] == {}
     moments.heard = {"step ends": 5}
     trainer.callbacks.load_state_dict({"Moments": {}})
@@ -292,8 +292,8 @@ def test_weights_that_a_callback_froze_stay_frozen(tmp_path, manager, caplog):
         assert np.array_equal(weight, resumed.network.state_dict()[name])
 
 
-def test_if_all_checkpoints_are_damaged_an_explicit_resume_is_refused(room, tmp_path, manager):
-    experiment = room.experiment(tmp_path, training={"save_freq": 1})
+def test_if_all_checkpoints_are_damaged_an_explicit_resume_is_refused(kit, tmp_path, manager):
+    experiment = kit.experiment(tmp_path, training={"save_freq": 1})
     experiment.run(manager())
     run = experiment.last_trainer.save_path.parent
     for path in experiment.last_trainer.checkpoints.folder.iterdir():
@@ -306,30 +306,30 @@ def test_if_all_checkpoints_are_damaged_an_explicit_resume_is_refused(room, tmp_
 
 
 @pytest.mark.parametrize("resume", [True, 3])
-def test_what_is_no_path_is_refused(room, tmp_path, manager, resume):
-    experiment = room.experiment(tmp_path)
+def test_what_is_no_path_is_refused(kit, tmp_path, manager, resume):
+    experiment = kit.experiment(tmp_path)
     for call in (experiment.run, experiment.kfold):
         with pytest.raises(ConfigError, match=f"resume must be 'auto', a path or None, got {resume}"):
             call(manager(20), resume=resume, **({"num_splits": 2} if call == experiment.kfold else {}))
 
 
-def test_a_cross_validation_continues_from_what_a_signal_named(room, tmp_path, manager):
-    experiment = room.experiment(tmp_path)
+def test_a_cross_validation_continues_from_what_a_signal_named(kit, tmp_path, manager):
+    experiment = kit.experiment(tmp_path)
     result = experiment.kfold(manager(20), num_splits=2, num_epochs=2)
     again = experiment.kfold(manager(20), num_splits=2, num_epochs=2, resume=result.path / "fold_01" / "checkpoints")
     assert again.path == result.path
 
 
 @pytest.mark.parametrize("name", ["save_on_signal", "save_in_background", "deterministic"])
-def test_a_flag_is_true_or_false(room, tmp_path, name):
+def test_a_flag_is_true_or_false(kit, tmp_path, name):
     with pytest.raises(ConfigError, match=f"{name} must be True or False, got 'no'"):
-        room.trainer(tmp_path, **{name: "no"})
+        kit.trainer(tmp_path, **{name: "no"})
 
 
-def test_a_state_that_nobody_takes_is_named(room, tmp_path, manager, caplog):
+def test_a_state_that_nobody_takes_is_named(kit, tmp_path, manager, caplog):
     with pytest.raises(Interrupted):
-        train(full(room, tmp_path, ExponentialMovingAverage(0.9), At(5, raise_it)), manager)
-    train(full(room, tmp_path), manager)
+        train(full(kit, tmp_path, ExponentialMovingAverage(0.9), At(5, raise_it)), manager)
+    train(full(kit, tmp_path), manager)
     assert "the checkpoint has the state of ExponentialMovingAverage, which this training does not have" in caplog.text
 
 

@@ -17,14 +17,14 @@ def apart(y_true, y_pred):
     return np.abs(y_true - y_pred).ravel()
 
 
-def returning(room, convert):
+def returning(kit, convert):
     """A network whose outputs went through ``convert``."""
 
-    class Other(room.network):
+    class Other(kit.network):
         def __call__(self, x):
             return convert(super().__call__(x))
 
-    return room.build(cls=Other)
+    return kit.build(cls=Other)
 
 
 class Weighted:
@@ -34,37 +34,37 @@ class Weighted:
         return 0.0
 
 
-def test_an_output_with_the_name_of_a_target_is_refused_before_the_first_step(room, tmp_path, manager):
-    network = returning(room, lambda outputs: {**outputs, "label": outputs["pred"]})
-    trainer = room.trainer(tmp_path, network)
+def test_an_output_with_the_name_of_a_target_is_refused_before_the_first_step(kit, tmp_path, manager):
+    network = returning(kit, lambda outputs: {**outputs, "label": outputs["pred"]})
+    trainer = kit.trainer(tmp_path, network)
     match = "loss 'mse' reads 'label', which is both in the batch and in what the network returned"
     with pytest.raises(NetworkError, match=match):
         trainer.train(1, manager())
     assert trainer.state.global_step == 0
-    room.trainer(tmp_path / "apart", network, loss_keys={"mse": ("pred", "target")}).train(
+    kit.trainer(tmp_path / "apart", network, loss_keys={"mse": ("pred", "target")}).train(
         1, manager(more={"target": np.ones((10, 1))})
     )  # nobody reads it
 
 
 @pytest.mark.parametrize("setting", ["losses", "train_metrics", "val_metrics", "metrics"])
-def test_nothing_may_have_the_name_of_the_epoch_s_number(room, tmp_path, setting):
+def test_nothing_may_have_the_name_of_the_epoch_s_number(kit, tmp_path, setting):
     with pytest.raises(ConfigError, match=f"{setting} names 'epoch', which is the number of the epoch"):
-        room.trainer(tmp_path, **{setting: {"epoch": mae}})
+        kit.trainer(tmp_path, **{setting: {"epoch": mae}})
 
 
-def test_two_spellings_of_one_validation_metric_are_refused(room, tmp_path):
+def test_two_spellings_of_one_validation_metric_are_refused(kit, tmp_path):
     for settings in (
         {"val_metrics": {"acc": mae, "val_acc": mae}},
         {"metrics": {"acc": mae}, "val_metrics": {"val_acc": mae}},
     ):
         with pytest.raises(ConfigError, match="val_metrics has 'acc' and 'val_acc', which mean the same"):
-            room.trainer(tmp_path, **settings)
+            kit.trainer(tmp_path, **settings)
 
 
 @pytest.mark.parametrize("name", ["losses", "model", "data_dict", "optimizers", "fold", "hooks"])
-def test_an_extra_of_the_closure_may_not_replace_what_it_is_given_anyway(room, tmp_path, name):
+def test_an_extra_of_the_closure_may_not_replace_what_it_is_given_anyway(kit, tmp_path, name):
     with pytest.raises(ConfigError, match=f"extra names '{name}', which a closure is given anyway"):
-        room.trainer(tmp_path, extra={name: 1})
+        kit.trainer(tmp_path, extra={name: 1})
 
 
 @pytest.mark.parametrize(
@@ -76,24 +76,24 @@ def test_an_extra_of_the_closure_may_not_replace_what_it_is_given_anyway(room, t
     ],
 )
 def test_values_of_a_closure_that_would_write_over_each_other_are_refused(
-    room, tmp_path, manager, metrics, losses, match
+    kit, tmp_path, manager, metrics, losses, match
 ):
-    class Net(room.network):
+    class Net(kit.network):
         @staticmethod
         def closure(model, data_dict, **kwargs):
             return dict.fromkeys(metrics, 1.0), dict.fromkeys(losses, 1.0), {}
 
-    trainer = room.trainer(tmp_path, room.build(cls=Net), save_freq=1)
+    trainer = kit.trainer(tmp_path, kit.build(cls=Net), save_freq=1)
     with pytest.raises(NetworkError, match=match):
         trainer.train(1, manager())
     assert not trainer.checkpoints.folder.exists()
 
 
-def test_an_error_of_a_loss_names_the_loss_and_what_it_read(room, tmp_path, manager):
+def test_an_error_of_a_loss_names_the_loss_and_what_it_read(kit, tmp_path, manager):
     def broken(prediction, target):
         raise ArithmeticError("by zero")
 
-    trainer = room.trainer(tmp_path, losses={"mse": room.loss, "other": broken})
+    trainer = kit.trainer(tmp_path, losses={"mse": kit.loss, "other": broken})
     with pytest.raises(ArithmeticError, match="by zero") as caught:
         trainer.train(1, manager())
     note = next(note for note in caught.value.__notes__ if note.startswith("while loss 'other' read "))
@@ -102,56 +102,56 @@ def test_an_error_of_a_loss_names_the_loss_and_what_it_read(room, tmp_path, mana
 
 
 @pytest.mark.parametrize("setting", ["losses", "train_metrics", "val_metrics", "metrics"])
-def test_a_class_in_place_of_an_instance_is_refused(room, tmp_path, setting):
+def test_a_class_in_place_of_an_instance_is_refused(kit, tmp_path, setting):
     match = rf"{setting}\['w'\] is the class Weighted; pass an instance, Weighted\(\)"
     with pytest.raises(ConfigError, match=match):
-        room.trainer(tmp_path, **{setting: {"w": Weighted}})
+        kit.trainer(tmp_path, **{setting: {"w": Weighted}})
 
 
 @pytest.mark.parametrize("value", [None, "0.5", (0.5, 0.5), [0.5], {"a": 0.5}, 0.5j, slice(2)], ids=repr)
-def test_a_loss_that_is_no_number_is_refused_by_name_before_the_first_step(room, tmp_path, manager, value):
-    network = room.build()
-    before = room.read(network)
-    trainer = room.trainer(tmp_path, network, losses={"odd": lambda prediction, target: value})
+def test_a_loss_that_is_no_number_is_refused_by_name_before_the_first_step(kit, tmp_path, manager, value):
+    network = kit.build()
+    before = kit.read(network)
+    trainer = kit.trainer(tmp_path, network, losses={"odd": lambda prediction, target: value})
     with pytest.raises(NetworkError, match=r"loss '?\(?odd'?\)?:? "):
         trainer.train(1, manager())
-    assert room.same(room.read(network), before)
+    assert kit.same(kit.read(network), before)
 
 
-def test_a_loss_that_is_not_reduced_is_refused_before_the_first_step(room, tmp_path, manager):
-    network = room.build()
-    before = room.read(network)
-    trainer = room.trainer(tmp_path, network, losses={"apart": lambda prediction, target: (prediction - target) ** 2})
+def test_a_loss_that_is_not_reduced_is_refused_before_the_first_step(kit, tmp_path, manager):
+    network = kit.build()
+    before = kit.read(network)
+    trainer = kit.trainer(tmp_path, network, losses={"apart": lambda prediction, target: (prediction - target) ** 2})
     with pytest.raises(NetworkError, match=r"loss 'apart': a loss or training metric has the shape \(4, 1\)"):
         trainer.train(1, manager())
-    assert room.same(room.read(network), before)
+    assert kit.same(kit.read(network), before)
 
 
 @pytest.mark.parametrize("setting", ["val_metrics", "metrics"])
-def test_a_metric_that_returns_an_array_is_refused_before_the_first_step(room, tmp_path, manager, setting):
-    trainer = room.trainer(tmp_path, **{setting: {"apart": apart}})
+def test_a_metric_that_returns_an_array_is_refused_before_the_first_step(kit, tmp_path, manager, setting):
+    trainer = kit.trainer(tmp_path, **{setting: {"apart": apart}})
     with pytest.raises(DataError, match=r"metric 'apart' returned an array of shape \(\d+,\)"):
         trainer.train(1, manager(), manager(7))
     assert trainer.state.global_step == 0
 
 
-def test_a_test_metric_that_returns_an_array_is_refused_before_the_first_fold(room, tmp_path, manager):
-    experiment = room.experiment(tmp_path)
+def test_a_test_metric_that_returns_an_array_is_refused_before_the_first_fold(kit, tmp_path, manager):
+    experiment = kit.experiment(tmp_path)
     with pytest.raises(DataError, match=r"metric 'apart' returned an array of shape \(\d+,\)"):
         experiment.kfold(manager(), {"apart": apart}, num_splits=2)
     assert not list(experiment.save_path.glob("*/fold_*/checkpoints/*"))
     assert not list(experiment.save_path.glob("*/fold_*/history.csv"))
 
 
-def test_a_key_mapping_that_is_no_dict_is_refused(room, tmp_path, manager):
+def test_a_key_mapping_that_is_no_dict_is_refused(kit, tmp_path, manager):
     match = r"key_mapping must be a dict \{argument of the network: entry of the batch\}, got 'data'"
     with pytest.raises(ConfigError, match=match):
-        room.trainer(tmp_path, key_mapping="data")
+        kit.trainer(tmp_path, key_mapping="data")
     with pytest.raises(ConfigError, match=match):
-        room.experiment(tmp_path, key_mapping="data").run(manager())
+        kit.experiment(tmp_path, key_mapping="data").run(manager())
 
 
-def test_a_metric_that_cannot_be_copied_is_not_tried_and_works_all_the_same(room, tmp_path, manager):
+def test_a_metric_that_cannot_be_copied_is_not_tried_and_works_all_the_same(kit, tmp_path, manager):
     class Locked:
         def __init__(self):
             self.lock = threading.Lock()
@@ -160,13 +160,13 @@ def test_a_metric_that_cannot_be_copied_is_not_tried_and_works_all_the_same(room
             with self.lock:
                 return 1.0
 
-    trainer = room.trainer(tmp_path, val_metrics={"locked": Locked()})
+    trainer = kit.trainer(tmp_path, val_metrics={"locked": Locked()})
     trainer.train(1, manager(), manager(7))
     assert trainer.state.history[0]["val_locked"] == 1.0
 
 
-def test_a_metric_without_its_entry_still_says_all_there_is(room, tmp_path, manager):
-    predictor = room.experiment(tmp_path).setup(training=False, model=room.build())
+def test_a_metric_without_its_entry_still_says_all_there_is(kit, tmp_path, manager):
+    predictor = kit.experiment(tmp_path).setup(training=False, model=kit.build())
     with pytest.raises(MissingKeyError, match=r"'mask'.*'data'.*'pred'"):
         predictor.evaluate(manager(), metrics={"m": lambda a, b: 0.0}, metric_keys={"m": ("mask", "pred")})
 

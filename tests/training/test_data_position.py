@@ -31,18 +31,18 @@ class Loader:
         self.epoch, self.position = state["epoch"], state["position"]
 
 
-def check_loader(room, path, regression, step, shuffles, same_trainer, **settings):
+def check_loader(kit, path, regression, step, shuffles, same_trainer, **settings):
     batches = [regression(4, seed=seed) for seed in range(4)]
-    unbroken = room.trainer(path / "unbroken", **settings)
+    unbroken = kit.trainer(path / "unbroken", **settings)
     unbroken.train(3, Loader(batches, shuffles), Loader(batches[:1]))
-    broken = room.trainer(path / "broken", callbacks=[Break(step)], **settings)
+    broken = kit.trainer(path / "broken", callbacks=[Break(step)], **settings)
     loader = Loader(batches, shuffles)
     with pytest.raises(KeyboardInterrupt):
         broken.train(3, loader, Loader(batches[:1]))
     if not same_trainer:
-        broken, loader = room.trainer(path / "broken", **settings), Loader(batches, shuffles)
+        broken, loader = kit.trainer(path / "broken", **settings), Loader(batches, shuffles)
     broken.train(3, loader, Loader(batches[:1]))
-    assert np.array_equal(room.read(broken.module), room.read(unbroken.module))
+    assert np.array_equal(kit.read(broken.module), kit.read(unbroken.module))
     assert broken.state.history == unbroken.state.history
 
 
@@ -50,15 +50,15 @@ def check_loader(room, path, regression, step, shuffles, same_trainer, **setting
 @pytest.mark.parametrize("step", [2, 6, 8, 12])
 @pytest.mark.parametrize("shuffles", [False, True])
 @pytest.mark.parametrize("same_trainer", [False, True])
-def test_a_loader_that_tells_its_position_goes_on_there(room, tmp_path, regression, step, shuffles, same_trainer):
-    check_loader(room, tmp_path, regression, step, shuffles, same_trainer, save_freq_steps=1)
+def test_a_loader_that_tells_its_position_goes_on_there(kit, tmp_path, regression, step, shuffles, same_trainer):
+    check_loader(kit, tmp_path, regression, step, shuffles, same_trainer, save_freq_steps=1)
 
 
 @pytest.mark.sampled("values")
 @pytest.mark.parametrize(("shuffles", "same_trainer"), [(True, False), (False, True)])
-def test_a_loader_goes_on_after_a_whole_epoch_too(room, tmp_path, regression, shuffles, same_trainer):
+def test_a_loader_goes_on_after_a_whole_epoch_too(kit, tmp_path, regression, shuffles, same_trainer):
     """One that keeps its own order; and any in the process where it was broken off, since it is inside an epoch."""
-    check_loader(room, tmp_path, regression, 6, shuffles, same_trainer, save_freq=1)
+    check_loader(kit, tmp_path, regression, 6, shuffles, same_trainer, save_freq=1)
 
 
 COUNTERS = (5, 0, 2)

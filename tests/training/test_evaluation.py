@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from bare_parts import Parts, plan_of
-from small_rooms import ROOMS, build_room, normed_network
+from small_backends import KITS, build_kit, normed_network
 
 import delira
 from delira import state as keys
@@ -12,41 +12,41 @@ from delira.training.evaluation import StopInValidation
 from delira.training.step_values import StepValues
 
 
-def predicted(room, network, data):
+def predicted(kit, network, data):
     """What the network itself says, called as a user would."""
     batch = network.prepare_batch({"data": data, "label": data[:, :1]}, "cpu", "cpu")
-    return room.backend.arrays.to_numpy(network(batch["data"]))["pred"]
+    return kit.backend.arrays.to_numpy(network(batch["data"]))["pred"]
 
 
 @pytest.mark.sampled("values")
-@pytest.mark.parametrize("room", [*ROOMS], indirect=True)
+@pytest.mark.parametrize("kit", [*KITS], indirect=True)
 @pytest.mark.parametrize("is_run", [False, True])
-def test_dropout_is_over_after_train_and_run(is_run, room, tmp_path, manager):
+def test_dropout_is_over_after_train_and_run(is_run, kit, tmp_path, manager):
     if is_run:
-        experiment = room.experiment(tmp_path, {"dropout": 0.5})
+        experiment = kit.experiment(tmp_path, {"dropout": 0.5})
         network = experiment.run(manager(), manager(7), num_epochs=1)
     else:
-        network = room.trainer(tmp_path, room.build(dropout=0.5)).train(1, manager(), manager(7))
+        network = kit.trainer(tmp_path, kit.build(dropout=0.5)).train(1, manager(), manager(7))
     data = np.random.default_rng(0).normal(size=(64, 3))
-    expected = data @ np.asarray(room.read(network), dtype=np.float64)
-    np.testing.assert_allclose(predicted(room, network, data), expected, rtol=1e-4, atol=1e-5)
+    expected = data @ np.asarray(kit.read(network), dtype=np.float64)
+    np.testing.assert_allclose(predicted(kit, network, data), expected, rtol=1e-4, atol=1e-5)
 
 
 def test_one_sample_is_enough_for_batch_statistics(tmp_path, manager):
     torch = pytest.importorskip("torch")
-    room = build_room("torch")
+    kit = build_kit("torch")
 
-    network = room.experiment(tmp_path, cls=normed_network(room)).run(manager(), num_epochs=1)
+    network = kit.experiment(tmp_path, cls=normed_network(kit)).run(manager(), num_epochs=1)
     before = network.norm.running_mean.clone()
     network(torch.ones(1, 3))  # in training mode it raises
     assert torch.equal(network.norm.running_mean, before)
 
 
-def test_a_further_train_learns_with_dropout_again(room, tmp_path, manager):
-    unbroken = room.trainer(tmp_path / "unbroken", room.build(dropout=0.5)).train(2, manager())
-    trainer = room.trainer(tmp_path / "broken", room.build(dropout=0.5))
+def test_a_further_train_learns_with_dropout_again(kit, tmp_path, manager):
+    unbroken = kit.trainer(tmp_path / "unbroken", kit.build(dropout=0.5)).train(2, manager())
+    trainer = kit.trainer(tmp_path / "broken", kit.build(dropout=0.5))
     trainer.train(1, manager())
-    assert room.same(room.read(trainer.train(2, manager())), room.read(unbroken))
+    assert kit.same(kit.read(trainer.train(2, manager())), kit.read(unbroken))
 
 
 def test_a_trial_leaves_its_module_in_evaluation_mode_too():
@@ -66,9 +66,9 @@ def pass_of(watcher, parts, batch):
         return watcher.after(parts.forward(prepared), prepared, len(batch["data"]))
 
 
-def test_a_watcher_counts_batches_and_takes_their_losses(room, regression):
-    parts = Parts(room)
-    losses = StepValues(room.backend.arrays.read_scalars)
+def test_a_watcher_counts_batches_and_takes_their_losses(kit, regression):
+    parts = Parts(kit)
+    losses = StepValues(kit.backend.arrays.read_scalars)
     watcher = parts.evaluator.watcher(losses=losses)
     for n in (4, 2):
         pass_of(watcher, parts, regression(n))
@@ -77,8 +77,8 @@ def test_a_watcher_counts_batches_and_takes_their_losses(room, regression):
     assert losses.reduce()["mse"] == pytest.approx((4 * one + 2 * other) / 6)
 
 
-def test_without_losses_none_are_computed(room, regression):
-    parts = Parts(room)
+def test_without_losses_none_are_computed(kit, regression):
+    parts = Parts(kit)
     parts.objective.validation_losses = None
     watcher = parts.evaluator.watcher()
     pass_of(watcher, parts, regression(4))
@@ -101,24 +101,24 @@ class Sees(Callback):
         self.seen.append(("step", state[keys.BATCH]))
 
 
-def test_callbacks_see_every_batch_and_what_they_make_of_predictions_counts(room, regression):
+def test_callbacks_see_every_batch_and_what_they_make_of_predictions_counts(kit, regression):
     sees = Sees(lambda pred: pred * 0)
-    parts = Parts(room, sees)
+    parts = Parts(kit, sees)
     watcher = parts.evaluator.watcher()
     predictions = pass_of(watcher, parts, regression(4))
     pass_of(watcher, parts, regression(4))
-    assert not room.backend.arrays.to_numpy(dict(predictions))["pred"].any()
+    assert not kit.backend.arrays.to_numpy(dict(predictions))["pred"].any()
     assert sees.seen == [(event, number) for number in (0, 1) for event in ("sample", "forward", "step")]
 
 
-def test_predictions_that_are_kept_are_those_that_the_state_shows(room, regression):
-    parts, kept = Parts(room, Sees()), []
+def test_predictions_that_are_kept_are_those_that_the_state_shows(kit, regression):
+    parts, kept = Parts(kit, Sees()), []
     pass_of(parts.evaluator.watcher(kept=kept), parts, regression(4))
     assert kept == [parts.run.facts[keys.Y_PRED]]
 
 
-def test_a_signal_ends_the_pass(room, regression):
-    parts = Parts(room)
+def test_a_signal_ends_the_pass(kit, regression):
+    parts = Parts(kit)
     parts.run.stop_signals.received = 15
     with pytest.raises(StopInValidation):
         pass_of(parts.evaluator.watcher(), parts, regression(4))
@@ -127,8 +127,8 @@ def test_a_signal_ends_the_pass(room, regression):
 @pytest.mark.parametrize(
     ("may_end", "before", "enough"), [(True, False, True), (False, False, False), (True, True, False)]
 )
-def test_a_pass_ends_before_its_time_where_it_may_and_only_by_who_asks_in_it(room, may_end, before, enough):
-    parts = Parts(room)
+def test_a_pass_ends_before_its_time_where_it_may_and_only_by_who_asks_in_it(kit, may_end, before, enough):
+    parts = Parts(kit)
     parts.objective.may_end_early = may_end
     parts.run.facts[keys.STOP_TRAINING] = before
     watcher = parts.evaluator.watcher()
@@ -136,7 +136,7 @@ def test_a_pass_ends_before_its_time_where_it_may_and_only_by_who_asks_in_it(roo
     assert watcher.is_enough is enough
 
 
-def test_a_validation_gives_its_values_the_prefix_and_tells_its_ends(room, regression):
+def test_a_validation_gives_its_values_the_prefix_and_tells_its_ends(kit, regression):
     heard = []
 
     class Ends(Callback):
@@ -147,7 +147,7 @@ def test_a_validation_gives_its_values_the_prefix_and_tells_its_ends(room, regre
             heard.append(("end", sorted(state[keys.METRICS])))
             state[keys.METRICS] = {**state[keys.METRICS], "mine": 2.0}
 
-    parts = Parts(room, Ends())
+    parts = Parts(kit, Ends())
     data = [regression(4), regression(2)]
     values = parts.evaluator.validate(plan_of(data, data), 1)
     assert sorted(values) == ["mine", "val_mse"]
@@ -157,7 +157,7 @@ def test_a_validation_gives_its_values_the_prefix_and_tells_its_ends(room, regre
     assert not how["keep_predictions"]
 
 
-def test_a_test_is_a_phase_of_its_own_and_is_over_after_an_error(room, regression):
+def test_a_test_is_a_phase_of_its_own_and_is_over_after_an_error(kit, regression):
     phases = []
 
     class Phases(Callback):
@@ -169,7 +169,7 @@ def test_a_test_is_a_phase_of_its_own_and_is_over_after_an_error(room, regressio
         def on_end(self, state):
             phases.append(("end", state[keys.PHASE]))
 
-    parts = Parts(room, Phases())
+    parts = Parts(kit, Phases())
     parts.evaluator.test([regression(4)])
     assert phases == [("start", "evaluate"), ("end", "evaluate")]
     with pytest.raises(KeyError):

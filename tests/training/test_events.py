@@ -2,7 +2,7 @@
 
 import pytest
 from bare_parts import SHOWN, Parts
-from small_rooms import build_room
+from small_backends import build_kit
 from traced_events import TRACES, golden
 
 from delira import state as keys
@@ -33,7 +33,7 @@ class At(AbstractCallback):
 
 def test_who_listens_is_told_and_nobody_else_is_asked():
     heard = At()
-    parts = Parts(build_room("toy"), heard)
+    parts = Parts(build_kit("toy"), heard)
     assert parts.events.hears("at_epoch_begin")
     assert not parts.events.hears("at_iter_end")
     parts.events.notify("at_epoch_begin", curr_epoch=3)
@@ -53,9 +53,9 @@ class Replaces(Callback):
 
 
 def test_another_network_and_criterion_are_taken_over():
-    room = build_room("toy")
-    other, loss = room.build(), lambda prediction, target: 0.0
-    parts = Parts(room, Replaces(keys.MODEL, other), Replaces(keys.CRITERION, loss))
+    kit = build_kit("toy")
+    other, loss = kit.build(), lambda prediction, target: 0.0
+    parts = Parts(kit, Replaces(keys.MODEL, other), Replaces(keys.CRITERION, loss))
     parts.run.optimizers = {}
     parts.events.fire("on_end_epoch")
     assert parts.run.network is other
@@ -73,7 +73,7 @@ def test_another_optimizer_is_built_and_schedules_begin_anew():
         def begin_anew(self, trainer):
             begun.append(trainer)
 
-    parts = Parts(build_room("torch"), Schedule())
+    parts = Parts(build_kit("torch"), Schedule())
     before = parts.run.optimizers
     given = parts.run.facts[keys.OPTIMIZER] = torch.optim.SGD(parts.run.network.parameters(), lr=0.5)
     parts.events.follow()
@@ -84,15 +84,15 @@ def test_another_optimizer_is_built_and_schedules_begin_anew():
 
 
 def test_several_losses_are_not_replaced_by_one():
-    room = build_room("toy")
-    parts = Parts(room, Replaces(keys.CRITERION, abs), losses={"mse": room.loss, "other": room.loss})
+    kit = build_kit("toy")
+    parts = Parts(kit, Replaces(keys.CRITERION, abs), losses={"mse": kit.loss, "other": kit.loss})
     with pytest.raises(ConfigError, match="the trainer has the losses mse, other; set it to a dict of them"):
         parts.events.fire("on_end_epoch")
 
 
 def test_a_network_that_is_set_while_the_other_learns_learns_too():
-    room = build_room("toy")
-    parts, other = Parts(room), room.build()
+    kit = build_kit("toy")
+    parts, other = Parts(kit), kit.build()
     with parts.events.learning():
         assert parts.run.network.is_training
         parts.run.facts[keys.MODEL] = other
@@ -103,7 +103,7 @@ def test_a_network_that_is_set_while_the_other_learns_learns_too():
 
 @pytest.mark.parametrize(("phase", "is_stopped"), [("fit", True), ("evaluate", False)])
 def test_a_callback_stops_the_training_and_not_by_an_evaluation(phase, is_stopped):
-    parts = Parts(build_room("toy"))
+    parts = Parts(build_kit("toy"))
     parts.run.phase, parts.run.facts[keys.STOP_TRAINING] = phase, True
     parts.events.follow()
     assert parts.run.state.stop_training is is_stopped
@@ -116,7 +116,7 @@ def test_an_epoch_that_is_continued_in_its_validation_does_not_begin_again():
         def on_start_training(self, state):
             calls.append("start")
 
-    parts = Parts(build_room("toy"), Starts())
+    parts = Parts(build_kit("toy"), Starts())
     parts.run.state.has_all_steps = True
     parts.events.fire("on_start_training")
     assert calls == []

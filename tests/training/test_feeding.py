@@ -12,8 +12,8 @@ def prepared(batch):
 
 
 @pytest.fixture
-def feed(room):
-    return Feed(room.backend, prepared)
+def feed(kit):
+    return Feed(kit.backend, prepared)
 
 
 def test_any_iterable_is_gone_through_as_it_is(feed):
@@ -37,7 +37,7 @@ def test_preprocessing_is_done_to_the_batches_of_an_iterable(feed):
     assert list(feed.in_order([{"data": 1}], None, (0, 0, 1))) == [{"data": 1, "done": True}]
 
 
-def test_every_batch_comes_with_what_was_prepared_of_it_or_none(room, feed):
+def test_every_batch_comes_with_what_was_prepared_of_it_or_none(kit, feed):
     batches = [{"data": np.full(2, number)} for number in range(3)]
     with feed.opened(batches) as fed:
         pairs = list(fed)
@@ -47,9 +47,9 @@ def test_every_batch_comes_with_what_was_prepared_of_it_or_none(room, feed):
         assert [ready for _, ready in fed] == [None] * 3
 
 
-def test_nothing_is_prepared_ahead_where_that_is_forbidden(room):
+def test_nothing_is_prepared_ahead_where_that_is_forbidden(kit):
     calls = []
-    feed = Feed(room.backend, lambda batch: calls.append(batch) or {}, may_look_ahead=lambda: False)
+    feed = Feed(kit.backend, lambda batch: calls.append(batch) or {}, may_look_ahead=lambda: False)
     with feed.opened([{"data": np.zeros(2)}] * 3) as fed:
         assert [ready for _, ready in fed] == [None] * 3
     assert calls == []

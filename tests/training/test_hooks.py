@@ -1,4 +1,4 @@
-"""Hooks in an experiment's trainer: the same callbacks as a trial's, in every room."""
+"""Hooks in an experiment's trainer: the same callbacks as a trial's, in every backend."""
 
 import copy
 
@@ -45,9 +45,9 @@ TRAINING = ["on_sample", "on_forward", "on_criterion", "on_backward", "on_step_t
 VALIDATION = ["on_sample_validation", "on_forward_validation", "on_criterion_validation", "on_step_validation"]
 
 
-def test_the_hooks_run_in_the_order_of_the_contract(room, tmp_path, manager):
+def test_the_hooks_run_in_the_order_of_the_contract(kit, tmp_path, manager):
     journal = Journal()
-    trainer = room.trainer(tmp_path, callbacks=[journal], save_freq=None)
+    trainer = kit.trainer(tmp_path, callbacks=[journal], save_freq=None)
     trainer.train(2, manager(), manager())
     epoch = [
         "on_start_epoch", "on_start_training", *3 * TRAINING, "on_end_training", "on_start_validation", *3 * VALIDATION,
@@ -56,7 +56,7 @@ def test_the_hooks_run_in_the_order_of_the_contract(room, tmp_path, manager):
     assert journal.seen == ["on_init", "on_start", *2 * epoch, "on_end"]
 
 
-def test_the_state_is_filled_when_the_hooks_run(room, tmp_path, manager):
+def test_the_state_is_filled_when_the_hooks_run(kit, tmp_path, manager):
     missing = []
 
     class Reader(Callback):
@@ -74,27 +74,27 @@ def test_the_state_is_filled_when_the_hooks_run(room, tmp_path, manager):
 
     for hook in HOOKS:
         setattr(Reader, hook, reader(hook))
-    room.trainer(tmp_path, callbacks=[Reader()]).train(1, manager(), manager())
+    kit.trainer(tmp_path, callbacks=[Reader()]).train(1, manager(), manager())
     assert not missing
 
 
-def test_a_changed_loss_is_what_is_learned(room, tmp_path, manager):
-    if room.name == "toy":
-        pytest.skip("the toy room's gradient is that of the mean squared error, whatever hooks make of it")
+def test_a_changed_loss_is_what_is_learned(kit, tmp_path, manager):
+    if kit.name == "toy":
+        pytest.skip("the toy backend's gradient is that of the mean squared error, whatever hooks make of it")
 
     @on_criterion
     def threefold(state):
         state[LOSS] = 3 * state[LOSS]
 
-    hooked = room.trainer(tmp_path / "hooked", callbacks=[threefold], compiled=False)
+    hooked = kit.trainer(tmp_path / "hooked", callbacks=[threefold], compiled=False)
     hooked.train(1, manager())
     record = hooked.state.history[0]
     assert record["added"] == pytest.approx(2 * record["mse"], rel=1e-5)
 
 
 def test_a_loss_that_is_only_looked_at_stays_as_it_is(tmp_path, manager):
-    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
-    from small_rooms import build_room
+    torch = pytest.importorskip("torch", reason="the torch backend needs the package 'torch', which is not installed")
+    from small_backends import build_kit
 
     @on_criterion
     def look(state):
@@ -102,7 +102,7 @@ def test_a_loss_that_is_only_looked_at_stays_as_it_is(tmp_path, manager):
 
     seen = []
     losses = {"mse": torch.nn.MSELoss(), "mae": torch.nn.L1Loss()}
-    trainer = build_room("torch").trainer(tmp_path, callbacks=[look], losses=losses)
+    trainer = build_kit("torch").trainer(tmp_path, callbacks=[look], losses=losses)
     trainer.train(1, manager())
     assert len(seen) == 3
     assert "added" not in trainer.state.history[0]
@@ -110,8 +110,8 @@ def test_a_loss_that_is_only_looked_at_stays_as_it_is(tmp_path, manager):
 
 @pytest.mark.parametrize("n_losses", [1, 2])
 def test_what_is_added_in_place_is_learned_and_no_loss_is_changed_by_it(tmp_path, manager, n_losses):
-    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
-    from small_rooms import build_room
+    torch = pytest.importorskip("torch", reason="the torch backend needs the package 'torch', which is not installed")
+    from small_backends import build_kit
 
     def size_of(network):
         return sum((weight**2).sum() for weight in network.parameters())
@@ -124,7 +124,7 @@ def test_what_is_added_in_place_is_learned_and_no_loss_is_changed_by_it(tmp_path
     trainers = {}
     for name, callbacks in (("added", [add]), ("alone", [])):
         torch.manual_seed(0)
-        trainers[name] = build_room("torch").trainer(
+        trainers[name] = build_kit("torch").trainer(
             tmp_path / name, callbacks=callbacks, losses=losses, optimizer_params={"lr": 1e-4}
         )
     size = size_of(trainers["added"].module).item()
@@ -136,8 +136,8 @@ def test_what_is_added_in_place_is_learned_and_no_loss_is_changed_by_it(tmp_path
     assert size_of(trainers["added"].module).item() < size
 
 
-def test_gradients_that_are_not_set_are_applied_as_they_are(room, tmp_path, manager):
-    if room.name in ("toy", "sklearn"):
+def test_gradients_that_are_not_set_are_applied_as_they_are(kit, tmp_path, manager):
+    if kit.name in ("toy", "sklearn"):
         pytest.skip("it has one weight")
 
     @on_backward
@@ -147,46 +147,46 @@ def test_gradients_that_are_not_set_are_applied_as_they_are(room, tmp_path, mana
 
     ends = []
     for callbacks in ([only_one], []):
-        trainer = room.trainer(tmp_path / str(len(ends)), callbacks=callbacks, compiled=False)
+        trainer = kit.trainer(tmp_path / str(len(ends)), callbacks=callbacks, compiled=False)
         trainer.train(1, manager())
         ends.append(trainer.load_state(trainer.checkpoints.path("last"))["model"])
-    assert room.same(*ends)
+    assert kit.same(*ends)
 
 
-def test_what_a_hook_does_to_the_input_is_computed(room, tmp_path, manager):
+def test_what_a_hook_does_to_the_input_is_computed(kit, tmp_path, manager):
     @on_sample
     def nothing(state):
         state[keys.X] = state[keys.X] * 0
 
-    trainer = room.trainer(tmp_path, callbacks=[nothing], compiled=False)
+    trainer = kit.trainer(tmp_path, callbacks=[nothing], compiled=False)
     trainer.train(1, manager())
     predictions = trainer.to_numpy({"pred": trainer.facts[keys.Y_PRED]})["pred"]
     assert np.ptp(predictions, axis=0).max() == 0
 
 
-def test_metrics_that_a_hook_adds_are_recorded(room, tmp_path, manager):
+def test_metrics_that_a_hook_adds_are_recorded(kit, tmp_path, manager):
     @on_end_epoch
     def twice(state):
         state[keys.METRICS]["twice"] = 2 * state[keys.METRICS]["mse"]
 
-    trainer = room.trainer(tmp_path, callbacks=[twice])
+    trainer = kit.trainer(tmp_path, callbacks=[twice])
     trainer.train(2, manager())
     assert [record["twice"] for record in trainer.state.history] == [2 * r["mse"] for r in trainer.state.history]
 
 
-def test_a_hook_may_end_the_training(room, tmp_path, manager):
+def test_a_hook_may_end_the_training(kit, tmp_path, manager):
     @on_start_epoch
     @only_if(lambda state: state[keys.EPOCH] == 1)
     def stop(state):
         state[keys.STOP_TRAINING] = True
 
-    trainer = room.trainer(tmp_path, callbacks=[stop])
+    trainer = kit.trainer(tmp_path, callbacks=[stop])
     trainer.train(5, manager())
     assert trainer.state.epoch == 2
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-def test_the_end_is_told_whatever_ended_it(room, tmp_path, manager, error):
+def test_the_end_is_told_whatever_ended_it(kit, tmp_path, manager, error):
     ended = []
 
     @on_step_training
@@ -198,7 +198,7 @@ def test_the_end_is_told_whatever_ended_it(room, tmp_path, manager, error):
         ended.append(state[keys.EPOCH])
 
     with pytest.raises(error, match="mine"):
-        room.trainer(tmp_path, callbacks=[fail, end]).train(1, manager())
+        kit.trainer(tmp_path, callbacks=[fail, end]).train(1, manager())
     assert ended == [0]
 
 
@@ -277,14 +277,14 @@ def test_a_copy_has_a_memory_of_its_own():
     assert len(seen) == 2
 
 
-def test_conditions_are_remembered_in_a_checkpoint(room, tmp_path, manager):
+def test_conditions_are_remembered_in_a_checkpoint(kit, tmp_path, manager):
     seen = []
 
     def make():
         return [once(on_start_epoch(lambda state: seen.append(state[keys.EPOCH])))]
 
-    room.trainer(tmp_path, callbacks=make()).train(1, manager())
-    room.trainer(tmp_path, callbacks=make()).train(2, manager())
+    kit.trainer(tmp_path, callbacks=make()).train(1, manager())
+    kit.trainer(tmp_path, callbacks=make()).train(2, manager())
     assert seen == [0]
 
 
@@ -341,17 +341,17 @@ def test_a_missing_entry_says_since_when_it_is_there():
 
 
 def test_gradients_that_a_hook_sets_are_applied(tmp_path, manager):
-    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
-    from small_rooms import build_room
+    torch = pytest.importorskip("torch", reason="the torch backend needs the package 'torch', which is not installed")
+    from small_backends import build_kit
 
-    room = build_room("torch")
+    kit = build_kit("torch")
 
     @on_backward
     def forget(state):
         gradients = state[keys.GRADIENTS]
         gradients.update({name: torch.zeros_like(gradient) for name, gradient in gradients.items()})
 
-    trainer = room.trainer(tmp_path, callbacks=[forget])
+    trainer = kit.trainer(tmp_path, callbacks=[forget])
     before = [weight.detach().clone() for weight in trainer.module.parameters()]
     trainer.train(1, manager())
     assert all(torch.equal(old, new) for old, new in zip(before, trainer.module.parameters(), strict=True))
@@ -359,16 +359,16 @@ def test_gradients_that_a_hook_sets_are_applied(tmp_path, manager):
 
 @pytest.mark.parametrize("name", ["tensorflow", "jax"])
 def test_a_compiled_step_follows_the_values_that_it_reads(name, tmp_path, manager):
-    from small_rooms import build_room
+    from small_backends import build_kit
 
-    room = build_room(name)
+    kit = build_kit(name)
 
     @traceable
     @on_criterion
     def anneal(state):
         state[LOSS] = (1.0 + state[keys.EPOCH]) * state[LOSS]
 
-    trainer = room.trainer(tmp_path, callbacks=[anneal])
+    trainer = kit.trainer(tmp_path, callbacks=[anneal])
     trainer.train(3, manager())
     for epoch, record in enumerate(trainer.state.history):
         assert record.get("added", 0.0) == pytest.approx(epoch * record["mse"], rel=1e-4)

@@ -1,4 +1,4 @@
-"""The formulas of the losses of all rooms, on arrays of numpy."""
+"""The formulas of the losses of all backends, on arrays of numpy."""
 
 import numpy as np
 import pytest

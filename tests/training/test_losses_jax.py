@@ -1,4 +1,4 @@
-"""Losses of the JAX room."""
+"""Losses of the JAX backend."""
 
 import numpy as np
 import pytest

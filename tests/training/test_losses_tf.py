@@ -1,4 +1,4 @@
-"""Losses of the TensorFlow room."""
+"""Losses of the TensorFlow backend."""
 
 import numpy as np
 import pytest

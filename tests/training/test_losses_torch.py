@@ -1,4 +1,4 @@
-"""The losses of the PyTorch room: their formulas, extremes, gradients, and what users of MONAI get."""
+"""The losses of the PyTorch backend: their formulas, extremes, gradients, and what users of MONAI get."""
 
 import numpy as np
 import pytest

@@ -29,15 +29,15 @@ class Half:
         return None if self.weights is None else {"mse": self.weights(part)}
 
 
-def run_of(room, micro_batches):
-    run = Run(read_settings({"losses": {"mse": room.loss}, "micro_batches": micro_batches}), room.backend)
+def run_of(kit, micro_batches):
+    run = Run(read_settings({"losses": {"mse": kit.loss}, "micro_batches": micro_batches}), kit.backend)
     run.optimizers = {}
     return run
 
 
 @pytest.fixture
-def run(room):
-    return run_of(room, 2)
+def run(kit):
+    return run_of(kit, 2)
 
 
 BATCH = {"data": np.arange(5.0), "names": list("abcde"), "nested": [np.arange(5), np.zeros((5, 2))], "factor": 3.0}
@@ -70,8 +70,8 @@ def test_losses_are_averaged_by_what_counts_where_that_is_known(run):
     assert losses["mse"] == pytest.approx(2 * (0.5 * 1 + 3.0 * 3) / 4)
 
 
-def test_more_parts_are_made_when_the_memory_does_not_suffice(room, monkeypatch):
-    run = run_of(room, "auto")
+def test_more_parts_are_made_when_the_memory_does_not_suffice(kit, monkeypatch):
+    run = run_of(kit, "auto")
     monkeypatch.setattr(type(run.backend.devices), "is_out_of_memory", lambda self, error: type(error) is OutOfMemory)
     monkeypatch.setattr(type(run.backend.optimizers), "discard_parts", lambda self, optimizers: True)
     step = Half(largest=2)

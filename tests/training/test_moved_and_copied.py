@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 from problems import linear_problem
-from small_rooms import build_room, toy_room
+from small_backends import build_kit, toy_kit
 
 from delira.data_loading import BaseDataManager
 from delira.errors import CheckpointError, ConfigError
@@ -28,8 +28,8 @@ def data(n=12):
     return BaseDataManager(linear_problem(n, 3, 7), 4)
 
 
-def experiment_of(room, path, **training):
-    return room.experiment(path, name="good", training={"num_epochs": 2, "save_freq": 1, **training})
+def experiment_of(kit, path, **training):
+    return kit.experiment(path, name="good", training={"num_epochs": 2, "save_freq": 1, **training})
 
 
 def runs_in(path):
@@ -62,7 +62,7 @@ def test_a_run_that_is_moved_while_it_runs_does_not_fall_into_two_halves(tmp_pat
     new = tmp_path / "moved"
     again = again and level == 0
     move = Move(lambda trainer: trainer.save_path.parents[level], new, again)
-    experiment = experiment_of(toy_room(), tmp_path, num_epochs=4)
+    experiment = experiment_of(toy_kit(), tmp_path, num_epochs=4)
     with pytest.raises(CheckpointError, match=rf"was moved or renamed .*{new}.* resume="):
         experiment.run(data(), callbacks=[move])
     old = [path for path in tmp_path.rglob("*") if path.is_file() and not path.is_relative_to(new)]
@@ -73,17 +73,17 @@ def test_a_run_that_is_moved_while_it_runs_does_not_fall_into_two_halves(tmp_pat
     assert read_run(run).state == "finished"
 
 
-def test_a_folder_of_a_trainer_that_is_moved_is_refused_too(room, tmp_path, manager):
+def test_a_folder_of_a_trainer_that_is_moved_is_refused_too(kit, tmp_path, manager):
     class Rename:
         def at_epoch_begin(self, trainer, *, curr_epoch, **facts):
             if curr_epoch == 2:
                 (tmp_path / "run").rename(tmp_path / "elsewhere")
 
-    trainer = room.trainer(tmp_path / "run", room.build(), callbacks=[Rename()], save_freq=1)
+    trainer = kit.trainer(tmp_path / "run", kit.build(), callbacks=[Rename()], save_freq=1)
     with pytest.raises(CheckpointError, match="was moved or renamed"):
         trainer.train(3, manager(), manager(seed=8))
     assert not (tmp_path / "run").exists()
-    assert room.trainer(tmp_path / "elsewhere", room.build(), save_freq=1).state.epoch == 1
+    assert kit.trainer(tmp_path / "elsewhere", kit.build(), save_freq=1).state.epoch == 1
 
 
 # ---- which run is the newest
@@ -92,7 +92,7 @@ def test_a_folder_of_a_trainer_that_is_moved_is_refused_too(room, tmp_path, mana
 def test_the_newest_run_is_the_one_that_was_begun_last_whatever_the_clock_says(tmp_path, monkeypatch):
     times = iter(["2026-10-25_02-59-59", "2026-10-25_02-00-00", "2025-01-01_00-00-00"])
     monkeypatch.setattr("delira.runs.folder.now", lambda: next(times))
-    experiment = experiment_of(toy_room(), tmp_path)
+    experiment = experiment_of(toy_kit(), tmp_path)
     for epochs in (1, 2, 3):
         experiment.run(data(), num_epochs=epochs)
     assert [path.name[:4] for path in runs_in(tmp_path)] == ["2026", "2026", "2025"]
@@ -115,7 +115,7 @@ def test_runs_of_before_there_were_numbers_are_in_the_order_of_their_times(tmp_p
 
 
 def test_auto_after_finished_returns_the_stored_result_and_none_begins_anew(tmp_path):
-    experiment = experiment_of(toy_room(), tmp_path)
+    experiment = experiment_of(toy_kit(), tmp_path)
     options = {"num_splits": 2, "random_seed": 5, "metrics": {}}
     first = experiment.kfold(data(), **options)
     (run,) = runs_in(tmp_path)
@@ -131,16 +131,16 @@ def test_auto_after_finished_returns_the_stored_result_and_none_begins_anew(tmp_
 
 
 def test_a_finished_training_is_read_and_goes_on_for_more_epochs(tmp_path, monkeypatch):
-    room = toy_room()
-    experiment = experiment_of(room, tmp_path)
-    expected = room.read(experiment.run(data()))
+    kit = toy_kit()
+    experiment = experiment_of(kit, tmp_path)
+    expected = kit.read(experiment.run(data()))
     steps = []
 
     class Count:
         def at_iter_end(self, trainer, **facts):
             steps.append(1)
 
-    assert room.same(room.read(experiment.run(data(), callbacks=[Count()], resume="auto")), expected)
+    assert kit.same(kit.read(experiment.run(data(), callbacks=[Count()], resume="auto")), expected)
     assert steps == []
     assert [event["event"] for event in RunFolder(runs_in(tmp_path)[0]).events()] == ["started", "finished"]
     experiment.run(data(), num_epochs=3, resume="auto")
@@ -153,7 +153,7 @@ def test_a_finished_training_is_read_and_goes_on_for_more_epochs(tmp_path, monke
 
 
 def test_a_finished_run_that_is_asked_for_more_says_so_in_its_ledger(tmp_path):
-    experiment = experiment_of(toy_room(), tmp_path)
+    experiment = experiment_of(toy_kit(), tmp_path)
     experiment.kfold(data(), num_splits=2, random_seed=5, metrics={})
     (run,) = runs_in(tmp_path)
     shutil.rmtree(run / "fold_01")
@@ -170,13 +170,13 @@ def test_a_finished_run_that_is_asked_for_more_says_so_in_its_ledger(tmp_path):
 
 @pytest.fixture(params=["toy", "torch", "jax", "tensorflow"])
 def trained(request, tmp_path):
-    room = build_room(request.param)
-    trainer = room.trainer(tmp_path / "run", room.build(), save_freq=1)
-    trainer.train(2, data_of(room), data_of(room))
-    return room, trainer
+    kit = build_kit(request.param)
+    trainer = kit.trainer(tmp_path / "run", kit.build(), save_freq=1)
+    trainer.train(2, data_of(kit), data_of(kit))
+    return kit, trainer
 
 
-def data_of(room):
+def data_of(backend):
     return BaseDataManager(linear_problem(8), 4)
 
 
@@ -190,20 +190,20 @@ def rewrite(trainer, name, change):
 
 
 def test_a_checkpoint_under_a_later_name_is_refused_by_name(trained, tmp_path):
-    room, trainer = trained
+    kit, trainer = trained
     source, target = trainer.checkpoints.path("epoch_1"), trainer.checkpoints.path("epoch_9")
     shutil.copy(source, target)
     match = r"checkpoint_epoch_9\S* is not what its name says: it holds the state of checkpoint_epoch_1"
     with pytest.raises(CheckpointError, match=match):
-        room.trainer(tmp_path / "run", room.build(), save_freq=1)
+        kit.trainer(tmp_path / "run", kit.build(), save_freq=1)
     assert target.exists()
     target.unlink()
-    assert room.trainer(tmp_path / "run", room.build(), save_freq=1).state.epoch == 2
+    assert kit.trainer(tmp_path / "run", kit.build(), save_freq=1).state.epoch == 2
 
 
 def test_a_checkpoint_under_another_name_is_refused_where_it_is_named(tmp_path):
-    room = toy_room()
-    experiment = experiment_of(room, tmp_path)
+    kit = toy_kit()
+    experiment = experiment_of(kit, tmp_path)
     experiment.run(data())
     folder = experiment.last_trainer.checkpoints
     os.replace(folder.path("epoch_1"), folder.path("epoch_2"))
@@ -212,32 +212,32 @@ def test_a_checkpoint_under_another_name_is_refused_where_it_is_named(tmp_path):
 
 
 def test_a_checkpoint_of_a_later_format_is_refused_by_name(trained, tmp_path):
-    room, trainer = trained
+    kit, trainer = trained
     path = rewrite(trainer, "epoch_2", lambda tree: {**tree, "format": 99})
     shutil.copy(path, trainer.checkpoints.path("last"))
     with pytest.raises(CheckpointError, match=r"checkpoint_last.* has the format 99"):
-        room.trainer(tmp_path / "run", room.build(), save_freq=1)
-    other = room.trainer(tmp_path / "other", room.build())
+        kit.trainer(tmp_path / "run", kit.build(), save_freq=1)
+    other = kit.trainer(tmp_path / "other", kit.build())
     with pytest.raises(CheckpointError, match=r"checkpoint_epoch_2.* has the format 99; .* reads 1"):
         other.update_state(path)
     assert other.state.epoch == 0
 
 
 def test_weights_of_another_type_are_refused_by_name(trained, tmp_path):
-    room, trainer = trained
+    kit, trainer = trained
 
     def halved(tree):
         model = {name: to_half(value) for name, value in tree["model"].items()}
         return {**tree, "model": model}
 
     path = rewrite(trainer, "epoch_2", halved)
-    other = room.trainer(tmp_path / "other", room.build())
-    before = room.read(other.network)
+    other = kit.trainer(tmp_path / "other", kit.build())
+    before = kit.read(other.network)
     with pytest.raises(
         CheckpointError, match=r"(weight|kernel)\S* is float16 in the checkpoint and float(32|64) in the"
     ):
         other.update_state(path)
-    assert room.same(room.read(other.network), before)
+    assert kit.same(kit.read(other.network), before)
 
 
 def to_half(value):
@@ -249,7 +249,7 @@ def to_half(value):
 
 
 def test_a_manifest_of_a_later_format_is_not_continued(tmp_path):
-    experiment = experiment_of(toy_room(), tmp_path)
+    experiment = experiment_of(toy_kit(), tmp_path)
     experiment.run(data())
     (run,) = runs_in(tmp_path)
     manifest = RunFolder(run).read_manifest()

@@ -41,8 +41,8 @@ def stored(folder):
     return read_plain(folder / "timings.json")
 
 
-def test_every_room_says_where_the_time_went(room, tmp_path, manager):
-    trainer = room.trainer(tmp_path)
+def test_every_backend_says_where_the_time_went(kit, tmp_path, manager):
+    trainer = kit.trainer(tmp_path)
     begin = time.perf_counter()
     trainer.train(3, manager(), manager())
     whole = time.perf_counter() - begin

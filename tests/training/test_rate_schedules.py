@@ -1,4 +1,4 @@
-"""The schedules of rooms without their own follow PyTorch's, also across a resume."""
+"""The schedules of backends without their own follow PyTorch's, also across a resume."""
 
 import math
 

@@ -89,12 +89,12 @@ def raise_it():
     raise Interrupted
 
 
-def full(room, path, *callbacks, **settings):
+def full(kit, path, *callbacks, **settings):
     """A trainer with everything that has a state."""
-    more = room.halving()
+    more = kit.halving()
     callbacks = [Moments(), EarlyStopping("val_rmse", patience=50), *more.pop("callbacks", ()), *callbacks]
     settings = {"metrics": {"rmse": rmse, "mean": Mean()}, "save_freq_steps": 1, "val_score_key": "rmse", **settings}
-    return room.trainer(path, room.build(dropout=0.5), callbacks=callbacks, **more, **settings)
+    return kit.trainer(path, kit.build(dropout=0.5), callbacks=callbacks, **more, **settings)
 
 
 def outcome(trainer):
@@ -110,58 +110,58 @@ def train(trainer, manager, **kw):
 @pytest.mark.sampled("pairs")
 @pytest.mark.parametrize("step", range(1, 3 * EPOCHS + 1))
 @pytest.mark.parametrize("background", [False, True])
-def test_a_run_that_was_broken_off_after_any_step_ends_in_the_same_bits(room, tmp_path, manager, step, background):
-    unbroken = full(room, tmp_path / "unbroken", ExponentialMovingAverage(0.9))
+def test_a_run_that_was_broken_off_after_any_step_ends_in_the_same_bits(kit, tmp_path, manager, step, background):
+    unbroken = full(kit, tmp_path / "unbroken", ExponentialMovingAverage(0.9))
     train(unbroken, manager)
     broken = full(
-        room, tmp_path / "broken", ExponentialMovingAverage(0.9), At(step, raise_it), save_in_background=background
+        kit, tmp_path / "broken", ExponentialMovingAverage(0.9), At(step, raise_it), save_in_background=background
     )
     with pytest.raises(Interrupted):
         train(broken, manager)
-    resumed = full(room, tmp_path / "broken", ExponentialMovingAverage(0.9))
+    resumed = full(kit, tmp_path / "broken", ExponentialMovingAverage(0.9))
     assert resumed.state.global_step == step - 1 or step == 1  # the step that was broken off is not in the checkpoint
     train(resumed, manager)
-    assert room.same(outcome(unbroken), outcome(resumed))
+    assert kit.same(outcome(unbroken), outcome(resumed))
     for name in ("history.csv", "history.jsonl"):
         assert (tmp_path / "unbroken" / name).read_bytes() == (tmp_path / "broken" / name).read_bytes()
 
 
-def test_it_may_be_broken_off_again_and_again(room, tmp_path, manager):
-    unbroken = full(room, tmp_path / "unbroken")
+def test_it_may_be_broken_off_again_and_again(kit, tmp_path, manager):
+    unbroken = full(kit, tmp_path / "unbroken")
     train(unbroken, manager)
     for step in (2, 3, 4, 6, 8):
         with pytest.raises(Interrupted):
-            train(full(room, tmp_path / "broken", At(step, raise_it)), manager)
-    resumed = full(room, tmp_path / "broken")
+            train(full(kit, tmp_path / "broken", At(step, raise_it)), manager)
+    resumed = full(kit, tmp_path / "broken")
     train(resumed, manager)
-    assert room.same(outcome(unbroken), outcome(resumed))
+    assert kit.same(outcome(unbroken), outcome(resumed))
 
 
 @pytest.mark.sampled("values")
 @pytest.mark.parametrize("workers", [(0, 2), (2, 0), (1, 2)])
-def test_the_number_of_workers_may_change(room, tmp_path, manager, workers):
-    unbroken = full(room, tmp_path / "unbroken")
+def test_the_number_of_workers_may_change(kit, tmp_path, manager, workers):
+    unbroken = full(kit, tmp_path / "unbroken")
     train(unbroken, manager)
     with pytest.raises(Interrupted):
-        train(full(room, tmp_path / "broken", At(5, raise_it)), manager, n_process_augmentation=workers[0])
-    resumed = full(room, tmp_path / "broken")
+        train(full(kit, tmp_path / "broken", At(5, raise_it)), manager, n_process_augmentation=workers[0])
+    resumed = full(kit, tmp_path / "broken")
     train(resumed, manager, n_process_augmentation=workers[1])
-    assert room.same(outcome(unbroken), outcome(resumed))
+    assert kit.same(outcome(unbroken), outcome(resumed))
 
 
-def test_the_trainer_itself_can_go_on_where_it_was_broken_off(room, tmp_path, manager):
-    unbroken = full(room, tmp_path / "unbroken")
+def test_the_trainer_itself_can_go_on_where_it_was_broken_off(kit, tmp_path, manager):
+    unbroken = full(kit, tmp_path / "unbroken")
     train(unbroken, manager)
-    broken = full(room, tmp_path / "broken", At(5, raise_it))
+    broken = full(kit, tmp_path / "broken", At(5, raise_it))
     with pytest.raises(Interrupted):
         train(broken, manager)
     train(broken, manager)
-    assert room.same(outcome(unbroken)["weights"], outcome(broken)["weights"])
+    assert kit.same(outcome(unbroken)["weights"], outcome(broken)["weights"])
     assert unbroken.state.history == broken.state.history
 
 
-def test_numbered_checkpoints_are_named_by_epochs_and_steps(room, tmp_path, manager):
-    trainer = full(room, tmp_path, save_freq_steps=2, save_freq=2)
+def test_numbered_checkpoints_are_named_by_epochs_and_steps(kit, tmp_path, manager):
+    trainer = full(kit, tmp_path, save_freq_steps=2, save_freq=2)
     train(trainer, manager)
     assert [place for place, _ in trainer.checkpoints.numbered()] == [(2, 2), (2, 0), (1, 3), (1, 1), (0, 2)]
 
@@ -193,16 +193,16 @@ class Loader:
 
 @pytest.mark.sampled("values")
 @pytest.mark.parametrize("kind", [list, tuple, Loader])
-def test_lists_of_batches_and_loaders_with_a_state_are_entered_where_they_were_left(room, tmp_path, regression, kind):
+def test_lists_of_batches_and_loaders_with_a_state_are_entered_where_they_were_left(kit, tmp_path, regression, kind):
     batches = [regression(4, 3, seed) for seed in range(4)]
-    unbroken = full(room, tmp_path / "unbroken")
+    unbroken = full(kit, tmp_path / "unbroken")
     unbroken.train(2, kind(batches), [regression(7)])
     with pytest.raises(Interrupted):
-        full(room, tmp_path / "broken", At(7, raise_it)).train(2, kind(batches), [regression(7)])
-    resumed = full(room, tmp_path / "broken")
+        full(kit, tmp_path / "broken", At(7, raise_it)).train(2, kind(batches), [regression(7)])
+    resumed = full(kit, tmp_path / "broken")
     assert (resumed.state.epoch, resumed.state.step_in_epoch) == (1, 2)
     resumed.train(2, kind(batches), [regression(7)])
-    assert room.same(outcome(unbroken), outcome(resumed))
+    assert kit.same(outcome(unbroken), outcome(resumed))
 
 
 class Stream:
@@ -215,20 +215,20 @@ class Stream:
         yield from self.batches
 
 
-def test_other_iterables_begin_their_epoch_again_and_say_so(room, tmp_path, regression, caplog):
+def test_other_iterables_begin_their_epoch_again_and_say_so(kit, tmp_path, regression, caplog):
     batches = [regression(4, 3, seed) for seed in range(4)]
-    unbroken = full(room, tmp_path / "unbroken")
+    unbroken = full(kit, tmp_path / "unbroken")
     unbroken.train(3, Stream(batches), [regression(7)])
     with pytest.raises(Interrupted):
-        full(room, tmp_path / "broken", At(7, raise_it)).train(3, Stream(batches), [regression(7)])
+        full(kit, tmp_path / "broken", At(7, raise_it)).train(3, Stream(batches), [regression(7)])
     assert "no checkpoint is written inside an epoch: the training data (a Stream) cannot be continued" in caplog.text
-    resumed = full(room, tmp_path / "broken")
+    resumed = full(kit, tmp_path / "broken")
     assert (resumed.state.epoch, resumed.state.step_in_epoch) == (1, 0)
     resumed.train(3, Stream(batches), [regression(7)])
-    assert room.same(outcome(unbroken)["weights"], outcome(resumed)["weights"])
+    assert kit.same(outcome(unbroken)["weights"], outcome(resumed)["weights"])
 
 
-def test_a_metric_that_hides_its_state_makes_the_epoch_begin_again(room, tmp_path, manager, caplog):
+def test_a_metric_that_hides_its_state_makes_the_epoch_begin_again(kit, tmp_path, manager, caplog):
     class Hidden(Mean):
         __slots__ = ("n", "total")
 
@@ -237,7 +237,7 @@ def test_a_metric_that_hides_its_state_makes_the_epoch_begin_again(room, tmp_pat
             self.helper = lambda: None
 
     def build(path, *callbacks):
-        return full(room, path, *callbacks, metrics={"rmse": Hidden()})
+        return full(kit, path, *callbacks, metrics={"rmse": Hidden()})
 
     unbroken = build(tmp_path / "unbroken")
     train(unbroken, manager)
@@ -247,13 +247,13 @@ def test_a_metric_that_hides_its_state_makes_the_epoch_begin_again(room, tmp_pat
     resumed = build(tmp_path / "broken")
     assert (resumed.state.epoch, resumed.state.step_in_epoch) == (1, 0)
     train(resumed, manager)
-    assert room.same(outcome(unbroken)["weights"], outcome(resumed)["weights"])
+    assert kit.same(outcome(unbroken)["weights"], outcome(resumed)["weights"])
 
 
-def test_data_that_cannot_be_entered_at_the_step_of_the_checkpoint_is_refused(room, tmp_path, manager, regression):
+def test_data_that_cannot_be_entered_at_the_step_of_the_checkpoint_is_refused(kit, tmp_path, manager, regression):
     with pytest.raises(Interrupted):
-        train(full(room, tmp_path, At(5, raise_it)), manager)
-    trainer = full(room, tmp_path)
+        train(full(kit, tmp_path, At(5, raise_it)), manager)
+    trainer = full(kit, tmp_path)
     with pytest.raises(
         ConfigError, match=r"the checkpoint is inside epoch 2, after batch 1, where .* a Stream, cannot"
     ):
@@ -272,12 +272,12 @@ def send(number):
 @pytest.mark.parametrize("step", [1, 5, 6, 9])
 @pytest.mark.parametrize("save_freq_steps", [1, None])
 def test_a_signal_ends_the_training_after_the_step_with_a_checkpoint(
-    room, tmp_path, manager, number, step, save_freq_steps
+    kit, tmp_path, manager, number, step, save_freq_steps
 ):
-    unbroken = full(room, tmp_path / "unbroken")
+    unbroken = full(kit, tmp_path / "unbroken")
     train(unbroken, manager)
     before = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)]
-    broken = full(room, tmp_path / "broken", At(step, send(number)), save_freq_steps=save_freq_steps, save_freq=None)
+    broken = full(kit, tmp_path / "broken", At(step, send(number)), save_freq_steps=save_freq_steps, save_freq=None)
     with pytest.raises((KeyboardInterrupt, TrainingInterrupted)) as caught:
         train(broken, manager)
     assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)] == before
@@ -287,10 +287,10 @@ def test_a_signal_ends_the_training_after_the_step_with_a_checkpoint(
         assert caught.value.code == 128 + number
         assert caught.value.number == number
     assert f"{signal.Signals(number).name}: the training stopped after step" in str(caught.value)
-    resumed = full(room, tmp_path / "broken", save_freq_steps=None, save_freq=None)
+    resumed = full(kit, tmp_path / "broken", save_freq_steps=None, save_freq=None)
     assert resumed.state.global_step == step
     train(resumed, manager)
-    assert room.same(outcome(unbroken), outcome(resumed))
+    assert kit.same(outcome(unbroken), outcome(resumed))
 
 
 class InValidation:
@@ -308,10 +308,10 @@ class InValidation:
         return float(np.abs(y_true - y_pred).sum())
 
 
-def test_a_signal_in_the_validation_ends_it_and_it_begins_again(room, tmp_path, manager):
+def test_a_signal_in_the_validation_ends_it_and_it_begins_again(kit, tmp_path, manager):
     def build(path, metric):
         return full(
-            room,
+            kit,
             path,
             val_metrics={"m": metric},
             val_score_key="m",
@@ -327,23 +327,23 @@ def test_a_signal_in_the_validation_ends_it_and_it_begins_again(room, tmp_path, 
     resumed = build(tmp_path / "broken", InValidation())
     assert resumed.state.step_in_epoch == 3
     resumed.train(EPOCHS, manager(), manager(7, 2))
-    assert room.same(outcome(unbroken)["weights"], outcome(resumed)["weights"])
+    assert kit.same(outcome(unbroken)["weights"], outcome(resumed)["weights"])
 
 
-def test_a_second_signal_stops_at_once(room, tmp_path, manager):
+def test_a_second_signal_stops_at_once(kit, tmp_path, manager):
     def twice():
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(0.3)  # two within an instant are one
         os.kill(os.getpid(), signal.SIGTERM)
 
-    trainer = full(room, tmp_path, At(2, twice), save_freq_steps=None)
+    trainer = full(kit, tmp_path, At(2, twice), save_freq_steps=None)
     with pytest.raises(TrainingInterrupted, match="SIGTERM came twice; stopped without a further checkpoint"):
         train(trainer, manager)
     assert not trainer.checkpoints.path("last").exists()
 
 
-def test_a_handler_that_was_there_before_is_called_after_the_checkpoint(room, tmp_path, manager):
-    trainer = full(room, tmp_path, At(2, send(signal.SIGUSR1)), save_freq_steps=None)
+def test_a_handler_that_was_there_before_is_called_after_the_checkpoint(kit, tmp_path, manager):
+    trainer = full(kit, tmp_path, At(2, send(signal.SIGUSR1)), save_freq_steps=None)
     heard = []
     before = signal.signal(signal.SIGUSR1, lambda *_: heard.append(trainer.checkpoints.path("last").exists()))
     try:
@@ -354,24 +354,24 @@ def test_a_handler_that_was_there_before_is_called_after_the_checkpoint(room, tm
     assert heard == [True]
 
 
-def test_an_ignored_signal_stays_ignored(room, tmp_path, manager):
+def test_an_ignored_signal_stays_ignored(kit, tmp_path, manager):
     before = signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     try:
-        trainer = full(room, tmp_path, At(2, send(signal.SIGUSR1)))
+        trainer = full(kit, tmp_path, At(2, send(signal.SIGUSR1)))
         train(trainer, manager)
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert trainer.state.epoch == EPOCHS
 
 
-def test_signals_are_left_alone_outside_of_the_training_in_other_threads_and_if_not_wanted(room, tmp_path, manager):
+def test_signals_are_left_alone_outside_of_the_training_in_other_threads_and_if_not_wanted(kit, tmp_path, manager):
     def handlers():
         return [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)]
 
     before, seen = handlers(), []
 
     def look(path, **settings):
-        train(full(room, path, At(2, lambda: seen.append(handlers())), **settings), manager)
+        train(full(kit, path, At(2, lambda: seen.append(handlers())), **settings), manager)
 
     look(tmp_path / "a", save_on_signal=False)
     thread = threading.Thread(target=look, args=(tmp_path / "b",))
@@ -386,21 +386,21 @@ def test_signals_are_left_alone_outside_of_the_training_in_other_threads_and_if_
 # ---- from a given file
 
 
-def test_a_run_can_be_continued_from_an_older_checkpoint(room, tmp_path, manager):
-    unbroken = full(room, tmp_path / "unbroken")
+def test_a_run_can_be_continued_from_an_older_checkpoint(kit, tmp_path, manager):
+    unbroken = full(kit, tmp_path / "unbroken")
     train(unbroken, manager)
-    other = full(room, tmp_path / "other", val_score_mode="lowest")
+    other = full(kit, tmp_path / "other", val_score_mode="lowest")
     train(other, manager)
     older = other.checkpoints.path("epoch_1_step_2")
-    resumed = room.trainer(tmp_path / "other", room.build(dropout=0.5), **_settings(room), resume_from=older)
+    resumed = kit.trainer(tmp_path / "other", kit.build(dropout=0.5), **_settings(kit), resume_from=older)
     assert (resumed.state.epoch, resumed.state.step_in_epoch) == (1, 2)
     assert next(place for place, _ in resumed.checkpoints.numbered()) == (1, 2)
     train(resumed, manager)
-    assert room.same(outcome(unbroken), outcome(resumed))
+    assert kit.same(outcome(unbroken), outcome(resumed))
 
 
-def _settings(room):
-    more = room.halving()
+def _settings(kit):
+    more = kit.halving()
     callbacks = [Moments(), EarlyStopping("val_rmse", patience=50), *more.pop("callbacks", ())]
     return {
         "metrics": {"rmse": rmse, "mean": Mean()}, "save_freq_steps": 1, "val_score_key": "rmse",
@@ -408,8 +408,8 @@ def _settings(room):
     }  # fmt: skip
 
 
-def test_somebody_else_s_checkpoints_are_not_written_over(room, tmp_path, manager):
-    first, second = full(room, tmp_path), full(room, tmp_path)
+def test_somebody_else_s_checkpoints_are_not_written_over(kit, tmp_path, manager):
+    first, second = full(kit, tmp_path), full(kit, tmp_path)
     train(first, manager)
     with pytest.raises(CheckpointError, match="was written by another training since this trainer looked"):
         train(second, manager)

@@ -12,7 +12,7 @@ import everything
 import numpy as np
 import pytest
 from everything import BATCH_SIZE, EPOCHS, FEATURES, N_SAMPLES, SAMPLERS, STEPS, outcome, train
-from small_rooms import NORMAL_ROOMS
+from small_backends import NORMAL_KITS
 
 pytestmark = [pytest.mark.forks, pytest.mark.turns]
 
@@ -26,7 +26,7 @@ FILES = ("history.csv", "history.jsonl")
 @pytest.fixture(autouse=True)
 def compiled_once(request, tmp_path_factory):
     """Trainers of JAX, of which there are more than a hundred, share what XLA has compiled."""
-    if "room" not in request.fixturenames or request.getfixturevalue("room").name != "jax":
+    if "kit" not in request.fixturenames or request.getfixturevalue("kit").name != "jax":
         yield
         return
     import jax
@@ -120,45 +120,45 @@ def ended(trainer, path):
 
 
 @functools.cache
-def unbroken(room, features, sampler):
+def unbroken(kit, features, sampler):
     """What the run ends with that was never broken off, and had no workers."""
     with tempfile.TemporaryDirectory() as folder:
-        trainer = everything.build(room, Path(folder), features)
+        trainer = everything.build(kit, Path(folder), features)
         train(trainer, features, sampler)
         tree, files = ended(trainer, Path(folder))
-    return room.backend.arrays.snapshot(tree, None), files
+    return kit.backend.arrays.snapshot(tree, None), files
 
 
-def check(room, folder, case):
+def check(kit, folder, case):
     """Break the run off, continue it, and compare."""
     settings, breaks = case.plan()
     workers, later = case.workers, case.continued_with()
     for break_off, place in breaks:
         with pytest.raises(Interrupted):
             train(
-                everything.build(room, folder, case.features, break_off, **settings),
+                everything.build(kit, folder, case.features, break_off, **settings),
                 case.features, case.sampler, workers,
             )  # fmt: skip
-        trainer = everything.build(room, folder, case.features, **settings)
+        trainer = everything.build(kit, folder, case.features, **settings)
         assert (trainer.state.epoch, trainer.state.step_in_epoch) == place, f"continues elsewhere: {case}"
         workers = next(later)
     train(trainer, case.features, case.sampler, workers)
     tree, files = ended(trainer, folder)
-    expected, expected_files = unbroken(room, case.features, case.sampler)
-    assert room.same(tree, expected), f"ends in other bits: {case}"
+    expected, expected_files = unbroken(kit, case.features, case.sampler)
+    assert kit.same(tree, expected), f"ends in other bits: {case}"
     assert files == expected_files, f"another history: {case}"
 
 
 # ---- every pair, in the normal run
 
 
-def factors(room_name):
+def factors(backend_name):
     return {
         "workers": WORKERS,
         "sampler": tuple(SAMPLERS),
         "kind": KINDS,
         "changes_workers": (False, True),
-        **dict.fromkeys(FEATURES[room_name], (False, True)),
+        **dict.fromkeys(FEATURES[backend_name], (False, True)),
     }
 
 
@@ -174,9 +174,9 @@ def all_pairs(table):
 
 
 @functools.cache
-def pairwise(room_name):
+def pairwise(backend_name):
     """Few rows in which every value of a factor meets every value of every other one; greedy, always the same."""
-    table, rng = factors(room_name), np.random.default_rng(0)
+    table, rng = factors(backend_name), np.random.default_rng(0)
     missing, rows = all_pairs(table), []
     while missing:
         candidates = [
@@ -194,48 +194,48 @@ def case_of(row):
     return Case(features=frozenset(name for name, is_on in row.items() if is_on), **own)
 
 
-@pytest.mark.parametrize("room_name", NORMAL_ROOMS)
-def test_the_short_form_has_every_pair(room_name):
-    rows = pairwise(room_name)
-    assert set.union(*map(pairs, rows)) == all_pairs(factors(room_name))
+@pytest.mark.parametrize("backend_name", NORMAL_KITS)
+def test_the_short_form_has_every_pair(backend_name):
+    rows = pairwise(backend_name)
+    assert set.union(*map(pairs, rows)) == all_pairs(factors(backend_name))
     assert len(rows) <= 20
 
 
 @pytest.mark.timeout(900)
-def test_a_pair_of_mixtures(room, tmp_path):
-    for number, row in enumerate(pairwise(room.name)):
-        check(room, tmp_path / str(number), case_of(row))
+def test_a_pair_of_mixtures(kit, tmp_path):
+    for number, row in enumerate(pairwise(kit.name)):
+        check(kit, tmp_path / str(number), case_of(row))
 
 
 @pytest.mark.slow
 def test_pairs_of_mixtures_of_an_estimator(tmp_path):
-    pytest.importorskip("skops", reason="the checkpoints of the sklearn room need the package 'skops'")
-    room = everything.room_of("sklearn")
+    pytest.importorskip("skops", reason="the checkpoints of the sklearn backend need the package 'skops'")
+    kit = everything.kit_of("sklearn")
     for number, row in enumerate(pairwise("sklearn")):
-        check(room, tmp_path / str(number), case_of(row))
-    plain, _ = unbroken(room, frozenset(), "shuffle")
+        check(kit, tmp_path / str(number), case_of(row))
+    plain, _ = unbroken(kit, frozenset(), "shuffle")
     for feature in FEATURES["sklearn"]:
-        assert not room.same(unbroken(room, frozenset([feature]), "shuffle")[0], plain), feature
+        assert not kit.same(unbroken(kit, frozenset([feature]), "shuffle")[0], plain), feature
 
 
 @pytest.mark.timeout(900)
-def test_every_part_changes_the_outcome(room):
+def test_every_part_changes_the_outcome(kit):
     """Else it would not be tested."""
-    plain, _ = unbroken(room, frozenset(), "shuffle")
-    for feature in FEATURES[room.name]:
-        assert not room.same(unbroken(room, frozenset([feature]), "shuffle")[0], plain), feature
+    plain, _ = unbroken(kit, frozenset(), "shuffle")
+    for feature in FEATURES[kit.name]:
+        assert not kit.same(unbroken(kit, frozenset([feature]), "shuffle")[0], plain), feature
     for sampler in ("weighted", "balanced"):
-        assert not room.same(unbroken(room, frozenset(), sampler)[0], plain), sampler
+        assert not kit.same(unbroken(kit, frozenset(), sampler)[0], plain), sampler
     assert -(-N_SAMPLES // BATCH_SIZE) == STEPS
 
 
-def test_the_last_checkpoint_is_the_last_though_the_process_died_before_it_got_its_name(room, tmp_path):
-    trainer = everything.build(room, tmp_path, (), save_freq=1)
+def test_the_last_checkpoint_is_the_last_though_the_process_died_before_it_got_its_name(kit, tmp_path):
+    trainer = everything.build(kit, tmp_path, (), save_freq=1)
     train(trainer, ())
     last = trainer.checkpoints.path("last")
     last.unlink()
     os.link(trainer.checkpoints.path("epoch_2"), last)  # as it was until the name moved on
-    resumed = everything.build(room, tmp_path, (), save_freq=1)
+    resumed = everything.build(kit, tmp_path, (), save_freq=1)
     assert resumed.state.epoch == EPOCHS
     train(resumed, ())
     assert trainer.load_state(last)["epoch"] == EPOCHS
@@ -244,9 +244,9 @@ def test_the_last_checkpoint_is_the_last_though_the_process_died_before_it_got_i
 # ---- everything
 
 
-def mixtures(room_name):
+def mixtures(backend_name):
     """Nothing, every part alone, every two, and all together."""
-    names = FEATURES[room_name]
+    names = FEATURES[backend_name]
     return [frozenset(some) for n in (0, 1, 2, len(names)) for some in itertools.combinations(names, n)]
 
 
@@ -254,11 +254,11 @@ def mixtures(room_name):
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("sampler", SAMPLERS)
 @pytest.mark.parametrize("workers", WORKERS)
-def test_every_mixture(room, tmp_path, workers, sampler):
+def test_every_mixture(kit, tmp_path, workers, sampler):
     kinds = itertools.cycle(itertools.product(KINDS, (False, True)))
-    for number, features in enumerate(mixtures(room.name)):
+    for number, features in enumerate(mixtures(kit.name)):
         kind, changes = next(kinds)
         check(
-            room, tmp_path / str(number),
+            kit, tmp_path / str(number),
             Case(workers=workers, sampler=sampler, features=features, kind=kind, changes_workers=changes),
         )  # fmt: skip

@@ -8,8 +8,8 @@ from delira.training.run import Ranks, Run
 
 
 @pytest.fixture
-def run(room):
-    return Run(read_settings({"losses": {"mse": abs}}), room.backend, fold=1)
+def run(kit):
+    return Run(read_settings({"losses": {"mse": abs}}), kit.backend, fold=1)
 
 
 def test_a_run_stands_alone(run):
@@ -39,17 +39,17 @@ def test_steps_of_an_epoch_that_was_broken_off_are_forgotten(run):
     assert (run.state.step_in_epoch, run.is_whole) == (0, True)
 
 
-def test_the_second_of_two_processes_writes_nothing_and_prints_nothing(room, tmp_path, manager, capfd):
-    other = room.trainer(
+def test_the_second_of_two_processes_writes_nothing_and_prints_nothing(kit, tmp_path, manager, capfd):
+    other = kit.trainer(
         tmp_path / "second", ranks=Ranks(1, 2), logging_type="tensorboardx", logging_frequencies=1, save_freq_steps=1
     )
     other.train(2, manager(), manager(), verbose=1)
     assert [path.name for path in (tmp_path / "second").rglob("*") if path.is_file()] == []
     captured = capfd.readouterr()
     assert captured.out + captured.err == ""
-    first = room.trainer(tmp_path / "first", ranks=Ranks(0, 2))
+    first = kit.trainer(tmp_path / "first", ranks=Ranks(0, 2))
     first.train(2, manager(), manager(), verbose=0)
     assert (tmp_path / "first" / "history.csv").exists()
-    for one, two in zip(room.read(first.module), room.read(other.module), strict=True):
+    for one, two in zip(kit.read(first.module), kit.read(other.module), strict=True):
         assert np.array_equal(one, two)
     assert first.state.history == other.state.history

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from small_rooms import build_room
+from small_backends import build_kit
 
 from delira.errors import ConfigError, FolderInUseError
 from delira.models import named_weights
@@ -12,11 +12,11 @@ from delira.training.run_files import NoSaver, RunFiles, check_score, lock
 from delira.training.saving import Saver
 
 
-def test_it_learns_the_same_and_writes_nothing(room, tmp_path, manager, monkeypatch):
+def test_it_learns_the_same_and_writes_nothing(kit, tmp_path, manager, monkeypatch):
     empty = tmp_path / "empty"
     empty.mkdir()
     monkeypatch.chdir(empty)
-    with_files, without = room.trainer(tmp_path / "run"), room.trainer(None)
+    with_files, without = kit.trainer(tmp_path / "run"), kit.trainer(None)
     for trainer in (with_files, without):
         trainer.train(2, manager(), manager(), verbose=True)
     assert with_files.state.history == without.state.history
@@ -25,16 +25,16 @@ def test_it_learns_the_same_and_writes_nothing(room, tmp_path, manager, monkeypa
     assert not [*empty.iterdir()]
 
 
-def test_it_goes_on_in_the_same_trainer(room, tmp_path, manager):
-    whole, steps = room.trainer(None), room.trainer(None)
+def test_it_goes_on_in_the_same_trainer(kit, tmp_path, manager):
+    whole, steps = kit.trainer(None), kit.trainer(None)
     whole.train(3, manager())
     for n_epochs in (1, 3):
         steps.train(n_epochs, manager())
     assert whole.state.history == steps.state.history
 
 
-def test_after_an_error_it_goes_on_with_the_weights_it_has(room, manager):
-    trainer = room.trainer(None)
+def test_after_an_error_it_goes_on_with_the_weights_it_has(kit, manager):
+    trainer = kit.trainer(None)
     trainer.train(1, manager())
 
     class Once:
@@ -52,11 +52,11 @@ def test_after_an_error_it_goes_on_with_the_weights_it_has(room, manager):
     assert [record["epoch"] for record in trainer.state.history] == [1, 2, 3]
 
 
-def test_a_state_is_saved_where_the_user_says(room, tmp_path, manager):
-    trainer = room.trainer(None)
+def test_a_state_is_saved_where_the_user_says(kit, tmp_path, manager):
+    trainer = kit.trainer(None)
     trainer.train(1, manager())
     path = trainer.save_state(tmp_path / "mine")
-    other = room.trainer(None).update_state(path)
+    other = kit.trainer(None).update_state(path)
     assert other.state.history == trainer.state.history
 
 
@@ -64,20 +64,20 @@ def test_a_state_is_saved_where_the_user_says(room, tmp_path, manager):
     "settings",
     [{"save_freq_steps": 1}, {"save_in_background": True}, {"nonfinite": "rollback"}, {"val_score_key": "mse"}],
 )
-def test_what_needs_files_is_refused(room, settings):
+def test_what_needs_files_is_refused(kit, settings):
     with pytest.raises(ConfigError, match="save_path=None keeps none; give a save_path"):
-        room.trainer(None, **settings)
+        kit.trainer(None, **settings)
 
 
-def test_a_score_is_refused_when_it_is_asked_for(room, manager):
+def test_a_score_is_refused_when_it_is_asked_for(kit, manager):
     with pytest.raises(ConfigError, match="val_score_key='val_mse' needs checkpoints"):
-        room.trainer(None).train(1, manager(), manager(), "mse")
+        kit.trainer(None).train(1, manager(), manager(), "mse")
 
 
-def test_parameters_of_a_schedule_that_is_not_there_are_refused(room):
+def test_parameters_of_a_schedule_that_is_not_there_are_refused(kit):
     with pytest.raises(ConfigError, match=r"lr_scheduler_params=.* has no effect without lr_scheduler_cls"):
-        room.trainer(None, lr_scheduler_params={"step_size": 1})
-    assert room.trainer(None, lr_scheduler_params={}) is not None
+        kit.trainer(None, lr_scheduler_params={"step_size": 1})
+    assert kit.trainer(None, lr_scheduler_params={}) is not None
 
 
 # ---- the files of a run alone, without a trainer
@@ -85,9 +85,9 @@ def test_parameters_of_a_schedule_that_is_not_there_are_refused(room):
 
 def run_of(folder, **more):
     settings = {key: more.pop(key) for key in [*more] if key != "ranks"}
-    room = build_room("toy")
-    run = Run(read_settings({"losses": {"mse": room.loss}, **settings}), room.backend, save_path=folder, **more)
-    run.network, run.devices = room.build(), room.backend.devices.resolve((), "cpu")
+    kit = build_kit("toy")
+    run = Run(read_settings({"losses": {"mse": kit.loss}, **settings}), kit.backend, save_path=folder, **more)
+    run.network, run.devices = kit.build(), kit.backend.devices.resolve((), "cpu")
     return run
 
 

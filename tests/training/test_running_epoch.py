@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from broken_off import Break
-from small_rooms import build_room
+from small_backends import build_kit
 from stored_trees import through_a_file
 
 from delira.errors import CheckpointError
@@ -82,14 +82,14 @@ def batches(n=N_BATCHES):
         yield {"label": rng.normal(size=(size, 1)), "pred": rng.normal(size=(size, 1)).astype(np.float32)}
 
 
-def interrupted(room, path, make, values, stop, keys=None):
+def interrupted(backend, path, make, values, stop, keys=None):
     """Metrics of all batches, of which a checkpoint was written and read after ``stop``."""
     first, second = MetricSet(make(), keys), MetricSet(make(), keys)
     for number, batch in enumerate(values):
         if number < stop:
             first.update(batch)
     assert first.is_storable
-    state = through_a_file(room, first.state_dict(), path)
+    state = through_a_file(backend, first.state_dict(), path)
     for batch in values[:1]:  # what another pass has left
         second.update(batch)
     second.load_state_dict(state)
@@ -107,15 +107,15 @@ def assert_same(found, expected):
 @pytest.mark.sampled("pairs")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("stop", [0, 1, 3, N_BATCHES])
-def test_metrics_go_on_where_they_were(room, tmp_path, kind, stop):
+def test_metrics_go_on_where_they_were(kit, tmp_path, kind, stop):
     values, whole = list(batches()), MetricSet(KINDS[kind]())
     for batch in values:
         whole.update(batch)
     expected = whole.compute()
-    assert_same(interrupted(room, tmp_path / "metrics", KINDS[kind], values, stop), expected)
+    assert_same(interrupted(kit, tmp_path / "metrics", KINDS[kind], values, stop), expected)
 
 
-def test_metrics_of_scikit_learn_and_our_own_go_on(room, tmp_path):
+def test_metrics_of_scikit_learn_and_our_own_go_on(kit, tmp_path):
     rng = np.random.default_rng(0)
     values = [
         {"label": np.array([0, 1, 2, 0]), "pred": rng.random((4, 3)), "mask": rng.integers(0, 3, (4, 1, 5, 5)),
@@ -127,10 +127,10 @@ def test_metrics_of_scikit_learn_and_our_own_go_on(room, tmp_path):
     whole = MetricSet(make(), keys)
     for batch in values:
         whole.update(batch)
-    assert_same(interrupted(room, tmp_path / "metrics", make, values, 2, keys), whole.compute())
+    assert_same(interrupted(kit, tmp_path / "metrics", make, values, 2, keys), whole.compute())
 
 
-def test_metrics_of_trees_go_on(room, tmp_path):
+def test_metrics_of_trees_go_on(kit, tmp_path):
     rng = np.random.default_rng(0)
     values = [
         {"label": rng.normal(size=3), "pred": {"a": rng.normal(size=(3, 2)), "b": [rng.normal(size=3)]}}
@@ -139,11 +139,11 @@ def test_metrics_of_trees_go_on(room, tmp_path):
     whole = MetricSet({"deep": deep})
     for batch in values:
         whole.update(batch)
-    assert_same(interrupted(room, tmp_path / "metrics", lambda: {"deep": deep}, values, 2), whole.compute())
+    assert_same(interrupted(kit, tmp_path / "metrics", lambda: {"deep": deep}, values, 2), whole.compute())
 
 
 @pytest.mark.parametrize("dtype", [bool, np.int8, np.uint8, np.int64, np.float16, np.float32, np.complex64])
-def test_gathered_arrays_keep_their_type(room, tmp_path, dtype):
+def test_gathered_arrays_keep_their_type(kit, tmp_path, dtype):
     rng = np.random.default_rng(0)
     values = [{"label": rng.normal(size=4).astype(dtype), "pred": rng.normal(size=4)} for _ in range(3)]
     seen = []
@@ -152,15 +152,15 @@ def test_gathered_arrays_keep_their_type(room, tmp_path, dtype):
         seen.append((y_true.dtype, y_true.tobytes()))
         return 0.0
 
-    interrupted(room, tmp_path / "metrics", lambda: {"look": look}, values, 2)
+    interrupted(kit, tmp_path / "metrics", lambda: {"look": look}, values, 2)
     assert seen == [(np.dtype(dtype), np.concatenate([batch["label"] for batch in values]).tobytes())]
 
 
 def test_predictions_in_files_go_on(tmp_path):
     """Beyond a size they are not kept in memory."""
-    from small_rooms import toy_room
+    from small_backends import toy_kit
 
-    values, room = list(batches()), toy_room()
+    values, kit = list(batches()), toy_kit()
     whole = MetricSet({"rmse": rmse})
     first, second = MetricSet({"rmse": rmse}, limit_bytes=50), MetricSet({"rmse": rmse}, limit_bytes=50)
     for number, batch in enumerate(values):
@@ -168,7 +168,7 @@ def test_predictions_in_files_go_on(tmp_path):
         if number < 4:
             first.update(batch)
     assert first.is_storable
-    second.load_state_dict(through_a_file(room, first.state_dict(), tmp_path / "metrics"))
+    second.load_state_dict(through_a_file(kit, first.state_dict(), tmp_path / "metrics"))
     for batch in values[4:]:
         second.update(batch)
     assert_same(second.compute(), whole.compute())
@@ -192,11 +192,11 @@ def test_ragged_predictions_cannot_be_held():
 
 def test_a_run_whose_predictions_are_ragged_begins_its_epoch_again(tmp_path, regression, caplog):
     """It is trained and resumed all the same."""
-    from small_rooms import toy_room
+    from small_backends import toy_kit
 
-    room = toy_room()
+    kit = toy_kit()
 
-    class Ragged(room.network):
+    class Ragged(kit.network):
         """As many predictions per sample as the batch has samples."""
 
         def __call__(self, x):
@@ -211,8 +211,8 @@ def test_a_run_whose_predictions_are_ragged_begins_its_epoch_again(tmp_path, reg
     data = [regression(n) for n in (4, 3, 2)]
 
     def build(path, *callbacks):
-        return room.trainer(
-            path, room.build(cls=Ragged), callbacks=callbacks, save_freq_steps=1, save_freq=1,
+        return kit.trainer(
+            path, kit.build(cls=Ragged), callbacks=callbacks, save_freq_steps=1, save_freq=1,
             metrics={"widest": lambda y_true, y_pred: float(max(row.max() for row in y_pred))},
             metric_keys={"widest": ("label", "wide")},
         )  # fmt: skip
@@ -224,7 +224,7 @@ def test_a_run_whose_predictions_are_ragged_begins_its_epoch_again(tmp_path, reg
     assert "no checkpoint is written inside an epoch: a metric cannot be continued there" in caplog.text
     resumed = build(tmp_path / "broken")
     resumed.train(3, data)
-    assert room.same(resumed.checkpoint_tree(), unbroken.checkpoint_tree())
+    assert kit.same(resumed.checkpoint_tree(), unbroken.checkpoint_tree())
 
 
 def _torchmetrics(name):
@@ -241,7 +241,7 @@ def _torchmetrics(name):
 @pytest.mark.sampled("pairs")
 @pytest.mark.parametrize("name", ["accuracy", "confusion", "auroc, all values", "auroc, binned", "calibration"])
 @pytest.mark.parametrize("stop", [0, 1, 2, 5])
-def test_torchmetrics_go_on_where_they_were(room, tmp_path, name, stop):
+def test_torchmetrics_go_on_where_they_were(kit, tmp_path, name, stop):
     make, rng = _torchmetrics(name), np.random.default_rng(0)
     scores = [rng.random((4, 3)).astype(np.float32) for _ in range(5)]
     values = [{"pred": s / s.sum(1, keepdims=True), "label": rng.integers(0, 3, 4)} for s in scores]
@@ -251,14 +251,14 @@ def test_torchmetrics_go_on_where_they_were(room, tmp_path, name, stop):
         for batch in values:
             whole.update(batch)
         expected = whole.compute()
-        found = interrupted(room, tmp_path / "metrics", lambda: {"m": make()}, values, stop)
+        found = interrupted(kit, tmp_path / "metrics", lambda: {"m": make()}, values, stop)
     assert_same(found, expected)
 
 
 @pytest.mark.parametrize("kind", ["MeanSquaredError", "PearsonCorrCoef", "R2Score", "SpearmanCorrCoef"])
 def test_torchmetrics_of_numbers_go_on(tmp_path, kind):
     torchmetrics = pytest.importorskip("torchmetrics")
-    from small_rooms import torch_room
+    from small_backends import torch_kit
 
     rng = np.random.default_rng(0)
     values = [{"pred": rng.random(4), "label": rng.random(4)} for _ in range(4)]
@@ -268,7 +268,7 @@ def test_torchmetrics_of_numbers_go_on(tmp_path, kind):
         whole = MetricSet(make())
         for batch in values:
             whole.update(batch)
-        assert_same(interrupted(torch_room(), tmp_path / "metrics", make, values, 2), whole.compute())
+        assert_same(interrupted(torch_kit(), tmp_path / "metrics", make, values, 2), whole.compute())
 
 
 def test_a_state_of_torchmetrics_is_a_copy():
@@ -306,32 +306,32 @@ def test_wrappers_of_torchmetrics_are_told_to_hide_their_state():
         ({"rmse": rmse}, {"rmse": error}),
     ],
 )
-def test_other_metrics_inside_an_epoch_are_refused_with_both_lists(room, tmp_path, manager, then, now):
+def test_other_metrics_inside_an_epoch_are_refused_with_both_lists(kit, tmp_path, manager, then, now):
     """A value over a part of the epoch would look like one over all of it."""
     with pytest.raises(KeyboardInterrupt):
-        room.trainer(tmp_path, save_freq_steps=1, metrics=then, callbacks=[Break(5)]).train(3, manager())
-    trainer = room.trainer(tmp_path, save_freq_steps=1, metrics=now)
+        kit.trainer(tmp_path, save_freq_steps=1, metrics=then, callbacks=[Break(5)]).train(3, manager())
+    trainer = kit.trainer(tmp_path, save_freq_steps=1, metrics=now)
     with pytest.raises(CheckpointError, match=r"inside an epoch with the metrics .*, but the trainer has "):
         trainer.train(3, manager())
 
 
-def test_other_metrics_between_epochs_are_allowed(room, tmp_path, manager):
-    room.trainer(tmp_path, metrics={"rmse": rmse}).train(1, manager())
-    trainer = room.trainer(tmp_path, metrics={"error": error})
+def test_other_metrics_between_epochs_are_allowed(kit, tmp_path, manager):
+    kit.trainer(tmp_path, metrics={"rmse": rmse}).train(1, manager())
+    trainer = kit.trainer(tmp_path, metrics={"error": error})
     trainer.train(2, manager())
     assert {"epoch", "mse", "rmse", "lr"} == trainer.state.history[0].keys()
     assert {"epoch", "mse", "error", "lr"} == trainer.state.history[1].keys()
 
 
-def test_the_state_of_a_running_epoch_goes_through_every_file(room, tmp_path, manager):
-    trainer = room.trainer(tmp_path / "run", metrics=KINDS["all"]())
-    first = RunningEpoch(trainer.config, room.backend, {"lr": 0.25})
+def test_the_state_of_a_running_epoch_goes_through_every_file(kit, tmp_path, manager):
+    trainer = kit.trainer(tmp_path / "run", metrics=KINDS["all"]())
+    first = RunningEpoch(trainer.config, kit.backend, {"lr": 0.25})
     for step, batch in enumerate(batches(), 1):
         first.losses.append({"mse": 0.5 * step}, len(batch["label"]), step)
         first.over_epoch.update(batch)
-    state = through_a_file(room, first.state_dict(), tmp_path / "state")
-    other = room.trainer(tmp_path / "other", metrics=KINDS["all"]())
-    second = RunningEpoch(other.config, room.backend, {"lr": 99.0})
+    state = through_a_file(kit, first.state_dict(), tmp_path / "state")
+    other = kit.trainer(tmp_path / "other", metrics=KINDS["all"]())
+    second = RunningEpoch(other.config, kit.backend, {"lr": 99.0})
     second.load_state_dict(state)
     assert second.rates == {"lr": 0.25}
     results = [[part.reduce() for part in running.finish(N_BATCHES)] for running in (first, second)]
@@ -342,10 +342,8 @@ def test_the_state_of_a_running_epoch_goes_through_every_file(room, tmp_path, ma
 
 
 def running_of(**settings):
-    room = build_room("toy")
-    return RunningEpoch(
-        read_settings({"losses": {"mse": room.loss}, **settings}), room.backend, {"lr": 0.5}, left_out=1
-    )
+    kit = build_kit("toy")
+    return RunningEpoch(read_settings({"losses": {"mse": kit.loss}, **settings}), kit.backend, {"lr": 0.5}, left_out=1)
 
 
 def test_without_metrics_over_the_epoch_there_are_values_of_steps_alone():

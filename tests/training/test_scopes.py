@@ -51,22 +51,22 @@ class AfterEachStep(callbacks.AbstractCallback):
                 self.turns.wait(self.number)
 
 
-def fold(room, folder, manager, number, turns):
+def fold(kit, folder, manager, number, turns):
     watching = AfterEachStep(turns, number)
-    with own_generators(room.backend):
-        room.backend.generators.seed(number)  # of the network
-        trainer = room.trainer(folder / f"fold_{number}", fold=number, callbacks=[watching], seed=5)
+    with own_generators(kit.backend):
+        kit.backend.generators.seed(number)  # of the network
+        trainer = kit.trainer(folder / f"fold_{number}", fold=number, callbacks=[watching], seed=5)
     trainer.train(2, manager(20, 4), manager(8, 4))
     return trainer, watching
 
 
-def in_turns(room, folder, manager):
+def in_turns(backend, folder, manager):
     turns, found, errors = Turns(3), {}, []
 
     def work(number):
         turns.wait(number)
         try:
-            found[number] = fold(room, folder, manager, number, turns)
+            found[number] = fold(backend, folder, manager, number, turns)
         except BaseException as error:
             errors.append(error)
             raise
@@ -83,19 +83,19 @@ def in_turns(room, folder, manager):
 
 
 @pytest.mark.slow_cases("tensorflow|jax|torchscript|sklearn")
-def test_three_folds_that_take_turns_step_by_step_give_the_bits_of_one_after_the_other(room, tmp_path, manager):
+def test_three_folds_that_take_turns_step_by_step_give_the_bits_of_one_after_the_other(kit, tmp_path, manager):
     """Generators, log, events and the step belong to the run."""
-    alone = {number: fold(room, tmp_path / "alone", manager, number, None) for number in range(3)}
+    alone = {number: fold(kit, tmp_path / "alone", manager, number, None) for number in range(3)}
     random.seed(3)
-    before = generators_state(room.backend)
-    together = in_turns(room, tmp_path / "turns", manager)
-    after = generators_state(room.backend)
+    before = generators_state(kit.backend)
+    together = in_turns(kit, tmp_path / "turns", manager)
+    after = generators_state(kit.backend)
     for kind in ("python", "numpy"):
-        assert room.same(before[kind], after[kind])
+        assert kit.same(before[kind], after[kind])
     for number in range(3):
         (trainer, watching), (other, watched) = alone[number], together[number]
         assert watching.drawn == watched.drawn
-        assert room.same(trainer.checkpoint_tree(), other.checkpoint_tree())
+        assert kit.same(trainer.checkpoint_tree(), other.checkpoint_tree())
         assert trainer.state.history == other.state.history
         for name in ("history.csv", "history.jsonl", "logs/messages.jsonl"):
             own, others = ((tmp_path / kind / f"fold_{number}" / name) for kind in ("alone", "turns"))
@@ -106,21 +106,21 @@ def _without_times(path):
     return re.sub(r'"(time|created|at)": ?[0-9.e+"T:\-]+', "", path.read_text())
 
 
-def test_the_process_is_as_it_was_while_a_training_is_left(room):
-    run = Run(read_settings({"losses": {"mse": abs}}), room.backend)
-    scopes, outer = Scopes(run), generators_state(room.backend)
+def test_the_process_is_as_it_was_while_a_training_is_left(kit):
+    run = Run(read_settings({"losses": {"mse": abs}}), kit.backend)
+    scopes, outer = Scopes(run), generators_state(kit.backend)
     with scopes.entered():
-        room.backend.generators.seed(3)
+        kit.backend.generators.seed(3)
         random.seed(4)
-        inner = generators_state(room.backend)
+        inner = generators_state(kit.backend)
         with scopes.left():
-            assert room.same(generators_state(room.backend), outer)
+            assert kit.same(generators_state(kit.backend), outer)
             random.seed(99)
-        assert room.same(generators_state(room.backend), inner)
+        assert kit.same(generators_state(kit.backend), inner)
 
 
-def test_a_signal_that_came_before_is_not_forgotten(room):
-    run = Run(read_settings({"losses": {"mse": abs}}), room.backend)
+def test_a_signal_that_came_before_is_not_forgotten(kit):
+    run = Run(read_settings({"losses": {"mse": abs}}), kit.backend)
     scopes = Scopes(run)
     with scopes.entered():
         run.stop_signals.received = 15

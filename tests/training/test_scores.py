@@ -2,7 +2,7 @@
 
 import pytest
 from bare_parts import plan_of
-from small_rooms import build_room
+from small_backends import build_kit
 from test_checkpoints import content, scored
 
 from delira.errors import ConfigError
@@ -11,36 +11,36 @@ from delira.training.run import Run
 from delira.training.scores import update_best
 
 
-def test_another_score_begins_without_the_best_of_the_old_one(room, tmp_path, manager):
+def test_another_score_begins_without_the_best_of_the_old_one(kit, tmp_path, manager):
     scores = {"first": [9, 8, 7, 6], "second": [1, 1, 5, 4]}
     trainers = []
     metrics = {name: lambda t, p, each=each: each[trainers[0].state.epoch] for name, each in scores.items()}
-    trainers.append(room.trainer(tmp_path, val_metrics=metrics, save_freq=1))
+    trainers.append(kit.trainer(tmp_path, val_metrics=metrics, save_freq=1))
     (trainer,) = trainers
     trainer.train(2, manager(), manager(7), "first", "highest")
     assert (trainer.state.best_epoch, trainer.state.best_score) == (1, 9)
     network = trainer.train(4, manager(), manager(7), "second", "highest")
     assert (trainer.state.best_epoch, trainer.state.best_score) == (3, 5)
-    assert room.same(content(trainer, "epoch_3")["model"], room.backend.checkpoints.state_tree(network, {})["model"])
+    assert kit.same(content(trainer, "epoch_3")["model"], kit.backend.checkpoints.state_tree(network, {})["model"])
 
 
-def test_the_other_direction_is_another_score(room, tmp_path, manager):
-    trainer = scored(room, tmp_path, [5, 4, 7, 6])
+def test_the_other_direction_is_another_score(kit, tmp_path, manager):
+    trainer = scored(kit, tmp_path, [5, 4, 7, 6])
     trainer.train(2, manager(), manager(7))
     trainer.train(4, manager(), manager(7), val_score_mode="lowest")
     assert (trainer.state.best_epoch, trainer.state.best_score) == (4, 6)
 
 
-def test_training_without_validation_after_one_with_it_keeps_the_last_weights(room, tmp_path, manager):
-    trainer = scored(room, tmp_path, [2, 1, 0], val_score_key=None)
+def test_training_without_validation_after_one_with_it_keeps_the_last_weights(kit, tmp_path, manager):
+    trainer = scored(kit, tmp_path, [2, 1, 0], val_score_key=None)
     trainer.train(2, manager(), manager(7), "score")
     assert trainer.state.best_epoch == 1
     network = trainer.train(2, manager())  # nothing is left to do
-    assert room.same(content(trainer, "epoch_2")["model"], room.backend.checkpoints.state_tree(network, {})["model"])
+    assert kit.same(content(trainer, "epoch_2")["model"], kit.backend.checkpoints.state_tree(network, {})["model"])
     network = trainer.train(3, manager())
-    assert room.same(content(trainer, "epoch_3")["model"], room.backend.checkpoints.state_tree(network, {})["model"])
-    unbroken = scored(room, tmp_path / "unbroken", [2, 1, 0], val_score_key=None)
-    assert room.same(room.read(network), room.read(unbroken.train(3, manager())))
+    assert kit.same(content(trainer, "epoch_3")["model"], kit.backend.checkpoints.state_tree(network, {})["model"])
+    unbroken = scored(kit, tmp_path / "unbroken", [2, 1, 0], val_score_key=None)
+    assert kit.same(kit.read(network), kit.read(unbroken.train(3, manager())))
 
 
 def lower(best, score, mode):
@@ -49,7 +49,7 @@ def lower(best, score, mode):
 
 @pytest.fixture
 def run():
-    return Run(read_settings({"losses": {"mse": abs}, "val_freq": 2}), build_room("toy").backend)
+    return Run(read_settings({"losses": {"mse": abs}, "val_freq": 2}), build_kit("toy").backend)
 
 
 def ended(run, epoch, value, **changes):

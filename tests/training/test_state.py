@@ -18,8 +18,8 @@ def full_state():
     )  # fmt: skip
 
 
-def test_the_state_of_a_run_goes_through_every_file(room, tmp_path):
-    tree = through_a_file(room, full_state().to_tree(), tmp_path / "state")
+def test_the_state_of_a_run_goes_through_every_file(kit, tmp_path):
+    tree = through_a_file(kit, full_state().to_tree(), tmp_path / "state")
     assert repr(TrainingState.from_tree(tree)) == repr(full_state())
 
 
@@ -45,7 +45,7 @@ def test_default_states_share_nothing():
 
 
 def test_a_file_of_the_core_alone_holds_it_too(tmp_path):
-    """Rooms without a format of their own write this one."""
+    """Backends without a format of their own write this one."""
     with open(tmp_path / "state.zip", "wb") as file:
         write_tree(file, full_state().to_tree())
     assert repr(TrainingState.from_tree(read_tree(tmp_path / "state.zip"))) == repr(full_state())

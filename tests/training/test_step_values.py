@@ -24,7 +24,7 @@ def append_step(values, step, rng):
 @pytest.mark.sampled("pairs")
 @pytest.mark.parametrize("stop", range(N_BATCHES + 1))
 @pytest.mark.parametrize("checked", [False, True])
-def test_values_of_steps_go_on_where_they_were(room, tmp_path, stop, checked):
+def test_values_of_steps_go_on_where_they_were(kit, tmp_path, stop, checked):
     whole, first = StepValues(read), StepValues(read)
     for values, last in ((whole, N_BATCHES), (first, stop)):
         rng = np.random.default_rng(0)
@@ -33,7 +33,7 @@ def test_values_of_steps_go_on_where_they_were(room, tmp_path, stop, checked):
             if checked and step % 3 == 0:
                 values.check_finite(1)
     second = StepValues(read)
-    second.load_state_dict(through_a_file(room, first.state_dict(), tmp_path / "values"))
+    second.load_state_dict(through_a_file(kit, first.state_dict(), tmp_path / "values"))
     rng = np.random.default_rng(0)
     for step in range(1, N_BATCHES + 1):
         append_step(second if step > stop else StepValues(read), step, rng)
@@ -45,13 +45,13 @@ def test_values_of_steps_go_on_where_they_were(room, tmp_path, stop, checked):
         assert np.array_equal(second[name], whole[name])
 
 
-def test_values_that_were_bad_before_the_checkpoint_name_their_step_after_it(room, tmp_path):
+def test_values_that_were_bad_before_the_checkpoint_name_their_step_after_it(kit, tmp_path):
     """With nonfinite='ignore' or 'skip' there may be such; each is looked at once."""
     first = StepValues(read)
     for step, value in enumerate([1.0, np.nan, 2.0], 1):
         first.append({"mse": value}, 4, step)
     second = StepValues(read)
-    second.load_state_dict(through_a_file(room, first.state_dict(), tmp_path / "values"))
+    second.load_state_dict(through_a_file(kit, first.state_dict(), tmp_path / "values"))
     with pytest.raises(NonFiniteLossError, match="'mse' became nan in epoch 3, step 2"):
         second.check_finite(3)
     second.check_finite(3)
@@ -63,7 +63,7 @@ def test_values_that_were_bad_before_the_checkpoint_name_their_step_after_it(roo
     assert third.reduce("mean", finite_only=True) == {"mse": 1.5}
 
 
-def test_a_state_is_a_copy(room):
+def test_a_state_is_a_copy(kit):
     values = StepValues(read)
     values.append({"mse": 1.0}, 4, 1)
     state = values.state_dict()
@@ -79,10 +79,10 @@ def test_a_state_is_a_copy(room):
 
 def test_values_on_a_device_are_read(tmp_path):
     torch = pytest.importorskip("torch")
-    from small_rooms import torch_room
+    from small_backends import torch_kit
 
-    values = StepValues(torch_room().backend.arrays.read_scalars)
+    values = StepValues(torch_kit().backend.arrays.read_scalars)
     for step in (1, 2, 3):
         values.append({"mse": torch.tensor(float(step), requires_grad=True)}, 1, step)
-    state = through_a_file(torch_room(), values.state_dict(), tmp_path / "values")
+    state = through_a_file(torch_kit(), values.state_dict(), tmp_path / "values")
     assert np.asarray(state["mse"]["values"]).tolist() == [1.0, 2.0, 3.0]

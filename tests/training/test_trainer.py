@@ -1,10 +1,10 @@
-"""The training loop, in every room: what one call of ``train`` does to weights, values and generators."""
+"""The training loop, in every backend: what one call of ``train`` does to weights, values and generators."""
 
 import random
 
 import numpy as np
 import pytest
-from small_rooms import checkpoint_names
+from small_backends import checkpoint_names
 
 from delira.contract import StepHooks
 from delira.data_loading import BaseDataManager, RandomSampler, SequentialSampler
@@ -56,152 +56,152 @@ class Spoil:
 # ---- what is learned
 
 
-def test_training_lowers_the_loss(room, tmp_path, manager):
-    trainer = room.trainer(tmp_path)
+def test_training_lowers_the_loss(kit, tmp_path, manager):
+    trainer = kit.trainer(tmp_path)
     trainer.train(8, manager(20))
     losses = [record["mse"] for record in trainer.state.history]
     assert losses[-1] < 0.1 * losses[0]
 
 
 @pytest.mark.parametrize("n_epochs", [1, 3])
-def test_training_is_gradient_descent_by_hand(room, tmp_path, manager, n_epochs):
+def test_training_is_gradient_descent_by_hand(kit, tmp_path, manager, n_epochs):
     data = manager()
-    trainer = room.trainer(tmp_path, seed=5, fold=2)
+    trainer = kit.trainer(tmp_path, seed=5, fold=2)
     network = trainer.train(n_epochs, data)
     weight, *_ = descend(epochs(data, *range(1, n_epochs + 1), seed=5, fold=2))
-    np.testing.assert_allclose(room.read(network), weight, rtol=room.rtol)
+    np.testing.assert_allclose(kit.read(network), weight, rtol=kit.rtol)
 
 
-def test_the_loss_of_an_epoch_counts_every_sample_once(room, tmp_path, manager):
+def test_the_loss_of_an_epoch_counts_every_sample_once(kit, tmp_path, manager):
     data = manager(9)
-    trainer = room.trainer(tmp_path)
+    trainer = kit.trainer(tmp_path)
     trainer.train(2, data)
     _, losses, sizes, _ = descend(epochs(data, 1))
     assert sizes == [4, 4, 1]
-    assert trainer.state.history[0]["mse"] == pytest.approx(np.average(losses, weights=sizes), rel=room.rtol)
-    assert trainer.state.history[0]["mse"] != pytest.approx(np.mean(losses), rel=room.rtol)
+    assert trainer.state.history[0]["mse"] == pytest.approx(np.average(losses, weights=sizes), rel=kit.rtol)
+    assert trainer.state.history[0]["mse"] != pytest.approx(np.mean(losses), rel=kit.rtol)
 
 
 @pytest.mark.parametrize(
     ("mode", "by_hand"),
     [("sum", np.sum), ("first_only", lambda steps: steps[0]), ("last_only", lambda steps: steps[-1])],
 )
-def test_reduce_mode_says_how_steps_become_an_epoch(room, tmp_path, manager, mode, by_hand):
+def test_reduce_mode_says_how_steps_become_an_epoch(kit, tmp_path, manager, mode, by_hand):
     data = manager()
-    trainer = room.trainer(tmp_path)
+    trainer = kit.trainer(tmp_path)
     trainer.train(1, data, reduce_mode=mode)
     _, losses, *_ = descend(epochs(data, 1))
-    assert trainer.state.history[0]["mse"] == pytest.approx(by_hand(losses), rel=room.rtol)
+    assert trainer.state.history[0]["mse"] == pytest.approx(by_hand(losses), rel=kit.rtol)
 
 
-def test_train_metrics_are_called_in_the_closure_and_averaged_by_samples(room, tmp_path, manager):
+def test_train_metrics_are_called_in_the_closure_and_averaged_by_samples(kit, tmp_path, manager):
     data = manager()
-    trainer = room.trainer(tmp_path, train_metrics={"power": lambda y_true, y_pred: room.loss(y_pred, 0 * y_true)})
+    trainer = kit.trainer(tmp_path, train_metrics={"power": lambda y_true, y_pred: kit.loss(y_pred, 0 * y_true)})
     trainer.train(1, data)
     *_, predictions = descend(epochs(data, 1))
-    assert trainer.state.history[0]["power"] == pytest.approx((predictions**2).mean(), rel=10 * room.rtol)
+    assert trainer.state.history[0]["power"] == pytest.approx((predictions**2).mean(), rel=10 * kit.rtol)
 
 
-def test_metrics_are_exact_over_the_training_epoch_and_over_the_validation(room, tmp_path, manager):
+def test_metrics_are_exact_over_the_training_epoch_and_over_the_validation(kit, tmp_path, manager):
     data, held_out = manager(), manager(7, batch_size=3, seed=1)
-    trainer = room.trainer(tmp_path, metrics={"rmse": rmse})
+    trainer = kit.trainer(tmp_path, metrics={"rmse": rmse})
     network = trainer.train(1, data, held_out)
     *_, predictions = descend(epochs(data, 1))
     labels = np.concatenate([batch["label"] for batch in epochs(data, 1)])
-    assert trainer.state.history[0]["rmse"] == pytest.approx(rmse(labels, predictions), rel=room.rtol)
+    assert trainer.state.history[0]["rmse"] == pytest.approx(rmse(labels, predictions), rel=kit.rtol)
     arrays = held_out.dataset.data
-    expected = rmse(arrays["label"], arrays["data"] @ room.read(network))
-    assert trainer.state.history[0]["val_rmse"] == pytest.approx(expected, rel=room.rtol)
+    expected = rmse(arrays["label"], arrays["data"] @ kit.read(network))
+    assert trainer.state.history[0]["val_rmse"] == pytest.approx(expected, rel=kit.rtol)
 
 
-def test_validation_metrics_are_those_of_all_samples_and_no_mean_of_batches(room, tmp_path, manager):
+def test_validation_metrics_are_those_of_all_samples_and_no_mean_of_batches(kit, tmp_path, manager):
     held_out = manager(7, batch_size=3, seed=1)
-    trainer = room.trainer(tmp_path, val_metrics={"rmse": rmse})
+    trainer = kit.trainer(tmp_path, val_metrics={"rmse": rmse})
     network = trainer.train(2, manager(), held_out)
-    arrays, weight = held_out.dataset.data, room.read(network)
+    arrays, weight = held_out.dataset.data, kit.read(network)
     whole = rmse(arrays["label"], arrays["data"] @ weight)
     of_batches = np.mean([rmse(batch["label"], batch["data"] @ weight) for batch in held_out])
-    assert trainer.state.history[-1]["val_rmse"] == pytest.approx(whole, rel=room.rtol)
+    assert trainer.state.history[-1]["val_rmse"] == pytest.approx(whole, rel=kit.rtol)
     assert whole != pytest.approx(of_batches, rel=1e-3)
 
 
-def test_a_metric_of_single_samples_enters_the_history_as_its_mean(room, tmp_path, manager):
+def test_a_metric_of_single_samples_enters_the_history_as_its_mean(kit, tmp_path, manager):
     def distance(y_true, y_pred):
         return float(np.abs(y_true - y_pred).max())
 
     distance.over = "sample"
     held_out = manager(7, batch_size=3, seed=1)
-    trainer = room.trainer(tmp_path, val_metrics={"distance": distance})
+    trainer = kit.trainer(tmp_path, val_metrics={"distance": distance})
     network = trainer.train(1, manager(), held_out)
     arrays = held_out.dataset.data
-    expected = np.abs(arrays["label"] - arrays["data"] @ room.read(network)).mean()
-    assert trainer.state.history[0]["val_distance"] == pytest.approx(expected, rel=room.rtol)
+    expected = np.abs(arrays["label"] - arrays["data"] @ kit.read(network)).mean()
+    assert trainer.state.history[0]["val_distance"] == pytest.approx(expected, rel=kit.rtol)
 
 
-def test_validation_losses_are_there_with_the_default_closure(room, tmp_path, manager):
+def test_validation_losses_are_there_with_the_default_closure(kit, tmp_path, manager):
     held_out = manager(7, batch_size=3, seed=1)
-    trainer = room.trainer(tmp_path)
+    trainer = kit.trainer(tmp_path)
     network = trainer.train(1, manager(), held_out)
     arrays = held_out.dataset.data
-    expected = mse(arrays["label"], arrays["data"] @ room.read(network))
-    assert trainer.state.history[0]["val_mse"] == pytest.approx(expected, rel=room.rtol)
+    expected = mse(arrays["label"], arrays["data"] @ kit.read(network))
+    assert trainer.state.history[0]["val_mse"] == pytest.approx(expected, rel=kit.rtol)
 
 
-def test_validation_losses_are_absent_with_a_closure_written_by_hand(room, tmp_path, manager):
-    class Net(room.network):
+def test_validation_losses_are_absent_with_a_closure_written_by_hand(kit, tmp_path, manager):
+    class Net(kit.network):
         @staticmethod
         def closure(model, data_dict, optimizers, losses):
-            loss, pred = room.step(model, data_dict, optimizers, losses)
+            loss, pred = kit.step(model, data_dict, optimizers, losses)
             return {}, {"mse": loss}, {"pred": pred}
 
-    trainer = room.trainer(tmp_path, room.build(cls=Net), val_metrics={"rmse": rmse})
+    trainer = kit.trainer(tmp_path, kit.build(cls=Net), val_metrics={"rmse": rmse})
     trainer.train(1, manager(), manager(7, seed=1))
     assert trainer.state.history[0].keys() == {"epoch", "mse", "val_rmse", "lr"}
 
 
-def test_val_freq_says_which_epochs_are_validated(room, tmp_path, manager):
-    trainer = room.trainer(tmp_path, val_freq=2)
+def test_val_freq_says_which_epochs_are_validated(kit, tmp_path, manager):
+    trainer = kit.trainer(tmp_path, val_freq=2)
     trainer.train(5, manager(), manager(7))
     assert [record["epoch"] for record in trainer.state.history if "val_mse" in record] == [2, 4]
 
 
-def test_the_history_names_epoch_and_learning_rate(room, tmp_path, manager):
-    trainer = room.trainer(tmp_path, **room.halving())
+def test_the_history_names_epoch_and_learning_rate(kit, tmp_path, manager):
+    trainer = kit.trainer(tmp_path, **kit.halving())
     trainer.train(3, manager())
     assert [record["epoch"] for record in trainer.state.history] == [1, 2, 3]
     assert [record["lr"] for record in trainer.state.history] == pytest.approx([0.1, 0.05, 0.025])
 
 
-def test_the_counters_count_what_is_finished(room, tmp_path, manager):
-    trainer = room.trainer(tmp_path)
+def test_the_counters_count_what_is_finished(kit, tmp_path, manager):
+    trainer = kit.trainer(tmp_path)
     trainer.train(2, manager())
     assert (trainer.state.epoch, trainer.state.step_in_epoch, trainer.state.global_step) == (2, 0, 6)
 
 
-def test_a_manager_whose_sampler_is_named_keeps_its_order(room, tmp_path, manager):
+def test_a_manager_whose_sampler_is_named_keeps_its_order(kit, tmp_path, manager):
     data = manager(sampler_cls=SequentialSampler)
-    network = room.trainer(tmp_path / "named").train(1, data)
-    np.testing.assert_allclose(room.read(network), descend(list(manager()))[0], rtol=room.rtol)
+    network = kit.trainer(tmp_path / "named").train(1, data)
+    np.testing.assert_allclose(kit.read(network), descend(list(manager()))[0], rtol=kit.rtol)
     drawn = manager(sampler_cls=RandomSampler, sampler_kwargs={"replacement": True})
-    network = room.trainer(tmp_path / "drawn").train(1, drawn)
-    np.testing.assert_allclose(room.read(network), descend(list(drawn.epoch(0, 0, 1)))[0], rtol=room.rtol)
+    network = kit.trainer(tmp_path / "drawn").train(1, drawn)
+    np.testing.assert_allclose(kit.read(network), descend(list(drawn.epoch(0, 0, 1)))[0], rtol=kit.rtol)
 
 
-def test_the_network_learns_while_it_trains_and_not_while_it_validates(room, tmp_path, manager):
+def test_the_network_learns_while_it_trains_and_not_while_it_validates(kit, tmp_path, manager):
     seen = []
 
-    class Net(room.network):
+    class Net(kit.network):
         def __call__(self, *args, **kwargs):
-            seen.append(room.learns(self))
+            seen.append(kit.learns(self))
             return super().__call__(*args, **kwargs)
 
-    network = room.build(cls=Net)
-    trainer = room.trainer(tmp_path, network, val_metrics={"rmse": rmse}, compiled=False)
+    network = kit.build(cls=Net)
+    trainer = kit.trainer(tmp_path, network, val_metrics={"rmse": rmse}, compiled=False)
     trainer.train(1, manager(), manager(7))
     assert seen[-5:] == [True, True, True, False, False]
 
 
-def test_key_mapping_loss_keys_and_metric_keys_name_what_is_read(room, tmp_path, regression):
+def test_key_mapping_loss_keys_and_metric_keys_name_what_is_read(kit, tmp_path, regression):
     arrays = regression()
     renamed = BaseDataManager({"image": arrays["data"], "target": arrays["label"]}, 4)
     settings = {
@@ -210,11 +210,11 @@ def test_key_mapping_loss_keys_and_metric_keys_name_what_is_read(room, tmp_path,
         "metric_keys": {"rmse": ("target", "pred")},
         "val_metrics": {"rmse": rmse},
     }
-    trainer = room.trainer(tmp_path / "renamed", **settings)
+    trainer = kit.trainer(tmp_path / "renamed", **settings)
     network = trainer.train(2, renamed, renamed)
     plain = BaseDataManager(arrays, 4)
-    as_usual = room.trainer(tmp_path / "plain", val_metrics={"rmse": rmse})
-    assert room.same(room.read(network), room.read(as_usual.train(2, plain, plain)))
+    as_usual = kit.trainer(tmp_path / "plain", val_metrics={"rmse": rmse})
+    assert kit.same(kit.read(network), kit.read(as_usual.train(2, plain, plain)))
     assert trainer.state.history == as_usual.state.history
 
 
@@ -241,73 +241,73 @@ class NoisyStart(AbstractCallback):
         trainer.noise = [*getattr(trainer, "noise", []), np.random.random(), random.random()]
 
 
-def noisy_run(room, path, arrays, network=None, **settings):
+def noisy_run(kit, path, arrays, network=None, **settings):
     data = BaseDataManager(NoisyDataset(arrays), 4)
-    trainer = room.trainer(path, network or room.build(dropout=0.5), callbacks=[NoisyStart()], **settings)
+    trainer = kit.trainer(path, network or kit.build(dropout=0.5), callbacks=[NoisyStart()], **settings)
     network = trainer.train(2, data, data)
-    return room.read(network), trainer.state.history, trainer.noise[2:]
+    return kit.read(network), trainer.state.history, trainer.noise[2:]
 
 
-def test_training_leaves_the_callers_generators_as_they_were(room, tmp_path, regression):
-    network = room.build(dropout=0.5)
-    with room.undisturbed():
-        noisy_run(room, tmp_path, regression(), network)
+def test_training_leaves_the_callers_generators_as_they_were(kit, tmp_path, regression):
+    network = kit.build(dropout=0.5)
+    with kit.undisturbed():
+        noisy_run(kit, tmp_path, regression(), network)
 
 
-def test_a_failed_training_leaves_the_callers_generators_as_they_were(room, tmp_path, manager):
-    trainer = room.trainer(tmp_path, room.build(dropout=0.5), callbacks=[Spoil(1, 1)])
-    with room.undisturbed(), pytest.raises(NonFiniteLossError, match="epoch 1"):
+def test_a_failed_training_leaves_the_callers_generators_as_they_were(kit, tmp_path, manager):
+    trainer = kit.trainer(tmp_path, kit.build(dropout=0.5), callbacks=[Spoil(1, 1)])
+    with kit.undisturbed(), pytest.raises(NonFiniteLossError, match="epoch 1"):
         trainer.train(2, manager())
 
 
-def test_runs_of_one_seed_are_equal_bit_for_bit_whatever_the_global_state(room, tmp_path, regression):
-    first = noisy_run(room, tmp_path / "first", regression(), seed=3)
+def test_runs_of_one_seed_are_equal_bit_for_bit_whatever_the_global_state(kit, tmp_path, regression):
+    first = noisy_run(kit, tmp_path / "first", regression(), seed=3)
     np.random.seed(99)
     random.seed(99)
-    room.backend.generators.seed(99)
-    assert room.same(first, noisy_run(room, tmp_path / "second", regression(), seed=3))
+    kit.backend.generators.seed(99)
+    assert kit.same(first, noisy_run(kit, tmp_path / "second", regression(), seed=3))
 
 
 @pytest.mark.parametrize("other", [{"seed": 4}, {"fold": 1}])
-def test_another_seed_or_fold_gives_another_run(room, tmp_path, regression, other):
-    first = noisy_run(room, tmp_path / "first", regression(), seed=3)
-    second = noisy_run(room, tmp_path / "second", regression(), **{"seed": 3, **other})
-    assert not room.same(first[0], second[0])
+def test_another_seed_or_fold_gives_another_run(kit, tmp_path, regression, other):
+    first = noisy_run(kit, tmp_path / "first", regression(), seed=3)
+    second = noisy_run(kit, tmp_path / "second", regression(), **{"seed": 3, **other})
+    assert not kit.same(first[0], second[0])
 
 
 @pytest.mark.parametrize("other", [{"seed": 4}, {"fold": 1}])
-def test_seed_and_fold_decide_the_order_and_what_is_dropped(room, tmp_path, manager, other):
+def test_seed_and_fold_decide_the_order_and_what_is_dropped(kit, tmp_path, manager, other):
     def weight(name, dropout, **settings):
-        trainer = room.trainer(tmp_path / name, room.build(dropout=dropout), **settings)
-        return room.read(trainer.train(1, manager(sampler_cls=SequentialSampler) if dropout else manager()))
+        trainer = kit.trainer(tmp_path / name, kit.build(dropout=dropout), **settings)
+        return kit.read(trainer.train(1, manager(sampler_cls=SequentialSampler) if dropout else manager()))
 
-    assert not room.same(weight("order", 0.0), weight("other order", 0.0, **other))
-    assert not room.same(weight("drop", 0.5), weight("other drop", 0.5, **other))
+    assert not kit.same(weight("order", 0.0), weight("other order", 0.0, **other))
+    assert not kit.same(weight("drop", 0.5), weight("other drop", 0.5, **other))
 
 
-def test_the_epochs_of_a_run_differ_in_order_and_in_what_is_dropped(room, tmp_path, manager):
+def test_the_epochs_of_a_run_differ_in_order_and_in_what_is_dropped(kit, tmp_path, manager):
     dropped = []
 
-    class Net(room.network):
+    class Net(kit.network):
         @staticmethod
         def closure(model, data_dict, optimizers, losses):
             dropped.append(np.asarray(data_dict["number"]).tolist())
-            return {}, {"mse": room.step(model, data_dict, optimizers, losses)[0]}, {}
+            return {}, {"mse": kit.step(model, data_dict, optimizers, losses)[0]}, {}
 
-    room.trainer(tmp_path, room.build(cls=Net), compiled=False).train(2, manager(10, batch_size=10))
+    kit.trainer(tmp_path, kit.build(cls=Net), compiled=False).train(2, manager(10, batch_size=10))
     assert dropped[0] != dropped[1]
     assert sorted(dropped[0]) == sorted(dropped[1]) == list(range(10))
 
 
-def test_the_fold_may_be_set_after_construction(room, tmp_path, manager):
-    trainer = room.trainer(tmp_path / "set")
+def test_the_fold_may_be_set_after_construction(kit, tmp_path, manager):
+    trainer = kit.trainer(tmp_path / "set")
     trainer.fold = 2
     trainer.train(1, manager(), manager(7), "mse")
     trainer.train(2, manager(), manager(7), "mse")
-    other = room.trainer(tmp_path / "given", fold=2)
+    other = kit.trainer(tmp_path / "given", fold=2)
     other.train(2, manager(), manager(7), "mse")
     assert trainer.state.history == other.state.history
-    assert room.trainer(tmp_path / "set", fold=2).state.epoch == 2
+    assert kit.trainer(tmp_path / "set", fold=2).state.epoch == 2
     with pytest.raises(ConfigError, match=r"fold must be an integer.*, got 'two'"):
         trainer.fold = "two"
 
@@ -318,24 +318,24 @@ def test_the_fold_may_be_set_after_construction(room, tmp_path, manager):
 @pytest.mark.sampled("pairs")
 @pytest.mark.parametrize("log_freq", [1, 50])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_a_nonfinite_loss_names_epoch_first_bad_step_and_loss(room, tmp_path, manager, value, log_freq):
-    trainer = room.trainer(tmp_path, callbacks=[Spoil(2, 1, value)], log_freq=log_freq, save_freq=1)
+def test_a_nonfinite_loss_names_epoch_first_bad_step_and_loss(kit, tmp_path, manager, value, log_freq):
+    trainer = kit.trainer(tmp_path, callbacks=[Spoil(2, 1, value)], log_freq=log_freq, save_freq=1)
     with pytest.raises(NonFiniteLossError, match=rf"loss 'mse' became {value} in epoch 2, step 2 of the epoch"):
         trainer.train(4, manager())
     assert checkpoint_names(trainer) == ["epoch_1", "last"]
     assert len(trainer.state.history) == 1
 
 
-def test_log_freq_says_how_soon_a_nonfinite_loss_is_noticed(room, tmp_path, manager):
+def test_log_freq_says_how_soon_a_nonfinite_loss_is_noticed(kit, tmp_path, manager):
     for log_freq, steps in ((1, 1), (2, 2), (50, 3)):
-        trainer = room.trainer(tmp_path / str(log_freq), callbacks=[Spoil(1, 0)], log_freq=log_freq)
+        trainer = kit.trainer(tmp_path / str(log_freq), callbacks=[Spoil(1, 0)], log_freq=log_freq)
         with pytest.raises(NonFiniteLossError, match="epoch 1, step 1 of the epoch"):
             trainer.train(1, manager())
         assert trainer.state.step_in_epoch == steps
 
 
-def test_nonfinite_losses_can_be_ignored(room, tmp_path, manager):
-    trainer = room.trainer(tmp_path, callbacks=[Spoil(1, 1)], nonfinite="ignore")
+def test_nonfinite_losses_can_be_ignored(kit, tmp_path, manager):
+    trainer = kit.trainer(tmp_path, callbacks=[Spoil(1, 1)], nonfinite="ignore")
     trainer.train(2, manager(), manager(7), "mse")
     assert [np.isnan(record["mse"]) for record in trainer.state.history] == [True, True]
     assert trainer.state.best_score is None  # not a number is never the best
@@ -345,108 +345,108 @@ def test_nonfinite_losses_can_be_ignored(room, tmp_path, manager):
 
 
 @pytest.mark.parametrize("form", ["three", "two", "list"])
-def test_a_closure_returns_metrics_losses_and_predictions_or_the_last_two(room, tmp_path, manager, form):
-    class Net(room.network):
+def test_a_closure_returns_metrics_losses_and_predictions_or_the_last_two(kit, tmp_path, manager, form):
+    class Net(kit.network):
         @staticmethod
         def closure(model, data_dict, optimizers, losses=None, metrics=None, fold=0, **kwargs):
-            loss, pred = room.step(model, data_dict, optimizers, losses)
+            loss, pred = kit.step(model, data_dict, optimizers, losses)
             if form == "three":
                 return {"one": 1.0}, {"mse": loss}, {"pred": pred}
             return {"mse": loss}, [pred] if form == "list" else {"pred": pred}
 
     data = manager()
-    trainer = room.trainer(tmp_path, room.build(cls=Net), metrics={"rmse": rmse})
+    trainer = kit.trainer(tmp_path, kit.build(cls=Net), metrics={"rmse": rmse})
     network = trainer.train(2, data)
-    np.testing.assert_allclose(room.read(network), descend(epochs(data, 1, 2))[0], rtol=room.rtol)
+    np.testing.assert_allclose(kit.read(network), descend(epochs(data, 1, 2))[0], rtol=kit.rtol)
     assert trainer.state.history[0].keys() == {"epoch", "mse", "rmse", "lr"} | ({"one"} if form == "three" else set())
 
 
-def test_several_listed_predictions_are_numbered(room, tmp_path, manager):
-    class Net(room.network):
+def test_several_listed_predictions_are_numbered(kit, tmp_path, manager):
+    class Net(kit.network):
         @staticmethod
         def closure(model, data_dict, optimizers, losses):
-            loss, pred = room.step(model, data_dict, optimizers, losses)
+            loss, pred = kit.step(model, data_dict, optimizers, losses)
             return {"mse": loss}, [pred, -pred]
 
-    trainer = room.trainer(
-        tmp_path, room.build(cls=Net), metrics={"sum": rmse}, metric_keys={"sum": ("pred_0", "pred_1")}
+    trainer = kit.trainer(
+        tmp_path, kit.build(cls=Net), metrics={"sum": rmse}, metric_keys={"sum": ("pred_0", "pred_1")}
     )
     trainer.train(1, manager())
     assert trainer.state.history[0]["sum"] > 0
 
 
-def test_a_closure_gets_only_what_its_signature_names(room, tmp_path, manager):
+def test_a_closure_gets_only_what_its_signature_names(kit, tmp_path, manager):
     seen = []
 
-    class Net(room.network):
+    class Net(kit.network):
         @staticmethod
         def closure(model, data_dict, optimizers, losses, fold, temperature, iter_num, global_iter_num):
             seen.append((fold, temperature, iter_num, global_iter_num))
-            loss, pred = room.step(model, data_dict, optimizers, losses)
+            loss, pred = kit.step(model, data_dict, optimizers, losses)
             return {"mse": loss}, {"pred": pred}
 
     settings = {"fold": 3, "extra": {"temperature": 0.5, "unused": 1}, "compiled": False}
-    room.trainer(tmp_path, room.build(cls=Net), **settings).train(2, manager())
+    kit.trainer(tmp_path, kit.build(cls=Net), **settings).train(2, manager())
     assert seen == [(3, 0.5, step % 3, step) for step in range(6)]
 
 
-def test_a_closure_with_keywords_gets_everything(room, tmp_path, manager):
+def test_a_closure_with_keywords_gets_everything(kit, tmp_path, manager):
     seen = []
 
-    class Net(room.network):
+    class Net(kit.network):
         @staticmethod
         def closure(model, data_dict, optimizers, losses=None, metrics=None, fold=0, **kwargs):
             seen.append(kwargs)
-            loss, pred = room.step(model, data_dict, optimizers, losses)
+            loss, pred = kit.step(model, data_dict, optimizers, losses)
             return {"mse": loss}, {"pred": pred}
 
-    room.trainer(tmp_path, room.build(cls=Net), extra={"temperature": 0.5}, compiled=False).train(1, manager())
+    kit.trainer(tmp_path, kit.build(cls=Net), extra={"temperature": 0.5}, compiled=False).train(1, manager())
     assert seen[0] == {
         "temperature": 0.5, "key_mapping": {"x": "data"}, "loss_keys": {}, "metric_keys": {},
         "hooks": StepHooks(), "iter_num": 0, "global_iter_num": 0, "batch_nr": 0,
     }  # fmt: skip
 
 
-def test_the_optimizers_and_functions_reach_a_closure_by_name(room, tmp_path, manager):
+def test_the_optimizers_and_functions_reach_a_closure_by_name(kit, tmp_path, manager):
     seen = []
 
-    class Net(room.network):
+    class Net(kit.network):
         @staticmethod
         def closure(model, data_dict, optimizers, losses, metrics):
             seen.append((list(optimizers), list(losses), list(metrics)))
-            loss, pred = room.step(model, data_dict, optimizers, losses)
+            loss, pred = kit.step(model, data_dict, optimizers, losses)
             return {name: metric(loss, loss) for name, metric in metrics.items()}, {"mse": loss}, {"pred": pred}
 
-    trainer = room.trainer(tmp_path, room.build(cls=Net), train_metrics={"zero": lambda a, b: a - b})
+    trainer = kit.trainer(tmp_path, kit.build(cls=Net), train_metrics={"zero": lambda a, b: a - b})
     trainer.train(1, manager())
     assert seen[0] == (["default"], ["mse"], ["zero"])
     assert trainer.state.history[0]["zero"] == 0
 
 
-def test_a_training_metric_may_be_any_kind_of_single_number(room, tmp_path, manager):
+def test_a_training_metric_may_be_any_kind_of_single_number(kit, tmp_path, manager):
     kinds = {"python": 1, "numpy": np.float32(1), "no axis": np.ones(()), "one axis": np.ones(1), "flag": True}
 
-    class Net(room.network):
+    class Net(kit.network):
         @staticmethod
         def closure(model, data_dict, optimizers, losses):
-            loss, pred = room.step(model, data_dict, optimizers, losses)
+            loss, pred = kit.step(model, data_dict, optimizers, losses)
             return {**kinds, "own": 0 * loss + 1}, {"mse": loss}, {"pred": pred}
 
-    trainer = room.trainer(tmp_path, room.build(cls=Net))
+    trainer = kit.trainer(tmp_path, kit.build(cls=Net))
     trainer.train(1, manager())
     assert [trainer.state.history[0][name] for name in (*kinds, "own")] == [1.0] * 6
 
 
 @pytest.mark.parametrize("where", ["losses", "metrics"])
-def test_a_loss_or_training_metric_is_a_single_number(room, tmp_path, manager, where):
-    class Net(room.network):
+def test_a_loss_or_training_metric_is_a_single_number(kit, tmp_path, manager, where):
+    class Net(kit.network):
         @staticmethod
         def closure(model, data_dict, optimizers, losses):
-            loss, pred = room.step(model, data_dict, optimizers, losses)
+            loss, pred = kit.step(model, data_dict, optimizers, losses)
             return {"m": pred if where == "metrics" else 0.5}, {"mse": pred if where == "losses" else loss}, {}
 
     with pytest.raises(NetworkError, match=r"a loss or training metric has the shape \(4, 1\)"):
-        room.trainer(tmp_path, room.build(cls=Net)).train(1, manager())
+        kit.trainer(tmp_path, kit.build(cls=Net)).train(1, manager())
 
 
 @pytest.mark.parametrize(
@@ -458,27 +458,27 @@ def test_a_loss_or_training_metric_is_a_single_number(room, tmp_path, manager, w
         (({"mse": 0.5}, 0.5), "closure returned a float for predictions"),
     ],
 )
-def test_a_closure_that_returns_anything_else_is_told_what_to_return(room, tmp_path, manager, returned, message):
-    class Net(room.network):
+def test_a_closure_that_returns_anything_else_is_told_what_to_return(kit, tmp_path, manager, returned, message):
+    class Net(kit.network):
         @staticmethod
         def closure(model, data_dict, optimizers):
             return returned
 
     with pytest.raises(NetworkError, match=message):
-        room.trainer(tmp_path, room.build(cls=Net)).train(1, manager())
+        kit.trainer(tmp_path, kit.build(cls=Net)).train(1, manager())
 
 
-def test_hooks_run_inside_the_default_closure_at_four_places(room, tmp_path, manager):
+def test_hooks_run_inside_the_default_closure_at_four_places(kit, tmp_path, manager):
     seen = []
 
     def note(place):
         def hook(step):
             done = (step.predictions is not None, bool(step.losses))
-            seen.append((place, done, room.read(step.network).tolist()))
+            seen.append((place, done, kit.read(step.network).tolist()))
 
         return hook
 
-    trainer = room.trainer(tmp_path)
+    trainer = kit.trainer(tmp_path)
     places = ("sample", "forward", "criterion", "backward")
     trainer.hooks = StepHooks(**{place: (note(place),) for place in places})
     trainer.train(1, manager(4))
@@ -491,34 +491,34 @@ def test_hooks_run_inside_the_default_closure_at_four_places(room, tmp_path, man
     assert all(weight == seen[0][2] for *_, weight in seen)  # the update comes after all of them
 
 
-def test_a_hook_can_change_the_batch(room, tmp_path, manager, regression):
+def test_a_hook_can_change_the_batch(kit, tmp_path, manager, regression):
     def no_label(step):
         step.batch["label"] = 0 * step.batch["label"]
 
-    trainer = room.trainer(tmp_path)
+    trainer = kit.trainer(tmp_path)
     trainer.hooks = StepHooks(sample=(no_label,))
     data = manager()
     network = trainer.train(1, data)
     zeros = [{**batch, "label": 0 * batch["label"]} for batch in epochs(data, 1)]
-    np.testing.assert_allclose(room.read(network), descend(zeros)[0], rtol=room.rtol)
+    np.testing.assert_allclose(kit.read(network), descend(zeros)[0], rtol=kit.rtol)
 
 
-def test_a_hook_can_change_and_add_losses(room, tmp_path, manager):
+def test_a_hook_can_change_and_add_losses(kit, tmp_path, manager):
     def weighted(step):
         step.losses = {"mse": 2 * step.losses["mse"], "decay": 0 * step.losses["mse"] + 3.0}
 
-    trainer = room.trainer(tmp_path)
+    trainer = kit.trainer(tmp_path)
     trainer.hooks = StepHooks(criterion=(weighted,))
     data = manager()
     trainer.train(1, data)
-    _, losses, sizes, _ = descend(epochs(data, 1), lr=0.1 if room.name == "toy" else 0.2)  # the toy room's is fixed
-    assert trainer.state.history[0]["mse"] == pytest.approx(2 * np.average(losses, weights=sizes), rel=room.rtol)
+    _, losses, sizes, _ = descend(epochs(data, 1), lr=0.1 if kit.name == "toy" else 0.2)  # the toy backend's is fixed
+    assert trainer.state.history[0]["mse"] == pytest.approx(2 * np.average(losses, weights=sizes), rel=kit.rtol)
     assert trainer.state.history[0]["decay"] == pytest.approx(3)
 
 
-def test_hooks_set_between_two_trainings_run_in_the_second(room, tmp_path, manager):
+def test_hooks_set_between_two_trainings_run_in_the_second(kit, tmp_path, manager):
     seen = []
-    trainer = room.trainer(tmp_path)
+    trainer = kit.trainer(tmp_path)
     trainer.train(1, manager())
     trainer.hooks = StepHooks(sample=(seen.append,))
     trainer.train(2, manager())
@@ -528,41 +528,41 @@ def test_hooks_set_between_two_trainings_run_in_the_second(room, tmp_path, manag
 # ---- data that are no manager
 
 
-def test_a_list_of_batches_can_be_trained_on(room, tmp_path, manager):
+def test_a_list_of_batches_can_be_trained_on(kit, tmp_path, manager):
     batches = list(manager())
-    trainer = room.trainer(tmp_path, val_metrics={"rmse": rmse})
+    trainer = kit.trainer(tmp_path, val_metrics={"rmse": rmse})
     network = trainer.train(2, batches, batches)
-    np.testing.assert_allclose(room.read(network), descend([*batches, *batches])[0], rtol=room.rtol)
-    pred = [batch["data"] @ room.read(network) for batch in batches]
+    np.testing.assert_allclose(kit.read(network), descend([*batches, *batches])[0], rtol=kit.rtol)
+    pred = [batch["data"] @ kit.read(network) for batch in batches]
     expected = rmse(np.concatenate([batch["label"] for batch in batches]), np.concatenate(pred))
-    assert trainer.state.history[-1]["val_rmse"] == pytest.approx(expected, rel=room.rtol)
+    assert trainer.state.history[-1]["val_rmse"] == pytest.approx(expected, rel=kit.rtol)
 
 
-def test_an_iterable_without_a_length_can_be_trained_on(room, tmp_path, manager):
+def test_an_iterable_without_a_length_can_be_trained_on(kit, tmp_path, manager):
     class Stream:
         def __iter__(self):
             return iter(list(manager()))
 
-    network = room.trainer(tmp_path).train(2, Stream())
-    np.testing.assert_allclose(room.read(network), descend([*manager(), *manager()])[0], rtol=room.rtol)
+    network = kit.trainer(tmp_path).train(2, Stream())
+    np.testing.assert_allclose(kit.read(network), descend([*manager(), *manager()])[0], rtol=kit.rtol)
 
 
-def test_an_iterator_that_is_used_up_is_named_in_the_epoch_that_gets_nothing(room, tmp_path, manager):
+def test_an_iterator_that_is_used_up_is_named_in_the_epoch_that_gets_nothing(kit, tmp_path, manager):
     with pytest.raises(DataError, match="the training data gave no batch in epoch 2"):
-        room.trainer(tmp_path).train(2, iter(list(manager())))
+        kit.trainer(tmp_path).train(2, iter(list(manager())))
 
 
 @pytest.mark.parametrize(
     ("metrics", "message"),
     [({}, "the validation data gave no batch in epoch 2"), ({"rmse": rmse}, "the data set is empty")],
 )
-def test_validation_data_that_are_used_up_are_named_too(room, tmp_path, manager, metrics, message):
+def test_validation_data_that_are_used_up_are_named_too(kit, tmp_path, manager, metrics, message):
     with pytest.raises(DataError, match=message):
-        room.trainer(tmp_path, val_metrics=metrics).train(3, manager(), iter(list(manager())))
+        kit.trainer(tmp_path, val_metrics=metrics).train(3, manager(), iter(list(manager())))
 
 
-def test_what_gives_no_batches_is_refused_before_the_first_step(room, tmp_path, regression, manager):
-    trainer = room.trainer(tmp_path)
+def test_what_gives_no_batches_is_refused_before_the_first_step(kit, tmp_path, regression, manager):
+    trainer = kit.trainer(tmp_path)
     with pytest.raises(DataError, match="the training data is a dict; pass a BaseDataManager"):
         trainer.train(1, regression())
     with pytest.raises(DataError, match="the validation data is a int; pass a BaseDataManager"):
@@ -592,19 +592,19 @@ class Forbidden(AbstractCallback):
         ({"val_metrics": {"m": rmse}, "metric_keys": {"m": ("label", "logits")}}, "metric 'm' reads 'logits'"),
     ],
 )
-def test_an_entry_that_will_be_missed_is_named_before_the_first_step(room, tmp_path, manager, settings, message):
-    trainer = room.trainer(tmp_path, callbacks=[Forbidden()], **settings)
+def test_an_entry_that_will_be_missed_is_named_before_the_first_step(kit, tmp_path, manager, settings, message):
+    trainer = kit.trainer(tmp_path, callbacks=[Forbidden()], **settings)
     with pytest.raises(MissingKeyError, match=message):
         trainer.train(1, manager(), manager())
 
 
-def test_a_network_that_returns_no_dict_is_refused_before_the_first_step(room, tmp_path, manager):
-    class Net(room.network):
+def test_a_network_that_returns_no_dict_is_refused_before_the_first_step(kit, tmp_path, manager):
+    class Net(kit.network):
         def __call__(self, x):
             return x
 
     with pytest.raises(NetworkError, match=r"Net returned a .*; a network returns a dict of named outputs"):
-        room.trainer(tmp_path, room.build(cls=Net), callbacks=[Forbidden()]).train(1, manager())
+        kit.trainer(tmp_path, kit.build(cls=Net), callbacks=[Forbidden()]).train(1, manager())
 
 
 @pytest.mark.parametrize(
@@ -632,46 +632,46 @@ def test_a_network_that_returns_no_dict_is_refused_before_the_first_step(room, t
         ({"logging_type": "visdm"}, "logging_type must be one of 'tensorboardx', 'visdom'.*; did you mean 'visdom'"),
     ],
 )
-def test_impossible_settings_are_refused_at_construction(room, tmp_path, settings, message):
+def test_impossible_settings_are_refused_at_construction(kit, tmp_path, settings, message):
     with pytest.raises(ConfigError, match=message):
-        room.trainer(tmp_path, **settings)
+        kit.trainer(tmp_path, **settings)
 
 
-def test_what_is_no_network_is_refused_at_construction(room, tmp_path):
+def test_what_is_no_network_is_refused_at_construction(kit, tmp_path):
     with pytest.raises(NetworkError, match="int has no closure; subclass "):
-        room.trainer(tmp_path, 3)
+        kit.trainer(tmp_path, 3)
 
 
-def test_a_save_path_that_is_a_file_is_refused_at_construction(room, tmp_path):
+def test_a_save_path_that_is_a_file_is_refused_at_construction(kit, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match=r"cannot be a folder: .* is a file; choose another path"):
-        room.trainer(tmp_path / "file" / "run")
+        kit.trainer(tmp_path / "file" / "run")
 
 
 @pytest.mark.parametrize("number", [-1, 1.5, True, "3"])
-def test_num_epochs_must_be_a_number_of_epochs(room, tmp_path, manager, number):
+def test_num_epochs_must_be_a_number_of_epochs(kit, tmp_path, manager, number):
     with pytest.raises(ConfigError, match="num_epochs must be an integer of at least 0"):
-        room.trainer(tmp_path).train(number, manager())
+        kit.trainer(tmp_path).train(number, manager())
 
 
-def test_integers_of_numpy_are_integers(room, tmp_path, manager):
-    trainer = room.trainer(tmp_path, val_freq=np.int64(2), save_freq=np.int32(2), log_freq=np.int64(1))
+def test_integers_of_numpy_are_integers(kit, tmp_path, manager):
+    trainer = kit.trainer(tmp_path, val_freq=np.int64(2), save_freq=np.int32(2), log_freq=np.int64(1))
     trainer.train(np.int64(2), manager(), manager(7))
     assert [record["epoch"] for record in trainer.state.history if "val_mse" in record] == [2]
-    assert room.trainer(tmp_path).state.epoch == 2
+    assert kit.trainer(tmp_path).state.epoch == 2
 
 
-def test_criterions_and_positional_losses_are_the_historic_spellings(room, tmp_path, manager):
-    settings = {name: value for name, value in room.settings.items() if name != "losses"}
+def test_criterions_and_positional_losses_are_the_historic_spellings(kit, tmp_path, manager):
+    settings = {name: value for name, value in kit.settings.items() if name != "losses"}
     with pytest.warns(DeprecationWarning, match="'criterions' is now called 'losses'"):
-        first = room.trainer_cls(room.build(), tmp_path / "a", criterions={"mse": room.loss}, **settings)
+        first = kit.trainer_cls(kit.build(), tmp_path / "a", criterions={"mse": kit.loss}, **settings)
     with pytest.warns(DeprecationWarning, match="the third argument is key_mapping; pass losses by name"):
-        second = room.trainer_cls(room.build(), tmp_path / "b", {"mse": room.loss}, **settings)
-    assert room.same(room.read(first.train(1, manager())), room.read(second.train(1, manager())))
+        second = kit.trainer_cls(kit.build(), tmp_path / "b", {"mse": kit.loss}, **settings)
+    assert kit.same(kit.read(first.train(1, manager())), kit.read(second.train(1, manager())))
 
 
-def test_settings_of_the_constructor_are_shown_by_help(room):
+def test_settings_of_the_constructor_are_shown_by_help(kit):
     import inspect
 
-    names = inspect.signature(room.trainer_cls).parameters
+    names = inspect.signature(kit.trainer_cls).parameters
     assert {"network", "save_path", "key_mapping", "losses", "optimizer_cls", "val_score_key", "fold"} <= names.keys()

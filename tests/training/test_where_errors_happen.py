@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from small_rooms import build_room
+from small_backends import build_kit
 
 from delira.data_loading import BaseDataManager, BaseLazyDataset
 from delira.errors import DataError
@@ -33,12 +33,12 @@ def lazy(tmp_path, bad=None, n=12, wrong_shape=False):
 
 
 def test_a_sample_of_a_fold_is_named_by_its_number_in_the_dataset_and_by_its_file(tmp_path):
-    room = build_room("toy")
-    good = room.experiment(tmp_path / "good").kfold(lazy(tmp_path), **SPLITS)
+    kit = build_kit("toy")
+    good = kit.experiment(tmp_path / "good").kfold(lazy(tmp_path), **SPLITS)
     for part, role in (("train", "training"), ("val", "validation"), ("test", "test")):
         bad = int(getattr(good.folds[0], f"{part}_indices")[-1])
         with pytest.raises(ValueError, match="broken") as caught:
-            room.experiment(tmp_path / part).kfold(lazy(tmp_path, bad), **SPLITS)
+            kit.experiment(tmp_path / part).kfold(lazy(tmp_path, bad), **SPLITS)
         told = notes(caught)
         assert f"while sample {bad} of BaseLazyDataset ({tmp_path / f'case_{bad:02d}.npy'}) was loaded" in told
         assert f" {role}" in told
@@ -78,14 +78,14 @@ def test_epochs_are_counted_from_1_and_the_part_is_said(tmp_path, manager, role)
     augmented.transforms = failing
     data = (augmented, manager(4)) if role == "training" else (manager(4), augmented)
     with pytest.raises(ValueError, match="augmented") as caught:
-        build_room("toy").experiment(tmp_path, training={"num_epochs": 9}).run(*data)
+        build_kit("toy").experiment(tmp_path, training={"num_epochs": 9}).run(*data)
     told = notes(caught)
     assert f"in the {role} of fold 0, epoch 4" in told  # the first of the calls looked at a batch beforehand
     assert "while batch 1 of epoch 4 (fold 0, seed 0; samples" in told
 
 
-def test_an_error_inside_of_forward_tells_entries_and_shapes(room, tmp_path, manager):
-    class Failing(room.network):
+def test_an_error_inside_of_forward_tells_entries_and_shapes(kit, tmp_path, manager):
+    class Failing(kit.network):
         """A network whose forward fails at its third batch."""
 
         n = 0
@@ -96,7 +96,7 @@ def test_an_error_inside_of_forward_tells_entries_and_shapes(room, tmp_path, man
                 raise ValueError("cannot be reshaped")
             return super().__call__(*args, **kwargs)
 
-    experiment = room.experiment(tmp_path, cls=Failing, training={"num_epochs": 3, "compiled": False})
+    experiment = kit.experiment(tmp_path, cls=Failing, training={"num_epochs": 3, "compiled": False})
     with pytest.raises(ValueError, match="cannot be reshaped") as caught:
         experiment.run(manager())
     told = notes(caught)
@@ -107,13 +107,13 @@ def test_an_error_inside_of_forward_tells_entries_and_shapes(room, tmp_path, man
 
 
 def test_an_error_inside_of_forward_in_a_test_tells_shapes(tmp_path, manager):
-    room = build_room("toy")
+    kit = build_kit("toy")
 
-    class Failing(room.network):
+    class Failing(kit.network):
         def __call__(self, *args, **kwargs):
             raise ValueError("cannot be reshaped")
 
     with pytest.raises(ValueError, match="cannot be reshaped") as caught:
-        room.experiment(tmp_path).test(room.build(cls=Failing), manager())
+        kit.experiment(tmp_path).test(kit.build(cls=Failing), manager())
     assert "the network was called with 'data' of shape (4, 3)" in notes(caught)
     assert "in the test" in notes(caught)

@@ -41,18 +41,18 @@ def loop():
 @pytest.mark.parametrize("bad", [0, 20])
 @pytest.mark.parametrize("kfold", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("does", [loop, lambda: signal.raise_signal(signal.SIGKILL)], ids=["loop", "kill"])
-def test_a_sample_that_never_comes_ends_a_run_with_an_error(room, lazy, tmp_path, does, kfold, bad):
+def test_a_sample_that_never_comes_ends_a_run_with_an_error(kit, lazy, tmp_path, does, kfold, bad):
     manager = BaseDataManager(lazy(bad, does), 4, 2, worker_settings=PATIENT)
-    experiment = room.experiment(tmp_path)
+    experiment = kit.experiment(tmp_path)
     with pytest.raises(WorkerError, match="while it loaded sample"):
         experiment.kfold(manager, num_splits=2) if kfold else experiment.run(manager)
 
 
 @pytest.mark.timeout(60)
 @pytest.mark.filterwarnings("ignore:sample .* is left out:UserWarning")
-def test_or_is_left_out(room, lazy, tmp_path):
+def test_or_is_left_out(kit, lazy, tmp_path):
     manager = BaseDataManager(lazy(0, loop), 4, 2, worker_settings=PATIENT, bad_samples="skip")
-    result = room.experiment(tmp_path).kfold(manager, num_splits=2)
+    result = kit.experiment(tmp_path).kfold(manager, num_splits=2)
     reason = "the worker that read it did not answer for 0.5 s (time_limit)"
     assert {index: why for fold in result.folds for index, why in fold.left_out.items()} == {0: reason}
 
@@ -75,10 +75,10 @@ class Louder(AbstractCallback):
 
 @pytest.mark.sampled("values")
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_callback_changes_the_transforms_of_the_run(room, manager, tmp_path, workers):
+def test_a_callback_changes_the_transforms_of_the_run(kit, manager, tmp_path, workers):
     def trained(name, **more):
         data = manager(12, n_process_augmentation=workers, transforms=Noise())
-        trainer = room.trainer(tmp_path / name, **more)
+        trainer = kit.trainer(tmp_path / name, **more)
         trainer.train(3, data)
         return [entry["mse"] for entry in trainer.state.history]
 
@@ -86,15 +86,15 @@ def test_a_callback_changes_the_transforms_of_the_run(room, manager, tmp_path, w
     assert len({*plain} & {*louder}) == 0
 
 
-def test_what_a_callback_changes_is_the_same_with_workers(room, manager, tmp_path):
+def test_what_a_callback_changes_is_the_same_with_workers(kit, manager, tmp_path):
     histories = []
     for workers in (0, 2):
         data = manager(12, n_process_augmentation=workers, transforms=Noise())
-        trainer = room.trainer(tmp_path / str(workers), callbacks=[Louder()])
+        trainer = kit.trainer(tmp_path / str(workers), callbacks=[Louder()])
         trainer.train(3, data)
         histories.append(trainer.state.history)
     assert histories[0] == histories[1]
 
 
-def test_outside_of_a_training_there_are_no_data(room, tmp_path):
-    assert room.trainer(tmp_path).train_data is None
+def test_outside_of_a_training_there_are_no_data(kit, tmp_path):
+    assert kit.trainer(tmp_path).train_data is None

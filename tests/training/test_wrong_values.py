@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from small_rooms import build_room
+from small_backends import build_kit
 
 import delira
 from delira.data_loading import BaseDataManager
@@ -21,7 +21,7 @@ from delira.errors import ConfigError, DataError, NetworkError
         ("save_path", [], r"save_path must be a path, got \[\]"),
         ("save_path", b"x", "save_path must be a path, got b'x'"),
         ("save_path", "a\0b", "save_path must be a path"),
-        ("model_cls", int, "int has no closure; subclass the network class of a room"),
+        ("model_cls", int, "int has no closure; subclass the network class of a backend"),
         ("model_cls", dict, "dict has no closure; subclass"),
         ("trainer_cls", int, "trainer_cls must be BaseNetworkTrainer or a subclass of it, got <class 'int'>"),
         ("trainer_cls", 5, "trainer_cls must be BaseNetworkTrainer"),
@@ -31,10 +31,10 @@ from delira.errors import ConfigError, DataError, NetworkError
 )
 def test_an_argument_of_an_experiment_that_cannot_be_is_refused(tmp_path, monkeypatch, argument, value, message):
     monkeypatch.chdir(tmp_path)
-    room = build_room("toy")
-    given = {"params": {"model": {"n_features": 3}}, "model_cls": room.network, "save_path": tmp_path, argument: value}
+    kit = build_kit("toy")
+    given = {"params": {"model": {"n_features": 3}}, "model_cls": kit.network, "save_path": tmp_path, argument: value}
     with pytest.raises(NetworkError if argument == "model_cls" else ConfigError, match=message):
-        room.experiment_cls(**given)
+        kit.experiment_cls(**given)
     assert not [*tmp_path.rglob("*")]
 
 
@@ -50,8 +50,8 @@ def _of(message, role):
 
 @pytest.mark.parametrize(("data", "message"), BAD_DATA, ids=str)
 def test_what_gives_no_batches_is_refused_before_there_is_a_run(tmp_path, manager, data, message):
-    experiment = build_room("toy").experiment(tmp_path)
-    network = build_room("toy").build()
+    experiment = build_kit("toy").experiment(tmp_path)
+    network = build_kit("toy").build()
     with pytest.raises(DataError, match=_of(message, "training")):
         experiment.run(data)
     with pytest.raises(DataError, match=_of(message, "test")):
@@ -63,7 +63,7 @@ def test_what_gives_no_batches_is_refused_before_there_is_a_run(tmp_path, manage
 
 
 def test_a_dataset_is_told_to_be_wrapped_and_a_used_up_generator_that_it_is(tmp_path, manager):
-    experiment, network = build_room("toy").experiment(tmp_path), build_room("toy").build()
+    experiment, network = build_kit("toy").experiment(tmp_path), build_kit("toy").build()
     for call in (lambda: experiment.run(manager().dataset), lambda: experiment.test(network, manager().dataset)):
         with pytest.raises(DataError, match="data is a dataset; wrap it: BaseDataManager"):
             call()
@@ -78,19 +78,19 @@ def test_a_dataset_is_told_to_be_wrapped_and_a_used_up_generator_that_it_is(tmp_
 @pytest.mark.parametrize("network", [None, 5, "net", int])
 def test_a_test_of_what_is_no_network_is_refused(tmp_path, manager, network):
     with pytest.raises(NetworkError, match="test needs a trained network, such as run returns, got"):
-        build_room("toy").experiment(tmp_path).test(network, manager())
+        build_kit("toy").experiment(tmp_path).test(network, manager())
 
 
 @pytest.mark.parametrize("name", ["metrics", "metric_keys", "train_kwargs", "test_kwargs"])
 @pytest.mark.parametrize("value", [5, "x", []], ids=str)
 def test_a_part_of_kfold_without_names_is_refused(tmp_path, manager, name, value):
     with pytest.raises(ConfigError, match=f"{name} must be a dict with names as keys, got"):
-        build_room("toy").experiment(tmp_path).kfold(manager(), num_splits=2, **{name: value})
+        build_kit("toy").experiment(tmp_path).kfold(manager(), num_splits=2, **{name: value})
 
 
 @pytest.mark.parametrize("value", ["x", 5, []], ids=str)
 def test_allow_changes_is_a_flag(tmp_path, manager, value):
-    experiment = build_room("toy").experiment(tmp_path)
+    experiment = build_kit("toy").experiment(tmp_path)
     for call in (experiment.run, experiment.kfold):
         with pytest.raises(ConfigError, match="allow_changes must be True or False"):
             call(manager(), allow_changes=value)
@@ -101,7 +101,7 @@ def test_a_batch_without_samples_is_refused(tmp_path, manager, role):
     empty = [{"data": np.zeros((0, 3)), "label": np.zeros((0, 1))}]
     data = (empty, None) if role == "training" else (manager(), empty)
     with pytest.raises(DataError, match="a batch has no sample: its first entry is empty"):
-        build_room("toy").experiment(tmp_path).run(*data)
+        build_kit("toy").experiment(tmp_path).run(*data)
 
 
 @pytest.mark.parametrize(
@@ -222,6 +222,6 @@ def test_a_step_of_a_schedule_is_a_whole_number(step_size):
     with pytest.raises(ConfigError, match="step_size"):
         delira.training.callbacks.StepLR(step_size)
     with pytest.raises(ConfigError, match="step_size"):
-        build_room("torch").trainer(
+        build_kit("torch").trainer(
             None, lr_scheduler_cls=torch.optim.lr_scheduler.StepLR, lr_scheduler_params={"step_size": step_size}
         )

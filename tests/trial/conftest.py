@@ -1,4 +1,4 @@
-"""The kit of each room, and data, for the tests of the Trial."""
+"""The kit of each backend, and data, for the tests of the Trial."""
 
 import numpy as np
 import pytest

@@ -9,7 +9,7 @@ import pytest
 
 import delira
 
-#: room -> its framework's package, and the class of its kit in ``kit_<room>``
+#: backend -> its framework's package, and the class of its kit in ``kit_<backend>``
 KITS = {
     "torch": ("torch", "TorchKit"),
     "tensorflow": ("tensorflow", "TensorFlowKit"),
@@ -52,11 +52,11 @@ TITLES = {
     29: "Distributed by callbacks",
     30: "Serialisation both ways",
 }
-#: case -> room -> "yes", or why not
+#: case -> backend -> "yes", or why not
 SHOWN: dict[int, dict[str, str]] = {number: {} for number in TITLES}
 
 
-ROOMS = pytest.mark.parametrize("kit", DIFFERENTIABLE, indirect=True)
+BACKENDS = pytest.mark.parametrize("kit", DIFFERENTIABLE, indirect=True)
 TORCH = pytest.mark.parametrize("kit", ["torch"], indirect=True)
 #: of a linear network
 WEIGHT = np.array([[0.1, -0.2], [0.3, 0.4], [-0.5, 0.6]], "f4")
@@ -65,7 +65,7 @@ WEIGHT = np.array([[0.1, -0.2], [0.3, 0.4], [-0.5, 0.6]], "f4")
 def needs_checkpoints(kit: Any) -> None:
     """Skip a test that writes the state of a trial where a package is missing for that."""
     if type(kit).__name__ == "SklearnKit":
-        pytest.importorskip("skops", reason="the checkpoints of the sklearn room need the package 'skops'")
+        pytest.importorskip("skops", reason="the checkpoints of the sklearn backend need the package 'skops'")
 
 
 def quiet(*args: Any, **settings: Any) -> delira.Trial:
@@ -101,60 +101,60 @@ def descend(weight: np.ndarray, batches: Any, rate: float) -> tuple[np.ndarray, 
 
 def case(
     number: int,
-    *rooms: str,
+    *backends: str,
     without: Mapping[str, str] | None = None,
     fails: Mapping[str, str] | None = None,
     only: str = "",
 ) -> Callable[[Any], Any]:
-    """Mark a test as one of an acceptance case; it gets the ``kit`` of each room.
+    """Mark a test as one of an acceptance case; it gets the ``kit`` of each backend.
 
     Parameters
     ----------
     number
         Of the case in the contract.
-    *rooms
+    *backends
         Where it runs; all differentiable ones if none is named.
     without
-        Room -> why the case is not for it.
+        Backend -> why the case is not for it.
     fails
-        Room -> what is wrong in the library: the test is expected to fail there.
+        Backend -> what is wrong in the library: the test is expected to fail there.
     only
-        Why the case is for the named rooms alone.
+        Why the case is for the named backends alone.
     """
-    rooms, fails, without = rooms or DIFFERENTIABLE, fails or {}, dict(without or {})
+    backends, fails, without = backends or DIFFERENTIABLE, fails or {}, dict(without or {})
     if number not in OF_ESTIMATORS:
         without.setdefault("sklearn", "an estimator learns by itself: no gradients")
     shown = SHOWN[number]
-    for room in KITS:
-        if room in fails:
-            shown[room] = f"not yet: {fails[room]}"
-        elif room in rooms and not shown.get(room, "").startswith("not yet"):
-            shown[room] = "yes"
+    for backend in KITS:
+        if backend in fails:
+            shown[backend] = f"not yet: {fails[backend]}"
+        elif backend in backends and not shown.get(backend, "").startswith("not yet"):
+            shown[backend] = "yes"
         else:
-            if reason := without.get(room, only):
-                shown.setdefault(room, reason)
+            if reason := without.get(backend, only):
+                shown.setdefault(backend, reason)
     params = [
-        pytest.param(room, marks=[pytest.mark.xfail(reason=fails[room], strict=True)] if room in fails else [])
-        for room in rooms
+        pytest.param(backend, marks=[pytest.mark.xfail(reason=fails[backend], strict=True)] if backend in fails else [])
+        for backend in backends
     ]
     return pytest.mark.parametrize("kit", params, indirect=True)
 
 
-def build_kit(room: str) -> Any:
-    """The kit of a room, or a skipped test where its framework is not installed."""
-    package, name = KITS[room]
-    pytest.importorskip(package, reason=f"the {room} room needs the package {package!r}, which is not installed")
-    return getattr(importlib.import_module(f"kit_{room}"), name)()
+def build_kit(backend: str) -> Any:
+    """The kit of a backend, or a skipped test where its framework is not installed."""
+    package, name = KITS[backend]
+    pytest.importorskip(package, reason=f"the {backend} backend needs the package {package!r}, which is not installed")
+    return getattr(importlib.import_module(f"kit_{backend}"), name)()
 
 
 def table() -> str:
     """The cases as a table of Markdown, with the reasons below it."""
-    rooms, reasons = list(KITS), []
-    lines = ["| Case | What | " + " | ".join(rooms) + " |", "|---|---|" + "---|" * len(rooms)]
+    backends, reasons = list(KITS), []
+    lines = ["| Case | What | " + " | ".join(backends) + " |", "|---|---|" + "---|" * len(backends)]
     for number, title in TITLES.items():
         cells = []
-        for room in rooms:
-            found = SHOWN[number].get(room, "no test")
+        for backend in backends:
+            found = SHOWN[number].get(backend, "no test")
             if found != "yes" and found not in reasons:
                 reasons.append(found)
             cells.append("yes" if found == "yes" else f"- ({reasons.index(found) + 1})")
@@ -163,7 +163,7 @@ def table() -> str:
 
 
 class Kit:
-    """What is the same in each room.
+    """What is the same in each backend.
 
     A kit has: ``array``, ``numpy``, ``linear`` (``y = x @ weight``), ``module`` (weights by name, and a function of the
     network and its inputs), ``state_module`` (the same, and the state), ``sgd``, ``adam``, ``mse``, ``cross_entropy``

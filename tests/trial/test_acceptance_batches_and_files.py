@@ -167,12 +167,12 @@ def test_ac_29_two_processes_train_together_by_torch_distributed(kit, tmp_path):
 @pytest.mark.slow
 @case(29)
 def test_ac_29_two_processes_train_together_by_callbacks_alone(kit, tmp_path):
-    """The same in any room, over a socket; interpreters and frameworks start, so it takes seconds."""
-    import two_rooms
+    """The same in any backend, over a socket; interpreters and frameworks start, so it takes seconds."""
+    import two_backends
     from two_processes_data import data
 
     results = [tmp_path / f"{rank}.npz" for rank in (0, 1)]
-    command = [sys.executable, two_rooms.__file__, kit.name]
+    command = [sys.executable, two_backends.__file__, kit.name]
     running = [subprocess.Popen([*command, str(rank), tmp_path / "socket", results[rank]]) for rank in (0, 1)]
     assert [process.wait(timeout=110) for process in running] == [0, 0]
     first, second = map(np.load, results)

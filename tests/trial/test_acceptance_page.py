@@ -1,4 +1,4 @@
-"""Each case and each defect of the contract has a test, and docs/acceptance.md says which room shows which."""
+"""Each case and each defect of the contract has a test, and docs/acceptance.md says which backend shows which."""
 
 import importlib
 import re

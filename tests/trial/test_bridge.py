@@ -10,14 +10,14 @@ from delira.training.callbacks.decorators import on_end_epoch
 
 
 def torch_parts():
-    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+    torch = pytest.importorskip("torch", reason="the torch backend needs the package 'torch', which is not installed")
     torch.manual_seed(0)
     net = torch.nn.Linear(3, 2)
     return net, torch.optim.SGD(net.parameters(), 0.5, momentum=0.5), torch.nn.CrossEntropyLoss()
 
 
 def tensorflow_parts():
-    pytest.importorskip("tensorflow", reason="the tensorflow room needs the package 'tensorflow', not installed")
+    pytest.importorskip("tensorflow", reason="the tensorflow backend needs the package 'tensorflow', not installed")
     import keras
 
     net = keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(2)])
@@ -26,7 +26,7 @@ def tensorflow_parts():
 
 
 def jax_parts():
-    nnx = pytest.importorskip("flax.nnx", reason="the jax room needs the package 'flax', which is not installed")
+    nnx = pytest.importorskip("flax.nnx", reason="the jax backend needs the package 'flax', which is not installed")
     import optax
 
     def loss(prediction, target):
@@ -35,7 +35,7 @@ def jax_parts():
     return nnx.Linear(3, 2, rngs=nnx.Rngs(0)), optax.sgd(0.5, momentum=0.5), loss
 
 
-every_room = pytest.mark.parametrize("parts", [torch_parts, tensorflow_parts, jax_parts])
+every_backend = pytest.mark.parametrize("parts", [torch_parts, tensorflow_parts, jax_parts])
 
 
 def manager():
@@ -45,7 +45,7 @@ def manager():
 
 
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # Keras, when it copies a model
-@every_room
+@every_backend
 def test_folds_begin_with_the_module_as_it_is_and_leave_it_alone(parts, tmp_path):
     net, optimizer, loss = parts()
     epochs = []
@@ -76,7 +76,7 @@ def test_the_metric_is_that_of_all_cases_that_were_left_out(tmp_path):
 
 
 def test_groups_of_parameters_keep_their_options():
-    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+    torch = pytest.importorskip("torch", reason="the torch backend needs the package 'torch', which is not installed")
     import copy
 
     from delira.backends.torch.backend import BACKEND
@@ -115,7 +115,7 @@ def test_a_module_that_was_fitted_is_refused(tmp_path):
 
 
 def test_a_closure_is_the_step_and_the_optimizer_updates_after_it():
-    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+    torch = pytest.importorskip("torch", reason="the torch backend needs the package 'torch', which is not installed")
     from delira.state import LOSS, MODEL, OPTIMIZER, Y_PRED, Y_TRUE, X
 
     def closure(state):

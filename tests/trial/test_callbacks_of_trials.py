@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 from event_files import read_events
-from kits import ROOMS, TORCH, WEIGHT, descend, quiet
+from kits import BACKENDS, TORCH, WEIGHT, descend, quiet
 
 from delira.metrics import lambda_metric, mean
 from delira.state import LOSS, MODEL, Y_TRUE, X, state_key
@@ -63,7 +63,7 @@ def rates_of(trial, seen):
     return note
 
 
-@ROOMS
+@BACKENDS
 def test_b01_gradient_norm_clipping_clips_every_batch(kit, line):
     x, y = line
     net, rate = kit.linear(WEIGHT), 1e-3
@@ -80,7 +80,7 @@ def test_b01_gradient_norm_clipping_clips_every_batch(kit, line):
 
 
 @pytest.mark.sampled("values")
-@ROOMS
+@BACKENDS
 @pytest.mark.parametrize(("decay", "p"), [(WeightDecay, 2), (L1WeightDecay, 1), (L2WeightDecay, 2)])
 def test_b02_weight_decay_decays_on_every_batch(kit, line, decay, p):
     net = kit.linear(WEIGHT)
@@ -102,7 +102,7 @@ def test_b02_weight_decay_decays_on_every_batch(kit, line, decay, p):
 
 
 @pytest.mark.sampled("values")
-@ROOMS
+@BACKENDS
 @pytest.mark.parametrize("is_built_in", [True, False])
 def test_b03_weight_decay_works_without_a_criterion(kit, line, is_built_in):
     @traceable
@@ -121,7 +121,7 @@ def test_b03_weight_decay_works_without_a_criterion(kit, line, is_built_in):
 
 
 @pytest.mark.sampled("values")
-@ROOMS
+@BACKENDS
 @pytest.mark.parametrize("how", ["one run", "two runs", "two trials"])
 def test_b10_a_schedule_goes_on_in_the_next_run_and_after_a_resume(kit, line, how):
     seen = []
@@ -141,7 +141,7 @@ def test_b10_a_schedule_goes_on_in_the_next_run_and_after_a_resume(kit, line, ho
     np.testing.assert_allclose(seen, [1, 1, 0.1, 0.1, 0.01, 0.01], rtol=1e-5)
 
 
-@ROOMS
+@BACKENDS
 def test_b11_a_cycle_counts_epochs_and_looks_at_no_loss(kit, line):
     seen = []
     net = kit.linear(WEIGHT)
@@ -158,7 +158,7 @@ def numbered_images(kit, n=6, size=9):
     return np.ascontiguousarray(images), np.arange(n).astype(kit.label_type)
 
 
-@ROOMS
+@BACKENDS
 def test_b22_the_weight_of_a_label_is_the_area_that_is_really_there(kit):
     images, labels = numbered_images(kit)
     net, shares = kit.module({"w": 1.0}, lambda net, x: net.w * x), []
@@ -177,7 +177,7 @@ def test_b22_the_weight_of_a_label_is_the_area_that_is_really_there(kit):
 
 
 @pytest.mark.sampled("values")
-@ROOMS
+@BACKENDS
 @pytest.mark.parametrize("is_numpy", [True, False])
 def test_b23_the_users_images_are_not_written_into(kit, is_numpy):
     images, labels = numbered_images(kit)
@@ -197,7 +197,7 @@ def test_b23_the_users_images_are_not_written_into(kit, is_numpy):
 
 
 @pytest.mark.sampled("values")
-@ROOMS
+@BACKENDS
 @pytest.mark.parametrize("name", ["roc_auc_score", "f1"])
 def test_b24_auto_knows_that_scores_are_better_the_larger(kit, line, tmp_path, name):
     def fit(sign):
@@ -240,7 +240,7 @@ class Second(First):
         self.number = state["second"]
 
 
-@ROOMS
+@BACKENDS
 def test_b26_states_find_their_callbacks_whatever_the_order_and_number(kit, line):
     def make(*callbacks):
         net = kit.linear(WEIGHT)
@@ -261,7 +261,7 @@ def test_b26_states_find_their_callbacks_whatever_the_order_and_number(kit, line
         assert [one.number for one in callbacks if isinstance(one, First)] == wanted
 
 
-@ROOMS
+@BACKENDS
 def test_b27_a_callback_of_a_local_class_is_in_the_checkpoint(kit, line, tmp_path):
     class Local(First):
         pass
@@ -340,7 +340,7 @@ def test_b30_who_closes_a_shared_writer_first_leaves_it_to_the_others(tmp_path):
 
 
 @pytest.mark.sampled("values")
-@ROOMS
+@BACKENDS
 @pytest.mark.parametrize("kind", [MostRecent, Interval])
 def test_b32_names_of_checkpoints_need_no_validation(kit, line, tmp_path, monkeypatch, kind):
     monkeypatch.chdir(tmp_path)
@@ -349,7 +349,7 @@ def test_b32_names_of_checkpoints_need_no_validation(kit, line, tmp_path, monkey
     assert [path.stem for path in tmp_path.iterdir()] == ["model.00"]
 
 
-@ROOMS
+@BACKENDS
 def test_b32_zero_bias_leaves_layers_without_a_bias_alone(kit):
     """Of two layers one has a bias."""
     if kit.name == "torch":
@@ -402,7 +402,7 @@ class Noted(Callback):
         return {KL: 2.5}
 
 
-@ROOMS
+@BACKENDS
 def test_t01_checkpoints_hold_no_code(kit, line, tmp_path):
     @traceable
     @on_criterion
@@ -428,7 +428,7 @@ def test_t01_checkpoints_hold_no_code(kit, line, tmp_path):
     assert kit.stored(trial.state_dict(), tmp_path / "tree")["history"] == trial.history
 
 
-@ROOMS
+@BACKENDS
 def test_t02_the_rate_falls_on_a_plateau_with_the_torch_of_today(kit, line):
     x, seen = line[0], []
     net = kit.linear(WEIGHT)
@@ -439,7 +439,7 @@ def test_t02_the_rate_falls_on_a_plateau_with_the_torch_of_today(kit, line):
     np.testing.assert_allclose(seen, [1.0, 1.0, 0.1, 0.01], rtol=1e-5)
 
 
-@ROOMS
+@BACKENDS
 def test_t03_grids_of_images_are_made_in_a_real_run(kit, tmp_path):
     pytest.importorskip("tensorboardX", reason="TensorBoard needs the package 'tensorboardX'")
     images, labels = numbered_images(kit, 4, 3)

@@ -6,7 +6,7 @@ import weakref
 
 import numpy as np
 import pytest
-from kits import ROOMS, TORCH, WEIGHT, linear_trial, quiet, tunable_trial
+from kits import BACKENDS, TORCH, WEIGHT, linear_trial, quiet, tunable_trial
 
 from delira import state as keys
 from delira.errors import ConfigError
@@ -22,7 +22,7 @@ from delira.training.callbacks.decorators import (
 from delira.trial import base_closure, standard_closure
 
 
-@ROOMS
+@BACKENDS
 def test_what_on_sample_makes_of_a_batch_is_what_a_closure_learns_and_what_is_measured(kit, line):
     seen, found = [], []
 
@@ -48,7 +48,7 @@ def test_what_on_sample_makes_of_a_batch_is_what_a_closure_learns_and_what_is_me
 
 
 @pytest.mark.sampled("values")
-@ROOMS
+@BACKENDS
 @pytest.mark.parametrize("settings", [{}, {"mixed_precision": "bf16"}, {"gradient_accumulation_steps": 2}])
 def test_a_standard_closure_is_the_step_as_it_comes_whatever_the_settings(kit, line, settings):
     weights = []
@@ -62,7 +62,7 @@ def test_a_standard_closure_is_the_step_as_it_comes_whatever_the_settings(kit, l
     np.testing.assert_array_equal(*weights)
 
 
-@ROOMS
+@BACKENDS
 def test_a_closure_that_is_set_after_some_epochs_goes_on_from_there(kit, line):
     net, trial = tunable_trial(kit)
     trial.with_train_data(*line, 4).run(2)
@@ -73,7 +73,7 @@ def test_a_closure_that_is_set_after_some_epochs_goes_on_from_there(kit, line):
     np.testing.assert_allclose(kit.weight(net), kit.weight(other), rtol=1e-6)
 
 
-@ROOMS
+@BACKENDS
 def test_gradients_that_a_callback_leaves_out_are_applied(kit, blobs):
     def weights(callbacks, closure):
         net = kit.mlp()
@@ -136,7 +136,7 @@ def test_a_closure_by_hand_calls_the_hooks_and_is_told_what_it_left_out(kit, lin
         _ = trial.callbacks.on_nothing
 
 
-@ROOMS
+@BACKENDS
 def test_a_standard_closure_is_also_made(kit, line):
     found, wanted = (
         trial.with_train_data(*line, 6).run(1)
@@ -145,7 +145,7 @@ def test_a_standard_closure_is_also_made(kit, line):
     assert found[0]["loss"] == pytest.approx(wanted[0]["loss"], rel=1e-6)
 
 
-@ROOMS
+@BACKENDS
 def test_several_optimizers_need_a_closure(kit, line):
     nets = {"generator": kit.linear(np.zeros((3, 2))), "discriminator": kit.linear(np.zeros((3, 2)))}
     optimizers = {name: kit.sgd_of(net, 0.1) for name, net in nets.items()}
@@ -153,7 +153,7 @@ def test_several_optimizers_need_a_closure(kit, line):
         quiet(kit.both(**nets), optimizers, kit.mse).with_train_data(*line).run(1)
 
 
-@ROOMS
+@BACKENDS
 def test_one_closure_of_several_optimizers_updates(kit, line):
     nets = {"generator": kit.linear(np.zeros((3, 2))), "discriminator": kit.linear(np.zeros((3, 2)))}
     optimizers = {name: kit.sgd_of(net, 0.1) for name, net in nets.items()}

@@ -4,7 +4,7 @@ import logging
 
 import numpy as np
 import pytest
-from kits import ROOMS, WEIGHT, quiet, tunable_trial
+from kits import BACKENDS, WEIGHT, quiet, tunable_trial
 
 from delira.state import BATCH, EPOCH, LOSS, Y_PRED, X, state_key
 from delira.training.callbacks.decorators import (
@@ -15,7 +15,7 @@ from delira.training.callbacks.decorators import (
     traceable,
 )
 
-compiled_rooms = pytest.mark.parametrize("kit", ["tensorflow", "jax"], indirect=True)
+compiled_backends = pytest.mark.parametrize("kit", ["tensorflow", "jax"], indirect=True)
 ARRAYS = np.ones((8, 3), "f4"), np.zeros((8, 2), "f4")
 
 
@@ -38,7 +38,7 @@ class Tracings:
 
 
 @pytest.mark.sampled("values")
-@compiled_rooms
+@compiled_backends
 @pytest.mark.parametrize("kind", ["array", "numpy", "tuple"])
 def test_a_step_follows_an_array_of_the_state(kit, kind):
     key, tracings = state_key("factor"), Tracings()
@@ -59,7 +59,7 @@ def test_a_step_follows_an_array_of_the_state(kit, kind):
     assert tracings.number <= 4  # as a constant, then as an input: not once more for each value
 
 
-@compiled_rooms
+@compiled_backends
 def test_a_step_follows_an_array_that_is_written_into(kit):
     key, array = state_key("written_into"), np.zeros(1, "f4")
 
@@ -76,7 +76,7 @@ def test_a_step_follows_an_array_that_is_written_into(kit):
     assert losses_of(kit, write, add)[0] == [0, 1, 2]
 
 
-@compiled_rooms
+@compiled_backends
 def test_on_sample_runs_beside_a_compiled_step(kit, caplog):
     key, tracings, seen = state_key("number"), Tracings(), []
 
@@ -101,7 +101,7 @@ def test_on_sample_runs_beside_a_compiled_step(kit, caplog):
     assert (kit.numpy(trial.state[X]) == 2).all()
 
 
-@compiled_rooms
+@compiled_backends
 def test_a_hook_that_needs_python_makes_the_steps_eager_and_says_so(kit, caplog):
     seen = []
 
@@ -119,7 +119,7 @@ def test_a_hook_that_needs_python_makes_the_steps_eager_and_says_so(kit, caplog)
     assert len([message for message in caplog.messages if "traceable" in message]) == 1
 
 
-@compiled_rooms
+@compiled_backends
 def test_what_a_step_writes_is_there_afterwards(kit):
     key, seen = state_key("kept"), []
 
@@ -138,7 +138,7 @@ def test_what_a_step_writes_is_there_afterwards(kit):
     assert float(trial.state[LOSS]) == 0
 
 
-@compiled_rooms
+@compiled_backends
 def test_a_step_follows_the_weights_of_another_network(kit):
     """A teacher, say, which learns elsewhere."""
     key, teacher = state_key("teacher"), kit.linear(np.zeros((3, 2)))
@@ -236,7 +236,7 @@ def test_an_array_of_the_state_may_get_another_number_of_axes(kit):
     assert losses_of_reading(kit, lambda e: np.ones((2,) * e, "f4"), lambda s, k: kit.sum(s[k])) == [1, 2, 4, 8]
 
 
-@ROOMS
+@BACKENDS
 def test_a_step_reads_what_the_step_before_has_written(kit, line):
     carried = state_key("carried")
 

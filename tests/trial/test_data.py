@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from kits import ROOMS, TORCH, WEIGHT, linear_trial, quiet, tunable_trial
+from kits import BACKENDS, TORCH, WEIGHT, linear_trial, quiet, tunable_trial
 
 from delira import state as keys
 from delira.errors import ConfigError, DataError
@@ -32,7 +32,7 @@ def test_arrays_come_in_batches_of_one_and_start_no_process(kit, line):
     assert after <= before
 
 
-@ROOMS
+@BACKENDS
 def test_a_batch_to_predict_may_be_two_inputs(kit, line):
     """A network that needs both of a tuple of two is given both; its target is not known (4.3)."""
     x = line[0]
@@ -88,7 +88,7 @@ def test_a_tuple_of_arrays_is_not_stacked(kit, line):
 
 
 @pytest.mark.sampled("values")
-@ROOMS
+@BACKENDS
 @pytest.mark.parametrize("is_first", [True, False])
 def test_543_steps_hold_whether_they_are_said_before_the_data_or_after(kit, line, is_first):
     x, y = line
@@ -125,7 +125,7 @@ def test_145_no_steps_and_no_data_are_refused_in_words(kit, steps):
         linear_trial(kit).with_train_generator([]).run(1)
 
 
-@ROOMS
+@BACKENDS
 def test_370_epochs_of_any_number_of_steps_never_run_out_of_data(kit, line):
     x, y = line
     batches = [(x[:4], y[:4]), (x[4:8], y[4:8]), (x[8:], y[8:])]
@@ -143,7 +143,7 @@ def test_370_what_can_be_gone_through_once_says_so_and_stops_with_no_stop_iterat
     assert len(trial.history) == 1
 
 
-@ROOMS
+@BACKENDS
 def test_525_a_loader_of_the_users_goes_on_over_the_epochs_too(kit, line):
     x, y = line
     batches, seen = [{"in": x[start : start + 4], "out": y[start : start + 4]} for start in (0, 4, 8)], []
@@ -160,7 +160,7 @@ def test_525_a_loader_of_the_users_goes_on_over_the_epochs_too(kit, line):
     np.testing.assert_allclose(seen, x[[0, 4, 8, 0, 4, 8], 0])
 
 
-@ROOMS
+@BACKENDS
 def test_374_any_data_set_can_be_evaluated_and_predicted_under_its_name(kit, line):
     x, y = line
     trial = linear_trial(kit, metrics=["loss", "mse"]).with_train_data(x[:6], y[:6], 4).with_val_data(x[6:], y[6:], 4)
@@ -193,7 +193,7 @@ class Unsized:
 
 
 @pytest.mark.sampled("values")
-@ROOMS
+@BACKENDS
 @pytest.mark.parametrize("kind", ["list", "arrays", "unsized"])
 def test_b04_an_infinite_loader_goes_on_over_the_epochs(kit, kind):
     x, y = np.repeat(np.arange(5.0, dtype="f4")[:, None], 3, axis=1), np.zeros((5, 2), "f4")
@@ -214,7 +214,7 @@ def test_b04_an_infinite_loader_goes_on_over_the_epochs(kit, kind):
     assert [record["train_steps"] for record in history] == [2] * 4
 
 
-@ROOMS
+@BACKENDS
 def test_b05_endless_evaluations_and_predictions_go_on_until_they_are_stopped(kit, line):
     x, y = line
     net, seen = kit.linear(WEIGHT), []
@@ -234,7 +234,7 @@ def test_b05_endless_evaluations_and_predictions_go_on_until_they_are_stopped(ki
 
 
 @pytest.mark.sampled("values")
-@ROOMS
+@BACKENDS
 @pytest.mark.parametrize("steps", [None, 2, 5])
 def test_b06_a_loader_without_a_length_is_trained_validated_and_predicted(kit, line, steps):
     x, y = line
@@ -255,7 +255,7 @@ def _pairs(line, size=4):
     return [(x[start : start + size], y[start : start + size]) for start in range(0, len(x), size)]
 
 
-@ROOMS
+@BACKENDS
 def test_a_loader_draws_from_data_that_nobody_can_count(kit, line):
     def load(state):
         state[X], y = next(state[keys.ITERATOR])
@@ -268,7 +268,7 @@ def test_a_loader_draws_from_data_that_nobody_can_count(kit, line):
     assert record["loss"] == pytest.approx(((x @ WEIGHT) ** 2).mean(), rel=1e-5)
 
 
-@ROOMS
+@BACKENDS
 def test_a_loader_without_targets_leaves_none_of_the_batch_before(kit, line):
     def load(state):
         batch = next(state[keys.ITERATOR])
@@ -330,7 +330,7 @@ def test_an_epoch_that_is_stopped_at_its_end_is_recorded_though_nobody_can_count
     assert [record["train_steps"] for record in trial.with_train_generator(Unsized(_pairs(line))).run(3)] == [3]
 
 
-@ROOMS
+@BACKENDS
 def test_data_without_targets_and_data_that_end(kit, line):
     net, key = kit.linear(np.zeros((3, 2))), state_key("no_target")
     seen = []

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from kits import ROOMS, TORCH, WEIGHT, quiet, tunable_trial
+from kits import BACKENDS, TORCH, WEIGHT, quiet, tunable_trial
 
 from delira.state import BATCH, LOSS, Y_PRED, state_key
 from delira.training.callbacks import (
@@ -47,7 +47,7 @@ def test_b09_an_error_of_a_criterion_of_the_state_arrives_as_it_is(kit, line):
     assert calls == [(12, 2)]
 
 
-@ROOMS
+@BACKENDS
 def test_b09_a_criterion_with_an_optional_target_is_given_the_prediction(kit, line):
     def size(y_pred, y_true=None):
         return kit.mse(y_pred, 0 * y_pred) if y_true is None else kit.mse(y_pred, y_true)
@@ -60,7 +60,7 @@ def test_b09_a_criterion_with_an_optional_target_is_given_the_prediction(kit, li
 
 
 @pytest.mark.sampled("values")
-@ROOMS
+@BACKENDS
 @pytest.mark.parametrize("metrics", [["loss"], []])
 def test_b28_a_loss_that_is_no_number_stops_the_fit_at_its_batch(kit, metrics):
     x, y = np.ones((20, 3), "f4"), np.ones((20, 2), "f4")
@@ -76,7 +76,7 @@ def test_b28_a_loss_that_is_no_number_stops_the_fit_at_its_batch(kit, metrics):
     assert seen == [0, 1, 2, 3]
 
 
-@ROOMS
+@BACKENDS
 def test_a_fit_goes_on_after_an_error_inside_of_a_step(kit, line):
     key, is_broken = state_key("kept_of_second_look"), [True]
 

@@ -11,7 +11,7 @@ import delira
 
 @pytest.mark.parametrize("kit", ["sklearn"], indirect=True)
 def test_a_pipeline_learns_from_labels(kit, blobs):
-    pytest.importorskip("sklearn", reason="the sklearn room needs the package scikit-learn")
+    pytest.importorskip("sklearn", reason="the sklearn backend needs the package scikit-learn")
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler

@@ -6,7 +6,7 @@ import importlib.util
 
 import numpy as np
 import pytest
-from kits import ROOMS, TORCH, WEIGHT, linear_trial, quiet
+from kits import BACKENDS, TORCH, WEIGHT, linear_trial, quiet
 
 from delira import state as keys
 from delira.errors import ConfigError, DataError
@@ -24,7 +24,7 @@ from delira.training.callbacks.decorators import (
 )
 
 
-@ROOMS
+@BACKENDS
 def test_290_the_spread_of_equal_values_is_zero_and_real(kit):
     values = np.full((50,), 0.1, "f4")
     net = kit.module({"w": 1.0}, lambda net, x: net.w * x)
@@ -34,7 +34,7 @@ def test_290_the_spread_of_equal_values_is_zero_and_real(kit):
     assert found == pytest.approx(0.0, abs=1e-7)
 
 
-@ROOMS
+@BACKENDS
 def test_306_the_accuracy_of_sequences_is_a_share(kit):
     rng = np.random.default_rng(0)
     scores, labels = rng.normal(size=(6, 5, 9)).astype("f4"), rng.integers(0, 5, (6, 9)).astype(kit.label_type)
@@ -47,7 +47,7 @@ def test_306_the_accuracy_of_sequences_is_a_share(kit):
     assert 0 <= record["running_acc"] <= 1
 
 
-@ROOMS
+@BACKENDS
 def test_453_accuracy_may_be_of_other_entries(kit, blobs):
     x, labels = blobs
     scores, wanted = state_key("scores"), state_key("wanted")
@@ -118,7 +118,7 @@ def test_b13_rows_of_batches_and_of_epochs_have_their_values_under_the_same_head
     assert {row["loss"] + row["val_loss"] for row in of_batches} == {""}
 
 
-@ROOMS
+@BACKENDS
 def test_b16_the_loss_is_the_mean_over_samples_not_batches(kit):
     """Four samples with the loss 0.5 and one with 9949.5: 1990.3, and not the mean of the batches, 4975."""
     x, y = np.zeros((5, 3), "f4"), np.repeat(np.sqrt(np.array([[0.5]] * 4 + [[9949.5]], "f4")), 2, axis=1)
@@ -138,7 +138,7 @@ def logits_criterion(kit):
 
 
 @pytest.mark.sampled("values")
-@ROOMS
+@BACKENDS
 @pytest.mark.parametrize("metric", ["acc", "binary_acc"])
 def test_b17_logits_are_not_compared_with_one_half(kit, metric):
     logits = np.array([[0.1], [0.2], [0.4], [-1.0]], "f4")  # at 0.5, one of four would be right
@@ -151,7 +151,7 @@ def test_b17_logits_are_not_compared_with_one_half(kit, metric):
     assert trial.evaluate()["val_binary_acc"] == 1.0
 
 
-@ROOMS
+@BACKENDS
 @pytest.mark.parametrize(("aggregate", "ending", "power"), [(std, "std", 1), (var, "var", 2)])
 def test_b18_spreads_are_exact_far_from_zero(kit, aggregate, ending, power):
     values = (np.random.default_rng(0).normal(size=200) + 1e4).astype("f4")
@@ -163,7 +163,7 @@ def test_b18_spreads_are_exact_far_from_zero(kit, aggregate, ending, power):
     assert trial.evaluate()[f"val_value_{ending}"] == pytest.approx(wanted, rel=1e-6)
 
 
-@ROOMS
+@BACKENDS
 def test_b19_one_value_and_none_are_no_error_of_arithmetic(kit, line):
     x, y = line
     net = kit.linear(WEIGHT)
@@ -185,7 +185,7 @@ def test_b19_one_value_and_none_are_no_error_of_arithmetic(kit, line):
         assert all(map(np.isnan, empty.values()))
 
 
-@ROOMS
+@BACKENDS
 def test_b25_the_top_5_of_fewer_classes_and_the_accuracy_of_sequences(kit):
     rng = np.random.default_rng(0)
     scores, labels = rng.normal(size=(6, 3)).astype("f4"), rng.integers(0, 3, 6).astype(kit.label_type)
@@ -212,7 +212,7 @@ def test_a_learning_rate_that_nobody_tells_is_no_metric(kit, line):
             trial.run(1)
 
 
-@ROOMS
+@BACKENDS
 def test_a_metric_that_a_callback_sets_is_recorded_as_a_number(kit, line, tmp_path):
     @on_end_training
     @on_end_validation

@@ -16,7 +16,7 @@ Pair = namedtuple("Pair", "first second")
 
 @pytest.fixture
 def torch():
-    return pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+    return pytest.importorskip("torch", reason="the torch backend needs the package 'torch', which is not installed")
 
 
 def test_network_optimizer_and_batches_become_float64(torch, line):
@@ -78,9 +78,9 @@ def test_a_trial_moves_to_the_gpu_and_back(torch, line):
     assert not net.weight.is_cuda
 
 
-@pytest.mark.parametrize("room", DIFFERENTIABLE)
-def test_a_device_that_is_not_there_is_refused(room, line):
-    kit = build_kit(room)
+@pytest.mark.parametrize("backend", DIFFERENTIABLE)
+def test_a_device_that_is_not_there_is_refused(backend, line):
+    kit = build_kit(backend)
     net = kit.linear(np.zeros((3, 2)))
     trial = quiet(net, kit.sgd(net, 0.1), kit.mse).with_train_data(*line, batch_size=6)
     for _ in range(2):  # before it was run, and after
@@ -89,9 +89,9 @@ def test_a_device_that_is_not_there_is_refused(room, line):
         assert trial.run(1)
 
 
-@pytest.mark.parametrize("room", ["tensorflow", "jax"])
-def test_other_frameworks_build_networks_with_their_number_format(room, line):
-    kit = build_kit(room)
+@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
+def test_other_frameworks_build_networks_with_their_number_format(backend, line):
+    kit = build_kit(backend)
     net = kit.linear(np.zeros((3, 2)))
     with pytest.raises(ConfigError, match="build it with the dtype"):
         quiet(net, kit.sgd(net, 0.1), kit.mse).to(dtype="float64")
@@ -107,17 +107,17 @@ def test_integers_are_no_number_format_of_a_network(torch):
         quiet(net, kit.sgd(net, 0.1), kit.mse).to(torch.int32)
 
 
-@pytest.mark.parametrize("room", [*DIFFERENTIABLE, "sklearn"])
-def test_modes_are_switched(room):
-    kit = build_kit(room)
+@pytest.mark.parametrize("backend", [*DIFFERENTIABLE, "sklearn"])
+def test_modes_are_switched(backend):
+    kit = build_kit(backend)
     net = kit.mlp()
     trial = quiet(net, kit.adam(net, 0.1), kit.cross_entropy, ["cat_acc"])
     assert trial.eval(TEST_DATA) is trial
     assert trial.metrics.trees[0].prefix == "test_"
-    assert room != "torch" or not net.training
+    assert backend != "torch" or not net.training
     assert trial.train() is trial
     assert trial.metrics.trees[0].prefix == ""
-    assert room != "torch" or net.training
+    assert backend != "torch" or net.training
 
 
 def test_batches_of_any_structure_are_moved(torch):

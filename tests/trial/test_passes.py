@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from kits import ROOMS, TORCH, WEIGHT, build_kit, descend, linear_trial, quiet, tunable_trial
+from kits import BACKENDS, TORCH, WEIGHT, build_kit, descend, linear_trial, quiet, tunable_trial
 from own_networks import OWN_NETWORKS, regression
 
 import delira
@@ -45,7 +45,7 @@ from delira.training.callbacks.decorators import (
 KL = state_key("kl_of_passes")
 
 
-@ROOMS
+@BACKENDS
 def test_metrics_of_the_test_data_stay_out_of_the_history(kit, line):
     trial = linear_trial(kit).with_train_data(*line, 4).with_val_data(*line, 4).with_test_generator([line])
     trial.run(2)
@@ -58,7 +58,7 @@ def test_metrics_of_the_test_data_stay_out_of_the_history(kit, line):
     assert trial.history == [before[0], {**before[1], **values}]
 
 
-@ROOMS
+@BACKENDS
 def test_650_callbacks_that_watch_the_validation_survive_an_evaluation_of_the_test_data(kit, line):
     net = kit.linear(WEIGHT)
     callbacks = [EarlyStopping(patience=2), ReduceLROnPlateau(patience=1)]
@@ -69,7 +69,7 @@ def test_650_callbacks_that_watch_the_validation_survive_an_evaluation_of_the_te
     assert (callbacks[0].state_dict(), trial.learning_rates()) == before
 
 
-@ROOMS
+@BACKENDS
 def test_a_key_of_the_state_has_the_prefix_of_its_pass(kit, line):
     @traceable
     @on_criterion
@@ -85,7 +85,7 @@ def test_a_key_of_the_state_has_the_prefix_of_its_pass(kit, line):
     assert (record[KL], record[f"val_{KL}"]) == (1.0, 2.0)
 
 
-@ROOMS
+@BACKENDS
 def test_validation_may_be_every_few_epochs_and_is_replayed_where_it_was(kit, line):
     seen = []
 
@@ -103,7 +103,7 @@ def test_validation_may_be_every_few_epochs_and_is_replayed_where_it_was(kit, li
     assert seen == [(1, 0), (1, 1), (3, 0), (3, 1)]
 
 
-@ROOMS
+@BACKENDS
 def test_weights_may_be_averaged_and_the_average_is_validated_and_left(kit, line):
     x, y = line
     net, trained = kit.linear(WEIGHT), []
@@ -121,7 +121,7 @@ def test_weights_may_be_averaged_and_the_average_is_validated_and_left(kit, line
     assert record["val_loss"] == pytest.approx(((x @ average - y) ** 2).mean(), rel=1e-5)
 
 
-@ROOMS
+@BACKENDS
 def test_a_replay_that_fails_is_ended(kit, line):
     ended = []
 
@@ -141,7 +141,7 @@ def test_a_replay_that_fails_is_ended(kit, line):
 
 
 @pytest.mark.sampled("values")
-@ROOMS
+@BACKENDS
 @pytest.mark.parametrize("moment", [on_step_training, on_end_training, on_step_validation, on_end_epoch])
 def test_a_fit_goes_on_after_an_evaluation_in_its_midst_as_if_there_was_none(kit, line, moment):
     def fit(looks_aside):
@@ -171,7 +171,7 @@ def test_a_fit_goes_on_after_an_evaluation_in_its_midst_as_if_there_was_none(kit
     np.testing.assert_array_equal(weight, plain[2])
 
 
-@ROOMS
+@BACKENDS
 def test_once_per_epoch_runs_once_in_each_evaluation(kit, line):
     seen = []
 
@@ -190,7 +190,7 @@ def test_once_per_epoch_runs_once_in_each_evaluation(kit, line):
     assert seen == ["fit", "fit", "evaluate", "evaluate", "predict", "fit"]
 
 
-@ROOMS
+@BACKENDS
 def test_b12_evaluations_and_predictions_do_nothing_of_training(kit, line, tmp_path):
     pytest.importorskip("tensorboardX", reason="TensorBoard needs the package 'tensorboardX'")
     net, steps = kit.linear(WEIGHT), []
@@ -221,7 +221,7 @@ def test_b12_evaluations_and_predictions_do_nothing_of_training(kit, line, tmp_p
     assert left() == before
 
 
-@ROOMS
+@BACKENDS
 def test_b14_a_failed_prediction_leaves_nothing_to_the_next(kit):
     x = np.random.default_rng(5).normal(size=(40, 3)).astype("f4")
     broken = []
@@ -261,7 +261,7 @@ def test_b15_failed_passes_leave_no_printer(kit, line, capsys):
             assert list(trial.trainer.callbacks) == [fail]
 
 
-@ROOMS
+@BACKENDS
 def test_b21_a_loss_of_mixed_samples_evaluates_the_training_data_too(kit, blobs):
     net = kit.mlp()
     criterion = mixup_loss(kit.cross_entropy)
@@ -284,7 +284,7 @@ def test_b32_a_replay_leaves_the_list_of_its_caller_alone(kit, line, capsys):
     assert list(trial.callbacks) == []
 
 
-@ROOMS
+@BACKENDS
 def test_a_prediction_of_nothing_says_so(kit, line):
     _, trial = tunable_trial(kit)
     for empty in ([], iter(())):
@@ -292,7 +292,7 @@ def test_a_prediction_of_nothing_says_so(kit, line):
             trial.with_test_generator(empty).predict()
 
 
-@ROOMS
+@BACKENDS
 def test_predictions_that_are_one_number_a_batch_come_as_a_list(kit, line):
     x = line[0]
     net = kit.module({"w": WEIGHT}, lambda net, x: kit.mean(x @ net.w))
@@ -301,7 +301,7 @@ def test_predictions_that_are_one_number_a_batch_come_as_a_list(kit, line):
     np.testing.assert_allclose([float(one) for one in found], wanted, rtol=1e-4, atol=1e-6)
 
 
-@ROOMS
+@BACKENDS
 def test_a_target_may_be_one_number(kit, line):
     x = line[0]
     net = kit.linear(WEIGHT)
@@ -311,7 +311,7 @@ def test_a_target_may_be_one_number(kit, line):
     assert record["loss"] == pytest.approx(np.average(losses, weights=[3, 9]), rel=1e-5)
 
 
-@ROOMS
+@BACKENDS
 def test_a_replay_shows_the_metrics_of_the_fit_and_nothing_else(kit, line):
     seen = {"fit": [], "replay": []}
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import weakref
 
-from kits import ROOMS, TORCH, WEIGHT, linear_trial, quiet
+from kits import BACKENDS, TORCH, WEIGHT, linear_trial, quiet
 
 from delira import state as keys
 from delira.metrics import lambda_metric, mean
@@ -48,7 +48,7 @@ def test_507_no_graph_is_kept_over_the_steps(kit, line):
     assert alive == alive[:1] * 12, "values are kept with their graphs"
 
 
-@ROOMS
+@BACKENDS
 def test_what_a_callback_keeps_in_the_state_stays(kit, line):
     """There is one state: nothing is copied over it between passes and calls (4.3)."""
     note, seen = state_key("note"), []

@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from kits import DIFFERENTIABLE, ROOMS, TORCH, WEIGHT, build_kit, descend, linear_trial, quiet, tunable_trial
+from kits import BACKENDS, DIFFERENTIABLE, TORCH, WEIGHT, build_kit, descend, linear_trial, quiet, tunable_trial
 from own_networks import OWN_NETWORKS, regression
 
 from delira import state as keys
@@ -23,7 +23,7 @@ from delira.trial import base_closure
 
 
 @pytest.mark.sampled("values")
-@ROOMS
+@BACKENDS
 @pytest.mark.parametrize("number", [2, 3])
 def test_gradients_of_several_batches_make_one_update(kit, line, number):
     x, y = line
@@ -81,7 +81,7 @@ def test_b20_lbfgs_is_given_the_loss(kit, line):
     assert losses[-1] < losses[0]
 
 
-@ROOMS
+@BACKENDS
 def test_b33_splits_and_fits_leave_the_global_generators_alone(kit, line):
     from delira.data_loading import BaseDataManager
 
@@ -96,7 +96,7 @@ def test_b33_splits_and_fits_leave_the_global_generators_alone(kit, line):
         np.testing.assert_array_equal(one, other)
 
 
-@ROOMS
+@BACKENDS
 def test_t04_mixed_precision_needs_no_other_package(kit, line):
     x, y = line
     net, seen = kit.linear(WEIGHT), []
@@ -116,7 +116,7 @@ def test_t04_mixed_precision_needs_no_other_package(kit, line):
     assert kit.weight(net).dtype == np.float32
 
 
-@ROOMS
+@BACKENDS
 def test_a_schedule_of_two_trials_is_refused(kit, line):
     schedule = ExponentialLR(0.5)
     first, second = (tunable_trial(kit, schedule)[1].with_train_data(*line, 4) for _ in range(2))
@@ -154,16 +154,16 @@ def test_the_history_of_a_folder_is_there_before_and_in_a_run(kit, line, tmp_pat
     assert lengths == [2, 3]
 
 
-@pytest.mark.parametrize("room", DIFFERENTIABLE)
-def test_a_network_of_ours_fits_in_a_trial(room, line, tmp_path):
-    kit, net = build_kit(room), OWN_NETWORKS[room]()
+@pytest.mark.parametrize("backend", DIFFERENTIABLE)
+def test_a_network_of_ours_fits_in_a_trial(backend, line, tmp_path):
+    kit, net = build_kit(backend), OWN_NETWORKS[backend]()
     trial = quiet(net, kit.adam(net, 0.1), kit.mse, ["loss", "mae"]).with_train_data(*line, 6).with_val_data(*line, 6)
     history = trial.run(8)
     assert history[-1]["loss"] < history[0]["loss"]
     assert trial.predict(data_key=keys.VALIDATION_DATA).shape == (12, 2)
-    fresh = OWN_NETWORKS[room]()
+    fresh = OWN_NETWORKS[backend]()
     again = quiet(fresh, kit.adam(fresh, 0.1), kit.mse)
-    if room == "tensorflow":
+    if backend == "tensorflow":
         with pytest.raises(ConfigError, match="it cannot be copied: Could not locate class 'Net'"):
             again.to_experiment()
         return
@@ -177,7 +177,7 @@ def test_an_unknown_setting_is_refused_at_once(line):
         linear_trial(kit, sede=3)
 
 
-@ROOMS
+@BACKENDS
 def test_a_trial_that_learns_nothing_measures(kit, line):
     net = kit.linear(WEIGHT)
     trial = quiet(net, None, None, ["loss", "mae"]).with_train_data(*line, 6)
@@ -197,7 +197,7 @@ def test_what_no_experiment_can_do_is_refused(what):
         trial.to_experiment()
 
 
-@ROOMS
+@BACKENDS
 def test_a_profiler_measures_a_trial_that_was_moved(kit, line):
     profiler = Profiler()
     trial = linear_trial(kit, profiler).with_train_data(*line, 6)
@@ -222,7 +222,7 @@ def test_what_is_loaded_is_told_if_it_is_not_what_was_meant(kit, line):
     linear_trial(kit).load_state_dict(state).load_state_dict(state["model"], resume=False)
 
 
-@ROOMS
+@BACKENDS
 def test_weights_that_are_not_finite_at_the_end_are_told_without_a_folder_too(kit, line):
     @on_step_training
     def spoil(state):
@@ -245,7 +245,7 @@ def test_nothing_is_collected_for_checkpoints_that_nobody_writes(kit, line, monk
     assert collected == [{}]  # of the weights alone, at the end
 
 
-@ROOMS
+@BACKENDS
 def test_classes_are_no_instances(kit, line):
     net = kit.linear(np.zeros((3, 2)))
     with pytest.raises(ConfigError, match=r"the optimizer Counter is a class, pass an instance: Counter\(\.\.\.\)"):
@@ -264,7 +264,7 @@ def test_an_optimizer_of_other_weights_is_refused(line):
     np.testing.assert_allclose(kit.weight(other), 1, atol=1e-3)
 
 
-@ROOMS
+@BACKENDS
 def test_a_network_that_no_checkpoint_would_hold_is_refused(kit, line):
     net, other = kit.linear(np.zeros((3, 2))), kit.linear(np.zeros((3, 2)))
     closure = base_closure(model=other, criterion=kit.mse)
@@ -273,7 +273,7 @@ def test_a_network_that_no_checkpoint_would_hold_is_refused(kit, line):
         trial.run(1)
 
 
-@ROOMS
+@BACKENDS
 def test_a_metric_may_be_one_string_and_the_epoch_counts_from_one(kit, line):
     net = kit.linear(np.zeros((3, 2)))
     trial = quiet(net, kit.sgd(net, 0.1), kit.mse, "epoch").with_train_data(*line, 6)
@@ -281,7 +281,7 @@ def test_a_metric_may_be_one_string_and_the_epoch_counts_from_one(kit, line):
     assert "loss" in quiet(net, kit.sgd(net, 0.1), kit.mse, "loss").with_train_data(*line, 6).run(1)[0]
 
 
-@ROOMS
+@BACKENDS
 def test_add_to_loss_of_nothing_is_told_which_function(kit, line):
     @add_to_loss
     def forgetful(state):

@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from kits import DIFFERENTIABLE, ROOMS, TORCH, WEIGHT, linear_trial, quiet
+from kits import BACKENDS, DIFFERENTIABLE, TORCH, WEIGHT, linear_trial, quiet
 
 from delira import state as keys
 from delira.errors import ConfigError
@@ -22,7 +22,7 @@ from delira.training.callbacks.decorators import (
 
 
 @pytest.mark.sampled("pairs")
-@ROOMS
+@BACKENDS
 @pytest.mark.parametrize("what", ["model", "optimizer", "criterion"])
 @pytest.mark.parametrize("hook", [on_sample, on_forward, on_criterion, on_step_training])
 def test_what_hooks_of_a_step_set_is_used_from_then_on(kit, line, hook, what):
@@ -55,7 +55,7 @@ def test_what_hooks_of_a_step_set_is_used_from_then_on(kit, line, hook, what):
 
 @TORCH
 def test_a_network_that_is_set_in_the_midst_of_an_epoch_learns(kit, line):
-    torch = pytest.importorskip("torch", reason="the torch room needs the package torch")
+    torch = pytest.importorskip("torch", reason="the torch backend needs the package torch")
     first, second = (torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Dropout(0.5)) for _ in range(2))
     _check_mode(first, second.eval(), lambda net: torch.optim.SGD(net.parameters(), 0.0), kit, line)
     assert not second.training  # as it was
@@ -63,7 +63,7 @@ def test_a_network_that_is_set_in_the_midst_of_an_epoch_learns(kit, line):
 
 @pytest.mark.parametrize("kit", ["tensorflow"], indirect=True)
 def test_a_model_that_is_set_in_the_midst_of_an_epoch_learns(kit, line):
-    keras = pytest.importorskip("keras", reason="the tensorflow room needs the package keras")
+    keras = pytest.importorskip("keras", reason="the tensorflow backend needs the package keras")
     layers = keras.layers
     first, second = (
         keras.Sequential([layers.Input((3,)), layers.Dense(2), layers.Dropout(0.5)]) for _ in range(2)
@@ -102,7 +102,7 @@ class Losses:
 
 
 @pytest.mark.sampled("values")
-@ROOMS
+@BACKENDS
 @pytest.mark.parametrize("kind", ["method of the state", "method of a pair", "partial of the state", "compiled pair"])
 def test_a_criterion_may_be_a_method_a_partial_or_a_compiled_function(kit, line, kind):
     losses = Losses(kit.mse)
@@ -112,16 +112,16 @@ def test_a_criterion_may_be_a_method_a_partial_or_a_compiled_function(kit, line,
         "partial of the state": functools.partial(losses.weighted, weight=1.0),
     }.get(kind)
     if criterion is None:
-        room = type(kit).__name__
-        if room == "TorchKit":
+        backend = type(kit).__name__
+        if backend == "TorchKit":
             pytest.skip("torch.compile needs a compiler of C++")
-        compile_ = sys.modules["jax"].jit if room == "JaxKit" else sys.modules["tensorflow"].function
+        compile_ = sys.modules["jax"].jit if backend == "JaxKit" else sys.modules["tensorflow"].function
         criterion = compile_(losses.of_pair)
     found, wanted = (linear_trial(kit, criterion=one).with_train_data(*line, 6).run(1) for one in (criterion, kit.mse))
     assert found[0]["loss"] == pytest.approx(wanted[0]["loss"], rel=1e-6)
 
 
-@ROOMS
+@BACKENDS
 def test_what_the_user_sets_between_two_calls_is_in_use_in_the_next(kit, line):
     trial = linear_trial(kit).with_train_data(*line, 6).with_val_data(*line, 6)
     trial.run(1)

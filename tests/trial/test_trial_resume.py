@@ -9,21 +9,23 @@ from delira.state import EPOCH, LOSS
 from delira.training.callbacks.decorators import on_step_training
 
 
-def parts(room):
-    if room == "torch":
-        torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+def parts(backend):
+    if backend == "torch":
+        torch = pytest.importorskip(
+            "torch", reason="the torch backend needs the package 'torch', which is not installed"
+        )
         torch.manual_seed(0)
         net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Dropout(0.5), torch.nn.Linear(4, 2))
         return net, torch.optim.Adam(net.parameters(), 0.05), torch.nn.CrossEntropyLoss()
-    if room == "tensorflow":
-        pytest.importorskip("tensorflow", reason="the tensorflow room needs the package 'tensorflow'")
+    if backend == "tensorflow":
+        pytest.importorskip("tensorflow", reason="the tensorflow backend needs the package 'tensorflow'")
         import keras
 
         keras.utils.set_random_seed(0)
         layers = [keras.layers.Input((3,)), keras.layers.Dense(4), keras.layers.Dropout(0.5), keras.layers.Dense(2)]
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         return keras.Sequential(layers), keras.optimizers.Adam(0.05), loss
-    nnx = pytest.importorskip("flax.nnx", reason="the jax room needs the package 'flax', which is not installed")
+    nnx = pytest.importorskip("flax.nnx", reason="the jax backend needs the package 'flax', which is not installed")
     import optax
 
     rngs = nnx.Rngs(0)
@@ -40,8 +42,8 @@ class Broken(Exception):
     pass
 
 
-def build(room, path, broken_at=None, metrics=("loss", "cat_acc"), **settings):
-    net, optimizer, loss = parts(room)
+def build(backend, path, broken_at=None, metrics=("loss", "cat_acc"), **settings):
+    net, optimizer, loss = parts(backend)
 
     @on_step_training
     def break_off(state):
@@ -75,23 +77,23 @@ def assert_same(first, second):
 
 
 @pytest.mark.sampled("values")
-@pytest.mark.parametrize("room", ["torch", "tensorflow", "jax"])
+@pytest.mark.parametrize("backend", ["torch", "tensorflow", "jax"])
 @pytest.mark.parametrize("broken_at", [(1, 2), (2, 0)])
-def test_inside_an_epoch(room, broken_at, tmp_path):
-    whole = build(room, tmp_path / "whole")
+def test_inside_an_epoch(backend, broken_at, tmp_path):
+    whole = build(backend, tmp_path / "whole")
     whole.run(3)
-    first = build(room, tmp_path / "broken", broken_at, save_freq_steps=1)
+    first = build(backend, tmp_path / "broken", broken_at, save_freq_steps=1)
     with pytest.raises(Broken):
         first.run(3)
-    continued = build(room, tmp_path / "broken")
+    continued = build(backend, tmp_path / "broken")
     assert continued.trainer.state.global_step == 6 * broken_at[0] + broken_at[1]
     continued.run(3)
     assert_same(whole, continued)
 
 
-@pytest.mark.parametrize("room", ["torch", "tensorflow", "jax"])
-def test_by_a_state_that_was_kept(room):
-    whole, first, second = (build(room, None) for _ in range(3))
+@pytest.mark.parametrize("backend", ["torch", "tensorflow", "jax"])
+def test_by_a_state_that_was_kept(backend):
+    whole, first, second = (build(backend, None) for _ in range(3))
     whole.run(3)
     first.run(1)
     kept = first.state_dict()
@@ -101,9 +103,9 @@ def test_by_a_state_that_was_kept(room):
     assert_same(whole, second)
 
 
-@pytest.mark.parametrize("room", ["torch", "tensorflow", "jax"])
-def test_weights_alone_are_taken_without_the_fit(room):
-    first, second = build(room, None), build(room, None)
+@pytest.mark.parametrize("backend", ["torch", "tensorflow", "jax"])
+def test_weights_alone_are_taken_without_the_fit(backend):
+    first, second = build(backend, None), build(backend, None)
     first.run(1)
     for kept in (first.state_dict(), first.state_dict()["model"]):
         second.load_state_dict(kept, resume=False)

@@ -1,5 +1,6 @@
 """Public names that are resolved on first use, and what is said where their framework is missing."""
 
+import importlib
 import subprocess
 import sys
 import textwrap
@@ -8,7 +9,7 @@ import pytest
 
 import delira
 from delira.errors import MissingBackendError
-from delira.frameworks import FRAMEWORKS, NAMES, installed_rooms
+from delira.frameworks import FRAMEWORKS, NAMES, installed_backends
 from delira.utils.lazy import lazy_names
 
 #: makes a package impossible to import, as if it were not installed
@@ -28,7 +29,10 @@ HIDE = """
     sys.meta_path[:] = [Hiding(finder) for finder in sys.meta_path]
 """
 SHOWN = [
-    (room, package, name) for room, packages in NAMES.items() for package, names in packages.items() for name in names
+    (backend, package, name)
+    for backend, packages in NAMES.items()
+    for package, names in packages.items()
+    for name in names
 ]
 
 
@@ -41,21 +45,21 @@ def run_without(package, code):
 
 
 def test_every_name_of_a_missing_framework_says_what_to_install():
-    shown = [(room, package, name) for room, package, name in SHOWN if FRAMEWORKS[room] == "torch"]
+    shown = [(backend, package, name) for backend, package, name in SHOWN if FRAMEWORKS[backend] == "torch"]
     code = f"""
         import importlib
-        for room, package, name in {shown!r}:
+        for backend, package, name in {shown!r}:
             module = importlib.import_module("delira." + package)
             try:
                 getattr(module, name)
             except ImportError as error:
-                print(room, package, name, "|", type(error).__name__, "|", error)
+                print(backend, package, name, "|", type(error).__name__, "|", error)
     """
     lines = run_without("torch", code).splitlines()
     expected = [
-        f"{room} {package} {name} | MissingBackendError | delira.{package}.{name} needs the package 'torch', which is "
-        f"not installed. Install it with: pip install 'delira[{room}]'"
-        for room, package, name in shown
+        f"{backend} {package} {name} | MissingBackendError | delira.{package}.{name} needs the package 'torch', which "
+        f"is not installed. Install it with: pip install 'delira[{backend}]'"
+        for backend, package, name in shown
     ]
     assert shown
     assert lines == expected
@@ -90,7 +94,7 @@ def test_the_error_is_an_import_error():
     assert issubclass(MissingBackendError, ImportError)
 
 
-def test_an_error_inside_a_room_is_not_taken_for_a_missing_framework():
+def test_an_error_inside_a_backend_is_not_taken_for_a_missing_framework():
     """A module of delira that is missing is a bug, not a package to install."""
     code = """
         import sys
@@ -113,17 +117,17 @@ def test_an_unknown_attribute_is_an_attribute_error(module):
     assert getattr(imported, "no_such_name", None) is None
 
 
-@pytest.mark.parametrize(("room", "package", "name"), SHOWN)
-def test_every_name_is_the_one_of_its_room_and_resolved_once(room, package, name):
-    pytest.importorskip(FRAMEWORKS[room])
+@pytest.mark.parametrize(("backend", "package", "name"), SHOWN)
+def test_every_name_is_the_one_of_its_backend_and_resolved_once(backend, package, name):
+    pytest.importorskip(FRAMEWORKS[backend])
     public = __import__(f"delira.{package}", fromlist=["*"])
-    private = __import__(f"delira.backends.{room}", fromlist=["*"])
+    private = __import__(f"delira.backends.{backend}", fromlist=["*"])
     assert getattr(public, name) is getattr(private, name)
     assert vars(public)[name] is getattr(private, name)
     assert name in dir(public)
 
 
-def test_a_package_without_rooms_shows_nothing():
+def test_a_package_without_backends_shows_nothing():
     getter, lister = lazy_names("delira.utils")
     assert "AbstractPyTorchNetwork" not in lister()
     with pytest.raises(AttributeError, match=r"module 'delira\.utils' has no attribute 'AbstractPyTorchNetwork'"):
@@ -134,4 +138,24 @@ def test_backends_are_named_without_importing_them():
     code = "import sys, delira; print(*delira.get_backends()); sys.exit('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0
-    assert tuple(done.stdout.split()) == delira.get_backends() == tuple(room.upper() for room in installed_rooms())
+    assert (
+        tuple(done.stdout.split())
+        == delira.get_backends()
+        == tuple(backend.upper() for backend in installed_backends())
+    )
+
+
+@pytest.mark.parametrize(
+    ("module", "older", "today"),
+    [
+        ("delira.contract", "room_default", "backend_default"),
+        ("delira.testing", "RoomUnderTest", "BackendUnderTest"),
+        ("delira.testing.spec", "RoomUnderTest", "BackendUnderTest"),
+    ],
+)
+def test_a_name_of_before_works_and_says_what_it_is_called_now(module, older, today):
+    package = importlib.import_module(module)
+    with pytest.warns(DeprecationWarning, match=f"{module}.{older} is now called {today}") as caught:
+        assert getattr(package, older) is getattr(package, today)
+    assert caught[0].filename == __file__
+    assert older not in package.__all__

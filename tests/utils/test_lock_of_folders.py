@@ -50,21 +50,21 @@ def test_a_folder_is_locked_alone_once_in_a_process(tmp_path):
     assert [*inner.iterdir()] == []
 
 
-def test_a_second_training_in_the_same_folder_and_process_is_refused(room, tmp_path, manager):
-    expected = room.read(room.trainer(tmp_path / "unbroken", save_freq=1).train(2, manager()))
+def test_a_second_training_in_the_same_folder_and_process_is_refused(kit, tmp_path, manager):
+    expected = kit.read(kit.trainer(tmp_path / "unbroken", save_freq=1).train(2, manager()))
     folder, errors = tmp_path / "run", []
 
     class Second:
         def at_epoch_begin(self, trainer, *, curr_epoch, **facts):
             if curr_epoch == 2:
-                second = room.trainer(folder, save_freq=1)  # looking is allowed
+                second = kit.trainer(folder, save_freq=1)  # looking is allowed
                 assert second.state.epoch == 1
                 errors.extend(raised_in_a_thread(lambda: second.train(3, manager())))
 
-    trainer = room.trainer(folder, save_freq=1, callbacks=[Second()])
-    assert room.same(room.read(trainer.train(2, manager())), expected)
+    trainer = kit.trainer(folder, save_freq=1, callbacks=[Second()])
+    assert kit.same(kit.read(trainer.train(2, manager())), expected)
     (error,) = errors
     assert isinstance(error, FolderInUseError)
     assert trainer.train(3, manager()) is not None
     assert [json.loads(line)["epoch"] for line in (folder / "history.jsonl").read_text().splitlines()] == [1, 2, 3]
-    assert np.isfinite(room.read(trainer.module)).all()
+    assert np.isfinite(kit.read(trainer.module)).all()

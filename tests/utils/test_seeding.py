@@ -164,7 +164,7 @@ def test_torch_is_given_back_after_an_error():
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_the_trainers_scopes_leave_torch_to_its_room():
+def test_the_trainers_scopes_leave_torch_to_its_backend():
     torch = pytest.importorskip("torch")
     before = torch.get_rng_state()
     with restored_globals():

@@ -1,4 +1,4 @@
-"""The JAX room: networks of ``flax.nnx``, optimizers of optax.
+"""The JAX backend: networks of ``flax.nnx``, optimizers of optax.
 
 JAX compiles pure functions and keeps no generator. A step takes the network apart into arrays, runs as one
 program that reuses their memory, and puts the results back: nobody may keep a weight from one step to the next.

@@ -16,7 +16,7 @@ from delira.errors import NetworkError
 FROZEN = "frozen"
 #: attributes of flax' layers that say whether they learn
 _MODES = ("deterministic", "use_running_average")
-#: variables that are no part of a network's state: random streams have their keys from the room's generator
+#: variables that are no part of a network's state: random streams have their keys from the backend's generator
 _PASSING = (nnx.RngState, nnx.Intermediate, nnx.Perturbation)
 
 

@@ -12,7 +12,7 @@ from flax import nnx
 from delira.backends.jax.backend import BACKEND
 from delira.backends.jax.devices import put
 from delira.backends.jax.generators import GENERATOR
-from delira.contract import default_closure, room_default
+from delira.contract import backend_default, default_closure
 from delira.errors import DataError, NetworkError
 from delira.models.abstract_network import AbstractNetwork
 from delira.utils.inputs import refuse_complex
@@ -67,7 +67,7 @@ class AbstractJaxNetwork(AbstractNetwork, nnx.Module):
         self.rngs = nnx.Rngs(GENERATOR.next_key())
 
     @staticmethod
-    @room_default
+    @backend_default
     def prepare_batch(batch: Mapping[str, Any], input_device: Any, output_device: Any) -> dict[str, Any]:
         """Make arrays of JAX of a batch, without changing it.
 

@@ -1,4 +1,4 @@
-"""Learning-rate schedules as callbacks: those of optax, and those of the PyTorch room by the same arguments."""
+"""Learning-rate schedules as callbacks: those of optax, and those of the PyTorch backend by the same arguments."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -80,7 +80,7 @@ SCHEDULES = {**schedule.by_name(DefaultJaxSchedulerCallback, "CallbackJax"), "Cy
 def _native(cls: object, params: Mapping[str, Any]) -> Callable[[Any], AbstractCallback]:
     if not callable(cls):
         raise ConfigError(
-            f"lr_scheduler_cls must be a schedule of this room, e.g. StepLRCallbackJax, or one of optax, got {cls!r}"
+            f"lr_scheduler_cls must be a schedule of this backend, e.g. StepLRCallbackJax, or one of optax, got {cls!r}"
         )
     params = dict(params)
     step_on = params.pop("step_on", None)

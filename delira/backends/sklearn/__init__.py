@@ -1,4 +1,4 @@
-"""The scikit-learn room.
+"""The scikit-learn backend.
 
 An estimator brings its own loss and its own optimizer, so a training has neither. One that learns batch by
 batch (``partial_fit``) does so in every epoch; any other one is fitted once, at the end of the first epoch, on

@@ -34,7 +34,7 @@ class SklearnCheckpoints(CheckpointsRole):
         model = tree.get("model", {})
         content, shape = model.get("estimator"), model.get("label_shape")
         if not isinstance(content, np.ndarray):
-            raise CheckpointError("it holds no estimator, so it is none of this room")
+            raise CheckpointError("it holds no estimator, so it is none of this backend")
         try:
             estimator = estimators.load(content, {*_trusted(network), *network.written})
         except CheckpointError as error:

@@ -1,4 +1,4 @@
-"""What stands where other rooms have an optimizer: the one fit of an estimator that does not learn batch by batch."""
+"""What stands where other backends have an optimizer: the one fit of an estimator that does not learn in batches."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""The network of the room: a scikit-learn estimator, with names for what goes in and comes out."""
+"""The network of the backend: a scikit-learn estimator, with names for what goes in and comes out."""
 
 import functools
 import inspect
@@ -14,9 +14,9 @@ from delira.contract import (
     NO_HOOKS,
     Step,
     StepHooks,
+    backend_default,
     call_metrics,
     named_outputs,
-    room_default,
     run_hooks,
     select_inputs,
 )
@@ -35,7 +35,7 @@ class SklearnEstimator(AbstractNetwork):
     Regressors predict ``pred`` in the shape of the labels. Classifiers predict ``pred``, scores of shape
     (B, n_classes): probabilities if they have them, else what ``decision_function`` says (of two classes 0 and the
     score), else 1 for the predicted class; and ``label_pred``, what ``predict`` says, in the shape of the labels.
-    Integer labels from 0 are numbers of columns of ``pred``, as in the other rooms; other labels have one column
+    Integer labels from 0 are numbers of columns of ``pred``, as in the other backends; other labels have one column
     each, in sorted order. Where the training data are a part of a data set, as in a fold, they are those of the whole:
     every fold has the same columns. With several labels a sample (or pixels), both are what ``predict`` says.
 
@@ -166,7 +166,7 @@ class SklearnEstimator(AbstractNetwork):
         return {key: map_leaves(np.asarray, value) for key, value in batch.items()}
 
     @staticmethod
-    @room_default
+    @backend_default
     def closure(
         model: Network,
         data_dict: dict[str, Any],

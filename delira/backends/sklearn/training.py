@@ -1,4 +1,4 @@
-"""Trainer and experiment of scikit-learn: the common ones, bound to this room."""
+"""Trainer and experiment of scikit-learn: the common ones, bound to this backend."""
 
 import dataclasses
 import functools

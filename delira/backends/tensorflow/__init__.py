@@ -1,9 +1,9 @@
-"""The TensorFlow room.
+"""The TensorFlow backend.
 
 TensorFlow is fast where it computes a graph, so a step is traced once for each kind of batch and Python runs no more
 than that. What a step decides by Python is decided before it (its place in an accumulation, what is frozen); what it
 decides by numbers (batches left out, the scale of a loss) it decides inside the graph. Keras gives weights their shapes
-with the first batch, keeps generators inside the layers and numbers its names through the process: the room names
+with the first batch, keeps generators inside the layers and numbers its names through the process: the backend names
 variables by their place in the network.
 """
 

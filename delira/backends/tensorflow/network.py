@@ -13,7 +13,7 @@ from delira.backends.tensorflow.checkpoints import finish_building
 from delira.backends.tensorflow.replicas import of_this_share
 from delira.backends.tensorflow.runtime import calls, runtime_of
 from delira.backends.tensorflow.step import as_float32
-from delira.contract import default_closure, room_default
+from delira.contract import backend_default, default_closure
 from delira.models.abstract_network import AbstractNetwork
 from delira.utils.inputs import refuse_complex
 from delira.utils.trees import map_leaves
@@ -84,7 +84,7 @@ class AbstractTfNetwork(AbstractNetwork, keras.Model):
         return keras.Model.__call__(self, *args, **kwargs)
 
     @staticmethod
-    @room_default
+    @backend_default
     def prepare_batch(batch: Mapping[str, Any], input_device: Any, output_device: Any) -> dict[str, Any]:
         """Make tensors of a batch, without changing it.
 

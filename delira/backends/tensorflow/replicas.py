@@ -42,7 +42,7 @@ class Several(str):
 @functools.cache
 def strategy_for(devices: tuple[str, ...]) -> Any:
     """The strategy of devices; one for all networks, since weights know theirs."""
-    # gradients are added by this room; this is for what a layer assigns, e.g. statistics of batches
+    # gradients are added by this backend; this is for what a layer assigns, e.g. statistics of batches
     return tf.distribute.MirroredStrategy(devices, cross_device_ops=tf.distribute.ReductionToOneDevice())
 
 

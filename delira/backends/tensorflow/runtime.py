@@ -1,4 +1,4 @@
-"""What the room keeps of a network, beside Keras: its mode, its traces, what waits for its weights."""
+"""What the backend keeps of a network, beside Keras: its mode, its traces, what waits for its weights."""
 
 import contextlib
 import dataclasses
@@ -36,7 +36,7 @@ class Runtime:
     draws: bool = False
     """Whether a compiled step has random operations whose state nobody can read."""
     seeding: int = 0
-    """The seeding of the room's generators that the network's own generators have followed."""
+    """The seeding of the backend's generators that the network's own generators have followed."""
     generators: dict[str, Any] | None = None
     """States of its generators in the checkpoint that was loaded, until the training goes on."""
     waiting: Any = None

@@ -1,4 +1,4 @@
-"""Learning-rate schedules as callbacks: those of Keras, and those of the PyTorch room by the same arguments."""
+"""Learning-rate schedules as callbacks: those of Keras, and those of the PyTorch backend by the same arguments."""
 
 import functools
 from collections.abc import Callable, Mapping

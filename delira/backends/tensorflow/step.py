@@ -146,7 +146,9 @@ class BoundStep:
     ):
         self._key_mapping = key_mapping
         self._closure, self._network, self._arguments = closure, network, dict(arguments)
-        if hasattr(closure, "is_room_default") or hasattr(closure, "needs_losses"):  # others have an order of their own
+        if hasattr(closure, "is_backend_default") or hasattr(
+            closure, "needs_losses"
+        ):  # others have an order of their own
             refuse_functions(arguments.get("losses") or {})
         runtime = runtime_of(network)
         runtime.compiled, runtime.jit = compiling.compiled, compiling.jit

@@ -1,4 +1,4 @@
-"""Trainer and experiment of TensorFlow: the common ones, bound to this room."""
+"""Trainer and experiment of TensorFlow: the common ones, bound to this backend."""
 
 from delira.backends.tensorflow.backend import BACKEND
 from delira.experiments.experiment import BaseExperiment, NetworkT

@@ -1,4 +1,4 @@
-"""The PyTorch room.
+"""The PyTorch backend.
 
 PyTorch runs step by step and keeps gradients on the parameters, so the default closure is plain
 Python, and what must happen between gradients and update (loss scaling, accumulation, clipping) sits in

@@ -14,13 +14,13 @@ Fed = tuple[Batch, dict[str, Any] | None]
 
 
 def feed(batches: Iterable[Batch], prepare: Prepare) -> Iterator[Fed]:
-    """Prepare each batch during the step before it, where it goes to a GPU by the room's ``prepare_batch``.
+    """Prepare each batch during the step before it, where it goes to a GPU by the backend's ``prepare_batch``.
 
     A network's own ``prepare_batch`` may draw random numbers, so it is left to be called at its time.
     """
     settings = getattr(prepare, "keywords", {})
     devices = [settings.get(name) for name in ("input_device", "output_device")]
-    is_default = getattr(getattr(prepare, "func", None), "is_room_default", False)
+    is_default = getattr(getattr(prepare, "func", None), "is_backend_default", False)
     gpu = next((device for device in devices if getattr(device, "type", None) == "cuda"), None)
     if gpu is None or not is_default:
         return ((batch, None) for batch in batches)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from delira.backends.torch.backend import BACKEND
-from delira.contract import default_closure, room_default
+from delira.contract import backend_default, default_closure
 from delira.contract.kinds import Tree
 from delira.models.abstract_network import AbstractNetwork
 from delira.utils.inputs import refuse_complex
@@ -46,7 +46,7 @@ class AbstractPyTorchNetwork(AbstractNetwork, torch.nn.Module):
     __call__: Callable[..., Any] = torch.nn.Module.__call__
 
     @staticmethod
-    @room_default
+    @backend_default
     def prepare_batch(
         batch: Mapping[str, Any], input_device: torch.device, output_device: torch.device
     ) -> dict[str, Any]:

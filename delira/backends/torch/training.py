@@ -1,4 +1,4 @@
-"""Trainer and experiment of PyTorch: the common ones, bound to this room."""
+"""Trainer and experiment of PyTorch: the common ones, bound to this backend."""
 
 from delira.backends.torch.backend import BACKEND
 from delira.experiments.experiment import BaseExperiment, NetworkT

@@ -1,8 +1,8 @@
-"""The TorchScript room: PyTorch networks whose forward pass is a program of its own.
+"""The TorchScript backend: PyTorch networks whose forward pass is a program of its own.
 
-A scripted network trains as in the PyTorch room, whose verbs it shares. It differs where files are
+A scripted network trains as in the PyTorch backend, whose verbs it shares. It differs where files are
 concerned: beside each checkpoint lies the network as a ``.ptj`` file, which runs without Python. PyTorch has
-deprecated TorchScript; for new work use the PyTorch room with ``compile=True`` and ``delira.io.export``.
+deprecated TorchScript; for new work use the PyTorch backend with ``compile=True`` and ``delira.io.export``.
 """
 
 from delira.backends.torchscript.io import load_checkpoint_torchscript, save_checkpoint_torchscript

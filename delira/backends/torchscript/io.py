@@ -75,7 +75,7 @@ def export(network: torch.nn.Module, path: Path, example: Mapping[str, Any]) -> 
         raise ConfigError(
             f"TorchScript networks are not exported to {path.name!r}: the ending says the format, which is '.ptj' "
             "(torch.jit.load), or '.safetensors' (weights only); for '.pt2' and '.onnx' put the weights into a network "
-            "of the PyTorch room: load_named_weights(network, named_weights(this_one))"
+            "of the PyTorch backend: load_named_weights(network, named_weights(this_one))"
         )
     as_target(path)
     inputs = map_leaves(exports.on_cpu, example)

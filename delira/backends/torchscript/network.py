@@ -7,7 +7,7 @@ import torch
 
 from delira.backends.torch.network import AbstractPyTorchNetwork
 from delira.backends.torchscript.backend import BACKEND
-from delira.contract import default_closure, room_default
+from delira.contract import backend_default, default_closure
 from delira.models.abstract_network import AbstractNetwork
 from delira.utils.trees import map_leaves
 
@@ -49,7 +49,7 @@ class AbstractTorchScriptNetwork(AbstractNetwork, torch.jit.ScriptModule):
     __call__: Callable[..., Any] = torch.nn.Module.__call__
 
     @staticmethod
-    @room_default
+    @backend_default
     def prepare_batch(
         batch: Mapping[str, Any], input_device: torch.device, output_device: torch.device
     ) -> dict[str, Any]:

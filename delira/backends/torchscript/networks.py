@@ -1,4 +1,4 @@
-"""Ready networks of the TorchScript room: modules, closures and batch preparations of the PyTorch room, scripted."""
+"""Ready networks of the TorchScript backend: modules, closures and batch preparations of PyTorch's, scripted."""
 
 import warnings
 from collections.abc import Callable

@@ -21,12 +21,12 @@ KINDS = {
     },
     "binary": {
         "BCELoss", "binary_cross_entropy", "BinaryCrossentropy", "binary_crossentropy", "BinaryFocalCrossentropy",
-        "binary_focal_crossentropy", *(f"BCEFocalLoss{room}" for room in ENDINGS),
+        "binary_focal_crossentropy", *(f"BCEFocalLoss{backend}" for backend in ENDINGS),
     },
     "logits": {
         "BCEWithLogitsLoss", "binary_cross_entropy_with_logits", "sigmoid_binary_cross_entropy",
         "sigmoid_cross_entropy_with_logits", "sigmoid_focal_loss", "MultiLabelSoftMarginLoss",
-        "multilabel_soft_margin_loss", *(f"BCEFocalLossLogit{room}" for room in ENDINGS),
+        "multilabel_soft_margin_loss", *(f"BCEFocalLossLogit{backend}" for backend in ENDINGS),
     },
     "mse": {"MSELoss", "mse_loss", "MeanSquaredError", "mean_squared_error", "squared_error", "l2_loss"},
     "mae": {"L1Loss", "l1_loss", "MeanAbsoluteError", "mean_absolute_error"},
@@ -37,7 +37,7 @@ OUTPUTS = ("logits", "probabilities", "labels")
 #: packages whose losses are known: a function of the user's own may be called as one of them and take something else
 _PACKAGES = LIBRARIES | {"torchvision", "tf_keras", "delira"}
 #: losses of masks: what makes probabilities of their predictions is in their ``activation``
-_OF_MASKS = {f"{name}{room}" for name in ("DiceLoss", "TverskyLoss", "DiceCELoss") for room in ENDINGS}
+_OF_MASKS = {f"{name}{backend}" for name in ("DiceLoss", "TverskyLoss", "DiceCELoss") for backend in ENDINGS}
 #: categorical losses that take probabilities unless ``from_logits`` says otherwise
 _FROM_LOGITS = {
     "CategoricalCrossentropy", "categorical_crossentropy", "SparseCategoricalCrossentropy",

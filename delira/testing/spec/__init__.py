@@ -1,12 +1,12 @@
-"""What every room must do, as checks that anyone can run on his own.
+"""What every backend must do, as checks that anyone can run on his own.
 
-:class:`RoomUnderTest` says what has to be filled in; :func:`check_backend` runs the checks and gives a table.
+:class:`BackendUnderTest` says what has to be filled in; :func:`check_backend` runs the checks and gives a table.
 """
 
 from delira.testing.spec.check import Check
 from delira.testing.spec.report import Outcome, SpecReport
-from delira.testing.spec.room import FEATURES, RoomUnderTest
 from delira.testing.spec.runner import check_backend, spec_checks
+from delira.testing.spec.under_test import FEATURES, BackendUnderTest
 from delira.utils.lazy import public_names
 
-__getattr__, __dir__, __all__ = public_names(__name__)
+__getattr__, __dir__, __all__ = public_names(__name__, renamed={"RoomUnderTest": "BackendUnderTest"})

@@ -8,24 +8,24 @@ import numpy as np
 
 from delira.data_loading import BaseDataManager, SequentialSampler
 from delira.testing.spec.reference import Batch, Dense
-from delira.testing.spec.room import RoomUnderTest
+from delira.testing.spec.under_test import BackendUnderTest
 from delira.utils.trees import iterate_leaves
 
 
 class Bench:
-    """A room and a folder, with what is needed to try the room.
+    """A backend and a folder, with what is needed to try the backend.
 
     Parameters
     ----------
-    room
-        The room.
+    backend
+        The backend.
     folder
         An empty folder.
     """
 
-    def __init__(self, room: RoomUnderTest, folder: Path):
-        self.room, self.folder = room, folder
-        self.backend = room.backend
+    def __init__(self, tested: BackendUnderTest, folder: Path):
+        self.tested, self.folder = tested, folder
+        self.backend = tested.backend
         self._n_folders = 0
 
     def new_folder(self) -> Path:
@@ -41,7 +41,7 @@ class Bench:
         data = rng.normal(size=(n, n_features))
         slope = np.arange(1.0, n_features * n_outputs + 1).reshape(n_features, n_outputs)
         label = data @ slope / n_outputs + 0.1 * rng.normal(size=(n, n_outputs))
-        if "bias" not in self.room.lacks:
+        if "bias" not in self.tested.lacks:
             label += 0.5
         return {"data": data, "label": label, "number": np.arange(n)}
 
@@ -66,62 +66,64 @@ class Bench:
         arguments = {"n_features": n_features, "n_outputs": n_outputs}
         if dropout:
             arguments["dropout"] = dropout  # type: ignore[assignment]
-        network = (cls or self.room.Linear)(**arguments)
+        network = (cls or self.tested.Linear)(**arguments)
         if not self.is_differentiable:
             return network
         dense = self.dense(n_features, n_outputs)
-        self.room.write(network, dense.weight, dense.bias)
+        self.tested.write(network, dense.weight, dense.bias)
         return network
 
     def by_hand(self) -> Any:
         """A ``ByHand`` that begins as :meth:`dense` does."""
-        return self.linear(cls=self.room.ByHand)
+        return self.linear(cls=self.tested.ByHand)
 
     def mlp(self, dropout: float = 0.0) -> Any:
         """An ``Mlp`` that always begins the same."""
-        network = self.room.Mlp(dropout=dropout) if dropout else self.room.Mlp()
+        network = self.tested.Mlp(dropout=dropout) if dropout else self.tested.Mlp()
         for layer, shape, seed in (("body", (3, 5), 1), ("head", (5, 1), 2)):
-            self.room.write(network, np.random.default_rng(seed).normal(size=shape), np.zeros(shape[1]), layer)
+            self.tested.write(network, np.random.default_rng(seed).normal(size=shape), np.zeros(shape[1]), layer)
         return network
 
     def layers(self, network: object, *names: str, seed: int = 3) -> dict[str, Dense]:
         """Give layers of a network weights of ours, and return these."""
         rng, made = np.random.default_rng(seed), {}
         for name in names:
-            weight, bias = self.room.read(network, name)
+            weight, bias = self.tested.read(network, name)
             made[name] = Dense(rng.normal(size=weight.shape).astype(np.float32), rng.normal(size=bias.shape) / 4)
-            self.room.write(network, made[name].weight, made[name].bias, name)
+            self.tested.write(network, made[name].weight, made[name].bias, name)
         return made
 
     def dense(self, n_features: int = 3, n_outputs: int = 1) -> Dense:
         """The layer that networks begin with, in numpy."""
         weight = np.linspace(-0.5, 0.5, n_features * n_outputs).reshape(n_features, n_outputs)
-        bias = np.zeros(n_outputs) if "bias" in self.room.lacks else np.full(n_outputs, 0.25)
-        return Dense(weight, bias, has_bias="bias" not in self.room.lacks)
+        bias = np.zeros(n_outputs) if "bias" in self.tested.lacks else np.full(n_outputs, 0.25)
+        return Dense(weight, bias, has_bias="bias" not in self.tested.lacks)
 
     def trainer(self, network: object = None, path: Path | None = None, **settings: Any) -> Any:
         """A trainer in a new folder, of a :meth:`linear` unless told otherwise, that writes nothing it need not."""
         quiet = {"logging_type": None, "verbose": False, "save_freq": None}
         network = self.linear() if network is None else network
-        return self.room.trainer_cls(
-            network, path or self.new_folder(), **{**quiet, **self.room.settings(), **settings}
+        return self.tested.trainer_cls(
+            network, path or self.new_folder(), **{**quiet, **self.tested.settings(), **settings}
         )
 
     def experiment(self, cls: object = None, model: Mapping[str, Any] | None = None, **training: Any) -> Any:
         """An experiment in a new folder, of two epochs unless told otherwise."""
         quiet = {"logging_type": None, "verbose": False, "save_freq": None, "num_epochs": 2}
-        parameters = {"fixed": {"model": dict(model or {}), "training": {**quiet, **self.room.settings(), **training}}}
-        return self.room.experiment_cls(parameters, cls or self.room.Linear, save_path=self.new_folder())
+        parameters = {
+            "fixed": {"model": dict(model or {}), "training": {**quiet, **self.tested.settings(), **training}}
+        }
+        return self.tested.experiment_cls(parameters, cls or self.tested.Linear, save_path=self.new_folder())
 
     @property
     def is_differentiable(self) -> bool:
         """Whether networks learn by gradients."""
-        return "gradients" not in self.room.lacks
+        return "gradients" not in self.tested.lacks
 
     # ------------------------------------------------------------------ comparisons
 
     def assert_close(self, found: object, expected: object, what: str, factor: float = 1.0) -> None:
-        """Compare with arithmetic by hand, to the room's ``rtol`` of the largest number.
+        """Compare with arithmetic by hand, to the backend's ``rtol`` of the largest number.
 
         Parameters
         ----------
@@ -135,13 +137,13 @@ class Bench:
         found, expected = np.asarray(found, dtype=np.float64), np.asarray(expected, dtype=np.float64)
         assert found.shape == expected.shape, f"{what}: the shape is {found.shape}, by hand {expected.shape}"
         assert np.isfinite(found).all(), f"{what} is not finite: {found.tolist()}"
-        limit = factor * self.room.rtol * max(np.abs(expected).max(initial=0.0), 1e-3)
+        limit = factor * self.tested.rtol * max(np.abs(expected).max(initial=0.0), 1e-3)
         error = np.abs(found - expected).max(initial=0.0)
         assert error <= limit, f"{what} is {found.tolist()}, by hand {expected.tolist()} (off by {error:.3g})"
 
     def assert_layer(self, network: object, dense: Dense, what: str = "the weight", layer: str = "") -> None:
         """Compare the weights of a layer with those by hand."""
-        weight, bias = self.room.read(network, layer)
+        weight, bias = self.tested.read(network, layer)
         expected = np.concatenate([dense.weight, dense.bias[None]])
         self.assert_close(np.concatenate([weight, bias[None]]), expected, f"{what} (the last row is the bias)")
 

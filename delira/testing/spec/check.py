@@ -16,7 +16,7 @@ from delira.contract import Backend
 from delira.errors import ConfigError
 from delira.testing.spec.bench import Bench
 from delira.testing.spec.refusals import REFUSALS
-from delira.testing.spec.room import FEATURES, RoomUnderTest, check_filled_in
+from delira.testing.spec.under_test import FEATURES, BackendUnderTest, check_filled_in
 from delira.utils.checks import check_choice, check_functions, check_texts
 
 PASSED = "passed"
@@ -27,7 +27,7 @@ FAILED = "failed"
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-    """A promise that every room keeps."""
+    """A promise that every backend keeps."""
 
     area: str
     """What it is about, e.g. ``"resume"``."""
@@ -51,18 +51,18 @@ class Check:
     def __str__(self) -> str:
         return f"{self.area}-{self.name}"
 
-    def run(self, room: RoomUnderTest) -> tuple[str, str]:
+    def run(self, tested: BackendUnderTest) -> tuple[str, str]:
         """Run the check in a folder of its own and leave no trace.
 
         Parameters
         ----------
-        room
-            The room.
+        backend
+            The backend.
 
         Returns
         -------
         tuple
-            ``("passed", "")``; or, if the room does not offer what is needed, ``("refused", reason)`` where asking
+            ``("passed", "")``; or, if the backend does not offer what is needed, ``("refused", reason)`` where asking
             for it was refused as it must be, and ``("not offered", reason)`` where nobody can ask for it.
 
         Raises
@@ -70,29 +70,29 @@ class Check:
         AssertionError
             If the promise is broken, or something is not refused.
         """
-        check_filled_in(room)
-        missing = [feature for feature in self.needs if feature in room.lacks]
-        with undisturbed(room.backend), _quiet(), _folder() as folder:
-            bench = Bench(room, folder)
+        check_filled_in(tested)
+        missing = [feature for feature in self.needs if feature in tested.lacks]
+        with undisturbed(tested.backend), _quiet(), _folder() as folder:
+            bench = Bench(tested, folder)
             if not missing:
                 self.function(bench)
                 return PASSED, ""
             for feature in missing:
                 if feature in REFUSALS and feature != "gradients":  # nobody asks for gradients check by check
                     demand_refusal(bench, feature)
-                    return REFUSED, room.lacks[feature]
-        return LACKING, room.lacks[missing[0]]
+                    return REFUSED, tested.lacks[feature]
+        return LACKING, tested.lacks[missing[0]]
 
 
 def demand_refusal(bench: Bench, feature: str) -> None:
-    """Ask for a feature of :data:`REFUSALS` that the room lacks; anything but a ConfigError is a broken promise."""
+    """Ask for a feature of :data:`REFUSALS` that the backend lacks; anything but a ConfigError is a broken promise."""
     try:
         REFUSALS[feature](bench)
     except ConfigError:
         return
     raise AssertionError(
-        f"the room lacks {feature!r} ({bench.room.lacks[feature]}), but asking for it raised no ConfigError; it must "
-        "not be ignored"
+        f"the backend lacks {feature!r} ({bench.tested.lacks[feature]}), but asking for it raised no ConfigError; it "
+        "must not be ignored"
     )
 
 

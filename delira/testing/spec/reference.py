@@ -117,7 +117,7 @@ def descend(
     batches
         With ``data`` and ``label``.
     optimizer
-        ``Sgd(0.1, 0.5)``, as :meth:`RoomUnderTest.settings` has it, unless told otherwise.
+        ``Sgd(0.1, 0.5)``, as :meth:`BackendUnderTest.settings` has it, unless told otherwise.
     slope
         Derivative of the loss by every prediction.
     change

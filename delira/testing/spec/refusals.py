@@ -1,4 +1,4 @@
-"""How a user asks for a feature: where a room lacks it, each of these must raise a ConfigError."""
+"""How a user asks for a feature: where a backend lacks it, each of these must raise a ConfigError."""
 
 from collections.abc import Callable
 from typing import Any
@@ -52,7 +52,7 @@ def _named_weights(bench: Bench) -> None:
 
 
 def _export(bench: Bench) -> None:
-    suffixes = bench.room.exports or (".pt2", ".onnx", ".zip", "")
+    suffixes = bench.tested.exports or (".pt2", ".onnx", ".zip", "")
     for suffix in suffixes:
         export(bench.linear(), bench.folder / f"exported{suffix}", bench.arrays())
 

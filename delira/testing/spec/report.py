@@ -1,11 +1,11 @@
-"""What became of the checks of a room."""
+"""What became of the checks of a backend."""
 
 import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from delira.testing.spec.check import FAILED, LACKING, PASSED, REFUSED, Check
-from delira.testing.spec.room import FEATURES
+from delira.testing.spec.under_test import FEATURES
 
 #: outcome -> how tables show it
 MARKS = {PASSED: "✓", REFUSED: "refused", LACKING: "–", FAILED: "FAILED"}
@@ -26,13 +26,13 @@ class Outcome:
 
 @dataclasses.dataclass(frozen=True)
 class SpecReport:
-    """The outcomes of all checks of a room; prints as a table."""
+    """The outcomes of all checks of a backend; prints as a table."""
 
-    room: str
-    """Name of the room."""
+    backend: str
+    """Name of the backend."""
     outcomes: Sequence[Outcome]
     lacks: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """Feature -> why the room does not offer it."""
+    """Feature -> why the backend does not offer it."""
 
     def __iter__(self) -> Iterator[Outcome]:
         return iter(self.outcomes)
@@ -58,8 +58,8 @@ class SpecReport:
         """
         if failures := self.failures:
             lines = [f"{outcome.check}: {outcome.reason}" for outcome in failures]
-            text = f"the room {self.room!r} breaks {len(lines)} of {len(self.outcomes)} promises:\n" + "\n".join(lines)
-            raise AssertionError(text) from failures[0].error
+            broken = f"the backend {self.backend!r} breaks {len(lines)} of {len(self.outcomes)} promises:"
+            raise AssertionError("\n".join([broken, *lines])) from failures[0].error
 
     def to_markdown(self) -> str:
         """The table as Markdown: area, promise, outcome."""
@@ -74,24 +74,24 @@ class SpecReport:
         width = max((len(str(outcome.check)) for outcome in self.outcomes), default=0)
         lines = [f"{outcome.check!s:{width}}  {outcome.kind}  {outcome.reason}".rstrip() for outcome in self.outcomes]
         total = ", ".join(f"{number} {kind}" for kind, number in self.counts.items() if number)
-        return "\n".join([*lines, f"{self.room}: {total}"])
+        return "\n".join([*lines, f"{self.backend}: {total}"])
 
 
 def compare(reports: Sequence[SpecReport]) -> str:
-    """Rooms side by side, as Markdown: one row for each check, and what each room does not offer.
+    """Backends side by side, as Markdown: one row for each check, and what each backend does not offer.
 
     Parameters
     ----------
     reports
-        Of whole rooms.
+        Of whole backends.
     """
-    rooms = [report.room for report in reports]
-    found = {(outcome.check, report.room): outcome for report in reports for outcome in report}
+    backends = [report.backend for report in reports]
+    found = {(outcome.check, report.backend): outcome for report in reports for outcome in report}
     checks = list(dict.fromkeys(outcome.check for report in reports for outcome in report))
     lines = ["# The specification", "", INTRODUCTION.format(n=len(checks)), ""]
-    lines += [f"| check | promise | {' | '.join(rooms)} |", "|---|---|" + "---|" * len(rooms)]
+    lines += [f"| check | promise | {' | '.join(backends)} |", "|---|---|" + "---|" * len(backends)]
     for check in checks:
-        marks = [MARKS[found[check, room].kind] if (check, room) in found else "" for room in rooms]
+        marks = [MARKS[found[check, tested].kind] if (check, tested) in found else "" for tested in backends]
         lines.append(f"| {check} | {check.promise} | {' | '.join(marks)} |".replace("||", "| |"))
     counts = [", ".join(f"{n} {kind}" for kind, n in report.counts.items() if n) for report in reports]
     lines.append(f"| | **in all** | {' | '.join(counts)} |")
@@ -100,12 +100,12 @@ def compare(reports: Sequence[SpecReport]) -> str:
             (feature, report.lacks[feature]) for o in report for feature in o.check.needs if feature in report.lacks
         }
         if missing:
-            lines += ["", f"## What the room {report.room} does not offer", ""]
+            lines += ["", f"## What the backend {report.backend} does not offer", ""]
             lines += [f"- {FEATURES[feature]}: {reason}" for feature, reason in sorted(missing)]
     return "\n".join(lines) + "\n"
 
 
 INTRODUCTION = f"""\
-`delira.testing.check_backend(room)` runs {{n}} checks, the same for every room. {MARKS[PASSED]}: the promise is kept;
-{MARKS[REFUSED]}: the room does not offer it, and says so with a `ConfigError` when asked; {MARKS[LACKING]}: the
-room does not offer it, and nobody can ask. Written by `make spec`."""
+`delira.testing.check_backend(backend)` runs {{n}} checks, the same for every backend. {MARKS[PASSED]}: the promise is
+kept; {MARKS[REFUSED]}: the backend does not offer it, and says so with a `ConfigError` when asked; {MARKS[LACKING]}:
+the backend does not offer it, and nobody can ask. Written by `make spec`."""

@@ -8,18 +8,18 @@ from delira.errors import ConfigError
 from delira.testing.spec.areas import AREAS
 from delira.testing.spec.check import FAILED, Check, registered
 from delira.testing.spec.report import Outcome, SpecReport
-from delira.testing.spec.room import RoomUnderTest, check_filled_in
+from delira.testing.spec.under_test import BackendUnderTest, check_filled_in
 from delira.utils.checks import check_flags, check_names
 
 
 def spec_checks() -> list[Check]:
-    """All checks, in their order; ``check.run(room)`` runs one, ``str(check)`` is its name.
+    """All checks, in their order; ``check.run(backend)`` runs one, ``str(check)`` is its name.
 
     Examples
     --------
     >>> @pytest.mark.parametrize("check", spec_checks(), ids=str)  # doctest: +SKIP
-    ... def test_my_room(check):
-    ...     check.run(MyRoom())
+    ... def test_my_backend(check):
+    ...     check.run(MyBackend())
     """
     for area in AREAS:
         importlib.import_module(f"delira.testing.spec.areas.{area}")
@@ -27,14 +27,14 @@ def spec_checks() -> list[Check]:
 
 
 def check_backend(
-    room: RoomUnderTest, only: str | Sequence[str] | Callable[[Check], bool] | None = None, raises: bool = True
+    tested: BackendUnderTest, only: str | Sequence[str] | Callable[[Check], bool] | None = None, raises: bool = True
 ) -> SpecReport:
-    """Run the specification on a room.
+    """Run the specification on a backend.
 
     Parameters
     ----------
-    room
-        The room, filled in.
+    backend
+        The backend, filled in.
     only
         Names or areas of the checks to run, one or several, or a function that chooses; all if ``None``.
     raises
@@ -50,11 +50,13 @@ def check_backend(
     AssertionError
         With all promises that are broken.
     ConfigError
-        If ``only`` names what does not exist, or nothing, or ``room`` is a class, or not filled in.
+        If ``only`` names what does not exist, or nothing, or ``backend`` is a class, or not filled in.
     """
-    if isinstance(room, type):
-        raise ConfigError(f"check_backend takes an instance, got the class {room.__name__}; write {room.__name__}()")
-    check_filled_in(room)
+    if isinstance(tested, type):
+        raise ConfigError(
+            f"check_backend takes an instance, got the class {tested.__name__}; write {tested.__name__}()"
+        )
+    check_filled_in(tested)
     check_flags("check_backend", raises=raises)
     if only is not None and not callable(only):
         check_names("check_backend", only=only)
@@ -65,7 +67,7 @@ def check_backend(
         raise ConfigError(f"only={unknown[0]!r} is no check and no area; areas are {', '.join(AREAS)}")
     if not wanted:
         raise ConfigError(f"only={only!r} chooses no check; areas are {', '.join(AREAS)}")
-    report = SpecReport(room.name, [_outcome(check, room) for check in wanted], room.lacks)
+    report = SpecReport(tested.name, [_outcome(check, tested) for check in wanted], tested.lacks)
     if raises:
         report.raise_failures()
     return report
@@ -84,10 +86,10 @@ def _names(check: Check) -> set[str]:
     return {str(check), check.name, check.area}
 
 
-def _outcome(check: Check, room: RoomUnderTest) -> Outcome:
+def _outcome(check: Check, tested: BackendUnderTest) -> Outcome:
     begin = time.perf_counter()
     try:
-        kind, reason = check.run(room)
+        kind, reason = check.run(tested)
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
         return Outcome(check, FAILED, reason, error, time.perf_counter() - begin)

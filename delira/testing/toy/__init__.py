@@ -1,6 +1,6 @@
-"""The toy room: linear regression in numpy, with gradients by hand.
+"""The toy backend: linear regression in numpy, with gradients by hand.
 
-It needs no framework and speaks every verb of the contract, so it shows what a room is and lets the
+It needs no framework and speaks every verb of the contract, so it shows what a backend is and lets the
 core be tested alone. Its one loss is the mean squared error; its generator drops inputs.
 """
 

@@ -111,7 +111,7 @@ class ToyOptimizers(OptimizersRole):
         """One optimizer of the one weight."""
         if update != UpdateConfig():
             raise ConfigError(
-                "the toy room has neither mixed precision nor accumulation, clipping, skipping or micro-batches"
+                "the toy backend has neither mixed precision nor accumulation, clipping, skipping or micro-batches"
             )
         if builder is not None:
             return builder(network, optimizer_cls, **optimizer_params)
@@ -136,16 +136,16 @@ class ToyGenerators(GeneratorsRole):
     backend: "ToyBackend"
 
     def seed(self, seed: int) -> None:
-        """Seed the room's generator."""
+        """Seed the backend's generator."""
         self.backend.generator = np.random.default_rng(seed)
 
     def state(self) -> Any:
-        """State of the room's generator; its integers are too long for JSON readers elsewhere, so as strings."""
+        """State of the backend's generator; its integers are too long for JSON readers elsewhere, so as strings."""
         state = self.backend.generator.bit_generator.state
         return {**state, "state": {name: str(number) for name, number in state["state"].items()}}
 
     def set_state(self, state: Any) -> None:
-        """Continue the room's generator."""
+        """Continue the backend's generator."""
         whole = {**state, "state": {name: int(number) for name, number in state["state"].items()}}
         self.backend.generator.bit_generator.state = whole
 
@@ -199,7 +199,7 @@ class ToyBackend(Backend):
     """Numpy, on the CPU, with a generator of its own."""
 
     name = "toy"
-    title = "the toy room"
+    title = "the toy backend"
     checkpoint_suffix = ".zip"
     roles: ClassVar[tuple[type[Role], ...]] = (
         ToyCalls,

@@ -1,4 +1,4 @@
-"""Trainer and experiment of the toy room: the common ones, bound to it."""
+"""Trainer and experiment of the toy backend: the common ones, bound to it."""
 
 from delira.experiments.experiment import BaseExperiment, NetworkT
 from delira.testing.toy.backend import BACKEND

@@ -229,7 +229,7 @@ class CallbackList:
         for callback in self._callbacks:
             if getattr(callback, "needs_gradients", False) and not trainer.backend.is_differentiable:
                 raise ConfigError(
-                    f"{type(callback).__name__} is for networks that learn by gradients, and in the room "
+                    f"{type(callback).__name__} is for networks that learn by gradients, and in the backend "
                     f"{trainer.backend.name!r} nothing is differentiated; leave the callback out"
                 )
             if isinstance(callback, AbstractCallback):

@@ -181,7 +181,7 @@ class Profiler(Callback):
         """Begin to measure."""
         backend = trainer_of(state).backend
         if self.trace_dir is not None and backend.trace is None:
-            raise ConfigError(f"Profiler: the room {backend.name!r} has no trace; leave trace_dir out")
+            raise ConfigError(f"Profiler: the backend {backend.name!r} has no trace; leave trace_dir out")
         self.epochs, self._n_steps = [], 0
         self._begin_epoch(state)
 

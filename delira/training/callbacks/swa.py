@@ -57,7 +57,7 @@ class SWA(Callback):
         self._trainer: Any = None
 
     def attach(self, trainer: "BaseNetworkTrainer") -> None:
-        """Become the average of this trainer; its room must be able to average."""
+        """Become the average of this trainer; its backend must be able to average."""
         set_average(trainer, self)
         self._trainer = trainer
 

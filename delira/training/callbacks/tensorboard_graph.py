@@ -34,7 +34,7 @@ def write_graph(writer: object, state: State, is_asked_for: bool) -> None:
     write = trainer.backend.write_graph
     if writer is None or write is None:
         if is_asked_for:
-            why = "visdom shows none" if writer is None else f"the room {trainer.backend.name!r} has none"
+            why = "visdom shows none" if writer is None else f"the backend {trainer.backend.name!r} has none"
             _log.warning("no graph of the network was written: %s", why)
         return
     leaves = [leaf for _, leaf in iterate_leaves(state[keys.X]) if leaf is not None]

@@ -55,7 +55,7 @@ class ExponentialMovingAverage(AbstractCallback):
         self._seen = 0
 
     def attach(self, trainer: "BaseNetworkTrainer") -> None:
-        """Become the average of this trainer; its room must be able to average."""
+        """Become the average of this trainer; its backend must be able to average."""
         set_average(trainer, self)
         self._trainer = trainer
         self.take(trainer.module)

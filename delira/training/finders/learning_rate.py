@@ -193,7 +193,7 @@ def _set_rates(trainer: "BaseNetworkTrainer", rate: float) -> None:
                 group["lr"] = rate
         if not hasattr(optimizer, "param_groups"):
             if not hasattr(optimizer, "rate"):
-                raise ConfigError(f"the room {trainer.backend.name!r} has no learning rates to change")
+                raise ConfigError(f"the backend {trainer.backend.name!r} has no learning rates to change")
             optimizer.rate = rate
 
 

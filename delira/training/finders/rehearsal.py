@@ -85,7 +85,9 @@ def participants(of: Any, data: Data) -> tuple[Any, Any]:
         if data is None:
             raise ConfigError("a trainer needs data to train on; pass data=")
     if not trainer.optimizers:
-        raise ConfigError(f"the room {trainer.backend.name!r} trains without optimizers, so there is nothing to find")
+        raise ConfigError(
+            f"the backend {trainer.backend.name!r} trains without optimizers, so there is nothing to find"
+        )
     given = batches_source(data)
     if hasattr(given, "__next__"):
         raise ConfigError(

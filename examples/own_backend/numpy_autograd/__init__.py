@@ -1,6 +1,6 @@
 """A framework for small networks: tensors that know their gradients, layers, losses and optimizers, in numpy alone.
 
-It knows nothing of delira. ``numpy_room``, beside it, is what makes it one of delira's backends.
+It knows nothing of delira. ``numpy_backend``, beside it, is what makes it one of delira's backends.
 """
 
 from numpy_autograd.layers import BatchNorm, Dropout, Linear, Module, Parameter, ReLU, Sequential, Tanh

@@ -298,9 +298,9 @@ ENTRIES = [
         own=["listener"],
     ),
     Entry(
-        name="delira.contract.room_default",
+        name="delira.contract.backend_default",
         good=lambda folder: {"function": lambda: 5},
-        use=lambda function, folder: (function(), function.is_room_default),
+        use=lambda function, folder: (function(), function.is_backend_default),
         expected=lambda arguments: (5, True),
         wrong={"function": [*NOT_CALLABLE, None, staticmethod(double), classmethod(double), len]},
     ),

@@ -229,7 +229,7 @@ WEIGHTS = [
                 name: bits(array) for name, array in sorted(weights_of(backend).items())
             },
             wrong={"network": [*NO_NETWORK, None], "path": [*NO_PATHS, *NO_PLACES]},
-            says={"network": ["belongs to no room"], "path": NO_PLACES},
+            says={"network": ["belongs to no backend"], "path": NO_PLACES},
             needs=(needs, "safetensors"),
         )
         for backend, needs in BACKENDS.items()
@@ -242,7 +242,7 @@ WEIGHTS = [
             expected=lambda arguments: OUTPUTS,
             right={"network": [None]},
             wrong={"path": NO_PATHS, "network": NO_NETWORK},
-            says={"network": ["belongs to no room"]},
+            says={"network": ["belongs to no backend"]},
             needs=(needs, "safetensors"),
         )
         for backend, needs in BACKENDS.items()

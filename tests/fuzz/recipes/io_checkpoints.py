@@ -178,7 +178,7 @@ def exported(backend):
         expected=lambda arguments: as_arrays(weights_of(backend)),
         right={"example": [None, {"data": INPUTS}]},
         wrong={"network": [5, None, "x", STRANGE, dict, {}], "path": [*NO_PATHS, "/tmp", "."]},
-        says={"network": ["belongs to no room"]},
+        says={"network": ["belongs to no backend"]},
         needs=(BACKENDS[backend], "safetensors"),
     )
     yield Entry(

@@ -100,7 +100,7 @@ def with_backend(backend):
         use=as_lists,
         expected=lambda arguments: as_lists(own, None),
         wrong={"network": NO_NETWORK},
-        says={"network": ["belongs to no room"]},
+        says={"network": ["belongs to no backend"]},
         needs=BACKENDS[backend],
     )
     yield Entry(
@@ -132,7 +132,7 @@ def with_backend(backend):
                 {**own, first: "x"},
             ],
         },
-        says={"network": ["belongs to no room"], "weights": ["weights do not fit", first]},
+        says={"network": ["belongs to no backend"], "weights": ["weights do not fit", first]},
         needs=BACKENDS[backend],
     )
 
@@ -187,8 +187,8 @@ def between(source, target):
             "check_settings": NOT_A_BOOL,
         },
         says={
-            "src": ["belongs to no room"],
-            "dst": ["belongs to no room"],
+            "src": ["belongs to no backend"],
+            "dst": ["belongs to no backend"],
             "mapping": ["the destination has nothing that takes", "the source has no", "of the source is"],
         },
         needs=(BACKENDS[source], BACKENDS[target]),

@@ -13,16 +13,16 @@ from fuzz_values import (
     STRANGE,
     Fresh,
 )
-from spec_rooms.toy import ToyRoom
+from spec_backends.toy import ToyUnderTest
 
 from delira.contract.backend import place_of
-from delira.testing import RoomUnderTest, ToyBackend, ToyNetwork, ToySGD, ToyTrainer, check_backend
+from delira.testing import BackendUnderTest, ToyBackend, ToyNetwork, ToySGD, ToyTrainer, check_backend
 from delira.testing.spec import FEATURES
 
 RANDOM = np.random.default_rng(5)
 PREDICTION, TARGET = RANDOM.normal(size=(4, 1)), RANDOM.normal(size=(4, 1))
 NO_ARRAYS = ["x", NAN, None, [], {}, STRANGE, [["a"]], np.zeros(0), np.zeros((4, 1), complex), b"x"]
-NO_BACKENDS = ["x", 5, NAN, None, [], {}, True, STRANGE, ToyRoom, RoomUnderTest, ToyTrainer, ToyBackend()]
+NO_BACKENDS = ["x", 5, NAN, None, [], {}, True, STRANGE, ToyUnderTest, BackendUnderTest, ToyTrainer, ToyBackend()]
 #: a check that takes no time
 FAST = "seeds-seeds_the_framework"
 
@@ -94,14 +94,14 @@ def drawn(backend, seed):
     return backend.generator.random(3)
 
 
-def room(**attributes):
+def kit(**attributes):
     """The toy, filled in otherwise."""
-    return type("Room", (ToyRoom,), attributes)()
+    return type("Backend", (ToyUnderTest,), attributes)()
 
 
 def checked(**attributes):
     """How many checks of an area the backend passes."""
-    return check_backend(room(**attributes), FAST).counts["passed"]
+    return check_backend(kit(**attributes), FAST).counts["passed"]
 
 
 def with_weight(weight):
@@ -196,20 +196,20 @@ ENTRIES = [
     ),
     Entry(
         name="delira.testing.check_backend",
-        good=lambda folder: {"room": ToyRoom(), "only": FAST},
+        good=lambda folder: {"tested": ToyUnderTest(), "only": FAST},
         use=lambda report, folder: [str(outcome.check) for outcome in report],
         expected=lambda arguments: [FAST],
         right={"only": [[FAST], lambda check: str(check) == FAST], "raises": [False]},
         wrong={
-            "room": [*NO_BACKENDS, Fresh("RoomUnderTest()", RoomUnderTest)],
+            "tested": [*NO_BACKENDS, Fresh("BackendUnderTest()", BackendUnderTest)],
             "only": ["nonsense", "", [], ["nonsense"], 5, NAN, STRANGE, True, [5], {}, lambda check: False],
             "raises": NOT_A_BOOL,
         },
         own=["only"],
-        says={"room": ["RoomUnderTest", "takes an instance"]},
+        says={"tested": ["BackendUnderTest", "takes an instance"]},
     ),
     Entry(
-        name="delira.testing.RoomUnderTest",
+        name="delira.testing.BackendUnderTest",
         good=lambda folder: {"rtol": 1e-12},
         make=checked,
         expected=lambda arguments: 1,
@@ -235,7 +235,7 @@ ENTRIES = [
             "function": lambda bench: None,
             "needs": (),
         },
-        use=lambda check, folder: (str(check), check.run(ToyRoom())[0]),
+        use=lambda check, folder: (str(check), check.run(ToyUnderTest())[0]),
         expected=lambda arguments: (
             f"{arguments['area']}-{arguments['name']}",
             "passed" if not set(arguments["needs"]) & {"bias", "adam"} else "not offered",

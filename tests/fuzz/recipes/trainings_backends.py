@@ -7,7 +7,7 @@ from fuzz_settings import SAYS as SAYS_OF_ALL
 from fuzz_toys import data, descended
 from fuzz_training import EPOCHS, INPUTS, TARGETS
 from fuzz_values import NAN, NOT_A_PATH, STRANGE
-from small_rooms import build_room
+from small_backends import build_kit
 
 from delira.testing import ToyNetwork, ToyTrainer
 
@@ -44,25 +44,25 @@ def by_hand(arguments=None):
 
 def of_trainer(name):
     def good(folder):
-        room = build_room(name)
-        return {"network": room.build(), "save_path": None, "key_mapping": {"x": "data"}, **room.settings}
+        kit = build_kit(name)
+        return {"network": kit.build(), "save_path": None, "key_mapping": {"x": "data"}, **kit.settings}
 
     return good
 
 
 def trained(name):
     def use(trainer, folder):
-        return build_room(name).read(trainer.train(EPOCHS, data(), data())).ravel()
+        return build_kit(name).read(trainer.train(EPOCHS, data(), data())).ravel()
 
     return use
 
 
 def of_experiment(name):
     def good(folder):
-        room = build_room(name)
+        kit = build_kit(name)
         return {
-            "params": {"training": {"num_epochs": EPOCHS, **room.settings}},
-            "model_cls": room.network,
+            "params": {"training": {"num_epochs": EPOCHS, **kit.settings}},
+            "model_cls": kit.network,
             "name": "fuzz",
             "save_path": folder,
         }

@@ -13,7 +13,7 @@ from fuzz_values import (
     NOT_POSITIVE_INT,
     STRANGE,
 )
-from small_rooms import build_room
+from small_backends import build_kit
 
 #: backend -> its name in functions of old, what must be installed, and what says how fast it learns
 BACKENDS = {
@@ -50,9 +50,9 @@ def builder(backend, is_gan):
     suffix, needs, rate = BACKENDS[backend]
 
     def good(folder):
-        room = build_room(backend)
-        model = Pair(room.build(), room.build()) if is_gan else room.build()
-        return {"model": model, "optim_cls": room.optimizer_cls, rate: RATE}
+        kit = build_kit(backend)
+        model = Pair(kit.build(), kit.build()) if is_gan else kit.build()
+        return {"model": model, "optim_cls": kit.optimizer_cls, rate: RATE}
 
     def expected(arguments):
         given = arguments.get("learning_rate", arguments.get("lr", RATE))

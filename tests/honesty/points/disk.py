@@ -185,7 +185,7 @@ POINTS = [
         file="delira/frameworks.py",
         old='    "sklearn": ("sklearn", "skops"),',
         new='    "sklearn": ("sklearn",),',
-        test="tests/cli/test_new.py::test_the_demo_of_a_room_that_is_missing_says_how_to_get_it",
+        test="tests/cli/test_new.py::test_the_demo_of_a_backend_that_is_missing_says_how_to_get_it",
     ),
     PutBack(
         point="31",

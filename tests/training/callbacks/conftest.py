@@ -1,4 +1,4 @@
-"""A linear fit in each room, whose losses and gradients are computed by hand."""
+"""A linear fit in each backend, whose losses and gradients are computed by hand."""
 
 import numpy as np
 import pytest
@@ -6,15 +6,15 @@ from mixing_batches import FRAMEWORKS, converter
 
 import delira
 
-REASON = "the {} room needs the package {!r}, which is not installed"
+REASON = "the {} backend needs the package {!r}, which is not installed"
 RATE = 0.1
 
 
 class Fit:
     """``y = x @ kernel + bias`` on 10 samples, batches of 4, 4 and 2, gradient descent without momentum."""
 
-    def __init__(self, room, module, optimizer, criterion):
-        self.room, self.module, self.optimizer, self.criterion = room, module, optimizer, criterion
+    def __init__(self, backend, module, optimizer, criterion):
+        self.backend, self.module, self.optimizer, self.criterion = backend, module, optimizer, criterion
         rng = np.random.default_rng(3)
         self.x = rng.normal(size=(10, 3)).astype("f4")
         self.y = (self.x @ rng.normal(size=(3, 1)) + 0.5).astype("f4")
@@ -49,34 +49,36 @@ def mse_by_hand(kernel, bias, x, y):
     return (error**2).mean(), 2 * x.T @ error / error.size, 2 * error.mean(axis=0)
 
 
-def make_fit(room):
-    if room == "torch":
+def make_fit(backend):
+    if backend == "torch":
         torch = pytest.importorskip("torch", reason=REASON.format("torch", "torch"))
         torch.manual_seed(0)
-        return Fit(room, torch.nn.Linear(3, 1), lambda net: torch.optim.SGD(net.parameters(), RATE), torch.nn.MSELoss())
-    if room == "tensorflow":
+        return Fit(
+            backend, torch.nn.Linear(3, 1), lambda net: torch.optim.SGD(net.parameters(), RATE), torch.nn.MSELoss()
+        )
+    if backend == "tensorflow":
         pytest.importorskip("tensorflow", reason=REASON.format("TensorFlow", "tensorflow"))
         import keras
 
         keras.utils.set_random_seed(0)
         net = keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(1, bias_initializer="ones")])
-        return Fit(room, net, lambda net: keras.optimizers.SGD(RATE), keras.losses.MeanSquaredError())
+        return Fit(backend, net, lambda net: keras.optimizers.SGD(RATE), keras.losses.MeanSquaredError())
     pytest.importorskip("jax", reason=REASON.format("JAX", "jax"))
     optax, nnx = pytest.importorskip("optax"), pytest.importorskip("flax.nnx")
     net = nnx.Linear(3, 1, rngs=nnx.Rngs(0), bias_init=nnx.initializers.ones)
     make = optax.inject_hyperparams(optax.sgd)  # a rate that can be read and changed
-    return Fit(room, net, lambda net: make(learning_rate=RATE), lambda pred, target: ((pred - target) ** 2).mean())
+    return Fit(backend, net, lambda net: make(learning_rate=RATE), lambda pred, target: ((pred - target) ** 2).mean())
 
 
 @pytest.fixture(params=["torch", "tensorflow", "jax"])
 def fit(request):
-    """A small fit in each room that differentiates."""
+    """A small fit in each backend that differentiates."""
     return make_fit(request.param)
 
 
 @pytest.fixture
 def torch_fit():
-    """The same in one room, for what is the same in all of them."""
+    """The same in one backend, for what is the same in all of them."""
     return make_fit("torch")
 
 

@@ -13,10 +13,10 @@ CHANNELS_FIRST = ("torch",)
 
 def converter(framework):
     """Makes arrays of a framework out of those of numpy."""
-    room = pytest.importorskip(framework, reason=f"the {framework} room needs the package {framework!r}")
+    kit = pytest.importorskip(framework, reason=f"the {framework} backend needs the package {framework!r}")
     if framework == "jax":
-        return room.numpy.asarray
-    return room.tensor if framework == "torch" else room.constant
+        return kit.numpy.asarray
+    return kit.tensor if framework == "torch" else kit.constant
 
 
 def a_step(callbacks, x, y, seed=3, fold=0, epoch=1, batch=2):

@@ -5,7 +5,7 @@ import pytest
 
 import delira
 
-pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+pytest.importorskip("torch", reason="the torch backend needs the package 'torch', which is not installed")
 import torch
 from torch import nn
 

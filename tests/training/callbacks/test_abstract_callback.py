@@ -90,14 +90,14 @@ def test_a_hook_that_is_not_written_is_not_heard():
     "callback", [cb.WeightDecay(), cb.GradientClipping(1.0), cb.Mixup(), cb.FreezeUnfreeze({0: None}), cb.StepLR(1)]
 )
 def test_what_needs_gradients_is_refused_for_estimators(callback):
-    linear = pytest.importorskip("sklearn.linear_model", reason="the room needs the package 'scikit-learn'")
+    linear = pytest.importorskip("sklearn.linear_model", reason="the backend needs the package 'scikit-learn'")
     trial = delira.Trial(linear.SGDClassifier(), metrics=["acc"], callbacks=[callback], seed=0, verbose=0)
     with pytest.raises(ConfigError, match=rf"{type(callback).__name__}.*'sklearn'"):
         trial.with_train_data([[0.0], [1.0]], [0, 1], 2).run(1)
 
 
 def test_one_of_ones_own_may_need_gradients():
-    linear = pytest.importorskip("sklearn.linear_model", reason="the room needs the package 'scikit-learn'")
+    linear = pytest.importorskip("sklearn.linear_model", reason="the backend needs the package 'scikit-learn'")
 
     class Mine(cb.Callback):
         needs_gradients = True

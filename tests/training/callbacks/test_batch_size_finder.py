@@ -9,7 +9,7 @@ from delira.training.callbacks.hooks import Callback
 from delira.training.finders import find_batch_size
 from delira.training.finders.batch_size import resized
 
-REASON = "the {} room needs the package {!r}, which is not installed"
+REASON = "the {} backend needs the package {!r}, which is not installed"
 rng = np.random.default_rng(0)
 DATA = rng.normal(size=(22, 3)).astype(np.float32)
 TARGETS = (DATA @ rng.normal(size=(3, 2)) + 0.3).astype(np.float32)
@@ -134,14 +134,14 @@ PARTS = {"tensorflow": keras_parts, "jax": jax_parts}
 
 
 @pytest.mark.slow_cases("jax")
-@pytest.mark.parametrize("room", PARTS)
-def test_the_other_frameworks_tell_it_too(room):
+@pytest.mark.parametrize("backend", PARTS)
+def test_the_other_frameworks_tell_it_too(backend):
     class Limit(Callback):
         def on_forward(self, state):
             if state["y_pred"].shape[0] > 5:
                 raise MemoryError("no memory")
 
-    trial = delira.Trial(*PARTS[room](), [], [Limit()], verbose=0, compiled=False).with_train_data(DATA, TARGETS, 4)
+    trial = delira.Trial(*PARTS[backend](), [], [Limit()], verbose=0, compiled=False).with_train_data(DATA, TARGETS, 4)
     assert find_batch_size(trial, max_batch_size=64) == 4
 
 
@@ -165,7 +165,7 @@ def test_parts_of_batches_would_hide_the_size():
 
 
 def test_a_batch_is_repeated_in_any_structure():
-    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+    torch = pytest.importorskip("torch", reason="the torch backend needs the package 'torch', which is not installed")
 
     batch = {
         "data": [DATA[:3], torch.from_numpy(DATA[:3])], "names": ["a", "b", "c"], "constant": np.ones(7), "scale": 2.0,

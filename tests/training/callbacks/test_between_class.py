@@ -59,7 +59,7 @@ def test_the_loss_is_the_divergence_from_the_targets(framework, convert, shape):
 
 
 def test_the_gradient_of_the_loss_is_right():
-    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+    torch = pytest.importorskip("torch", reason="the torch backend needs the package 'torch', which is not installed")
     rng = np.random.default_rng(0)
     scores = torch.tensor(rng.normal(size=(6, 4)), requires_grad=True)
     soft = torch.tensor(rng.dirichlet(np.ones(4), 6))

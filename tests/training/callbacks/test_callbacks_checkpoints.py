@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from small_rooms import build_room
+from small_backends import build_kit
 
 from delira.errors import CheckpointError, ConfigError, MissingKeyError
 from delira.state import METRICS
@@ -118,12 +118,12 @@ def test_the_factory_gives_the_one_or_the_other(torch_fit, tmp_path):
 
 
 def test_weights_alone_are_read_without_delira(fit, tmp_path):
-    if fit.room != "torch":
+    if fit.kit != "torch":
         numpy = pytest.importorskip("safetensors.numpy", reason="the weights are written by safetensors")
     trial = fit.trial(MostRecent(tmp_path / "w.{epoch}", save_model_params_only=True))
     trial.run(1)
     wanted = trial.trainer.backend.weights.named(trial.trainer.module)
-    if fit.room == "torch":
+    if fit.kit == "torch":
         import torch
 
         found = {name: tensor.numpy() for name, tensor in torch.load(tmp_path / "w.0.pt", weights_only=True).items()}
@@ -155,14 +155,14 @@ def test_evaluations_write_nothing(torch_fit, tmp_path):
 
 
 def test_an_experiment_has_them_too(tmp_path, manager):
-    room = build_room("torch")
-    trainer = room.trainer(tmp_path / "run", callbacks=[MostRecent(tmp_path / "m" / "{epoch}-{mse:.1e}")])
+    kit = build_kit("torch")
+    trainer = kit.trainer(tmp_path / "run", callbacks=[MostRecent(tmp_path / "m" / "{epoch}-{mse:.1e}")])
     trainer.train(2, manager())
     (name,) = names(tmp_path / "m")
     assert name.startswith("1-")
     assert name.endswith(".pt")
-    again = room.trainer(tmp_path / "again", resume_from=tmp_path / "m" / name)
-    np.testing.assert_array_equal(room.read(again.module), room.read(trainer.module))
+    again = kit.trainer(tmp_path / "again", resume_from=tmp_path / "m" / name)
+    np.testing.assert_array_equal(kit.read(again.module), kit.read(trainer.module))
     assert again.state.epoch == 2
 
 

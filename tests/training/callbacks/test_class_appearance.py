@@ -23,7 +23,7 @@ def wanted(target):
 
 
 def keras_parts():
-    pytest.importorskip("tensorflow", reason="the tensorflow room needs the package 'tensorflow'")
+    pytest.importorskip("tensorflow", reason="the tensorflow backend needs the package 'tensorflow'")
     import keras
 
     class Linear(keras.Model):
@@ -41,7 +41,7 @@ def keras_parts():
 
 
 def torch_parts():
-    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+    torch = pytest.importorskip("torch", reason="the torch backend needs the package 'torch', which is not installed")
     net = torch.nn.Sequential(
         torch.nn.Flatten(), torch.nn.Dropout(0.5), torch.nn.BatchNorm1d(60), torch.nn.Linear(60, 4)
     )
@@ -51,7 +51,7 @@ def torch_parts():
 
 
 def jax_parts():
-    nnx = pytest.importorskip("flax.nnx", reason="the jax room needs the package 'flax', which is not installed")
+    nnx = pytest.importorskip("flax.nnx", reason="the jax backend needs the package 'flax', which is not installed")
     import optax
 
     class Linear(nnx.Module):
@@ -70,11 +70,11 @@ def jax_parts():
 PARTS = {"torch": torch_parts, "tensorflow": keras_parts, "jax": jax_parts}
 
 
-def fit(room, *callbacks, parts=None, **settings):
+def fit(backend, *callbacks, parts=None, **settings):
     settings = {"verbose": 0, "seed": 1, **settings}
-    trial = delira.Trial(*(parts or PARTS[room]()), ["loss"], callbacks, **{"seed": 0, **settings})
+    trial = delira.Trial(*(parts or PARTS[backend]()), ["loss"], callbacks, **{"seed": 0, **settings})
     x = np.random.default_rng(1).normal(size=(6, *SIZE)).astype("f4")
-    x = x if room == "torch" else np.moveaxis(x, 1, -1).copy()
+    x = x if backend == "torch" else np.moveaxis(x, 1, -1).copy()
     labels = np.array([0, 1, 2, 3, 0, 1])
     return trial.with_train_data(x, labels, 3, shuffle=False).with_val_data(x, labels, 3)
 
@@ -87,13 +87,13 @@ def leaves(trial):
 
 
 @pytest.mark.slow_cases("jax")
-@pytest.mark.parametrize("room", PARTS)
-def test_the_picture_is_that_of_the_class_and_the_fit_is_untouched(room):
+@pytest.mark.parametrize("backend", PARTS)
+def test_the_picture_is_that_of_the_class_and_the_fit_is_untouched(backend):
     """The fit has dropout: its history says if a generator moved, the weights if anything of the network did."""
     pictures = []
     callback = ClassAppearanceModel(CLASSES, SIZE, target=2, decay=DECAY, steps=200, in_transform=lambda x: x)
     callback.on_val().on_train().with_handler(lambda picture, state: pictures.append((state["data"], picture)))
-    plain, watched = fit(room), fit(room, callback)
+    plain, watched = fit(backend), fit(backend, callback)
     assert plain.run(1) == watched.run(1)
     before, after = leaves(plain), leaves(watched)
     assert before.keys() == after.keys()
@@ -102,15 +102,15 @@ def test_the_picture_is_that_of_the_class_and_the_fit_is_untouched(room):
     assert [data for data, _ in pictures] == ["train_data", "validation_data"]
     for _, picture in pictures:
         assert picture.shape == SIZE
-        flat = picture.reshape(-1) if room == "torch" else np.moveaxis(picture, 0, -1).reshape(-1)
-        if room == "torch":  # its statistics were learned: shares of the weights
+        flat = picture.reshape(-1) if backend == "torch" else np.moveaxis(picture, 0, -1).reshape(-1)
+        if backend == "torch":  # its statistics were learned: shares of the weights
             assert np.corrcoef(flat, wanted(2))[0, 1] > 0.97
         else:
             np.testing.assert_allclose(flat, wanted(2), atol=2e-3)
 
 
-def test_modes_gradients_and_what_is_learned_stay(torch_room_only):
-    torch = torch_room_only
+def test_modes_gradients_and_what_is_learned_stay(torch_backend_only):
+    torch = torch_backend_only
     net = torch_parts()[0]
     net[3].bias.requires_grad_(False)
     seen = []
@@ -136,11 +136,11 @@ def test_modes_gradients_and_what_is_learned_stay(torch_room_only):
 
 
 @pytest.fixture
-def torch_room_only():
-    return pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+def torch_backend_only():
+    return pytest.importorskip("torch", reason="the torch backend needs the package 'torch', which is not installed")
 
 
-def test_random_classes_come_from_the_seed(torch_room_only):
+def test_random_classes_come_from_the_seed(torch_backend_only):
     def classes(seed):
         seen = []
         callback = ClassAppearanceModel(CLASSES, SIZE, steps=1).target_to_key(LABEL)
@@ -155,8 +155,8 @@ def test_random_classes_come_from_the_seed(torch_room_only):
     assert set(first) <= set(range(CLASSES))
 
 
-def test_scores_may_be_an_entry_of_the_state(torch_room_only):
-    torch = torch_room_only
+def test_scores_may_be_an_entry_of_the_state(torch_backend_only):
+    torch = torch_backend_only
 
     class Stateful(torch.nn.Module):
         def __init__(self):
@@ -177,8 +177,8 @@ def test_scores_may_be_an_entry_of_the_state(torch_room_only):
     np.testing.assert_allclose(pictures[0].reshape(-1), wanted(0), atol=2e-3)
 
 
-def test_another_optimizer_and_transform(torch_room_only):
-    torch = torch_room_only
+def test_another_optimizer_and_transform(torch_backend_only):
+    torch = torch_backend_only
     pictures, given = [], []
 
     def make(weights):
@@ -207,6 +207,6 @@ def test_impossible_arguments_are_refused(arguments, message):
         ClassAppearanceModel(**{"nclasses": CLASSES, "input_size": SIZE, **arguments})
 
 
-def test_another_number_of_classes_is_told(torch_room_only):
+def test_another_number_of_classes_is_told(torch_backend_only):
     with pytest.raises(ConfigError, match=r"scores of shape \(1, 5\) of the network, got \(1, 4\)"):
         fit("torch", ClassAppearanceModel(5, SIZE)).run(1)

@@ -15,25 +15,25 @@ from delira.training.callbacks.decorators import on_step_training, on_step_valid
 pycm = pytest.importorskip("pycm", reason="needs the package 'pycm'")
 RNG = np.random.default_rng(2)
 X, Y = RNG.normal(size=(23, 3)).astype("f4"), RNG.integers(0, 4, 23)
-rooms = pytest.mark.parametrize("room", ["torch", "tensorflow", "jax"])
+backends = pytest.mark.parametrize("backend", ["torch", "tensorflow", "jax"])
 
 
-def trial_of(room, *callbacks, y=Y, n_classes=4, criterion=None, **settings):
+def trial_of(backend, *callbacks, y=Y, n_classes=4, criterion=None, **settings):
     """A linear network of 3 numbers; batches of 5, and one of 3."""
-    if room == "torch":
-        torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch'")
+    if backend == "torch":
+        torch = pytest.importorskip("torch", reason="the torch backend needs the package 'torch'")
         torch.manual_seed(0)
         net = torch.nn.Linear(3, n_classes)
         parts = net, torch.optim.SGD(net.parameters(), 0.5), criterion or torch.nn.CrossEntropyLoss()
-    elif room == "tensorflow":
-        pytest.importorskip("tensorflow", reason="the TensorFlow room needs the package 'tensorflow'")
+    elif backend == "tensorflow":
+        pytest.importorskip("tensorflow", reason="the TensorFlow backend needs the package 'tensorflow'")
         import keras
 
         keras.utils.set_random_seed(0)
         net = keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(n_classes)])
         parts = net, keras.optimizers.SGD(0.5), keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     else:
-        pytest.importorskip("jax", reason="the JAX room needs the package 'jax'")
+        pytest.importorskip("jax", reason="the JAX backend needs the package 'jax'")
         optax, nnx = pytest.importorskip("optax"), pytest.importorskip("flax.nnx")
         loss = optax.softmax_cross_entropy_with_integer_labels
         net = nnx.Linear(3, n_classes, rngs=nnx.Rngs(0))
@@ -53,8 +53,8 @@ def array_of(matrix):
 
 
 @pytest.mark.slow_cases("jax")
-@rooms
-def test_matrices_of_validations_and_of_training_are_those_of_scikit_learn(room):
+@backends
+def test_matrices_of_validations_and_of_training_are_those_of_scikit_learn(backend):
     seen = {"train": [], "val": []}
     found = {"train": [], "val": []}
 
@@ -65,7 +65,7 @@ def test_matrices_of_validations_and_of_training_are_those_of_scikit_learn(room)
         return lambda matrix, state: found[name].append((state[keys.EPOCH], array_of(matrix)))
 
     trial = trial_of(
-        room,
+        backend,
         on_step_training(look("train")), on_step_validation(look("val")),
         PyCM().with_handler(keep("val")), PyCM().on_train().with_handler(keep("train")),
     )  # fmt: skip
@@ -94,7 +94,7 @@ def test_evaluations_and_predictions_are_tests():
 
 
 def test_yes_and_no_by_the_criterion_and_targets_that_do_not_count():
-    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch'")
+    torch = pytest.importorskip("torch", reason="the torch backend needs the package 'torch'")
     found = []
     y = (Y % 2).astype("f4")[:, None]
     callback = PyCM(classes=["no", "yes"]).with_handler(lambda matrix, state: found.append(matrix))
@@ -180,14 +180,14 @@ def test_a_pass_that_is_continued_is_counted_on(tmp_path):
 
 
 @pytest.mark.slow_cases("jax")
-@pytest.mark.parametrize("room", ["torch", "tensorflow", "jax"], indirect=True)
-def test_an_experiment_has_it_too(room, tmp_path):
+@pytest.mark.parametrize("kit", ["torch", "tensorflow", "jax"], indirect=True)
+def test_an_experiment_has_it_too(kit, tmp_path):
     found = []
     rng = np.random.default_rng(1)
     labels = rng.integers(0, 2, (11, 1)).astype("f4")
     data = BaseDataManager({"data": rng.normal(size=(11, 3)).astype("f4"), "label": labels}, 4)
     callback = PyCM().with_handler(lambda matrix, state: found.append(array_of(matrix)))
-    trainer = room.trainer(tmp_path, callbacks=[callback], output="probabilities")  # nobody knows the losses of tests
+    trainer = kit.trainer(tmp_path, callbacks=[callback], output="probabilities")  # nobody knows the losses of tests
     trainer.train(1, data, data)
     scores = np.asarray(trainer.predict(data)[0][0])
     expected = reference([labels[:, 0].astype(int)], [np.concatenate([0 * scores + 0.5, scores], axis=1)], 2)

@@ -104,8 +104,8 @@ def test_a_replay_writes_the_table_anew(torch_fit, tmp_path):
     ]
 
 
-def test_an_experiment_has_it_too(room, tmp_path, manager):
-    trainer = room.trainer(tmp_path / "run", callbacks=[CSVLogger(tmp_path / "log.csv", batch_granularity=True)])
+def test_an_experiment_has_it_too(kit, tmp_path, manager):
+    trainer = kit.trainer(tmp_path / "run", callbacks=[CSVLogger(tmp_path / "log.csv", batch_granularity=True)])
     trainer.train(2, manager(), manager())
     header, *rows = table(tmp_path / "log.csv")
     assert [row[:2] for row in rows] == [[str(e), b] for e in (1, 2) for b in ("0", "1", "2", "")]

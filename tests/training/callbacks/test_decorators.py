@@ -57,7 +57,7 @@ def test_a_mark_stays_where_the_loss_is_added():
     assert not add_to_loss(once(lambda state: 1.0)).traceable
 
 
-def test_the_loss_is_added_to_under_a_condition_in_every_room(fit):
+def test_the_loss_is_added_to_under_a_condition_in_every_backend(fit):
     seen = []
 
     @on_step_training

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from small_rooms import build_room
+from small_backends import build_kit
 
 from delira.data_loading import BaseDataManager
 from delira.state import state_key
@@ -21,7 +21,7 @@ def test_folds_of_an_experiment_have_files_of_their_own(tmp_path):
         cb.CSVLogger(tmp_path / "metrics.csv"), grid.to_file(tmp_path / "grid.png"),
         cb.PyCM(pred_key=LABELS, target_key=LABELS).to_html_file(tmp_path / "matrix"),
     ]  # fmt: skip
-    experiment = build_room("torch").experiment(tmp_path / "runs", callbacks=callbacks, verbose=False)
+    experiment = build_kit("torch").experiment(tmp_path / "runs", callbacks=callbacks, verbose=False)
     experiment.kfold(data, num_splits=2)
     ours = sorted(path.name for path in tmp_path.iterdir() if path.name != "runs")
     endings = {"newest": ".pt", "metrics": ".csv", "grid": ".png", "matrix": ".html"}

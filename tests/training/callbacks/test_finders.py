@@ -4,7 +4,7 @@ import random
 
 import numpy as np
 import pytest
-from small_rooms import build_room
+from small_backends import build_kit
 
 import delira
 from delira.data_loading import BaseDataManager
@@ -15,8 +15,8 @@ from delira.training.callbacks.decorators import add_to_loss, on_criterion, once
 from delira.training.callbacks.hooks import Callback
 from delira.training.finders import RateSearch, find_batch_size, find_learning_rate
 
-REASON = "the {} room needs the package {!r}, which is not installed"
-ROOMS = ("torch", "tensorflow", "jax")
+REASON = "the {} backend needs the package {!r}, which is not installed"
+BACKENDS = ("torch", "tensorflow", "jax")
 
 rng = np.random.default_rng(0)
 DATA = rng.normal(size=(22, 3)).astype(np.float32)
@@ -60,8 +60,8 @@ def jax_parts():
 PARTS = {"torch": torch_parts, "tensorflow": keras_parts, "jax": jax_parts}
 
 
-def build(room, *callbacks, metrics=("loss",), **settings):
-    trial = delira.Trial(*PARTS[room](), metrics, callbacks, verbose=0, **{"seed": 3, **settings})
+def build(backend, *callbacks, metrics=("loss",), **settings):
+    trial = delira.Trial(*PARTS[backend](), metrics, callbacks, verbose=0, **{"seed": 3, **settings})
     return trial.with_train_generator(BaseDataManager({"data": DATA, "label": TARGETS}, 4)).with_val_data(
         DATA, TARGETS, 8
     )
@@ -99,10 +99,10 @@ def search(kind, trial):
 
 
 @pytest.mark.slow_cases("jax|tensorflow")
-@pytest.mark.parametrize(("room", "kind"), [*((room, "rate") for room in ROOMS), ("torch", "size")])
-def test_everything_is_put_back(room, kind):
+@pytest.mark.parametrize(("backend", "kind"), [*((backend, "rate") for backend in BACKENDS), ("torch", "size")])
+def test_everything_is_put_back(backend, kind):
     """Before the first epoch, when some weights have no shape yet, and between two: the run goes on as without it."""
-    plain, searched = build(room), build(room)
+    plain, searched = build(backend), build(backend)
     for epochs in (1, 3):
         np.random.seed(1)
         random.seed(1)
@@ -123,11 +123,11 @@ def test_everything_is_put_back(room, kind):
     assert len({record["loss"] for record in plain.history}) == 3
 
 
-@pytest.mark.parametrize("room", ["torch", "tensorflow", pytest.param("jax", marks=pytest.mark.slow)])
-def test_a_trainer_is_put_back(room, tmp_path):
-    room = build_room(room)
+@pytest.mark.parametrize("backend", ["torch", "tensorflow", pytest.param("jax", marks=pytest.mark.slow)])
+def test_a_trainer_is_put_back(backend, tmp_path):
+    backend = build_kit(backend)
     data = BaseDataManager({"data": DATA, "label": TARGETS[:, :1]}, 4)
-    plain, searched = (room.trainer(tmp_path / name, room.build(dropout=0.3)) for name in ("plain", "searched"))
+    plain, searched = (backend.trainer(tmp_path / name, backend.build(dropout=0.3)) for name in ("plain", "searched"))
     for epochs in (1, 2):
         search = find_learning_rate(searched, data, end=1.0, steps=20)
         assert search.losses.shape == (20,)
@@ -136,7 +136,7 @@ def test_a_trainer_is_put_back(room, tmp_path):
         assert not any("checkpoint_" in name for name in files) or epochs == 2
         plain.train(epochs, data)
         searched.train(epochs, data)
-        np.testing.assert_array_equal(room.read(plain.module), room.read(searched.module))
+        np.testing.assert_array_equal(backend.read(plain.module), backend.read(searched.module))
     assert plain.state.history == searched.state.history
 
 
@@ -385,14 +385,14 @@ def test_what_cannot_be_searched_is_refused(tmp_path):
         find_learning_rate(trial)
     with pytest.raises(ConfigError, match="no optimizer"):
         find_learning_rate(trial.with_train_data(DATA, TARGETS))
-    room = build_room("torch")
+    kit = build_kit("torch")
     with pytest.raises(ConfigError, match="pass data="):
-        find_learning_rate(room.trainer(tmp_path / "one"))
+        find_learning_rate(kit.trainer(tmp_path / "one"))
     with pytest.raises(ConfigError, match="taken from a generator would be missing"):
-        find_learning_rate(room.trainer(tmp_path / "two"), (batch for batch in [{}]))
+        find_learning_rate(kit.trainer(tmp_path / "two"), (batch for batch in [{}]))
     with pytest.raises(DataError, match="gave no batch"):
-        find_learning_rate(room.trainer(tmp_path / "three"), [])
-    toy = build_room("toy")
+        find_learning_rate(kit.trainer(tmp_path / "three"), [])
+    toy = build_kit("toy")
     with pytest.raises(ConfigError, match="no learning rates to change"):
         find_learning_rate(toy.trainer(tmp_path / "four"), BaseDataManager({"data": DATA, "label": TARGETS[:, :1]}, 4))
 

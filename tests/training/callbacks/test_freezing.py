@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from small_rooms import build_room
+from small_backends import build_kit
 from weights_of_epochs import Snapshots
 
 from delira.errors import ConfigError
@@ -42,7 +42,7 @@ def test_a_fit_that_goes_on_has_the_layers_of_its_epoch(fit, tmp_path):
 
 
 def test_a_layer_is_the_beginning_of_its_names(tmp_path, manager):
-    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+    torch = pytest.importorskip("torch", reason="the torch backend needs the package 'torch', which is not installed")
     import delira
 
     net = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 1))
@@ -56,11 +56,11 @@ def test_a_layer_is_the_beginning_of_its_names(tmp_path, manager):
 
 
 def test_an_experiment_has_them_too(tmp_path, manager):
-    room = build_room("torch")
-    trainer = room.trainer(tmp_path, callbacks=[FreezeUnfreeze({0: room.weight_name})])
-    before = room.read(trainer.module).copy()
+    kit = build_kit("torch")
+    trainer = kit.trainer(tmp_path, callbacks=[FreezeUnfreeze({0: kit.weight_name})])
+    before = kit.read(trainer.module).copy()
     trainer.train(1, manager())
-    assert not np.array_equal(room.read(trainer.module), before)
+    assert not np.array_equal(kit.read(trainer.module), before)
 
 
 def test_what_cannot_be_is_refused(torch_fit):

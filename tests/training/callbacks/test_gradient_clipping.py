@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from small_rooms import build_room
+from small_backends import build_kit
 
 from delira.errors import ConfigError, NonFiniteLossError
 from delira.state import GRADIENTS, State
@@ -96,11 +96,11 @@ def test_gradients_of_several_types_keep_them():
 
 
 def test_an_experiment_has_it_too(tmp_path, manager):
-    room = build_room("torch")
-    trainer = room.trainer(tmp_path, callbacks=[GradientNormClipping(1e-3)])
-    before = room.read(trainer.module).copy()
+    kit = build_kit("torch")
+    trainer = kit.trainer(tmp_path, callbacks=[GradientNormClipping(1e-3)])
+    before = kit.read(trainer.module).copy()
     trainer.train(1, manager(4))
-    assert 0 < np.linalg.norm(room.read(trainer.module) - before) <= 0.1 * 1e-3 * 1.001
+    assert 0 < np.linalg.norm(kit.read(trainer.module) - before) <= 0.1 * 1e-3 * 1.001
 
 
 def test_what_cannot_be_is_refused(torch_fit):

@@ -4,8 +4,8 @@ import csv
 import json
 
 
-def test_both_files_have_every_epoch(room, tmp_path, manager):
-    trainer = room.trainer(tmp_path)
+def test_both_files_have_every_epoch(kit, tmp_path, manager):
+    trainer = kit.trainer(tmp_path)
     trainer.train(2, manager(), manager())
     (table,), (lines,) = tmp_path.rglob("history.csv"), tmp_path.rglob("history.jsonl")
     with table.open() as file:
@@ -17,8 +17,8 @@ def test_both_files_have_every_epoch(room, tmp_path, manager):
         assert float(row["val_mse"]) == record["val_mse"]
 
 
-def test_a_run_that_goes_on_writes_its_epochs_once(room, tmp_path, manager):
-    room.trainer(tmp_path).train(2, manager())
-    room.trainer(tmp_path).train(3, manager())
+def test_a_run_that_goes_on_writes_its_epochs_once(kit, tmp_path, manager):
+    kit.trainer(tmp_path).train(2, manager())
+    kit.trainer(tmp_path).train(3, manager())
     (lines,) = tmp_path.rglob("history.jsonl")
     assert [json.loads(line)["epoch"] for line in lines.read_text().splitlines()] == [1, 2, 3]

@@ -14,7 +14,7 @@ from delira.training.callbacks.imaging import (
     make_grid,
 )
 
-pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+pytest.importorskip("torch", reason="the torch backend needs the package 'torch', which is not installed")
 from pictures_of_fits import Collected, Twice, X, fit, read
 
 
@@ -186,11 +186,11 @@ def test_a_pass_that_is_continued_is_counted_on(tmp_path, broken_at):
 
 
 def test_an_experiment_takes_the_same_callbacks(tmp_path):
-    from small_rooms import build_room
+    from small_backends import build_kit
 
     from delira.data_loading import BaseDataManager
 
-    room = build_room("torch")
+    kit = build_kit("torch")
     data = {"data": np.arange(18, dtype="f4").reshape(6, 3) / 18, "label": np.zeros((6, 1), "f4")}
     seen = []
 
@@ -198,7 +198,7 @@ def test_an_experiment_takes_the_same_callbacks(tmp_path):
         def on_batch(self, state):
             return state[INPUT]
 
-    experiment = room.experiment(
+    experiment = kit.experiment(
         tmp_path, training={"callbacks": [Rows().on_train().with_handler(lambda p, s: seen.append(p))]}
     )
     experiment.run(BaseDataManager(data, 2), BaseDataManager(data, 2))

@@ -14,7 +14,7 @@ from delira.training.callbacks.imaging import (
     make_grid,
 )
 
-pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+pytest.importorskip("torch", reason="the torch backend needs the package 'torch', which is not installed")
 from pictures_of_fits import X, fit, read
 
 SHOWN = state_key("test_imaging_shown")

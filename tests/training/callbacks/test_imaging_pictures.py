@@ -12,7 +12,7 @@ from delira.training.callbacks.imaging import (
     make_grid,
 )
 
-pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+pytest.importorskip("torch", reason="the torch backend needs the package 'torch', which is not installed")
 import torch
 from pictures_of_fits import Collected, Twice, fit, read
 from torch import nn
@@ -38,37 +38,37 @@ def test_what_is_no_picture_is_refused(shape):
         fit(Odd().with_handler(print)).run(1)
 
 
-def module_of(room):
+def module_of(backend):
     """A network that returns its input, and the rest of a trial."""
-    if room == "torch":
+    if backend == "torch":
         net = Twice()
         return net, torch.optim.SGD(net.parameters(), 0.0), nn.MSELoss()
-    if room == "tensorflow":
-        pytest.importorskip("tensorflow", reason="the tensorflow room needs the package 'tensorflow'")
+    if backend == "tensorflow":
+        pytest.importorskip("tensorflow", reason="the tensorflow backend needs the package 'tensorflow'")
         import keras
 
         net = keras.Sequential([keras.layers.Input((4, 5, 3)), keras.layers.Dense(3)])
         return net, keras.optimizers.SGD(0.0), keras.losses.MeanSquaredError()
-    nnx = pytest.importorskip("flax.nnx", reason="the jax room needs the package 'flax', which is not installed")
+    nnx = pytest.importorskip("flax.nnx", reason="the jax backend needs the package 'flax', which is not installed")
     import optax
 
     return nnx.Linear(3, 3, rngs=nnx.Rngs(0)), optax.sgd(0.0), lambda p, t: ((p - t) ** 2).mean()
 
 
-@pytest.mark.parametrize("room", ["torch", "tensorflow", "jax"])
-def test_channels_come_first_whatever_the_framework(room, tmp_path):
+@pytest.mark.parametrize("backend", ["torch", "tensorflow", "jax"])
+def test_channels_come_first_whatever_the_framework(backend, tmp_path):
     """Training pictures of a compiled step, too."""
     pictures = np.random.default_rng(0).random((6, 3, 4, 5)).astype("f4")
-    x = pictures if room == "torch" else np.moveaxis(pictures, 1, -1).copy()
+    x = pictures if backend == "torch" else np.moveaxis(pictures, 1, -1).copy()
     callbacks = [
         MakeGrid(INPUT, 4, nrow=2).on_train().on_val().to_file(tmp_path / "{data}.png"),
         MakeGrid(Y_PRED, 4, nrow=2).on_test().to_file(tmp_path / "{data}.png"),
     ]
-    trial = delira.Trial(*module_of(room), ["loss"], callbacks, seed=0, verbose=0)
+    trial = delira.Trial(*module_of(backend), ["loss"], callbacks, seed=0, verbose=0)
     trial.with_train_data(x, x, 3, shuffle=False).with_val_data(x, x, 3).with_test_data(x, 3)
     trial.run(1)
     predicted = trial.trainer.backend.arrays.to_numpy(trial.predict())
-    predicted = predicted if room == "torch" else np.moveaxis(predicted, -1, 1)
+    predicted = predicted if backend == "torch" else np.moveaxis(predicted, -1, 1)
     for name, wanted in {"train_data": pictures, "validation_data": pictures, "test_data": predicted}.items():
         np.testing.assert_allclose(read(tmp_path / f"{name}.png"), make_grid(wanted[:4], nrow=2), atol=0.51 / 255)
 

@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 from scipy import stats
-from small_rooms import build_room
+from small_backends import build_kit
 
 import delira
 from delira.errors import ConfigError
@@ -20,20 +20,22 @@ from delira.training.callbacks import (
     ZeroBias,
 )
 
-ROOMS = ["torch", "tensorflow", "jax"]
+BACKENDS = ["torch", "tensorflow", "jax"]
 
 
-def parts(room):
+def parts(backend):
     """A network with a convolution of (24, 8, 3, 3), a dense layer of (50, 40), and others."""
-    if room == "torch":
-        torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+    if backend == "torch":
+        torch = pytest.importorskip(
+            "torch", reason="the torch backend needs the package 'torch', which is not installed"
+        )
         conv, dense = torch.nn.Conv2d(8, 24, 3), torch.nn.Linear(40, 50)
         others = torch.nn.BatchNorm2d(24), torch.nn.Linear(50, 2, bias=False), torch.nn.Embedding(5, 4)
         net = torch.nn.ModuleDict({"conv": conv, "norm": others[0], "dense": dense, "last": others[1]})
         net["embedding"] = others[2]
         return net
-    if room == "tensorflow":
-        pytest.importorskip("tensorflow", reason="the tensorflow room needs the package 'tensorflow'")
+    if backend == "tensorflow":
+        pytest.importorskip("tensorflow", reason="the tensorflow backend needs the package 'tensorflow'")
         import keras
 
         class Net(keras.Model):
@@ -48,7 +50,7 @@ def parts(room):
                 self.built = True
 
         return Net()
-    nnx = pytest.importorskip("flax.nnx", reason="the jax room needs the package 'flax', which is not installed")
+    nnx = pytest.importorskip("flax.nnx", reason="the jax backend needs the package 'flax', which is not installed")
 
     class FlaxNet(nnx.Module):
         def __init__(self, rngs):
@@ -59,16 +61,16 @@ def parts(room):
     return FlaxNet(nnx.Rngs(0))
 
 
-def weights(net, room):
+def weights(net, backend):
     """All weights in PyTorch's layout."""
-    return build_room(room).backend.weights.portable(net)
+    return build_kit(backend).backend.weights.portable(net)
 
 
-def initialised(room, *callbacks, **settings):
-    net = parts(room)
-    before = weights(net, room)
+def initialised(backend, *callbacks, **settings):
+    net = parts(backend)
+    before = weights(net, backend)
     delira.Trial(net, callbacks=callbacks, verbose=0, **{"seed": 0, **settings})
-    return before, weights(net, room)
+    return before, weights(net, backend)
 
 
 DRAWN = [
@@ -85,11 +87,11 @@ DRAWN = [
 
 @pytest.mark.sampled("values")
 @pytest.mark.slow_cases("jax")
-@pytest.mark.parametrize("room", ROOMS)
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(("make", "name", "arguments"), DRAWN)
-def test_weights_are_distributed_as_those_of_pytorch(room, make, name, arguments):
-    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
-    before, after = initialised(room, make(), seed=1)
+def test_weights_are_distributed_as_those_of_pytorch(backend, make, name, arguments):
+    torch = pytest.importorskip("torch", reason="the torch backend needs the package 'torch', which is not installed")
+    before, after = initialised(backend, make(), seed=1)
     for layer in ("conv", "dense"):
         found = after[f"{layer}.weight"].ravel()
         generator = torch.Generator().manual_seed(0)
@@ -106,22 +108,22 @@ def test_weights_are_distributed_as_those_of_pytorch(room, make, name, arguments
 
 @pytest.mark.parametrize("nonlinearity", ["linear", "sigmoid", "tanh", "relu", "selu", "conv2d", "conv_transpose3d"])
 def test_the_gains_are_those_of_pytorch(nonlinearity):
-    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+    torch = pytest.importorskip("torch", reason="the torch backend needs the package 'torch', which is not installed")
     assert KaimingNormal(nonlinearity=nonlinearity).gain == torch.nn.init.calculate_gain(nonlinearity)
     assert KaimingNormal(0.2).gain == torch.nn.init.calculate_gain("leaky_relu", 0.2)
 
 
 @pytest.mark.parametrize("make", [KaimingNormal, XavierUniform])
 def test_every_framework_has_the_same_weights(make):
-    found = [initialised(room, make(), seed=5)[1] for room in ROOMS]
+    found = [initialised(backend, make(), seed=5)[1] for backend in BACKENDS]
     for name in ("conv.weight", "dense.weight", "last.weight"):
         for other in found[1:]:
             np.testing.assert_array_equal(found[0][name], other[name])
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_biases_of_zero_where_there_are_biases(room):
-    before, after = initialised(room, WeightInit(lambda layer: None), ZeroBias())
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_biases_of_zero_where_there_are_biases(backend):
+    before, after = initialised(backend, WeightInit(lambda layer: None), ZeroBias())
     assert (after["conv.bias"] == 0).all()
     assert (after["dense.bias"] == 0).all()
     assert "last.bias" not in after
@@ -130,7 +132,7 @@ def test_biases_of_zero_where_there_are_biases(room):
 
 
 @pytest.mark.sampled("values")
-@pytest.mark.parametrize("room", ROOMS)
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(
     ("modules", "targets", "changed"),
     [
@@ -140,27 +142,27 @@ def test_biases_of_zero_where_there_are_biases(room):
         ("last", ("Conv", "Linear"), {"last"}),
     ],
 )
-def test_layers_are_chosen_by_class_and_name(room, modules, targets, changed):
-    before, after = initialised(room, XavierNormal(modules=modules, targets=targets))
+def test_layers_are_chosen_by_class_and_name(backend, modules, targets, changed):
+    before, after = initialised(backend, XavierNormal(modules=modules, targets=targets))
     names = {name for name in before if name.endswith("weight") and not np.array_equal(before[name], after[name])}
     assert names == {f"{name}.weight" for name in changed}
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_layers_may_be_named_by_themselves(room):
-    net = parts(room)
-    before = weights(net, room)
-    dense = net["dense"] if room == "torch" else net.dense
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_layers_may_be_named_by_themselves(backend):
+    net = parts(backend)
+    before = weights(net, backend)
+    dense = net["dense"] if backend == "torch" else net.dense
     seen = []
     delira.Trial(net, callbacks=[KaimingNormal(modules=[dense]), WeightInit(seen.append, modules=[dense])], verbose=0)
-    after = weights(net, room)
+    after = weights(net, backend)
     assert seen == [dense]
     assert not np.array_equal(before["dense.weight"], after["dense.weight"])
     np.testing.assert_array_equal(before["conv.weight"], after["conv.weight"])
 
 
 def test_what_an_initialiser_draws_depends_on_the_seed_alone():
-    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+    torch = pytest.importorskip("torch", reason="the torch backend needs the package 'torch', which is not installed")
 
     def draw(layer):
         torch.nn.init.normal_(layer.weight)
@@ -183,7 +185,7 @@ def test_what_an_initialiser_draws_depends_on_the_seed_alone():
 
 
 def test_what_is_continued_keeps_its_weights(tmp_path):
-    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+    torch = pytest.importorskip("torch", reason="the torch backend needs the package 'torch', which is not installed")
 
     def trial():
         net = torch.nn.Linear(3, 2)
@@ -203,14 +205,14 @@ def test_what_is_continued_keeps_its_weights(tmp_path):
     assert not torch.equal(second.state["model"].weight, begin)
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_each_fold_of_an_experiment_begins_with_weights_of_its_own(room, tmp_path):
-    room = build_room(room)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_each_fold_of_an_experiment_begins_with_weights_of_its_own(backend, tmp_path):
+    backend = build_kit(backend)
     found = []
     for fold, seed in ((0, 1), (0, 1), (1, 1), (0, 2)):
         path = tmp_path / f"{len(found)}"
-        trainer = room.trainer(path, callbacks=[XavierNormal()], fold=fold, seed=seed)
-        found.append(room.read(trainer.module).ravel().tolist())
+        trainer = backend.trainer(path, callbacks=[XavierNormal()], fold=fold, seed=seed)
+        found.append(backend.read(trainer.module).ravel().tolist())
     assert found[0] == found[1]
     assert len({tuple(one) for one in found}) == 3
 
@@ -231,19 +233,19 @@ def test_what_cannot_be_is_refused():
 
 
 def test_a_network_of_keras_without_weights_is_refused():
-    keras = pytest.importorskip("keras", reason="the tensorflow room needs the package 'keras'")
+    keras = pytest.importorskip("keras", reason="the tensorflow backend needs the package 'keras'")
     with pytest.raises(ConfigError, match=r"none with weights\. A network of Keras has weights once it is built"):
         delira.Trial(keras.Sequential([keras.layers.Dense(2)]), callbacks=[ZeroBias()], verbose=0)
 
 
-@pytest.mark.parametrize("room", ["tensorflow", "jax"])
-def test_networks_of_others_are_refused(room):
+@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
+def test_networks_of_others_are_refused(backend):
     with pytest.raises(ConfigError, match=r"LsuvInit is for PyTorch, and the network is a .*; use KaimingNormal"):
-        delira.Trial(parts(room), callbacks=[LsuvInit(np.ones((2, 3)))], seed=0, verbose=0)
+        delira.Trial(parts(backend), callbacks=[LsuvInit(np.ones((2, 3)))], seed=0, verbose=0)
 
 
 def test_a_layer_that_is_not_there_is_named(torch_fit):
-    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+    torch = pytest.importorskip("torch", reason="the torch backend needs the package 'torch', which is not installed")
     torch_fit.module = torch.nn.Sequential(torch.nn.Linear(3, 1))
     with pytest.raises(ConfigError, match="ZeroBias: there is no layer 'O'"):
         torch_fit.trial(cb.ZeroBias(modules=["0", "O"]))

@@ -91,10 +91,10 @@ def test_a_replay_draws_the_same(torch_fit):
     assert curves(again) == curves(plot)
 
 
-@pytest.mark.parametrize("room", ["torch", "tensorflow", "jax"], indirect=True)
-def test_an_experiment_has_it_too(room, tmp_path, manager):
+@pytest.mark.parametrize("kit", ["torch", "tensorflow", "jax"], indirect=True)
+def test_an_experiment_has_it_too(kit, tmp_path, manager):
     plot = LiveLossPlot(on_batch=True, batch_step_size=1)
-    trainer = room.trainer(tmp_path, callbacks=[plot])
+    trainer = kit.trainer(tmp_path, callbacks=[plot])
     trainer.train(2, manager(), manager())
     found = curves(plot)
     values = [record["mse"] for record in trainer.state.history]
@@ -135,7 +135,7 @@ trial.with_train_data(x, x[:, :1], 4).with_val_data(x, x[:, :1], 4).run(3);
 
 @pytest.mark.slow  # it starts a kernel
 def test_a_notebook_shows_one_picture_that_is_replaced(monkeypatch):
-    pytest.importorskip("torch", reason="the torch room needs the package 'torch'")
+    pytest.importorskip("torch", reason="the torch backend needs the package 'torch'")
     nbformat = pytest.importorskip("nbformat", reason="needs the package 'nbformat'")
     nbclient = pytest.importorskip("nbclient", reason="needs the package 'nbclient'")
     pytest.importorskip("ipykernel", reason="needs the package 'ipykernel'")

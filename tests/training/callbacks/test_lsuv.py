@@ -34,7 +34,7 @@ def deviations(torch, net, x):
 
 @pytest.mark.parametrize(("needed", "tolerance"), [(1.0, 0.1), (0.5, 0.01), (3.0, 0.05)])
 def test_every_layer_gives_values_of_the_wanted_spread(needed, tolerance):
-    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+    torch = pytest.importorskip("torch", reason="the torch backend needs the package 'torch', which is not installed")
     torch.manual_seed(0)
     net, x = deep(torch), torch.randn(16, 3, 8, 8) * 5 + 1
     generators = torch.get_rng_state()
@@ -48,7 +48,7 @@ def test_every_layer_gives_values_of_the_wanted_spread(needed, tolerance):
 
 
 def test_weights_are_orthonormal_but_for_their_scale():
-    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+    torch = pytest.importorskip("torch", reason="the torch backend needs the package 'torch', which is not installed")
     nets = [torch.nn.Linear(6, 4) for _ in range(3)]
     for net, seed in zip(nets, (1, 1, 2), strict=True):
         delira.Trial(net, callbacks=[LsuvInit(np.random.default_rng(0).normal(size=(64, 6)).astype("f4"))], seed=seed)
@@ -60,7 +60,7 @@ def test_weights_are_orthonormal_but_for_their_scale():
 
 
 def test_weights_may_be_scaled_as_they_are():
-    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+    torch = pytest.importorskip("torch", reason="the torch backend needs the package 'torch', which is not installed")
     net, x = torch.nn.Linear(6, 4), torch.randn(64, 6)
     before, bias = net.weight.detach().clone(), net.bias.detach().clone()
     seen = []
@@ -74,7 +74,7 @@ def test_weights_may_be_scaled_as_they_are():
 
 
 def test_networks_that_take_the_state_and_several_inputs_are_measured():
-    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+    torch = pytest.importorskip("torch", reason="the torch backend needs the package 'torch', which is not installed")
 
     class Net(torch.nn.Module):
         def __init__(self):
@@ -93,7 +93,7 @@ def test_networks_that_take_the_state_and_several_inputs_are_measured():
 
 
 def test_a_layer_that_cannot_be_scaled_is_told(caplog):
-    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+    torch = pytest.importorskip("torch", reason="the torch backend needs the package 'torch', which is not installed")
     with pytest.raises(NetworkError, match=r"LsuvInit: the layer '' gives values of the standard deviation 0\.0"):
         delira.Trial(torch.nn.Linear(3, 2), callbacks=[LsuvInit(torch.zeros(4, 3))], seed=0, verbose=0)
     net = torch.nn.Linear(3, 2)

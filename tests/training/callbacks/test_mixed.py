@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from small_rooms import build_room
+from small_backends import build_kit
 
 import delira
 from delira.data_loading import BaseDataManager
@@ -25,7 +25,7 @@ from delira.training.callbacks.decorators import on_forward, on_step_training, t
 from delira.training.callbacks.hooks import Callback
 from delira.utils.arrays import ops_of
 
-ROOMS = ["torch", "tensorflow", "jax"]
+BACKENDS = ["torch", "tensorflow", "jax"]
 rng = np.random.default_rng(0)
 LABELS = np.tile([0, 1, 2], 8)[:22]
 IMAGES = (rng.normal(size=(22, 6, 5, 3)) + LABELS[:, None, None, None]).astype("f4")
@@ -45,16 +45,18 @@ class Watch(Callback):
         self.steps.append({name: np.asarray(value).copy() for name, value in kept.items()})
 
 
-def parts(room, is_soft=False):
+def parts(backend, is_soft=False):
     """A network for the images, an optimizer and a cross entropy."""
-    if room == "torch":
-        torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+    if backend == "torch":
+        torch = pytest.importorskip(
+            "torch", reason="the torch backend needs the package 'torch', which is not installed"
+        )
         torch.manual_seed(0)
         layers = torch.nn.Flatten(), torch.nn.Linear(90, 4), torch.nn.Dropout(0.5), torch.nn.Linear(4, 3)
         net = torch.nn.Sequential(*layers)
         return net, torch.optim.Adam(net.parameters(), 0.02), torch.nn.CrossEntropyLoss()
-    if room == "tensorflow":
-        pytest.importorskip("tensorflow", reason="the tensorflow room needs the package 'tensorflow'")
+    if backend == "tensorflow":
+        pytest.importorskip("tensorflow", reason="the tensorflow backend needs the package 'tensorflow'")
         import keras
 
         keras.utils.set_random_seed(0)
@@ -62,7 +64,7 @@ def parts(room, is_soft=False):
         net = [layers.Input((6, 5, 3)), layers.Flatten(), layers.Dense(4), layers.Dropout(0.5), layers.Dense(3)]
         loss = keras.losses.CategoricalCrossentropy if is_soft else keras.losses.SparseCategoricalCrossentropy
         return keras.Sequential(net), keras.optimizers.Adam(0.02), loss(from_logits=True)
-    nnx = pytest.importorskip("flax.nnx", reason="the jax room needs the package 'flax', which is not installed")
+    nnx = pytest.importorskip("flax.nnx", reason="the jax backend needs the package 'flax', which is not installed")
     import optax
 
     rngs = nnx.Rngs(0)
@@ -72,11 +74,11 @@ def parts(room, is_soft=False):
     return net, optax.adam(0.02), lambda prediction, target: entropy(prediction, target).mean()
 
 
-def build(room, callbacks, criterion=None, path=None, metrics=("loss", "acc"), n=22, **settings):
-    net, optimizer, loss = parts(room, is_soft=criterion is None)
+def build(backend, callbacks, criterion=None, path=None, metrics=("loss", "acc"), n=22, **settings):
+    net, optimizer, loss = parts(backend, is_soft=criterion is None)
     criterion = loss if criterion is None else criterion(loss)
     trial = delira.Trial(net, optimizer, criterion, [*metrics], callbacks, 0, save_path=path, seed=3, **settings)
-    images = np.moveaxis(IMAGES, -1, 1) if room == "torch" else IMAGES
+    images = np.moveaxis(IMAGES, -1, 1) if backend == "torch" else IMAGES
     manager = BaseDataManager({"data": images[:n], "label": LABELS[:n]}, 4)
     return trial.with_train_generator(manager).with_val_generator(manager)
 
@@ -124,8 +126,8 @@ def test_the_seed_of_a_trial_decides(torch_fit):
 
 
 @pytest.mark.slow_cases("tensorflow|jax")
-@pytest.mark.parametrize("room", ROOMS)
-def test_the_accuracy_weighs_both_labels(room):
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_accuracy_weighs_both_labels(backend):
     rights = []
 
     @on_step_training
@@ -135,7 +137,7 @@ def test_the_accuracy_weighs_both_labels(room):
         first, second = (np.asarray(one) for one in state[Y_TRUE])
         rights.append(share * (best == first) + (1 - share) * (best == second))
 
-    trial = build(room, [Mixup(), look], mixup_loss)
+    trial = build(backend, [Mixup(), look], mixup_loss)
     record = trial.run(1)[0]
     assert record["mixup_acc"] == pytest.approx(np.concatenate(rights).mean(), rel=1e-5)
     plain = np.mean([np.asarray(trial.predict(data_key=TRAIN_DATA)).argmax(1) == LABELS])
@@ -143,7 +145,7 @@ def test_the_accuracy_weighs_both_labels(room):
 
 
 @pytest.mark.slow_cases("tensorflow|jax")
-@pytest.mark.parametrize("room", ROOMS)
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(
     ("callback", "criterion"),
     [
@@ -153,8 +155,8 @@ def test_the_accuracy_weighs_both_labels(room):
         pytest.param(lambda: LabelSmoothingRegularisation(0.1, 3), None, marks=pytest.mark.slow),
     ],
 )
-def test_targets_are_as_the_criterion_needs_them_in_every_pass(room, callback, criterion):
-    trial = build(room, [callback()], criterion, metrics=["loss", "acc" if criterion else "cat_acc"])
+def test_targets_are_as_the_criterion_needs_them_in_every_pass(backend, callback, criterion):
+    trial = build(backend, [callback()], criterion, metrics=["loss", "acc" if criterion else "cat_acc"])
     history = trial.run(6)
     accuracy = "val_mixup_acc" if criterion is mixup_loss else "val_acc"
     assert history[-1][accuracy] > 0.8
@@ -164,7 +166,7 @@ def test_targets_are_as_the_criterion_needs_them_in_every_pass(room, callback, c
 
 
 def test_parts_of_a_batch_are_mixed_as_the_whole():
-    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+    torch = pytest.importorskip("torch", reason="the torch backend needs the package 'torch', which is not installed")
     whole, in_parts = ([], [])
     trials = []
     for kept, settings in ((whole, {}), (in_parts, {"micro_batches": 2})):
@@ -190,12 +192,12 @@ def test_parts_of_a_batch_are_mixed_as_the_whole():
 
 
 def test_the_weights_of_a_loss_inside_are_brought_to_the_device():
-    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+    torch = pytest.importorskip("torch", reason="the torch backend needs the package 'torch', which is not installed")
     from delira.contract import Devices
 
     inside = torch.nn.CrossEntropyLoss(weight=torch.ones(3))
     devices = Devices(torch.device("cpu"), torch.device("meta"))
-    build_room("torch").backend.devices.place(torch.nn.Linear(2, 3), {"loss": mixup_loss(inside)}, devices)
+    build_kit("torch").backend.devices.place(torch.nn.Linear(2, 3), {"loss": mixup_loss(inside)}, devices)
     assert inside.weight.device.type == "meta"
 
 
@@ -207,8 +209,8 @@ def all_callbacks():
 
 
 @pytest.mark.slow_cases("jax")
-@pytest.mark.parametrize("room", ["tensorflow", "jax"])
-def test_a_compiled_run_equals_one_that_is_not(room, caplog):
+@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
+def test_a_compiled_run_equals_one_that_is_not(backend, caplog):
     traced = []
 
     @traceable
@@ -216,11 +218,11 @@ def test_a_compiled_run_equals_one_that_is_not(room, caplog):
     def count(state):
         traced.append(state[MIXUP_LAMBDA])
 
-    compiled = build(room, [*all_callbacks(), count], mixup_loss, n=12)
+    compiled = build(backend, [*all_callbacks(), count], mixup_loss, n=12)
     compiled.run(2)
     assert len(traced) <= 2  # not once for each lambda
     assert not caplog.records
-    eager = build(room, all_callbacks(), mixup_loss, n=12, compiled=False)
+    eager = build(backend, all_callbacks(), mixup_loss, n=12, compiled=False)
     eager.run(2)
     for one, other in zip(weights(compiled), weights(eager), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-4)
@@ -236,20 +238,20 @@ class Broken(Exception):
 
 
 @pytest.mark.slow_cases("tensorflow|jax")
-@pytest.mark.parametrize("room", ROOMS)
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("broken_at", [(1, 2), (2, 0)])
-def test_a_run_that_was_continued_is_the_unbroken_one(room, broken_at, tmp_path):
+def test_a_run_that_was_continued_is_the_unbroken_one(backend, broken_at, tmp_path):
     @on_step_training
     def break_off(state):
         if broken_at == (state[EPOCH], state["t"]):
             raise Broken
 
-    whole = build(room, all_callbacks(), mixup_loss, tmp_path / "whole")
+    whole = build(backend, all_callbacks(), mixup_loss, tmp_path / "whole")
     whole.run(3)
-    first = build(room, [*all_callbacks(), break_off], mixup_loss, tmp_path / "broken", save_freq_steps=1)
+    first = build(backend, [*all_callbacks(), break_off], mixup_loss, tmp_path / "broken", save_freq_steps=1)
     with pytest.raises(Broken):
         first.run(3)
-    continued = build(room, all_callbacks(), mixup_loss, tmp_path / "broken")
+    continued = build(backend, all_callbacks(), mixup_loss, tmp_path / "broken")
     assert continued.trainer.state.global_step == 6 * broken_at[0] + broken_at[1]
     continued.run(3)
     assert continued.history == whole.history
@@ -260,11 +262,11 @@ def test_a_run_that_was_continued_is_the_unbroken_one(room, broken_at, tmp_path)
 # ------------------------------------------------------------------ experiments
 
 
-def test_an_experiment_mixes_its_network_s_input_and_the_label(room_of_experiment, tmp_path, manager):
-    room, watch = build_room(room_of_experiment), Watch()
-    losses = {"mse": mixup_loss(room.loss)}
-    trainer = room.trainer(tmp_path, losses=losses, callbacks=[Mixup(), watch], seed=3)
-    weight = room.read(trainer.module).astype("f8")
+def test_an_experiment_mixes_its_network_s_input_and_the_label(backend_of_experiment, tmp_path, manager):
+    kit, watch = build_kit(backend_of_experiment), Watch()
+    losses = {"mse": mixup_loss(kit.loss)}
+    trainer = kit.trainer(tmp_path, losses=losses, callbacks=[Mixup(), watch], seed=3)
+    weight = kit.read(trainer.module).astype("f8")
     trainer.train(1, manager(), manager())
     step, batch = watch.steps[0], next(iter(manager().epoch(3, 0, 1, shuffle=True)))
     share = float(step["share"])
@@ -274,24 +276,24 @@ def test_an_experiment_mixes_its_network_s_input_and_the_label(room_of_experimen
     errors = [((step["x"] @ weight - step[name]) ** 2).mean() for name in ("first", "second")]
     assert float(step["loss"]) == pytest.approx(share * errors[0] + (1 - share) * errors[1], rel=1e-4)
     assert len({float(one["share"]) for one in watch.steps}) == len(watch.steps)
-    weight = room.read(trainer.module).astype("f8")
+    weight = kit.read(trainer.module).astype("f8")
     whole = [((one["data"] @ weight - one["label"]) ** 2).sum() for one in manager()]
     n_samples = sum(len(one["data"]) for one in manager())
     assert trainer.state.history[0]["val_mse"] == pytest.approx(sum(whole) / n_samples, rel=1e-3)
     assert losses["mse"].state is None  # it holds nothing of a fit that is over
 
 
-@pytest.fixture(params=ROOMS)
-def room_of_experiment(request):
+@pytest.fixture(params=BACKENDS)
+def backend_of_experiment(request):
     return request.param
 
 
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # Keras, when it copies a model
 @pytest.mark.slow_cases("tensorflow|jax")
-@pytest.mark.parametrize("room", ROOMS)
-def test_a_trial_with_mixup_becomes_an_experiment(room, tmp_path):
-    trial = build(room, [Mixup()], mixup_loss, metrics=["cat_acc"])
-    images = np.moveaxis(IMAGES, -1, 1) if room == "torch" else IMAGES
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_trial_with_mixup_becomes_an_experiment(backend, tmp_path):
+    trial = build(backend, [Mixup()], mixup_loss, metrics=["cat_acc"])
+    images = np.moveaxis(IMAGES, -1, 1) if backend == "torch" else IMAGES
     data = BaseDataManager({"data": images, "label": LABELS}, 4)
     result = trial.to_experiment("mixed", tmp_path, num_epochs=1, verbose=False).kfold(data, num_splits=2)
     hits = result.oof.predictions["pred"].argmax(axis=1) == result.oof.targets["label"]
@@ -323,7 +325,7 @@ def test_a_pair_and_where_it_came_from_are_told(fit):
 
 
 def test_the_metric_of_mixed_samples_is_named():
-    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+    torch = pytest.importorskip("torch", reason="the torch backend needs the package 'torch', which is not installed")
     net = torch.nn.Linear(3, 2)
     criterion = cb.mixup_loss(torch.nn.CrossEntropyLoss())
     trial = delira.Trial(
@@ -333,20 +335,22 @@ def test_the_metric_of_mixed_samples_is_named():
         trial.with_train_data(torch.rand(4, 3), torch.tensor([0, 1, 0, 1]), 4).run(1)
 
 
-def losses(room):
+def losses(backend):
     """Losses that take one target each."""
-    if room == "torch":
-        torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+    if backend == "torch":
+        torch = pytest.importorskip(
+            "torch", reason="the torch backend needs the package 'torch', which is not installed"
+        )
         return [torch.nn.MSELoss(), torch.nn.functional.mse_loss, lambda prediction, target: (prediction - target) ** 2]
-    if room == "tensorflow":
-        keras = pytest.importorskip("keras", reason="the tensorflow room needs the package 'tensorflow'")
+    if backend == "tensorflow":
+        keras = pytest.importorskip("keras", reason="the tensorflow backend needs the package 'tensorflow'")
         return [keras.losses.MeanSquaredError(), keras.losses.mean_squared_error]
     return [lambda prediction, target: ((prediction - target) ** 2).mean()]
 
 
 def test_pairs_of_targets_need_a_criterion_for_them(fit):
     """Keras would take the second target for weights of the samples, and say nothing."""
-    for loss in losses(fit.room):
+    for loss in losses(fit.kit):
         fit.criterion = loss
         with pytest.raises(
             ConfigError, match=r"Mixup makes a pair of each target, which .* does not take; make it mixup"

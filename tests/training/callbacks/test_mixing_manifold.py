@@ -11,7 +11,7 @@ from delira.training.callbacks import ManifoldMixup, mixup_loss
 from delira.training.callbacks.decorators import on_step_training
 from delira.training.callbacks.mixing.randomness import step_generator
 
-torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+torch = pytest.importorskip("torch", reason="the torch backend needs the package 'torch', which is not installed")
 rng = np.random.default_rng(0)
 DATA = rng.normal(size=(10, 4)).astype("f4")
 LABELS = np.arange(10) % 3
@@ -212,18 +212,18 @@ def test_a_compiled_network_is_mixed_too():
 
 
 def test_an_experiment_mixes_inside_too(tmp_path, manager):
-    from small_rooms import build_room
+    from small_backends import build_kit
 
-    room, seen = build_room("torch"), {}
+    kit, seen = build_kit("torch"), {}
 
     @on_step_training
     def look(state):
         seen.update(x=state["x"], share=float(state[MIXUP_LAMBDA]), rows=state[MIXUP_PERMUTATION], pred=state[Y_PRED])
 
-    losses = {"mse": mixup_loss(room.loss)}
+    losses = {"mse": mixup_loss(kit.loss)}
     callbacks = [ManifoldMixup().for_layers("linear"), look]
-    trainer = room.trainer(tmp_path, losses=losses, callbacks=callbacks)
-    weight = torch.tensor(room.read(trainer.module))
+    trainer = kit.trainer(tmp_path, losses=losses, callbacks=callbacks)
+    weight = torch.tensor(kit.read(trainer.module))
     trainer.train(1, manager(4))
     plain = seen["x"] @ weight
     torch.testing.assert_close(seen["pred"], seen["share"] * plain + (1 - seen["share"]) * plain[seen["rows"]])
@@ -257,22 +257,22 @@ def test_a_layer_without_one_array_is_refused():
         build(ManifoldMixup(), net=Recurrent()).run(1)
 
 
-def test_networks_of_others_are_refused(other_room):
-    net, optimizer = other_room
+def test_networks_of_others_are_refused(other_kit):
+    net, optimizer = other_kit
     trial = delira.Trial(net, optimizer, lambda prediction, target: 0.0, callbacks=[ManifoldMixup()], verbose=0)
     with pytest.raises(ConfigError, match=r"mixes what layers of PyTorch return, and the network is a .*; use Mixup"):
         trial.with_train_data(DATA, LABELS, 5).run(1)
 
 
 @pytest.fixture(params=["tensorflow", "jax"])
-def other_room(request):
+def other_kit(request):
     """A network of another framework, and an optimizer."""
     if request.param == "jax":
-        nnx = pytest.importorskip("flax.nnx", reason="the jax room needs the package 'flax', which is not installed")
+        nnx = pytest.importorskip("flax.nnx", reason="the jax backend needs the package 'flax', which is not installed")
         import optax
 
         return nnx.Linear(4, 3, rngs=nnx.Rngs(0)), optax.sgd(0.1)
-    pytest.importorskip("tensorflow", reason="the tensorflow room needs the package 'tensorflow'")
+    pytest.importorskip("tensorflow", reason="the tensorflow backend needs the package 'tensorflow'")
     import keras
 
     return keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(3)]), keras.optimizers.SGD(0.1)

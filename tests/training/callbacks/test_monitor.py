@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from small_rooms import build_room
+from small_backends import build_kit
 
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError, MissingKeyError
@@ -13,7 +13,7 @@ from delira.training.callbacks import Best, EarlyStopping
 from delira.training.callbacks.monitor import number, plain_values, sign_of
 from delira.utils.lazy_value import Lazy
 
-REASON = "the {} room needs the package {!r}, which is not installed"
+REASON = "the {} backend needs the package {!r}, which is not installed"
 
 
 def numpy_arrays():
@@ -103,4 +103,4 @@ def test_an_experiment_says_that_losses_have_names(tmp_path):
     rng = np.random.default_rng(0)
     data = BaseDataManager({"data": rng.normal(size=(8, 3)).astype("f4"), "label": np.ones((8, 1), "f4")}, 4)
     with pytest.raises(MissingKeyError, match="an experiment calls each loss by its own name: pass monitor="):
-        build_room("torch").trainer(tmp_path, callbacks=[cb.EarlyStopping()]).train(1, data, data)
+        build_kit("torch").trainer(tmp_path, callbacks=[cb.EarlyStopping()]).train(1, data, data)

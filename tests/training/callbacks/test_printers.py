@@ -5,7 +5,7 @@ import re
 import sys
 
 import pytest
-from small_rooms import build_room, toy_room
+from small_backends import build_kit, toy_kit
 
 from delira.training.callbacks import ConsolePrinter, Tqdm
 from delira.training.callbacks.decorators import on_end_epoch, on_step_training
@@ -208,8 +208,8 @@ def test_the_console_printer_rewrites_lines_in_a_terminal_only(torch_fit, stream
 def test_an_experiment_has_them_too(tmp_path, manager, stream):
     pipe = stream(io.StringIO)
     bars = Bars()
-    room = build_room("torch")
-    room.trainer(tmp_path, callbacks=[Tqdm(bars), ConsolePrinter()]).train(1, manager(), manager())
+    kit = build_kit("torch")
+    kit.trainer(tmp_path, callbacks=[Tqdm(bars), ConsolePrinter()]).train(1, manager(), manager())
     assert told(bars) == [("1/1(t)", 3, 3, True), ("1/1(v)", 3, 3, True)]
     assert re.search(r"1/1\(t\): mse=\d", pipe.getvalue())
 
@@ -217,7 +217,7 @@ def test_an_experiment_has_them_too(tmp_path, manager, stream):
 def test_lines_and_bars_of_a_cross_validation_say_which_fold_they_are_of(tmp_path, manager, stream):
     places = [f"fold {fold} · epoch {epoch}/2" for fold in (0, 1) for epoch in (1, 2)]
     pipe = stream(io.StringIO)
-    experiment = toy_room().experiment(tmp_path, training={"num_epochs": 2})
+    experiment = toy_kit().experiment(tmp_path, training={"num_epochs": 2})
     experiment.kfold(manager(), num_splits=2, verbose=2)
     assert [line.split("  ")[0] for line in pipe.getvalue().splitlines()] == places
     terminal = stream(Terminal)

@@ -67,7 +67,7 @@ def parts_of(found):
 
 
 def test_every_part_has_its_own_seconds(torch_fit, clock, tmp_path):
-    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch'")
+    torch = pytest.importorskip("torch", reason="the torch backend needs the package 'torch'")
 
     class Net(torch.nn.Linear):
         def forward(self, x):
@@ -117,16 +117,16 @@ def test_every_part_has_its_own_seconds(torch_fit, clock, tmp_path):
     assert list(rows)[-1] == "all"  # nothing was left undivided
 
 
-@pytest.mark.parametrize("room", ["torch"], indirect=True)
-def test_checkpoints_and_the_preparation_of_batches_are_parts(room, clock, tmp_path, manager, monkeypatch):
-    class Net(room.network):
+@pytest.mark.parametrize("kit", ["torch"], indirect=True)
+def test_checkpoints_and_the_preparation_of_batches_are_parts(kit, clock, tmp_path, manager, monkeypatch):
+    class Net(kit.network):
         @staticmethod
         def prepare_batch(batch, input_device, output_device):
             clock.take(3)
-            return room.network.prepare_batch(batch, input_device, output_device)
+            return kit.network.prepare_batch(batch, input_device, output_device)
 
     measured = Profiler()
-    trainer = room.trainer(tmp_path, Net(), callbacks=[measured], save_freq=1)
+    trainer = kit.trainer(tmp_path, Net(), callbacks=[measured], save_freq=1)
     save = trainer.saver.save
     monkeypatch.setattr(trainer.saver, "save", lambda *args: (clock.take(7), save(*args))[1])
     trainer.train(2, manager(), manager(8))
@@ -143,7 +143,7 @@ def test_the_state_has_the_times_of_the_running_epoch(fit):
 
     measured = Profiler()
     begin = time.perf_counter()
-    trial = fit.trial(measured, Look(), compiled=False) if fit.room != "torch" else fit.trial(measured, Look())
+    trial = fit.trial(measured, Look(), compiled=False) if fit.kit != "torch" else fit.trial(measured, Look())
     trial.run(2)
     wall = time.perf_counter() - begin
     assert len(seen) == len(measured.epochs) == 2
@@ -154,10 +154,10 @@ def test_the_state_has_the_times_of_the_running_epoch(fit):
     assert 0 < sum(sum(epoch.values()) for epoch in measured.epochs) <= wall
 
 
-@pytest.mark.parametrize("room", ["tensorflow", "jax"], indirect=True)
-def test_a_compiled_step_is_one_part_and_its_compilation_another(room, tmp_path, manager):
+@pytest.mark.parametrize("kit", ["tensorflow", "jax"], indirect=True)
+def test_a_compiled_step_is_one_part_and_its_compilation_another(kit, tmp_path, manager):
     measured = Profiler()
-    room.trainer(tmp_path, callbacks=[measured]).train(2, manager(8), manager())
+    kit.trainer(tmp_path, callbacks=[measured]).train(2, manager(8), manager())
     first, second = measured.epochs
     assert first["compile"] > 0
     assert second["step"] > 0
@@ -166,22 +166,22 @@ def test_a_compiled_step_is_one_part_and_its_compilation_another(room, tmp_path,
     assert measured.summary().endswith("cannot be divided into forward to update")
 
 
-@pytest.mark.parametrize("room", ["torch", "tensorflow", "jax"], indirect=True)
-def test_to_measure_changes_nothing(room, tmp_path, manager):
+@pytest.mark.parametrize("kit", ["torch", "tensorflow", "jax"], indirect=True)
+def test_to_measure_changes_nothing(kit, tmp_path, manager):
     histories, weights = [], []
     for name, callbacks in (("with", [Profiler(wait=True)]), ("without", [])):
-        trainer = room.trainer(tmp_path / name, callbacks=callbacks)
-        room.write(trainer.module, np.ones((3, 1)))
+        trainer = kit.trainer(tmp_path / name, callbacks=callbacks)
+        kit.write(trainer.module, np.ones((3, 1)))
         trainer.train(2, manager(), manager())
         histories.append(trainer.state.history)
-        weights.append(room.read(trainer.module))
+        weights.append(kit.read(trainer.module))
     assert histories[0] == histories[1]
     np.testing.assert_array_equal(*weights)
 
 
-@pytest.mark.parametrize("room", ["torch"], indirect=True)
-def test_batches_are_prepared_ahead_as_without_it(room, tmp_path, manager):
-    trainer = room.trainer(tmp_path, callbacks=[Profiler()])
+@pytest.mark.parametrize("kit", ["torch"], indirect=True)
+def test_batches_are_prepared_ahead_as_without_it(kit, tmp_path, manager):
+    trainer = kit.trainer(tmp_path, callbacks=[Profiler()])
     trainer.train(1, manager())
     assert not trainer.events.hears("at_iter_begin")
 
@@ -214,9 +214,9 @@ def test_a_failed_step_leaves_a_clock_that_goes_on(torch_fit, clock):
     assert [parts_of(epoch) for epoch in measured.epochs] == [{"callbacks": pytest.approx(3)}] * 2
 
 
-@pytest.mark.parametrize("room", ["torch"], indirect=True)
-def test_folds_measure_themselves(room, tmp_path, manager):
-    experiment = room.experiment(tmp_path, callbacks=[TimerMetric("forward", prints=False)])
+@pytest.mark.parametrize("kit", ["torch"], indirect=True)
+def test_folds_measure_themselves(kit, tmp_path, manager):
+    experiment = kit.experiment(tmp_path, callbacks=[TimerMetric("forward", prints=False)])
     result = experiment.kfold(manager(12), num_epochs=2, num_splits=2)
     for fold in result.folds:
         assert all(record["forward_seconds"] > 0 for record in fold.history)
@@ -244,7 +244,7 @@ def test_as_a_metric_it_becomes_a_callback(torch_fit, clock, capfd):
 
 
 def test_as_a_callback_it_reports_all_parts(fit, capfd):
-    trial = fit.trial(TimerMetric(prints=False), **({} if fit.room == "torch" else {"compiled": False}))
+    trial = fit.trial(TimerMetric(prints=False), **({} if fit.kit == "torch" else {"compiled": False}))
     (record,) = trial.run(1)
     assert {f"{part}_seconds" for part in (*STEP, "data", "validation")} <= record.keys()
     assert capfd.readouterr().err == ""
@@ -262,9 +262,9 @@ def test_torch_writes_a_trace_of_the_chosen_steps(torch_fit, tmp_path):
     assert any(event.get("name") == "aten::linear" for event in events)
 
 
-@pytest.mark.parametrize("room", ["tensorflow", "jax"], indirect=True)
-def test_other_frameworks_write_a_trace_for_xprof(room, tmp_path, manager):
-    trainer = room.trainer(tmp_path / "run", callbacks=[Profiler(trace_dir=tmp_path / "trace")])
+@pytest.mark.parametrize("kit", ["tensorflow", "jax"], indirect=True)
+def test_other_frameworks_write_a_trace_for_xprof(kit, tmp_path, manager):
+    trainer = kit.trainer(tmp_path / "run", callbacks=[Profiler(trace_dir=tmp_path / "trace")])
     trainer.train(2, manager())
     (trace,) = (tmp_path / "trace").rglob("*.xplane.pb")
     assert trace.stat().st_size > 1000
@@ -287,13 +287,13 @@ def test_what_cannot_be_is_refused(tmp_path):
         TimerMetric("foward")
 
 
-@pytest.mark.parametrize("room", ["toy"], indirect=True)
-def test_a_room_without_a_trace_says_so(room, tmp_path):
+@pytest.mark.parametrize("kit", ["toy"], indirect=True)
+def test_a_backend_without_a_trace_says_so(kit, tmp_path):
     data = BaseDataManager({"data": np.ones((4, 3), "f4"), "label": np.ones((4, 1), "f4")}, 2)
-    with pytest.raises(ConfigError, match="Profiler: the room 'toy' has no trace; leave trace_dir out"):
-        room.trainer(tmp_path / "run", callbacks=[Profiler(trace_dir=tmp_path)]).train(1, data)
+    with pytest.raises(ConfigError, match="Profiler: the backend 'toy' has no trace; leave trace_dir out"):
+        kit.trainer(tmp_path / "run", callbacks=[Profiler(trace_dir=tmp_path)]).train(1, data)
     measured = Profiler()
-    room.trainer(tmp_path / "other", callbacks=[measured]).train(1, data)
+    kit.trainer(tmp_path / "other", callbacks=[measured]).train(1, data)
     assert measured.epochs[0]["data"] > 0
 
 
@@ -305,7 +305,7 @@ def test_to_compile_anew_is_no_step(fit):
         seen.append(state[keys.TIMINGS].get("compile", 0.0))
 
     fit.trial(Profiler(), look).run(2)  # batches of 4, 4 and 2
-    assert (seen[0] > 0) == (fit.room != "torch")
+    assert (seen[0] > 0) == (fit.kit != "torch")
     assert seen[1] == seen[0]
-    assert (seen[2] > seen[1]) == (fit.room == "jax")  # it compiles for each shape
+    assert (seen[2] > seen[1]) == (fit.kit == "jax")  # it compiles for each shape
     assert seen[3:] == [0, 0, 0]

@@ -1,4 +1,4 @@
-"""The further arguments of PyTorch's schedules: the same rates in every room, or a refusal in words."""
+"""The further arguments of PyTorch's schedules: the same rates in every backend, or a refusal in words."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ class Groups(Callback):
 
 
 def two_groups(net, **settings):
-    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+    torch = pytest.importorskip("torch", reason="the torch backend needs the package 'torch', which is not installed")
     cls = settings.pop("cls", torch.optim.SGD)
     return cls([{"params": [net.weight]}, {"params": [net.bias]}], 0.1, **settings)
 
@@ -52,7 +52,7 @@ def test_each_group_of_pytorch_has_a_rate_of_its_own(torch_fit, name):
 
 @pytest.mark.parametrize("name", GROUPED)
 def test_lists_are_refused_where_there_is_one_rate(fit, name):
-    if fit.room != "torch":
+    if fit.kit != "torch":
         with pytest.raises(ConfigError, match=f"{name}: a list as .* is for the groups of an optimizer of PyTorch"):
             fit.trial(GROUPED[name][0]()).run(1)
 
@@ -69,7 +69,7 @@ MOMENTA = {
 @pytest.mark.parametrize("name", MOMENTA)
 @pytest.mark.parametrize("kind", ["SGD", "Adam"])
 def test_the_momentum_goes_against_the_rate(torch_fit, tmp_path, name, kind):
-    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+    torch = pytest.importorskip("torch", reason="the torch backend needs the package 'torch', which is not installed")
     make, params = MOMENTA[name]
     cls, entry = getattr(torch.optim, kind), "momentum" if kind == "SGD" else "betas"
     torch_fit.optimizer, groups = lambda net: two_groups(net, cls=cls), Groups(entry)
@@ -81,8 +81,8 @@ def test_the_momentum_goes_against_the_rate(torch_fit, tmp_path, name, kind):
 
 @pytest.mark.parametrize("name", MOMENTA)
 def test_the_momentum_stays_unless_it_is_asked_for_and_is_refused_where_it_must(fit, name):
-    if fit.room != "torch":
-        with pytest.raises(ConfigError, match=f"{name}: cycle_momentum works with PyTorch; in the room '{fit.room}'"):
+    if fit.kit != "torch":
+        with pytest.raises(ConfigError, match=f"{name}: cycle_momentum works with PyTorch; in the backend '{fit.kit}'"):
             fit.trial(MOMENTA[name][0]()).run(1)
         return
     groups = Groups("momentum")
@@ -91,7 +91,7 @@ def test_the_momentum_stays_unless_it_is_asked_for_and_is_refused_where_it_must(
 
 
 def test_an_optimizer_without_momentum_is_refused(torch_fit):
-    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+    torch = pytest.importorskip("torch", reason="the torch backend needs the package 'torch', which is not installed")
     torch_fit.optimizer = lambda net: torch.optim.Adagrad(net.parameters(), 0.1)
     with pytest.raises(ConfigError, match="OneCycleLR: optimizer must support momentum or beta1"):
         torch_fit.trial(OneCycleLR(0.5, 7, cycle_momentum=True)).run(1)
@@ -104,7 +104,7 @@ def test_lists_that_do_not_fit_the_groups_are_refused(torch_fit):
 
 @pytest.mark.parametrize("make", [lambda: StepLR(2), lambda: ReduceLROnPlateau("loss")])
 def test_a_rate_that_optax_hides_is_refused_in_words(make):
-    optax = pytest.importorskip("optax", reason="the JAX room needs the package 'optax', which is not installed")
+    optax = pytest.importorskip("optax", reason="the JAX backend needs the package 'optax', which is not installed")
     from flax import nnx
 
     import delira

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from small_rooms import build_room
+from small_backends import build_kit
 
 from delira.errors import ConfigError
 from delira.state import METRICS
@@ -157,7 +157,7 @@ def test_a_plateau_of_steps_is_seen_too(fit):
 
 
 def test_any_schedule_of_pytorch_works(torch_fit):
-    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+    torch = pytest.importorskip("torch", reason="the torch backend needs the package 'torch', which is not installed")
     rates = Rates()
     builder = lambda optimizer: torch.optim.lr_scheduler.PolynomialLR(optimizer, total_iters=4)  # noqa: E731
     torch_fit.trial(rates, TorchScheduler(builder)).run(4)
@@ -166,15 +166,15 @@ def test_any_schedule_of_pytorch_works(torch_fit):
 
 
 def test_a_schedule_of_pytorch_is_refused_elsewhere(fit):
-    if fit.room != "torch":
-        with pytest.raises(ConfigError, match=f"works with PyTorch, not in the room '{fit.room}'; use a schedule of"):
+    if fit.kit != "torch":
+        with pytest.raises(ConfigError, match=f"works with PyTorch, not in the backend '{fit.kit}'; use a schedule of"):
             fit.trial(TorchScheduler(object)).run(1)
 
 
 def test_an_experiment_has_them_too(tmp_path, manager):
-    room = build_room("torch")
+    kit = build_kit("torch")
     rates = Rates()
-    room.trainer(tmp_path, callbacks=[rates, StepLR(2)]).train(5, manager())
+    kit.trainer(tmp_path, callbacks=[rates, StepLR(2)]).train(5, manager())
     np.testing.assert_allclose(rates.epochs, [0.1, 0.1, 0.01, 0.01, 0.001])
 
 

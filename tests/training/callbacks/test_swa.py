@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from small_rooms import build_room
+from small_backends import build_kit
 from weights_of_epochs import Snapshots
 
 from delira.errors import ConfigError
@@ -36,17 +36,17 @@ def test_before_its_start_the_weights_themselves_are_validated(fit):
 
 
 def test_the_mean_goes_on_after_a_resume(tmp_path, manager):
-    room = build_room("torch")
-    run = lambda path: room.trainer(tmp_path / path, callbacks=[SWA(1)])  # noqa: E731
+    kit = build_kit("torch")
+    run = lambda path: kit.trainer(tmp_path / path, callbacks=[SWA(1)])  # noqa: E731
     unbroken = run("a")
-    start = room.read(unbroken.module).copy()
+    start = kit.read(unbroken.module).copy()
     unbroken.train(5, manager())
     broken = run("b")
-    room.write(broken.module, start)
+    kit.write(broken.module, start)
     broken.train(3, manager())
     resumed = run("b")
     resumed.train(5, manager())
-    np.testing.assert_allclose(room.read(resumed.module), room.read(unbroken.module), rtol=1e-6)
+    np.testing.assert_allclose(kit.read(resumed.module), kit.read(unbroken.module), rtol=1e-6)
     assert resumed.weight_average.n_averaged == 4
 
 

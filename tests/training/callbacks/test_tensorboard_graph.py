@@ -29,19 +29,19 @@ def test_the_graph_is_that_of_the_network(fit, tmp_path, caplog):
     fit.trial(TensorBoard(tmp_path)).run(1)
     (folder,) = tmp_path.iterdir()
     assert not caplog.records
-    if fit.room == "jax":
+    if fit.kit == "jax":
         assert graph_of(folder) is None
         fit.trial(TensorBoard(tmp_path, write_graph=True)).run(1)
         assert [record.getMessage() for record in caplog.records] == [
-            "no graph of the network was written: the room 'jax' has none"
+            "no graph of the network was written: the backend 'jax' has none"
         ]
         return
     nodes = {node.op: node for node in graph_of(folder).node}
-    assert ("aten::linear" if fit.room == "torch" else "MatMul") in nodes, list(nodes)
+    assert ("aten::linear" if fit.kit == "torch" else "MatMul") in nodes, list(nodes)
 
 
 def noisy_torch():
-    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch'")
+    torch = pytest.importorskip("torch", reason="the torch backend needs the package 'torch'")
     torch.manual_seed(1)
 
     class Net(torch.nn.Module):
@@ -57,7 +57,7 @@ def noisy_torch():
 
 
 def noisy_keras():
-    pytest.importorskip("tensorflow", reason="the TensorFlow room needs the package 'tensorflow'")
+    pytest.importorskip("tensorflow", reason="the TensorFlow backend needs the package 'tensorflow'")
     import keras
 
     keras.utils.set_random_seed(1)
@@ -68,9 +68,9 @@ def noisy_keras():
 
 
 def test_to_write_a_graph_changes_nothing(fit, tmp_path):
-    if fit.room == "jax":
+    if fit.kit == "jax":
         pytest.skip("JAX has no graph")
-    make, found = {"torch": noisy_torch, "tensorflow": noisy_keras}[fit.room], []
+    make, found = {"torch": noisy_torch, "tensorflow": noisy_keras}[fit.kit], []
     for graph in (True, False):
         fit.module = make()
         trial = fit.trial(TensorBoard(tmp_path / str(graph), write_graph=graph))
@@ -96,7 +96,7 @@ def run_graph(model, x, y, tmp_path, criterion, *callbacks):
 
 
 def test_networks_of_whole_numbers_have_a_graph(tmp_path, caplog):
-    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch'")
+    torch = pytest.importorskip("torch", reason="the torch backend needs the package 'torch'")
     model = torch.nn.Sequential(torch.nn.Embedding(7, 4), torch.nn.Flatten(), torch.nn.Linear(12, 1))
     x = np.random.default_rng(0).integers(0, 7, (8, 3))
     _, graph = run_graph(model, x, np.zeros((8, 1), "f4"), tmp_path, torch.nn.MSELoss())
@@ -105,7 +105,7 @@ def test_networks_of_whole_numbers_have_a_graph(tmp_path, caplog):
 
 
 def test_networks_that_take_the_state_or_return_dictionaries_have_a_graph(tmp_path, caplog):
-    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch'")
+    torch = pytest.importorskip("torch", reason="the torch backend needs the package 'torch'")
 
     class Net(torch.nn.Module):
         def __init__(self):
@@ -132,7 +132,7 @@ def test_networks_that_take_the_state_or_return_dictionaries_have_a_graph(tmp_pa
 
 
 def test_what_has_no_graph_is_told_once_and_the_fit_goes_on(tmp_path, caplog, capsys):
-    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch'")
+    torch = pytest.importorskip("torch", reason="the torch backend needs the package 'torch'")
 
     class Net(torch.nn.Module):
         def __init__(self):
@@ -155,9 +155,9 @@ def test_what_has_no_graph_is_told_once_and_the_fit_goes_on(tmp_path, caplog, ca
     assert capsys.readouterr().out == ""
 
 
-@pytest.mark.parametrize("room", ["torch"], indirect=True)
-def test_networks_of_several_inputs_have_a_graph(room, tmp_path, caplog):
-    class Net(room.network):
+@pytest.mark.parametrize("kit", ["torch"], indirect=True)
+def test_networks_of_several_inputs_have_a_graph(kit, tmp_path, caplog):
+    class Net(kit.network):
         def forward(self, x, scale):
             return {"pred": super().forward(x)["pred"] * scale}
 
@@ -165,16 +165,16 @@ def test_networks_of_several_inputs_have_a_graph(room, tmp_path, caplog):
     arrays = {"image": rng.normal(size=(8, 3)), "factor": rng.normal(size=(8, 1)), "label": rng.normal(size=(8, 1))}
     data = BaseDataManager({name: array.astype("f4") for name, array in arrays.items()}, 4)
     mapping = {"x": "image", "scale": "factor"}
-    trainer = room.trainer(tmp_path / "run", Net(), key_mapping=mapping, callbacks=[TensorBoard(tmp_path / "logs")])
+    trainer = kit.trainer(tmp_path / "run", Net(), key_mapping=mapping, callbacks=[TensorBoard(tmp_path / "logs")])
     trainer.train(1, data)
     (folder,) = (tmp_path / "logs").iterdir()
     assert "aten::mul" in {node.op for node in graph_of(folder).node}
     assert not [record for record in caplog.records if "graph" in record.getMessage()]
 
 
-@pytest.mark.parametrize("room", ["torch", "tensorflow"], indirect=True)
-def test_an_experiment_writes_its_graph(room, tmp_path, manager, caplog):
-    trainer = room.trainer(tmp_path / "run", callbacks=[TensorBoard(tmp_path / "logs")])
+@pytest.mark.parametrize("kit", ["torch", "tensorflow"], indirect=True)
+def test_an_experiment_writes_its_graph(kit, tmp_path, manager, caplog):
+    trainer = kit.trainer(tmp_path / "run", callbacks=[TensorBoard(tmp_path / "logs")])
     trainer.train(1, manager())
     (folder,) = (tmp_path / "logs").iterdir()
     graph = graph_of(folder)

@@ -14,7 +14,7 @@ from delira.training.callbacks.imaging import make_grid
 
 pytest.importorskip("tensorboardX", reason="needs the package 'tensorboardX'")
 pytest.importorskip("tensorboard", reason="needs the package 'tensorboard', which reads the files")
-from images_of_fits import IMAGES, rooms, trial_of
+from images_of_fits import IMAGES, backends, trial_of
 
 
 def images_of(log_dir, name="Image"):
@@ -27,10 +27,10 @@ def images_of(log_dir, name="Image"):
 
 
 @pytest.mark.slow_cases("tensorflow|jax")
-@rooms
-def test_the_first_images_of_each_validation_are_a_grid(room, tmp_path):
+@backends
+def test_the_first_images_of_each_validation_are_a_grid(backend, tmp_path):
     images = TensorBoardImages(tmp_path, key=keys.INPUT, num_images=6, nrow=3, padding=1, pad_value=1.0)
-    trial_of(room, images).run(2)
+    trial_of(backend, images).run(2)
     expected = make_grid(IMAGES[:6], nrow=3, padding=1, pad_value=1.0)
     found = images_of(tmp_path)
     assert sorted(found) == [1, 2]

@@ -9,7 +9,7 @@ from delira.training.callbacks.decorators import on_step_validation
 
 pytest.importorskip("tensorboardX", reason="needs the package 'tensorboardX'")
 pytest.importorskip("tensorboard", reason="needs the package 'tensorboard', which reads the files")
-from images_of_fits import IMAGES, rooms, trial_of
+from images_of_fits import IMAGES, backends, trial_of
 
 
 def points_of(log_dir, name, step):
@@ -36,15 +36,15 @@ def names_of(log_dir):
 
 
 @pytest.mark.slow_cases("tensorflow|jax")
-@rooms
-def test_points_are_data_and_features_with_labels_and_pictures(room, tmp_path):
+@backends
+def test_points_are_data_and_features_with_labels_and_pictures(backend, tmp_path):
     seen = []
 
     @on_step_validation
     def look(state):
         seen.append(np.asarray(state[keys.Y_PRED]))
 
-    trial_of(room, look, TensorBoardProjector(tmp_path, num_images=6)).run(2)
+    trial_of(backend, look, TensorBoardProjector(tmp_path, num_images=6)).run(2)
     assert names_of(tmp_path) == ["data:00001", "features:00001", "features:00002"]
     points, labels, sprite, side = points_of(tmp_path, "data", 1)
     np.testing.assert_allclose(points, IMAGES[:6].mean(axis=1).reshape(6, -1), rtol=1e-5)
@@ -66,7 +66,7 @@ def test_data_are_pooled(tmp_path):
     )
     trial_of("torch", projector).run(2)
     assert names_of(tmp_path) == ["data:00001"]
-    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch'")
+    torch = pytest.importorskip("torch", reason="the torch backend needs the package 'torch'")
     pooled = torch.nn.functional.avg_pool2d(torch.from_numpy(IMAGES[:3]), 2).reshape(3, -1)
     np.testing.assert_allclose(points_of(tmp_path, "data", 1)[0], pooled.numpy(), rtol=1e-5)
 

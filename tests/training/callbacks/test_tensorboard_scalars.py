@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from small_rooms import build_room
+from small_backends import build_kit
 
 from delira import state as keys
 from delira.errors import ConfigError
@@ -128,16 +128,16 @@ def test_a_replay_writes_everything_anew(torch_fit, tmp_path):
 
 
 def test_a_fit_that_has_nothing_to_do_writes_nothing(torch_fit, tmp_path, manager):
-    room = build_room("torch")
-    room.trainer(tmp_path / "run").train(2, manager())
-    room.trainer(tmp_path / "run", callbacks=[TensorBoard(tmp_path / "logs")]).train(2, manager())
+    kit = build_kit("torch")
+    kit.trainer(tmp_path / "run").train(2, manager())
+    kit.trainer(tmp_path / "run", callbacks=[TensorBoard(tmp_path / "logs")]).train(2, manager())
     assert not (tmp_path / "logs").exists()
 
 
-@pytest.mark.parametrize("room", ["torch", "tensorflow", "jax"], indirect=True)
-def test_an_experiment_has_it_too(room, tmp_path, manager):
+@pytest.mark.parametrize("kit", ["torch", "tensorflow", "jax"], indirect=True)
+def test_an_experiment_has_it_too(kit, tmp_path, manager):
     board = TensorBoard(tmp_path / "logs", write_graph=False, write_batch_metrics=True, batch_step_size=1)
-    trainer = room.trainer(tmp_path / "run", callbacks=[board, TensorBoardText(tmp_path / "logs")])
+    trainer = kit.trainer(tmp_path / "run", callbacks=[board, TensorBoardText(tmp_path / "logs")])
     trainer.train(2, manager(), manager())
     (folder,) = (tmp_path / "logs").iterdir()
     assert_epochs(scalars(folder), trainer.state.history)
@@ -145,11 +145,11 @@ def test_an_experiment_has_it_too(room, tmp_path, manager):
     assert f"<td>{trainer.state.history[1]['mse']:.6g}</td>" in texts(folder, "epoch")[2]
 
 
-@pytest.mark.parametrize("room", ["torch"], indirect=True)
-def test_folds_have_folders_of_their_own(room, tmp_path, manager):
-    experiment = room.experiment(tmp_path / "runs", callbacks=[TensorBoard(tmp_path / "logs", write_graph=False)])
+@pytest.mark.parametrize("kit", ["torch"], indirect=True)
+def test_folds_have_folders_of_their_own(kit, tmp_path, manager):
+    experiment = kit.experiment(tmp_path / "runs", callbacks=[TensorBoard(tmp_path / "logs", write_graph=False)])
     experiment.kfold(manager(12), num_epochs=1, num_splits=3)
-    name = room.network.__name__
+    name = kit.network.__name__
     found = sorted(path.name for path in (tmp_path / "logs").iterdir())
     assert found == [f"{name}_delira", f"{name}_delira_fold_1", f"{name}_delira_fold_2"]
     losses = [scalars(tmp_path / "logs" / folder)["mse"][1] for folder in found]

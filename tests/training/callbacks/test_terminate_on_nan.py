@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scripted_values import scripted
-from small_rooms import build_room
+from small_backends import build_kit
 
 from delira.errors import NonFiniteLossError
 from delira.state import BATCH, LOSS
@@ -77,10 +77,10 @@ def test_on_an_accelerator_losses_are_read_together(torch_fit, monkeypatch):
 
 
 def test_an_experiment_without_its_guard_ends_after_the_epoch(tmp_path, manager):
-    room = build_room("torch")
+    kit = build_kit("torch")
     callbacks = [poisoned(1), TerminateOnNaN()]
-    trainer = room.trainer(tmp_path, callbacks=callbacks, nonfinite="ignore")
+    trainer = kit.trainer(tmp_path, callbacks=callbacks, nonfinite="ignore")
     trainer.train(5, manager())
     assert trainer.state.epoch == 1
     with pytest.raises(NonFiniteLossError):
-        room.trainer(tmp_path / "b", callbacks=[poisoned(1), TerminateOnNaN()]).train(5, manager())
+        kit.trainer(tmp_path / "b", callbacks=[poisoned(1), TerminateOnNaN()]).train(5, manager())

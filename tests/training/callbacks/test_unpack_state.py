@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from small_rooms import build_room
+from small_backends import build_kit
 
 import delira
 from delira.errors import ConfigError, MissingKeyError
@@ -10,16 +10,18 @@ from delira.state import TEST_DATA, Y_PRED, Y_TRUE, X, state_key
 from delira.training.callbacks import UnpackState
 from delira.training.callbacks.decorators import add_to_loss, on_step_training, traceable
 
-ROOMS = ["torch", "tensorflow", "jax"]
+BACKENDS = ["torch", "tensorflow", "jax"]
 HIDDEN = state_key("hidden_size")
 rng = np.random.default_rng(0)
 DATA, TARGET = rng.normal(size=(8, 3)).astype("f4"), rng.normal(size=(8, 1)).astype("f4")
 
 
-def parts(room):
+def parts(backend):
     """A network of entries of the state that returns some, an optimizer and a criterion."""
-    if room == "torch":
-        torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+    if backend == "torch":
+        torch = pytest.importorskip(
+            "torch", reason="the torch backend needs the package 'torch', which is not installed"
+        )
 
         class Net(torch.nn.Module):
             def __init__(self):
@@ -32,8 +34,8 @@ def parts(room):
 
         net = Net()
         return net, torch.optim.SGD(net.parameters(), 0.01), torch.nn.MSELoss()
-    if room == "tensorflow":
-        tf = pytest.importorskip("tensorflow", reason="the tensorflow room needs the package 'tensorflow'")
+    if backend == "tensorflow":
+        tf = pytest.importorskip("tensorflow", reason="the tensorflow backend needs the package 'tensorflow'")
         import keras
 
         class KerasNet(keras.Model):
@@ -47,7 +49,7 @@ def parts(room):
                 return {Y_PRED: prediction, HIDDEN: tf.reduce_sum((prediction - entries[Y_TRUE]) ** 2)}
 
         return KerasNet(), keras.optimizers.SGD(0.01), keras.losses.MeanSquaredError()
-    nnx = pytest.importorskip("flax.nnx", reason="the jax room needs the package 'flax', which is not installed")
+    nnx = pytest.importorskip("flax.nnx", reason="the jax backend needs the package 'flax', which is not installed")
     import optax
 
     class FlaxNet(nnx.Module):
@@ -61,9 +63,9 @@ def parts(room):
     return FlaxNet(), optax.sgd(0.01), lambda prediction, target: ((prediction - target) ** 2).mean()
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_the_network_gets_entries_and_its_outputs_are_entries(room, caplog):
-    net, optimizer, criterion = parts(room)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_network_gets_entries_and_its_outputs_are_entries(backend, caplog):
+    net, optimizer, criterion = parts(backend)
     kept = []
 
     @traceable
@@ -88,7 +90,7 @@ def test_the_network_gets_entries_and_its_outputs_are_entries(room, caplog):
 
 
 def test_a_prediction_needs_no_targets():
-    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+    torch = pytest.importorskip("torch", reason="the torch backend needs the package 'torch', which is not installed")
 
     class Net(torch.nn.Module):
         def forward(self, entries):
@@ -99,7 +101,7 @@ def test_a_prediction_needs_no_targets():
 
 
 def test_the_output_may_stay_a_prediction():
-    torch = pytest.importorskip("torch", reason="the torch room needs the package 'torch', which is not installed")
+    torch = pytest.importorskip("torch", reason="the torch backend needs the package 'torch', which is not installed")
 
     class Net(torch.nn.Module):
         def forward(self, entries):
@@ -113,22 +115,22 @@ def test_the_output_may_stay_a_prediction():
     assert "doubled" not in trial.state
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_an_experiment_s_network_gets_entries_too(room, tmp_path, manager):
-    room = build_room(room)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_an_experiment_s_network_gets_entries_too(backend, tmp_path, manager):
+    backend = build_kit(backend)
 
-    class Net(room.network):
+    class Net(backend.network):
         pass
 
-    method = {"torch": "forward", "tensorflow": "call", "jax": "__call__"}[room.name]
-    base = getattr(room.network, method)
+    method = {"torch": "forward", "tensorflow": "call", "jax": "__call__"}[backend.name]
+    base = getattr(backend.network, method)
     setattr(Net, method, lambda self, x: base(self, x["x"]))
-    network = room.build(cls=Net)
-    trainer = room.trainer(tmp_path, network, callbacks=[UnpackState([X])])
-    plain = room.trainer(tmp_path / "plain")
+    network = backend.build(cls=Net)
+    trainer = backend.trainer(tmp_path, network, callbacks=[UnpackState([X])])
+    plain = backend.trainer(tmp_path / "plain")
     for one in (trainer, plain):
         one.train(1, manager(), manager())
-    np.testing.assert_allclose(room.read(trainer.module), room.read(plain.module), rtol=1e-6)
+    np.testing.assert_allclose(backend.read(trainer.module), backend.read(plain.module), rtol=1e-6)
     assert trainer.state.history == plain.state.history
 
 

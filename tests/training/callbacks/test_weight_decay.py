@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from small_rooms import build_room
+from small_backends import build_kit
 
 from delira.errors import ConfigError
 from delira.state import LOSS
@@ -108,15 +108,15 @@ def test_a_weight_of_zeros_has_no_slope_and_stays_finite(fit):
 
 
 def test_an_experiment_has_it_too(tmp_path, manager):
-    room = build_room("torch")
+    kit = build_kit("torch")
     losses = []
 
     @on_step_training
     def watch(state):
         losses.append(float(state[LOSS]))
 
-    trainer = room.trainer(tmp_path, callbacks=[WeightDecay(RATE), watch])
-    weight = room.read(trainer.module).copy()
+    trainer = kit.trainer(tmp_path, callbacks=[WeightDecay(RATE), watch])
+    weight = kit.read(trainer.module).copy()
     batch = next(iter(manager(4)))
     trainer.train(1, manager(4))
     plain = ((batch["data"] @ weight - batch["label"]) ** 2).mean()

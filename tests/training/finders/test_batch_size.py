@@ -32,7 +32,7 @@ def test_tensors_stay_tensors():
 def test_sizes_are_doubled_and_halved_between_the_last_two_if_that_is_asked_for(
     tmp_path, manager, monkeypatch, fits, is_exact, tried
 ):
-    from small_rooms import toy_room
+    from small_backends import toy_kit
 
     sizes = []
 
@@ -41,6 +41,6 @@ def test_sizes_are_doubled_and_halved_between_the_last_two_if_that_is_asked_for(
         return size <= fits
 
     monkeypatch.setattr("delira.training.finders.batch_size._fits", fits_or_not)
-    trainer = toy_room().trainer(tmp_path)
+    trainer = toy_kit().trainer(tmp_path)
     found = find_batch_size(trainer, manager(4, 2), start=2, max_batch_size=100, is_exact=is_exact)
     assert (found, sizes) == (9 if is_exact else 8, tried)

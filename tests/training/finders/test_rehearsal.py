@@ -1,7 +1,7 @@
 """Steps that leave no trace, and who takes part in them."""
 
 import pytest
-from small_rooms import toy_room
+from small_backends import toy_kit
 
 from delira import state as keys
 from delira.errors import ConfigError, DataError
@@ -10,14 +10,14 @@ from delira.training.finders.rehearsal import participants, rehearsing
 
 
 def test_steps_are_undone(tmp_path, manager):
-    room = toy_room()
-    trainer, data = room.trainer(tmp_path), manager()
+    kit = toy_kit()
+    trainer, data = kit.trainer(tmp_path), manager()
     before, facts, callbacks = trainer.checkpoint_tree(), dict(trainer.facts), trainer.callbacks
-    with room.undisturbed(), rehearsing(trainer, data) as rehearsal:
+    with kit.undisturbed(), rehearsing(trainer, data) as rehearsal:
         losses = [rehearsal.step(next(rehearsal.batches)) for _ in range(7)]
         assert trainer.state.global_step == 7
     assert len(set(losses)) == 7
-    assert room.same(trainer.checkpoint_tree(), before)
+    assert kit.same(trainer.checkpoint_tree(), before)
     assert dict(trainer.facts) == facts
     assert trainer.callbacks is callbacks
 
@@ -39,7 +39,7 @@ def test_callbacks_take_part_inside_of_the_step_alone(tmp_path, manager):
         def on_start_epoch(self, state):
             heard.append("outside")
 
-    trainer = toy_room().trainer(tmp_path, callbacks=[Hears(), Outside()])
+    trainer = toy_kit().trainer(tmp_path, callbacks=[Hears(), Outside()])
     with rehearsing(trainer, manager()) as rehearsal:
         rehearsal.step(next(rehearsal.batches))
     assert heard == ["epoch", "forward"]
@@ -47,7 +47,7 @@ def test_callbacks_take_part_inside_of_the_step_alone(tmp_path, manager):
 
 
 def test_data_that_would_be_used_up_are_refused(tmp_path, manager):
-    trainer = toy_room().trainer(tmp_path)
+    trainer = toy_kit().trainer(tmp_path)
     assert participants(trainer, data := manager()) == (trainer, data)
     with pytest.raises(ConfigError, match="a trainer needs data to train on"):
         participants(trainer, None)
@@ -56,5 +56,5 @@ def test_data_that_would_be_used_up_are_refused(tmp_path, manager):
 
 
 def test_data_without_a_batch_are_refused(tmp_path):
-    with pytest.raises(DataError, match="gave no batch"), rehearsing(toy_room().trainer(tmp_path), []) as rehearsal:
+    with pytest.raises(DataError, match="gave no batch"), rehearsing(toy_kit().trainer(tmp_path), []) as rehearsal:
         next(rehearsal.batches)

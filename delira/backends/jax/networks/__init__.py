@@ -1,4 +1,4 @@
-"""Ready networks of the JAX room: each is a plain module behind the interface of the room."""
+"""Ready networks of the JAX backend: each is a plain module behind the interface of the backend."""
 
 from delira.backends.jax.networks.classification import (
     ClassificationNetworkBaseJax,

@@ -9,7 +9,7 @@ from flax import nnx
 
 from delira.backends.jax.network import AbstractJaxNetwork
 from delira.backends.jax.networks.architectures import VGG3D, ResNet18
-from delira.contract import room_default
+from delira.contract import backend_default
 from delira.models import ready
 from delira.utils.docstrings import described_by_base
 
@@ -21,7 +21,7 @@ LABELS = ready.Labels(
 
 
 class ReadyJaxNetwork(AbstractJaxNetwork):
-    """What all ready networks of the room share."""
+    """What all ready networks of the backend share."""
 
     @property
     def drawn_from(self) -> Mapping[str, Any]:
@@ -56,9 +56,9 @@ class ClassificationNetworkBaseJax(ready.Classification, _ResNet):
     """
 
     @staticmethod
-    @room_default
+    @backend_default
     def prepare_batch(batch: Mapping[str, Any], input_device: Any, output_device: Any) -> dict[str, Any]:
-        """Make arrays of a batch, as every network of the room; ``"label"`` becomes class numbers.
+        """Make arrays of a batch, as every network of the backend; ``"label"`` becomes class numbers.
 
         Labels of shape (B, 1) lose their last axis, and all become int32.
         """
@@ -81,9 +81,9 @@ class RegressionNetworkBaseJax(ready.Regression, _ResNet):
     """A regressor in JAX, for the mean of ``optax.squared_error(pred, label)`` and its like."""
 
     @staticmethod
-    @room_default
+    @backend_default
     def prepare_batch(batch: Mapping[str, Any], input_device: Any, output_device: Any) -> dict[str, Any]:
-        """Make arrays of a batch, as every network of the room; ``"label"`` becomes float32 of shape (B, n_outputs).
+        """Make arrays of a batch, as every network does; ``"label"`` becomes float32 of shape (B, n_outputs).
 
         Labels of shape (B,) get a last axis: beside predictions of shape (B, 1) they would be broadcast to (B, B).
         """

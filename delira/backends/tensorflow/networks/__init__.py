@@ -1,4 +1,4 @@
-"""Ready networks of the TensorFlow room: each is a plain layer behind the interface of the room."""
+"""Ready networks of the TensorFlow backend: each is a plain layer behind the interface of the backend."""
 
 from delira.backends.tensorflow.networks.classification import (
     ClassificationNetworkBaseTf,

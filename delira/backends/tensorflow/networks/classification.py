@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from delira.backends.tensorflow.network import AbstractTfNetwork
 from delira.backends.tensorflow.networks.architectures import VGG3D, ResNet18
-from delira.contract import room_default
+from delira.contract import backend_default
 from delira.models import ready
 from delira.utils.docstrings import described_by_base
 
@@ -43,9 +43,9 @@ class ClassificationNetworkBaseTf(ready.Classification, _ResNet):
     """
 
     @staticmethod
-    @room_default
+    @backend_default
     def prepare_batch(batch: Mapping[str, Any], input_device: Any, output_device: Any) -> dict[str, Any]:
-        """Make tensors of a batch, as every network of the room; ``"label"`` becomes class numbers.
+        """Make tensors of a batch, as every network of the backend; ``"label"`` becomes class numbers.
 
         Labels of shape (B, 1) lose their last axis, and all become int64.
         """
@@ -68,9 +68,9 @@ class RegressionNetworkBaseTf(ready.Regression, _ResNet):
     """A regressor in TensorFlow, for ``keras.losses.MeanSquaredError()`` and its like."""
 
     @staticmethod
-    @room_default
+    @backend_default
     def prepare_batch(batch: Mapping[str, Any], input_device: Any, output_device: Any) -> dict[str, Any]:
-        """Make tensors of a batch, as every network of the room; ``"label"`` becomes float32 of shape (B, n_outputs).
+        """Make tensors of a batch, as every network does; ``"label"`` becomes float32 of shape (B, n_outputs).
 
         Labels of shape (B,) get a last axis: beside predictions of shape (B, 1) they would be broadcast to (B, B).
         """

@@ -1,4 +1,4 @@
-"""Ready networks of the PyTorch room: each is a plain module behind the interface of the room."""
+"""Ready networks of the PyTorch backend: each is a plain module behind the interface of the backend."""
 
 from delira.backends.torch.networks.classification import (
     ClassificationNetworkBasePyTorch,

@@ -8,7 +8,7 @@ import torch
 from delira.backends.torch.network import AbstractPyTorchNetwork
 from delira.backends.torch.networks.resnet import ResNet18
 from delira.backends.torch.networks.vgg import VGG3D
-from delira.contract import room_default
+from delira.contract import backend_default
 from delira.models import ready
 from delira.utils.docstrings import described_by_base
 
@@ -43,11 +43,11 @@ class ClassificationNetworkBasePyTorch(ready.Classification, _ResNet):
     """A classifier in PyTorch, for ``torch.nn.CrossEntropyLoss``."""
 
     @staticmethod
-    @room_default
+    @backend_default
     def prepare_batch(
         batch: Mapping[str, Any], input_device: torch.device, output_device: torch.device
     ) -> dict[str, Any]:
-        """Make tensors of a batch, as every network of the room; ``"label"`` becomes class numbers.
+        """Make tensors of a batch, as every network of the backend; ``"label"`` becomes class numbers.
 
         Labels of shape (B, 1) lose their last axis, and all become int64.
         """
@@ -72,11 +72,11 @@ class RegressionNetworkBasePyTorch(ready.Regression, _ResNet):
     """A regressor in PyTorch, for ``torch.nn.MSELoss`` and its like."""
 
     @staticmethod
-    @room_default
+    @backend_default
     def prepare_batch(
         batch: Mapping[str, Any], input_device: torch.device, output_device: torch.device
     ) -> dict[str, Any]:
-        """Make tensors of a batch, as every network of the room; ``"label"`` becomes float32 of shape (B, n_outputs).
+        """Make tensors of a batch, as every network does; ``"label"`` becomes float32 of shape (B, n_outputs).
 
         Labels of shape (B,) get a last axis: beside predictions of shape (B, 1) they would be broadcast to (B, B).
         """

@@ -8,7 +8,7 @@ import torch
 from delira.backends.torch.network import AbstractPyTorchNetwork
 from delira.backends.torch.networks.classification import LABELS
 from delira.backends.torch.networks.unet import UNet, init_xavier
-from delira.contract import room_default
+from delira.contract import backend_default
 from delira.models import ready
 from delira.utils.docstrings import described_by_base
 
@@ -48,11 +48,11 @@ class UNet2dPyTorch(ready.UNet2d, _SegmentationNetwork):
     """A U-Net for images in PyTorch, e.g. for ``torch.nn.CrossEntropyLoss``."""
 
     @staticmethod
-    @room_default
+    @backend_default
     def prepare_batch(
         batch: Mapping[str, Any], input_device: torch.device, output_device: torch.device
     ) -> dict[str, Any]:
-        """Make tensors of a batch, as every network of the room; ``"label"`` becomes class numbers.
+        """Make tensors of a batch, as every network of the backend; ``"label"`` becomes class numbers.
 
         Masks of shape (B, 1, H, W) lose the axis of channels, and all without one become int64. Masks with several
         channels (one-hot, or several labels at once) become float32.
@@ -65,7 +65,7 @@ class UNet3dPyTorch(ready.UNet3d, _SegmentationNetwork):
     """A U-Net for volumes in PyTorch, e.g. for ``torch.nn.CrossEntropyLoss``."""
 
     @staticmethod
-    @room_default
+    @backend_default
     def prepare_batch(
         batch: Mapping[str, Any], input_device: torch.device, output_device: torch.device
     ) -> dict[str, Any]:

@@ -88,7 +88,7 @@ def renews_statistics(bench: Bench) -> None:
     learned = bench.backend.weights.learned_names(trainer.module)
     bench.assert_same({n: found[n] for n in learned}, {n: expected[n] for n in learned}, "the averaged weights")
     bench.assert_same(trainer.state.history, plain.state.history, "the history")
-    weight, bias = bench.room.read(trainer.module, "body")
+    weight, bias = bench.tested.read(trainer.module, "body")
     seen = [batch["data"] @ weight + bias for batch in bench.batches(10)]
     by_hand = {
         "the mean": np.mean([batch.mean(axis=0) for batch in seen], axis=0),
@@ -96,7 +96,7 @@ def renews_statistics(bench: Bench) -> None:
         "the variance (n - 1)": np.mean([batch.var(axis=0, ddof=1) for batch in seen], axis=0),
     }
     close = {
-        name: [what for what, value in by_hand.items() if np.allclose(found[name], value, rtol=10 * bench.room.rtol)]
+        name: [what for what, value in by_hand.items() if np.allclose(found[name], value, rtol=10 * bench.tested.rtol)]
         for name in names
     }
     assert all(close.values()), f"{[n for n in names if not close[n]]} are neither mean nor variance over the batches"

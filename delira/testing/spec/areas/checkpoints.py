@@ -195,12 +195,12 @@ def refuses_other_seeds(bench: Bench) -> None:
 @check("gradients")
 def returns_the_best(bench: Bench) -> None:
     """With a score, ``train`` returns the best weights though later epochs were worse; without one, the last."""
-    settings = {"val_metrics": {"rmse": rmse}, "save_freq": 1, **bench.room.sgd(0.1, 0.5)}
+    settings = {"val_metrics": {"rmse": rmse}, "save_freq": 1, **bench.tested.sgd(0.1, 0.5)}
     found = {}
     for key in ("rmse", None):
         trainer = bench.trainer(callbacks=[_Worsen()], **settings)
         trainer.train(3, bench.manager(8), bench.manager(8), key)
-        found[key] = trainer, bench.room.read(trainer.module)
+        found[key] = trainer, bench.tested.read(trainer.module)
     trainer, _ = found["rmse"]
     scores = [record["val_rmse"] for record in trainer.state.history]
     best = 1 + int(np.argmin(scores))
@@ -210,7 +210,7 @@ def returns_the_best(bench: Bench) -> None:
         network = bench.linear()
         tree = trainer.load_state(trainer.checkpoints.path(f"epoch_{epoch}"))
         bench.backend.checkpoints.load_state_tree({"model": tree["model"]}, network, {})
-        bench.assert_same(read, bench.room.read(network), f"the returned weights and those of epoch {epoch}")
+        bench.assert_same(read, bench.tested.read(network), f"the returned weights and those of epoch {epoch}")
     arrays = bench.arrays(8)
     bench.assert_close(rmse(arrays["label"], trainer.predict(arrays)["pred"]), min(scores), "the score of the best")
 

@@ -68,7 +68,7 @@ def takes_any_layout(bench: Bench) -> None:
         return [frozen, array[::-1][::-1], wide[::2], np.asfortranarray(array), array.astype(">f8")]
 
     variants = [[{name: odd(batch[name])[i] for name in ("data", "label")} for batch in plain] for i in range(5)]
-    mixed = [batch for variant in variants for batch in variant]  # one training, so that a room compiles once
+    mixed = [batch for variant in variants for batch in variant]  # one training, so that a backend compiles once
     mirrored = [{name: array[::-1] for name, array in batch.items()} for batch in plain]
     if bench.is_differentiable:
         _assert_like(bench, [*mixed, *mirrored], 5 * plain + mirrored)
@@ -154,7 +154,7 @@ def sees_transformed_batches(bench: Bench) -> None:
 
 @check("gradients")
 def prepares_as_promised(bench: Bench) -> None:
-    """``prepare_batch`` keeps entries and values, floats as the room's floats, and gives a new dict."""
+    """``prepare_batch`` keeps entries and values, floats as the backend's floats, and gives a new dict."""
     network = bench.linear()
     devices = bench.backend.devices.of(network)
     batch = {**bench.arrays(4), "flag": np.array([True, False, True, True])}

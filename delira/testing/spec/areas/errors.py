@@ -16,8 +16,8 @@ from delira.testing.spec.refusals import REFUSALS
 
 @check()
 def refuses_what_it_lacks(bench: Bench) -> None:
-    """What the room does not offer is refused when a user asks for it, and never ignored."""
-    for feature in bench.room.lacks:
+    """What the backend does not offer is refused when a user asks for it, and never ignored."""
+    for feature in bench.tested.lacks:
         if feature in REFUSALS:
             demand_refusal(bench, feature)
 
@@ -37,8 +37,8 @@ def refuses_to_train_without_losses(bench: Bench) -> None:
 
 @check("gradients")
 def refuses_to_train_without_an_optimizer(bench: Bench) -> None:
-    """Settings without an optimizer are refused, or the room has a default one."""
-    settings = dict.fromkeys(bench.room.sgd(0.1))
+    """Settings without an optimizer are refused, or the backend has a default one."""
+    settings = dict.fromkeys(bench.tested.sgd(0.1))
     try:
         names = sorted(bench.trainer(**settings).optimizers)
     except ConfigError as error:
@@ -94,7 +94,7 @@ def refuses_losses_that_are_no_number(bench: Bench) -> None:
 @check()
 def refuses_classes(bench: Bench) -> None:
     """A network class in place of a network is refused."""
-    caught(NetworkError, lambda: bench.trainer(bench.room.Linear), "instance")
+    caught(NetworkError, lambda: bench.trainer(bench.tested.Linear), "instance")
 
 
 @check()
@@ -124,7 +124,7 @@ def keeps_the_users_errors(bench: Bench) -> None:
 
         def loss(prediction: object, target: object) -> Any:
             if next(calls) < n_calls:
-                return bench.room.mse(prediction, target)
+                return bench.tested.mse(prediction, target)
             raise Mine("of the user's")
 
         return loss

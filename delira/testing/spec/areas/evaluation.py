@@ -60,7 +60,7 @@ def drops_nothing_in_prediction(bench: Bench) -> None:
     trained = trainer.train(2, bench.manager(8), bench.manager(8))
     dense = bench.dense()
     descend(dense, 2 * bench.batches(8))
-    weight, bias = bench.room.read(trained)
+    weight, bias = bench.tested.read(trained)
     assert not np.allclose(weight, dense.weight, rtol=0.01), "training with dropout equals training without"
     expected = arrays["data"] @ weight + bias
     bench.assert_close(trainer.predict(arrays)["pred"], expected, "the prediction of a network with dropout")
@@ -101,17 +101,17 @@ def predicts_samples_independently(bench: Bench) -> None:
 @check("gradients")
 def learns_only_in_its_scopes(bench: Bench) -> None:
     """The scope of training switches the network to learning, that of evaluation off; each gives the mode back."""
-    network, room = bench.linear(dropout=0.5 if "dropout" not in bench.room.lacks else 0.0), bench.room
-    before = room.is_learning(network)
+    network, tested = bench.linear(dropout=0.5 if "dropout" not in bench.tested.lacks else 0.0), bench.tested
+    before = tested.is_learning(network)
     with bench.backend.calls.training(network):
-        assert room.is_learning(network), "the network does not learn in the scope of training"
+        assert tested.is_learning(network), "the network does not learn in the scope of training"
         with bench.backend.calls.evaluating(network):
-            assert not room.is_learning(network), "the network learns in the scope of evaluation"
-        assert room.is_learning(network), "evaluation inside training did not give the mode back"
-    assert room.is_learning(network) is before, "training did not give the mode back"
+            assert not tested.is_learning(network), "the network learns in the scope of evaluation"
+        assert tested.is_learning(network), "evaluation inside training did not give the mode back"
+    assert tested.is_learning(network) is before, "training did not give the mode back"
     with bench.backend.calls.evaluating(network), bench.backend.calls.training(network):
-        assert room.is_learning(network), "the network does not learn in training inside evaluation"
-    assert room.is_learning(network) is before, "evaluation did not give the mode back"
+        assert tested.is_learning(network), "the network does not learn in training inside evaluation"
+    assert tested.is_learning(network) is before, "evaluation did not give the mode back"
 
 
 @check("gradients")
@@ -119,19 +119,21 @@ def gives_modes_back_after_an_error(bench: Bench) -> None:
     """A training, or a prediction, that fails leaves the network in the mode it had."""
     network = bench.linear()
     trainer = bench.trainer(network)
-    before = bench.room.is_learning(network)
+    before = bench.tested.is_learning(network)
     for scope in (bench.backend.calls.training, bench.backend.calls.evaluating):
         try:
             with scope(network):
                 raise KeyboardInterrupt
         except KeyboardInterrupt:
             pass
-        assert bench.room.is_learning(network) is before, f"the scope of {scope.__name__} kept the mode after an error"
+        assert bench.tested.is_learning(network) is before, (
+            f"the scope of {scope.__name__} kept the mode after an error"
+        )
     broken = {"data": bench.arrays(4)["data"][:, :2], "label": bench.arrays(4)["label"]}
     try:
         trainer.train(1, [broken])
     except Exception:
-        assert bench.room.is_learning(network) is before, "a training that failed kept the mode"
+        assert bench.tested.is_learning(network) is before, "a training that failed kept the mode"
         return
     raise AssertionError("a batch with too few features trained a network of 3")
 
@@ -139,17 +141,17 @@ def gives_modes_back_after_an_error(bench: Bench) -> None:
 @check("gradients", "hooks")
 def learns_in_steps_only(bench: Bench) -> None:
     """The network learns in every step; callbacks and validation see it as it was before."""
-    room, seen = bench.room, []
+    tested, seen = bench.tested, []
 
     def in_step(step: Step) -> None:
-        seen.append(room.is_learning(step.network))
+        seen.append(tested.is_learning(step.network))
 
     class Look:
         def at_epoch_end(self, trainer: object, **facts: object) -> None:
-            seen.append(room.is_learning(trainer.module))  # type: ignore[attr-defined]
+            seen.append(tested.is_learning(trainer.module))  # type: ignore[attr-defined]
 
     network = bench.linear()
-    before = room.is_learning(network)
+    before = tested.is_learning(network)
     trainer = bench.trainer(network, callbacks=[Look()])
     trainer.hooks = StepHooks(sample=(in_step,))
     trainer.train(1, bench.manager(8), bench.manager(8))

@@ -22,7 +22,7 @@ def runs_and_tests(bench: Bench) -> None:
     """``run`` returns a trained network, and ``test`` its predictions and exact metrics."""
     experiment = bench.experiment(model={"n_features": 3}, num_epochs=4)
     network = experiment.run(bench.manager(12))
-    assert isinstance(network, bench.room.Linear), f"run returned a {type(network).__name__}"
+    assert isinstance(network, bench.tested.Linear), f"run returned a {type(network).__name__}"
     predictions, metrics = experiment.test(network, bench.manager(10), metrics={"rmse": rmse})
     assert predictions["pred"].shape == (10, 1)
     alone = Predictor(network).predict(bench.arrays(10))["pred"]

@@ -103,7 +103,9 @@ def takes_notes_of_bad_batches_back(bench: Bench) -> None:
 @check("gradients", "rollback")
 def rolls_back(bench: Bench) -> None:
     """``nonfinite="rollback"`` returns to the last checkpoint and goes on with smaller learning rates."""
-    trainer = bench.trainer(callbacks=[Spoil(2, 1, times=1)], nonfinite="rollback", save_freq=1, **bench.room.sgd(0.1))
+    trainer = bench.trainer(
+        callbacks=[Spoil(2, 1, times=1)], nonfinite="rollback", save_freq=1, **bench.tested.sgd(0.1)
+    )
     network = trainer.train(2, bench.manager(8))
     dense = bench.dense()
     descend(dense, bench.batches(8), Sgd(0.1))
@@ -120,8 +122,8 @@ def refuses_bad_weights(bench: Bench) -> None:
     class Explode:
         def at_iter_end(self, trainer: Any, *, iter_num: int, **facts: Any) -> None:
             if iter_num == 1:
-                weight, bias = bench.room.read(trainer.module)
-                bench.room.write(trainer.module, np.full_like(weight, np.inf), bias)
+                weight, bias = bench.tested.read(trainer.module)
+                bench.tested.write(trainer.module, np.full_like(weight, np.inf), bias)
 
     trainer = bench.trainer(callbacks=[Explode()])
     caught(NonFiniteLossError, lambda: trainer.train(1, bench.manager(8)))
@@ -135,12 +137,12 @@ def knows_bad_weights(bench: Bench) -> None:
     learned = bench.backend.weights.learned_names(network)
     bad = bench.backend.arrays.nonfinite({name: weights[name] for name in learned})
     assert not bad, f"finite weights are said not to be: {bad}"
-    weight, bias = bench.room.read(network)
+    weight, bias = bench.tested.read(network)
     leaves = [np.asarray(leaf) for _, leaf in iterate_leaves(bench.backend.arrays.to_numpy(weights))]
     largest = min(np.finfo(leaf.dtype).max for leaf in leaves if leaf.dtype.kind == "f")
     # of the largest numbers the sum is infinite, though none of them is
     for value, number in ((np.nan, 1), (np.inf, 1), (-np.inf, 1), (largest, 0)):
-        bench.room.write(network, np.full_like(weight, value), bias)
+        bench.tested.write(network, np.full_like(weight, value), bias)
         weights = bench.backend.checkpoints.state_tree(network, {})["model"]
         bad = bench.backend.arrays.nonfinite({name: weights[name] for name in learned})
         assert len(bad) == number, f"of weights that are {value}, said to be not finite are {bad}"

@@ -30,7 +30,7 @@ def lowers_the_loss(bench: Bench) -> None:
 @check("gradients")
 def is_gradient_descent(bench: Bench) -> None:
     """Without momentum, three epochs of batches of 4, 4 and 2 samples are gradient descent by hand."""
-    trainer = bench.trainer(**bench.room.sgd(0.1))
+    trainer = bench.trainer(**bench.tested.sgd(0.1))
     network = trainer.train(3, bench.manager(10))
     dense = bench.dense()
     descend(dense, 3 * bench.batches(10), Sgd(0.1))
@@ -40,7 +40,7 @@ def is_gradient_descent(bench: Bench) -> None:
 @check("gradients")
 def has_momentum(bench: Bench) -> None:
     """With momentum, the velocity lasts over steps and epochs as by hand."""
-    trainer = bench.trainer(**bench.room.sgd(0.05, 0.9))
+    trainer = bench.trainer(**bench.tested.sgd(0.05, 0.9))
     network = trainer.train(3, bench.manager(10))
     dense = bench.dense()
     descend(dense, 3 * bench.batches(10), Sgd(0.05, 0.9))
@@ -50,7 +50,7 @@ def has_momentum(bench: Bench) -> None:
 @check("gradients", "adam")
 def is_adam(bench: Bench) -> None:
     """Adam is Adam by hand, its bias corrections included."""
-    trainer = bench.trainer(**bench.room.adam(0.05))
+    trainer = bench.trainer(**bench.tested.adam(0.05))
     network = trainer.train(3, bench.manager(8))
     dense = bench.dense()
     descend(dense, 3 * bench.batches(8), Adam(0.05))
@@ -74,7 +74,7 @@ def minimises_the_sum_of_its_losses(bench: Bench) -> None:
     def slope(prediction: np.ndarray, target: np.ndarray) -> np.ndarray:
         return mse_slope(prediction, target) + np.sign(prediction - target) / prediction.size
 
-    trainer = bench.trainer(losses={"mse": bench.room.mse, "absolute": bench.room.absolute})
+    trainer = bench.trainer(losses={"mse": bench.tested.mse, "absolute": bench.tested.absolute})
     network = trainer.train(1, bench.manager(8))
     dense, batches = bench.dense(), bench.batches(8)
     losses, predictions = descend(dense, batches, slope=slope)
@@ -94,7 +94,7 @@ def classifies(bench: Bench) -> None:
         exponents = np.exp(prediction - prediction.max(axis=1, keepdims=True))
         return (exponents / exponents.sum(axis=1, keepdims=True) - np.eye(3)[target]) / len(target)
 
-    trainer = bench.trainer(bench.linear(3, 3), losses={"ce": bench.room.cross_entropy}, **bench.room.sgd(0.5, 0.5))
+    trainer = bench.trainer(bench.linear(3, 3), losses={"ce": bench.tested.cross_entropy}, **bench.tested.sgd(0.5, 0.5))
     network = trainer.train(2, bench.manager(batch_size=3, arrays=arrays))
     dense = bench.dense(3, 3)
     whole = [{name: array[start : start + 3] for name, array in arrays.items()} for start in (0, 3, 6)]
@@ -116,7 +116,7 @@ def weights_losses_by_samples(bench: Bench) -> None:
 @check("gradients")
 def weights_training_metrics_by_samples(bench: Bench) -> None:
     """Training metrics are computed in the step, on its predictions, and averaged by samples."""
-    trainer = bench.trainer(train_metrics={"again": bench.room.mse})
+    trainer = bench.trainer(train_metrics={"again": bench.tested.mse})
     trainer.train(1, bench.manager(10))
     batches = bench.batches(10)
     bench.assert_history(trainer, "again", [weighted(descend(bench.dense(), batches)[0], batches)])
@@ -127,7 +127,7 @@ def validates_losses(bench: Bench) -> None:
     """Validation losses are those of the network as it is after the epoch, weighted by samples."""
     trainer = bench.trainer()
     network = trainer.train(1, bench.manager(8), bench.manager(7, 3, seed=1))
-    weight, bias = bench.room.read(network)
+    weight, bias = bench.tested.read(network)
     arrays = bench.arrays(7, seed=1)
     bench.assert_history(trainer, "val_mse", [mse(arrays["data"] @ weight + bias, arrays["label"])])
 
@@ -141,7 +141,7 @@ def validates_exactly(bench: Bench) -> None:
     pred = trainer.predict(arrays)["pred"]
     bench.assert_history(trainer, "val_rmse", [rmse(arrays["label"], pred)])
     if bench.is_differentiable:
-        weight, bias = bench.room.read(network)
+        weight, bias = bench.tested.read(network)
         bench.assert_close(pred, arrays["data"] @ weight + bias, "the prediction")
 
 

@@ -50,7 +50,7 @@ def tells_moments_in_order(bench: Bench) -> None:
 def tells_the_facts(bench: Bench) -> None:
     """Every moment comes with the facts that are documented, and no others."""
     recorder = Recorder()
-    trainer = bench.trainer(callbacks=[recorder], train_metrics={"again": bench.room.mse})
+    trainer = bench.trainer(callbacks=[recorder], train_metrics={"again": bench.tested.mse})
     trainer.train(2, bench.manager(8), bench.manager(8), "mse")
     assert recorder.facts("at_training_begin") == [{"num_epochs": 2, "num_batches": 2}]
     assert recorder.facts("at_training_end") == [{"error": None}]
@@ -85,7 +85,7 @@ def tells_the_values_of_a_step(bench: Bench) -> None:
         if event == "at_iter_end":
             loss = bench.backend.arrays.read_scalars([facts["losses"]["mse"]])[0]
             found.append(
-                (loss, bench.backend.arrays.to_numpy(facts["predictions"])["pred"], bench.room.read(trainer.module))
+                (loss, bench.backend.arrays.to_numpy(facts["predictions"])["pred"], bench.tested.read(trainer.module))
             )
 
     bench.trainer(callbacks=[Recorder(look)]).train(1, bench.manager(8))

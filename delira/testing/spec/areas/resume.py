@@ -104,13 +104,13 @@ def with_dropout(bench: Bench) -> None:
 @check("gradients", "resume_inside", "mlp")
 def with_statistics(bench: Bench) -> None:
     """Statistics of batch normalisation go on inside an epoch, together with dropout."""
-    _compare(bench, _build(bench, lambda: bench.mlp(0.0 if "dropout" in bench.room.lacks else 0.4)), 4)
+    _compare(bench, _build(bench, lambda: bench.mlp(0.0 if "dropout" in bench.tested.lacks else 0.4)), 4)
 
 
 @check("gradients", "adam", "resume_inside")
 def with_adam(bench: Bench) -> None:
     """The moments and the step counter of Adam go on."""
-    _compare(bench, _build(bench, bench.linear, **bench.room.adam(0.05)), 4)
+    _compare(bench, _build(bench, bench.linear, **bench.tested.adam(0.05)), 4)
 
 
 @check("gradients")
@@ -118,7 +118,7 @@ def with_a_schedule(bench: Bench) -> None:
     """The learning rate goes on where its schedule was."""
 
     def build(path: Any = None, more: Any = (), **changes: Any) -> Any:
-        settings = bench.room.halving()
+        settings = bench.tested.halving()
         callbacks = [*settings.pop("callbacks", ()), *more]
         given = {"val_metrics": {"rmse": rmse}, "seed": 3, **settings, **changes}
         return bench.trainer(None, path, callbacks=callbacks, **given)
@@ -143,11 +143,11 @@ def with_two_optimizers(bench: Bench) -> None:
     """Every optimizer goes on with its own state."""
 
     def make() -> Any:
-        network = bench.room.Gan(n_features=3)
+        network = bench.tested.Gan(n_features=3)
         bench.layers(network, "gen", "discr")
         return network
 
-    settings = {**bench.room.sgd(0.02, 0.5), **bench.room.gan_optimizers(), "losses": {}}
+    settings = {**bench.tested.sgd(0.02, 0.5), **bench.tested.gan_optimizers(), "losses": {}}
 
     def train(trainer: Any, n_epochs: int) -> None:
         arrays = bench.arrays(8)

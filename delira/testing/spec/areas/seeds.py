@@ -14,12 +14,12 @@ from delira.training.generators import own_generators, seed_generators
 
 def _plain(bench: Bench) -> Any:
     """A network with dropout, if there is one."""
-    return bench.linear(dropout=0.0 if "dropout" in bench.room.lacks else 0.4)
+    return bench.linear(dropout=0.0 if "dropout" in bench.tested.lacks else 0.4)
 
 
 def _network(bench: Bench) -> Any:
     """The network with most chance in it."""
-    if "mlp" not in bench.room.lacks and "dropout" not in bench.room.lacks:
+    if "mlp" not in bench.tested.lacks and "dropout" not in bench.tested.lacks:
         return bench.mlp(dropout=0.4)
     return _plain(bench)
 
@@ -96,7 +96,7 @@ def draws_by_its_seed(bench: Bench) -> None:
 
     def weight(seed: int) -> np.ndarray:
         network = bench.trainer(bench.linear(dropout=0.5), seed=seed).train(1, bench.manager(8))
-        return bench.room.read(network)[0]
+        return bench.tested.read(network)[0]
 
     assert not bench.is_same(weight(3), weight(4)), "dropout leaves out the same inputs by either seed"
 
@@ -106,11 +106,11 @@ def gives_generators_back(bench: Bench) -> None:
     """A training leaves the generators of Python, numpy and the framework as the caller had them."""
     network = _network(bench)
     _disturb(bench.backend, 5)
-    expected = random.random(), float(np.random.random()), bench.room.draw()  # noqa: NPY002
+    expected = random.random(), float(np.random.random()), bench.tested.draw()  # noqa: NPY002
     _disturb(bench.backend, 5)
     _run(bench, network)
-    found = random.random(), float(np.random.random()), bench.room.draw()  # noqa: NPY002
-    assert found == expected, f"the next numbers of Python, numpy and {bench.room.name} are {found}, not {expected}"
+    found = random.random(), float(np.random.random()), bench.tested.draw()  # noqa: NPY002
+    assert found == expected, f"the next numbers of Python, numpy and {bench.tested.name} are {found}, not {expected}"
 
 
 @check("steps")
@@ -126,11 +126,11 @@ def gives_generators_back_after_an_error(bench: Bench) -> None:
 
     network = _plain(bench)
     _disturb(bench.backend, 5)
-    expected = random.random(), float(np.random.random()), bench.room.draw()  # noqa: NPY002
+    expected = random.random(), float(np.random.random()), bench.tested.draw()  # noqa: NPY002
     _disturb(bench.backend, 5)
     caught(Stop, lambda: bench.trainer(network, callbacks=[Fail()]).train(1, bench.shuffled(8)))
-    found = random.random(), float(np.random.random()), bench.room.draw()  # noqa: NPY002
-    assert found == expected, f"the next numbers of Python, numpy and {bench.room.name} are {found}, not {expected}"
+    found = random.random(), float(np.random.random()), bench.tested.draw()  # noqa: NPY002
+    assert found == expected, f"the next numbers of Python, numpy and {bench.tested.name} are {found}, not {expected}"
 
 
 @check("steps")
@@ -163,7 +163,7 @@ def seeds_the_framework(bench: Bench) -> None:
 
     def draw(seed: int) -> list[float]:
         bench.backend.generators.seed(seed)
-        return [bench.room.draw(), bench.room.draw()]
+        return [bench.tested.draw(), bench.tested.draw()]
 
     first, again, other = draw(2**62 + 1), draw(2**62 + 1), draw(2**62 + 2)
     assert first == again, f"one seed draws {first} and then {again}"
@@ -176,16 +176,16 @@ def continues_generators(bench: Bench) -> None:
     """The state of the generators continues exactly where it was read, from a file too."""
     backend = bench.backend
     backend.generators.seed(7)
-    bench.room.draw()
+    bench.tested.draw()
     state = backend.arrays.snapshot(backend.generators.state())
-    expected = [bench.room.draw() for _ in range(3)]
+    expected = [bench.tested.draw() for _ in range(3)]
     with (bench.folder / f"state{backend.checkpoint_suffix}").open("wb") as file:
         backend.checkpoints.write(file, {"generators": state})
     backend.generators.seed(8)
     backend.generators.set_state(
         backend.checkpoints.read(bench.folder / f"state{backend.checkpoint_suffix}")["generators"]
     )
-    found = [bench.room.draw() for _ in range(3)]
+    found = [bench.tested.draw() for _ in range(3)]
     assert found == expected, f"the restored generator draws {found}, not {expected}"
 
 
@@ -196,7 +196,7 @@ def builds_networks_by_the_seed(bench: Bench) -> None:
     def fresh() -> Any:
         with own_generators(bench.backend):
             seed_generators(bench.backend, 3, 0, stream="network")
-            return bench.room.Linear(n_features=3, n_outputs=1)
+            return bench.tested.Linear(n_features=3, n_outputs=1)
 
     first, second = (bench.backend.checkpoints.state_tree(fresh(), {}) for _ in range(2))
     bench.assert_same(first, second, "two networks built after one seeding")

@@ -47,10 +47,10 @@ def trains_with_two_optimizers(bench: Bench) -> None:
     """A GAN updates each of its networks with its own loss and its own optimizer."""
     rng = np.random.default_rng(4)
     arrays = {name: rng.normal(loc, size=(8, 2)) for name, loc in (("data", 0.0), ("real", 1.0))}
-    network = bench.room.Gan()
+    network = bench.tested.Gan()
     made = bench.layers(network, "gen", "discr")
     gen, discr = made["gen"], made["discr"]
-    settings = {**bench.room.sgd(0.02, 0.5), **bench.room.gan_optimizers(), "losses": {}}
+    settings = {**bench.tested.sgd(0.02, 0.5), **bench.tested.gan_optimizers(), "losses": {}}
     trainer = bench.trainer(network, **settings)
     assert set(trainer.optimizers) == {"gen", "discr"}, f"the optimizers are called {sorted(trainer.optimizers)}"
     network = trainer.train(2, bench.manager(batch_size=4, arrays=arrays))
@@ -101,13 +101,13 @@ def reads_entries_of_other_names(bench: Bench) -> None:
     """``key_mapping``, ``loss_keys`` and ``metric_keys`` say what the network, a loss and a training metric read."""
     plain = bench.arrays(8)
     arrays = {"image": plain["data"], "goal": plain["label"], "data": -plain["data"], "label": plain["label"] + 3}
-    losses = {"fit": bench.room.mse}
+    losses = {"fit": bench.tested.mse}
     keys: dict[str, Any] = {
         "key_mapping": {"x": "image"},
         "loss_keys": {"fit": ("pred", "goal")},
         "metric_keys": {"error": ("goal", "pred")},
     }
-    trainer = bench.trainer(losses=losses, train_metrics={"error": bench.room.mse}, **keys)
+    trainer = bench.trainer(losses=losses, train_metrics={"error": bench.tested.mse}, **keys)
     network = trainer.train(1, bench.manager(arrays=arrays))
     dense, batches = bench.dense(), bench.batches(8)
     expected, _ = descend(dense, batches)
@@ -120,14 +120,14 @@ def reads_entries_of_other_names(bench: Bench) -> None:
 def maps_several_inputs_and_outputs(bench: Bench) -> None:
     """``key_mapping`` names the entries of several arguments, ``loss_keys`` what each of several losses reads."""
     arrays = _pairs(bench)
-    network = bench.room.Two()
+    network = bench.tested.Two()
     made = bench.layers(network, "left", "right")
     trainer = bench.trainer(
         network,
         key_mapping={"left": "one", "right": "two"},
-        losses={"sum": bench.room.mse, "aside": bench.room.mse},
+        losses={"sum": bench.tested.mse, "aside": bench.tested.mse},
         loss_keys={"sum": ("pred", "target"), "aside": ("other", "aside")},
-        **bench.room.sgd(0.05),
+        **bench.tested.sgd(0.05),
     )
     network = trainer.train(2, bench.manager(batch_size=4, arrays=arrays))
     _descend_in_two(made["left"], made["right"], arrays, has_aside=True)
@@ -144,9 +144,9 @@ def nests_inputs_and_outputs(bench: Bench) -> None:
         {"pair": {"left": flat["one"][rows], "right": flat["two"][rows]}, "label": flat["target"][rows]}
         for rows in (slice(0, 4), slice(4, 8))
     ]
-    network = bench.room.Nested()
+    network = bench.tested.Nested()
     made = bench.layers(network, "left", "right")
-    trainer = bench.trainer(network, key_mapping={"pair": "pair"}, **bench.room.sgd(0.05))
+    trainer = bench.trainer(network, key_mapping={"pair": "pair"}, **bench.tested.sgd(0.05))
     flipped = [{"label": batch["label"], "pair": batch["pair"]} for batch in batches]  # an array says how many
     network = trainer.train(2, flipped)
     _descend_in_two(made["left"], made["right"], flat, has_aside=False)
@@ -234,7 +234,7 @@ def hooks_see_every_step(bench: Bench) -> None:
             numbers = bench.backend.arrays.to_numpy(step.batch["number"])
             seen.append((moment, np.asarray(numbers).astype(int).tolist()))
             if moment == "backward":
-                weight, _ = bench.room.read(step.network)
+                weight, _ = bench.tested.read(step.network)
                 losses = bench.backend.arrays.read_scalars([step.losses["mse"]])
                 seen.append(("values", [weight, float(losses[0])]))
 
@@ -260,7 +260,7 @@ def hooks_see_every_step(bench: Bench) -> None:
 @check("gradients")
 def runs_as_plain_python(bench: Bench) -> None:
     """``compiled=False`` computes the same numbers, up to rounding, as the default."""
-    trainers = [bench.trainer(compiled=False, train_metrics={"again": bench.room.mse}), bench.trainer()]
+    trainers = [bench.trainer(compiled=False, train_metrics={"again": bench.tested.mse}), bench.trainer()]
     for trainer in trainers:
         trainer.train(2, bench.manager(10))
     dense, batches = bench.dense(), bench.batches(10)

@@ -92,7 +92,7 @@ def clips_values(bench: Bench) -> None:
 @check("gradients", "micro_batches")
 def computes_in_parts(bench: Bench) -> None:
     """``micro_batches`` computes a batch in parts, with the update and the values of the whole."""
-    trainer = bench.trainer(micro_batches=2, train_metrics={"again": bench.room.mse})
+    trainer = bench.trainer(micro_batches=2, train_metrics={"again": bench.tested.mse})
     network = trainer.train(2, bench.manager(8))
     dense, batches = bench.dense(), bench.batches(8)
     losses, _ = descend(dense, 2 * batches)
@@ -128,8 +128,8 @@ def computes_in_half_precision(bench: Bench) -> None:
 @check("gradients")
 def follows_a_schedule(bench: Bench) -> None:
     """A learning rate that halves after every epoch is applied, and recorded as it was in the epoch."""
-    settings = bench.room.halving()
-    trainer = bench.trainer(**{**bench.room.sgd(0.1), **settings})
+    settings = bench.tested.halving()
+    trainer = bench.trainer(**{**bench.tested.sgd(0.1), **settings})
     network = trainer.train(3, bench.manager(8))
     dense, optimizer = bench.dense(), Sgd(0.1)
     for _ in range(3):
@@ -148,7 +148,7 @@ def refuses_unknown_schedules(bench: Bench) -> None:
 @check("gradients", "rollback")
 def scales_rates(bench: Bench) -> None:
     """``scale_rates`` changes the learning rate of the steps that follow."""
-    trainer = bench.trainer(**bench.room.sgd(0.1))
+    trainer = bench.trainer(**bench.tested.sgd(0.1))
     trainer.train(1, bench.manager(8))
     trainer.scale_rates(0.5)
     network = trainer.train(2, bench.manager(8))

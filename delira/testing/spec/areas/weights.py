@@ -77,10 +77,10 @@ def trains_given_weights(bench: Bench) -> None:
     given = {name: array * 2 for name, array in named_weights(left.module).items()}
     load_named_weights(left.module, given)
     load_named_weights(right.module, given)
-    start, _ = bench.room.read(left.module)
+    start, _ = bench.tested.read(left.module)
     for trainer in (left, right):
         trainer.train(1, bench.manager(8))
-    end, _ = bench.room.read(left.module)
+    end, _ = bench.tested.read(left.module)
     assert not np.array_equal(start, end), "the given weights were not trained"
     bench.assert_same(named_weights(left.module), named_weights(right.module), "the trained weights")
 
@@ -91,12 +91,12 @@ def exports_what_it_predicts(bench: Bench) -> None:
     trainer = bench.trainer()
     network = trainer.train(1, bench.manager(8))
     before = bench.backend.arrays.snapshot(bench.backend.checkpoints.state_tree(network, {}))
-    for suffix in bench.room.exports:
+    for suffix in bench.tested.exports:
         path = export(network, bench.folder / f"exported{suffix}", bench.arrays(4))
         for n in (4, 7, 1):
             arrays = bench.arrays(n, seed=3)
             arrays["data"] = arrays["data"].astype(np.float32)
-            found = bench.room.run_exported(path, {"x": arrays["data"]})
+            found = bench.tested.run_exported(path, {"x": arrays["data"]})
             bench.assert_close(found["pred"], trainer.predict(arrays)["pred"], f"what {suffix} predicts of {n} samples")
     bench.assert_same(before, bench.backend.checkpoints.state_tree(network, {}), "the network after its export")
 
@@ -105,9 +105,9 @@ def exports_what_it_predicts(bench: Bench) -> None:
 def exports_evaluation(bench: Bench) -> None:
     """An exported network drops nothing, and the network keeps its mode."""
     network = bench.linear(dropout=0.5)
-    mode = bench.room.is_learning(network)
-    path = export(network, bench.folder / f"exported{bench.room.exports[0]}", bench.arrays(4))
+    mode = bench.tested.is_learning(network)
+    path = export(network, bench.folder / f"exported{bench.tested.exports[0]}", bench.arrays(4))
     x = bench.arrays(4)["data"].astype(np.float32)
-    found = bench.room.run_exported(path, {"x": x})
+    found = bench.tested.run_exported(path, {"x": x})
     bench.assert_close(found["pred"], bench.dense()(x), "what an exported network with dropout predicts")
-    assert bench.room.is_learning(network) is mode, "the export kept the mode"
+    assert bench.tested.is_learning(network) is mode, "the export kept the mode"

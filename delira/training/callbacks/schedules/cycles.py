@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from delira.errors import ConfigError
-from delira.training.callbacks.schedules.for_all import RoomSchedule
+from delira.training.callbacks.schedules.for_all import BackendSchedule
 from delira.training.callbacks.schedules.rates import HEIGHTS
 from delira.utils.checks import check_choice, check_functions, check_numbers, check_whole
 from delira.utils.suggest import did_you_mean
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from delira.training.trainer import BaseNetworkTrainer
 
 
-class _Cycle(RoomSchedule):
-    """A schedule that may let the momentum go against the rate, where the room can change it: in PyTorch."""
+class _Cycle(BackendSchedule):
+    """A schedule that may let the momentum go against the rate, where the backend can change it: in PyTorch."""
 
     _more: ClassVar[Mapping[str, Any]] = {}
 
@@ -33,8 +33,8 @@ class _Cycle(RoomSchedule):
             return self.params
         if self.params["cycle_momentum"]:
             raise ConfigError(
-                f"{type(self).__name__}: cycle_momentum works with PyTorch; in the room {trainer.backend.name!r} the "
-                "momentum of an optimizer cannot be changed"
+                f"{type(self).__name__}: cycle_momentum works with PyTorch; in the backend {trainer.backend.name!r} "
+                "the momentum of an optimizer cannot be changed"
             )
         return {name: value for name, value in self.params.items() if "momentum" not in name}
 
@@ -61,12 +61,12 @@ class CyclicLR(_Cycle):
         ``scale_fn``, in the place of ``mode``: a function that gives how high a cycle is, of its number from 1, or with
         ``scale_mode="iterations"`` of the steps so far. PyTorch only: ``cycle_momentum``, whether the momentum (of
         Adam the first of the betas) goes from ``max_momentum`` (0.9) to ``base_momentum`` (0.8) and back. It is false
-        unless given, so that all rooms do the same; in PyTorch itself it is true.
+        unless given, so that all backends do the same; in PyTorch itself it is true.
 
     Raises
     ------
     ConfigError
-        If an argument is unknown or impossible; where the fit begins, if the room or the optimizer cannot do it.
+        If an argument is unknown or impossible; where the fit begins, if the backend or the optimizer cannot do it.
 
     References
     ----------
@@ -118,12 +118,12 @@ class OneCycleLR(_Cycle):
         (``"cos"``, unless given) or lines (``"linear"``); ``three_phase``: to the first rate in as many steps as it
         rose, then to the last one. PyTorch only: ``cycle_momentum``, whether the momentum (of Adam the first of the
         betas) goes from ``max_momentum`` (0.95) to ``base_momentum`` (0.85) and back. It is false unless given, so that
-        all rooms do the same; in PyTorch itself it is true.
+        all backends do the same; in PyTorch itself it is true.
 
     Raises
     ------
     ConfigError
-        If an argument is unknown or impossible; where the fit begins, if the room or the optimizer cannot do it.
+        If an argument is unknown or impossible; where the fit begins, if the backend or the optimizer cannot do it.
 
     References
     ----------
@@ -162,7 +162,7 @@ class OneCycleLR(_Cycle):
             )
 
 
-class WarmupCosine(RoomSchedule):
+class WarmupCosine(BackendSchedule):
     """Raise the rate evenly to that of the optimizer, then lower it along a cosine.
 
     Parameters

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from delira.training.trainer import BaseNetworkTrainer
 
 
-class RoomSchedule(Callback):
+class BackendSchedule(Callback):
     """A schedule of every optimizer of the trainer; it is stepped while learning only.
 
     Its state is kept in checkpoints, and goes on over several runs of a trial. Where a callback sets another
@@ -55,10 +55,10 @@ class RoomSchedule(Callback):
         """Return the backend's schedule of this name."""
         schedules, name = trainer.backend.schedules, trainer.backend.name
         if not schedules:
-            raise ConfigError(f"{type(self).__name__}: the room {name!r} has no learning rates to change")
+            raise ConfigError(f"{type(self).__name__}: the backend {name!r} has no learning rates to change")
         if self._name not in schedules:
             raise ConfigError(
-                f"{type(self).__name__} works with PyTorch, not in the room {name!r}; use a schedule of "
+                f"{type(self).__name__} works with PyTorch, not in the backend {name!r}; use a schedule of "
                 "delira.training.callbacks, e.g. StepLR or LambdaLR"
             )
         found = schedules[self._name]
@@ -66,7 +66,7 @@ class RoomSchedule(Callback):
         if lists:
             raise ConfigError(
                 f"{type(self).__name__}: a list as {lists[0]} is for the groups of an optimizer of PyTorch, and an "
-                f"optimizer in the room {name!r} has one rate"
+                f"optimizer in the backend {name!r} has one rate"
             )
         return found
 
@@ -118,7 +118,7 @@ def _is_for_groups(name: str, value: object) -> bool:
     return name in (*FOR_GROUPS, "lr_lambda") and isinstance(value, (list, tuple))
 
 
-class LambdaLR(RoomSchedule):
+class LambdaLR(BackendSchedule):
     """Multiply the first rate by a function of the steps of the schedule so far.
 
     Parameters
@@ -137,7 +137,7 @@ class LambdaLR(RoomSchedule):
         super().__init__(step_on_batch, {"lr_lambda": lr_lambda})
 
 
-class StepLR(RoomSchedule):
+class StepLR(BackendSchedule):
     """Multiply the rate by a factor every few steps of the schedule.
 
     Parameters
@@ -156,7 +156,7 @@ class StepLR(RoomSchedule):
         super().__init__(step_on_batch, {"step_size": step_size, "gamma": gamma})
 
 
-class MultiStepLR(RoomSchedule):
+class MultiStepLR(BackendSchedule):
     """Multiply the rate by a factor at given steps of the schedule.
 
     Parameters
@@ -176,7 +176,7 @@ class MultiStepLR(RoomSchedule):
         super().__init__(step_on_batch, {"milestones": list(milestones), "gamma": gamma})
 
 
-class ExponentialLR(RoomSchedule):
+class ExponentialLR(BackendSchedule):
     """Multiply the rate by a factor at every step of the schedule.
 
     Parameters
@@ -193,7 +193,7 @@ class ExponentialLR(RoomSchedule):
         super().__init__(step_on_batch, {"gamma": gamma})
 
 
-class CosineAnnealingLR(RoomSchedule):
+class CosineAnnealingLR(BackendSchedule):
     """Let the rate follow a cosine.
 
     Parameters
@@ -216,7 +216,7 @@ class CosineAnnealingLR(RoomSchedule):
         super().__init__(step_on_batch, {"T_max": T_max, "eta_min": eta_min})
 
 
-class ReduceLROnPlateau(RoomSchedule):
+class ReduceLROnPlateau(BackendSchedule):
     """Lower the rate when a value no longer improves.
 
     Parameters
@@ -273,7 +273,7 @@ class ReduceLROnPlateau(RoomSchedule):
                 schedule.at_epoch_end(trainer_of(state), metrics={monitor: float(metrics[monitor])}, val_score_key=None)
 
 
-class TorchScheduler(RoomSchedule):
+class TorchScheduler(BackendSchedule):
     """Any schedule of PyTorch.
 
     Parameters

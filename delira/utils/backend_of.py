@@ -1,4 +1,4 @@
-"""Which room a network belongs to."""
+"""Which backend a network belongs to."""
 
 from typing import Any
 
@@ -6,12 +6,12 @@ from delira.errors import NetworkError
 
 
 def find_backend(network: object) -> Any:
-    """Return the verbs of the room that the network's class belongs to, a ``delira.contract.Backend``.
+    """Return the verbs of the backend that the network's class belongs to, a ``delira.contract.Backend``.
 
     Parameters
     ----------
     network
-        An instance of a room's network class.
+        An instance of a backend's network class.
 
     Raises
     ------
@@ -21,7 +21,7 @@ def find_backend(network: object) -> Any:
     backend = getattr(type(network), "__delira_backend__", None)
     if backend is None:
         raise NetworkError(
-            f"{type(network).__name__} belongs to no room; subclass the network class of one "
+            f"{type(network).__name__} belongs to no backend; subclass the network class of one "
             "(e.g. delira.models.AbstractPyTorchNetwork)"
         )
     return backend

@@ -1,4 +1,4 @@
-"""A room as the specification sees it: what its author fills in."""
+"""A backend as the specification sees it: what its author fills in."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,27 +11,27 @@ from delira.errors import ConfigError
 from delira.utils.checks import check_flags, check_numbers, check_texts
 
 
-class RoomUnderTest:
-    """Everything that the checks need of a room: subclass it, fill it in, pass an instance to ``check_backend``.
+class BackendUnderTest:
+    """Everything that the checks need of a backend: subclass it, fill it in, pass an instance to ``check_backend``.
 
     Networks are classes that can be imported (experiments build them anew, files name them), and small
     enough to be computed by hand. They take their arguments as keywords. Weights may begin anywhere; the
-    checks write their own. What a room does not offer stands in :attr:`lacks`, and what belongs to it need not
+    checks write their own. What a backend does not offer stands in :attr:`lacks`, and what belongs to it need not
     be filled in.
     """
 
     name: str
-    """Name of the room."""
+    """Name of the backend."""
     trainer_cls: Any
-    """The room's trainer."""
+    """The backend's trainer."""
     experiment_cls: Any
-    """The room's experiment."""
+    """The backend's experiment."""
 
     rtol: float = 1e-4
-    """How far the room may be from float64 arithmetic by hand."""
+    """How far the backend may be from float64 arithmetic by hand."""
 
     lacks: ClassVar[Mapping[str, str]] = {}
-    """Feature -> why the room does not offer it; :data:`delira.testing.spec.FEATURES` lists them. Where a user
+    """Feature -> why the backend does not offer it; :data:`delira.testing.spec.FEATURES` lists them. Where a user
     can ask for the feature, the checks demand that it is refused with a ``ConfigError``."""
 
     transposed: bool = False
@@ -41,17 +41,17 @@ class RoomUnderTest:
 
     Linear: Any
     """``Linear(n_features=3, n_outputs=1, dropout=0.0)``: ``{"pred": dropped(x) @ weight + bias}`` of one
-    argument ``x``, with the room's default closure. Dropout leaves inputs out with this probability and scales
+    argument ``x``, with the backend's default closure. Dropout leaves inputs out with this probability and scales
     the others by ``1 / (1 - dropout)`` or not."""
 
     Mlp: Any
     """``Mlp(n_features=3, n_hidden=5, n_outputs=1, dropout=0.0)``: dense, batch normalisation, tanh, dropout,
-    dense, of one argument ``x``; with the room's default closure. Feature ``"mlp"``."""
+    dense, of one argument ``x``; with the backend's default closure. Feature ``"mlp"``."""
 
     Two: Any
     """``Two(n_features=3)``: two arguments, ``left`` and ``right``, each of shape (B, n_features), and two dense
     layers of those names with one output; ``{"pred": left(left) + right(right), "other": left(left)}``; with
-    the room's default closure. Feature ``"two"``."""
+    the backend's default closure. Feature ``"two"``."""
 
     Nested: Any
     """``Nested(n_features=3)``: like ``Two``, but of one argument ``pair``, a dict ``{"left": …, "right": …}``, and
@@ -98,7 +98,7 @@ class RoomUnderTest:
         raise NotImplementedError
 
     def halving(self) -> dict[str, Any]:
-        """Settings with which the learning rate halves after every epoch, by the room's schedules or a callback."""
+        """Settings with which the learning rate halves after every epoch, by the backend's schedules or a callback."""
         raise NotImplementedError
 
     def gan_optimizers(self) -> dict[str, Any]:
@@ -163,7 +163,7 @@ class RoomUnderTest:
         return matrices[0], vectors[0]
 
 
-#: what a room may lack -> what it is; those that users ask for by a setting must be refused with a ConfigError
+#: what a backend may lack -> what it is; those that users ask for by a setting must be refused with a ConfigError
 FEATURES = {
     "gradients": "learns by losses and optimizers (scikit-learn's estimators do not)",
     "steps": "learns batch by batch (some estimators learn at once, from a whole data set)",
@@ -196,12 +196,12 @@ FEATURES = {
 }
 
 
-def check_filled_in(room: RoomUnderTest) -> None:
+def check_filled_in(tested: BackendUnderTest) -> None:
     """Refuse what is no backend, and one not filled in: every check would fail for another reason than its own.
 
     Parameters
     ----------
-    room
+    backend
         The backend.
 
     Raises
@@ -209,22 +209,22 @@ def check_filled_in(room: RoomUnderTest) -> None:
     ConfigError
         Naming what is missing or wrong.
     """
-    owner = type(room).__name__
-    if not isinstance(room, RoomUnderTest):
-        raise ConfigError(f"room is an instance of a subclass of RoomUnderTest, got {room!r:.200}")
-    if missing := [name for name in ("name", "trainer_cls", "experiment_cls", "Linear") if not hasattr(room, name)]:
-        raise ConfigError(f"{owner} has no {missing[0]}; fill it in, see delira.testing.RoomUnderTest")
-    check_texts(owner, name=room.name)
-    if not isinstance(getattr(room.trainer_cls, "backend", None), Backend):
-        raise ConfigError(f"{owner}.trainer_cls is the trainer of a backend, got {room.trainer_cls!r}")
-    for name, value in (("experiment_cls", room.experiment_cls), ("Linear", room.Linear)):
+    owner = type(tested).__name__
+    if not isinstance(tested, BackendUnderTest):
+        raise ConfigError(f"backend is an instance of a subclass of BackendUnderTest, got {tested!r:.200}")
+    if missing := [name for name in ("name", "trainer_cls", "experiment_cls", "Linear") if not hasattr(tested, name)]:
+        raise ConfigError(f"{owner} has no {missing[0]}; fill it in, see delira.testing.BackendUnderTest")
+    check_texts(owner, name=tested.name)
+    if not isinstance(getattr(tested.trainer_cls, "backend", None), Backend):
+        raise ConfigError(f"{owner}.trainer_cls is the trainer of a backend, got {tested.trainer_cls!r}")
+    for name, value in (("experiment_cls", tested.experiment_cls), ("Linear", tested.Linear)):
         if not callable(value):
             raise ConfigError(f"{owner}.{name} is a class, got {value!r}")
-    check_numbers(owner, at_least=0, rtol=room.rtol)
-    check_flags(owner, transposed=room.transposed)
-    if not isinstance(room.exports, (tuple, list)) or not all(isinstance(ending, str) for ending in room.exports):
-        raise ConfigError(f"{owner}: exports is a tuple of endings, got {room.exports!r}")
-    if not isinstance(room.lacks, Mapping) or not all(isinstance(reason, str) for reason in room.lacks.values()):
-        raise ConfigError(f"{owner}: lacks is a dictionary of features with reasons, got {room.lacks!r}")
-    if unknown := [feature for feature in room.lacks if feature not in FEATURES]:
+    check_numbers(owner, at_least=0, rtol=tested.rtol)
+    check_flags(owner, transposed=tested.transposed)
+    if not isinstance(tested.exports, (tuple, list)) or not all(isinstance(ending, str) for ending in tested.exports):
+        raise ConfigError(f"{owner}: exports is a tuple of endings, got {tested.exports!r}")
+    if not isinstance(tested.lacks, Mapping) or not all(isinstance(reason, str) for reason in tested.lacks.values()):
+        raise ConfigError(f"{owner}: lacks is a dictionary of features with reasons, got {tested.lacks!r}")
+    if unknown := [feature for feature in tested.lacks if feature not in FEATURES]:
         raise ConfigError(f"{owner}.lacks names {unknown[0]!r}; features are {', '.join(FEATURES)}")

@@ -1,7 +1,7 @@
-"""Trainer and experiment: the common ones, bound to this room."""
+"""Trainer and experiment: the common ones, bound to this backend."""
 
 from delira.training import BaseExperiment, BaseNetworkTrainer
-from numpy_room.backend import BACKEND
+from numpy_backend.backend import BACKEND
 
 
 class NumpyTrainer(BaseNetworkTrainer):

@@ -1,4 +1,4 @@
-"""The TensorFlow room; import it only where TensorFlow is installed."""
+"""The TensorFlow backend; import it only where TensorFlow is installed."""
 
 import functools
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
-from small_rooms import Room
+from small_backends import Kit
 
 from delira.backends.tensorflow.runtime import runtime_of
 from delira.models import AbstractTfNetwork
@@ -45,8 +45,8 @@ def step(model: Any, batch: Any, optimizers: Any, losses: Any) -> tuple[Any, Any
 
 
 @functools.cache
-def tensorflow_room() -> Room:
-    return Room(
+def tensorflow_kit() -> Kit:
+    return Kit(
         name="tensorflow",
         network=TfLinear,
         trainer_cls=TfNetworkTrainer,

@@ -1,6 +1,6 @@
-"""The room as delira's specification sees it: a few small networks, losses, and settings.
+"""The backend as delira's specification sees it: a few small networks, losses, and settings.
 
-``python room_under_test.py`` runs the whole specification and prints the table.
+``python backend_under_test.py`` runs the whole specification and prints the table.
 """
 
 from collections.abc import Mapping
@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy_autograd as na
 from numpy_autograd import random as framework_random
-from numpy_room import AbstractNumpyNetwork, NumpyExperiment, NumpyTrainer
+from numpy_backend import AbstractNumpyNetwork, NumpyExperiment, NumpyTrainer
 
-from delira.testing.spec import RoomUnderTest
+from delira.testing.spec import BackendUnderTest
 
 
 class Linear(AbstractNumpyNetwork):
@@ -114,8 +114,8 @@ def two_optimizers(network: Gan, optimizer_cls: Any, **params: Any) -> dict[str,
     }
 
 
-class NumpyAutograd(RoomUnderTest):
-    """What the specification needs to know of this room."""
+class NumpyAutograd(BackendUnderTest):
+    """What the specification needs to know of this backend."""
 
     name = "numpy_autograd"
     trainer_cls = NumpyTrainer

@@ -28,7 +28,7 @@ from delira.errors import ConfigError, NetworkError
 from delira.models.weights import check_named_weights
 from delira.utils.files import publish
 from delira.utils.trees import map_leaves
-from numpy_room.optimizers import NumpyOptimizers, load_optimizer_states, optimizer_states, total
+from numpy_backend.optimizers import NumpyOptimizers, load_optimizer_states, optimizer_states, total
 
 
 class NumpyDevices(DevicesRole):
@@ -158,7 +158,7 @@ class NumpyExport(ExportRole):
 
     def write(self, network: Module, path: Path, example: Mapping[str, Any]) -> None:
         if path.suffix != ".npz":
-            raise ConfigError(f"{path}: this room writes .npz (for numpy_autograd.run_program) and .safetensors")
+            raise ConfigError(f"{path}: this backend writes .npz (for numpy_autograd.run_program) and .safetensors")
         with self.backend.calls.evaluating(network):
             outputs = network(**example)
             if not all(isinstance(value, Tensor) for value in [*example.values(), *outputs.values()]):
@@ -200,7 +200,7 @@ def _detached(value: Any) -> Any:
 
 
 def _transposed(array: np.ndarray) -> np.ndarray:
-    """Matrices are (inputs, outputs) here, and (outputs, inputs) where rooms exchange weights."""
+    """Matrices are (inputs, outputs) here, and (outputs, inputs) where backends exchange weights."""
     return np.ascontiguousarray(array.T) if array.ndim == 2 else array
 
 

@@ -1,10 +1,10 @@
-"""The JAX room with a network small enough to be checked by hand."""
+"""The JAX backend with a network small enough to be checked by hand."""
 
 import functools
 from typing import Any
 
 import numpy as np
-from small_rooms import Room
+from small_backends import Kit
 
 
 def mean_squared_error(prediction: Any, target: Any) -> Any:
@@ -12,7 +12,7 @@ def mean_squared_error(prediction: Any, target: Any) -> Any:
 
 
 @functools.cache
-def jax_room() -> Room:
+def jax_kit() -> Kit:
     import jax
     import jax.numpy as jnp
     import optax
@@ -50,7 +50,7 @@ def jax_room() -> Room:
         return loss, pred
 
     schedule = {"lr_scheduler_cls": StepLRCallbackJax, "lr_scheduler_params": {"step_size": 1, "gamma": 0.5}}
-    return Room(
+    return Kit(
         name="jax",
         network=JaxLinear,
         trainer_cls=JaxNetworkTrainer,
@@ -71,7 +71,7 @@ def jax_room() -> Room:
 
 
 def draw() -> float:
-    """One number of the room's generator."""
+    """One number of the backend's generator."""
     import jax
 
     from delira.backends.jax.generators import GENERATOR

@@ -1,4 +1,4 @@
-"""Networks of the room: what they make of a batch, and how they learn from it."""
+"""Networks of the backend: what they make of a batch, and how they learn from it."""
 
 import functools
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from numpy_autograd import Module, Tensor
 from delira.contract import default_closure
 from delira.models import AbstractNetwork
 from delira.utils.trees import map_leaves
-from numpy_room.backend import BACKEND
+from numpy_backend.backend import BACKEND
 
 
 class AbstractNumpyNetwork(AbstractNetwork, Module):

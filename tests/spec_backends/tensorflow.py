@@ -1,4 +1,4 @@
-"""The TensorFlow room for the specification."""
+"""The TensorFlow backend for the specification."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from delira.backends.tensorflow.runtime import runtime_of
 from delira.models import AbstractTfNetwork
-from delira.testing.spec import RoomUnderTest
+from delira.testing.spec import BackendUnderTest
 from delira.training import TfExperiment, TfNetworkTrainer, create_optims_gan_default_tf
 from delira.training.callbacks import StepLRCallbackTf
 
@@ -132,7 +132,7 @@ class Sgd(keras.optimizers.SGD):
         self.assign_sub(variable, gradient * keras.ops.cast(learning_rate, variable.dtype))
 
 
-class TensorFlowRoom(RoomUnderTest):
+class TensorFlowUnderTest(BackendUnderTest):
     name = "tensorflow"
     rtol = 2e-4  # Keras computes Adam's 1 - 0.999**n in float32
     trainer_cls, experiment_cls = TfNetworkTrainer, TfExperiment
@@ -169,4 +169,4 @@ class TensorFlowRoom(RoomUnderTest):
         return {name: value.numpy() for name, value in outputs.items()}
 
 
-ROOM = TensorFlowRoom()
+BACKEND = TensorFlowUnderTest()

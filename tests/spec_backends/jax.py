@@ -1,4 +1,4 @@
-"""The JAX room for the specification."""
+"""The JAX backend for the specification."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +13,7 @@ from jax import export
 
 from delira.backends.jax.generators import GENERATOR
 from delira.models import AbstractJaxNetwork
-from delira.testing.spec import RoomUnderTest
+from delira.testing.spec import BackendUnderTest
 from delira.training import JaxExperiment, JaxNetworkTrainer, create_optims_gan_default_jax
 from delira.training.callbacks import StepLRCallbackJax
 
@@ -113,7 +113,7 @@ class Gan(AbstractJaxNetwork):
         return {}, {"discr": loss_discr, "gen": loss_gen}, made
 
 
-class JaxRoom(RoomUnderTest):
+class JaxUnderTest(BackendUnderTest):
     name = "jax"
     trainer_cls, experiment_cls = JaxNetworkTrainer, JaxExperiment
     Linear, Mlp, Two, Nested, ByHand, Gan = Linear, Mlp, Two, Nested, ByHand, Gan
@@ -151,4 +151,4 @@ class JaxRoom(RoomUnderTest):
         return {name: np.asarray(value) for name, value in program.call(dict(inputs)).items()}
 
 
-ROOM = JaxRoom()
+BACKEND = JaxUnderTest()

@@ -1,4 +1,4 @@
-"""The scikit-learn room for the specification: a linear model that learns batch by batch, without gradients of ours."""
+"""The scikit-learn backend for the specification: a linear model that learns in batches, without gradients of ours."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,7 +9,7 @@ import skops.io
 from sklearn.linear_model import SGDRegressor
 
 from delira.models import SklearnEstimator
-from delira.testing.spec import RoomUnderTest
+from delira.testing.spec import BackendUnderTest
 from delira.training import SklearnExperiment, SklearnNetworkTrainer
 
 
@@ -18,7 +18,7 @@ class Linear(SklearnEstimator):
         super().__init__(SGDRegressor(learning_rate="constant", eta0=0.05, alpha=0.0))
 
 
-class SklearnRoom(RoomUnderTest):
+class SklearnUnderTest(BackendUnderTest):
     name = "sklearn"
     trainer_cls, experiment_cls = SklearnNetworkTrainer, SklearnExperiment
     lacks: ClassVar[Mapping[str, str]] = {
@@ -49,4 +49,4 @@ class SklearnRoom(RoomUnderTest):
         return {"pred": skops.io.load(path).predict(inputs["x"]).reshape(-1, 1)}
 
 
-ROOM = SklearnRoom()
+BACKEND = SklearnUnderTest()

@@ -1,10 +1,10 @@
-"""The TorchScript room; import it only where torch is installed: TorchScript reads the classes from this file."""
+"""The TorchScript backend; import it only where torch is installed: TorchScript reads the classes from this file."""
 
 import dataclasses
 import functools
 
 import torch
-from small_rooms import Room, torch_room
+from small_backends import Kit, torch_kit
 
 from delira.models import AbstractTorchScriptNetwork
 from delira.training import TorchScriptExperiment, TorchScriptNetworkTrainer
@@ -24,9 +24,9 @@ class TorchScriptLinear(AbstractTorchScriptNetwork):
 
 
 @functools.cache
-def torchscript_room() -> Room:
+def torchscript_kit() -> Kit:
     return dataclasses.replace(
-        torch_room(),
+        torch_kit(),
         name="torchscript",
         network=TorchScriptLinear,
         trainer_cls=TorchScriptNetworkTrainer,

@@ -1,4 +1,4 @@
-"""One small classification of images in every room, as a trial and as an experiment; see test_callbacks_page.py."""
+"""One small classification of images in every backend, as a trial and as an experiment; see test_callbacks_page.py."""
 
 import functools
 import importlib
@@ -16,33 +16,35 @@ FRAMEWORKS = {"torch": "torch", "tensorflow": "tensorflow", "jax": "flax", "skle
 
 
 class Kit:
-    """What differs from room to room.
+    """What differs from backend to backend.
 
     Attributes: ``net(takes_entries)``, an optimizer of it, the cross entropy of labels or probabilities (``loss``), the
-    experiment's class and the class of its network, and the images ``x`` of the room's layout with labels ``y``.
+    experiment's class and the class of its network, and the images ``x`` of the backend's layout with labels ``y``.
     """
 
-    def __init__(self, room):
-        package = FRAMEWORKS[room]
-        pytest.importorskip(package, reason=f"the {room} room needs the package {package!r}, which is not installed")
-        self.room = room
+    def __init__(self, backend):
+        package = FRAMEWORKS[backend]
+        pytest.importorskip(
+            package, reason=f"the {backend} backend needs the package {package!r}, which is not installed"
+        )
+        self.backend = backend
         rng = np.random.default_rng(0)
         self.y = np.arange(12) % N_CLASSES
         self.x = rng.normal(size=(12, 1, 4, 4)).astype("f4") + self.y[:, None, None, None].astype("f4")
-        getattr(self, f"_{room}")()
+        getattr(self, f"_{backend}")()
 
     def trial(self, callbacks, wrap_loss=None, takes_entries=False, batch_size=4):
         """A trial that was not fitted yet."""
         net = self.net(takes_entries)
-        metrics = ["acc"] if self.room == "sklearn" else ["loss", "cat_acc" if wrap_loss is None else "mixup_acc"]
-        parts = [net] if self.room == "sklearn" else [net, self.optimizer(net), self._loss(wrap_loss)]
+        metrics = ["acc"] if self.kit == "sklearn" else ["loss", "cat_acc" if wrap_loss is None else "mixup_acc"]
+        parts = [net] if self.kit == "sklearn" else [net, self.optimizer(net), self._loss(wrap_loss)]
         trial = delira.Trial(*parts, metrics=metrics, callbacks=callbacks, seed=0, verbose=0)
         return trial.with_train_data(self.x, self.y, batch_size).with_val_data(self.x, self.y, batch_size)
 
     def experiment(self, folder, callbacks, wrap_loss=None, takes_entries=False):
         """Run an experiment of two epochs; returns the trainer."""
         settings = {"verbose": False, "logging_type": None, "num_epochs": 2, "callbacks": callbacks}
-        if self.room == "sklearn":
+        if self.kit == "sklearn":
             experiment = self.experiment_class.of(self.net(), save_path=folder, val_metrics={"ce": _error})
         else:
             settings |= {"losses": {"ce": self._loss(wrap_loss)}, **self.optimizer_settings}
@@ -183,6 +185,6 @@ def _error(target, prediction):
 
 
 @functools.cache
-def kit_of(room):
-    """The kit of a room."""
-    return Kit(room)
+def kit_of(backend):
+    """The kit of a backend."""
+    return Kit(backend)

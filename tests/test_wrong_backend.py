@@ -55,12 +55,12 @@ def test_a_loss_of_another_framework_function_or_object(tmp_path):
             trainer(tmp_path, losses={"mse": loss})
 
 
-def test_a_network_of_another_room(tmp_path):
-    with pytest.raises(NetworkError, match="Net is a network of the room 'torch', and this is the room 'toy'"):
+def test_a_network_of_another_backend(tmp_path):
+    with pytest.raises(NetworkError, match="Net is a network of the backend 'torch', and this is the backend 'toy'"):
         ToyTrainer(Net(), tmp_path, losses={"mse": mean_squared_error})
     with pytest.raises(NetworkError, match=r"ToyNetwork is .* subclass delira.models.AbstractPyTorchNetwork"):
         delira.training.PyTorchNetworkTrainer(ToyNetwork(), tmp_path, **SETTINGS)
-    with pytest.raises(NetworkError, match="room 'torch', and this is the room 'sklearn'"):
+    with pytest.raises(NetworkError, match="backend 'torch', and this is the backend 'sklearn'"):
         delira.training.SklearnExperiment({"fixed": {"model": {}, "training": {}}}, Net, save_path=tmp_path).run(
             BaseDataManager({"data": np.zeros((4, 3)), "label": np.zeros(4)}, 2)
         )

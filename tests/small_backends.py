@@ -1,4 +1,4 @@
-"""Rooms with networks small enough to be checked by hand."""
+"""Backends with networks small enough to be checked by hand."""
 
 import contextlib
 import dataclasses
@@ -13,22 +13,22 @@ import pytest
 
 from delira.utils.trees import iterate_leaves
 
-#: room -> its framework's package, and the module and function that make it
-ROOMS = {
-    "toy": ("numpy", "small_rooms:toy_room"),
-    "torch": ("torch", "small_rooms:torch_room"),
-    "torchscript": ("torch", "small_rooms_torchscript:torchscript_room"),
-    "tensorflow": ("tensorflow", "small_rooms_tensorflow:tensorflow_room"),
-    "jax": ("jax", "small_rooms_jax:jax_room"),
+#: backend -> its framework's package, and the module and function that make it
+KITS = {
+    "toy": ("numpy", "small_backends:toy_kit"),
+    "torch": ("torch", "small_backends:torch_kit"),
+    "torchscript": ("torch", "small_backends_torchscript:torchscript_kit"),
+    "tensorflow": ("tensorflow", "small_backends_tensorflow:tensorflow_kit"),
+    "jax": ("jax", "small_backends_jax:jax_kit"),
 }
-#: rooms of the tests of every room, unless asked for others: the rest has the specification, and "make full"
-NORMAL_ROOMS = ("toy", "torch")
+#: backends of the tests of every backend, unless asked for others: the rest has the specification, and "make full"
+NORMAL_KITS = ("toy", "torch")
 
 
-def build_room(name: str) -> "Room":
-    """The room, or a skipped test where its framework is not installed."""
-    package, place = ROOMS[name]
-    pytest.importorskip(package, reason=f"the {name} room needs the package {package!r}, which is not installed")
+def build_kit(name: str) -> "Kit":
+    """The kit of a backend, or a skipped test where its framework is not installed."""
+    package, place = KITS[name]
+    pytest.importorskip(package, reason=f"the {name} backend needs the package {package!r}, which is not installed")
     module, function = place.split(":")
     return getattr(importlib.import_module(module), function)()
 
@@ -46,8 +46,8 @@ def checkpoint_names(trainer: Any) -> list[str]:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Room:
-    """One room as the specification sees it.
+class Kit:
+    """One backend as the specification sees it.
 
     Its network takes ``n_features`` and ``dropout`` and computes ``pred = dropped(x) @ weight`` without bias; its
     loss is the mean squared error; its optimizer is gradient descent with momentum.
@@ -60,7 +60,7 @@ class Room:
     loss: Callable[..., Any]
     optimizer_cls: type
     rtol: float
-    """How far the room may be from float64 arithmetic by hand."""
+    """How far the backend may be from float64 arithmetic by hand."""
     read: Callable[[Any], np.ndarray]
     """The network's weight, shape (n_features, 1)."""
     write: Callable[[Any, np.ndarray], None]
@@ -114,7 +114,7 @@ class Room:
         return self.backend.arrays.to_numpy(model[self.weight_name]).reshape(-1, 1)
 
     def prepared(self, arrays: Mapping[str, Any]) -> Any:
-        """What the room computes on the input of a batch."""
+        """What the backend computes on the input of a batch."""
         return self.build().prepare_batch(arrays, "cpu", "cpu")
 
     def same(self, left: Any, right: Any) -> bool:
@@ -145,7 +145,7 @@ def _same_leaf(left: Any, right: Any) -> bool:
 
 
 @functools.cache
-def toy_room() -> Room:
+def toy_kit() -> Kit:
     from delira.testing import ToyExperiment, ToyNetwork, ToySGD, ToyTrainer, mean_squared_error
 
     def write(network: Any, weight: np.ndarray) -> None:
@@ -157,7 +157,7 @@ def toy_room() -> Room:
         optimizers["default"].apply(2 * batch["data"].T @ (pred - batch["label"]) / pred.size)
         return loss, pred
 
-    return Room(
+    return Kit(
         name="toy",
         network=ToyNetwork,
         trainer_cls=ToyTrainer,
@@ -176,14 +176,14 @@ def toy_room() -> Room:
 
 
 class HalveTheRate:
-    """The toy room has no schedules; a callback does it."""
+    """The toy backend has no schedules; a callback does it."""
 
     def at_epoch_end(self, trainer: Any, **facts: Any) -> None:
         trainer.optimizers["default"].lr *= 0.5
 
 
 @functools.cache
-def torch_room() -> Room:
+def torch_kit() -> Kit:
     import torch
 
     from delira.models import AbstractPyTorchNetwork
@@ -221,7 +221,7 @@ def torch_room() -> Room:
         "lr_scheduler_cls": torch.optim.lr_scheduler.StepLR,
         "lr_scheduler_params": {"step_size": 1, "gamma": 0.5},
     }
-    return Room(
+    return Kit(
         name="torch",
         network=TorchLinear,
         trainer_cls=PyTorchNetworkTrainer,
@@ -239,11 +239,11 @@ def torch_room() -> Room:
     )
 
 
-def normed_network(room: Room) -> type:
+def normed_network(kit: Kit) -> type:
     """The torch backend's network behind batch normalisation."""
     import torch
 
-    class Normed(room.network):
+    class Normed(kit.network):
         def __init__(self, n_features: int = 3, dropout: float = 0.0):
             super().__init__(n_features, dropout)
             self.norm = torch.nn.BatchNorm1d(n_features)

@@ -1,4 +1,4 @@
-"""The TorchScript room for the specification; losses and optimizers are those of PyTorch."""
+"""The TorchScript backend for the specification; losses and optimizers are those of PyTorch."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from spec_rooms import torch as torch_spec
+from spec_backends import torch as torch_spec
 
 from delira.models import AbstractTorchScriptNetwork
 from delira.training import TorchScriptExperiment, TorchScriptNetworkTrainer
@@ -73,11 +73,11 @@ class Gan(AbstractTorchScriptNetwork):
 
 
 def cross_entropy(prediction: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    """Of classes by number, which the room's ``prepare_batch`` makes float32 as it does everything."""
+    """Of classes by number, which the backend's ``prepare_batch`` makes float32 as it does everything."""
     return torch.nn.functional.cross_entropy(prediction, target.long())
 
 
-class TorchScriptRoom(torch_spec.TorchRoom):
+class TorchScriptUnderTest(torch_spec.TorchUnderTest):
     name = "torchscript"
     trainer_cls, experiment_cls = TorchScriptNetworkTrainer, TorchScriptExperiment  # type: ignore[assignment]
     Linear, Mlp, Two, ByHand, Gan = Linear, Mlp, Two, ByHand, Gan  # type: ignore[assignment]
@@ -96,4 +96,4 @@ class TorchScriptRoom(torch_spec.TorchRoom):
         return {name: value.numpy() for name, value in outputs.items()}
 
 
-ROOM = TorchScriptRoom()
+BACKEND = TorchScriptUnderTest()

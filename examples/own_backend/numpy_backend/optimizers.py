@@ -11,7 +11,7 @@ from numpy_autograd.optimizers import Optimizer
 from delira.contract import UpdateConfig, WrappedOptimizers
 from delira.contract.checkpoints import optimizer_states as states_of
 from delira.errors import CheckpointError, ConfigError, NetworkError
-from numpy_room.schedules import ScheduleCallback
+from numpy_backend.schedules import ScheduleCallback
 
 Gradients = list[np.ndarray | None]
 
@@ -196,7 +196,9 @@ class NumpyOptimizers(WrappedOptimizers):
 
     def wrap(self, network: Module, made: Mapping[str, Any], update: UpdateConfig) -> dict[str, NumpyOptimizer]:
         if update.precision != "32":
-            raise ConfigError("this room computes with float64 and has no mixed precision; leave mixed_precision out")
+            raise ConfigError(
+                "this backend computes with float64 and has no mixed precision; leave mixed_precision out"
+            )
         return {name: NumpyOptimizer(optimizer, update) for name, optimizer in made.items()}
 
     def noted(self, network: Module) -> Callable[[], None]:

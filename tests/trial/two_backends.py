@@ -1,4 +1,4 @@
-"""One of two processes that train together by callbacks alone: ``two_rooms.py room rank socket result``."""
+"""One of two processes that train together by callbacks alone: ``two_backends.py backend rank socket result``."""
 
 import sys
 from multiprocessing.connection import Client, Listener
@@ -23,8 +23,8 @@ def meet(rank, socket):
             continue
 
 
-def run(room, rank, socket, result):
-    kit, other = build_kit(room), meet(rank, socket)
+def run(backend, rank, socket, result):
+    kit, other = build_kit(backend), meet(rank, socket)
     start = np.random.default_rng(rank).normal(size=(3, 2)).astype("f4")  # each begins elsewhere
     net = kit.linear(start)
 

@@ -1,11 +1,11 @@
-"""Every block of docs/rooms.md runs, in one process with all the frameworks that it uses."""
+"""Every block of docs/backends.md runs, in one process with all the frameworks that it uses."""
 
 import re
 from pathlib import Path
 
 import pytest
 
-PAGE = (Path(__file__).parents[1] / "docs" / "rooms.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[1] / "docs" / "backends.md").read_text(encoding="utf-8")
 PACKAGES = {
     "PyTorch": ["torch"],
     "TorchScript": ["torch"],
@@ -13,7 +13,7 @@ PACKAGES = {
     "JAX": ["jax"],
     "scikit-learn": ["skops"],
     "Ready networks": ["torch"],
-    "From one room to another": ["torch", "jax"],
+    "From one backend to another": ["torch", "jax"],
 }
 SETUP, *SECTIONS = re.split(r"^## ", PAGE, flags=re.MULTILINE)
 CODE = {section.split("\n", 1)[0]: re.findall(r"^```python\n(.*?)^```", section, re.M | re.S) for section in SECTIONS}
@@ -32,9 +32,9 @@ def test_a_section_runs(title, tmp_path, monkeypatch):
     for package in PACKAGES[title]:
         pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)
-    names = {"__name__": "rooms_page"}
+    names = {"__name__": "backends_page"}
     run(re.findall(r"^```python\n(.*?)^```", SETUP, re.M | re.S), "setup", names, tmp_path)
-    if title == "From one room to another":
+    if title == "From one backend to another":
         for needed in ("PyTorch", "JAX"):
             run(CODE[needed], needed, names, tmp_path)
     run(CODE[title], title, names, tmp_path)

@@ -1,4 +1,4 @@
-"""The PyTorch room for the specification."""
+"""The PyTorch backend for the specification."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from delira.models import AbstractPyTorchNetwork
-from delira.testing.spec import RoomUnderTest
+from delira.testing.spec import BackendUnderTest
 from delira.training import PyTorchExperiment, PyTorchNetworkTrainer, create_optims_gan_default_pytorch
 
 
@@ -102,7 +102,7 @@ def _update(optimizer: Any, loss: torch.Tensor) -> None:
     optimizer.step()
 
 
-class TorchRoom(RoomUnderTest):
+class TorchUnderTest(BackendUnderTest):
     name = "torch"
     trainer_cls, experiment_cls = PyTorchNetworkTrainer, PyTorchExperiment
     transposed = True
@@ -139,4 +139,4 @@ class TorchRoom(RoomUnderTest):
         return {name: value.numpy() for name, value in outputs.items()}
 
 
-ROOM = TorchRoom()
+BACKEND = TorchUnderTest()

@@ -1,4 +1,4 @@
-"""The toy room for the specification: it has no framework, one weight, one loss, and refuses the rest."""
+"""The toy backend for the specification: it has no framework, one weight, one loss, and refuses the rest."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from delira.testing import ToyExperiment, ToyNetwork, ToySGD, ToyTrainer, mean_squared_error
-from delira.testing.spec import RoomUnderTest
+from delira.testing.spec import BackendUnderTest
 
 
 class Linear(ToyNetwork):
@@ -26,13 +26,13 @@ class ByHand(Linear):
 
 
 class HalveTheRate:
-    """The toy room has no schedules; a callback does it."""
+    """The toy backend has no schedules; a callback does it."""
 
     def at_epoch_end(self, trainer: Any, **facts: Any) -> None:
         trainer.optimizers["default"].lr *= 0.5
 
 
-class ToyRoom(RoomUnderTest):
+class ToyUnderTest(BackendUnderTest):
     name = "toy"
     trainer_cls, experiment_cls = ToyTrainer, ToyExperiment
     rtol = 1e-12
@@ -70,4 +70,4 @@ class ToyRoom(RoomUnderTest):
         return float(ToyTrainer.backend.generator.random())
 
 
-ROOM = ToyRoom()
+BACKEND = ToyUnderTest()
