@@ -56,7 +56,7 @@ NAMES = {
             "create_optims_default_pytorch",
             "create_optims_gan_default_pytorch",
         ],
-        "training.callbacks": [
+        "callbacks": [
             "CosineAnnealingLRCallbackPyTorch",
             "DefaultPyTorchSchedulerCallback",
             "ExponentialLRCallbackPyTorch",
@@ -123,7 +123,7 @@ NAMES = {
             "create_optims_default_tf",
             "create_optims_gan_default_tf",
         ],
-        "training.callbacks": [
+        "callbacks": [
             "CosineAnnealingLRCallbackTf",
             "DefaultTfSchedulerCallback",
             "ExponentialLRCallbackTf",
@@ -172,7 +172,7 @@ NAMES = {
             "create_optims_default_jax",
             "create_optims_gan_default_jax",
         ],
-        "training.callbacks": [
+        "callbacks": [
             "CosineAnnealingLRCallbackJax",
             "DefaultJaxSchedulerCallback",
             "ExponentialLRCallbackJax",

@@ -24,7 +24,7 @@ SPECIFICATION = "tests/test_specification.py"
 ACROSS = {
     "delira/training/": ["tests/training/test_events.py", "tests/training/test_trainer.py"],
     "delira/experiments/": ["tests/training/test_events.py"],
-    "delira/training/callbacks/": ["tests/test_callbacks_page.py"],
+    "delira/callbacks/": ["tests/test_callbacks_page.py"],
     "delira/contract/": [SPECIFICATION, "tests/training/test_trainer.py"],
     "delira/backends/": [SPECIFICATION],
     "delira/testing/": [SPECIFICATION, "tests/test_own_backend.py"],

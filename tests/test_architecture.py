@@ -17,7 +17,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 
 BELOW_CONTRACT = {"errors", "state", "utils", "data_loading", "models", "logging", "metrics", "io"}
 BELOW_TRAINING = BELOW_CONTRACT | {"frameworks", "contract", "settings", "runs"}
-UP_TO_EXPERIMENTS = BELOW_TRAINING | {"training", "report", "experiments"}
+UP_TO_EXPERIMENTS = BELOW_TRAINING | {"callbacks", "training", "report", "experiments"}
 
 #: part of delira -> parts it may import, at the top of a file or inside a function
 ALLOWED = {
@@ -35,10 +35,11 @@ ALLOWED = {
     "contract": {"errors", "frameworks", "state", "models", "io", "utils"},
     "settings": {"errors", "utils", "metrics", "logging", "contract"},
     "runs": {"errors", "frameworks", "utils", "metrics", "io", "settings"},
-    "training": BELOW_TRAINING,
+    "callbacks": BELOW_TRAINING,
+    "training": BELOW_TRAINING | {"callbacks"},
     "report": {"errors", "utils", "metrics", "runs"},
-    "experiments": BELOW_TRAINING | {"training", "report"},
-    "trial": BELOW_TRAINING | {"training"},
+    "experiments": BELOW_TRAINING | {"callbacks", "training", "report"},
+    "trial": BELOW_TRAINING | {"callbacks", "training"},
     "execution": UP_TO_EXPERIMENTS,
     "testing": UP_TO_EXPERIMENTS,
     "backends": UP_TO_EXPERIMENTS,
@@ -74,10 +75,10 @@ MANY_ARGUMENTS = {
     "experiments/experiment.py BaseExperiment.__init__": HISTORIC,
     "experiments/experiment.py BaseExperiment.kfold": HISTORIC,
     "training/trainer.py BaseNetworkTrainer.__init__": HISTORIC,
-    "training/callbacks/tensorboard_images.py TensorBoardImages.__init__": HISTORIC,
-    "training/callbacks/tensorboard_projector.py TensorBoardProjector.__init__": HISTORIC,
-    "training/callbacks/tensorboard_scalars.py TensorBoard.__init__": HISTORIC,
-    "training/callbacks/tensorboard_text.py TensorBoardText.__init__": HISTORIC,
+    "callbacks/tensorboard_images.py TensorBoardImages.__init__": HISTORIC,
+    "callbacks/tensorboard_projector.py TensorBoardProjector.__init__": HISTORIC,
+    "callbacks/tensorboard_scalars.py TensorBoard.__init__": HISTORIC,
+    "callbacks/tensorboard_text.py TensorBoardText.__init__": HISTORIC,
     "trial/fluent.py FluentData.with_data": HISTORIC,
     "training/predictor.py Predictor.evaluate": "one pass, many readers: the historic methods are views on it",
 }
@@ -90,7 +91,7 @@ BETWEEN_PROCESSES = {
     "data_loading/workers/process.py",
     "data_loading/workers/transport.py",
 }
-MAY_PRINT = {"training/callbacks/progress.py", "cli/main.py", "cli/output.py"}
+MAY_PRINT = {"callbacks/progress.py", "cli/main.py", "cli/output.py"}
 
 
 # ------------------------------------------------------------------ reading the source

@@ -166,9 +166,9 @@ def test_frameworks_and_backends_take_turns_from_test_to_test():
     assert kept(fits, "fit").count("torch") == 20
     assert 5 <= kept(fits, "fit").count("jax") <= 15
     assert len(kept(fits, "fit")) == 40
-    assert len(kept(backends, "backend")) == 20
-    assert 5 <= kept(backends, "backend").count("toy") <= 15
-    assert len(kept(both, "backend")) == 4
+    assert len(kept(backends, "kit")) == 20
+    assert 5 <= kept(backends, "kit").count("toy") <= 15
+    assert len(kept(both, "kit")) == 4
 
 
 # ---- faults

@@ -16,7 +16,7 @@ FILES = [path for path in sorted(SOURCE.rglob("*.py")) if "\n" in (text := path.
 NEEDED = {"live_plot": ["matplotlib", "torch"], "tensorboard": ["tensorboardX"], "confusion": ["pycm"],
           "logging/writers": ["tensorboardX"], "image_files": ["PIL"], "training/preprocessing": ["skops"]}  # fmt: skip
 #: folders whose examples use PyTorch
-USE_TORCH = ("training/callbacks", "training/finders", "trial", "metrics/tree")
+USE_TORCH = ("callbacks", "training/finders", "trial", "metrics/tree")
 
 
 def needs(path: Path) -> list[str]:

@@ -124,7 +124,7 @@ def test_every_make_target_that_a_list_names_exists():
 @pytest.mark.parametrize(
     "name",
     ["delira", "delira.metrics", "delira.training.metrics", "delira.state", "delira.training",
-     "delira.training.callbacks", "delira.training.callbacks.decorators"],
+     "delira.training.callbacks", "delira.callbacks.decorators"],
 )  # fmt: skip
 def test_b31_to_import_everything_replaces_no_builtin(name):
     module = importlib.import_module(name)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from delira import state
-from delira.training.callbacks.abstract_callback import HOOKS
+from delira.callbacks.abstract_callback import HOOKS
 
 PAGE = (Path(__file__).parents[1] / "docs" / "trial.md").read_text(encoding="utf-8")
 

@@ -21,9 +21,9 @@ import numpy as np
 
 from delira import Trial
 from delira import state as keys
+from delira.callbacks.abstract_callback import EVENTS, HOOKS
 from delira.errors import TrainingInterrupted
 from delira.training.callbacks import EarlyStopping
-from delira.training.callbacks.abstract_callback import EVENTS, HOOKS
 
 HERE = Path(__file__).parent
 GOLDEN = HERE / "golden_events"

@@ -4,12 +4,13 @@ import inspect
 from collections.abc import Iterable
 from typing import Any
 
+from delira.callbacks.abstract_callback import CallbackList
+from delira.callbacks.hooks import IN_STEP
 from delira.errors import ConfigError
-from delira.training.callbacks.abstract_callback import CallbackList
-from delira.training.callbacks.hooks import IN_STEP
 from delira.utils import yaml_codec
 from delira.utils.references import class_on_disk, module_on_disk
 
+#: as files know them
 _OURS = "delira.training.callbacks."
 #: modules of our callbacks that show and store, and change no number
 _WATCHING = {

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from delira.callbacks.abstract_callback import CallbackList
 from delira.data_loading import BaseDataManager, SequentialSampler
 from delira.errors import CheckpointError, ConfigError, MissingKeyError, UnreadableError
 from delira.experiments.chosen_folds import check_in_range, tell_missing
@@ -33,7 +34,6 @@ from delira.runs.guard_log import count_guards, read_guards
 from delira.runs.summary import write_summary
 from delira.runs.timings import read_timings
 from delira.settings.outputs import known_outputs
-from delira.training.callbacks.abstract_callback import CallbackList
 from delira.training.checks import check_metrics
 from delira.training.generators import own_generators, seed_generators
 from delira.training.outputs import computed_anew, settle
@@ -46,7 +46,7 @@ from delira.utils.notes import noting
 from delira.utils.trees import iterate_leaves, map_leaves
 
 if TYPE_CHECKING:
-    from delira.training.callbacks.fold_table import FoldTable, NoTable
+    from delira.callbacks.fold_table import FoldTable, NoTable
     from delira.training.trainer import BaseNetworkTrainer
 
 _log = logging.getLogger("delira")
@@ -176,7 +176,7 @@ class CrossValidation:
 
     def _run_folds(self, folder: RunFolder, splits: Sequence[Split]) -> list[FoldResult]:
         """Every fold: read if it is finished, else trained and tested, if it was asked for."""
-        from delira.training.callbacks.fold_table import shown_folds
+        from delira.callbacks.fold_table import shown_folds
 
         finished = {entry.get("fold") for entry in folder.events() if entry["event"] == "fold_finished"}
         folds: list[FoldResult] = []

@@ -59,6 +59,6 @@ from delira.utils.lazy import public_names
 __getattr__, __dir__, __all__ = public_names(
     __name__,
     {
-        "delira.training.callbacks.profiler": "TimerMetric",
+        "delira.callbacks.profiler": "TimerMetric",
     },
 )

@@ -1,3 +1,4 @@
+from delira.callbacks.profiler import TimerMetric as TimerMetric
 from delira.metrics.forms import kind_of as kind_of
 from delira.metrics.forms import score as score
 from delira.metrics.functions import accuracy as accuracy
@@ -73,7 +74,6 @@ from delira.metrics.tree.regression import RootMeanSquaredError as RootMeanSquar
 from delira.metrics.tree.roots import BatchLambda as BatchLambda
 from delira.metrics.tree.running import RunningMean as RunningMean
 from delira.metrics.tree.running import RunningMetric as RunningMetric
-from delira.training.callbacks.profiler import TimerMetric as TimerMetric
 
 __all__ = [
     "LR",

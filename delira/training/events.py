@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from delira import state as keys
+from delira.callbacks.abstract_callback import CallbackList
+from delira.callbacks.hooks import IN_STEP
 from delira.contract.kinds import Data
 from delira.state import State, misspelt
-from delira.training.callbacks.abstract_callback import CallbackList
-from delira.training.callbacks.hooks import IN_STEP
 from delira.training.objective import Objective
 from delira.training.run import Run
 

@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING, Any
 
-from delira.training.callbacks.live_plot import LiveLossPlot
-from delira.training.callbacks.printers import Tqdm
-from delira.training.callbacks.progress import ProgressBar, in_notebook
+from delira.callbacks.live_plot import LiveLossPlot
+from delira.callbacks.printers import Tqdm
+from delira.callbacks.progress import ProgressBar, in_notebook
 
 if TYPE_CHECKING:
     from delira.training.trainer import BaseNetworkTrainer

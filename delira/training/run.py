@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from delira.callbacks.abstract_callback import CallbackList
 from delira.contract import NO_HOOKS, Backend, Devices, StepHooks
 from delira.contract.kinds import Data
 from delira.errors import ConfigError
 from delira.settings.config import TrainerConfig, check_fold
 from delira.state import State
-from delira.training.callbacks.abstract_callback import CallbackList
 from delira.training.data_position import EpochData, is_foreign_loader
 from delira.training.plan import TrainingPlan
 from delira.training.state import TrainingState
@@ -80,7 +80,7 @@ class Run:
     facts: State
     #: what a call of ``train`` was asked for; None between such calls
     plan: TrainingPlan | None = None
-    #: of :data:`delira.training.callbacks.hooks.PHASES`
+    #: of :data:`delira.callbacks.hooks.PHASES`
     phase = "fit"
     #: the epoch at work, its batches, and the number of the update that was begun last
     running: "RunningEpoch | None" = None

@@ -8,12 +8,12 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+from delira.callbacks.history import HistoryWriter
 from delira.contract.kinds import Tree
 from delira.errors import ConfigError
 from delira.io.checkpoint import CheckpointFolder
 from delira.runs.guard_log import GuardLog
 from delira.training import guards
-from delira.training.callbacks.history import HistoryWriter
 from delira.training.phase_times import PhaseTimes
 from delira.training.run import Run
 from delira.training.saving import Saver
@@ -66,7 +66,7 @@ class RunFiles:
     """
 
     def __init__(self, run: Run, given_settings: Mapping[str, Any]):
-        from delira.training.callbacks.run_log import RunLog, StepLog  # the handlers: nobody needs them before
+        from delira.callbacks.run_log import RunLog, StepLog  # the handlers: nobody needs them before
 
         config, backend, folder = run.config, run.backend, run.save_path
         writes = run.ranks.is_first

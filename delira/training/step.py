@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from delira import state as keys
+from delira.callbacks.hooks import IN_STEP
 from delira.contract import DEFAULT_LOSS_KEYS, NO_HOOKS, Step, StepHooks
 from delira.metrics import MetricSet
 from delira.metrics.loss_weights import Weigh, weigh
 from delira.state import State
 from delira.training import checks
-from delira.training.callbacks.hooks import IN_STEP
 from delira.training.compiled_facts import SETTLED, CompiledFacts, written
 from delira.training.events import Events
 from delira.training.feeding import Feed, batch_length

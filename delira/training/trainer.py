@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from delira import state as keys
+from delira.callbacks.abstract_callback import CallbackList, load_callback
 from delira.contract import Devices, Step, StepHooks
 from delira.contract.kinds import Data, Network
 from delira.errors import DataError, NonFiniteLossError
@@ -24,7 +25,6 @@ from delira.settings.signatures import show_settings
 from delira.state import State
 from delira.training import checks, guards
 from delira.training.averages import AveragedWeights
-from delira.training.callbacks.abstract_callback import CallbackList, load_callback
 from delira.training.checkpoints import Checkpoints, existing, read
 from delira.training.data_position import is_foreign_loader
 from delira.training.evaluation import Evaluator, StopInValidation

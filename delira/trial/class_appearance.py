@@ -9,13 +9,13 @@ from typing import Any, Literal, Self, TypedDict, Unpack
 import numpy as np
 
 from delira import state as keys
+from delira.callbacks.imaging.callback import ImagingCallback
+from delira.callbacks.imaging.grid import stretched
+from delira.callbacks.monitor import trainer_of
 from delira.contract.calls import ModelCall
 from delira.contract.kinds import Array, Network
 from delira.errors import ConfigError
 from delira.state import State
-from delira.training.callbacks.imaging.callback import ImagingCallback
-from delira.training.callbacks.imaging.grid import stretched
-from delira.training.callbacks.monitor import trainer_of
 from delira.trial.trial import Trial
 from delira.utils.arrays import as_array, ops_of, read_arrays
 from delira.utils.checks import check_flags, check_functions, check_numbers, check_whole

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from delira import state as keys
+from delira.callbacks.monitor import plain_values
 from delira.contract import Step, backend_default, default_optimizer
 from delira.contract.calls import ModelCall, advice_about_state, needed_inputs, spread
 from delira.contract.kinds import Array, Criterion, Data, Network, Tree
@@ -16,7 +17,6 @@ from delira.errors import CheckpointError, DataError
 from delira.metrics.tree.basics import Loss
 from delira.metrics.tree.seen import named_samples
 from delira.state import State
-from delira.training.callbacks.monitor import plain_values
 from delira.training.compiled_facts import SETTLED, written
 from delira.training.evaluation import Watcher
 from delira.training.objective import Objective, Result

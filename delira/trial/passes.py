@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
 from delira import state as keys
+from delira.callbacks.abstract_callback import CallbackList
+from delira.callbacks.printers import Tqdm
 from delira.errors import ConfigError, DataError
 from delira.settings.config import check_epochs
 from delira.settings.parts import check_verbose
 from delira.state import State
-from delira.training.callbacks.abstract_callback import CallbackList
-from delira.training.callbacks.printers import Tqdm
 from delira.training.evaluation import Watcher
 from delira.training.events import telling_the_end
 from delira.trial.objective import TrialObjective

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from delira import state as keys
+from delira.callbacks.abstract_callback import CallbackList
 from delira.contract import Backend
 from delira.contract.calls import bind_criterion
 from delira.contract.kinds import Criterion, Network, Optimizer, Tree
@@ -20,7 +21,6 @@ from delira.settings.outputs import check_output
 from delira.settings.parts import check_verbose
 from delira.settings.signatures import show_settings
 from delira.state import State, StateFunction
-from delira.training.callbacks.abstract_callback import CallbackList
 from delira.trial.backends import backend_of, shown
 from delira.trial.bridge import experiment_of
 from delira.trial.closures import Closure, base_closure, combined_closure, optimizers_of

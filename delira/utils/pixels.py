@@ -25,7 +25,7 @@ def visible(picture: np.ndarray) -> np.ndarray:
 
 
 def side_by_side(pictures: np.ndarray, columns: int = 8, padding: int = 2, pad_value: float = 0.0) -> np.ndarray:
-    """Lay numbers of shape ``(n, c, h, w)`` out in rows, as :func:`delira.training.callbacks.make_grid` says."""
+    """Lay numbers of shape ``(n, c, h, w)`` out in rows, as :func:`delira.callbacks.make_grid` says."""
     n, c, h, w = pictures.shape
     columns = min(n, columns)
     rows = math.ceil(n / columns)

@@ -55,10 +55,10 @@ _ON_DISK = {
     "delira.runs.fold_result": "delira.training.result",
     "delira.settings.config": "delira.training.config",
     "delira.settings.signatures": "delira.training.signatures",
-    "delira.training.callbacks.imaging.callback:CachingImagingCallback": "delira.training.callbacks.imaging.caching",
-    "delira.training.callbacks.imaging.callback:MakeGrid": "delira.training.callbacks.imaging.caching",
-    "delira.training.callbacks.schedules.cycles": "delira.training.callbacks.cycles",
-    "delira.training.callbacks.schedules.for_all": "delira.training.callbacks.schedules",
+    "delira.callbacks.imaging.callback:CachingImagingCallback": "delira.training.callbacks.imaging.caching",
+    "delira.callbacks.imaging.callback:MakeGrid": "delira.training.callbacks.imaging.caching",
+    "delira.callbacks.schedules.cycles": "delira.training.callbacks.cycles",
+    "delira.callbacks.schedules.for_all": "delira.training.callbacks.schedules",
     "delira.training.trainer": "delira.training.base_trainer",
     "delira.trial.bridge": "delira.training.trial.bridge",
     "delira.trial.class_appearance": "delira.training.callbacks.imaging.appearance",
@@ -66,6 +66,10 @@ _ON_DISK = {
     "delira.trial.moving": "delira.training.trial.moving",
     "delira.trial.trial": "delira.training.trial.trial",
 }
+
+
+#: the same for a whole package
+_CALLBACKS, _CALLBACKS_ON_DISK = "delira.callbacks.", "delira.training.callbacks."
 
 
 class Unresolved:
@@ -165,7 +169,10 @@ def name_of(value: object) -> str | None:
 
 def module_on_disk(module: str, name: str = "") -> str:
     """Return the module under which files know a name of a module of delira, wherever that lies today."""
-    return _ON_DISK.get(f"{module}:{name.partition('.')[0]}") or _ON_DISK.get(module, module)
+    known = _ON_DISK.get(f"{module}:{name.partition('.')[0]}") or _ON_DISK.get(module, module)
+    if known.startswith(_CALLBACKS):
+        return _CALLBACKS_ON_DISK + known.removeprefix(_CALLBACKS)
+    return known
 
 
 def class_on_disk(cls: type) -> str:
@@ -192,9 +199,11 @@ def walk(module: str, qualname: str) -> Any:
 
     Neither lazy modules nor module-level ``__getattr__`` are triggered: nothing is imported.
     """
-    found = _walk(module, qualname)
-    moved = (_walk(today.partition(":")[0], qualname) for today, before in _ON_DISK.items() if before == module)
-    return found if found is not NOTHING else next((each for each in moved if each is not NOTHING), NOTHING)
+    places = [module, *(today.partition(":")[0] for today, before in _ON_DISK.items() if before == module)]
+    if module.startswith(_CALLBACKS_ON_DISK):
+        places.append(_CALLBACKS + module.removeprefix(_CALLBACKS_ON_DISK))
+    found = (_walk(place, qualname) for place in places)
+    return next((each for each in found if each is not NOTHING), NOTHING)
 
 
 def _walk(module: str, qualname: str) -> Any:

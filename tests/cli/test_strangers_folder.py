@@ -233,7 +233,7 @@ def test_a_column_of_the_history_is_no_formula(tmp_path):
     """The names of metrics head the table of epochs."""
     import csv
 
-    from delira.training.callbacks.history import HistoryWriter
+    from delira.callbacks.history import HistoryWriter
 
     state = types.SimpleNamespace(history=[{"epoch": 1, '=HYPERLINK("x")': 0.5, "a,b": -1.0}])
     HistoryWriter(tmp_path).at_training_begin(types.SimpleNamespace(state=state))

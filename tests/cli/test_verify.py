@@ -12,6 +12,7 @@ from edited_files import read_plain
 from problems import linear_problem
 from small_backends import toy_kit
 
+from delira.callbacks.history import HistoryWriter
 from delira.cli.runs import Filter, list_runs
 from delira.cli.verify import verify
 from delira.data_loading import BaseDataManager
@@ -20,7 +21,6 @@ from delira.runs.locate import locate_run
 from delira.runs.stored_run import read_history
 from delira.training import KFoldResult
 from delira.training.callbacks import AbstractCallback
-from delira.training.callbacks.history import HistoryWriter
 from delira.utils.seal import unsealed
 
 

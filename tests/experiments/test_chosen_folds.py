@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from small_backends import build_kit
 
+from delira.callbacks.fold_table import FoldTable
 from delira.errors import ConfigError
 from delira.experiments.command_line import fold_numbers
 from delira.runs.stored_run import read_run
 from delira.training import KFoldResult
-from delira.training.callbacks.fold_table import FoldTable
 
 
 def rmse(y_true, y_pred):

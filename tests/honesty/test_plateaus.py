@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from delira.training.callbacks.schedules.rates import PlateauRate
+from delira.callbacks.schedules.rates import PlateauRate
 
 
 class Optimizer:

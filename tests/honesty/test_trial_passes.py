@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from trial_makers import DIFFERENTIABLE, INPUTS, TARGETS, line_trial, need
 
+from delira.callbacks.imaging import FromState, MakeGrid
 from delira.errors import TrainingInterrupted
 from delira.metrics import MetricList, lambda_metric
 from delira.state import BATCH, EPOCH, INPUT, LOSS, STOP_TRAINING, Y_PRED
 from delira.training.callbacks import ManifoldMixup, on_end_epoch, on_step_training, on_step_validation
-from delira.training.callbacks.imaging import FromState, MakeGrid
 from delira.trial import base_closure
 
 BACKENDS = pytest.mark.parametrize("framework", DIFFERENTIABLE)

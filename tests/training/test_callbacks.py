@@ -544,8 +544,8 @@ class FakeBar:
 
 def test_in_a_terminal_a_bar_counts_the_steps_of_the_whole_run(kit, tmp_path, manager, monkeypatch):
     monkeypatch.setattr(FakeBar, "made", [])
-    monkeypatch.setattr("delira.training.callbacks.progress._bar_class", lambda: FakeBar)
-    monkeypatch.setattr("delira.training.callbacks.progress.PAUSE", 1e9)  # no look at single steps but the first
+    monkeypatch.setattr("delira.callbacks.progress._bar_class", lambda: FakeBar)
+    monkeypatch.setattr("delira.callbacks.progress.PAUSE", 1e9)  # no look at single steps but the first
     kit.trainer(tmp_path).train(1, manager())
     resumed = kit.trainer(tmp_path, callbacks=[ProgressBar()])
     resumed.train(3, manager())

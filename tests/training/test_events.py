@@ -6,11 +6,11 @@ from small_backends import build_kit
 from traced_events import TRACES, golden
 
 from delira import state as keys
+from delira.callbacks.abstract_callback import CallbackList
+from delira.callbacks.hooks import Callback
 from delira.errors import ConfigError
 from delira.state import State
 from delira.training.callbacks import AbstractCallback
-from delira.training.callbacks.abstract_callback import CallbackList
-from delira.training.callbacks.hooks import Callback
 from delira.training.events import telling_the_end
 
 

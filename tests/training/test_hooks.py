@@ -6,12 +6,8 @@ import numpy as np
 import pytest
 
 from delira import state as keys
-from delira.data_loading import BaseDataManager
-from delira.errors import ConfigError
-from delira.state import LOSS, State, state_key
-from delira.training.callbacks import AbstractCallback, CallbackList
-from delira.training.callbacks.abstract_callback import HOOKS
-from delira.training.callbacks.decorators import (
+from delira.callbacks.abstract_callback import HOOKS
+from delira.callbacks.decorators import (
     add_to_loss,
     bind_to,
     on_backward,
@@ -27,7 +23,11 @@ from delira.training.callbacks.decorators import (
     only_if,
     traceable,
 )
-from delira.training.callbacks.hooks import Callback
+from delira.callbacks.hooks import Callback
+from delira.data_loading import BaseDataManager
+from delira.errors import ConfigError
+from delira.state import LOSS, State, state_key
+from delira.training.callbacks import AbstractCallback, CallbackList
 
 
 class Journal(Callback):

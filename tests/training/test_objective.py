@@ -8,11 +8,7 @@ from bare_parts import SHOWN, Parts
 from small_backends import build_kit
 
 from delira import state as keys
-from delira.contract import Step
-from delira.errors import ConfigError, NetworkError
-from delira.state import CRITERION, DATA, EPOCH, METRICS, MODEL, OPTIMIZER, PHASE, TEST_DATA, X
-from delira.training.callbacks import CSVLogger, EarlyStopping, UnpackState
-from delira.training.callbacks.decorators import (
+from delira.callbacks.decorators import (
     on_end_epoch,
     on_end_validation,
     on_sample,
@@ -21,6 +17,10 @@ from delira.training.callbacks.decorators import (
     on_step_training,
     on_step_validation,
 )
+from delira.contract import Step
+from delira.errors import ConfigError, NetworkError
+from delira.state import CRITERION, DATA, EPOCH, METRICS, MODEL, OPTIMIZER, PHASE, TEST_DATA, X
+from delira.training.callbacks import CSVLogger, EarlyStopping, UnpackState
 from delira.training.objective import Objective, single
 
 BACKENDS = ("torch", "tensorflow", "jax")

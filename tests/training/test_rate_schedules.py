@@ -4,8 +4,8 @@ import math
 
 import pytest
 
+from delira.callbacks.schedules import rates
 from delira.errors import ConfigError
-from delira.training.callbacks.schedules import rates
 
 
 class Optimizer:

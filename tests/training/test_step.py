@@ -5,10 +5,10 @@ import pytest
 from bare_parts import SHOWN, Parts
 
 from delira import state as keys
+from delira.callbacks.hooks import Callback
 from delira.contract import NO_HOOKS
 from delira.errors import NetworkError
 from delira.training.callbacks import AbstractCallback
-from delira.training.callbacks.hooks import Callback
 
 
 def test_another_closure_with_other_arguments_is_called_from_then_on(kit, tmp_path, manager):

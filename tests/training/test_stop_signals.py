@@ -16,11 +16,11 @@ import pytest
 import small_backends
 from problems import linear_problem
 
+from delira.callbacks.hooks import Callback
 from delira.data_loading import BaseDataManager
 from delira.errors import TrainingInterrupted
 from delira.state import EPOCH
 from delira.training.callbacks import SWA
-from delira.training.callbacks.hooks import Callback
 
 pytestmark = pytest.mark.forks
 

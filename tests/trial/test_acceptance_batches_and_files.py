@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from kits import case, quiet
 
+from delira.callbacks.abstract_callback import HOOKS
+from delira.callbacks.decorators import on_backward, on_sample
+from delira.callbacks.hooks import Callback
 from delira.state import BATCH, ITERATOR, METRICS, MODEL, PHASE, Y_PRED, Y_TRUE, X
 from delira.training.callbacks import MostRecent
-from delira.training.callbacks.abstract_callback import HOOKS
-from delira.training.callbacks.decorators import on_backward, on_sample
-from delira.training.callbacks.hooks import Callback
 
 WEIGHT = np.array([[1.0, -1.0], [0.5, -2.0]], "f4")
 

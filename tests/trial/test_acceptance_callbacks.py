@@ -8,8 +8,7 @@ from kits import WEIGHT, case, descend, quiet
 
 import delira
 from delira import state as keys
-from delira.state import CRITERION, EPOCH, GRADIENTS, LOSS, MODEL, OPTIMIZER, Y_PRED, Y_TRUE, X
-from delira.training.callbacks.decorators import (
+from delira.callbacks.decorators import (
     add_to_loss,
     on_backward,
     on_criterion,
@@ -25,7 +24,8 @@ from delira.training.callbacks.decorators import (
     only_if,
     traceable,
 )
-from delira.training.callbacks.hooks import Callback
+from delira.callbacks.hooks import Callback
+from delira.state import CRITERION, EPOCH, GRADIENTS, LOSS, MODEL, OPTIMIZER, Y_PRED, Y_TRUE, X
 
 
 @case(5)

@@ -12,11 +12,7 @@ from sklearn.metrics import accuracy_score, log_loss
 
 import delira
 from delira import state as keys
-from delira.data_loading import BaseDataManager
-from delira.errors import ConfigError, NetworkError
-from delira.metrics import Metric, mean, running_mean, std
-from delira.state import HISTORY, ITERATOR, METRICS, MODEL, Y_PRED, Y_TRUE, X, state_key
-from delira.training.callbacks.decorators import (
+from delira.callbacks.decorators import (
     on_criterion,
     on_end_epoch,
     on_forward,
@@ -25,7 +21,11 @@ from delira.training.callbacks.decorators import (
     once,
     once_per_epoch,
 )
-from delira.training.callbacks.hooks import Callback
+from delira.callbacks.hooks import Callback
+from delira.data_loading import BaseDataManager
+from delira.errors import ConfigError, NetworkError
+from delira.metrics import Metric, mean, running_mean, std
+from delira.state import HISTORY, ITERATOR, METRICS, MODEL, Y_PRED, Y_TRUE, X, state_key
 
 
 def learner():

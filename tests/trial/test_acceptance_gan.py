@@ -5,11 +5,11 @@ import pytest
 from kits import case, quiet
 
 import delira
+from delira.callbacks.decorators import add_to_loss, on_backward, on_step_training
+from delira.callbacks.hooks import Callback
 from delira.errors import ConfigError
 from delira.metrics import mean, running_mean
 from delira.state import CLOSURE, GRADIENTS, OPTIMIZER, Y_PRED, X
-from delira.training.callbacks.decorators import add_to_loss, on_backward, on_step_training
-from delira.training.callbacks.hooks import Callback
 from delira.trial import base_closure, combined_closure, standard_closure
 
 FAKE, D_FAKE, D_FAKE_DETACHED, D_REAL = (delira.state_key(f"ac_gan_{name}") for name in ("x", "fake", "off", "real"))

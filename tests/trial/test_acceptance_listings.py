@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from kits import WEIGHT, case, quiet
 
+from delira.callbacks.decorators import on_backward, on_criterion, on_step_training, traceable
 from delira.metrics import Metric, MetricTree, default_for_key, mean, running_mean, std, var
 from delira.metrics.tree import registry
 from delira.state import GRADIENTS, LOSS, MODEL, Y_PRED, Y_TRUE
 from delira.training.callbacks import L1WeightDecay, L2WeightDecay
-from delira.training.callbacks.decorators import on_backward, on_criterion, on_step_training, traceable
 
 
 def decay_in(kit, in_place):

@@ -6,11 +6,7 @@ from kits import case, quiet
 from PIL import Image
 
 import delira
-from delira.errors import ConfigError
-from delira.metrics import Metric, to_dict
-from delira.state import BATCH, METRICS, MODEL, PHASE, PREDICTION, TARGET, TEST_DATA, Y_PRED, X
-from delira.training.callbacks import ExponentialLR, L2WeightDecay
-from delira.training.callbacks.decorators import (
+from delira.callbacks.decorators import (
     add_to_loss,
     on_end_validation,
     on_step_training,
@@ -18,7 +14,11 @@ from delira.training.callbacks.decorators import (
     only_if,
     traceable,
 )
-from delira.training.callbacks.imaging import MakeGrid, make_grid
+from delira.callbacks.imaging import MakeGrid, make_grid
+from delira.errors import ConfigError
+from delira.metrics import Metric, to_dict
+from delira.state import BATCH, METRICS, MODEL, PHASE, PREDICTION, TARGET, TEST_DATA, Y_PRED, X
+from delira.training.callbacks import ExponentialLR, L2WeightDecay
 
 # ------------------------------------------------------------------ SVM
 

@@ -5,12 +5,12 @@ import pytest
 from kits import WEIGHT, case, descend, needs_checkpoints, quiet
 
 from delira import state as keys
-from delira.state import EPOCH, Y_PRED
-from delira.training.callbacks import Best, EarlyStopping, StepLR
-from delira.training.callbacks.decorators import (
+from delira.callbacks.decorators import (
     once,
 )
-from delira.training.callbacks.hooks import Callback
+from delira.callbacks.hooks import Callback
+from delira.state import EPOCH, Y_PRED
+from delira.training.callbacks import Best, EarlyStopping, StepLR
 
 
 @case(1, "torch", "tensorflow", "jax", "sklearn")

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import delira
+from delira.callbacks.decorators import on_end_epoch
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError
-from delira.training.callbacks.decorators import on_end_epoch
 
 
 def torch_parts():

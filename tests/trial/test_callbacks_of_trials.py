@@ -10,6 +10,16 @@ import pytest
 from event_files import read_events
 from kits import BACKENDS, TORCH, WEIGHT, descend, quiet
 
+from delira.callbacks.decorators import (
+    on_criterion,
+    on_end_epoch,
+    on_start_training,
+    on_step_training,
+    on_step_validation,
+    traceable,
+)
+from delira.callbacks.hooks import Callback
+from delira.callbacks.imaging import ImagingCallback, MakeGrid
 from delira.metrics import lambda_metric, mean
 from delira.state import LOSS, MODEL, Y_TRUE, X, state_key
 from delira.training.callbacks import (
@@ -37,16 +47,6 @@ from delira.training.callbacks import (
     get_writer,
     mixup_loss,
 )
-from delira.training.callbacks.decorators import (
-    on_criterion,
-    on_end_epoch,
-    on_start_training,
-    on_step_training,
-    on_step_validation,
-    traceable,
-)
-from delira.training.callbacks.hooks import Callback
-from delira.training.callbacks.imaging import ImagingCallback, MakeGrid
 
 
 def batches_of(x, y, size):
@@ -470,7 +470,7 @@ def test_t03_grids_of_images_are_made_in_a_real_run(kit, tmp_path):
 
 @TORCH
 def test_t03b_live_plots_draw_with_the_packages_of_today(kit, line):
-    """What a notebook shows of it is looked at by tests/training/callbacks/test_live_plot.py, which is slow."""
+    """What a notebook shows of it is looked at by tests/callbacks/test_live_plot.py, which is slow."""
     pytest.importorskip("matplotlib", reason="the plots are of the package matplotlib")
     net, plot = kit.linear(WEIGHT), LiveLossPlot()
     trial = quiet(net, kit.sgd(net, 0.05), kit.mse, ["loss"], [plot])

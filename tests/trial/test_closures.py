@@ -9,9 +9,7 @@ import pytest
 from kits import BACKENDS, TORCH, WEIGHT, linear_trial, quiet, tunable_trial
 
 from delira import state as keys
-from delira.errors import ConfigError
-from delira.state import GRADIENTS, LOSS, MODEL, Y_PRED, Y_TRUE, X
-from delira.training.callbacks.decorators import (
+from delira.callbacks.decorators import (
     add_to_loss,
     on_backward,
     on_criterion,
@@ -19,6 +17,8 @@ from delira.training.callbacks.decorators import (
     on_sample,
     on_step_training,
 )
+from delira.errors import ConfigError
+from delira.state import GRADIENTS, LOSS, MODEL, Y_PRED, Y_TRUE, X
 from delira.trial import base_closure, standard_closure
 
 

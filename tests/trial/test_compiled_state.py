@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from kits import BACKENDS, WEIGHT, quiet, tunable_trial
 
-from delira.state import BATCH, EPOCH, LOSS, Y_PRED, X, state_key
-from delira.training.callbacks.decorators import (
+from delira.callbacks.decorators import (
     add_to_loss,
     on_forward,
     on_sample,
     on_start_epoch,
     traceable,
 )
+from delira.state import BATCH, EPOCH, LOSS, Y_PRED, X, state_key
 
 compiled_backends = pytest.mark.parametrize("kit", ["tensorflow", "jax"], indirect=True)
 ARRAYS = np.ones((8, 3), "f4"), np.zeros((8, 2), "f4")

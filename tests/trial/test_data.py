@@ -5,13 +5,13 @@ import pytest
 from kits import BACKENDS, TORCH, WEIGHT, linear_trial, quiet, tunable_trial
 
 from delira import state as keys
-from delira.errors import ConfigError, DataError
-from delira.state import BATCH, OPTIMIZER, STOP_TRAINING, Y_PRED, Y_TRUE, X, state_key
-from delira.training.callbacks.decorators import (
+from delira.callbacks.decorators import (
     on_end_training,
     on_step_training,
     on_step_validation,
 )
+from delira.errors import ConfigError, DataError
+from delira.state import BATCH, OPTIMIZER, STOP_TRAINING, Y_PRED, Y_TRUE, X, state_key
 
 
 @TORCH

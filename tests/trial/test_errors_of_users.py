@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from kits import BACKENDS, TORCH, WEIGHT, quiet, tunable_trial
 
-from delira.state import BATCH, LOSS, Y_PRED, state_key
-from delira.training.callbacks import (
-    TerminateOnNaN,
-)
-from delira.training.callbacks.decorators import (
+from delira.callbacks.decorators import (
     on_criterion,
     on_step_training,
     traceable,
+)
+from delira.state import BATCH, LOSS, Y_PRED, state_key
+from delira.training.callbacks import (
+    TerminateOnNaN,
 )
 
 

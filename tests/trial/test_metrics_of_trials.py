@@ -9,18 +9,18 @@ import pytest
 from kits import BACKENDS, TORCH, WEIGHT, linear_trial, quiet
 
 from delira import state as keys
-from delira.errors import ConfigError, DataError
-from delira.metrics import CategoricalAccuracy, lambda_metric, mean, std, var
-from delira.state import LOSS, METRICS, Y_PRED, Y_TRUE, state_key
-from delira.training.callbacks import (
-    CSVLogger,
-)
-from delira.training.callbacks.decorators import (
+from delira.callbacks.decorators import (
     on_end_epoch,
     on_end_training,
     on_end_validation,
     on_step_training,
     on_step_validation,
+)
+from delira.errors import ConfigError, DataError
+from delira.metrics import CategoricalAccuracy, lambda_metric, mean, std, var
+from delira.state import LOSS, METRICS, Y_PRED, Y_TRUE, state_key
+from delira.training.callbacks import (
+    CSVLogger,
 )
 
 

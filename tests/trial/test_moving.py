@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from kits import DIFFERENTIABLE, build_kit, quiet
 
+from delira.callbacks.decorators import on_step_training
 from delira.errors import ConfigError
 from delira.state import DATA_TYPE, DEVICE, TEST_DATA, Y_PRED, X
-from delira.training.callbacks.decorators import on_step_training
 from delira.trial import deep_to
 
 Pair = namedtuple("Pair", "first second")

@@ -11,6 +11,20 @@ from own_networks import OWN_NETWORKS, regression
 
 import delira
 from delira import state as keys
+from delira.callbacks.decorators import (
+    on_checkpoint,
+    on_criterion,
+    on_criterion_validation,
+    on_end,
+    on_end_epoch,
+    on_end_training,
+    on_end_validation,
+    on_start_epoch,
+    on_step_training,
+    on_step_validation,
+    once_per_epoch,
+    traceable,
+)
 from delira.errors import DataError
 from delira.state import BATCH, EPOCH, LOSS, METRICS, PHASE, Y_PRED, Y_TRUE, state_key
 from delira.training.callbacks import (
@@ -26,20 +40,6 @@ from delira.training.callbacks import (
     StepLR,
     TensorBoard,
     mixup_loss,
-)
-from delira.training.callbacks.decorators import (
-    on_checkpoint,
-    on_criterion,
-    on_criterion_validation,
-    on_end,
-    on_end_epoch,
-    on_end_training,
-    on_end_validation,
-    on_start_epoch,
-    on_step_training,
-    on_step_validation,
-    once_per_epoch,
-    traceable,
 )
 
 KL = state_key("kl_of_passes")

@@ -9,9 +9,7 @@ import weakref
 from kits import BACKENDS, TORCH, WEIGHT, linear_trial, quiet
 
 from delira import state as keys
-from delira.metrics import lambda_metric, mean
-from delira.state import EPOCH, LOSS, Y_PRED, Y_TRUE, state_key
-from delira.training.callbacks.decorators import (
+from delira.callbacks.decorators import (
     on_criterion,
     on_end_epoch,
     on_sample,
@@ -19,6 +17,8 @@ from delira.training.callbacks.decorators import (
     on_start_validation,
     on_step_training,
 )
+from delira.metrics import lambda_metric, mean
+from delira.state import EPOCH, LOSS, Y_PRED, Y_TRUE, state_key
 
 KL = state_key("kl_of_asks")
 

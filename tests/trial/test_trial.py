@@ -11,14 +11,14 @@ from kits import BACKENDS, DIFFERENTIABLE, TORCH, WEIGHT, build_kit, descend, li
 from own_networks import OWN_NETWORKS, regression
 
 from delira import state as keys
-from delira.errors import ConfigError, NonFiniteLossError
-from delira.state import EPOCH, MODEL, Y_PRED
-from delira.training.callbacks import ExponentialLR, Profiler
-from delira.training.callbacks.decorators import (
+from delira.callbacks.decorators import (
     add_to_loss,
     on_start_epoch,
     on_step_training,
 )
+from delira.errors import ConfigError, NonFiniteLossError
+from delira.state import EPOCH, MODEL, Y_PRED
+from delira.training.callbacks import ExponentialLR, Profiler
 from delira.trial import base_closure
 
 

@@ -8,10 +8,7 @@ import pytest
 from kits import BACKENDS, DIFFERENTIABLE, TORCH, WEIGHT, linear_trial, quiet
 
 from delira import state as keys
-from delira.errors import ConfigError
-from delira.state import BATCH, EPOCH, MODEL, OPTIMIZER, Y_PRED, Y_TRUE
-from delira.training.callbacks import StepLR
-from delira.training.callbacks.decorators import (
+from delira.callbacks.decorators import (
     on_criterion,
     on_end_epoch,
     on_forward,
@@ -19,6 +16,9 @@ from delira.training.callbacks.decorators import (
     on_start_epoch,
     on_step_training,
 )
+from delira.errors import ConfigError
+from delira.state import BATCH, EPOCH, MODEL, OPTIMIZER, Y_PRED, Y_TRUE
+from delira.training.callbacks import StepLR
 
 
 @pytest.mark.sampled("pairs")

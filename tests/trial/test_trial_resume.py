@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import delira
+from delira.callbacks.decorators import on_step_training
 from delira.data_loading import BaseDataManager
 from delira.state import EPOCH, LOSS
-from delira.training.callbacks.decorators import on_step_training
 
 
 def parts(backend):

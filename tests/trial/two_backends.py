@@ -7,8 +7,8 @@ import numpy as np
 from kits import build_kit, quiet
 from two_processes_data import batches
 
+from delira.callbacks.decorators import on_backward, on_init
 from delira.state import GRADIENTS
-from delira.training.callbacks.decorators import on_backward, on_init
 
 
 def meet(rank, socket):

@@ -8,8 +8,8 @@ import torch.distributed as dist
 from two_processes_data import batches
 
 import delira
+from delira.callbacks.decorators import on_backward, on_init
 from delira.state import GRADIENTS, MODEL
-from delira.training.callbacks.decorators import on_backward, on_init
 
 
 @on_init

@@ -108,7 +108,7 @@ def test_an_error_inside_a_backend_is_not_taken_for_a_missing_framework():
     assert run_without("no_such_package", code).split() == ["ModuleNotFoundError", "delira.backends.torch"]
 
 
-@pytest.mark.parametrize("module", ["models", "training", "training.callbacks", "training.train_utils", "io"])
+@pytest.mark.parametrize("module", ["models", "training", "callbacks", "training.train_utils", "io"])
 def test_an_unknown_attribute_is_an_attribute_error(module):
     imported = __import__(f"delira.{module}", fromlist=["*"])
     with pytest.raises(AttributeError, match=f"module 'delira.{module}' has no attribute 'no_such_name'"):

@@ -4,10 +4,10 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from delira.callbacks.abstract_callback import AbstractCallback
+from delira.callbacks.schedules import rates, schedule
+from delira.callbacks.schedules.arguments import as_number
 from delira.errors import ConfigError
-from delira.training.callbacks.abstract_callback import AbstractCallback
-from delira.training.callbacks.schedules import rates, schedule
-from delira.training.callbacks.schedules.arguments import as_number
 
 
 class DefaultJaxSchedulerCallback(rates.RateSchedule):

@@ -11,13 +11,13 @@ from delira.backends.sklearn.checkpoints import check_writable
 from delira.backends.sklearn.labels import find_classes, find_columns
 from delira.backends.sklearn.naming import name_of
 from delira.backends.sklearn.network import SklearnEstimator, is_estimator
+from delira.callbacks import ProgressBar
 from delira.contract.kinds import Network
 from delira.errors import ConfigError
 from delira.experiments.experiment import BaseExperiment
 from delira.experiments.run_request import RunRequest, as_parameters
 from delira.metrics import MetricSet
 from delira.settings.config import TrainerConfig
-from delira.training.callbacks import ProgressBar
 from delira.training.objective import Objective
 from delira.training.trainer import BaseNetworkTrainer
 

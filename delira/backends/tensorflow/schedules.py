@@ -6,10 +6,10 @@ from typing import Any
 
 import keras
 
+from delira.callbacks.abstract_callback import AbstractCallback
+from delira.callbacks.schedules import rates, schedule
+from delira.callbacks.schedules.arguments import as_list, as_number
 from delira.errors import ConfigError
-from delira.training.callbacks.abstract_callback import AbstractCallback
-from delira.training.callbacks.schedules import rates, schedule
-from delira.training.callbacks.schedules.arguments import as_list, as_number
 from delira.utils.checks import check_numbers
 
 

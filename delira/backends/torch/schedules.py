@@ -7,14 +7,14 @@ from typing import Any
 
 import torch
 
+from delira.callbacks.abstract_callback import AbstractCallback
+from delira.callbacks.monitor import mode_of_plateau
+from delira.callbacks.schedules import schedule
+from delira.callbacks.schedules.arguments import check_finite, check_lowering, check_rates, plain_counts
+from delira.callbacks.schedules.rates import is_improvement
 from delira.contract.kinds import Optimizer
 from delira.errors import ConfigError
 from delira.metrics.direction import AUTO, as_mode
-from delira.training.callbacks.abstract_callback import AbstractCallback
-from delira.training.callbacks.monitor import mode_of_plateau
-from delira.training.callbacks.schedules import schedule
-from delira.training.callbacks.schedules.arguments import check_finite, check_lowering, check_rates, plain_counts
-from delira.training.callbacks.schedules.rates import is_improvement
 
 _lr = torch.optim.lr_scheduler
 

@@ -17,7 +17,7 @@ class Bench:
 
     Parameters
     ----------
-    backend
+    tested
         The backend.
     folder
         An empty folder.

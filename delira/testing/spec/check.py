@@ -56,7 +56,7 @@ class Check:
 
         Parameters
         ----------
-        backend
+        tested
             The backend.
 
         Returns

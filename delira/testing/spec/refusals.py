@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
+from delira.callbacks import ExponentialMovingAverage
 from delira.errors import ConfigError
 from delira.io import export
 from delira.models import load_named_weights, named_weights
 from delira.testing.spec.bench import Bench
-from delira.training.callbacks import ExponentialMovingAverage
 
 
 def _train(**settings: Any) -> Callable[[Bench], None]:

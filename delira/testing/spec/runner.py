@@ -33,7 +33,7 @@ def check_backend(
 
     Parameters
     ----------
-    backend
+    tested
         The backend, filled in.
     only
         Names or areas of the checks to run, one or several, or a function that chooses; all if ``None``.

@@ -201,7 +201,7 @@ def check_filled_in(tested: BackendUnderTest) -> None:
 
     Parameters
     ----------
-    backend
+    tested
         The backend.
 
     Raises

@@ -8,10 +8,10 @@ from collections.abc import Generator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from delira import state as keys
+from delira.callbacks.abstract_callback import MEMORY, CallbackList
+from delira.callbacks.hooks import IN_STEP, PHASES
 from delira.contract.kinds import Data, Tree
 from delira.errors import ConfigError, DataError
-from delira.training.callbacks.abstract_callback import MEMORY, CallbackList
-from delira.training.callbacks.hooks import IN_STEP, PHASES
 from delira.training.checkpoints import losses_with_state
 from delira.training.data_position import batches_source, has_epochs, is_foreign_loader
 from delira.training.events import telling_the_end

@@ -321,7 +321,7 @@ ENTRIES = [
         free={"key": "any key of the state"},
     ),
     Entry(
-        name="delira.training.callbacks.make_grid",
+        name="delira.callbacks.make_grid",
         good=lambda folder: {"images": np.arange(4 * 2 * 3, dtype=np.float32).reshape(4, 1, 2, 3)},
         use=lambda grid, folder: grid.shape,
         expected=lambda arguments: (

@@ -178,7 +178,7 @@ ENTRIES = [
         needs="tensorboardX",
     ),
     Entry(
-        name="delira.training.callbacks.get_writer",
+        name="delira.callbacks.get_writer",
         good=of_writer,
         use=same_writer,
         expected=lambda arguments: True,
@@ -194,7 +194,7 @@ ENTRIES = [
         needs="tensorboardX",
     ),
     Entry(
-        name="delira.training.callbacks.close_writer",
+        name="delira.callbacks.close_writer",
         good=of_writer,
         use=closed,
         expected=lambda arguments: True,
@@ -203,7 +203,7 @@ ENTRIES = [
         needs="tensorboardX",
     ),
     Entry(
-        name="delira.training.callbacks.bc_loss",
+        name="delira.callbacks.bc_loss",
         good=lambda folder: {"prediction": SCORES, "target": SHARES},
         use=lambda loss, folder: float(loss),
         expected=divergence,
@@ -217,7 +217,7 @@ ENTRIES = [
         },
     ),
     Entry(
-        name="delira.training.callbacks.learned_weights",
+        name="delira.callbacks.learned_weights",
         good=state_of_fit,
         use=names_of_weights,
         expected=lambda arguments: ["bias", "weight"],

@@ -163,7 +163,7 @@ POINTS = [
     PutBack(
         point="47",
         what="nothing is better than a first value that is infinite",
-        file="delira/training/callbacks/schedules/rates.py",
+        file="delira/callbacks/schedules/rates.py",
         old="    if math.isinf(best):  # of which there is no part",
         new="    if False:",
         test="tests/honesty/test_plateaus.py::test_a_plateau_is_the_same_everywhere",
@@ -195,7 +195,7 @@ POINTS = [
     PutBack(
         point="32",
         what="trackers get neither parameters nor seed",
-        file="delira/training/callbacks/run_log.py",
+        file="delira/callbacks/run_log.py",
         old="                describe(facts_of(self._run, self._given_settings))",
         new="                pass",
         test="tests/logging/test_tracker_facts.py::test_a_run_tells_its_parameters_seed_fold_and_versions",

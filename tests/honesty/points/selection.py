@@ -61,7 +61,7 @@ POINTS = [
     PutBack(
         point="1",
         what="callbacks take what they do not know for better the smaller it is",
-        file="delira/training/callbacks/monitor.py",
+        file="delira/callbacks/monitor.py",
         old="        if is_larger is None:\n            raise ConfigError(",
         new="        if False:\n            raise ConfigError(",
         test=TEST + "test_a_callback_that_watches_an_unknown_score_must_be_told",
@@ -69,7 +69,7 @@ POINTS = [
     PutBack(
         point="1",
         what="a plateau of another value than the score lowers the rate while it improves",
-        file="delira/training/callbacks/monitor.py",
+        file="delira/callbacks/monitor.py",
         old='    return "max" if sign_of(AUTO, monitor, "ReduceLROnPlateau", trainer) < 0 else "min"',
         new='    return "min"',
         test=TEST + "test_a_plateau_of_another_value_than_the_score_knows_its_direction",

@@ -4,8 +4,8 @@ import pytest
 from small_backends import toy_kit
 
 from delira import state as keys
+from delira.callbacks.hooks import Callback
 from delira.errors import ConfigError, DataError
-from delira.training.callbacks.hooks import Callback
 from delira.training.finders.rehearsal import participants, rehearsing
 
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
+from delira.callbacks import ExponentialMovingAverage
 from delira.testing.spec.bench import Bench
 from delira.testing.spec.check import check
 from delira.testing.spec.reference import Dense, Sgd, descend, rmse
-from delira.training.callbacks import ExponentialMovingAverage
 
 
 def _by_hand(bench: Bench, n_epochs: int, decay: float) -> tuple[Dense, Dense]:

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
+from delira.callbacks import EarlyStopping
+from delira.callbacks.abstract_callback import EVENTS
 from delira.testing.spec.bench import Bench
 from delira.testing.spec.check import check
 from delira.testing.spec.reference import Sgd, descend, rmse, weighted
-from delira.training.callbacks import EarlyStopping
-from delira.training.callbacks.abstract_callback import EVENTS
 
 
 class Recorder:

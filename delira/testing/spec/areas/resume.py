@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
+from delira.callbacks import EarlyStopping, ExponentialMovingAverage
 from delira.testing.spec.bench import Bench, caught
 from delira.testing.spec.check import check
 from delira.testing.spec.reference import rmse
-from delira.training.callbacks import EarlyStopping, ExponentialMovingAverage
 
 Build = Callable[..., Any]
 

@@ -1,0 +1,348 @@
+"""Callbacks, and the list that calls them."""
+
+import functools
+import importlib
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, overload
+
+from delira.callbacks.events import EVENTS, HOOKS
+from delira.errors import ConfigError
+from delira.state import PHASE, State
+from delira.utils.suggest import did_you_mean
+
+if TYPE_CHECKING:
+    from delira.training.trainer import BaseNetworkTrainer
+
+
+class AbstractCallback:
+    """Override any moment; none must be. Each gets the trainer and, by keyword, the facts of the moment.
+
+    A callback acts on ``trainer.state`` (e.g. ``trainer.state.stop_training = True``) and returns
+    nothing. Any object with one of these methods is a callback; subclassing is not needed.
+
+    Each run of an experiment has a copy of its own. Attributes named in ``shared`` are not copied: live objects, e.g.
+    the trial of a search, which a run reports to.
+
+    Attributes
+    ----------
+    only_watches
+        Whether it changes no number of the training: it is not compared when a run is continued then.
+    shared
+        Names of attributes that all runs share.
+    """
+
+    only_watches = False
+    shared: tuple[str, ...] = ()
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+
+    def attach(self, trainer: "BaseNetworkTrainer") -> None:
+        """Called once with the complete trainer, before a checkpoint is read."""
+
+    def at_training_begin(self, trainer: "BaseNetworkTrainer", **facts: Any) -> Any:
+        """Called before the first epoch. Facts: ``num_epochs``, ``num_batches`` (``None`` if not known)."""
+
+    def at_training_end(self, trainer: "BaseNetworkTrainer", **facts: Any) -> Any:
+        """Called after the last epoch, also if the training failed. Facts: ``error`` (``None`` if it did not)."""
+
+    def at_epoch_begin(self, trainer: "BaseNetworkTrainer", **facts: Any) -> Any:
+        """Called before each epoch. Facts: ``curr_epoch``, ``num_epochs``, ``val_metrics``, ``val_score_key``.
+
+        Not again where a run continues inside an epoch: what it set then belongs into ``state_dict``.
+        """
+
+    def at_epoch_end(self, trainer: "BaseNetworkTrainer", **facts: Any) -> Any:
+        """Called after each epoch.
+
+        Facts: ``curr_epoch``, ``num_epochs``, ``metrics`` (every value of the epoch; also under the
+        historic name ``val_metrics``), ``val_score_key`` and ``is_best``.
+        """
+
+    def at_iter_begin(self, trainer: "BaseNetworkTrainer", **facts: Any) -> Any:
+        """Called before each step. Facts: ``iter_num`` (in the epoch, from 0), ``global_iter_num``,
+        ``curr_epoch``, ``data_dict`` (the batch), ``train``.
+        """
+
+    def at_iter_end(self, trainer: "BaseNetworkTrainer", **facts: Any) -> Any:
+        """Called after each step. Facts: those of its begin, ``losses``, ``metrics`` and ``predictions``
+        (device values: reading them waits for the device).
+        """
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what must survive a restart: plain numbers, strings, lists, dicts and arrays."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take a state back."""
+
+    def __repr__(self) -> str:
+        # of its arguments those that say in a few characters what they are
+        given = {name: vars(self).get(name) for name in inspect.signature(type(self)).parameters}
+        simple = [f"{name}={value!r}" for name, value in given.items() if isinstance(value, (str, int, float))]
+        return f"{type(self).__name__}({', '.join(each for each in simple if len(each) < _LONG)})"
+
+
+for _event in EVENTS:
+    getattr(AbstractCallback, _event).does_nothing = True
+
+#: characters of an argument that is left out of the name of a callback
+_LONG = 60
+#: what a dictionary returned by an old callback may set
+_RETURNABLE = ("stop_training",)
+
+
+class CallbackList:
+    """Calls callbacks in the order they were given, and only those that listen.
+
+    Of the hooks it is a callback itself: ``state[CALLBACK_LIST].on_forward(state)`` calls that of all, from a closure
+    that somebody has written by hand.
+
+    Parameters
+    ----------
+    callbacks
+        Callbacks, and lists of them.
+    """
+
+    def __init__(self, callbacks: Iterable[Any] = ()):
+        self._callbacks: list[Any] = []
+        #: hooks that were called, until somebody clears it
+        self.called: set[str] = set()
+        self._listeners: dict[str, list[tuple[Any, Any]]] = {event: [] for event in (*EVENTS, *HOOKS)}
+        if not isinstance(callbacks, Iterable):
+            raise ConfigError(f"callbacks are a list of callbacks, got {callbacks!r}")
+        for callback in callbacks:
+            self.append(callback)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._callbacks)
+
+    def __len__(self) -> int:
+        return len(self._callbacks)
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Any]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        return self._callbacks[index]
+
+    def append(self, callback: Any) -> None:
+        """Add a callback, or those of a list.
+
+        Raises
+        ------
+        ConfigError
+            If the object has none of the methods of a callback, or one whose name is none of a moment.
+        """
+        if isinstance(callback, (list, tuple, CallbackList)):
+            for one in callback:
+                self.append(one)
+            return
+        decorated = _decorated_methods(callback.__class__)
+        heard = (
+            []
+            if isinstance(callback, type)
+            else [
+                event
+                for event in self._listeners
+                if event not in decorated
+                and callable(method := getattr(callback, event, None))
+                and not getattr(method, "does_nothing", False)
+            ]
+        )
+        if not heard and not isinstance(callback, AbstractCallback):
+            raise ConfigError(f"{callback!r} is no callback{_advice(callback)}")
+        _check_names(callback, decorated)
+        self._callbacks.append(callback)
+        for event in heard:
+            self._listeners[event].append((callback, getattr(callback, event)))
+        for name, hooks in decorated.items():
+            for hook in hooks:
+                self._listeners[hook].append((callback, getattr(callback, name)))
+
+    def __repr__(self) -> str:
+        return f"CallbackList({self._callbacks!r})"
+
+    def copy(self) -> "CallbackList":
+        """Return a list of its own of the same callbacks."""
+        return CallbackList(self._callbacks)
+
+    def hears(self, event: str) -> bool:
+        """Return True if any callback listens to an event, or a hook."""
+        return bool(self._listeners[event])
+
+    def at_hook(self, hook: str) -> list[Any]:
+        """Return the callbacks that listen to a hook."""
+        return [callback for callback, _ in self._listeners[hook]]
+
+    def fire(self, hook: str, state: State, phase: str) -> None:
+        """Call a hook of every callback that listens to it, and acts in this phase."""
+        self.called.add(hook)
+        for callback, method in self._listeners[hook]:
+            if phase in getattr(callback, "phases", (phase,)):
+                method(state)
+
+    def __getattr__(self, hook: str) -> Callable[[Any], None]:
+        if hook not in HOOKS:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {hook!r}")
+        return lambda state: self.fire(hook, state, state.get(PHASE, "fit"))
+
+    def notify(self, event: str, trainer: "BaseNetworkTrainer", **facts: Any) -> None:
+        """Call ``event`` of every callback that listens to it."""
+        for callback, method in self._listeners[event]:
+            returned = method(trainer, **facts)
+            if returned:
+                _apply(trainer, callback, event, returned)
+
+    def conclude(self, trainer: "BaseNetworkTrainer", error: BaseException | None) -> None:
+        """Call ``at_training_end`` and ``on_end`` of every callback, whatever fails; the first error is raised."""
+        first = error
+        for callback, method in self._listeners["at_training_end"]:
+            try:
+                if returned := method(trainer, error=error):
+                    _apply(trainer, callback, "at_training_end", returned)
+            except Exception as failure:
+                first = _first_of(first, failure, f"{type(callback).__name__}.at_training_end")
+        first = self.end(trainer.facts, "fit", first)
+        if first is not None and first is not error:
+            raise first
+
+    def end(self, state: State, phase: str, error: BaseException | None) -> BaseException | None:
+        """Call ``on_end`` of every callback, whatever fails; returns the first error."""
+        for callback, method in self._listeners["on_end"]:
+            if phase in getattr(callback, "phases", (phase,)):
+                try:
+                    method(state)
+                except Exception as failure:
+                    error = _first_of(error, failure, f"{type(callback).__name__}.on_end")
+        return error
+
+    def attach(self, trainer: "BaseNetworkTrainer") -> None:
+        """Show every callback the complete trainer.
+
+        Raises
+        ------
+        ConfigError
+            If one needs gradients, and nothing is differentiated.
+        """
+        for callback in self._callbacks:
+            if getattr(callback, "needs_gradients", False) and not trainer.backend.is_differentiable:
+                raise ConfigError(
+                    f"{type(callback).__name__} is for networks that learn by gradients, and in the backend "
+                    f"{trainer.backend.name!r} nothing is differentiated; leave the callback out"
+                )
+            if isinstance(callback, AbstractCallback):
+                callback.attach(trainer)
+
+    def state_dict(self) -> dict[str, Any]:
+        """States by name; a second callback of a class is called ``<Class>_1``."""
+        named = [(name, callback) for name, callback in self._named() if _has_state(callback)]
+        return {name: {**callback.state_dict(), **_memory_of(callback)} for name, callback in named}
+
+    def state_of(self, callback: object, states: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Return the state of one callback among states by name, if there is one."""
+        return next((states.get(name) for name, one in self._named() if one is callback), None)
+
+    def load_state_dict(self, states: Mapping[str, Any]) -> None:
+        """Give states back by name; callbacks without one stay as they are."""
+        for name, callback in self._named():
+            if name in states:
+                load_callback(callback, states[name])
+
+    def _named(self) -> Iterator[tuple[str, Any]]:
+        seen: dict[str, int] = {}
+        for callback in self._callbacks:
+            if not hasattr(callback, "state_dict") or not hasattr(callback, "load_state_dict"):
+                continue
+            name = type(callback).__name__
+            number = seen[name] = seen.get(name, -1) + 1
+            yield (f"{name}_{number}" if number else name), callback
+
+
+#: attribute of a callback that holds what the conditions of its methods remember (``once``)
+MEMORY = "delira_memory"
+
+
+def _first_of(error: BaseException | None, failure: Exception, where: str) -> BaseException:
+    """Return the first of two errors, told of the second."""
+    if error is None:
+        return failure
+    error.add_note(f"then {where} failed as well: {failure!r}")
+    return error
+
+
+def _has_state(callback: Any) -> bool:
+    is_default = getattr(callback.state_dict, "__func__", None) is AbstractCallback.state_dict
+    return not is_default or bool(_memory_of(callback))
+
+
+def _memory_of(callback: object) -> dict[str, Any]:
+    memory = getattr(callback, "__dict__", {}).get(MEMORY)
+    return {MEMORY: memory} if memory else {}
+
+
+def load_callback(callback: Any, state: Mapping[str, Any]) -> None:
+    """Give a callback its state back, and what its conditions remember."""
+    own = dict(state)
+    if (memory := own.pop(MEMORY, None)) is not None:
+        vars(callback)[MEMORY] = {name: dict(part) for name, part in memory.items()}
+    if own or not _memory_of(callback):
+        callback.load_state_dict(own)
+
+
+@functools.cache
+def _decorated_methods(cls: type) -> dict[str, tuple[str, ...]]:
+    """Methods that a class decorated with hooks, as ``@add_to_loss`` does: name -> hooks, those of bases first.
+
+    Raises
+    ------
+    ConfigError
+        If the class does not derive from a callback, so that they would never be called.
+    """
+    found = {}
+    for name in dict.fromkeys([name for base in reversed(cls.__mro__) for name in vars(base)]):
+        method = inspect.getattr_static(cls, name)
+        if hooks := getattr(method, "hooks", ()) if isinstance(method, AbstractCallback) else ():
+            found[name] = tuple(dict.fromkeys(hooks))
+    if found and not issubclass(cls, AbstractCallback):
+        raise ConfigError(
+            f"{cls.__name__}.{next(iter(found))} would never be called: derive {cls.__name__} from "
+            "delira.training.callbacks.Callback"
+        )
+    return found
+
+
+def _check_names(callback: object, decorated: Iterable[str]) -> None:
+    """Refuse methods that look like moments and are none: they would never be called."""
+    known = {*EVENTS, *HOOKS, *getattr(callback, "not_hooks", ()), *decorated}
+    for name in dir(type(callback)):
+        if name.startswith(("on_", "at_")) and name not in known and callable(getattr(type(callback), name)):
+            raise ConfigError(
+                f"{type(callback).__name__}.{name} would never be called: it is no moment of a training"
+                f"{did_you_mean(name, known)}"
+            )
+
+
+def _advice(callback: object) -> str:
+    """Return how something becomes a callback; many callbacks of other libraries are here, too."""
+    if isinstance(callback, type):
+        return ": it is a class, pass an instance"
+    if inspect.isroutine(callback):
+        return ": decorate the function with its moment, e.g. @delira.callbacks.on_step_training"
+    name = type(callback).__name__
+    own = importlib.import_module("delira.callbacks")
+    here = f"; use delira.training.callbacks.{name}" if name in own.__all__ else ""
+    return f": it has none of the methods {', '.join((*EVENTS, *HOOKS))}{here}"
+
+
+def _apply(trainer: "BaseNetworkTrainer", callback: object, event: str, returned: object) -> None:
+    """Set what an old callback returned, if it is one of a few known names."""
+    if not isinstance(returned, Mapping) or (unknown := [name for name in returned if name not in _RETURNABLE]):
+        what = f"the unknown entries {unknown}" if isinstance(returned, Mapping) else f"a {type(returned).__name__}"
+        raise ConfigError(
+            f"{type(callback).__name__}.{event} returned {what}; a callback returns nothing and acts on "
+            f"trainer.state (only {', '.join(_RETURNABLE)} may still be returned)"
+        )
+    for name, value in returned.items():
+        setattr(trainer.state, name, value)

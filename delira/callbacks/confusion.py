@@ -1,0 +1,276 @@
+"""Confusion matrices of passes over data, with the statistics of the library PyCM."""
+
+import inspect
+import logging
+import sys
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from delira.callbacks.hooks import Callback
+from delira.callbacks.monitor import trainer_of
+from delira.callbacks.names import fill_in, path_of
+from delira.callbacks.pass_choice import PassChoice, check_name
+from delira.errors import ConfigError
+from delira.metrics.tree.counts import ConfusionMatrix
+from delira.metrics.tree.metric import as_tree
+from delira.state import Y_PRED, Y_TRUE, State
+from delira.utils.arrays import Array
+from delira.utils.checks import check_whole
+from delira.utils.optional import import_optional
+from delira.utils.suggest import did_you_mean
+
+_log = logging.getLogger("delira")
+#: arguments of pycm.ConfusionMatrix that say what is counted: the fit does
+_NOT_GIVEN = ("actual_vector", "predict_vector", "matrix", "file", "threshold", "sample_weight")
+
+
+class PyCM(PassChoice, Callback):
+    """Count how often which label was taken for which, for a ``pycm.ConfusionMatrix`` at the end of the pass.
+
+    The fluent methods say of which passes (of validations, if none says so), and what is done with the matrix. It is
+    exact over batches of different sizes. Scores are argmaxed over the classes, as for the metric
+    ``confusion_matrix``. A pass without targets has none.
+
+    Parameters
+    ----------
+    num_classes
+        By default as many as the scores have, or as labels occur.
+    ignore_index
+        Targets that do not count; None for none.
+    pred_key, target_key
+        Keys of the state.
+    **kwargs
+        Further arguments of ``pycm.ConfusionMatrix``, e.g. ``classes=["cat", "dog"]``, which names the labels 0 and 1,
+        or ``digit``.
+
+    Raises
+    ------
+    ConfigError
+        If an argument is one of those that say what is counted; at the start of a fit, if PyCM does not take one, or
+        if one pass would overwrite the file of another.
+    MissingBackendError
+        At the start of a fit, if pycm is not installed.
+
+    References
+    ----------
+    Haghighi et al., PyCM: Multiclass confusion matrix library in Python, JOSS 2018, doi:10.21105/joss.00729.
+
+    Examples
+    --------
+    >>> callback = PyCM(classes=["cat", "dog"]).on_val().to_console().to_html_file("confusion_{epoch:02d}")
+    >>> sorted(callback.passes)
+    ['val']
+    """
+
+    phases = ("fit", "evaluate", "predict")
+
+    def __init__(
+        self,
+        num_classes: int | None = None,
+        ignore_index: int | None = -100,
+        pred_key: object = Y_PRED,
+        target_key: object = Y_TRUE,
+        **kwargs: Any,
+    ):
+        if taken := [name for name in _NOT_GIVEN if name in kwargs]:
+            raise ConfigError(f"PyCM: {taken[0]} cannot be given: the labels are those of the fit")
+        if num_classes is not None:
+            check_whole(self, at_least=1, num_classes=num_classes)
+        if ignore_index is not None:
+            check_whole(self, ignore_index=ignore_index)
+        settings = {"ignore_index": ignore_index, "pred_key": pred_key, "target_key": target_key}
+        counts = ConfusionMatrix(num_classes, **settings)
+        counts.name = "PyCM"  # by which its messages call it
+        self._tree = as_tree(counts)  # it reads predictions of which nobody says what they are as metrics do
+        self.target_key, self.kwargs = target_key, kwargs
+        self._handlers: list[Callable[[Any, State], Any]] = []
+        self._names: list[str] = []
+        self._has_seen = False
+        #: ways in which predictions were read that were said
+        self._told: set[str] = set()
+
+    # ------------------------------------------------------------------ what is done with the matrix
+
+    def with_handler(self, handler: Callable[[Any, State], Any]) -> Self:
+        """Call a function with each matrix; returns the callback.
+
+        Parameters
+        ----------
+        handler
+            Gets the ``pycm.ConfusionMatrix`` and the state.
+        """
+        self._handlers.append(handler)
+        return self
+
+    def to_state(self, key: object) -> Self:
+        """Put each matrix into the state; returns the callback.
+
+        Parameters
+        ----------
+        key
+            Under which it lies.
+        """
+        return self.with_handler(lambda matrix, state: state.update({key: matrix}))
+
+    def to_console(self, statistics: bool = False) -> Self:
+        """Write each matrix to the standard error stream; returns the callback.
+
+        Parameters
+        ----------
+        statistics
+            Whether its statistics follow, 170 lines.
+        """
+
+        def show(matrix: Array, state: State) -> None:
+            text = str(matrix)
+            sys.stderr.write(f"{text if statistics else text.partition('Overall Statistics')[0].rstrip()}\n")
+
+        return self.with_handler(show)
+
+    def to_pycm_file(self, filename: str | Path, **kwargs: Any) -> Self:
+        """Write each matrix and its statistics as a text; returns the callback.
+
+        Parameters
+        ----------
+        filename
+            A format over the state and its metrics, without ending, e.g. ``"confusion_{epoch}"``; ``.pycm`` is added,
+            and ``_fold_1`` and so on for the further folds of an experiment if there is no ``{fold}``.
+        **kwargs
+            Further arguments of ``pycm.ConfusionMatrix.save_stat``.
+        """
+        return self._to_file("save_stat", filename, kwargs)
+
+    def to_html_file(self, filename: str | Path, **kwargs: Any) -> Self:
+        """Write each matrix and its statistics as a page; returns the callback.
+
+        Parameters
+        ----------
+        filename
+            As for :meth:`to_pycm_file`; ``.html`` is added.
+        **kwargs
+            Further arguments of ``pycm.ConfusionMatrix.save_html``.
+        """
+        return self._to_file("save_html", filename, kwargs)
+
+    def to_csv_file(self, filename: str | Path, **kwargs: Any) -> Self:
+        """Write the statistics of each matrix as a table, and the matrix beside it; returns the callback.
+
+        Parameters
+        ----------
+        filename
+            As for :meth:`to_pycm_file`; ``.csv`` and ``_matrix.csv`` are added.
+        **kwargs
+            Further arguments of ``pycm.ConfusionMatrix.save_csv``.
+        """
+        return self._to_file("save_csv", filename, kwargs)
+
+    def to_obj_file(self, filename: str | Path, **kwargs: Any) -> Self:
+        """Write each matrix so that ``pycm.ConfusionMatrix(file=...)`` reads it; returns the callback.
+
+        Parameters
+        ----------
+        filename
+            As for :meth:`to_pycm_file`; ``.obj`` is added.
+        **kwargs
+            Further arguments of ``pycm.ConfusionMatrix.save_obj``.
+        """
+        return self._to_file("save_obj", filename, kwargs)
+
+    def to_pyplot(self, title: str = "Confusion matrix", **kwargs: Any) -> Self:
+        """Show each matrix by matplotlib.pyplot; returns the callback.
+
+        Parameters
+        ----------
+        title
+            A format over the state and its metrics.
+        **kwargs
+            Further arguments of ``pycm.ConfusionMatrix.plot``, e.g. ``normalized=True``.
+        """
+
+        def show(matrix: Array, state: State) -> None:
+            pyplot = import_optional("matplotlib.pyplot", "PyCM.to_pyplot", "matplotlib")
+            matrix.plot(**{"number_label": True, "title": fill_in(title, state, "PyCM.to_pyplot"), **kwargs})
+            pyplot.show()
+
+        return self.with_handler(show)
+
+    def _to_file(self, method: str, filename: str | Path, kwargs: Mapping[str, Any]) -> Self:
+        template = str(filename)
+
+        def write(matrix: Array, state: State) -> None:
+            path = self.file_of(template, path_of(template, state, "PyCM"), state)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ResourceWarning)  # it leaves closing to the collector
+                told = getattr(matrix, method)(str(path), **{"address": False, **kwargs})
+            if not told["Status"]:
+                raise OSError(f"PyCM: {path} cannot be written: {told['Message']}")
+
+        self._names.append(template)
+        return self.with_handler(write)
+
+    # ------------------------------------------------------------------ moments
+
+    def on_start(self, state: State) -> None:
+        """Refuse what PyCM does not take, and names under which passes would overwrite each other's files."""
+        known = list(inspect.signature(self._library().ConfusionMatrix.__init__).parameters)[1:]
+        if unknown := [name for name in self.kwargs if name not in known]:
+            raise ConfigError(f"PyCM takes no argument {unknown[0]!r}{did_you_mean(unknown[0], known)}")
+        for name in self._names:
+            check_name(name, self.passes, "PyCM")
+
+    def on_start_training(self, state: State) -> None:
+        """Begin to count; a pass that is continued is counted on."""
+        if not trainer_of(state).state.step_in_epoch:
+            self.on_start_validation(state)
+
+    def on_start_validation(self, state: State) -> None:
+        """Begin to count."""
+        self._tree.reset(state)
+        self._has_seen = False
+
+    def on_step_training(self, state: State) -> None:
+        """Count the labels of a batch, on the device."""
+        if self.looks_at(state) and state.get(self.target_key) is not None:
+            self._tree.process(state)
+            self._has_seen = True
+
+    def on_step_validation(self, state: State) -> None:
+        """Count the labels of a batch, on the device."""
+        self.on_step_training(state)
+
+    def on_end_training(self, state: State) -> None:
+        """Give the matrix out."""
+        if not self.looks_at(state) or not self._has_seen:
+            return
+        (found,) = self._tree.process_final(state).values()
+        if (way := self._tree.way) and way not in self._told:
+            self._told.add(way)
+            _log.warning(
+                "no known criterion and no output= says what predictions are, so by their values PyCM takes them for "
+                "%s; say output='logits', 'probabilities' or 'labels'", way,
+            )  # fmt: skip
+        if not isinstance(found, list):  # every target was one of those that do not count
+            return
+        matrix = self._library().ConfusionMatrix(matrix=found, **{"classes": list(range(len(found))), **self.kwargs})
+        for handler in self._handlers:
+            handler(matrix, state)
+
+    def on_end_validation(self, state: State) -> None:
+        """Give the matrix out."""
+        self.on_end_training(state)
+
+    def _library(self) -> Any:
+        return import_optional("pycm", "PyCM", "delira[logging]")
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what a pass that is continued has counted."""
+        return {"counts": self._tree.state_dict(), "has_seen": self._has_seen}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue the count of a checkpoint."""
+        counts = state["counts"]
+        self._tree.load_state_dict({"root": counts, "children": []} if "pairs" in counts else counts)
+        self._has_seen = bool(state["has_seen"])

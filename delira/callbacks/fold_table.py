@@ -1,0 +1,286 @@
+"""The folds of a cross-validation as a table that is drawn anew while they run, in a terminal or a notebook."""
+
+import contextlib
+import dataclasses
+import importlib
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from delira.callbacks.live_plot import LiveLossPlot
+from delira.callbacks.notebook_view import Panel, table_html
+from delira.callbacks.progress import PAUSE, ProgressBar, clock, in_notebook, in_terminal
+
+if TYPE_CHECKING:
+    from delira.training.trainer import BaseNetworkTrainer
+
+
+#: lines of the table that are no folds
+_FRAME = 7
+#: name -> least width, so that they stay where they are; the last takes what is left
+_COLUMNS = {"fold": 4, "epoch": 7, "time": 4, "left": 4, "best": 10, "values": 0}
+
+
+@dataclasses.dataclass
+class _Row:
+    """One fold."""
+
+    state: str = ""
+    """``""`` (waits), ``"runs"``, ``"done"``, ``"read"`` (of an earlier session), ``"not run"`` or ``"stopped"``."""
+    epoch: str = ""
+    left: float | None = None
+    best: str = ""
+    values: str = ""
+    began_at: float = 0.0
+    seconds: float | None = None
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        spent = self.seconds
+        if self.state == "runs":
+            spent = perf_counter() - self.began_at
+        time = "" if spent is None or spent != spent else clock(spent)
+        left = (
+            self.state
+            if self.state in ("read", "not run", "stopped")
+            else ""
+            if self.left is None
+            else clock(self.left)
+        )
+        return (self.epoch, time, left, self.best, self.values)
+
+
+class FoldTable:
+    """The folds of one cross-validation, as they are by now.
+
+    Parameters
+    ----------
+    n_folds
+        How many there are.
+    draw
+        Called with the table, and whether it is drawn for the last time.
+    """
+
+    def __init__(self, n_folds: int, draw: Callable[["FoldTable", bool], None]):
+        self.rows = [_Row() for _ in range(n_folds)]
+        self._draw, self._next, self._began_at = draw, 0.0, perf_counter()
+        self._pace, self.number = "", -1
+        self._signals: Any = None
+        self._trainer: Any = None
+        self._plot = LiveLossPlot()
+
+    def begin(self, number: int, trainer: "BaseNetworkTrainer") -> None:
+        """A fold begins, and its trainer tells the table in place of a bar; its curves replace those before."""
+        self.number, self._signals, self._trainer = number, trainer.stop_signals, trainer
+        self.rows[number] = _Row(state="runs", began_at=perf_counter())
+        trainer.make_bar = lambda label: ProgressBar(label, self)
+        trainer.make_plot = lambda: self._plot.keep_place(f"fold {number}")
+
+    def show(self, progress: ProgressBar, *, at_once: bool) -> None:
+        """Take over where the fold that runs is by now."""
+        row, trainer = self.rows[self.number], self._trainer
+        row.epoch = f"{progress.epoch}/{progress.num_epochs}"
+        row.left, row.values = progress.seconds_left, progress.shown_values()
+        self._pace = progress.shown_pace()
+        if trainer is not None and trainer.state.best_score is not None:
+            row.best = _best(trainer.state)
+        self._draw_if_due(at_once)
+
+    def end(self, fold: Any, *, was_read: bool = False) -> None:
+        """A fold has ended, or was read: its result stays."""
+        row, self._trainer = self.rows[fold.fold], None
+        row.state, row.left, row.seconds = "read" if was_read else "done", None, fold.seconds
+        row.epoch = str(len(fold.history)) if was_read else row.epoch
+        row.best = "" if fold.best_score is None else _best(fold)
+        row.values = "  ".join(f"{name} {float(value.mean()):.4g}" for name, value in fold.metrics.items())
+        self._draw_if_due(at_once=True)
+
+    def leave_out(self, number: int) -> None:
+        """Note that a fold was not asked for."""
+        self.rows[number].state = "not run"
+
+    def close(self) -> None:
+        """Draw it for the last time."""
+        for row in self.rows:
+            if row.state == "runs":
+                row.state, row.seconds = "stopped", perf_counter() - row.began_at
+        self._draw(self, True)
+
+    def _draw_if_due(self, at_once: bool) -> None:
+        if at_once or perf_counter() >= self._next:
+            self._draw(self, False)
+            self._next = perf_counter() + PAUSE
+
+    @property
+    def told(self) -> str:
+        """What a signal has written below the table."""
+        return "" if self._signals is None else self._signals.told
+
+    @property
+    def caption(self) -> str:
+        """Return how much of all folds is done."""
+        done = [row for row in self.rows if row.state in ("done", "read")]
+        parts = [f"{len(done)} of {len(self.rows)} folds", clock(perf_counter() - self._began_at)]
+        own = [row.seconds for row in done if row.state == "done" and row.seconds is not None]
+        waiting = sum(not row.state for row in self.rows)
+        running = [row for row in self.rows if row.state == "runs"]
+        if running:
+            row = running[0]
+            whole = sum(own) / len(own) if own else None
+            if whole is None and row.left is not None:
+                whole = row.left + perf_counter() - row.began_at
+            if whole is not None:
+                rest = row.left if row.left is not None else max(whole - (perf_counter() - row.began_at), 0)
+                parts.append(f"about {clock(rest + waiting * whole)} left")
+            parts.append(self._pace)
+        return " · ".join(part for part in parts if part)
+
+    def lines(self, height: int | None = None) -> list[tuple[str, _Row]]:
+        """Number and row of each fold, or of those around the one that runs, as many as the height allows."""
+        named = [(str(number), row) for number, row in enumerate(self.rows)]
+        if height is None or len(named) <= height:
+            return named
+        height = max(height, 1)
+        first = min(max(self.number - height + 2, 0), len(named) - height)
+        return named[first : first + height]
+
+
+def _best(found: Any) -> str:
+    return f"{found.best_score:.4g} @{found.best_epoch}"
+
+
+# ------------------------------------------------------------------ where it is drawn
+
+
+class _Terminal:
+    """Draws with rich, on the standard error stream; what others print stays above."""
+
+    def __init__(self) -> None:
+        rich_console, live = importlib.import_module("rich.console"), importlib.import_module("rich.live")
+        # the stream as it is: the table would else be redirected to itself
+        self.console = rich_console.Console(file=sys.stderr, highlight=False)
+        # without a thread: workers are forked beside none
+        self._live = live.Live(
+            console=self.console, auto_refresh=False, redirect_stdout=sys.stdout.isatty(), redirect_stderr=True
+        )
+        self._told = ""
+        _restore_in_children()
+
+    def __enter__(self) -> "_Terminal":
+        self._live.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        with contextlib.suppress(OSError):
+            self._live.stop()
+
+    def draw(self, table: FoldTable, is_last: bool) -> None:
+        """Draw the table; a terminal that is gone ends no training."""
+        with contextlib.suppress(OSError):
+            self._draw(table, is_last)
+
+    def _draw(self, table: FoldTable, is_last: bool) -> None:
+        height = None if is_last else self.console.height - _FRAME
+        if table.told and table.told != self._told:
+            self._told = table.told
+            # a handler cannot wait for the table, so it wrote below: back to its last line, and the text goes above
+            n_lines = 1 - -len(self._told) // self.console.width
+            self.console.file.write(f"\x1b[{n_lines}A\r\x1b[J")
+            self._live.console.print(self._told)
+        self._live.update(self.made(table, height), refresh=True)
+
+    @staticmethod
+    def made(table: FoldTable, height: int | None) -> Any:
+        """Return the table for rich."""
+        tables, box = importlib.import_module("rich.table"), importlib.import_module("rich.box")
+        text = importlib.import_module("rich.text").Text
+        made = tables.Table(
+            box=box.SIMPLE_HEAD, pad_edge=False, caption=text(table.caption), caption_justify="left", expand=True
+        )
+        for name, width in _COLUMNS.items():
+            is_last = not width
+            made.add_column(
+                name,
+                justify="left" if is_last else "right",
+                no_wrap=True,
+                overflow="ellipsis" if is_last else "fold",
+                min_width=width or None,
+                ratio=1 if is_last else None,
+            )
+        for number, row in table.lines(height):
+            style = {"runs": "bold", "": "dim", "stopped": "red"}.get(row.state, "")
+            made.add_row(*map(text, (number, *row.cells)), style=style)
+        return made
+
+
+class _Notebook:
+    """Draws as HTML below the cell."""
+
+    def __init__(self) -> None:
+        self._panel = Panel()
+
+    def __enter__(self) -> "_Notebook":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        return
+
+    def draw(self, table: FoldTable, is_last: bool) -> None:
+        rows = [((number, *row.cells), row.state == "runs") for number, row in table.lines()]
+        text = "\n".join("  ".join(cells) for cells, _ in [(tuple(_COLUMNS), False), *rows])
+        self._panel.show(table_html(_COLUMNS, rows, table.caption), f"{text}\n{table.caption}")
+
+
+class NoTable:
+    """Where no table can be drawn: each fold has the bar, or the lines, of a training."""
+
+    def begin(self, number: int, trainer: "BaseNetworkTrainer") -> None:
+        """Note that a fold begins."""
+
+    def end(self, fold: object, *, was_read: bool = False) -> None:
+        """Note that a fold has ended."""
+
+    def leave_out(self, number: int) -> None:
+        """Note that a fold was not asked for."""
+
+
+@contextlib.contextmanager
+def shown_folds(n_folds: int, settings: Mapping[str, Any]) -> Iterator[Any]:
+    """Scope in which the folds are shown as a table, if there is a place for one and ``verbose`` is 1.
+
+    Parameters
+    ----------
+    n_folds
+        How many there are.
+    settings
+        Of the trainers.
+    """
+    verbose = settings.get("verbose")
+    is_wanted = verbose is None or verbose == 1
+    if not is_wanted or not (in_notebook() or in_terminal()):
+        yield NoTable()
+        return
+    with _Notebook() if in_notebook() else _Terminal() as screen:
+        table = FoldTable(n_folds, screen.draw)
+        try:
+            yield table
+        finally:
+            table.close()
+
+
+_registered: list[bool] = []
+
+
+def _restore_in_children() -> None:
+    """Let what forked workers print go to the streams themselves, since the table is the parent's."""
+    if not _registered and hasattr(os, "register_at_fork"):
+        _registered.append(True)
+        os.register_at_fork(after_in_child=_restore_streams)
+
+
+def _restore_streams() -> None:
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        setattr(sys, name, getattr(stream, "rich_proxied_file", stream))

@@ -1,0 +1,15 @@
+from delira.callbacks.imaging.callback import CachingImagingCallback as CachingImagingCallback
+from delira.callbacks.imaging.callback import FromState as FromState
+from delira.callbacks.imaging.callback import ImagingCallback as ImagingCallback
+from delira.callbacks.imaging.callback import MakeGrid as MakeGrid
+from delira.callbacks.imaging.grid import make_grid as make_grid
+from delira.trial.class_appearance import ClassAppearanceModel as ClassAppearanceModel
+
+__all__ = [
+    "CachingImagingCallback",
+    "ClassAppearanceModel",
+    "FromState",
+    "ImagingCallback",
+    "MakeGrid",
+    "make_grid",
+]

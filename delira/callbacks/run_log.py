@@ -1,0 +1,214 @@
+"""The log of a run: the values of its epochs, what closures and callbacks log, and, if asked for, values of steps."""
+
+import contextlib
+import logging
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from delira.callbacks.abstract_callback import AbstractCallback
+from delira.logging import MessageFileHandler, MessageHandler, MessageLogger, Place
+from delira.logging.logger import frequency_of, reduction_of
+from delira.logging.targets import given_handlers, identities_of, make_handlers
+from delira.logging.values import reduce_array
+from delira.utils.suggest import did_you_mean
+from delira.utils.trees import iterate_leaves
+
+if TYPE_CHECKING:
+    from delira.training.run import Run
+    from delira.training.trainer import BaseNetworkTrainer
+
+_log = logging.getLogger("delira")
+
+
+def facts_of(run: "Run", given_settings: Mapping[str, Any]) -> dict[str, str | float | int | bool]:
+    """What trackers are told of a run: parameters of model and training, seed, fold and versions, by dotted names."""
+    from delira.runs.folder import versions  # it knows this module
+
+    network = run.network
+    tree = {
+        "seed": run.seed,
+        "fold": run.fold,
+        "model": {"class": type(network).__qualname__, **getattr(network, "init_kwargs", {})},
+        "training": {name: value for name, value in given_settings.items() if name not in _UNTOLD},
+        "versions": versions(),
+    }
+    return {".".join(map(str, path)): _as_fact(leaf) for path, leaf in iterate_leaves(tree)}
+
+
+def _as_fact(value: object) -> str | float | int | bool:
+    if isinstance(value, (bool, int, float, str)):
+        return value
+    name = getattr(value, "__qualname__", None)
+    return f"{value.__module__}.{name}" if name is not None else repr(value)[:_LONG]
+
+
+#: settings that are told elsewhere, or may hold passwords
+_UNTOLD = ("seed", "logging_type", "logging_kwargs")
+#: characters of what a tracker is told of one object
+_LONG = 500
+
+
+class RunLog(AbstractCallback):
+    """Log every value of every epoch, and be the log that :func:`delira.logging.log` writes to in a training.
+
+    The handlers are made where a training begins, and closed where it ends. Messages also go to
+    ``logs/messages.jsonl``. A run that is continued hides what was logged after its checkpoint.
+
+    Parameters
+    ----------
+    run
+        Its settings say what the handlers are, and its ``save_path`` where files go.
+    given_settings
+        Settings as they were given, which trackers are told.
+    """
+
+    def __init__(self, run: "Run", given_settings: Mapping[str, Any]):
+        self._run, self._given_settings, self.config = run, given_settings, run.config.logging
+        self.folder: Path | None = run.save_path
+        frequencies = 1 if self.config.frequencies is None else self.config.frequencies
+        self.logger = MessageLogger("of the training", (), frequencies, self.config.reductions, self._place)
+        self._file: MessageFileHandler | None = None
+        self._n_lines = 0
+        self._identities: dict[str, str] = {}
+
+    @contextlib.contextmanager
+    def opened(self, num_epochs: int) -> Iterator[None]:
+        """Scope of a training: :func:`delira.logging.log` writes to this log.
+
+        Raises
+        ------
+        ConfigError
+            If a handler cannot be made, e.g. since no server of visdom answers.
+        """
+        config, state = self.config, self._run.state
+        handlers = []
+        if state.epoch < num_epochs or state.step_in_epoch:
+            handlers = make_handlers(config.type, config.kwargs, self.folder, self._run.fold, self._identities)
+        try:
+            self._begin(handlers)
+            with self.logger.opened():
+                yield
+        except BaseException:
+            for handler in handlers:
+                if isinstance(handler, MessageHandler):
+                    handler.has_failed = True
+            raise
+        finally:
+            self._n_lines = self._file.n_lines if self._file is not None else self._n_lines
+            self.logger.close(keep=given_handlers(config.type, handlers))
+            self._file = None
+
+    def _begin(self, handlers: list[Any]) -> None:
+        self._identities |= identities_of(handlers)
+        for handler in handlers:
+            self.logger.add_handler(handler)
+            if callable(describe := getattr(handler, "describe_run", None)):
+                describe(facts_of(self._run, self._given_settings))
+        if self.folder is not None:
+            self._file = MessageFileHandler(self.folder / "logs" / "messages.jsonl")
+            self._file.addFilter(_is_no_epoch)  # those are in the history files
+            self.logger.add_handler(self._file)
+        self._return_to_state()
+
+    def _return_to_state(self) -> None:
+        """Hide what was logged after the place where the run is."""
+        state = self._run.state
+        self._run.begun_step = state.global_step
+        if self._file is not None:
+            self._file.cut(self._n_lines)
+        for handler in self.logger.handlers:
+            if callable(go_on := getattr(handler, "continue_from", None)):
+                go_on(state.epoch, state.global_step)
+
+    def _place(self) -> Place:
+        run = self._run
+        epoch = run.state.epoch + (run.running is not None)
+        return Place("step", run.begun_step, epoch, run.fold)
+
+    def at_epoch_end(
+        self, trainer: "BaseNetworkTrainer", *, metrics: Mapping[str, Any], curr_epoch: int, **facts: Any
+    ) -> None:
+        """Log the epoch."""
+        if not self.logger.handlers:
+            return
+        place = Place("epoch", curr_epoch, curr_epoch, trainer.fold)
+        for name, value in metrics.items():
+            self.logger.log(message_of(name, value, curr_epoch, trainer.fold), place=place)
+        self.logger.flush()
+
+    def at_training_end(
+        self, trainer: "BaseNetworkTrainer", *, error: BaseException | None = None, **facts: Any
+    ) -> None:
+        """Tell frequencies that no name had."""
+        wanted, seen = self.logger.frequencies, self.logger.seen
+        if error is None and isinstance(wanted, Mapping) and seen:
+            for name in wanted.keys() - seen:
+                guess = did_you_mean(name, seen)
+                _log.warning("logging_frequencies names %r, which nothing logged%s", name, guess)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Counters, and how far the file of messages is."""
+        n_lines = self._n_lines if self._file is None else self._file.n_lines
+        parts: dict[str, Any] = {**self.logger.state_dict(), "n_lines": n_lines, "identities": dict(self._identities)}
+        return {name: part for name, part in parts.items() if part}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a checkpoint, also in the midst of a training."""
+        self.logger.load_state_dict(state)
+        self._n_lines = int(state.get("n_lines", 0))
+        self._identities = dict(state.get("identities", {}))
+        if self._file is not None:
+            self._return_to_state()
+
+
+class StepLog(AbstractCallback):
+    """Log losses and metrics of steps, under names like ``step/<loss>``.
+
+    Nothing is read from the device before a value is due.
+
+    Parameters
+    ----------
+    log
+        Log of the run.
+    """
+
+    def __init__(self, log: RunLog):
+        self.log = log
+
+    def at_iter_end(self, trainer: "BaseNetworkTrainer", **facts: Any) -> None:
+        """Log what is due: what the values since the last time have become."""
+        logger, running, state = self.log.logger, trainer.run.running, trainer.state
+        if running is None or not logger.handlers:
+            return
+        wanted = logger.frequencies
+        for values in (running.losses, running.metrics):
+            for name in values:
+                if isinstance(wanted, Mapping) and name not in wanted:
+                    continue
+                logger.seen.add(name)
+                every = frequency_of(wanted, name)
+                if state.global_step % every == 0 and len(found := values.after(name, state.step_in_epoch - every)):
+                    value = reduce_array(found, reduction_of(logger.reductions, name))
+                    place = Place("step", state.global_step, state.epoch + 1, trainer.fold)
+                    message = message_of(f"step/{name}", value, state.global_step, trainer.fold)
+                    logger.log(message, place=place)
+
+
+def message_of(name: str, value: object, step: int, fold: int) -> dict[str, Any]:
+    """Return the message of a number, as the old library wrote it.
+
+    Parameters
+    ----------
+    name, value
+        The number.
+    step
+        Its place on the axis.
+    fold
+        Fold of the cross-validation.
+    """
+    return {"value": {"value": value, "name": name, "counter": step, "env_appendix": f"_{fold:02d}"}}
+
+
+def _is_no_epoch(record: Any) -> bool:
+    return record.place is None or record.place.axis != "epoch"

@@ -1,0 +1,1 @@
+from delira.callbacks.decorators import *

@@ -1,0 +1,5 @@
+"""The historic import path of :mod:`delira.callbacks.mixing`."""
+
+from delira.utils.lazy import moved_names
+
+__getattr__, __dir__ = moved_names(__name__, "delira.callbacks.mixing")
